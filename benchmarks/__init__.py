@@ -1,0 +1,1 @@
+"""Speed of graphc against hand-written JAX; `python -m benchmarks` runs all."""

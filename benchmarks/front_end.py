@@ -1,0 +1,193 @@
+"""How long the compiler itself takes: build, plan and emit.
+
+    python -m benchmarks.front_end [most nodes, 100000 by default]
+
+Targets: linear in the number of nodes, 100,000 nodes under 10 s, no recursion; at most
+the time of JAX's own trace and lowering of the same program; and from nothing to the
+first result at most 1.1x hand-written `jax.jit`. Times are CPU times of this process.
+"""
+
+import resource
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import graphc
+import graphc.tensor as gt
+from benchmarks import programs, pytensor_rival
+from benchmarks.harness import (
+    CPU,
+    Row,
+    compare,
+    exponent,
+    print_table,
+    row,
+    same,
+    seconds,
+    time_text,
+)
+from graphc.backends.jax import emit_jax
+from graphc.backends.program import Outputs
+from graphc.ir.graph import Graph, Value
+from graphc.ir.walk import ancestors
+from graphc.transform.partition import partition
+from graphc.transform.plan import Plan
+
+Program = Callable[[Any, Any, int], Any]
+PROGRAMS: dict[str, Program] = {
+    "chain": programs.chain,
+    "wide": programs.wide,
+    "random DAG": programs.dag,
+    "residual blocks": programs.blocks,
+}
+SIZES = (1_000, 10_000, 100_000)
+X = np.linspace(-1, 1, 64, dtype="float32")
+XW = np.stack([X] * 16)
+LINEAR = 1.1  # the exponent that still counts as linear
+
+
+def build(program: Program, steps: int) -> tuple[Value, Value]:
+    """The variable and the output of a symbolic program."""
+    if program is programs.blocks:
+        x = gt.tensor("x", "float32", ("n", 64))
+    else:
+        x = gt.tensor("x", "float32", ("n",))
+    return x, program(gt, x, steps)
+
+
+def array(program: Program) -> np.ndarray:
+    """The argument of a program."""
+    return XW if program is programs.blocks else X
+
+
+def plan(x: Value, y: Value) -> Plan:
+    """The plan, as `graphc.function` makes it."""
+    return partition(Graph((x,), (y,), ("x",), ("",)))
+
+
+def front_end(program: Program, steps: int) -> str:
+    """From nothing to the text of the program."""
+    return emit_jax(plan(*build(program, steps)), Outputs("single")).text
+
+
+@dataclass(frozen=True)
+class Stages:
+    """Nodes, and CPU seconds for each stage."""
+
+    nodes: int
+    build: float
+    plan: float
+    emit: float
+
+    @property
+    def total(self) -> float:
+        """All stages."""
+        return self.build + self.plan + self.emit
+
+
+def stages(program: Program, steps: int) -> Stages:
+    """One pass through the compiler, stage by stage."""
+    start = CPU()
+    x, y = build(program, steps)
+    built = CPU()
+    made = plan(x, y)
+    planned = CPU()
+    emit_jax(made, Outputs("single"))
+    end = CPU()
+    nodes = sum(not n.primitive.inline for n in ancestors([y])) - 1
+    assert len(made.segments) == 1 and not made.glue
+    return Stages(nodes, built - start, planned - built, end - planned)
+
+
+def growth(name: str, program: Program, most: int) -> list[Row]:
+    """Seconds by number of nodes, and the exponent over all sizes."""
+    found = []
+    for size in (s for s in SIZES if s <= most):
+        runs = [stages(program, size) for _ in range(3 if size < 100_000 else 1)]
+        found.append(min(runs, key=lambda s: s.total))
+    rows = []
+    for s in found:
+        parts = f"build {s.build:.3f}, plan {s.plan:.3f}, emit {s.emit:.3f}"
+        target = 10.0 if s.nodes > 50_000 else None
+        what = f"{name}, {s.nodes:,} nodes"
+        rows.append(Row(what, time_text(s.total), "", s.total, target, parts))
+    slope = exponent([s.nodes for s in found], [s.total for s in found])
+    return [*rows, Row(f"{name}, exponent", "", "", slope, LINEAR)]
+
+
+def by_hand(program: Program, steps: int) -> Any:
+    """The same program as `jax.jit` has it; a new function each time."""
+    return jax.jit(lambda x: program(jnp, x, steps))
+
+
+def against_jax(name: str, program: Program, steps: int, rounds: int) -> Row:
+    """Our front end against JAX's trace and lowering."""
+    argument = jnp.asarray(array(program))
+    result = compare(
+        lambda: front_end(program, steps),
+        lambda: by_hand(program, steps).lower(argument),
+        rounds=rounds,
+        clock=CPU,
+    )
+    return row(f"{name}, {steps:,} ops; rival: JAX trace and lower", result, 1.0)
+
+
+def first_result(name: str, program: Program, steps: int) -> Row:
+    """From nothing to the first numbers, against hand-written `jax.jit`."""
+    argument = jnp.asarray(array(program))
+
+    def ours() -> Any:
+        x, y = build(program, steps)
+        return graphc.function([x], y)(argument)
+
+    same(ours(), by_hand(program, steps)(argument), 1e-4)
+    result = compare(
+        ours, lambda: by_hand(program, steps)(argument), rounds=7, clock=CPU
+    )
+    return row(f"{name}, {steps:,} ops, first result; rival: jax.jit", result, 1.1)
+
+
+def pytensor_rows(name: str, program: Program, steps: int) -> list[Row]:
+    """PyTensor's way to a function, which its JAX mode has not yet traced."""
+    if not pytensor_rival.available or program is programs.blocks:
+        return []
+
+    def theirs() -> Any:
+        x = pytensor_rival.tensor("x", (None,))
+        y = program(pytensor_rival.Space(), x, steps)
+        return pytensor_rival.compiled([x], y, "JAX")
+
+    result = compare(
+        lambda: front_end(program, steps), theirs, rounds=3, clock=CPU
+    )
+    return [row(f"{name}, {steps:,} ops; rival: PyTensor to JAX", result)]
+
+
+def peak_memory() -> Row:
+    """The most memory that this process has held."""
+    kilobytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return Row("peak memory of the process", f"{kilobytes / 1024:,.0f} MiB")
+
+
+def main() -> None:
+    """Print both tables."""
+    most = int(sys.argv[1]) if len(sys.argv) > 1 else SIZES[-1]
+    seconds(lambda: front_end(programs.chain, 100))
+    rows = [r for name, p in PROGRAMS.items() for r in growth(name, p, most)]
+    print_table("front end: build + plan + emit", [*rows, peak_memory()], "s or exp.")
+    rows = []
+    for name, p in PROGRAMS.items():
+        rows.append(against_jax(name, p, 1_000, 7))
+        rows.append(against_jax(name, p, 10_000, 3))
+        rows.append(first_result(name, p, 1_000))
+        rows += pytensor_rows(name, p, 1_000)
+    print_table("front end against others", rows)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,175 @@
+"""Fair timing on a busy machine, and one table per script.
+
+Both sides run in one process and on one input, in turns. What counts is the median of
+the ratios of neighbouring turns: whatever slows the machine then slows both sides.
+Nothing here asserts a time; results and compile counts are asserted.
+"""
+
+import gc
+import statistics
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import numpy as np
+
+Run = Callable[[], Any]
+Clock = Callable[[], float]
+WALL, CPU = time.perf_counter, time.process_time
+COMPILED = "/jax/core/compile/backend_compile_duration"
+
+_compiled: list[float] = []
+
+
+def _listen(event: str, seconds: float, **_: Any) -> None:
+    if event == COMPILED:
+        _compiled.append(seconds)
+
+
+jax.monitoring.register_event_duration_secs_listener(_listen)
+
+
+@contextmanager
+def xla_compilations() -> Iterator[list[float]]:
+    """The seconds of each XLA compilation made inside, by whomever."""
+    start, found = len(_compiled), []
+    yield found
+    found += _compiled[start:]
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Median seconds of both sides, and the median of the ratios of their turns.
+
+    `spread` is the distance between the quartiles of the ratios: the noise.
+    """
+
+    ours: float
+    theirs: float
+    ratio: float
+    spread: float
+
+
+def seconds(run: Run, calls: int = 1, clock: Clock = WALL) -> float:
+    """Seconds per call; arrays that JAX still computes are waited for at the end."""
+    start = clock()
+    for _ in range(calls):
+        result = run()
+    jax.block_until_ready(result)
+    return (clock() - start) / calls
+
+
+def compare(
+    ours: Run, theirs: Run, *, rounds: int = 15, calls: int = 1, clock: Clock = WALL
+) -> Comparison:
+    """Time both sides in turns; who goes first changes with every round."""
+    seconds(ours), seconds(theirs)  # whatever happens once only
+    pairs = []
+    for i in range(rounds):
+        if calls == 1:  # the garbage of one turn is not on the clock of the next
+            gc.collect()
+        if i % 2:
+            other = seconds(theirs, calls, clock)
+            pairs.append((seconds(ours, calls, clock), other))
+        else:
+            own = seconds(ours, calls, clock)
+            pairs.append((own, seconds(theirs, calls, clock)))
+    return comparison(pairs)
+
+
+def comparison(pairs: list[tuple[float, float]]) -> Comparison:
+    """The summary of pairs of seconds, ours first."""
+    ratios = [a / b for a, b in pairs]
+    low, middle, high = statistics.quantiles(ratios, n=4)
+    ours, theirs = map(statistics.median, zip(*pairs, strict=True))
+    return Comparison(ours, theirs, middle, high - low)
+
+
+def same(a: Any, b: Any, rtol: float = 1e-5) -> None:
+    """Both sides gave the same: dtypes, shapes, and numbers up to `rtol`."""
+    flat_a, flat_b = jax.tree.leaves(a), jax.tree.leaves(b)
+    assert len(flat_a) == len(flat_b)
+    for x, y in zip(map(np.asarray, flat_a), map(np.asarray, flat_b), strict=True):
+        assert x.dtype == y.dtype and x.shape == y.shape, (x.dtype, y.dtype, x.shape)
+        np.testing.assert_allclose(x, y, rtol=rtol, atol=rtol)
+
+
+def emitted(f: Any) -> dict[str, Any]:
+    """The names of a compiled function's program, executed once more from its text."""
+    names: dict[str, Any] = {"__name__": "emitted"}
+    exec(f.source, names)
+    return names
+
+
+def peak_bytes(jitted: Any, *args: Any) -> int:
+    """What XLA allocates for one call beside its arguments."""
+    analysis = jitted.lower(*args).compile().memory_analysis()
+    return analysis.temp_size_in_bytes + analysis.output_size_in_bytes
+
+
+def exponent(sizes: Iterable[int], times: Iterable[float]) -> float:
+    """The slope of log time over log size: 1 is linear."""
+    return float(np.polyfit(np.log(list(sizes)), np.log(list(times)), 1)[0])
+
+
+@dataclass(frozen=True)
+class Row:
+    """One measurement; `target` is the most that `number` may be."""
+
+    what: str
+    ours: str
+    theirs: str = ""
+    number: float | None = None
+    target: float | None = None
+    note: str = ""
+    spread: float | None = None
+
+    def cells(self) -> list[str]:
+        number = "" if self.number is None else f"{self.number:.3g}"
+        spread = "" if self.spread is None else f"{self.spread:.2g}"
+        start = [self.what, self.ours, self.theirs, number, spread]
+        return [*start, self._aim(), self.note]
+
+    def _aim(self) -> str:
+        if self.target is None or self.number is None:
+            return ""
+        met = self.number <= self.target
+        return f"<= {self.target:g} {'met' if met else 'MISSED'}"
+
+
+def row(
+    what: str,
+    result: Comparison,
+    target: float | None = None,
+    note: str = "",
+) -> Row:
+    """The row of a comparison."""
+    times = [time_text(result.ours), time_text(result.theirs)]
+    return Row(what, *times, result.ratio, target, note, result.spread)
+
+
+def time_text(s: float) -> str:
+    """Seconds in a unit that reads well."""
+    for unit, scale in (("s", 1.0), ("ms", 1e3)):
+        if s * scale >= 1:
+            return f"{s * scale:.3g} {unit}"
+    return f"{s * 1e6:.3g} us"
+
+
+HEAD = ["what", "graphc", "rival", "number", "spread", "target", "note"]
+
+
+def print_table(title: str, rows: Iterable[Row], number: str = "ratio") -> None:
+    """Print rows under a title, in aligned columns."""
+    head = [number if h == "number" else h for h in HEAD]
+    lines = [head, *(r.cells() for r in rows)]
+    widths = [max(len(line[i]) for line in lines) for i in range(len(HEAD))]
+    print(f"\n{title}")
+    for i, line in enumerate(lines):
+        cells = (c.ljust(w) for c, w in zip(line, widths, strict=True))
+        print("  " + "  ".join(cells).rstrip(), flush=True)
+        if i == 0:
+            print("  " + "  ".join("-" * w for w in widths))

@@ -1,0 +1,31 @@
+"""PyTensor's side, where it is installed: `pip install pytensor==3.0.7`."""
+
+from typing import Any
+
+try:
+    import pytensor
+    import pytensor.tensor as pt
+except ImportError:  # an optional rival: its rows are left out
+    pytensor = pt = None
+
+available = pytensor is not None
+
+
+class Space:
+    """`pytensor.tensor` with the names that `programs` uses."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(pt, name)
+
+    def where(self, condition: Any, a: Any, b: Any) -> Any:
+        return pt.switch(condition, a, b)
+
+
+def compiled(inputs: list[Any], output: Any, mode: str) -> Any:
+    """`pytensor.function` in one of its modes: "JAX" or "CVM"."""
+    return pytensor.function(inputs, output, mode=mode, on_unused_input="ignore")
+
+
+def tensor(name: str, shape: tuple[int | None, ...]) -> Any:
+    """A float32 variable."""
+    return pt.tensor(name, dtype="float32", shape=shape)

@@ -1,0 +1,221 @@
+"""The prize of selective jit: a model before and a model behind a data-dependent mask.
+
+    python -m benchmarks.selective_jit
+
+An MLP of 15 layers on 512 rows of 64 numbers, the rows that a mask over its result
+keeps, an MLP of 15 layers on those, a sum; and the same on 64 rows of 512 numbers.
+Target: the time of the program that was partitioned by hand, within 10%, and only the
+second part compiled again for a new number of rows.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import graphc
+import graphc.tensor as gt
+from benchmarks import programs, pytensor_rival
+from benchmarks.harness import (
+    CPU,
+    Row,
+    compare,
+    comparison,
+    print_table,
+    row,
+    same,
+    seconds,
+    time_text,
+    xla_compilations,
+)
+from graphc.runtime.function import Function
+
+LAYERS = 15
+Program = Callable[..., Any]
+
+
+@dataclass(frozen=True)
+class Setting:
+    """The size of the data."""
+
+    rows: int
+    width: int
+
+    @property
+    def kept(self) -> int:
+        """The rows that the mask keeps in the timed calls."""
+        return self.rows // 2
+
+    @property
+    def new(self) -> list[int]:
+        """Numbers of rows for calls that must compile."""
+        return [self.kept + self.rows * i // 16 for i in range(1, 7)]
+
+
+def split(layers: Any) -> tuple[Any, Any, Any, Any]:
+    """Weights and biases of the first MLP, then of the second."""
+    n = LAYERS
+    return layers[:n], layers[n : 2 * n], layers[2 * n : 3 * n], layers[3 * n :]
+
+
+def symbolic(setting: Setting) -> Function:
+    """Ours: the program as one writes it."""
+    x = gt.tensor("x", "float32", (setting.rows, setting.width))
+    threshold = gt.scalar("threshold", "float32")
+    layers = [
+        gt.tensor(f"{name}{i}", "float32", (setting.width,) * rank)
+        for name, rank in (("w", 2), ("b", 1), ("v", 2), ("c", 1))
+        for i in range(LAYERS)
+    ]
+    w, b, v, c = split(layers)
+    h = programs.mlp(gt, x, w, b)
+    kept = h[h[:, 0] > threshold]
+    return graphc.function(
+        [x, threshold, *layers], gt.sum(programs.mlp(gt, kept, v, c))
+    )
+
+
+def first(x: Any, threshold: Any, w: Any, b: Any) -> Any:
+    """Partitioned by hand: up to the number of rows."""
+    h = programs.mlp(jnp, x, w, b)
+    mask = h[:, 0] > threshold
+    return h, mask, jnp.count_nonzero(mask)
+
+
+def second(h: Any, mask: Any, count: int, v: Any, c: Any) -> Any:
+    """Partitioned by hand: the rest, for a number of rows."""
+    (rows,) = jnp.nonzero(mask, size=count)
+    return jnp.sum(programs.mlp(jnp, h[rows], v, c))
+
+
+def by_hand() -> Program:
+    """Two jits, one of them with a static number of rows."""
+    one, two = jax.jit(first), jax.jit(second, static_argnums=2)
+
+    def call(x: Any, threshold: Any, *layers: Any) -> Any:
+        w, b, v, c = split(layers)
+        h, mask, count = one(x, threshold, w, b)
+        return two(h, mask, int(count), v, c)
+
+    return call
+
+
+def without_jit(x: Any, threshold: Any, *layers: Any) -> Any:
+    """The program as one writes it, op by op."""
+    w, b, v, c = split(layers)
+    h = programs.mlp(jnp, x, w, b)
+    return jnp.sum(programs.mlp(jnp, h[h[:, 0] > threshold], v, c))
+
+
+@jax.jit
+def masked(x: Any, threshold: Any, *layers: Any) -> Any:
+    """One jit: all rows go through the second MLP, those not kept count nothing."""
+    w, b, v, c = split(layers)
+    h = programs.mlp(jnp, x, w, b)
+    keep = (h[:, 0] > threshold)[:, None]
+    return jnp.sum(jnp.where(keep, programs.mlp(jnp, h, v, c), 0))
+
+
+def arguments(setting: Setting) -> Callable[[int], tuple[Any, ...]]:
+    """From a number of rows to arguments for which the mask keeps so many."""
+    (w, b), (v, c) = (programs.layers(LAYERS, setting.width, seed) for seed in (1, 2))
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(setting.rows, setting.width)).astype("float32")
+    largest = np.sort(np.asarray(programs.mlp(np, x, w, b)[:, 0]))[::-1]
+    fixed = [jnp.asarray(a) for a in (x, *w, *b, *v, *c)]
+
+    def for_rows(rows: int) -> tuple[Any, ...]:
+        threshold = jnp.asarray((largest[rows - 1] + largest[rows]) / 2)
+        return (fixed[0], threshold, *fixed[1:])
+
+    return for_rows
+
+
+def warm(f: Function, args: tuple[Any, ...]) -> list[Row]:
+    """Calls that compile nothing, against each rival."""
+    rivals = {
+        "partitioned by hand": (by_hand(), 1.1, 61),
+        "un-jitted JAX": (without_jit, None, 11),
+        "one jit, all rows masked": (masked, None, 61),
+    }
+    rows = []
+    for name, (rival, target, rounds) in rivals.items():
+        same(f(*args), rival(*args), 1e-3)
+        with xla_compilations() as compiled:
+            result = compare(lambda: f(*args), lambda r=rival: r(*args), rounds=rounds)
+        assert not compiled, f"{len(compiled)} compilations in calls of the same shape"
+        rows.append(row(f"warm call; rival: {name}", result, target))
+    return rows
+
+
+def new_counts(f: Function, args: Program, setting: Setting) -> Row:
+    """Calls with a number of rows not seen before: CPU time, XLA's included."""
+    hand, pairs = by_hand(), []
+    hand(*args(setting.kept))
+    for i, count in enumerate(setting.new):
+        both = [f, hand] if i % 2 else [hand, f]
+        before, given = len(f.stats().compilations), args(count)
+        with xla_compilations() as compiled:
+            times = {g: seconds(lambda g=g, a=given: g(*a), clock=CPU) for g in both}
+        segments = [c.segment for c in f.stats().compilations[before:]]
+        assert segments == [1], f"segments {segments} were compiled, not the second"
+        assert len(compiled) == 2
+        pairs.append((times[f], times[hand]))
+    what = "first call with a new number of rows (CPU time); rival: partitioned by hand"
+    return row(what, comparison(pairs), 1.1, "one compilation each")
+
+
+def unjitted_counts(args: Program, setting: Setting) -> Row:
+    """What un-jitted JAX does with a new number of rows."""
+    without_jit(*args(setting.kept))
+    given = args(setting.kept - 1)
+    with xla_compilations() as compiled:
+        time = seconds(lambda: without_jit(*given), clock=CPU)
+    note = f"{len(compiled)} compilations"
+    what = "first call with a new number of rows (CPU time); rival: un-jitted JAX"
+    return Row(what, "", time_text(time), note=note)
+
+
+def pytensor_rows(f: Function, args: tuple[Any, ...], setting: Setting) -> list[Row]:
+    """PyTensor's C mode; its JAX mode cannot run this program."""
+    if not pytensor_rival.available:
+        return []
+    x = pytensor_rival.tensor("x", (setting.rows, setting.width))
+    threshold = pytensor_rival.tensor("threshold", ())
+    layers = [pytensor_rival.tensor(f"p{i}", a.shape) for i, a in enumerate(args[2:])]
+    w, b, v, c = split(layers)
+    space = pytensor_rival.Space()
+    h = programs.mlp(space, x, w, b)
+    out = programs.mlp(space, h[h[:, 0] > threshold], v, c).sum()
+    rows = []
+    for mode in ("CVM", "JAX"):
+        g = pytensor_rival.compiled([x, threshold, *layers], out, mode)
+        host = [np.asarray(a) for a in args]
+        what = f"warm call; rival: PyTensor {mode}"
+        try:
+            same(f(*args), np.asarray(g(*host)), 1e-3)
+        except Exception as error:  # whatever it raises is its result
+            rows.append(Row(what, "", "fails", note=type(error).__name__))
+            continue
+        result = compare(lambda: f(*args), lambda g=g: g(*host), rounds=11)
+        rows.append(row(what, result))
+    return rows
+
+
+def main() -> None:
+    """Print a table per setting."""
+    for setting in (Setting(512, 64), Setting(64, 512)):
+        args, f = arguments(setting), symbolic(setting)
+        assert len(f.plan.segments) == 2
+        kept = args(setting.kept)
+        rows = [*warm(f, kept), *pytensor_rows(f, kept, setting)]
+        rows += [new_counts(f, args, setting), unjitted_counts(args, setting)]
+        title = f"selective jit, {setting.rows} rows of {setting.width} (time per call)"
+        print_table(title, rows)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,75 @@
+"""Writes docs/ops.md: every primitive with what each backend does with it.
+
+Run `python docs/ops_table.py` after adding an op; a test compares the file.
+"""
+
+import pathlib
+
+import graphc.tensor  # noqa: F401  (lets the op families join)
+from graphc.ir.namespace import FUNCTIONS
+from graphc.ir.op import PRIMITIVES, Primitive
+
+TARGET = pathlib.Path(__file__).with_name("ops.md")
+HEAD = """\
+# Primitives and functions
+
+Written by `python docs/ops_table.py`.
+
+Every function of `graphc.tensor` is either a primitive below or composed of them.
+A primitive runs on a backend or is refused there with a reason. "Sizes": integer
+results are followed as sizes, so that they can be used in shapes without a host read.
+"Bounds": what `check=True` adds.
+
+| primitive | inputs | NumPy | JAX | sizes | bounds | what it does |
+|---|---|---|---|---|---|---|
+"""
+
+
+def backend_cell(primitive: Primitive, backend: str) -> str:
+    """`yes`, or why not."""
+    if backend in primitive.emission:
+        return "yes"
+    return f"no: {primitive.refusals.get(backend, '')}"
+
+
+def first_line(primitive: Primitive) -> str:
+    """What the primitive does: its own words, or those of the function it serves."""
+    own = primitive.__dict__.get("__doc__")
+    name = primitive.name
+    function = FUNCTIONS.get(name) or FUNCTIONS.get(name.replace("_", ".", 1))
+    text = own or (function.__doc__ if function else "") or ""
+    return text.strip().splitlines()[0] if text.strip() else ""
+
+
+def row(primitive: Primitive) -> str:
+    """One line of the table."""
+    what = first_line(primitive)
+    cells = [
+        f"`{primitive.name}`",
+        ", ".join(primitive.arguments).replace("*", r"\*") or "none",
+        backend_cell(primitive, "numpy"),
+        backend_cell(primitive, "jax"),
+        "followed" if primitive.sizes else "opaque",
+        "checked" if primitive.bounds_check else "none needed",
+        what.replace("|", r"\|"),
+    ]
+    return f"| {' | '.join(cells)} |"
+
+
+def table() -> str:
+    """The whole text of docs/ops.md."""
+    rows = [row(PRIMITIVES[n]) for n in sorted(PRIMITIVES) if n != "input"]
+    spaces: dict[str, list[str]] = {}
+    for name in sorted(n for n in FUNCTIONS if not n.startswith("_")):
+        space, _, short = name.rpartition(".")
+        spaces.setdefault(space, []).append(short)
+    lists = []
+    for space, names in sorted(spaces.items()):
+        title = f"gt.{space}" if space else "gt"
+        listed = ", ".join(f"`{n}`" for n in names)
+        lists.append(f"\n## Functions of `{title}` ({len(names)})\n\n{listed}\n")
+    return HEAD + "\n".join(rows) + "\n" + "".join(lists)
+
+
+if __name__ == "__main__":
+    TARGET.write_text(table(), encoding="utf-8")

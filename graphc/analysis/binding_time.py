@@ -1,0 +1,53 @@
+"""When each value becomes known: BUILD < SHAPE < STATIC < DATA.
+
+Prior art: binding-time analysis (Jones, Gomard and Sestoft, Partial Evaluation and
+Automatic Program Generation, 1993).
+"""
+
+from collections.abc import Iterable
+from enum import IntEnum
+
+from graphc.ir.build import CONSTANT, INPUT
+from graphc.ir.dims import Dim
+from graphc.ir.graph import Node, Value, origins
+from graphc.ir.op import MOST_SIZES
+
+
+class Time(IntEnum):
+    """The earliest time at which a value can be known on the host."""
+
+    BUILD = 0  # a constant of the graph
+    SHAPE = 1  # from the shapes of the arguments
+    STATIC = 2  # from small arguments, by host arithmetic
+    DATA = 3  # computed on the device
+
+
+def binding_times(nodes: Iterable[Node]) -> dict[Node, Time]:
+    """The time of every node; `nodes` in topological order."""
+    times: dict[Node, Time] = {}
+    for node in nodes:
+        times[node] = _time(node, times)
+    return times
+
+
+def _time(node: Node, times: dict[Node, Time]) -> Time:
+    if node.primitive is CONSTANT:
+        return Time.BUILD
+    if not node.primitive.on_host or not all(_is_small(v) for v in node.outputs):
+        return Time.DATA
+    if node.primitive is INPUT:
+        return Time.STATIC
+    needs = [times[v.node] for v in (*node.inputs, *node.demands)]
+    latest = max(needs, default=Time.BUILD)
+    return max(latest, Time.SHAPE) if _reads_axes(node) else latest
+
+
+def _is_small(value: Value) -> bool:
+    size = value.type.size
+    return isinstance(size, int) and size <= MOST_SIZES
+
+
+def _reads_axes(node: Node) -> bool:
+    """Whether a size among the params is an axis of an argument."""
+    sizes = [size for size in node.params.values() if isinstance(size, Dim)]
+    return any(len(origins(size)) < len(size.symbols) for size in sizes)

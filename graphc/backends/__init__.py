@@ -1,0 +1,1 @@
+"""Plans printed as the source text of one Python module each."""

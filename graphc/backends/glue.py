@@ -1,0 +1,68 @@
+"""The driver: plain Python that calls the segments and reads sizes in between."""
+
+from graphc.backends.program import (
+    Outputs,
+    argument_check,
+    needs_64_bits,
+    print_check,
+    print_return,
+)
+from graphc.backends.source import Body, Module, indent
+from graphc.ir.graph import Value
+from graphc.transform.plan import Check, HostNode, Plan, Read, Segment
+
+
+def emit_driver(
+    module: Module, plan: Plan, names: list[str], outputs: Outputs
+) -> list[str]:
+    """The function `program`, with the inputs as parameters.
+
+    Arguments are checked once per combination of shapes and dtypes.
+    """
+    body = Body(module, "np", reads=True)
+    for value, name in zip(plan.graph.inputs, names, strict=True):
+        body.bind(value, name)
+    for step in plan.steps:
+        if isinstance(step, Segment):
+            _call(body, step)
+        elif isinstance(step, Read):
+            body.size(step.value.symbol)
+        elif isinstance(step, Check):
+            _bring_to_host(body, [step.condition])
+            print_check(body, step)
+        else:
+            _host_node(body, step)
+    print_return(body, plan, outputs)
+    lines = body.lines
+    if needs_64_bits(plan):
+        lines = ["with jax.enable_x64(True):", *indent(lines)]
+    head = ["CHECKED = set()", "", "", f"def program({', '.join(names)}):"]
+    return head + indent(argument_check(plan, names) + lines)
+
+
+def _call(body: Body, segment: Segment) -> None:
+    """`a, b = segment_1(x, count_size)`."""
+    sizes = [body.size(s) for s in segment.statics]
+    arguments = ", ".join([*(body.value(v) for v in segment.inputs), *sizes])
+    names = [body.module.value_name(v) for v in segment.outputs]
+    call = f"segment_{segment.index}({arguments})"
+    body.line(f"{', '.join(names)} = {call}" if names else call)
+    for value, name in zip(segment.outputs, names, strict=True):
+        body.bind(value, name)
+
+
+def _host_node(body: Body, step: HostNode) -> None:
+    _bring_to_host(body, list(step.node.inputs))
+    body.node(step.node)
+    body.on_host |= {v: body.value(v) for v in step.node.outputs}
+
+
+def _bring_to_host(body: Body, values: list[Value]) -> None:
+    """What takes part in host arithmetic becomes a NumPy array of its dtype."""
+    for value in map(body.module.resolve, values):
+        if value not in body.on_host and not value.node.primitive.inline:
+            name = body.value(value)
+            host = body.module.names.unique(f"{name}_host")
+            scalar = "[()]" if value.type.rank == 0 else ""
+            body.line(f'{host} = np.asarray({name}, "{value.dtype.name}"){scalar}')
+            body.on_host[value] = host

@@ -1,0 +1,110 @@
+"""The JAX program of a plan: jitted segments, and the driver that joins them."""
+
+from graphc.backends.glue import emit_driver
+from graphc.backends.program import (
+    Outputs,
+    Source,
+    assemble,
+    needs_64_bits,
+    new_module,
+    print_return,
+    title,
+)
+from graphc.backends.source import Body, Module, indent
+from graphc.ir.build import INPUT
+from graphc.transform.plan import Plan, Segment
+
+IMPORTS = ["import jax", "import jax.numpy as jnp", "import numpy as np"]
+
+
+def emit_jax(plan: Plan, outputs: Outputs) -> Source:
+    """The module text of a plan.
+
+    Where one segment is all there is, `program` is that jitted function itself.
+    """
+    module, names = new_module(plan)
+    direct = is_direct(plan)
+    functions = []
+    for segment in plan.segments:
+        functions.append(_segment(module, plan, segment, outputs if direct else None))
+    if direct:
+        functions.append(_direct(plan, names))
+    else:
+        functions.append(emit_driver(module, plan, names, outputs))
+    functions.append(COMPILING)
+    text = assemble(
+        module, plan.graph, names, title(plan, "JAX"), IMPORTS, functions
+    )
+    return Source(text, module.sizes)
+
+
+COMPILING = [
+    "def compiling(segment, **sizes):",
+    '    """Called when a segment is compiled for new sizes; does nothing."""',
+]
+
+
+def is_direct(plan: Plan) -> bool:
+    """Whether the program is one jitted function of exactly the inputs."""
+    if len(plan.steps) != 1 or len(plan.segments) != 1:
+        return False
+    segment = plan.segments[0]
+    return not segment.statics
+
+
+def _direct(plan: Plan, names: list[str]) -> list[str]:
+    """`program` where it is one jitted function; 64-bit arrays need JAX's leave."""
+    if not needs_64_bits(plan, plan.graph.inputs):
+        return ["program = segment_0"]
+    arguments = ", ".join(names)
+    lines = [
+        "if jax.config.jax_enable_x64:",
+        f"    return segment_0({arguments})",
+        "with jax.enable_x64(True):",
+        f"    return segment_0({arguments})",
+    ]
+    return [f"def program({arguments}):", *indent(lines)]
+
+
+def _segment(
+    module: Module, plan: Plan, segment: Segment, outputs: Outputs | None
+) -> list[str]:
+    """The lines of one jitted function; `outputs` where it is the whole program."""
+    inputs = plan.graph.inputs if outputs is not None else segment.inputs
+    names = [module.value_name(v) for v in inputs]
+    sizes = [module.size_name(s) for s in segment.statics]
+    used = set(segment.inputs)
+    body = Body(module, "jnp", reads=False)
+    if outputs is not None:
+        body.line(f"check_inputs({', '.join(names)})")
+    for value, name in zip(inputs, names, strict=True):
+        scalar = value.type.rank == 0 and value.node.primitive is INPUT
+        if scalar and value in used:
+            body.line(f'{name} = jnp.asarray({name}, "{value.dtype.name}")')
+        body.bind(value, name)
+    for symbol, name in zip(segment.statics, sizes, strict=True):
+        body.bind_size(symbol, name)
+    _announce(body, segment)
+    for node in segment.nodes:
+        body.node(node)
+    if outputs is not None:
+        print_return(body, plan, outputs)
+    else:
+        body.line(f"return {', '.join(body.value(v) for v in segment.outputs)}")
+    statics = ", ".join(str(len(names) + i) for i in range(len(sizes)))
+    name = f"segment_{segment.index}"
+    marked = f", static_argnums=({statics},)" if statics else ""
+    return [
+        f"def {name}({', '.join(names + sizes)}):",
+        *indent(body.lines),
+        "",
+        "",
+        f"{name} = jax.jit({name}{marked})",
+    ]
+
+
+def _announce(body: Body, segment: Segment) -> None:
+    """Tell which sizes this compilation is for."""
+    known = [s for s in segment.keys if body.knows(s)]
+    sizes = "".join(f", {body.module.size_name(s)}={body.size(s)}" for s in known)
+    body.line(f"compiling({segment.index}{sizes})")

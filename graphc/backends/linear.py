@@ -1,0 +1,155 @@
+"""A graph as one straight function: the NumPy program, and un-jitted JAX."""
+
+from graphc.backends.program import (
+    Outputs,
+    Source,
+    argument_check,
+    assemble,
+    checks_of,
+    needs_64_bits,
+    new_module,
+    print_check,
+    title,
+)
+from graphc.backends.source import Body, indent
+from graphc.errors import graph_error
+from graphc.ir.build import INPUT
+from graphc.ir.graph import Node, Value
+from graphc.ir.types import BFLOAT16
+from graphc.ir.walk import ancestors, operands
+from graphc.transform.plan import Check, Plan
+
+NEEDS_X64 = "the program has 64-bit arrays: call it under jax.enable_x64(True)"
+
+
+def emit_numpy(plan: Plan, outputs: Outputs) -> Source:
+    """The NumPy program of a graph; the plan serves for its checks only."""
+    module, names = new_module(plan)
+    body = Body(module, "np", reads=True)
+    body.lines += argument_check(plan, names)
+    for value, name in zip(plan.graph.inputs, names, strict=True):
+        if value.type.rank == 0:
+            body.line(f'{name} = np.asarray({name}, "{value.dtype.name}")[()]')
+        body.bind(value, name)
+    _print_nodes(body, plan)
+    results = [f"np.asarray({body.value(plan.resolve(v))})" for v in plan.graph.outputs]
+    body.line(f"return {outputs.text(results)}")
+    head = [
+        "CHECKED = set()",
+        "",
+        "",
+        '@np.errstate(all="ignore")  # as in JAX, no warnings for NaN and infinity',
+        f"def program({', '.join(names)}):",
+    ]
+    function = head + indent(body.lines)
+    text = assemble(
+        module,
+        plan.graph,
+        names,
+        title(plan, "NumPy"),
+        ["import numpy as np"],
+        [function],
+    )
+    return Source(text, module.sizes)
+
+
+def emit_unjitted(plan: Plan, outputs: Outputs) -> Source:
+    """JAX without `jit`, for users who transform and compile it themselves."""
+    module, names = new_module(plan)
+    if checks_of(plan):
+        raise graph_error(
+            "a check needs the host, and an un-jitted program may be traced",
+            hint='compile with jit="auto"',
+            where=checks_of(plan)[0].place,
+        )
+    body = Body(module, "jnp", reads=True)
+    if needs_64_bits(plan):
+        body.line("require(jax.config.jax_enable_x64, NEEDS_X64, 'the call')")
+    body.line(f"check_inputs({', '.join(names)})")
+    for i, (value, name) in enumerate(zip(plan.graph.inputs, names, strict=True)):
+        if value.type.rank == 0 and i not in plan.static_inputs:
+            body.line(f'{name} = jnp.asarray({name}, "{value.dtype.name}")')
+        body.bind(value, name)
+        if value.type.rank == 0 and i in plan.static_inputs:
+            _bind_static(body, value, name)
+    _print_nodes(body, plan)
+    results = [body.value(plan.resolve(v)) for v in plan.graph.outputs]
+    body.line(f"return {outputs.text(results)}")
+    function = [f"def program({', '.join(names)}):", *indent(body.lines)]
+    if needs_64_bits(plan):
+        function = [f"NEEDS_X64 = {NEEDS_X64!r}", "", "", *function]
+    imports = ["import jax", "import jax.numpy as jnp", "import numpy as np"]
+    text = assemble(module, plan.graph, names, title(plan, "JAX"), imports, [function])
+    return Source(text, module.sizes)
+
+
+def _bind_static(body: Body, value: Value, name: str) -> None:
+    """A static integer: as a size it is itself, as a number it gets its dtype."""
+    size = body.module.size_name(value.symbol)
+    body.line(f'{size} = integer("{value.symbol.name}", {name})')
+    body.bind_size(value.symbol, size)
+    body.line(f"{name} = np.{value.dtype.name}({size})")
+
+
+def _print_nodes(body: Body, plan: Plan) -> None:
+    checks: dict[Node, list[Check]] = {}
+    for check in checks_of(plan):
+        checks.setdefault(plan.resolve(check.condition).node, []).append(check)
+    assertions = {value.node for value in plan.aliases}
+    order = _order(plan)
+    dying = _last_uses(order, plan)
+    if any(v.dtype == BFLOAT16 for node in order for v in node.outputs):
+        body.module.imports["import ml_dtypes  # registers bfloat16"] = None
+    for node in order:
+        if node.primitive is not INPUT and node not in assertions:
+            if body.backend not in node.primitive.emission:
+                raise _refused(node, body.backend)
+            body.node(node)
+        for check in checks.get(node, ()):
+            print_check(body, check)
+        if body.backend == "numpy":
+            _forget(body, dying.get(node, []))
+
+
+def _order(plan: Plan) -> list[Node]:
+    """The nodes in topological order, those that the checks need before the others."""
+    order: dict[Node, None] = {}
+
+    def waiting(node: Node) -> list[Value]:
+        return [v for v in operands(node) if v.node not in order]
+
+    for check in checks_of(plan):
+        order |= dict.fromkeys(ancestors([check.condition], waiting))
+    results = [plan.resolve(v) for v in plan.graph.outputs]
+    order |= dict.fromkeys(ancestors(results, waiting))
+    return list(order)
+
+
+def _refused(node: Node, backend: str) -> Exception:
+    reason = node.primitive.refusals.get(backend, "no rule is given")
+    return graph_error(
+        f"{backend} cannot run it: {reason}", op=node.primitive.name, where=node.place
+    )
+
+
+def _last_uses(order: list[Node], plan: Plan) -> dict[Node, list[Value]]:
+    """Per node, the arrays that nothing needs after it."""
+    keep = {plan.resolve(v) for v in plan.graph.outputs}
+    last: dict[Value, Node] = {}
+    for node in order:
+        for value in node.outputs:
+            last[value] = node
+        for value in (*node.inputs, *node.demands):
+            last[plan.resolve(value)] = node
+    found: dict[Node, list[Value]] = {}
+    for value, node in last.items():
+        fixed = value.node.primitive.inline or value.node.primitive is INPUT
+        if value not in keep and not fixed and value not in plan.aliases:
+            found.setdefault(node, []).append(value)
+    return found
+
+
+def _forget(body: Body, values: list[Value]) -> None:
+    names = [body.forget(v) for v in values if v.type.rank]
+    if names:
+        body.line(f"del {', '.join(names)}")

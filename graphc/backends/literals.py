@@ -1,0 +1,42 @@
+"""Constants as source text: exact, with their dtype."""
+
+from typing import Any
+
+import numpy as np
+
+Array = np.ndarray[Any, Any]
+MOST_INLINE = 8  # elements of an array that still reads well in one line
+
+
+def number(array: Array) -> str:
+    """A rank-0 array as a Python literal, parenthesised where negative.
+
+    >>> number(np.array(0.1, "float32")), number(np.array(-2)), number(np.array(np.inf))
+    ('0.1', '(-2)', 'np.inf')
+    """
+    if array.dtype.kind == "c":
+        return f"complex({number(array.real)}, {number(array.imag)})"
+    text = repr(array.item()) if array.dtype.kind in "biu" else str(array[()])
+    text = text.replace("inf", "np.inf").replace("nan", "np.nan")
+    return f"({text})" if text.startswith("-") else text
+
+
+def typed_number(array: Array) -> str:
+    """A rank-0 array as an expression of exactly its dtype."""
+    if array.dtype.name == "bool":
+        return repr(bool(array))
+    if array.dtype.name == "bfloat16":
+        return f'np.asarray({number(array)}, "bfloat16")'
+    return f"np.{array.dtype.name}({number(array)})"
+
+
+def array_text(array: Array) -> str:
+    """An array of any rank as an expression; long ones by their bytes."""
+    dtype = repr(array.dtype.name).replace("'", '"')
+    if 0 < array.size <= MOST_INLINE and array.ndim == 1:
+        items = ", ".join(number(item) for item in map(np.asarray, array))
+        return f"np.array([{items}], {dtype})"
+    if not array.size:
+        return f"np.zeros({array.shape}, {dtype})"
+    raw = f'np.frombuffer(bytes.fromhex("{array.tobytes().hex()}"), {dtype})'
+    return f"{raw}.reshape({array.shape})"

@@ -1,0 +1,91 @@
+"""Identifiers: safe, unique, and as close to the user's names as can be."""
+
+import builtins
+import keyword
+import re
+import unicodedata
+from collections.abc import Iterable
+from functools import lru_cache
+
+from graphc.errors import Place
+from graphc.ir.build import INPUT
+from graphc.ir.graph import Node, Value
+from graphc.ir.walk import operands
+
+RESERVED = {
+    *keyword.kwlist,
+    *keyword.softkwlist,
+    *dir(builtins),
+    *("jax", "jnp", "np", "program", "check_inputs", "expect", "agree", "integer"),
+    *("scipy", "ProgramError", "require", "compiling", "CHECKED", "NEEDS_X64", "sizes"),
+    *("kind", "fits", "key"),
+}
+
+
+@lru_cache(maxsize=4096)
+def sanitise(name: str) -> str:
+    """`name` as an ASCII identifier that is no keyword, builtin or name of ours.
+
+    >>> sanitise("x); import os"), sanitise("sum"), sanitise("β"), sanitise("2d")
+    ('x_import_os', 'sum_', 'beta', '_2d')
+    """
+    plain = unicodedata.normalize("NFKC", name)
+    ascii_only = "".join(c if c.isascii() else _spelled(c) for c in plain)
+    safe = re.sub(r"[^0-9A-Za-z]+", "_", ascii_only).strip("_")[:40] or "value"
+    safe = f"_{safe}" if safe[0].isdigit() else safe
+    return f"{safe}_" if safe in RESERVED or safe.startswith("segment_") else safe
+
+
+def _spelled(character: str) -> str:
+    """The last word of the character's Unicode name: β is beta."""
+    words = unicodedata.name(character, "").split()
+    return words[-1].lower() if words and character.isalpha() else "_"
+
+
+class Names:
+    """Hands out identifiers, each once."""
+
+    def __init__(self) -> None:
+        self._used: set[str] = set()
+        self._next: dict[str, int] = {}
+
+    def unique(self, wanted: str) -> str:
+        """`wanted` made safe, with a number behind it where it is taken."""
+        base = name = sanitise(wanted)
+        while name in self._used:
+            number = self._next.get(base, 1)
+            self._next[base] = number + 1
+            name = f"{base}_{number}"
+        self._used.add(name)
+        return name
+
+
+class Hints:
+    """What the user calls a value: an input's name, or the variable assigned to.
+
+    In `h = gt.tanh(x @ w)` the call of tanh is what is assigned: its node is h.
+    """
+
+    def __init__(self, nodes: Iterable[Node], outputs: dict[Value, str]) -> None:
+        self._outputs = outputs
+        self._inner = {  # values of one call that made several
+            v for node in nodes for v in operands(node) if v.node.place is node.place
+        }
+        self._assigned: dict[Place, str] = {}
+
+    def hint(self, value: Value) -> str:
+        """A name for `value`, not yet safe or unique."""
+        node = value.node
+        if node.primitive is INPUT:
+            return str(node.params["name"])
+        if value in self._outputs:
+            return self._outputs[value]
+        if value not in self._inner and len(node.outputs) == 1:
+            return self._assigned_to(node.place) or node.primitive.name
+        return node.primitive.name
+
+    def _assigned_to(self, place: Place) -> str:
+        name = self._assigned.get(place)
+        if name is None:
+            name = self._assigned[place] = place.assigned
+        return name

@@ -1,0 +1,228 @@
+"""What every emitted module brings along, and the checks of its arguments."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from graphc.backends.source import (
+    Body,
+    Module,
+    indent,
+    plain_source,
+    solved,
+    tuple_text,
+)
+from graphc.errors import shortened
+from graphc.ir.dims import Dim, Symbol, symbol_dim
+from graphc.ir.graph import Graph, Value
+
+LONGEST = 60  # characters of a name in a message
+
+
+class ProgramError(ValueError):
+    """A call that does not fit the program."""
+
+
+def require(holds: bool, message: str, place: str, *sizes: int) -> None:
+    """Raise ProgramError unless a relation between sizes holds."""
+    if not holds:
+        got = f"; got {' and '.join(map(str, sizes))}" if sizes else ""
+        raise ProgramError(f"{message}{got}\n  asked for by {place}")
+
+
+def integer(name: str, value: Any) -> int:
+    """The Python integer of a size."""
+    found = type(value).__name__
+    try:
+        number: int = value.__index__()
+    except (AttributeError, TypeError):
+        if found.endswith("Tracer"):
+            raise ProgramError(
+                f"the size {name} must be known, and it is being traced\n"
+                "  hint: call the function outside of jax.jit, jax.vmap and jax.grad, "
+                "or jit its jax_callable with static_argnums"
+            ) from None
+        got = f"{found} {value!r}"
+        raise ProgramError(f"{name} must be an integer, got {got}") from None
+    if not -(2**63) <= number < 2**63:
+        raise ProgramError(f"{name} must be an integer of int64, got {value!r}")
+    return number
+
+
+def kind(scalar: Any) -> Any:
+    """What tells scalars apart that may fit and that may not."""
+    found = type(scalar)
+    if hasattr(scalar, "dtype"):
+        weak = getattr(scalar, "weak_type", False)
+        return found, scalar.dtype, scalar.shape, weak
+    return found
+
+
+def expect(
+    name: str, value: Any, dtype: str, shape: tuple[Any, ...], place: str
+) -> None:
+    """Raise ProgramError unless `value` has this dtype, rank and static sizes."""
+    plain = isinstance(value, (int, float, complex)) and not hasattr(value, "dtype")
+    sizes = () if plain else getattr(value, "shape", None)
+    weak = plain or (sizes == () and getattr(value, "weak_type", False))
+    got = type(value).__name__ if plain else str(getattr(value, "dtype", ""))
+    if not isinstance(sizes, tuple) or not got:
+        got, problem = type(value).__name__, "is no array"
+    elif not fits(got, weak, dtype):
+        problem = "has another dtype"
+    elif len(sizes) != len(shape):
+        problem = f"has {len(sizes)} axes, not {len(shape)}"
+    elif any(isinstance(n, int) and n != a for n, a in zip(shape, sizes, strict=True)):
+        problem = "has another size"
+    elif got == "int" and dtype.strip("uint").isdigit():
+        limits = np.iinfo(dtype)
+        if limits.min <= value <= limits.max:
+            return
+        problem = f"is out of range: {value} does not fit {dtype}"
+    else:
+        return
+    if isinstance(sizes, tuple):
+        got = f"{got}[{', '.join(map(str, sizes))}]"
+    hint = f'numpy.asarray(value, "{dtype}") converts it, if that is meant'
+    raise ProgramError(
+        f"input {name} {problem}\n  got: {got}\n"
+        f"  expected: {dtype}[{', '.join(map(str, shape))}], declared at {place}"
+        + f"\n  hint: {hint}" * problem.startswith(("is no", "has another dtype"))
+    )
+
+
+def fits(got: str, weak: bool, dtype: str) -> bool:
+    """Whether a value of dtype `got` is of `dtype`, or a number of no wider kind."""
+    kinds = {"uint": 1, "int": 1, "float": 2, "bfloat": 2, "complex": 3}
+    kind, wanted = (kinds.get(name.rstrip("0123456789"), 0) for name in (got, dtype))
+    return got == dtype or (weak and 0 < kind <= wanted)
+
+
+def agree(
+    name: str, axis: int, size: int, wanted: int, formula: str, source: str, place: str
+) -> None:
+    """Raise ProgramError unless an axis has the size that others give it."""
+    if size != wanted:
+        raise ProgramError(
+            f"axis {axis} of input {name} has {size} elements, not {formula} = {wanted}"
+            f"\n  where {source}\n  declared at {place}\n"
+            "  hint: sizes of one name must agree; name another where it may differ"
+        )
+
+
+TEXTS = (ProgramError, require, integer, kind, expect, fits, agree)
+
+
+def helpers() -> list[str]:
+    """The error and the checks that every emitted module ends with."""
+    lines: list[str] = []
+    for item in TEXTS:
+        lines += ["", "", *plain_source(item).splitlines()]
+    return lines
+
+
+def check_inputs(module: Module, graph: Graph, names: list[str]) -> list[str]:
+    """The function `check_inputs` of a program: dtypes, ranks, sizes that agree."""
+    body = Body(module, "np", reads=False)
+    axes = list(_symbolic_axes(graph, names))
+    for symbol, axis in _sources(axes).items():
+        name = module.size_name(symbol)
+        body.line(f"{name} = {_solution(axis, symbol)}")
+        body.bind_size(symbol, name)
+    lines = [
+        _expectation(value, name, given)
+        for value, name, given in zip(
+            graph.inputs, names, graph.input_names, strict=True
+        )
+    ]
+    lines += [*body.lines, *_agreements(body, axes)]
+    head = f"def check_inputs({', '.join(names)}):"
+    doc = '"""Raise ProgramError unless the arguments fit the program."""'
+    return [head, *indent([doc, *lines])]
+
+
+def _expectation(value: Value, name: str, given: str) -> str:
+    """The line that checks one input by itself; `given` is what users call it."""
+    shape = tuple_text(
+        str(n) if isinstance(n, int) else repr(str(n)) for n in value.type.shape
+    )
+    place, given = str(value.node.place), shortened(given, LONGEST)
+    return f'expect({given!r}, {name}, "{value.dtype.name}", {shape}, {place!r})'
+
+
+@dataclass(frozen=True)
+class Axis:
+    """An axis of an input whose size is not a constant."""
+
+    given: str  # what users call the input
+    name: str  # what the program calls it
+    index: int
+    size: Dim
+    place: str
+
+    @property
+    def text(self) -> str:
+        """Its size in the program."""
+        return f"{self.name}.shape[{self.index}]"
+
+
+def _symbolic_axes(graph: Graph, names: list[str]) -> Iterable[Axis]:
+    for value, name, given in zip(graph.inputs, names, graph.input_names, strict=True):
+        for index, size in enumerate(value.type.shape):
+            if isinstance(size, Dim):
+                shown = shortened(given, LONGEST)
+                yield Axis(shown, name, index, size, str(value.node.place))
+
+
+def _sources(axes: list[Axis]) -> dict[Symbol, Axis]:
+    """The axis that each size is taken from: one that is it, or else contains it."""
+    found: dict[Symbol, Axis] = {}
+    for axis in axes:
+        if _is_symbol(axis.size):
+            found.setdefault(axis.size.symbols[0], axis)
+    for axis in axes:
+        if len(axis.size.symbols) == 1 and _solution(axis, axis.size.symbols[0]):
+            found.setdefault(axis.size.symbols[0], axis)
+    return found
+
+
+def _solution(axis: Axis, symbol: Symbol) -> str:
+    """The symbol from the size of an axis, "" where it is not determined."""
+    if _is_symbol(axis.size):
+        return axis.text
+    return solved(axis.size, symbol, axis.text)
+
+
+def _agreements(body: Body, axes: list[Axis]) -> Iterable[str]:
+    """The lines that compare axes with the sizes that others have fixed."""
+    sources = _sources(axes)
+    for axis in axes:
+        if not sources.keys() >= set(axis.size.symbols):
+            continue  # nothing else says what it should be
+        if sources[axis.size.symbols[0]] is axis:
+            yield from _own_agreement(body, axis)
+            continue
+        where = ", ".join(
+            f"{s.name} is from axis {sources[s].index} of input {sources[s].given}"
+            for s in axis.size.symbols
+        )
+        yield (
+            f"agree({axis.given!r}, {axis.index}, {axis.text}, {body.code(axis.size)}, "
+            f"{str(axis.size)!r}, {where!r}, {axis.place!r})"
+        )
+
+
+def _own_agreement(body: Body, axis: Axis) -> Iterable[str]:
+    """The line that an axis of size 2*n + 1 has such a size, for no negative n."""
+    if not _is_symbol(axis.size):
+        n = body.size(axis.size.symbols[0])
+        which = f"axis {axis.index} of input {axis.given}"
+        shown = f"{which} must have {axis.size} elements"
+        holds = f"0 <= {n} and {body.code(axis.size)} == {axis.text}"
+        yield f"require({holds}, {shown!r}, {axis.place!r}, {axis.text})"
+
+
+def _is_symbol(size: Dim) -> bool:
+    return size is symbol_dim(size.symbols[0])

@@ -1,0 +1,137 @@
+"""What an emitted program is, and the parts that all backends print alike."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from graphc.backends.names import Hints
+from graphc.backends.prelude import check_inputs, helpers
+from graphc.backends.source import Body, Module, tuple_text
+from graphc.ir.build import INPUT
+from graphc.ir.dims import Symbol
+from graphc.ir.graph import Graph, Value
+from graphc.ir.walk import ancestors
+from graphc.transform.plan import Check, Plan
+
+WIDE = {np.dtype(name) for name in ("int64", "uint64", "float64", "complex128")}
+
+
+@dataclass(frozen=True)
+class Outputs:
+    """How the outputs are returned: one value, a list, a tuple or a dict."""
+
+    kind: str  # "single", "list", "tuple" or "dict"
+    keys: tuple[str, ...] = ()
+
+    def text(self, values: list[str]) -> str:
+        """The expression after `return`."""
+        if self.kind == "single":
+            return values[0]
+        if self.kind == "list":
+            return f"[{', '.join(values)}]"
+        if self.kind == "tuple":
+            return f"({', '.join(values)},)"
+        pairs = zip(self.keys, values, strict=True)
+        return "{" + ", ".join(f"{k!r}: {v}" for k, v in pairs) + "}"
+
+
+@dataclass(frozen=True)
+class Source:
+    """The text of a program; its entry point is the function `program`."""
+
+    text: str
+    sizes: dict[str, Symbol]  # by the names that they have in the text
+
+
+def new_module(plan: Plan) -> tuple[Module, list[str]]:
+    """A module with the names of the inputs taken, and those names."""
+    graph = plan.graph
+    nodes = ancestors([*graph.outputs, *(c.condition for c in checks_of(plan))])
+    outputs: dict[Value, str] = {}
+    for value, name in zip(graph.outputs, graph.output_names, strict=True):
+        if name:
+            outputs.setdefault(plan.resolve(value), name)
+    module = Module(Hints(nodes, outputs), plan.aliases)
+    return module, [module.value_name(v) for v in graph.inputs]
+
+
+def checks_of(plan: Plan) -> list[Check]:
+    """The conditions that the driver tests."""
+    return [step for step in plan.glue if isinstance(step, Check)]
+
+
+def title(plan: Plan, backend: str) -> str:
+    """The first line of the module."""
+    inputs = ", ".join(f"{v.type}" for v in plan.graph.inputs)
+    outputs = ", ".join(f"{v.type}" for v in plan.graph.outputs)
+    return f"A {backend} program: ({inputs}) -> ({outputs})."
+
+
+def needs_64_bits(plan: Plan, others: Iterable[Value] = ()) -> bool:
+    """Whether some array has a 64-bit dtype, literals aside: JAX must be told.
+
+    `others` are arrays that reach JAX although no segment needs them.
+    """
+    if any(v.dtype in WIDE for v in plan.graph.outputs):  # a literal may be one
+        return True
+    made = [v for s in plan.segments for n in s.nodes for v in n.outputs]
+    given = [v for s in plan.segments for v in s.inputs]
+    return any(
+        v.dtype in WIDE and not v.node.primitive.inline
+        for v in (*made, *given, *others)
+    )
+
+
+def argument_check(plan: Plan, names: list[str]) -> list[str]:
+    """Lines that check the arguments once per combination of shapes and dtypes."""
+    parts: list[str] = []
+    for value, name in zip(plan.graph.inputs, names, strict=True):
+        array = value.type.rank > 0
+        parts += [f"{name}.shape", f"{name}.dtype"] if array else [f"kind({name})"]
+    call = f"check_inputs({', '.join(names)})"
+    return [
+        f"key = {tuple_text(parts)}",
+        "if key not in CHECKED:",
+        f"    {call}",
+        "    CHECKED.add(key)",
+    ]
+
+
+def print_check(body: Body, check: Check) -> None:
+    """The test of a condition on the host."""
+    condition = body.value(body.module.resolve(check.condition))
+    message = f"{check.message}\n  asked for by {check.place}"
+    body.line(f"if not {condition}:")
+    body.line(f"    raise ProgramError({message!r})")
+
+
+def print_return(body: Body, plan: Plan, outputs: "Outputs") -> None:
+    """The last line: the outputs in the structure that the user asked for."""
+    results = [_result(body, plan.resolve(v)) for v in plan.graph.outputs]
+    body.line(f"return {outputs.text(results)}")
+
+
+def _result(body: Body, value: Value) -> str:
+    """An output; an argument that is one becomes an array, as the others are."""
+    name = body.value(value)
+    if value.node.primitive is INPUT:
+        return f'jnp.asarray({name}, "{value.dtype.name}")'
+    return name
+
+
+def assemble(
+    module: Module,
+    graph: Graph,
+    names: list[str],
+    head: str,
+    imports: list[str],
+    functions: list[list[str]],
+) -> str:
+    """The whole text: the functions first, what they call behind them."""
+    checks = check_inputs(module, graph, names)
+    lines = [f'"""{head}"""', "", *imports, *module.imports]
+    for function in [*functions, checks]:
+        lines += ["", "", *function]
+    lines += module.preamble() + helpers()
+    return "\n".join(lines) + "\n"

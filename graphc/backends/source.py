@@ -1,0 +1,380 @@
+"""Where text is laid out: functions line by line, modules part by part."""
+
+import ast
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from graphc.backends.literals import array_text, number, typed_number
+from graphc.backends.names import Hints, Names
+from graphc.backends.sizes import array_size
+from graphc.errors import GraphError, Place
+from graphc.ir.build import CONSTANT, INPUT, SIZE_OP, Data
+from graphc.ir.dims import Dim, Size, Symbol, expression, substitute, symbol_dim
+from graphc.ir.graph import Guard, Node, Value
+from graphc.ir.op import Printing
+from graphc.ir.types import BFLOAT16, DType
+from graphc.transform.grouping import printed
+
+INDENT = "    "
+
+
+class Module:
+    """The source of one program in the making: parts in order, names, constants."""
+
+    def __init__(self, hints: Hints, aliases: dict[Value, Value]) -> None:
+        self.names = Names()
+        self.hints = hints
+        self.aliases = aliases
+        self.helpers: dict[Callable[..., Any], tuple[str, str]] = {}
+        self.imports: dict[str, None] = {}
+        self.constants: dict[Data, tuple[str, str]] = {}
+        self._values: dict[Value, str] = {}
+        self._sizes: dict[Symbol, str] = {}
+        self._types: dict[tuple[DType, tuple[Size, ...]], str] = {}
+        self._comments: dict[Place, tuple[str, str]] = {}
+
+    def resolve(self, value: Value) -> Value:
+        """The value that is computed for `value`."""
+        return self.aliases.get(value, value)
+
+    def value_name(self, value: Value) -> str:
+        """The identifier of a value, the same in all functions of the module."""
+        name = self._values.get(value)
+        if name is None:
+            name = self._values[value] = self.names.unique(self.hints.hint(value))
+        return name
+
+    def size_name(self, symbol: Symbol) -> str:
+        """The identifier of a size, the same in all functions of the module."""
+        name = self._sizes.get(symbol)
+        if name is None:
+            wanted = symbol.name
+            origin = symbol.origin
+            if isinstance(origin, Value) and origin.node.primitive is INPUT:
+                wanted = f"{self.value_name(origin)}_size"
+            name = self._sizes[symbol] = self.names.unique(wanted)
+        return name
+
+    @property
+    def sizes(self) -> dict[str, Symbol]:
+        """The symbols by the names that they have in the text."""
+        return {name: symbol for symbol, name in self._sizes.items()}
+
+    def helper(self, function: Callable[..., Any]) -> str:
+        """Print `function` and the helpers that it calls; its name in the module."""
+        if function not in self.helpers:
+            name = self.names.unique(function.__name__)
+            self.helpers[function] = name, ""  # it may call itself
+            names = {function.__name__: name}
+            for used, item in globals_used(function).items():
+                if inspect.isfunction(item):
+                    names[used] = self.helper(item)
+                elif inspect.ismodule(item) and used != "np":
+                    self.imports[f"import {item.__name__}"] = None
+            self.helpers[function] = name, plain_source(function, names)
+        return self.helpers[function][0]
+
+    def constant(self, data: Data) -> str:
+        """The name of an array constant, defined once at the top of the module."""
+        if data not in self.constants:
+            name = self.names.unique("DATA")
+            self.constants[data] = (name, array_text(data.array))
+        return self.constants[data][0]
+
+    def type_text(self, value: Value) -> str:
+        """The type of a value with the module's own names for sizes."""
+        key = value.type.dtype, value.type.shape
+        text = self._types.get(key)
+        if text is None:
+            sizes = ", ".join(map(self._size_text, value.type.shape))
+            text = self._types[key] = f"{value.dtype.name}[{sizes}]"
+        return text
+
+    def comment(self, place: Place) -> tuple[str, str]:
+        """A line of the user's, where it is and as a comment with its text."""
+        found = self._comments.get(place)
+        if found is None:
+            code = "".join(c if c.isprintable() else "?" for c in place.code)
+            text = f"# {place}: {code}" if code else f"# {place}"
+            found = self._comments[place] = str(place), text
+        return found
+
+    def _size_text(self, size: Size) -> str:
+        """A size as people read it: with the module's names, unless it is long."""
+        simple = isinstance(size, Dim) and len(size.symbols) == 1
+        text = expression(size, self.size_name) if simple else str(size)
+        return text if len(text) <= 20 else str(size)
+
+    def preamble(self) -> list[str]:
+        """Helper functions and constants, as lines."""
+        lines: list[str] = []
+        for _, text in self.helpers.values():
+            lines += ["", "", *text.splitlines()]
+        if self.constants:
+            lines += ["", ""]
+            lines += [f"{name} = {text}" for name, text in self.constants.values()]
+        return lines
+
+
+class Body:
+    """The lines of one function.
+
+    Sizes are bound where they are first needed: from the shape of a value in scope,
+    or, where `reads` allows it, from the integer of a value in scope.
+    """
+
+    def __init__(
+        self, module: Module, xp: str, *, reads: bool, guards: bool = True
+    ) -> None:
+        self.module = module
+        self.xp = xp
+        self.backend = "numpy" if xp == "np" else "jax"
+        self.reads = reads
+        self.guards = guards
+        self.lines: list[str] = []
+        self.on_host: dict[Value, str] = {}  # names of NumPy copies
+        self._names: dict[Value, str] = {}
+        self._sizes: dict[Symbol, str] = {}
+        self._axes: dict[Symbol, str] = {}
+        self._place: Place | None = None
+        self._line = ""  # of the user's code, that of the last comment
+        self._guarded: set[Guard] = set()
+
+    def line(self, text: str) -> None:
+        """Append one line."""
+        self.lines.append(text)
+
+    def bind(self, value: Value, name: str) -> None:
+        """`value` is in scope as `name`, and so are the sizes of its axes."""
+        self._names[value] = name
+        for axis, size in enumerate(value.type.shape):
+            if isinstance(size, Dim) and len(size.symbols) == 1:
+                symbol = size.symbols[0]
+                if symbol not in self._axes:  # else an input's, which stays in scope
+                    self._bind_axis(size, symbol, value, f"{name}.shape[{axis}]")
+
+    def _bind_axis(self, size: Dim, symbol: Symbol, value: Value, axis: str) -> None:
+        if symbol_dim(symbol) is size:
+            self._axes[symbol] = axis
+        elif value.node.primitive is INPUT:
+            text = solved(size, symbol, axis)
+            if text:
+                self._axes[symbol] = text
+
+    def bind_size(self, symbol: Symbol, name: str) -> None:
+        """The integer of `symbol` is in scope as `name`."""
+        self._sizes[symbol] = name
+
+    def forget(self, value: Value) -> str:
+        """`value` goes out of scope: its name. Sizes read from it are kept."""
+        name = self._names.pop(value)
+        for symbol, axis in list(self._axes.items()):
+            if axis.startswith(f"{name}."):
+                self.size(symbol)
+                del self._axes[symbol]
+        return name
+
+    def knows(self, symbol: Symbol) -> bool:
+        """Whether the integer of `symbol` is in scope or in a shape in scope."""
+        return symbol in self._sizes or symbol in self._axes
+
+    def size(self, symbol: Symbol) -> str:
+        """The name of a size, bound by a line of its own if it was not yet."""
+        name = self._sizes.get(symbol)
+        if name is None:
+            origin = symbol.origin
+            if symbol in self._axes:
+                text = self._axes[symbol]
+            elif isinstance(origin, Value) and self.reads:
+                value = self.module.resolve(origin)
+                text = f'integer("{symbol.name}", {self.value(value)})'
+            elif isinstance(origin, Value):
+                return self.value(self.module.resolve(origin))  # traced arithmetic
+            else:
+                raise AssertionError(f"no input gives the size {symbol.name}")
+            name = self._sizes[symbol] = self.module.size_name(symbol)
+            self.line(f"{name} = {text}")
+        return name
+
+    def _is_integer(self, symbol: Symbol) -> bool:
+        """Whether `size` gives a Python integer, not a traced array."""
+        return self.reads or symbol.origin is None or self.knows(symbol)
+
+    def code(self, param: Any) -> str:
+        """A param as source text."""
+        if isinstance(param, Dim):
+            traced = not all(map(self._is_integer, param.symbols))
+            return (array_size if traced else expression)(param, self.size)
+        if isinstance(param, tuple):
+            return tuple_text(map(self.code, param))
+        if isinstance(param, np.dtype):
+            return f'"{param.name}"'
+        if isinstance(param, Data):
+            array = param.array
+            if array.ndim == 0:
+                return typed_number(array)
+            name = self.module.constant(param)
+            return name if self.backend == "numpy" else f"jnp.asarray({name})"
+        return repr(param)
+
+    def value(self, value: Value) -> str:
+        """The expression of a value in scope."""
+        name = self._names.get(value)
+        if name is not None:
+            return name
+        node = value.node
+        if node.primitive is SIZE_OP:
+            text = self.code(node.params["size"])
+            return text if text.isidentifier() else f"({text})"
+        if node.primitive is CONSTANT:
+            if value.type.weak:
+                return number(node.params["data"].array)
+            return self.code(node.params["data"])
+        if value.type.rank == 0 and value.dtype.kind in "iu":
+            size = self._sizes.get(value.symbol)
+            if size is not None:
+                return f"np.{value.dtype.name}({size})"
+        raise AssertionError(f"{value!r} of {node!r} is not in scope")
+
+    def operand(self, node: Node, value: Value) -> str:
+        """An input of a node; a literal stands bare where its dtype is clear."""
+        value = self.module.resolve(value)
+        if value.node.primitive is CONSTANT and value.type.rank == 0:
+            array = value.node.params["data"].array
+            if node.primitive.literals == "always" or (
+                node.primitive.literals == "beside" and _beside(node, value)
+            ):
+                return number(array)
+        return self.on_host.get(value) or self.value(value)
+
+    def node(self, node: Node) -> None:
+        """The line of one node, after those of the sizes and guards it needs."""
+        if node.primitive.inline:
+            return
+        self._comment(node.place)
+        if self.guards:
+            self._print_guards(node)
+        if self.backend in node.primitive.imports:
+            self.module.imports[f"import {node.primitive.imports[self.backend]}"] = None
+        inputs = tuple([self.operand(node, v) for v in node.inputs])
+        p = Printing(node, self.xp, inputs, self.code, self.module.helper)
+        text = node.primitive.emission[self.backend](p)
+        if _leaves_python(node):
+            text = f"{self.xp}.asarray({text})"
+        names = [self.module.value_name(v) for v in node.outputs]
+        unpacked = node.primitive.several and len(names) == 1
+        target = f"({names[0]},)" if unpacked else ", ".join(names)
+        self.line(f"{target} = {text}  # {self.module.type_text(node.outputs[0])}")
+        for value, name in zip(node.outputs, names, strict=True):
+            self.bind(value, name)
+
+    def _comment(self, place: Place) -> None:
+        if place is self._place:
+            return
+        self._place = place
+        line, text = self.module.comment(place)
+        if line != self._line:
+            self._line = line
+            self.line(text)
+
+    def _print_guards(self, node: Node) -> None:
+        for guard in node.guards:
+            if guard in self._guarded:
+                continue
+            self._guarded.add(guard)
+            self.line(self.guard_text(guard, node))
+
+    def guard_text(self, guard: Guard, node: Node) -> str:
+        """`require(n == m, ...)`: shows the names and the numbers of both sizes."""
+        left, right = self.code(guard.left), self.code(guard.right)
+        shown = f"{guard.left} {guard.relation} {guard.right}"
+        message = f"{node.primitive.name}: {guard.reason}: needs {shown}"
+        numbers = ", ".join(n for n in (left, right) if not n.lstrip("-").isdigit())
+        holds = f"{left} {guard.relation} {right}"
+        return f"require({holds}, {message!r}, {str(node.place)!r}, {numbers})"
+
+
+def _leaves_python(node: Node) -> bool:
+    """Whether Python numbers go in and an array comes out, as in `n > 3`."""
+    if node.primitive.literals != "beside" or node.outputs[0].type.weak:
+        return False
+    return bool(node.inputs) and all([v.type.weak for v in node.inputs])
+
+
+def _beside(node: Node, value: Value) -> bool:
+    """Whether another input of the same dtype is an array and fixes the dtype.
+
+    NumPy does not adapt Python numbers to bfloat16.
+    """
+    return value.dtype != BFLOAT16 and any(
+        v.dtype == value.dtype and not v.node.primitive.inline for v in node.inputs
+    )
+
+
+def solved(size: Dim, symbol: Symbol, axis: str) -> str:
+    """The symbol from `axis`, which holds `size`; "" where it is not linear in it."""
+    try:
+        rest = substitute(size, {symbol: 0})
+        slope = substitute(size, {symbol: 1}) - rest
+    except GraphError:  # a division by the symbol
+        return ""
+    linear = isinstance(rest, int) and isinstance(slope, int) and slope != 0
+    if not linear or slope * symbol_dim(symbol) + rest is not size:
+        return ""
+    shifted = axis if rest == 0 else f"({axis} - {rest})"
+    return shifted if slope == 1 else f"{shifted} // {slope}"
+
+
+def printed_sizes(nodes: Iterable[Node]) -> list[Symbol]:
+    """The symbols whose numbers the text of these nodes needs, in order."""
+    found: dict[Symbol, None] = {}
+    for node in nodes:
+        found.update(dict.fromkeys(sorted(printed(node), key=lambda s: s.name)))
+    return list(found)
+
+
+def plain_source(item: Any, names: Mapping[str, str] | None = None) -> str:
+    """The source of a function or class of ours, without annotations.
+
+    `names` are the new names of functions in it.
+    """
+    return _plain_source(item, tuple((names or {}).items()))
+
+
+@cache
+def _plain_source(item: Any, new_names: tuple[tuple[str, str], ...]) -> str:
+    names = dict(new_names)
+    tree = ast.parse(inspect.getsource(item))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.arg):
+            node.annotation = None
+        elif isinstance(node, ast.FunctionDef):
+            node.returns = None
+            node.name = names.get(node.name, node.name)
+        elif isinstance(node, ast.Name):
+            node.id = names.get(node.id, node.id)
+    return ast.unparse(tree)
+
+
+@cache
+def globals_used(function: Callable[..., Any]) -> dict[str, Any]:
+    """What the names in a function stand for outside of it."""
+    tree = ast.parse(inspect.getsource(function))
+    names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+    outside: dict[str, Any] = getattr(function, "__globals__", {})
+    return {name: outside[name] for name in sorted(names & outside.keys())}
+
+
+def tuple_text(items: Iterable[str]) -> str:
+    """A tuple of expressions: `(a, b)`, `(a,)` or `()`."""
+    listed = list(items)
+    return f"({listed[0]},)" if len(listed) == 1 else f"({', '.join(listed)})"
+
+
+def indent(lines: Iterable[str], depth: int = 1) -> list[str]:
+    """The lines moved in."""
+    return [INDENT * depth + line if line else line for line in lines]

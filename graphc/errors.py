@@ -1,0 +1,194 @@
+"""The exceptions that users see, where they happened, and how they read."""
+
+import linecache
+import os
+import re
+import sys
+from dataclasses import dataclass, field
+from functools import cache
+from types import CodeType, FrameType
+
+_ASSIGNMENT = re.compile(r"^\s*([A-Za-z_]\w*)\s*(?::[^=]*)?=\s*\(?$")
+_PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
+_LIBRARY = re.compile(r"[\\/](site|dist)-packages[\\/](jax|jaxlib|numpy)[\\/]")
+_LONGEST = 100  # characters of a line of code in a message
+
+
+class GraphError(ValueError):
+    """A graph that cannot be built or compiled as asked."""
+
+
+class CallError(GraphError):
+    """A compiled function was called with arguments that do not fit it."""
+
+
+class UnusedInputWarning(UserWarning):
+    """An input of a function that none of its outputs depends on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A line of user code, and which instruction of which code object it is."""
+
+    filename: str
+    line: int
+    instruction: int = -1
+    bytecode: CodeType | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def code(self) -> str:
+        """The text of the line, or "" where the file cannot be read."""
+        return linecache.getline(self.filename, self.line).strip()
+
+    @property
+    def columns(self) -> tuple[int, int] | None:
+        """Where the expression starts in its line, and ends in its last one."""
+        if self.bytecode is None:
+            return None
+        _, _, start, end = _position(self.bytecode, self.instruction)
+        return None if start is None or end is None else (start, end)
+
+    @property
+    def assigned(self) -> str:
+        """The variable that the expression here, all of it, is assigned to, or ""."""
+        columns = self.columns
+        line = linecache.getline(self.filename, self.line)
+        if columns is None or not line.isascii():
+            return ""
+        found = _ASSIGNMENT.match(line[: columns[0]])
+        rest = line[columns[1] :].split("#")[0].strip()
+        return found.group(1) if found and rest in ("", ")") else ""
+
+    def __str__(self) -> str:
+        return f"{_shown(self.filename)}:{self.line}"
+
+
+# By the id of a code object, which an entry keeps alive: its own hash takes as long as
+# the code is, and so does a search in its tables.
+_tables: dict[int, tuple[CodeType, list[tuple[int | None, ...]]]] = {}
+
+
+def _position(code: CodeType, instruction: int) -> tuple[int | None, ...]:
+    """The first and last line, and first and last column, of an instruction."""
+    found = _tables.get(id(code))
+    if found is None:
+        if len(_tables) >= 16:
+            _tables.clear()
+        found = _tables[id(code)] = code, list(code.co_positions())
+    return found[1][instruction // 2]
+
+
+NOWHERE = Place("<unknown>", 0)
+
+
+@cache
+def _shown(filename: str) -> str:
+    return printable(os.path.basename(filename))
+
+
+def printable(text: str) -> str:
+    """The text on one line: what cannot be printed (line ends too) becomes "?"."""
+    return "".join(c if c.isprintable() else "?" for c in text)
+
+
+def label(name: str) -> str:
+    """A name as it may stand anywhere in a text, in code too: letters and digits.
+
+    >>> label('x"); import os'), label("a\\nb"), label("β_2")
+    ('x_import_os', 'a_b', 'β_2')
+    """
+    return re.sub(r"\W+", "_", name)[:40]
+
+
+def shortened(text: str, longest: int = _LONGEST) -> str:
+    """The text, cut where it is longer than a message should repeat."""
+    return text if len(text) <= longest else f"{text[: longest - 3]}..."
+
+
+@cache
+def _is_inside(filename: str) -> bool:
+    """Whether a file is graphc's own, or of a library that calls it back."""
+    ours = filename.startswith((_PACKAGE, "<graphc "))
+    return ours or _LIBRARY.search(filename) is not None
+
+
+def _user_frame() -> tuple[FrameType | None, str]:
+    """The innermost frame that is not graphc's own, and what it called there."""
+    called = ""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and _is_inside(frame.f_code.co_filename):
+        called = frame.f_code.co_name
+        frame = frame.f_back
+    return frame, called
+
+
+# By the id of a code object, which its place keeps alive, and the instruction.
+_places: dict[tuple[int, int], Place] = {}
+_MOST_PLACES = 100_000
+
+
+def user_place() -> Place:
+    """The innermost line on the call stack that is not graphc's own."""
+    frame, _ = _user_frame()
+    if frame is None:
+        return NOWHERE
+    code, at = frame.f_code, frame.f_lasti
+    place = _places.get((id(code), at))
+    if place is None:
+        if len(_places) >= _MOST_PLACES:
+            _places.clear()
+        line = _position(code, at)[0] or frame.f_lineno
+        place = Place(code.co_filename, line, at, code)
+        _places[id(code), at] = place
+    return place
+
+
+def _operation(function: str) -> str:
+    """What users call one of our functions: `__radd__` is add, `__getitem__` index."""
+    name = function.strip("_")
+    if function.startswith("__"):
+        reflected = name.startswith("r") and name not in ("round", "rshift")
+        name = name[1:] if reflected else name
+        name = {"getitem": "index", "getattr": "", "init": ""}.get(name, name)
+    name = name.removeprefix("method_")
+    return name if name.isidentifier() else ""
+
+
+def describe(
+    problem: str,
+    *,
+    op: str = "",
+    got: str = "",
+    expected: str = "",
+    arguments: str = "",
+    hint: str = "",
+    where: Place | None = None,
+) -> str:
+    """Lay out one error message; empty parts are left out."""
+    lines = [f"{op}: {problem}" if op else problem]
+    parts = {"got": got, "expected": expected, "arguments": arguments, "hint": hint}
+    lines += [f"  {name}: {text}" for name, text in parts.items() if text]
+    if where is not None and where is not NOWHERE:
+        code = f": {shortened(where.code)}" if where.code else ""
+        lines.append(printable(f"  at {where.filename}:{where.line}{code}"))
+    return "\n".join(lines)
+
+
+def graph_error(
+    problem: str,
+    *,
+    op: str = "",
+    got: str = "",
+    expected: str = "",
+    hint: str = "",
+    where: Place | None = None,
+) -> GraphError:
+    """A `GraphError` that names `where`, by default the user's current line.
+
+    Where no `op` is said, it is the function of ours that the user called.
+    """
+    place = user_place() if where is None else where
+    op = op or _operation(_user_frame()[1])
+    return GraphError(
+        describe(problem, op=op, got=got, expected=expected, hint=hint, where=place)
+    )

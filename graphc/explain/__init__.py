@@ -1,0 +1,1 @@
+"""Plans and programs told to people."""

@@ -1,0 +1,107 @@
+"""What the compiler has made, as text: values, graphs, plans and programs."""
+
+import json
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from graphc.backends.names import Hints
+from graphc.errors import graph_error
+from graphc.ir.build import INPUT
+from graphc.ir.graph import Graph, Value
+from graphc.ir.text import Writer, to_text
+from graphc.ir.walk import ancestors
+from graphc.runtime.function import Function
+from graphc.transform.plan import Check, HostNode, Plan, Read, Segment, Step
+
+
+def dump(x: Any) -> str:
+    """The text of a value, a graph, a plan or a compiled function.
+
+    Values bear the names that they have in the user's program, and each line tells
+    where it was written. That of a graph is what `graphc.ir.reader.parse_graph` reads;
+    that of a function is its source. Raises GraphError for anything else.
+
+    >>> import graphc, graphc.tensor as gt
+    >>> y = gt.tanh(gt.tensor("x", "float32", ("n", 3)))
+    >>> print(graphc.dump(y).replace("  # <doctest graphc.explain.dump.dump[1]>:1", ""))
+    graph(x: float32[n, 3]) {
+      y: float32[n, 3] = tanh(x)
+      return y
+    }
+    <BLANKLINE>
+    """
+    match x:
+        case Value():
+            return _value(x)
+        case Graph():
+            return to_text(x, _hints(x).hint, comments=True)
+        case Plan():
+            return "\n".join(_plan(x)) + "\n"
+        case Function():
+            return x.source
+    raise graph_error(
+        "needs a value, a graph, a plan or a function",
+        op="dump",
+        got=f"{type(x).__module__}.{type(x).__qualname__}",
+    )
+
+
+def _value(x: Value) -> str:
+    found = [n.outputs[0] for n in ancestors([x]) if n.primitive is INPUT]
+    names = tuple(str(v.node.params["name"]) for v in found)
+    return dump(Graph(tuple(found), (x,), names, ("",)))
+
+
+def _hints(graph: Graph) -> Hints:
+    named = zip(graph.outputs, graph.output_names, strict=True)
+    return Hints(ancestors(graph.outputs), {v: name for v, name in named if name})
+
+
+def _plan(plan: Plan) -> Iterator[str]:
+    graph = plan.graph
+    checked = tuple(s.condition for s in plan.glue if isinstance(s, Check))
+    whole = Graph(
+        graph.inputs,
+        graph.outputs + checked,
+        graph.input_names,
+        graph.output_names + ("",) * len(checked),
+    )
+    writer = Writer(whole, _hints(whole).hint, comments=True)
+    yield from writer.head("plan")
+    for step in plan.steps:
+        yield from _step(writer, step)
+    results = (writer.name(plan.resolve(v)) for v in graph.outputs)
+    yield f"  return {', '.join(results)}"
+    yield "}"
+
+
+def _step(writer: Writer, step: Step) -> Iterator[str]:
+    match step:
+        case Segment():
+            head = f"segment {step.index}({_names(writer, step)})"
+            yield f"  {head} {{{_keys(writer, step)}"
+            yield from (f"  {writer.line(node)}" for node in step.nodes)
+            yield f"    return {_listed(map(writer.name, step.outputs))}"
+            yield "  }"
+        case Read():
+            yield f"  read {writer.name(step.value)}  # {step.place}"
+        case HostNode():
+            yield f"  host {writer.line(step.node).strip()}"
+        case Check():
+            yield f"  check {writer.name(step.condition)}, {json.dumps(step.message)}"
+
+
+def _names(writer: Writer, segment: Segment) -> str:
+    """The arguments of a segment, the static ones last."""
+    inputs = _listed(map(writer.name, segment.inputs))
+    statics = _listed(map(writer.symbol, segment.statics))
+    return f"{inputs}; {statics}" if statics else inputs
+
+
+def _keys(writer: Writer, segment: Segment) -> str:
+    keys = _listed(map(writer.symbol, segment.keys))
+    return f"  # compiled for each {keys}" if keys else "  # compiled once"
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(names)

@@ -1,0 +1,1 @@
+"""The intermediate representation: dims, types, nodes and how they are made."""

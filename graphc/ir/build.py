@@ -1,0 +1,304 @@
+"""From what a user writes (numbers, arrays, lists, values) to values and sizes."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from graphc.errors import graph_error
+from graphc.ir.dims import Dim, Size
+from graphc.ir.graph import Node, Value, known_sizes, origins
+from graphc.ir.namespace import F, enroll
+from graphc.ir.op import Printing, op
+from graphc.ir.types import DTYPES, DType, TensorType, dtype_of, is_integer
+
+SIZE = np.dtype("int64")
+Shape = tuple[Size, ...]
+
+
+class Data:
+    """A read-only array that can be a param: equal by dtype, shape and bytes."""
+
+    __slots__ = ("_hash", "array")
+
+    def __init__(self, array: np.ndarray[Any, Any]) -> None:
+        self.array = np.array(array, order="C")
+        self.array.setflags(write=False)
+        self._hash = hash((array.dtype, array.shape, self.array.tobytes()))
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Data) or self._hash != other._hash:
+            return False
+        a, b = self.array, other.array
+        same = a.dtype == b.dtype and a.shape == b.shape
+        return same and a.tobytes() == b.tobytes()
+
+    def __repr__(self) -> str:
+        return f"Data({self.array.tolist()!r})"
+
+
+@op(interned=False)
+def _input(*, name: str, type: TensorType) -> TensorType:
+    """A variable: an argument of the compiled function."""
+    return type
+
+
+@op(inline=True)
+def _constant(*, data: Data, weak: bool) -> TensorType:
+    """A literal array; `weak` marks a Python number."""
+    return TensorType(data.array.dtype, data.array.shape, weak)
+
+
+@op(inline=True)
+def _size(*values: Value, size: Dim) -> TensorType:
+    """A size as a number: a weak integer scalar. `values` are its origins."""
+    return TensorType(SIZE, (), weak=True)
+
+
+_input.range = lambda node: (node.params["name"], None, None)
+_constant.sizes = lambda *, data, weak: data.array.astype(object)
+
+
+def print_literal(p: Printing) -> str:
+    """A constant as an expression of exactly its dtype."""
+    return p.code(p.node.params["data"])
+
+
+def print_size(p: Printing) -> str:
+    """A size as the Python integer expression that computes it."""
+    return p.code(p.node.params["size"])
+
+
+_constant.emit(print_literal)
+_size.emit(print_size)
+INPUT, CONSTANT, SIZE_OP = _input, _constant, _size
+_size.demanding = False  # where it is not on the host, it is computed there
+
+
+def variable(name: str, type: TensorType) -> Value:
+    """A new input variable; never the same as another, whatever its name."""
+    return Node(INPUT, (), {"name": name, "type": type}, (type,)).outputs[0]
+
+
+def constant(array: Any, weak: bool = False) -> Value:
+    """The value of a literal array, kept with its dtype."""
+    return CONSTANT(data=Data(array), weak=weak)
+
+
+def size_value(size: Size) -> "int | Value":
+    """A size as users meet it: an int where static, else a symbolic integer."""
+    if isinstance(size, int):
+        return size
+    value = SIZE_OP(*origins(size), size=size)
+    if value.sizes is None:
+        value.sizes = np.empty((), dtype=object)
+        value.sizes[()] = size
+    return value
+
+
+enroll(size_value, "size_value")
+
+
+def literal_of(value: Value) -> "np.ndarray[Any, Any] | None":
+    """The array of a constant, or None for any other value."""
+    if value.node.primitive is CONSTANT:
+        return value.node.params["data"].array
+    return None
+
+
+_WEAK = {int: "int64", float: "float64", complex: "complex128"}
+NUMBERS = frozenset(_WEAK)  # the types of Python numbers; bool is none
+
+
+def as_value(x: Any) -> Value:
+    """Numbers, arrays, sizes, and nested lists of values, as one value."""
+    if isinstance(x, Value):
+        return x
+    if isinstance(x, bool):
+        return constant(np.asarray(x))
+    if type(x) in _WEAK:
+        return constant(_number(x), weak=True)
+    if isinstance(x, Dim):
+        return as_value(size_value(x))
+    if isinstance(x, (list, tuple)) and _holds_values(x):
+        return F.stack([as_value(item) for item in x])
+    return constant(_literal_array(x))
+
+
+def number_constant(x: int | float | complex, dtype: DType) -> Value:
+    """A Python number as a constant of `dtype`; raises where it does not fit."""
+    return constant(_cast_literal(_number(x), dtype))
+
+
+def _number(x: int | float | complex) -> np.ndarray[Any, Any]:
+    try:
+        return np.asarray(x, dtype=_WEAK[type(x)])
+    except OverflowError:
+        raise graph_error(f"the integer {x} does not fit int64") from None
+
+
+def _holds_values(items: Sequence[Any]) -> bool:
+    return any(
+        isinstance(i, (Value, Dim))
+        or (isinstance(i, (list, tuple)) and _holds_values(i))
+        for i in items
+    )
+
+
+def _literal_array(x: Any) -> np.ndarray[Any, Any]:
+    try:
+        array = np.asarray(x)
+    except ValueError as error:
+        raise graph_error(f"not an array: {error}", got=type(x).__name__) from None
+    if array.dtype.name not in DTYPES:
+        raise graph_error(
+            f"arrays of dtype {array.dtype} are not supported",
+            got=f"{type(x).__name__} of shape {array.shape}",
+            hint="convert it with numpy.asarray(x, dtype=...) first",
+        )
+    return array
+
+
+def as_size(x: Any, what: str = "a size") -> Size:
+    """An integer, integer scalar value or dim, as a size (its sign unchecked)."""
+    if isinstance(x, (int, np.integer)) and not isinstance(x, bool):
+        return int(x)
+    if isinstance(x, Dim):
+        return x
+    if isinstance(x, np.ndarray):
+        x = as_value(x)
+    if isinstance(x, Value) and x.type.rank == 0 and is_integer(x.dtype):
+        sizes = known_sizes(x)
+        assert sizes is not None
+        size: Any = sizes[()]
+        return size
+    got = str(x.type) if isinstance(x, Value) else f"{type(x).__name__} {x!r}"
+    hint = 'convert it: int(n), or n.astype("int64") of a symbolic scalar'
+    raise graph_error(f"{what} must be an integer scalar", got=got, hint=hint)
+
+
+def as_shape(x: Any) -> Shape:
+    """A shape: one size, a sequence of sizes, or an integer vector value."""
+    if isinstance(x, Value) and x.type.rank == 1:
+        length = x.type.shape[0]
+        if not isinstance(length, int):
+            raise graph_error(
+                "a shape vector must have a static length: rank is always static",
+                got=str(x.type),
+            )
+        x = [x[i] for i in range(length)]
+    if isinstance(x, np.ndarray) and x.ndim == 1:
+        x = x.tolist()
+    if not isinstance(x, (list, tuple)):
+        x = (x,)
+    return tuple(as_size(n) for n in x)
+
+
+def check_shape(shape: Shape, op_name: str) -> Shape:
+    """`shape`, which must not be provably negative anywhere."""
+    for n in shape:
+        if isinstance(n, int) and n < 0:
+            raise graph_error(
+                f"negative size {n}",
+                op=op_name,
+                got=f"shape {shape_text(shape)}",
+                hint="sizes are 0 or more; only reshape works a -1 out",
+            )
+    return shape
+
+
+def shape_text(shape: Sequence[Size]) -> str:
+    """A shape as text: `(n, 3)`."""
+    inside = ", ".join(map(str, shape))
+    return f"({inside},)" if len(shape) == 1 else f"({inside})"
+
+
+def normal_axis(axis: Any, rank: int, op_name: str) -> int:
+    """One axis in 0..rank-1; raises GraphError when it is out of range."""
+    if isinstance(axis, bool) or not isinstance(axis, (int, np.integer)):
+        raise graph_error(
+            "an axis must be an integer", op=op_name, got=f"axis {axis!r}"
+        )
+    if not -rank <= axis < rank:
+        raise graph_error(
+            f"axis {axis} is out of range",
+            op=op_name,
+            got=f"a value of rank {rank}",
+            expected=f"an axis from {-rank} to {rank - 1}" if rank else "no axis",
+        )
+    return int(axis) % rank
+
+
+def normal_axes(axis: Any, rank: int, op_name: str) -> tuple[int, ...]:
+    """Sorted, distinct axes; None stands for all."""
+    if axis is None:
+        return tuple(range(rank))
+    given = axis if isinstance(axis, (tuple, list)) else (axis,)
+    axes = tuple(sorted(normal_axis(a, rank, op_name) for a in given))
+    if len(set(axes)) < len(axes):
+        raise graph_error("an axis is named twice", op=op_name, got=f"axis {axis!r}")
+    return axes
+
+
+def cast(x: Value, dtype: DType, weak: bool = False) -> Value:
+    """`x` as another dtype: folded for constants, the same value if nothing changes."""
+    if x.dtype == dtype and x.type.weak == weak:
+        return x
+    array = literal_of(x)
+    if array is not None and (array.ndim == 0 or x.type.weak):
+        return constant(_cast_literal(array, dtype), weak)
+    return F._convert(x, dtype=dtype, weak=weak)
+
+
+def _cast_literal(array: np.ndarray[Any, Any], dtype: DType) -> np.ndarray[Any, Any]:
+    if is_integer(dtype) and is_integer(array.dtype):
+        limits = np.iinfo(dtype)
+        number = int(array)
+        if not limits.min <= number <= limits.max:
+            hint = 'widen the other operand first: x.astype("int64")'
+            problem = f"the integer {number} does not fit {dtype.name}"
+            raise graph_error(problem, hint=hint)
+    return array.astype(dtype)
+
+
+def strong(x: Value) -> Value:
+    """`x` without weakness: a Python number becomes an array of its default dtype."""
+    return cast(x, default_dtype(x.dtype)) if x.type.weak else x
+
+
+class Config:
+    """Defaults that hold for the whole process.
+
+    `float` is the dtype of floats whose dtype is not said: "float32" as in JAX;
+    set it to "float64" for NumPy's.
+    """
+
+    def __init__(self) -> None:
+        self._float = dtype_of("float32")
+
+    @property
+    def float(self) -> DType:
+        """The default floating-point dtype."""
+        return self._float
+
+    @float.setter
+    def float(self, name: Any) -> None:
+        dtype = dtype_of(name)
+        if dtype.kind != "f" and dtype.name != "bfloat16":
+            raise graph_error(f"the default float cannot be {dtype.name}")
+        self._float = dtype
+
+
+config = Config()
+
+
+def default_dtype(dtype: DType) -> DType:
+    """What a Python number of this kind becomes where no dtype is said."""
+    if dtype.kind == "f":
+        return config.float
+    if dtype.kind == "c" and config.float.itemsize < 8:
+        return dtype_of("complex64")
+    return dtype

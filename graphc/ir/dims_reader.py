@@ -1,0 +1,39 @@
+"""From the text of a size back to the size."""
+
+import ast
+import operator
+from collections.abc import Callable
+
+from graphc.errors import GraphError
+from graphc.ir.dims import FUNCTIONS, Size, axis
+
+_SIGNS: dict[type[ast.operator], Callable[[Size, Size], Size]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod,
+}
+
+
+def parse(text: str) -> Size:
+    """The size that `str` prints as `text`, where its symbols are those of axes."""
+    try:
+        return _read(ast.parse(text.strip(), mode="eval").body)
+    except (SyntaxError, ValueError, TypeError, ArithmeticError, RecursionError) as e:
+        raise GraphError(f"cannot read the size {text!r}: {e}") from None
+
+
+def _read(node: ast.expr) -> Size:
+    match node:
+        case ast.Constant(value=int(value)) if not isinstance(value, bool):
+            return value
+        case ast.Name(id=name):
+            return axis(name)
+        case ast.UnaryOp(ast.USub(), operand):
+            return -_read(operand)
+        case ast.BinOp(a, sign, b) if type(sign) in _SIGNS:
+            return _SIGNS[type(sign)](_read(a), _read(b))
+        case ast.Call(ast.Name(name), args, []) if name in FUNCTIONS:
+            return FUNCTIONS[name](*map(_read, args))
+    raise ValueError("only numbers, names, + - * // %, min, max and clip may be used")

@@ -1,0 +1,270 @@
+"""Immutable, hash-consed nodes and the values that they produce."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from itertools import count
+from typing import TYPE_CHECKING, Any, Literal, cast
+from weakref import WeakValueDictionary
+
+import numpy as np
+
+from graphc.errors import Place, graph_error, label, user_place
+from graphc.ir.dims import Dim, Size, Symbol, symbol_dim
+from graphc.ir.namespace import METHODS, F
+from graphc.ir.operators import Operators
+from graphc.ir.types import DType, TensorType, is_integer
+
+if TYPE_CHECKING:
+    from graphc.ir.op import Primitive
+
+Params = Mapping[str, Any]
+SERIALS = count()
+
+
+@dataclass(frozen=True, slots=True)
+class Guard:
+    """A relation of two sizes that must hold at call time: a cheap host check."""
+
+    relation: Literal["==", "<="]
+    left: Size
+    right: Size
+    reason: str
+
+
+class Node:
+    """One application of a primitive to values.
+
+    `params` are static; a `Dim` in them demands the values that its symbols stand
+    for (`demands`) on the host before the node can be compiled. `serial` grows in
+    the order of creation, so that sorting by it is a topological order.
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "demands",
+        "guards",
+        "inputs",
+        "outputs",
+        "params",
+        "place",
+        "primitive",
+        "serial",
+    )
+
+    def __init__(
+        self,
+        primitive: "Primitive",
+        inputs: "tuple[Value, ...]",
+        params: Params,
+        types: tuple[TensorType, ...],
+        guards: tuple[Guard, ...] = (),
+    ) -> None:
+        self.primitive = primitive
+        self.inputs = inputs
+        self.params = params
+        self.guards = guards
+        self.place: Place = user_place()
+        self.serial = next(SERIALS)
+        self.demands = _demands(params) if params and primitive.demanding else ()
+        self.outputs = tuple([Value(self, i, t) for i, t in enumerate(types)])
+
+    def __repr__(self) -> str:
+        return f"<{self.primitive.name} at {self.place}>"
+
+
+def _demands(params: Params) -> "tuple[Value, ...]":
+    found: dict[Value, None] = {}
+    for param in params.values():
+        for size in param if isinstance(param, tuple) else (param,):
+            if isinstance(size, Dim):
+                found.update(dict.fromkeys(origins(size)))
+    return tuple(found)
+
+
+def origins(size: Size) -> "list[Value]":
+    """The values whose integers `size` is computed from."""
+    if not isinstance(size, Dim):
+        return []
+    return [cast(Value, s.origin) for s in size.symbols if s.origin is not None]
+
+
+def _home() -> str:
+    """The user's file: what is made of nothing keeps the lines of one program."""
+    return user_place().filename
+
+
+_INTERNED: WeakValueDictionary[Any, Node] = WeakValueDictionary()
+
+
+def intern_node(
+    primitive: "Primitive",
+    inputs: "tuple[Value, ...]",
+    params: dict[str, Any],
+    types: tuple[TensorType, ...],
+    guards: tuple[Guard, ...],
+) -> Node:
+    """The one node of this primitive, these inputs and these params.
+
+    Keys hold ids: those of a live node's inputs cannot be reused, and the entry of
+    a dead node is gone.
+    """
+    made_of = tuple(map(id, inputs)) or primitive.inline or _home()
+    key = (primitive.name, made_of, tuple(params.items()))
+    node = _INTERNED.get(key)
+    if node is None:
+        node = Node(primitive, inputs, params, types, guards)
+        _INTERNED[key] = node
+    return node
+
+
+class Value(Operators):
+    """One output of a node: a symbolic tensor.
+
+    Operators and methods build new values. `==` compares element by element, as in
+    NumPy; identity (`is`, dictionary keys) is what the compiler itself uses.
+    """
+
+    __slots__ = ("__weakref__", "_symbol", "index", "node", "sizes", "type")
+
+    def __init__(self, node: Node, index: int, type: TensorType) -> None:
+        self.node = node
+        self.index = index
+        self.type = type
+        self.sizes: np.ndarray[Any, Any] | None = None
+        self._symbol: Symbol | None = None
+
+    @property
+    def symbol(self) -> Symbol:
+        """The dim symbol that stands for this integer scalar used as a size."""
+        if self._symbol is None:
+            name, lower, upper = self.node.primitive.range_of(self)
+            self._symbol = Symbol(label(name), self, lower, upper)
+        return self._symbol
+
+    @property
+    def name(self) -> str:
+        """The name of an input, else of the variable it was assigned to, or ""."""
+        return str(self.node.params.get("name", "")) or self.node.place.assigned
+
+    @property
+    def dtype(self) -> DType:
+        """The NumPy dtype of the elements."""
+        return self.type.dtype
+
+    @property
+    def ndim(self) -> int:
+        """The number of axes."""
+        return self.type.rank
+
+    @property
+    def shape(self) -> "tuple[int | Value, ...]":
+        """The sizes: an int where static, otherwise a symbolic integer."""
+        return tuple(F.size_value(n) for n in self.type.shape)
+
+    @property
+    def size(self) -> "int | Value":
+        """The number of elements: an int where static, else a symbolic integer."""
+        return cast("int | Value", F.size_value(self.type.size))
+
+    @property
+    def at(self) -> Any:
+        """Functional updates: `x.at[index].set(v)`, `.add(v)` and so on."""
+        return F.updates_of(self)
+
+    @property
+    def T(self) -> "Value":
+        """The axes in reverse order."""
+        return cast(Value, F.transpose(self))
+
+    @property
+    def mT(self) -> "Value":
+        """The last two axes swapped."""
+        return cast(Value, F.swapaxes(self, -1, -2))
+
+    def __repr__(self) -> str:
+        return f"<{self.node.primitive.name}: {self.type}>"
+
+    def __getattr__(self, name: str) -> Any:
+        if name in METHODS:
+            return partial(METHODS[name], self)
+        raise AttributeError(f"a symbolic value has no attribute {name!r}")
+
+    def __getitem__(self, index: Any) -> "Value":
+        return cast(Value, F.getitem(self, index))
+
+    def __iter__(self) -> "Iterator[Value]":
+        if self.type.shape and not isinstance(self.type.shape[0], int):
+            raise graph_error(
+                f"cannot iterate over an axis of symbolic size {self.type.shape[0]}",
+                op="iter",
+                got=str(self.type),
+                hint="compute on the whole array, or give the axis a number as size",
+            )
+        return iter([self[i] for i in range(len(self))])
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        hint = "write y = x.at[index].set(value), which gives a new value"
+        raise graph_error(
+            "values are never changed", op="index", got=str(self.type), hint=hint
+        )
+
+    def __len__(self) -> int:
+        if not self.type.shape:
+            raise TypeError("len() of a value of rank 0")
+        n = self.type.shape[0]
+        if isinstance(n, int):
+            return n
+        raise graph_error(
+            f"the length {n} is symbolic",
+            op="len",
+            got=str(self.type),
+            hint="use x.shape[0]",
+        )
+
+    def __bool__(self) -> bool:
+        raise self._not_concrete("bool", "use gt.where(condition, a, b)")
+
+    def __int__(self) -> int:
+        raise self._not_concrete("int", "use the symbolic integer itself")
+
+    def __index__(self) -> int:
+        raise self._not_concrete("int", "use the symbolic integer itself")
+
+    def __float__(self) -> float:
+        raise self._not_concrete("float", 'use x.astype("float64")')
+
+    def __array__(self, *_: Any, **__: Any) -> Any:
+        raise self._not_concrete("numpy.asarray", "use a function of graphc.tensor")
+
+    def _not_concrete(self, op: str, hint: str) -> Exception:
+        return graph_error(
+            "a symbolic value has no number before the function is called",
+            op=op,
+            got=str(self.type),
+            hint=hint,
+        )
+
+
+def known_sizes(value: Value) -> "np.ndarray[Any, Any] | None":
+    """The integers that `value` holds as sizes, or None where they are not known.
+
+    An integer scalar is always known: if by no rule, then as its own symbol.
+    """
+    if value.sizes is not None:
+        return value.sizes
+    if value.type.rank == 0 and is_integer(value.dtype):
+        sizes = np.empty((), dtype=object)
+        sizes[()] = symbol_dim(value.symbol)
+        return sizes
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class Graph:
+    """A program: input values, output values and the names of both."""
+
+    inputs: tuple[Value, ...]
+    outputs: tuple[Value, ...]
+    input_names: tuple[str, ...]
+    output_names: tuple[str, ...]

@@ -1,0 +1,68 @@
+"""`F`: the public functions by name, bound late.
+
+Rules and operators reach other ops through `F`, so that op families need not
+import each other. A function joins by the decorator `public`.
+"""
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+FUNCTIONS: dict[str, Callable[..., Any]] = {}
+METHODS: dict[str, Callable[..., Any]] = {}
+SPACES = ("fft", "linalg", "nn", "random", "special")
+
+
+class Namespace:
+    """Attribute access to the functions that have joined under a prefix."""
+
+    def __init__(self, prefix: str = "") -> None:
+        self._prefix = prefix
+        self._spaces = {} if prefix else {s: Namespace(f"{s}.") for s in SPACES}
+
+    def __getattr__(self, name: str) -> Any:
+        found = FUNCTIONS.get(self._prefix + name) or self._spaces.get(name)
+        if found is None:
+            space = f"graphc.tensor.{self._prefix}".rstrip(".")
+            raise AttributeError(f"{space} has no function {name!r}")
+        return found
+
+    def __dir__(self) -> list[str]:
+        start = len(self._prefix)
+        names = [n[start:] for n in FUNCTIONS if n.startswith(self._prefix)]
+        return sorted([n for n in names if "." not in n] + list(self._spaces))
+
+
+F = Namespace()
+
+
+def enroll(function: Function, name: str, method: bool = False) -> Function:
+    """Let `function` join `F` as `name`, and values as a method if asked.
+
+    A dotted name, as "linalg.solve", joins that space of `graphc.tensor`.
+    """
+    if name in FUNCTIONS:
+        raise ValueError(f"{name} is defined twice")
+    FUNCTIONS[name] = function
+    if method:
+        METHODS[name] = function
+    return function
+
+
+def enroll_method(function: Function, name: str) -> Function:
+    """A method of values whose arguments differ from those of the function."""
+    METHODS[name] = function
+    return function
+
+
+def public(
+    *, method: bool = False, name: str | None = None
+) -> Callable[[Function], Function]:
+    """Decorator: a function of `graphc.tensor`, and a method of values if asked."""
+
+    def join(function: Function) -> Function:
+        return enroll(function, name or function.__name__.rstrip("_"), method)
+
+    return join

@@ -1,0 +1,256 @@
+"""Primitives: all that is known about an op, declared in one place."""
+
+import inspect
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple, TypeVar
+
+import numpy as np
+
+from graphc.errors import GraphError, graph_error
+from graphc.ir.dims import Dim, Size, equal, less_equal
+from graphc.ir.graph import Guard, Node, Params, Value, intern_node, known_sizes
+from graphc.ir.types import TensorType, is_integer
+
+MOST_SIZES = 16  # an integer vector of at most so many elements can hold sizes
+Array = Value  # in a type rule: an input, needed at run time only
+TypeRule = Callable[..., TensorType | tuple[TensorType, ...]]
+Range = tuple[str, int | None, Size | None]
+
+
+class Printing(NamedTuple):
+    """What an emission rule may use to print one node as one line of source."""
+
+    node: Node
+    xp: str  # "np" or "jnp"
+    inputs: tuple[str, ...]  # an expression per input
+    code: Callable[[Any], str]  # a param (size, shape, dtype, text ...) as source
+    helper: Callable[[Callable[..., Any]], str]  # print this function too: its name
+
+
+Emit = Callable[[Printing], str]
+
+
+@dataclass(eq=False)
+class Primitive:
+    """A primitive op and its rules; calling it builds a node.
+
+    `infer` is the type rule: inputs positional, normalised params keyword-only.
+    `emission` holds, per backend, how a node prints: as an expression. `sizes`, where
+    given, computes integer results as sizes. `inline` ops are printed inside the
+    expressions that use them. `literals`: where a scalar constant may be printed as a
+    bare Python number, since another input of its dtype stands beside it, or always.
+    `imports` names a module that the printed text needs, by backend. `bounds_check`
+    gives the conditions, with messages, that `check=True` must find true.
+    """
+
+    name: str
+    infer: TypeRule
+    emission: dict[str, Emit] = field(default_factory=dict)
+    refusals: dict[str, str] = field(default_factory=dict)
+    sizes: Callable[..., Any] | None = None
+    range: Callable[[Node], Range] | None = None
+    inline: bool = False
+    literals: Literal["never", "beside", "always"] = "never"
+    several: bool = False  # the printed expression is a tuple
+    interned: bool = True
+    demanding: bool = True  # whether dims in the params are needed on the host
+    on_host: bool = True  # whether the NumPy form may stand in for the JAX form
+    imports: dict[str, str] = field(default_factory=dict)  # by backend
+    bounds_check: Callable[[Node], list[tuple[Any, str]]] | None = None
+    arguments: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        signature = inspect.signature(self.infer).parameters.values()
+        self.arguments = tuple(
+            ("*" if p.kind is p.VAR_POSITIONAL else "") + p.name
+            for p in signature
+            if p.kind is not p.KEYWORD_ONLY
+        )
+        if self.name in PRIMITIVES:
+            raise ValueError(f"primitive {self.name} is defined twice")
+        PRIMITIVES[self.name] = self
+
+    def __repr__(self) -> str:
+        return f"<primitive {self.name}>"
+
+    def __call__(self, *inputs: Value, **params: Any) -> Any:
+        """Build the node; its one value, or a tuple of several.
+
+        Raises GraphError where the inputs do not fit, naming op and types.
+        """
+        outputs = self.bind(inputs, params).outputs
+        return outputs[0] if len(outputs) == 1 else outputs
+
+    def bind(self, inputs: tuple[Value, ...], params: dict[str, Any]) -> Node:
+        """The interned node for these inputs and normalised params."""
+        types, guards = infer_types(self, inputs, params)
+        if not self.interned:
+            return Node(self, inputs, params, types, guards)
+        node = intern_node(self, inputs, params, types, guards)
+        _fill_sizes(node)
+        return node
+
+    def emit(
+        self,
+        both: str | Emit | None = None,
+        *,
+        numpy: str | Emit | None = None,
+        jax: str | Emit | None = None,
+    ) -> "Primitive":
+        """Declare how a node prints; a text may use {xp}, inputs and params."""
+        for backend, rule in (("numpy", numpy or both), ("jax", jax or both)):
+            if rule is not None:
+                printed = _template(self, rule) if isinstance(rule, str) else rule
+                self.emission[backend] = printed
+        return self
+
+    def refuse(self, backend: str, reason: str) -> "Primitive":
+        """Declare that a backend cannot run this op, and why."""
+        self.refusals[backend] = reason
+        return self
+
+    def range_of(self, value: Value) -> Range:
+        """The name and bounds of `value` when it is used as a size."""
+        if self.range is not None:
+            return self.range(value.node)
+        return value.node.place.assigned or self.name, None, None
+
+
+PRIMITIVES: dict[str, Primitive] = {}
+Rule = TypeVar("Rule", bound=TypeRule)
+
+
+def op(
+    *, inline: bool = False, interned: bool = True
+) -> Callable[[TypeRule], Primitive]:
+    """Decorator: the primitive whose type rule is the decorated function."""
+
+    def declare(infer: TypeRule) -> Primitive:
+        name = infer.__name__.strip("_")
+        made = Primitive(name, infer, inline=inline, interned=interned)
+        made.__doc__ = infer.__doc__
+        return made
+
+    return declare
+
+
+def _template(primitive: Primitive, text: str) -> Emit:
+    def printed(p: Printing) -> str:
+        fields = {name: p.code(value) for name, value in p.node.params.items()}
+        fields |= named_inputs(primitive, p.inputs)
+        return text.format(*p.inputs, xp=p.xp, **fields)
+
+    return printed
+
+
+def named_inputs(primitive: Primitive, inputs: tuple[str, ...]) -> dict[str, str]:
+    """The printed inputs by argument name; a starred argument joins its share."""
+    named: dict[str, str] = {}
+    for i, name in enumerate(primitive.arguments):
+        if name.startswith("*"):
+            named[name[1:]] = ", ".join(inputs[i:])
+        else:
+            named[name] = inputs[i]
+    return named
+
+
+class _Inference(threading.local):
+    """The node being inferred: what `require_*` report and collect."""
+
+    now: tuple[str, tuple[Value, ...], list[Guard] | None] = ("", (), None)
+
+
+_CURRENT = _Inference()
+
+
+def infer_types(
+    primitive: Primitive, inputs: tuple[Value, ...], params: Mapping[str, Any]
+) -> tuple[tuple[TensorType, ...], tuple[Guard, ...]]:
+    """Run the type rule: the types of the outputs, and the guards it needs."""
+    outer = _CURRENT.now
+    guards: list[Guard] = []
+    _CURRENT.now = primitive.name, inputs, guards
+    try:
+        types = primitive.infer(*inputs, **params)
+    finally:
+        _CURRENT.now = outer
+    unique = tuple(dict.fromkeys(guards)) if guards else ()
+    return (types if isinstance(types, tuple) else (types,)), unique
+
+
+def type_error(problem: str, *, expected: str = "", hint: str = "") -> GraphError:
+    """The error of a type rule: names the op and the types of its inputs."""
+    op, inputs, _ = _CURRENT.now
+    got = ", ".join(str(v.type) for v in inputs)
+    return graph_error(problem, op=op, got=got, expected=expected, hint=hint)
+
+
+def _guard(relation: Literal["==", "<="], a: Size, b: Size, reason: str) -> None:
+    guards = _CURRENT.now[2]
+    if guards is not None:
+        guards.append(Guard(relation, a, b, reason))
+
+
+def require_equal(a: Size, b: Size, reason: str, hint: str = "") -> Size:
+    """`a` and `b` must be equal: proved, refuted (raises) or checked at call time.
+
+    Returns the simpler of the two.
+    """
+    if a is b:
+        return a
+    answer = equal(a, b)
+    if answer is False:
+        raise type_error(f"{reason}: {a} and {b} differ", hint=hint)
+    if answer is None:
+        _guard("==", a, b, reason)
+    return a if isinstance(a, int) or len(str(a)) <= len(str(b)) else b
+
+
+def require_at_most(a: Size, b: Size, reason: str) -> None:
+    """`a <= b` must hold: proved, refuted (raises) or checked at call time."""
+    answer = less_equal(a, b)
+    if answer is False:
+        raise type_error(f"{reason}: {a} is more than {b}")
+    if answer is None:
+        _guard("<=", a, b, reason)
+
+
+def _fill_sizes(node: Node) -> None:
+    rule = node.primitive.sizes
+    first = node.outputs[0]
+    if rule is None or first.sizes is not None or not holds_sizes(first.type):
+        return
+    if any(map(_is_symbolic, node.params.values())):
+        return  # which elements these are is not known before the call
+    known = [known_sizes(v) for v in node.inputs]
+    if all(k is not None for k in known):
+        first.sizes = _bounded(rule(*known, **node.params))
+
+
+def _is_symbolic(param: Any) -> bool:
+    items = param if isinstance(param, tuple) else (param,)
+    return any(isinstance(item, Dim) for item in items)
+
+
+def holds_sizes(type: TensorType) -> bool:
+    """Whether a value of this type is small enough to be followed as sizes."""
+    if not is_integer(type.dtype) or type.dtype.itemsize < 4:
+        return False
+    size = type.size
+    return isinstance(size, int) and size <= MOST_SIZES
+
+
+def _bounded(result: Any) -> "np.ndarray[Any, Any] | None":
+    """Sizes as an object array, or None where the formulas have grown too long."""
+    array = np.empty(np.shape(result), dtype=object)
+    array[...] = result
+    if any(len(str(size)) > 120 for size in array.flat):
+        return None
+    return array
+
+
+def rebuild(node: Node, inputs: tuple[Value, ...], params: Params) -> Node:
+    """The node of the same primitive on other inputs and params."""
+    return node.primitive.bind(inputs, dict(params))

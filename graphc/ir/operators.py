@@ -1,0 +1,130 @@
+"""The operators of values: each is a function of `graphc.tensor`, bound late."""
+
+from typing import TYPE_CHECKING, Any
+
+from graphc.ir.namespace import F
+
+if TYPE_CHECKING:
+    from graphc.ir.graph import Value
+
+
+class Operators:
+    """The arithmetic, comparison and bitwise operators of a value."""
+
+    __slots__ = ()
+    __array_ufunc__ = None  # NumPy arrays leave mixed expressions to us
+    __hash__ = object.__hash__
+
+    def __add__(self, other: Any) -> "Value":
+        return F.add(self, other)
+
+    def __radd__(self, other: Any) -> "Value":
+        return F.add(other, self)
+
+    def __sub__(self, other: Any) -> "Value":
+        return F.subtract(self, other)
+
+    def __rsub__(self, other: Any) -> "Value":
+        return F.subtract(other, self)
+
+    def __mul__(self, other: Any) -> "Value":
+        return F.multiply(self, other)
+
+    def __rmul__(self, other: Any) -> "Value":
+        return F.multiply(other, self)
+
+    def __truediv__(self, other: Any) -> "Value":
+        return F.true_divide(self, other)
+
+    def __rtruediv__(self, other: Any) -> "Value":
+        return F.true_divide(other, self)
+
+    def __floordiv__(self, other: Any) -> "Value":
+        return F.floor_divide(self, other)
+
+    def __rfloordiv__(self, other: Any) -> "Value":
+        return F.floor_divide(other, self)
+
+    def __mod__(self, other: Any) -> "Value":
+        return F.remainder(self, other)
+
+    def __rmod__(self, other: Any) -> "Value":
+        return F.remainder(other, self)
+
+    def __pow__(self, other: Any) -> "Value":
+        return F.power(self, other)
+
+    def __rpow__(self, other: Any) -> "Value":
+        return F.power(other, self)
+
+    def __matmul__(self, other: Any) -> "Value":
+        return F.matmul(self, other)
+
+    def __rmatmul__(self, other: Any) -> "Value":
+        return F.matmul(other, self)
+
+    def __and__(self, other: Any) -> "Value":
+        return F.bitwise_and(self, other)
+
+    def __rand__(self, other: Any) -> "Value":
+        return F.bitwise_and(other, self)
+
+    def __or__(self, other: Any) -> "Value":
+        return F.bitwise_or(self, other)
+
+    def __ror__(self, other: Any) -> "Value":
+        return F.bitwise_or(other, self)
+
+    def __xor__(self, other: Any) -> "Value":
+        return F.bitwise_xor(self, other)
+
+    def __rxor__(self, other: Any) -> "Value":
+        return F.bitwise_xor(other, self)
+
+    def __lshift__(self, other: Any) -> "Value":
+        return F.left_shift(self, other)
+
+    def __rlshift__(self, other: Any) -> "Value":
+        return F.left_shift(other, self)
+
+    def __rshift__(self, other: Any) -> "Value":
+        return F.right_shift(self, other)
+
+    def __rrshift__(self, other: Any) -> "Value":
+        return F.right_shift(other, self)
+
+    def __divmod__(self, other: Any) -> "tuple[Value, Value]":
+        return F.divmod(self, other)
+
+    def __rdivmod__(self, other: Any) -> "tuple[Value, Value]":
+        return F.divmod(other, self)
+
+    def __eq__(self, other: Any) -> "Value":  # type: ignore[override]
+        return F.equal(self, other)
+
+    def __ne__(self, other: Any) -> "Value":  # type: ignore[override]
+        return F.not_equal(self, other)
+
+    def __lt__(self, other: Any) -> "Value":
+        return F.less(self, other)
+
+    def __le__(self, other: Any) -> "Value":
+        return F.less_equal(self, other)
+
+    def __gt__(self, other: Any) -> "Value":
+        return F.greater(self, other)
+
+    def __ge__(self, other: Any) -> "Value":
+        return F.greater_equal(self, other)
+
+    def __neg__(self) -> "Value":
+        return F.negative(self)
+
+    def __pos__(self) -> "Value":
+        return F.positive(self)
+
+    def __abs__(self) -> "Value":
+        return F.absolute(self)
+
+    def __invert__(self) -> "Value":
+        return F.invert(self)

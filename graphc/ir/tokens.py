@@ -1,0 +1,104 @@
+"""Text in tokens, read one after another; what is wrong is told with its line."""
+
+import json
+import re
+from bisect import bisect_right
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+from graphc.errors import graph_error, shortened
+
+_TOKEN = re.compile(
+    r"""(?P<skip>\s+|\#[^\n]*)
+    |(?P<text>"(?:[^"\\\n]|\\.)*")
+    |(?P<number>[0-9]+(?:\.[0-9]*)?(?:[eE][+-]?[0-9]+)?)
+    |(?P<name>\??[A-Za-z_][A-Za-z0-9_]*)
+    |(?P<sign>//|[-+*%(){}\[\],:;=])
+    |(?P<bad>.)""",
+    re.VERBOSE,
+)
+_DEEPEST = 50  # parentheses within parentheses
+
+
+class Tokens:
+    """The tokens of a text, and how far they are read."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._starts = [0, *(m.end() for m in re.finditer("\n", text))]
+        found = [m for m in _TOKEN.finditer(text) if m.lastgroup != "skip"]
+        self._tokens = [(m.lastgroup or "", m.group(), m.start()) for m in found]
+        self._tokens += [("end", "the end", len(text))] * 2
+        self.at = 0
+        self._depth = 0
+
+    def fail(self, problem: str, at: int | None = None) -> NoReturn:
+        """Raise GraphError for the line of the next token, or of the one at `at`."""
+        number = self.line(self.at if at is None else at)
+        start = self._starts[number - 1]
+        shown = shortened(self._text[start:].split("\n", 1)[0].strip())
+        problem = f"line {number}: {problem}"
+        raise graph_error(problem, op="parse_graph", got=shown) from None
+
+    def line(self, at: int) -> int:
+        """The number of the line of the token at `at`."""
+        return bisect_right(self._starts, self._tokens[at][2])
+
+    def next_is(self, kind: str) -> bool:
+        """Whether the next token is of a kind."""
+        return self._tokens[self.at][0] == kind
+
+    def after_next(self) -> str:
+        """The text of the next token but one."""
+        return self._tokens[self.at + 1][1]
+
+    def peek(self) -> str:
+        """The text of the next token, "" for one that is quoted."""
+        kind, text, _ = self._tokens[self.at]
+        return "" if kind == "text" else text
+
+    def take(self, kind: str, what: str) -> str:
+        """The next token, which must be of a kind."""
+        found, text, _ = self._tokens[self.at]
+        if found != kind:
+            self.fail(f"expected {what}, not {shortened(text, 20)}")
+        self.at += 1
+        return text
+
+    def accept(self, sign: str) -> bool:
+        """Whether `sign` is next; it is passed then."""
+        found = self.peek() == sign
+        self.at += found
+        return found
+
+    def expect(self, sign: str) -> None:
+        """Pass `sign`, which must be next."""
+        if not self.accept(sign):
+            self.fail(f"expected {sign!r}, not {shortened(self.peek(), 20)}")
+
+    def string(self) -> str:
+        """A quoted text."""
+        quoted = self.take("text", "a quoted text")
+        try:
+            return str(json.loads(quoted))
+        except ValueError:
+            self.fail("this quoted text has no meaning", self.at - 1)
+
+    def several(self, read: Callable[[], Any], end: str) -> list[Any]:
+        """Items with commas between, perhaps one behind, up to `end`."""
+        found: list[Any] = []
+        while not self.accept(end):
+            found.append(read())
+            if not self.accept(","):
+                self.expect(end)
+                break
+        return found
+
+    def nested(self, read: Callable[[], Any]) -> Any:
+        """What is read one level deeper; there are not too many levels."""
+        self._depth += 1
+        if self._depth > _DEEPEST:
+            self.fail("parentheses are nested too deeply")
+        found = read()
+        self._depth -= 1
+        return found

@@ -1,0 +1,126 @@
+"""Tensor types: a dtype and a tuple of sizes, each a number or a symbolic `Dim`."""
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from graphc.errors import graph_error
+from graphc.ir.dims import Dim, Size
+
+DType = np.dtype[Any]
+BOOL = np.dtype("bool")
+INT64 = np.dtype("int64")
+FLOAT64 = np.dtype("float64")
+BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
+
+_NAMES = (
+    *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
+    *("float16", "float32", "float64", "complex64", "complex128"),
+)
+DTYPES: dict[str, DType] = {name: np.dtype(name) for name in _NAMES}
+DTYPES["bfloat16"] = BFLOAT16
+
+
+def dtype_of(name: Any) -> DType:
+    """The dtype called `name` (a string, a NumPy or Python type, or a dtype)."""
+    try:
+        return _found(name)
+    except TypeError:
+        raise graph_error(f"unknown dtype {name!r}", hint=_known()) from None
+
+
+@lru_cache(maxsize=256)
+def _found(name: Any) -> DType:
+    if isinstance(name, str) and name in DTYPES:
+        return DTYPES[name]
+    if name is None:  # which NumPy takes for float64
+        raise TypeError
+    found = np.dtype(name)
+    if found.name not in DTYPES:
+        raise graph_error(f"dtype {found} is not supported", hint=_known())
+    return DTYPES[found.name]
+
+
+def _known() -> str:
+    return "use one of " + ", ".join(DTYPES)
+
+
+def is_integer(dtype: DType) -> bool:
+    """Whether `dtype` is a signed or unsigned integer (not bool)."""
+    return dtype.kind in "iu"
+
+
+def is_float(dtype: DType) -> bool:
+    """Whether `dtype` is a real floating-point type."""
+    return dtype.kind == "f" or dtype == BFLOAT16
+
+
+def is_inexact(dtype: DType) -> bool:
+    """Whether `dtype` is floating point or complex."""
+    return is_float(dtype) or dtype.kind == "c"
+
+
+@dataclass(frozen=True, slots=True)
+class TensorType:
+    """A dtype and a shape; rank is always static.
+
+    `weak` marks a scalar that behaves as a Python number in promotion (NEP 50).
+    """
+
+    dtype: DType
+    shape: tuple[Size, ...]
+    weak: bool = False
+
+    @property
+    def rank(self) -> int:
+        """The number of axes."""
+        return len(self.shape)
+
+    @property
+    def size(self) -> Size:
+        """The number of elements."""
+        return product(self.shape)
+
+    def like(
+        self, shape: Iterable[Size] | None = None, dtype: DType | None = None
+    ) -> "TensorType":
+        """The same type with another shape or dtype; the result is strong."""
+        new_shape = self.shape if shape is None else tuple(shape)
+        return TensorType(dtype or self.dtype, new_shape)
+
+    def same(self, other: "TensorType") -> bool:
+        """Structural identity: equal dtype and identical sizes."""
+        return (
+            self.dtype == other.dtype
+            and self.weak == other.weak
+            and same_shape(self.shape, other.shape)
+        )
+
+    def __str__(self) -> str:
+        weak = "weak " if self.weak else ""
+        return f"{weak}{self.dtype.name}[{', '.join(map(str, self.shape))}]"
+
+
+def product(shape: Sequence[Size]) -> Size:
+    """The number of elements of an array of this shape."""
+    total: Size = math.prod([n for n in shape if isinstance(n, int)])
+    for n in shape:
+        total = total if isinstance(n, int) else total * n
+    return total
+
+
+def same_shape(a: Sequence[Size], b: Sequence[Size]) -> bool:
+    """Whether two shapes are structurally identical (no proof is tried)."""
+    return len(a) == len(b) and all(map(same_size, a, b))
+
+
+def same_size(a: Size, b: Size) -> bool:
+    """Whether two sizes are the same number or the same normal form."""
+    if isinstance(a, Dim) or isinstance(b, Dim):
+        return a is b
+    return a == b

@@ -1,0 +1,135 @@
+"""The checker of the IR: every node is inferred again and compared with its record."""
+
+import inspect
+from collections.abc import Hashable, Iterable
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from graphc.errors import GraphError, graph_error
+from graphc.ir.build import INPUT, Data
+from graphc.ir.dims import Dim
+from graphc.ir.graph import Graph, Guard, Node, origins
+from graphc.ir.op import PRIMITIVES, Primitive, infer_types
+from graphc.ir.types import TensorType, same_size
+from graphc.ir.walk import ancestors, operands
+
+_PLAIN = (int, float, str, Dim, Data, TensorType, np.dtype)
+
+
+def verify(graph: Graph) -> None:
+    """Check a graph: names, order, params, and the types and guards of every node.
+
+    Passes call this on what they made. Raises GraphError that names the node, what it
+    holds, what it should hold, and the user's line.
+    """
+    _verify_signature(graph)
+    given = {v.node for v in graph.inputs}
+    for node in ancestors((*graph.inputs, *graph.outputs)):
+        _verify_order(node)
+        _verify_params(node)
+        _verify_types(node)
+        if node.primitive is INPUT and node not in given:
+            name = node.params["name"]
+            raise _wrong(node, f"the variable {name!r} is not an input of the graph")
+
+
+def _wrong(node: Node, problem: str, got: str = "", expected: str = "") -> GraphError:
+    name = node.primitive.name
+    return graph_error(
+        problem, op=f"verify {name}", got=got, expected=expected, where=node.place
+    )
+
+
+def _verify_signature(graph: Graph) -> None:
+    for what, values, names in (
+        ("input", graph.inputs, graph.input_names),
+        ("output", graph.outputs, graph.output_names),
+    ):
+        if len(values) != len(names):
+            problem = f"{len(values)} {what}s have {len(names)} names"
+            raise graph_error(problem, op="verify")
+    for value in graph.inputs:
+        if value.node.primitive is not INPUT:
+            raise _wrong(value.node, "an input of the graph is not a variable")
+        if any(map(origins, value.type.shape)):
+            problem = "an axis of a variable has a size that is a value"
+            raise _wrong(value.node, problem, str(value.type))
+    _distinct("variable", graph.inputs)
+    _distinct("input name", graph.input_names)
+
+
+def _distinct(what: str, items: tuple[Hashable, ...]) -> None:
+    if len(set(items)) < len(items):
+        shown = ", ".join(map(str, items))
+        raise graph_error(f"the same {what} is given twice", op="verify", got=shown)
+
+
+def _verify_order(node: Node) -> None:
+    """Operands are older than the node and hold it to be what it is."""
+    if PRIMITIVES.get(node.primitive.name) is not node.primitive:
+        raise _wrong(node, "its primitive is not a registered one")
+    for value in operands(node):
+        if value.node.serial >= node.serial:
+            raise _wrong(node, f"its operand {value!r} is not older than itself")
+        if not any(value is output for output in value.node.outputs):
+            raise _wrong(node, f"its operand {value!r} is no output of its own node")
+
+
+def _verify_params(node: Node) -> None:
+    """Params stand in the order of the rule and are plain, hashable data."""
+    expected = params_of(node.primitive)
+    if tuple(node.params) != expected:
+        got, wanted = ", ".join(node.params), ", ".join(expected)
+        raise _wrong(node, "its params are not those of the rule", got, wanted)
+    for name, param in node.params.items():
+        if not _is_normal(param):
+            got = f"{name}={param!r} of type {type(param).__name__}"
+            wanted = "a number, text, size, dtype, array, None or a tuple of these"
+            raise _wrong(node, "a param is not in normal form", got, wanted)
+
+
+@lru_cache(maxsize=1024)
+def params_of(primitive: Primitive) -> tuple[str, ...]:
+    """The names of a primitive's params, in the order of its rule."""
+    signature = inspect.signature(primitive.infer).parameters.values()
+    return tuple(p.name for p in signature if p.kind is p.KEYWORD_ONLY)
+
+
+def _is_normal(param: Any) -> bool:
+    if type(param) is tuple:
+        return all(map(_is_normal, param))
+    if isinstance(param, np.generic):
+        return False
+    return param is None or isinstance(param, _PLAIN)
+
+
+def _verify_types(node: Node) -> None:
+    """The rule gives the recorded types and guards once more."""
+    try:
+        types, guards = infer_types(node.primitive, node.inputs, node.params)
+    except GraphError as error:
+        problem = str(error).split("\n  at ")[0]
+        raise _wrong(node, f"it no longer fits its inputs: {problem}") from None
+    recorded = tuple(v.type for v in node.outputs)
+    if len(types) != len(recorded) or not all(map(TensorType.same, types, recorded)):
+        problem = "the recorded type does not follow from the inputs"
+        raise _wrong(node, problem, _listed(recorded), _listed(types))
+    if len(guards) != len(node.guards) or not all(map(_same, guards, node.guards)):
+        problem = "the recorded guards do not follow from the inputs"
+        raise _wrong(node, problem, _guards(node.guards), _guards(guards))
+
+
+def _same(a: Guard, b: Guard) -> bool:
+    alike = same_size(a.left, b.left) and same_size(a.right, b.right)
+    return alike and a.relation == b.relation and a.reason == b.reason
+
+
+def _listed(types: Iterable[TensorType]) -> str:
+    return ", ".join(map(str, types))
+
+
+def _guards(guards: Iterable[Guard]) -> str:
+    shown = [f"{g.left} {g.relation} {g.right} ({g.reason})" for g in guards]
+    return "; ".join(shown) or "none"

@@ -1,0 +1,81 @@
+"""Promotion (NEP 50) and broadcasting: what op families have in common."""
+
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from graphc.ir.build import as_value, cast, strong
+from graphc.ir.dims import Size
+from graphc.ir.graph import Value
+from graphc.ir.op import require_equal
+from graphc.ir.types import BFLOAT16, DType
+
+Ufunc = Any  # np.ufunc; its stubs know neither resolve_dtypes nor ml_dtypes
+Key = DType | type
+WEAK_KEYS: dict[str, type] = {"i": int, "f": float, "c": complex}
+
+
+@lru_cache(maxsize=4096)
+def loop_dtypes(ufunc: Ufunc, keys: tuple[Key, ...]) -> tuple[DType, ...] | None:
+    """The dtypes of NumPy's loop for these inputs, outputs last; None if none.
+
+    bfloat16 takes Python numbers as its own, as float16 does; NumPy does not know.
+    """
+    if BFLOAT16 in keys:
+        keys = tuple(BFLOAT16 if k in (int, float) else k for k in keys)
+    try:
+        found = ufunc.resolve_dtypes((*keys, *[None] * ufunc.nout))
+    except TypeError:
+        return None
+    return tuple(found)
+
+
+def broadcast(*shapes: tuple[Size, ...]) -> tuple[Size, ...]:
+    """The common shape of inputs (inside a type rule: may raise or add guards)."""
+    shapes = tuple([s for s in shapes if s])  # scalars stretch to any shape
+    if all([s is shapes[0] for s in shapes]):
+        return shapes[0] if shapes else ()
+    rank = max(map(len, shapes))
+    padded = [(1,) * (rank - len(s)) + s for s in shapes]
+    return tuple(_common_size(axis) for axis in zip(*padded, strict=True))
+
+
+def _common_size(sizes: tuple[Size, ...]) -> Size:
+    common: Size = 1
+    for n in sizes:
+        if n is common or (isinstance(n, int) and n == 1):
+            continue
+        if isinstance(common, int) and common == 1:
+            common = n
+        else:
+            hint = "sizes must be equal, or one of them 1: see expand_dims"
+            common = require_equal(common, n, "shapes do not broadcast", hint)
+    return common
+
+
+def weak_key(value: Value) -> Key:
+    """What promotion sees of a value: its dtype, or int, float or complex if weak."""
+    dtype = value.type.dtype
+    return WEAK_KEYS.get(dtype.kind, dtype) if value.type.weak else dtype
+
+
+def promoted(*args: Any) -> list[Value]:
+    """The arguments as strong values of their common dtype (NEP 50)."""
+    values = [as_value(a) for a in args]
+    dtype = common_dtype(values)
+    return [cast(v, dtype) for v in values]
+
+
+def common_dtype(values: list[Value]) -> DType:
+    """The dtype that NumPy promotes these values to; weak ones adapt."""
+    keys = {weak_key(v) for v in values}
+    if all(isinstance(k, type) for k in keys):
+        return strong(max(values, key=lambda v: "ifc".index(v.dtype.kind))).dtype
+    strong_keys = [k for k in keys if not isinstance(k, type)]
+    dtype: DType = np.result_type(*strong_keys)
+    for key in keys:
+        if isinstance(key, type):
+            loop = loop_dtypes(np.add, (dtype, key))
+            dtype = loop[-1] if loop is not None else dtype
+    return dtype

@@ -1,0 +1,91 @@
+"""Checks that belong to a value and are made when the function runs."""
+
+from typing import Any
+
+from graphc.ir.build import as_size, as_value, strong
+from graphc.ir.dims import Size, less_equal
+from graphc.ir.graph import Value
+from graphc.ir.namespace import F, enroll, public
+from graphc.ir.op import Array, Printing, op, require_at_most, type_error
+from graphc.ir.types import BOOL, TensorType
+
+
+@op()
+def _assert_(x: Array, condition: Array, *, message: str) -> TensorType:
+    """`x`, provided that `condition` holds."""
+    if condition.dtype != BOOL or condition.type.rank:
+        raise type_error("the condition must be a bool scalar")
+    return x.type.like()
+
+
+_assert_.emit("{x}")
+ASSERT = _assert_
+
+
+@public(name="assert_")
+def assert_(condition: Any, message: str, value: Any) -> Value:
+    """`value`, provided that all of `condition` holds; else the call raises.
+
+    The check belongs to `value`: it is made whenever `value` is needed. It is not
+    dropped under jit: the flag is read where its segment ends.
+    """
+    test = F.all(condition)
+    return _assert_(strong(as_value(value)), test, message=str(message))
+
+
+@op()
+def _at_most_(x: Array, *, low: Size, high: Size, reason: str) -> TensorType:
+    """`x`, provided that `low <= high`."""
+    require_at_most(low, high, reason)
+    return x.type.like()
+
+
+_at_most_.emit("{x}")
+
+
+def at_most(low: Any, high: Any, reason: str, value: Value) -> Value:
+    """`value`, provided that `low <= high`: proved, refuted (raises) or a guard."""
+    a, b = as_size(low), as_size(high)
+    if less_equal(a, b) is True:
+        return value
+    return _at_most_(value, low=a, high=b, reason=reason)
+
+
+enroll(at_most, "_at_most")
+
+
+@op()
+def _debug_print(x: Array, *, text: str) -> TensorType:
+    """`x`, printed when it is computed."""
+    return x.type.like()
+
+
+def shown(x: Any, text: Any, show: Any) -> Any:
+    """Printed into programs: pass `x` on after showing it."""
+    show(text, x)
+    return x
+
+
+def _print_debug(p: Printing) -> str:
+    show = "jax.debug.print"
+    if p.xp == "np":
+        show = "lambda text, x: print(text.format(x))"
+    text = p.code(p.node.params["text"])
+    return f"{p.helper(shown)}({p.inputs[0]}, {text}, {show})"
+
+
+_debug_print.emit(_print_debug)
+
+
+@public()
+def debug_print(text: str, value: Any) -> Value:
+    """`value`, which is printed by `text.format(value)` whenever it is computed.
+
+    >>> import graphc, graphc.tensor as gt
+    >>> x = gt.scalar("x")
+    >>> y = gt.debug_print("x is {}", x) * 2
+    >>> print(graphc.function([x], y, backend="numpy")(3.0))
+    x is 3.0
+    6.0
+    """
+    return _debug_print(strong(as_value(value)), text=text)

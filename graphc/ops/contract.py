@@ -1,0 +1,392 @@
+"""Products that sum over axes.
+
+All of them take NumPy's dtypes and keep them: bools are combined by `and` and `or`,
+small integers wrap around. A Python number adapts to the array beside it, as in JAX
+(NumPy's `dot` and `inner` make an array of it first). In NumPy programs bfloat16 is
+multiplied in float32.
+"""
+
+from collections.abc import Callable, Sequence
+from functools import reduce
+from typing import Any
+
+from graphc.errors import graph_error
+from graphc.ir.build import as_value, normal_axis, strong
+from graphc.ir.dims import Size
+from graphc.ir.graph import Value
+from graphc.ir.namespace import F, enroll, public
+from graphc.ir.op import (
+    Array,
+    Primitive,
+    Printing,
+    op,
+    require_equal,
+    type_error,
+)
+from graphc.ir.types import BFLOAT16, BOOL, TensorType
+from graphc.ops.broadcasting import broadcast, promoted
+
+Call = Callable[[Printing, tuple[str, ...]], str]
+
+
+def emit_product(primitive: Primitive, call: Call) -> None:
+    """Declare how a product prints; NumPy has no sums of products in bfloat16."""
+
+    def in_numpy(p: Printing) -> str:
+        if p.node.inputs[0].dtype != BFLOAT16:
+            return call(p, p.inputs)
+        wide = tuple(f'{x}.astype("float32")' for x in p.inputs)
+        return f"{call(p, wide)}.astype({p.inputs[0]}.dtype)"
+
+    primitive.emit(numpy=in_numpy, jax=lambda p: call(p, p.inputs))
+
+
+def _plain(name: str) -> Call:
+    """`np.name(x, y)`."""
+    return lambda p, inputs: f"{p.xp}.{name}({', '.join(inputs)})"
+
+
+def _one_dtype(x: Value, y: Value) -> None:
+    if x.dtype != y.dtype:
+        raise type_error("needs one dtype")
+
+
+@op()
+def _matmul(x: Array, y: Array) -> TensorType:
+    """The matrix product; leading axes broadcast, a vector is a row or column."""
+    if not x.type.rank or not y.type.rank:
+        raise type_error("needs at least one axis", hint="multiply scalars with *")
+    _one_dtype(x, y)
+    a, b = x.type.shape, y.type.shape
+    inner = b[-2] if len(b) > 1 else b[0]
+    hint = "the last axis of the left one meets the last but one of the right one"
+    require_equal(a[-1], inner, "the inner sizes must agree", hint)
+    batch = broadcast(a[:-2], b[:-2])
+    return x.type.like((*batch, *a[-2:-1], *(b[-1:] if len(b) > 1 else ())))
+
+
+@op()
+def _vecdot(x: Array, y: Array) -> TensorType:
+    """The sum over the last axis of conj(x) * y; the axes before it broadcast."""
+    if not x.type.rank or not y.type.rank:
+        raise type_error("needs at least one axis")
+    _one_dtype(x, y)
+    a, b = x.type.shape, y.type.shape
+    require_equal(a[-1], b[-1], "the vectors must have one length")
+    return x.type.like(broadcast(a[:-1], b[:-1]))
+
+
+Axes = tuple[tuple[int, ...], tuple[int, ...]]
+
+
+@op()
+def _tensordot(x: Array, y: Array, *, axes: Axes) -> TensorType:
+    """The sum of products over pairs of axes; the other axes of x, then of y."""
+    _one_dtype(x, y)
+    a, b = x.type.shape, y.type.shape
+    for i, j in zip(*axes, strict=True):
+        require_equal(a[i], b[j], f"axis {i} of the first, axis {j} of the second")
+    rest = [n for i, n in enumerate(a) if i not in axes[0]]
+    return x.type.like((*rest, *(n for j, n in enumerate(b) if j not in axes[1])))
+
+
+def _call_tensordot(p: Printing, inputs: tuple[str, ...]) -> str:
+    return f"{p.xp}.tensordot({', '.join(inputs)}, axes={p.node.params['axes']})"
+
+
+@op()
+def _cross(x: Array, y: Array) -> TensorType:
+    """The cross product of the 3-vectors in the last axes; the others broadcast."""
+    _one_dtype(x, y)
+    if x.dtype == BOOL:
+        raise type_error("bools cannot be subtracted", hint="convert to int64 first")
+    for v in (x, y):
+        require_equal(v.type.shape[-1], 3, "a vector of a cross product has 3 elements")
+    return x.type.like((*broadcast(x.type.shape[:-1], y.type.shape[:-1]), 3))
+
+
+emit_product(_matmul, _plain("matmul"))
+emit_product(_vecdot, _plain("vecdot"))
+emit_product(_tensordot, _call_tensordot)
+_cross.emit("{xp}.cross({x}, {y})")
+
+
+@public()
+def matmul(x: Any, y: Any) -> Value:
+    """The matrix product of NumPy's `@`."""
+    return _matmul(*promoted(x, y))
+
+
+enroll(matmul, "linalg.matmul")
+
+
+def _need_rank(value: Value, rank: int, op_name: str) -> Value:
+    if value.type.rank < rank:
+        axes = "one axis" if rank == 1 else f"{rank} axes"
+        raise graph_error(f"needs at least {axes}", op=op_name, got=str(value.type))
+    return value
+
+
+@public()
+def matvec(x: Any, y: Any) -> Value:
+    """The matrices of `x` times the vectors of `y`: shapes (..., m, n), (..., n)."""
+    a, b = promoted(x, y)
+    _need_rank(a, 2, "matvec"), _need_rank(b, 1, "matvec")
+    return F.squeeze(_matmul(a, F.expand_dims(b, -1)), -1)
+
+
+@public()
+def vecmat(x: Any, y: Any) -> Value:
+    """The conjugate vectors of `x` times the matrices of `y`: (..., n), (..., n, m)."""
+    a, b = promoted(x, y)
+    _need_rank(a, 1, "vecmat"), _need_rank(b, 2, "vecmat")
+    row = F.expand_dims(_conjugate(a), -2)
+    return F.squeeze(_matmul(row, b), -2)
+
+
+def _conjugate(x: Value) -> Value:
+    return F.conjugate(x) if x.dtype.kind == "c" else x
+
+
+@public(method=True)
+def dot(a: Any, b: Any) -> Value:
+    """The sum over the last axis of `a` and the last but one of `b`, as `numpy.dot`.
+
+    The result has the other axes of `a`, then those of `b`. A scalar multiplies.
+    """
+    x, y = promoted(a, b)
+    if not x.type.rank or not y.type.rank:
+        return F.multiply(x, y)
+    if y.type.rank <= 2:
+        return _matmul(x, y)
+    return _tensordot(x, y, axes=((x.type.rank - 1,), (y.type.rank - 2,)))
+
+
+@public()
+def vdot(a: Any, b: Any) -> Value:
+    """The sum of conj(a) * b over all elements in row-major order."""
+    x, y = promoted(a, b)
+    return _vecdot(F.ravel(x), F.ravel(y))
+
+
+def _axis_last(value: Value, axis: int, op_name: str) -> Value:
+    chosen = normal_axis(axis, value.type.rank, op_name)
+    return value if chosen == value.type.rank - 1 else F.moveaxis(value, chosen, -1)
+
+
+@public()
+def vecdot(x1: Any, x2: Any, axis: int = -1) -> Value:
+    """The sum of conj(x1) * x2 over `axis`; the other axes broadcast."""
+    x, y = promoted(x1, x2)
+    return _vecdot(_axis_last(x, axis, "vecdot"), _axis_last(y, axis, "vecdot"))
+
+
+enroll(vecdot, "linalg.vecdot")
+
+
+@public()
+def inner(a: Any, b: Any) -> Value:
+    """The sum of products over the last axes, which have one size; no conjugation."""
+    x, y = promoted(a, b)
+    if not x.type.rank or not y.type.rank:
+        return F.multiply(x, y)
+    if y.type.rank == 1:
+        return _matmul(x, y)
+    return _tensordot(x, y, axes=((x.type.rank - 1,), (y.type.rank - 1,)))
+
+
+@public()
+def outer(a: Any, b: Any) -> Value:
+    """All products of an element of `a` and one of `b`, both flattened."""
+    x, y = F.ravel(strong(as_value(a))), F.ravel(strong(as_value(b)))
+    return F.multiply(F.expand_dims(x, 1), y)
+
+
+@public(name="linalg.outer")
+def outer_of_vectors(x1: Any, x2: Any) -> Value:
+    """All products of an element of one vector and one of another."""
+    x, y = promoted(x1, x2)
+    if x.type.rank != 1 or y.type.rank != 1:
+        got = f"{x.type}, {y.type}"
+        hint = "gt.outer flattens its arguments"
+        raise graph_error("needs two vectors", op="linalg.outer", got=got, hint=hint)
+    return outer(x, y)
+
+
+@public()
+def tensordot(a: Any, b: Any, axes: Any = 2) -> Value:
+    """The sum of products over pairs of axes, as `numpy.tensordot`.
+
+    `axes` is a pair of axes or of sequences of axes, or a number: so many of the
+    last axes of `a` and of the first of `b`. The result has the other axes of `a`,
+    then those of `b`.
+    """
+    x, y = promoted(a, b)
+    return _tensordot(x, y, axes=_pairs_of_axes(axes, x, y))
+
+
+enroll(tensordot, "linalg.tensordot")
+
+
+def _pairs_of_axes(axes: Any, x: Value, y: Value) -> Axes:
+    ranks = x.type.rank, y.type.rank
+    if isinstance(axes, int):
+        if not 0 <= axes <= min(ranks):
+            got = f"axes={axes} for {x.type}, {y.type}"
+            expected = f"a number from 0 to {min(ranks)}, or a pair of lists"
+            problem = "no such number of axes"
+            raise graph_error(problem, op="tensordot", got=got, expected=expected)
+        return tuple(range(ranks[0] - axes, ranks[0])), tuple(range(axes))
+    sides = [s if isinstance(s, (tuple, list)) else (s,) for s in axes]
+    got = f"axes={axes!r} for {x.type}, {y.type}"
+    if len(sides) != 2 or len(sides[0]) != len(sides[1]):
+        raise graph_error("needs two lists of axes, as long", op="tensordot", got=got)
+    first, second = (
+        tuple(normal_axis(a, rank, "tensordot") for a in side)
+        for side, rank in zip(sides, ranks, strict=True)
+    )
+    if len(set(first)) < len(first) or len(set(second)) < len(second):
+        raise graph_error("an axis is named twice", op="tensordot", got=got)
+    return first, second
+
+
+@public()
+def kron(a: Any, b: Any) -> Value:
+    """The Kronecker product: each element of `a` replaced by it times `b`."""
+    x, y = promoted(a, b)
+    rank = max(x.type.rank, y.type.rank)
+    x, y = (F.expand_dims(v, tuple(range(rank - v.type.rank))) for v in (x, y))
+    odd, even = tuple(range(1, 2 * rank, 2)), tuple(range(0, 2 * rank, 2))
+    blocks = F.multiply(F.expand_dims(x, odd), F.expand_dims(y, even))
+    shape = [m * n for m, n in zip(x.type.shape, y.type.shape, strict=True)]
+    return F.reshape(blocks, tuple(shape))
+
+
+@public()
+def cross(
+    a: Any,
+    b: Any,
+    axisa: int = -1,
+    axisb: int = -1,
+    axisc: int = -1,
+    axis: int | None = None,
+) -> Value:
+    """The cross product of vectors, as `numpy.cross`; the other axes broadcast.
+
+    The vectors lie along `axisa` and `axisb` and have 3 elements, or 2, which stand
+    for a third that is 0; of two 2-vectors only the last element is returned. The
+    result lies along `axisc`; `axis` stands for all three.
+    """
+    if axis is not None:
+        axisa = axisb = axisc = axis
+    x, y = promoted(a, b)
+    x = _axis_last(_need_rank(x, 1, "cross"), axisa, "cross")
+    y = _axis_last(_need_rank(y, 1, "cross"), axisb, "cross")
+    if _is_flat(x) and _is_flat(y):
+        return x[..., 0] * y[..., 1] - x[..., 1] * y[..., 0]
+    product = _cross(_lifted(x), _lifted(y))
+    to = normal_axis(axisc, product.type.rank, "cross")
+    return product if to == product.type.rank - 1 else F.moveaxis(product, -1, to)
+
+
+def _is_flat(x: Value) -> bool:
+    """Whether these are vectors in the plane."""
+    n = x.type.shape[-1]
+    return isinstance(n, int) and n == 2
+
+
+def _lifted(x: Value) -> Value:
+    """Vectors in the plane with a third element 0."""
+    if not _is_flat(x):
+        return x
+    return F.concatenate([x, F.zeros_like(x[..., :1])], axis=-1)
+
+
+@public(name="linalg.cross")
+def cross_of_3_vectors(x1: Any, x2: Any, axis: int = -1) -> Value:
+    """The cross product of 3-vectors along `axis`; the other axes broadcast."""
+    for v in (as_value(x1), as_value(x2)):
+        _need_rank(v, 1, "linalg.cross")
+        if _is_flat(_axis_last(v, axis, "linalg.cross")):
+            problem = "a vector of a cross product has 3 elements"
+            raise graph_error(problem, op="linalg.cross", got=str(v.type))
+    return cross(x1, x2, axis=axis)
+
+
+@public(method=True)
+def trace(
+    x: Any, offset: Any = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None
+) -> Value:
+    """The sum of a diagonal of the matrices in `axis1` and `axis2`, as `numpy.trace`.
+
+    Bools and small integers are added up as int64 or uint64.
+    """
+    value = _need_rank(strong(as_value(x)), 2, "trace")
+    first, second = (normal_axis(a, value.type.rank, "trace") for a in (axis1, axis2))
+    if first == second:
+        got = f"axis1={axis1}, axis2={axis2} for {value.type}"
+        raise graph_error("needs two different axes", op="trace", got=got)
+    return F.sum(F.diagonal(value, offset, first, second), axis=-1, dtype=dtype)
+
+
+@public(name="linalg.trace")
+def trace_of_matrices(x: Any, offset: Any = 0, dtype: Any = None) -> Value:
+    """The sum of a diagonal of the matrices in the last two axes."""
+    value = _need_rank(strong(as_value(x)), 2, "linalg.trace")
+    return trace(value, offset, -2, -1, dtype)
+
+
+@public(name="linalg.multi_dot")
+def multi_dot(arrays: Sequence[Any]) -> Value:
+    """The product of two or more matrices; the first and last may be vectors.
+
+    Where all sizes are static, in the order that multiplies least numbers, as
+    `numpy.linalg.multi_dot`; otherwise from left to right.
+    """
+    values = promoted(*arrays) if len(arrays) > 1 else []
+    if not values:
+        raise graph_error("needs at least two arrays", op="linalg.multi_dot")
+    for i, v in enumerate(values):
+        ranks = (1, 2) if i in (0, len(values) - 1) else (2,)
+        if v.type.rank not in ranks:
+            got = f"{v.type} at position {i}"
+            raise graph_error("needs matrices", op="linalg.multi_dot", got=got)
+    sizes = _chain_sizes(values)
+    static = [n for n in sizes if isinstance(n, int)]
+    if len(static) < len(sizes):
+        return reduce(_matmul, values)
+    return _chain(values, _splits(static), 0, len(values) - 1)
+
+
+def _chain_sizes(values: Sequence[Value]) -> list[Size]:
+    """Rows of each matrix, and the columns of the last; a vector's other size is 1."""
+    first, last = values[0].type, values[-1].type
+    rows = [first.shape[0] if first.rank == 2 else 1]
+    rows += [v.type.shape[0] for v in values[1:]]
+    return [*rows, last.shape[1] if last.rank == 2 else 1]
+
+
+Splits = dict[tuple[int, int], int]
+
+
+def _splits(sizes: Sequence[int]) -> Splits:
+    """Where to cut the product of matrices i .. j, for the least multiplications."""
+    count = len(sizes) - 1
+    cost = {(i, i): 0 for i in range(count)}
+    cuts: Splits = {}
+    for length in range(1, count):
+        for i in range(count - length):
+            j = i + length
+            ends = sizes[i] * sizes[j + 1]
+            cost[i, j], cuts[i, j] = min(
+                (cost[i, k] + cost[k + 1, j] + ends * sizes[k + 1], k)
+                for k in range(i, j)
+            )
+    return cuts
+
+
+def _chain(values: Sequence[Value], cuts: Splits, i: int, j: int) -> Value:
+    if i == j:
+        return values[i]
+    cut = cuts[i, j]
+    return _matmul(_chain(values, cuts, i, cut), _chain(values, cuts, cut + 1, j))

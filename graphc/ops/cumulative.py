@@ -1,0 +1,318 @@
+"""Running sums and the like along an axis, differences, and scans of any function."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from graphc.errors import graph_error
+from graphc.ir import dims
+from graphc.ir.build import as_value, cast, normal_axis, size_value, strong
+from graphc.ir.dims import Size
+from graphc.ir.graph import Value
+from graphc.ir.namespace import F, public
+from graphc.ir.op import Array, Primitive, Printing, type_error
+from graphc.ir.types import BOOL, TensorType, dtype_of
+from graphc.ops.broadcasting import common_dtype, loop_dtypes
+from graphc.ops.reduce import numpy_sum_dtype, unwidened
+
+FULL = slice(None)
+MOST_LEVELS = 40  # of a scan over an axis whose size is not known: 2**40 elements
+
+
+def _printed(numpy: str, jax: str) -> Callable[[Printing], str]:
+    """Forwards by the function of either library; backwards, NumPy flips twice."""
+
+    def printed(p: Printing) -> str:
+        axis, reverse = p.node.params["axis"], p.node.params["reverse"]
+        x, function = p.inputs[0], numpy if p.xp == "np" else jax
+        if p.xp == "jnp" and function.startswith("jax"):
+            backwards = ", reverse=True" if reverse else ""
+            return f"{function}({x}, axis={axis}{backwards})"
+        small = unwidened(p) if function.endswith(("cumsum", "cumprod")) else ""
+        if not reverse:
+            return f"{function}({x}, axis={axis}{small})"
+        turned = f"{p.xp}.flip({x}, {axis})"
+        return f"{p.xp}.flip({function}({turned}, axis={axis}{small}), {axis})"
+
+    return printed
+
+
+def _cumulative(name: str, numpy: str, jax: str, sizes: Any = None) -> Primitive:
+    def infer(x: Array, *, axis: int, reverse: bool) -> TensorType:
+        if x.dtype == BOOL:
+            raise type_error("needs numbers")
+        return x.type.like()
+
+    def rule(x: Any, *, axis: int, reverse: bool) -> Any:
+        turned = np.flip(x, axis) if reverse else x
+        found = sizes(turned, axis)
+        return np.flip(found, axis) if reverse else found
+
+    made = Primitive(name, infer, sizes=rule if sizes else None)
+    return made.emit(_printed(numpy, jax))
+
+
+_cumsum = _cumulative("cumsum", "np.cumsum", "jnp.cumsum", np.cumsum)
+_cumprod = _cumulative("cumprod", "np.cumprod", "jnp.cumprod", np.cumprod)
+_cummax = _cumulative("cummax", "np.maximum.accumulate", "jax.lax.cummax")
+_cummin = _cumulative("cummin", "np.minimum.accumulate", "jax.lax.cummin")
+_cumlogsumexp = _cumulative(
+    "cumlogsumexp", "np.logaddexp.accumulate", "jax.lax.cumlogsumexp"
+)
+
+
+def _running(
+    primitive: Primitive, x: Any, axis: int | None, dtype: Any, reverse: bool
+) -> Value:
+    value = strong(as_value(x))
+    if axis is None:
+        value, axis = F.ravel(value), 0
+    chosen = normal_axis(axis, value.type.rank, primitive.name)
+    to = value.dtype if dtype is None else dtype_of(dtype)
+    if to == BOOL:  # running any and all are maxima and minima of 0 and 1
+        small = primitive(cast(value, dtype_of("uint8")), axis=chosen, reverse=reverse)
+        return cast(small, BOOL)
+    return primitive(cast(value, to), axis=chosen, reverse=reverse)
+
+
+def _sum_dtype(x: Any, dtype: Any) -> Any:
+    return numpy_sum_dtype(strong(as_value(x)).dtype) if dtype is None else dtype
+
+
+@public(method=True)
+def cumsum(
+    x: Any, axis: int | None = None, dtype: Any = None, *, reverse: bool = False
+) -> Value:
+    """Running sums along `axis` (of the flattened array by default).
+
+    With `reverse`, from the last element to the first.
+    """
+    to = _sum_dtype(x, dtype)
+    bools = dtype_of(to) == BOOL
+    return _running(_cummax if bools else _cumsum, x, axis, to, reverse)
+
+
+@public(method=True)
+def cumprod(
+    x: Any, axis: int | None = None, dtype: Any = None, *, reverse: bool = False
+) -> Value:
+    """Running products along `axis` (of the flattened array by default).
+
+    With `reverse`, from the last element to the first.
+    """
+    to = _sum_dtype(x, dtype)
+    bools = dtype_of(to) == BOOL
+    return _running(_cummin if bools else _cumprod, x, axis, to, reverse)
+
+
+@public()
+def cummax(x: Any, axis: int | None = None, *, reverse: bool = False) -> Value:
+    """The largest element so far along `axis` (flattened by default); NaN stays."""
+    return _running(_cummax, x, axis, None, reverse)
+
+
+@public()
+def cummin(x: Any, axis: int | None = None, *, reverse: bool = False) -> Value:
+    """The smallest element so far along `axis` (flattened by default); NaN stays."""
+    return _running(_cummin, x, axis, None, reverse)
+
+
+@public()
+def cumlogsumexp(x: Any, axis: int | None = None, *, reverse: bool = False) -> Value:
+    """`log(cumsum(exp(x)))` along `axis` (flattened by default), without overflow."""
+    value = strong(as_value(x))
+    loop = loop_dtypes(np.logaddexp, (value.dtype, value.dtype))
+    if loop is None:
+        got = str(value.type)
+        raise graph_error("needs real numbers", op="cumlogsumexp", got=got)
+    return _running(_cumlogsumexp, value, axis, loop[0], reverse)
+
+
+def _with_initial(
+    name: str, x: Any, axis: int | None, dtype: Any, include_initial: bool
+) -> Value:
+    value = F.atleast_1d(x)
+    if axis is None and value.type.rank > 1:
+        got = str(value.type)
+        raise graph_error("needs an axis for more than one", op=name, got=got)
+    at = normal_axis(0 if axis is None else axis, value.type.rank, name)
+    made = (cumsum if name == "cumulative_sum" else cumprod)(value, at, dtype)
+    if not include_initial:
+        return made
+    shape = list(made.type.shape)
+    shape[at] = 1
+    first = F.full(tuple(shape), 0 if name == "cumulative_sum" else 1, made.dtype)
+    return F.concatenate([first, made], axis=at)
+
+
+@public()
+def cumulative_sum(
+    x: Any, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False
+) -> Value:
+    """Running sums along `axis`, which a vector need not name, as in the Array API.
+
+    With `include_initial`, a 0 comes first.
+    """
+    return _with_initial("cumulative_sum", x, axis, dtype, include_initial)
+
+
+@public()
+def cumulative_prod(
+    x: Any, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False
+) -> Value:
+    """Running products along `axis`, which a vector need not name, as in the Array API.
+
+    With `include_initial`, a 1 comes first.
+    """
+    return _with_initial("cumulative_prod", x, axis, dtype, include_initial)
+
+
+def _end(part: Any, like: Value, axis: int) -> Value:
+    """What is put before or behind: a scalar is one slice of that number."""
+    value = as_value(part)
+    if value.type.rank:
+        return strong(value)
+    shape = list(like.type.shape)
+    shape[axis] = 1
+    return F.broadcast_to(cast(value, common_dtype([like, value])), tuple(shape))
+
+
+@public()
+def diff(
+    x: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = None
+) -> Value:
+    """Differences of neighbours along `axis`, taken `n` times, as `numpy.diff`.
+
+    `prepend` and `append` are put on the axis first.
+    """
+    value = strong(as_value(x))
+    if n < 0:
+        raise graph_error(f"the order {n} is negative", op="diff")
+    at = normal_axis(axis, value.type.rank, "diff")
+    parts = [value]
+    if n and prepend is not None:
+        parts.insert(0, _end(prepend, value, at))
+    if n and append is not None:
+        parts.append(_end(append, value, at))
+    value = F.concatenate(parts, axis=at)
+    before = (FULL,) * at
+    for _ in range(n):
+        late = value[(*before, slice(1, None))]
+        early = value[(*before, slice(None, -1))]
+        bools = value.dtype == BOOL
+        value = F.not_equal(late, early) if bools else late - early
+    return value
+
+
+@public()
+def ediff1d(x: Any, to_end: Any = None, to_begin: Any = None) -> Value:
+    """Differences of neighbours of the flattened array, with given ends."""
+    value = F.ravel(strong(as_value(x)))
+    parts = [value[1:] - value[:-1]]
+    if to_begin is not None:
+        parts.insert(0, _given(to_begin, value, "to_begin"))
+    if to_end is not None:
+        parts.append(_given(to_end, value, "to_end"))
+    return F.concatenate(parts)
+
+
+def _given(part: Any, like: Value, name: str) -> Value:
+    value = F.ravel(as_value(part))
+    if not np.can_cast(value.dtype, like.dtype, "same_kind"):
+        got = f"{name} {value.type} with {like.type}"
+        raise graph_error("the ends must be of the same kind", op="ediff1d", got=got)
+    return cast(strong(value), like.dtype)
+
+
+@public()
+def associative_scan(
+    fn: Callable[[Any, Any], Any], x: Any, reverse: bool = False, axis: int = 0
+) -> Any:
+    """All running results of an associative function along `axis`.
+
+    With `reverse`, from the last element on, which is then the first argument.
+    `fn(a, b)` combines slices of equal sizes, elementwise along the axis, and keeps
+    their dtypes and shapes; `x` is one array or a list, tuple or dict of arrays, as
+    is what `fn` takes and returns. The order is that of `jax.lax.associative_scan`,
+    which applies `fn` about 2 log2(n) times, to all in all 2 n slices. Where `n` is
+    symbolic, the program has as many levels as any size may need.
+    """
+    leaves, rebuild = _leaves(x)
+    values = [strong(as_value(leaf)) for leaf in leaves]
+    if not values:
+        raise graph_error("needs at least one array", op="associative_scan")
+    at = [normal_axis(axis, v.type.rank, "associative_scan") for v in values]
+    moved = [F.moveaxis(v, a, 0) for v, a in zip(values, at, strict=True)]
+    n = moved[0].type.shape[0]
+
+    def combine(a: list[Value], b: list[Value]) -> list[Value]:
+        back = [_back(part, at) for part in (a, b)]
+        made, _ = _leaves(fn(rebuild(back[0]), rebuild(back[1])))
+        results = [strong(as_value(v)) for v in made]
+        if [v.dtype for v in results] != [v.dtype for v in values]:
+            got = ", ".join(str(v.type) for v in results)
+            problem = "the function must keep the dtypes"
+            raise graph_error(problem, op="associative_scan", got=got)
+        return [F.moveaxis(v, i, 0) for v, i in zip(results, at, strict=True)]
+
+    moved = [F.flip(v, 0) for v in moved] if reverse else moved
+    found = _scan(combine, moved, n, _levels(n))
+    found = [F.flip(v, 0) for v in found] if reverse else found
+    return rebuild(_back(found, at))
+
+
+def _back(values: list[Value], axes: list[int]) -> list[Value]:
+    return [F.moveaxis(v, 0, a) for v, a in zip(values, axes, strict=True)]
+
+
+def _leaves(x: Any) -> tuple[list[Any], Callable[[list[Any]], Any]]:
+    """The arrays of a list, tuple or dict, or one alone, and the way back."""
+    if isinstance(x, dict):
+        return list(x.values()), lambda v: dict(zip(x, v, strict=True))
+    if isinstance(x, (list, tuple)):
+        made = type(x)
+        named = hasattr(x, "_fields")
+        return list(x), lambda v: made(*v) if named else made(v)
+    return [x], lambda v: v[0]
+
+
+def _levels(n: Size) -> int:
+    """How often an axis can be halved."""
+    upper = n if isinstance(n, int) else dims.bounds(n)[1]
+    return MOST_LEVELS if upper is None else upper.bit_length()
+
+
+def _scan(
+    combine: Callable[[list[Value], list[Value]], list[Value]],
+    x: list[Value],
+    n: Size,
+    levels: int,
+) -> list[Value]:
+    """Scan pairs first: what they give are the odd elements, the even ones follow."""
+    if levels <= 1:
+        return x
+    half, rest = n // 2, dims.maximum(n - 1, 0) // 2
+    pairs = combine([_part(v, 0, half) for v in x], [_part(v, 1, half) for v in x])
+    odd = _scan(combine, pairs, half, levels - 1)
+    even = combine([v[: size_value(rest)] for v in odd], [_part(v, 2, rest) for v in x])
+    made = []
+    for first, a, b in zip(x, even, odd, strict=True):
+        whole = F.concatenate([first[:1], a])
+        made.append(_interleaved(whole, b, n))
+    return made
+
+
+def _part(x: Value, start: int, count: Size) -> Value:
+    """`count` elements from `start` on, every second one."""
+    stop = size_value(2 * count + start)
+    shape = (count, *x.type.shape[1:])
+    return F.specify_shape(x[start:stop:2], shape)
+
+
+def _interleaved(even: Value, odd: Value, n: Size) -> Value:
+    """Elements of both in turn, `even` first; it may have one more."""
+    shape = list(even.type.shape)
+    shape[0] = n
+    out = F.zeros(tuple(shape), even.dtype)
+    return out.at[::2].set(even).at[1::2].set(odd)

@@ -1,0 +1,430 @@
+"""Elementwise ops, one row each, with NumPy's promotion (NEP 50).
+
+A primitive of this family takes inputs of exactly its loop's dtypes; the public
+function of the same name converts to them, so that every cast stands in the graph
+and both backends compute in the same precision. Inputs broadcast; two sizes that
+cannot be proved equal become a guard, and only a size that is 1 when the graph is
+built stretches.
+
+Both backends give what NumPy gives, but for rounding (JAX's exp2, sinh and cosh lose
+about as many units in the last place as x is large), branch cuts of complex functions
+(JAX does not look at the sign of a zero there), the reciprocal of the integer 0, and
+negative integer powers of integers, which raise in NumPy only when they are data.
+"""
+
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from graphc.errors import graph_error
+from graphc.ir import dims
+from graphc.ir.build import (
+    NUMBERS,
+    as_value,
+    cast,
+    config,
+    literal_of,
+    number_constant,
+    size_value,
+    strong,
+)
+from graphc.ir.dims import Size
+from graphc.ir.graph import Value, known_sizes
+from graphc.ir.namespace import FUNCTIONS, F, enroll, public
+from graphc.ir.op import (
+    PRIMITIVES,
+    Array,
+    Emit,
+    Primitive,
+    Printing,
+    TypeRule,
+    op,
+    type_error,
+)
+from graphc.ir.types import BOOL, DType, TensorType, dtype_of, is_integer
+from graphc.ops.broadcasting import (
+    WEAK_KEYS,
+    Ufunc,
+    broadcast,
+    loop_dtypes,
+    promoted,
+    weak_key,
+)
+
+
+def _rule(ufunc: Ufunc) -> Callable[..., TensorType]:
+    """The type rule of a one-output ufunc."""
+
+    def unary(x: Array) -> TensorType:
+        dtype = _exact_loop(ufunc, (x.type.dtype,))
+        return _result(x.type, dtype, x.type.shape, x.type.weak)
+
+    def binary(x: Array, y: Array) -> TensorType:
+        shape = broadcast(x.type.shape, y.type.shape)
+        dtype = _exact_loop(ufunc, (x.type.dtype, y.type.dtype))
+        return _result(x.type, dtype, shape, x.type.weak and y.type.weak)
+
+    return unary if ufunc.nin == 1 else binary
+
+
+def _result(
+    first: TensorType, dtype: DType, shape: tuple[Size, ...], weak: bool
+) -> TensorType:
+    """The type of the output: where it is that of the first input, the same object."""
+    weak = weak and dtype.kind in WEAK_KEYS
+    if dtype is first.dtype and shape is first.shape and weak is first.weak:
+        return first
+    return TensorType(dtype, shape, weak)
+
+
+def _exact_loop(ufunc: Ufunc, given: tuple[DType, ...]) -> DType:
+    loop = loop_dtypes(ufunc, given)
+    if loop is None or loop[: len(given)] != given:
+        raise type_error("these dtypes have no common loop", hint="convert first")
+    return loop[-1]
+
+
+def apply(primitive: Primitive, ufunc: Ufunc, args: tuple[Any, ...]) -> Value:
+    """Convert the arguments to the loop's dtypes and build the node.
+
+    Python numbers and sizes alone give a Python number: a weak scalar.
+    """
+    values = [a if type(a) in NUMBERS else as_value(a) for a in args]
+    keys = tuple([weak_key(v) if isinstance(v, Value) else type(v) for v in values])
+    if all([isinstance(key, type) for key in keys]):
+        return _apply_weak(primitive, ufunc, [as_value(v) for v in values])
+    loop = loop_dtypes(ufunc, keys)
+    if loop is None:
+        raise _no_loop(primitive, values)
+    return primitive(
+        *[
+            cast(v, dtype) if isinstance(v, Value) else number_constant(v, dtype)
+            for v, dtype in zip(values, loop, strict=False)
+        ]
+    )
+
+
+def _apply_weak(primitive: Primitive, ufunc: Ufunc, values: list[Value]) -> Value:
+    loop = loop_dtypes(ufunc, tuple([v.dtype for v in values]))
+    if loop is None:
+        raise _no_loop(primitive, values)
+    if primitive.sizes is not None and is_integer(loop[-1]):
+        return _weak_size(primitive, values)
+    return primitive(*[cast(v, d, True) for v, d in zip(values, loop, strict=False)])
+
+
+def _no_loop(primitive: Primitive, values: list[Any]) -> Exception:
+    got = ", ".join(str(as_value(v).type) for v in values)
+    return graph_error("no loop for these dtypes", op=primitive.name, got=got)
+
+
+def _weak_size(primitive: Primitive, values: list[Value]) -> Value:
+    """Arithmetic on sizes: done by the dims themselves."""
+    assert primitive.sizes is not None
+    size = primitive.sizes(*(known_sizes(v)[()] for v in values))  # type: ignore[index]
+    return as_value(size_value(size))
+
+
+def elementwise(
+    name: str,
+    template: str,
+    ufunc: Ufunc,
+    *,
+    rule: TypeRule | None = None,
+    jax: str | Emit | None = None,
+    sizes: Callable[..., Any] | None = None,
+    method: bool = False,
+) -> Callable[..., Value]:
+    """Declare an elementwise op: its primitive and its public function."""
+    infer = rule or _rule(ufunc)
+    primitive = Primitive(name, infer, sizes=sizes, literals="beside")
+    primitive.emit(numpy=template, jax=jax or template)
+
+    if ufunc.nin == 1:
+
+        def function(x: Any, /) -> Value:
+            return apply(primitive, ufunc, (x,))
+    else:
+
+        def function(x: Any, y: Any, /) -> Value:  # type: ignore[misc]
+            return apply(primitive, ufunc, (x, y))
+
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = f"Elementwise {name}, as `numpy.{ufunc.__name__}`."
+    return enroll(function, name, method)
+
+
+def _minimum_sizes(x: Any, y: Any) -> Any:
+    return np.frompyfunc(dims.minimum, 2, 1)(x, y)
+
+
+def _maximum_sizes(x: Any, y: Any) -> Any:
+    return np.frompyfunc(dims.maximum, 2, 1)(x, y)
+
+
+def _power_rule(x: Array, y: Array) -> TensorType:
+    exponent = literal_of(y)
+    if exponent is not None and is_integer(x.dtype) and (exponent < 0).any():
+        hint = 'a negative power is no integer: use x.astype("float64")'
+        raise type_error("integers to negative integer powers", hint=hint)
+    found = _rule(np.power)(x, y)
+    assert isinstance(found, TensorType)
+    return found
+
+
+def floor_divide_jax(jnp: Any, x: Any, y: Any) -> Any:
+    """Printed into JAX programs: by zero, integers give 0 as in NumPy."""
+    return jnp.where(y == 0, 0, x // y)
+
+
+def _print_floor_divide(p: Printing) -> str:
+    divisor = literal_of(p.node.inputs[1])
+    safe = divisor is not None and divisor.all()
+    if safe or not is_integer(p.node.outputs[0].dtype):
+        return "{} // {}".format(*p.inputs)
+    return f"{p.helper(floor_divide_jax)}(jnp, {', '.join(p.inputs)})"
+
+
+def power_jax(jnp: Any, x: Any, y: Any) -> Any:
+    """Printed into JAX programs: powers of a complex zero are zero as in NumPy."""
+    return jnp.where((x == 0) & (jnp.real(y) > 0), 0, x**y)
+
+
+def _print_power(p: Printing) -> str:
+    if p.node.outputs[0].dtype.kind == "c":
+        return f"{p.helper(power_jax)}(jnp, {', '.join(p.inputs)})"
+    return "{} ** {}".format(*p.inputs)
+
+
+def _print_reciprocal(p: Printing) -> str:
+    (x,) = p.inputs
+    if is_integer(p.node.outputs[0].dtype):
+        return f"jax.lax.div(jnp.ones_like({x}), {x})"
+    return f"jnp.reciprocal({x})"
+
+
+def gcd_jax(jax: Any, x: Any, y: Any) -> Any:
+    """Printed into JAX programs: it ends for the smallest integer too."""
+    jnp = jax.numpy
+
+    def step(pair: Any) -> Any:
+        a, b = pair
+        rest = jax.lax.rem(a, jnp.where(b == 0, jnp.ones_like(b), b))
+        return jnp.where(b == 0, a, b), jnp.where(b == 0, b, rest)
+
+    pair = tuple(jnp.broadcast_arrays(x, y))
+    return jnp.abs(jax.lax.while_loop(lambda p: jnp.any(p[1] != 0), step, pair)[0])
+
+
+def lcm_jax(jax: Any, gcd: Any, x: Any, y: Any) -> Any:
+    """Printed into JAX programs."""
+    jnp = jax.numpy
+    x, y = jnp.broadcast_arrays(x, y)
+    shared = gcd(jax, x, y)
+    safe = jnp.where(shared == 0, jnp.ones_like(shared), shared)
+    return jnp.abs(jax.lax.div(x, safe)) * jnp.abs(y)
+
+
+def _print_gcd(p: Printing) -> str:
+    return f"{p.helper(gcd_jax)}(jax, {', '.join(p.inputs)})"
+
+
+def _print_lcm(p: Printing) -> str:
+    gcd = p.helper(gcd_jax)
+    return f"{p.helper(lcm_jax)}(jax, {gcd}, {', '.join(p.inputs)})"
+
+
+_RULES: dict[str, TypeRule] = {"power": _power_rule}
+_IN_JAX: dict[str, Emit] = {
+    "floor_divide": _print_floor_divide,
+    "power": _print_power,
+    "reciprocal": _print_reciprocal,
+    "gcd": _print_gcd,
+    "lcm": _print_lcm,
+}
+_ARITHMETIC: dict[str, tuple[str, Callable[..., Any] | None]] = {
+    "add": ("{x} + {y}", operator.add),
+    "subtract": ("{x} - {y}", operator.sub),
+    "multiply": ("{x} * {y}", operator.mul),
+    "true_divide": ("{x} / {y}", None),
+    "floor_divide": ("{x} // {y}", operator.floordiv),
+    "remainder": ("{x} % {y}", operator.mod),
+    "power": ("{x} ** {y}", None),
+    "minimum": ("{xp}.minimum({x}, {y})", _minimum_sizes),
+    "maximum": ("{xp}.maximum({x}, {y})", _maximum_sizes),
+    "negative": ("-{x}", operator.neg),
+    "positive": ("+{x}", lambda x: x),
+}
+for _name, (_text, _sizes) in _ARITHMETIC.items():
+    elementwise(
+        _name,
+        _text,
+        getattr(np, _name),
+        rule=_RULES.get(_name),
+        jax=_IN_JAX.get(_name),
+        sizes=_sizes,
+    )
+
+_COMPARE = {
+    "equal": "==",
+    "not_equal": "!=",
+    "less": "<",
+    "less_equal": "<=",
+    "greater": ">",
+    "greater_equal": ">=",
+}
+for _name, _sign in _COMPARE.items():
+    elementwise(_name, f"{{x}} {_sign} {{y}}", getattr(np, _name))
+
+_BITWISE = {
+    "bitwise_and": "{x} & {y}",
+    "bitwise_or": "{x} | {y}",
+    "bitwise_xor": "{x} ^ {y}",
+    "left_shift": "{x} << {y}",
+    "right_shift": "{x} >> {y}",
+    "invert": "~{x}",
+}
+for _name, _text in _BITWISE.items():
+    elementwise(_name, _text, getattr(np, _name))
+
+_SAME_NAME = (
+    "absolute", "sign", "square", "sqrt", "cbrt", "reciprocal", "exp", "exp2", "expm1",
+    "log", "log2", "log10", "log1p", "sin", "cos", "tan", "arcsin", "arccos", "arctan",
+    "sinh", "cosh", "tanh", "arcsinh", "arccosh", "arctanh", "deg2rad", "rad2deg",
+    "floor", "ceil", "trunc", "rint", "isnan", "isinf", "isfinite", "signbit",
+    "logical_not", "conjugate", "logical_and", "logical_or", "logical_xor", "arctan2",
+    "hypot", "fmin", "fmax", "fmod", "logaddexp", "logaddexp2", "copysign", "nextafter",
+    "heaviside", "gcd", "lcm"
+)
+_METHODS = {"conjugate"}
+for _name in _SAME_NAME:
+    _ufunc = getattr(np, _name)
+    _call = "{x}" if _ufunc.nin == 1 else "{x}, {y}"
+    elementwise(
+        _name,
+        f"{{xp}}.{_name}({_call})",
+        _ufunc,
+        jax=_IN_JAX.get(_name),
+        method=_name in _METHODS,
+    )
+for _name in ("gcd", "lcm"):  # their loops need arrays
+    PRIMITIVES[_name].literals = "never"
+
+_ALIASES = {
+    "abs": "absolute",
+    "degrees": "rad2deg",
+    "divide": "true_divide",
+    "mod": "remainder",
+    "conj": "conjugate",
+    "pow": "power",
+    "radians": "deg2rad",
+    "acos": "arccos",
+    "acosh": "arccosh",
+    "asin": "arcsin",
+    "asinh": "arcsinh",
+    "atan": "arctan",
+    "atan2": "arctan2",
+    "atanh": "arctanh",
+    "bitwise_invert": "invert",
+    "bitwise_not": "invert",
+    "bitwise_left_shift": "left_shift",
+    "bitwise_right_shift": "right_shift",
+}
+for _alias, _name in _ALIASES.items():
+    enroll(FUNCTIONS[_name], _alias, method=_name in _METHODS)
+
+
+@op()
+def _convert(x: Array, *, dtype: DType, weak: bool) -> TensorType:
+    """The elements as another dtype, as `numpy.ndarray.astype`."""
+    return TensorType(dtype, x.type.shape, weak)
+
+
+def _print_convert(p: Printing) -> str:
+    x, dtype = p.inputs[0], p.code(p.node.params["dtype"])
+    if p.node.inputs[0].type.weak:
+        return f"{p.xp}.asarray({x}, {dtype})"
+    return f"{x}.astype({dtype})"
+
+
+_convert.emit(_print_convert)
+_convert.sizes = lambda x, *, dtype, weak: x
+enroll(_convert, "_convert")
+
+
+@public(method=True)
+def astype(x: Any, dtype: Any) -> Value:
+    """The elements as `dtype`, as `numpy.ndarray.astype`."""
+    return cast(strong(as_value(x)), dtype_of(dtype))
+
+
+@op()
+def _where(condition: Array, x: Array, y: Array) -> TensorType:
+    """`x` where `condition` is true, else `y`; all three broadcast."""
+    if condition.dtype != BOOL or x.dtype != y.dtype:
+        raise type_error("needs a bool condition and branches of one dtype")
+    shape = broadcast(condition.type.shape, x.type.shape, y.type.shape)
+    return TensorType(x.dtype, shape)
+
+
+_where.literals = "beside"
+_where.emit("{xp}.where({condition}, {x}, {y})")
+
+
+@public()
+def where(condition: Any, x: Any = None, y: Any = None) -> Any:
+    """`x` where `condition`, else `y`; with one argument, `nonzero(condition)`."""
+    if x is None and y is None:
+        return F.nonzero(condition)
+    if x is None or y is None:
+        raise graph_error("give both x and y or neither", op="where")
+    test = cast(strong(as_value(condition)), BOOL)
+    return _where(test, *promoted(x, y))
+
+
+@public(method=True)
+def clip(x: Any, min: Any = None, max: Any = None) -> Value:
+    """Limit the elements to `min`..`max`; None leaves that side open."""
+    out = as_value(x)
+    if min is not None:
+        out = F.maximum(out, min)
+    return out if max is None else F.minimum(out, max)
+
+
+@public()
+def sigmoid(x: Any) -> Value:
+    """The logistic function 1 / (1 + exp(-x)), in its tanh form: never overflows."""
+    half = F.multiply(0.5, x)
+    return F.add(0.5, F.multiply(0.5, F.tanh(half)))
+
+
+@public(name="divmod")
+def divmod_(x: Any, y: Any) -> tuple[Value, Value]:
+    """`(x // y, x % y)`."""
+    return F.floor_divide(x, y), F.remainder(x, y)
+
+
+@public(name="round", method=True)
+def round_(x: Any, decimals: int = 0) -> Value:
+    """Round to `decimals` places, halves to even, as `numpy.round`."""
+    value = as_value(x)
+    if is_integer(value.dtype) and decimals >= 0:
+        return value
+    if decimals == 0:
+        return F.rint(value)
+    if value.dtype == BOOL:
+        raise graph_error("bools have no decimals", op="round", got=str(value.type))
+    scale = 10.0 ** abs(decimals)
+    if decimals > 0:
+        return F.rint(value * scale) / scale
+    rounded = F.rint(value / scale) * scale
+    return cast(rounded, value.dtype) if is_integer(value.dtype) else rounded
+
+
+def float_of(value: Value) -> Value:
+    """`value` as a float (integers as NumPy's mean takes them: float64)."""
+    if value.dtype.kind in "biu":
+        return cast(value, config.float if value.type.weak else dtype_of("float64"))
+    return strong(value)

@@ -1,0 +1,360 @@
+"""Discrete Fourier transforms, as `numpy.fft`.
+
+float32 and complex64 are transformed in single precision, float16 and bfloat16 too;
+integers and bools in double. Sizes may be symbolic. A transform of no points raises,
+at the call where the size is not known before.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from graphc.errors import graph_error
+from graphc.ir.build import (
+    Shape,
+    as_shape,
+    as_size,
+    as_value,
+    cast,
+    config,
+    normal_axes,
+    normal_axis,
+    size_value,
+    strong,
+)
+from graphc.ir.dims import Dim, Size
+from graphc.ir.graph import Value
+from graphc.ir.namespace import F, public
+from graphc.ir.op import Array, Printing, op, require_at_most, type_error
+from graphc.ir.types import DType, TensorType, dtype_of, is_float, is_inexact, same_size
+
+FLOAT16 = np.dtype("float16")
+Norm = str | None
+_DUALS = {None: "forward", "backward": "forward", "ortho": "ortho", "forward": None}
+_WORK = {4: ("float32", "complex64"), 8: ("float64", "complex128")}  # by float size
+
+
+@op()
+def _fft(
+    x: Array, *, kind: str, sizes: Shape, axes: tuple[int, ...], norm: Norm
+) -> TensorType:
+    """The transform of `kind` over `axes`, of `sizes` points each.
+
+    The input is cut or filled up with zeros to these sizes. "rfft" has half of its
+    last axis in the result, "irfft" in its input.
+    """
+    precision = x.dtype.itemsize // (2 if x.dtype.kind == "c" else 1)
+    if not is_inexact(x.dtype) or precision not in _WORK:
+        raise type_error("needs float32, float64 or complex numbers")
+    if kind == "rfft" and x.dtype.kind == "c":
+        raise type_error("needs real numbers", hint="take gt.real(x), or use fft")
+    shape = list(x.type.shape)
+    for n, axis in zip(sizes, axes, strict=True):
+        require_at_most(1, n, "a Fourier transform needs at least one point")
+        shape[axis] = n
+    if kind == "rfft":
+        shape[axes[-1]] = sizes[-1] // 2 + 1
+    return x.type.like(shape, dtype_of(_WORK[precision][kind != "irfft"]))
+
+
+def _print_fft(p: Printing) -> str:
+    params = p.node.params
+    sizes, axes, kind = params["sizes"], params["axes"], params["kind"]
+    shape = p.node.inputs[0].type.shape
+    own = all(map(same_size, sizes, _own_sizes(shape, axes, kind)))
+    texts = [p.inputs[0]]
+    if len(axes) == 1:
+        texts += [] if own else [f"n={p.code(sizes[0])}"]
+        texts += [] if axes[0] == len(shape) - 1 else [f"axis={axes[0]}"]
+    else:
+        kind += "n"
+        texts += [] if own else [f"s={p.code(sizes)}"]
+        every = own and axes == tuple(range(len(shape)))
+        texts += [] if every else [f"axes={axes}"]
+    texts += [f'norm="{params["norm"]}"'] if params["norm"] else []
+    return f"{p.xp}.fft.{kind}({', '.join(texts)})"
+
+
+_fft.emit(_print_fft)
+
+
+def _own_sizes(shape: Shape, axes: tuple[int, ...], kind: str) -> list[Size]:
+    """The numbers of points where none are given."""
+    sizes = [shape[a] for a in axes]
+    if kind == "irfft" and sizes:
+        sizes[-1] = 2 * (sizes[-1] - 1)
+    return sizes
+
+
+def _workable(x: Any) -> Value:
+    """The array in the precision in which it is transformed."""
+    value = strong(as_value(x))
+    if not is_inexact(value.dtype):
+        return cast(value, dtype_of("float64"))
+    half = is_float(value.dtype) and value.dtype.itemsize == 2
+    return cast(value, dtype_of("float32")) if half else value
+
+
+def _normal(norm: Any, op_name: str) -> Norm:
+    """The name of a normalisation; None is "backward"."""
+    if norm is not None and norm not in _DUALS:
+        expected = '"backward", "ortho" or "forward"'
+        raise graph_error(
+            "no such norm", op=op_name, got=f"norm={norm!r}", expected=expected
+        )
+    return None if norm == "backward" else norm
+
+
+def _points(n: Any, op_name: str) -> Size:
+    size = as_size(n, "a number of points")
+    if isinstance(size, int) and size < 1:
+        raise graph_error(f"{size} points", op=op_name, expected="at least one")
+    return size
+
+
+def _one_axis(kind: str, name: str, x: Any, n: Any, axis: int, norm: Any) -> Value:
+    """A transform along one axis; `irfft` of float16 is float16 again in NumPy."""
+    value = _workable(x)
+    op_name = f"fft.{name}"
+    axes = (normal_axis(axis, value.type.rank, op_name),)
+    own = _own_sizes(value.type.shape, axes, kind)
+    sizes = tuple(own) if n is None else (_points(n, op_name),)
+    found = _fft(value, kind=kind, sizes=sizes, axes=axes, norm=_normal(norm, op_name))
+    half = kind == "irfft" and as_value(x).dtype == FLOAT16
+    return cast(found, FLOAT16) if half else found
+
+
+def _several(kind: str, name: str, x: Any, s: Any, axes: Any, norm: Any) -> Value:
+    """A transform along several axes, one of them twice if it is named twice."""
+    value, op_name = _workable(x), f"fft.{name}"
+    s = None if s is None else _shape(s, op_name)
+    rank, scale = value.type.rank, _normal(norm, op_name)
+    chosen = _chosen_axes(s, axes, rank, op_name)
+    if not chosen:
+        return _of_no_axes(kind, x, op_name)
+    sizes = _sizes(s, value, chosen, kind, op_name)
+    if len(chosen) == 1:
+        return _one_axis(kind, name, x, size_value(sizes[0]), chosen[0], norm)
+    if len(set(chosen)) == len(chosen):
+        return _fft(value, kind=kind, sizes=sizes, axes=chosen, norm=scale)
+    return _one_by_one(value, kind, sizes, chosen, scale)
+
+
+def _one_by_one(
+    value: Value, kind: str, sizes: Shape, axes: tuple[int, ...], norm: Norm
+) -> Value:
+    """Axis by axis in NumPy's order; the last axis is the real one."""
+    plain = kind.replace("r", "")
+    steps = [
+        (n, axis, plain) for n, axis in zip(sizes[:-1], axes[:-1], strict=True)
+    ]
+    steps.append((sizes[-1], axes[-1], kind))
+    for n, axis, step in steps if kind == "irfft" else reversed(steps):
+        value = _fft(value, kind=step, sizes=(n,), axes=(axis,), norm=norm)
+    return value
+
+
+def _chosen_axes(s: Any, axes: Any, rank: int, op_name: str) -> tuple[int, ...]:
+    if axes is None:
+        count = rank if s is None else len(s)
+        axes = range(-count, 0) if s is not None else range(rank)
+    elif isinstance(axes, (int, np.integer)):
+        axes = (axes,)
+    return tuple(normal_axis(a, rank, op_name) for a in axes)
+
+
+def _of_no_axes(kind: str, x: Any, op_name: str) -> Value:
+    if "r" in kind:
+        raise graph_error("needs at least one axis", op=op_name)
+    return strong(as_value(x))
+
+
+def _sizes(
+    s: Shape | None, value: Value, axes: tuple[int, ...], kind: str, op_name: str
+) -> Shape:
+    """The points per axis; -1 stands for the size of the axis as it is."""
+    own = _own_sizes(value.type.shape, axes, kind)
+    if s is None:
+        return tuple(own)
+    if len(s) != len(axes):
+        problem = f"{len(s)} sizes for {len(axes)} axes"
+        raise graph_error(problem, op=op_name, got=str(value.type))
+    return tuple(
+        value.type.shape[axis] if _is_rest(n) else _points(n, op_name)
+        for n, axis in zip(s, axes, strict=True)
+    )
+
+
+def _shape(s: Any, op_name: str) -> Shape:
+    if isinstance(s, (int, np.integer, Dim)):
+        problem = "s must be a list of sizes, one per axis"
+        raise graph_error(problem, op=op_name, got=repr(s))
+    return as_shape(s)
+
+
+def _is_rest(n: Size) -> bool:
+    return isinstance(n, int) and n == -1
+
+
+@public(name="fft.fft")
+def fft(x: Any, n: Any = None, axis: int = -1, norm: Norm = None) -> Value:
+    """The Fourier transform along `axis`, of `n` points (all by default): complex."""
+    return _one_axis("fft", "fft", x, n, axis, norm)
+
+
+@public(name="fft.ifft")
+def ifft(x: Any, n: Any = None, axis: int = -1, norm: Norm = None) -> Value:
+    """The inverse of `fft`: complex."""
+    return _one_axis("ifft", "ifft", x, n, axis, norm)
+
+
+@public(name="fft.rfft")
+def rfft(x: Any, n: Any = None, axis: int = -1, norm: Norm = None) -> Value:
+    """The first n//2 + 1 elements of the transform of `n` real numbers: complex."""
+    return _one_axis("rfft", "rfft", x, n, axis, norm)
+
+
+@public(name="fft.irfft")
+def irfft(x: Any, n: Any = None, axis: int = -1, norm: Norm = None) -> Value:
+    """The inverse of `rfft`: `n` real numbers, 2*(m - 1) of m by default."""
+    return _one_axis("irfft", "irfft", x, n, axis, norm)
+
+
+@public(name="fft.hfft")
+def hfft(x: Any, n: Any = None, axis: int = -1, norm: Norm = None) -> Value:
+    """The real transform of a signal that is Hermitian, of which half is given."""
+    dual = _DUALS[_normal(norm, "fft.hfft")]
+    return _one_axis("irfft", "hfft", _conjugate(x), n, axis, dual)
+
+
+@public(name="fft.ihfft")
+def ihfft(x: Any, n: Any = None, axis: int = -1, norm: Norm = None) -> Value:
+    """The inverse of `hfft`: half of a Hermitian signal, from real numbers."""
+    dual = _DUALS[_normal(norm, "fft.ihfft")]
+    return _conjugate(_one_axis("rfft", "ihfft", x, n, axis, dual))
+
+
+def _conjugate(x: Any) -> Value:
+    value = strong(as_value(x))
+    return F.conjugate(value) if value.dtype.kind == "c" else value
+
+
+@public(name="fft.fftn")
+def fftn(x: Any, s: Any = None, axes: Any = None, norm: Norm = None) -> Value:
+    """The transform over `axes` (all by default), of `s` points each: complex.
+
+    In `s`, -1 stands for the size of the axis. No axes leave the array as it is.
+    """
+    return _several("fft", "fftn", x, s, axes, norm)
+
+
+@public(name="fft.ifftn")
+def ifftn(x: Any, s: Any = None, axes: Any = None, norm: Norm = None) -> Value:
+    """The inverse of `fftn`: complex."""
+    return _several("ifft", "ifftn", x, s, axes, norm)
+
+
+@public(name="fft.rfftn")
+def rfftn(x: Any, s: Any = None, axes: Any = None, norm: Norm = None) -> Value:
+    """`fftn` of real numbers, with half of the last of `axes`: complex."""
+    return _several("rfft", "rfftn", x, s, axes, norm)
+
+
+@public(name="fft.irfftn")
+def irfftn(x: Any, s: Any = None, axes: Any = None, norm: Norm = None) -> Value:
+    """The inverse of `rfftn`: real; 2*(m - 1) points along the last axis by default."""
+    return _several("irfft", "irfftn", x, s, axes, norm)
+
+
+@public(name="fft.fft2")
+def fft2(x: Any, s: Any = None, axes: Any = (-2, -1), norm: Norm = None) -> Value:
+    """`fftn` over the last two axes."""
+    return _several("fft", "fft2", x, s, axes, norm)
+
+
+@public(name="fft.ifft2")
+def ifft2(x: Any, s: Any = None, axes: Any = (-2, -1), norm: Norm = None) -> Value:
+    """`ifftn` over the last two axes."""
+    return _several("ifft", "ifft2", x, s, axes, norm)
+
+
+@public(name="fft.rfft2")
+def rfft2(x: Any, s: Any = None, axes: Any = (-2, -1), norm: Norm = None) -> Value:
+    """`rfftn` over the last two axes."""
+    return _several("rfft", "rfft2", x, s, axes, norm)
+
+
+@public(name="fft.irfft2")
+def irfft2(x: Any, s: Any = None, axes: Any = (-2, -1), norm: Norm = None) -> Value:
+    """`irfftn` over the last two axes."""
+    return _several("irfft", "irfft2", x, s, axes, norm)
+
+
+@op()
+def _fftshift(x: Array, *, axes: tuple[int, ...], back: bool) -> TensorType:
+    """The halves of the axes exchanged, `back` undoes it."""
+    return x.type.like()
+
+
+def _print_shift(p: Printing) -> str:
+    name = "ifftshift" if p.node.params["back"] else "fftshift"
+    return f"{p.xp}.fft.{name}({p.inputs[0]}, axes={p.node.params['axes']})"
+
+
+_fftshift.emit(_print_shift)
+
+
+def _shifted(x: Any, axes: Any, back: bool) -> Value:
+    value = strong(as_value(x))
+    name = "fft.ifftshift" if back else "fft.fftshift"
+    if not value.type.rank:
+        raise graph_error("needs at least one axis", op=name, got=str(value.type))
+    chosen = normal_axes(axes, value.type.rank, name)
+    return _fftshift(value, axes=chosen, back=back) if chosen else value
+
+
+@public(name="fft.fftshift")
+def fftshift(x: Any, axes: int | Sequence[int] | None = None) -> Value:
+    """The zero frequency moved to the centre of `axes` (all by default)."""
+    return _shifted(x, axes, back=False)
+
+
+@public(name="fft.ifftshift")
+def ifftshift(x: Any, axes: int | Sequence[int] | None = None) -> Value:
+    """The inverse of `fftshift`: they differ where a size is odd."""
+    return _shifted(x, axes, back=True)
+
+
+def _frequencies(numbers: Value, n: Size, d: Any, dtype: Any) -> Value:
+    spacing = as_value(d)
+    if spacing.type.rank:
+        got = str(spacing.type)
+        raise graph_error("the spacing must be a scalar", op="fft.fftfreq", got=got)
+    to = _float_dtype(spacing) if dtype is None else dtype_of(dtype)
+    return cast(numbers, to) / (cast(as_value(size_value(n)), to) * cast(spacing, to))
+
+
+def _float_dtype(spacing: Value) -> DType:
+    if spacing.type.weak:
+        return config.float
+    return spacing.dtype if is_float(spacing.dtype) else dtype_of("float64")
+
+
+@public(name="fft.fftfreq")
+def fftfreq(n: Any, d: Any = 1.0, dtype: Any = None) -> Value:
+    """The frequencies of `fft` with `n` points at a distance of `d`.
+
+    The dtype is that of `d`, the default float where `d` is a Python number.
+    """
+    size = _points(n, "fft.fftfreq")
+    half = size // 2
+    numbers = F.arange(size_value(-half), size_value(size - half))
+    return _frequencies(ifftshift(numbers), size, d, dtype)
+
+
+@public(name="fft.rfftfreq")
+def rfftfreq(n: Any, d: Any = 1.0, dtype: Any = None) -> Value:
+    """The frequencies of `rfft` with `n` points at a distance of `d`."""
+    size = _points(n, "fft.rfftfreq")
+    return _frequencies(F.arange(size_value(size // 2 + 1)), size, d, dtype)

@@ -1,0 +1,335 @@
+"""Indexing for reading: NumPy's basic and advanced forms.
+
+Out of bounds: an index that is constant raises when the graph is built. One that is
+data reads the nearest element, on both backends, unless the function is compiled with
+`check=True`, which raises. Updates (`x.at`) out of bounds write nothing.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from graphc.errors import graph_error
+from graphc.ir import dims
+from graphc.ir.build import INPUT, as_size, as_value, cast, normal_axis, strong
+from graphc.ir.dims import Size
+from graphc.ir.graph import Node, Value, origins
+from graphc.ir.namespace import F, enroll, public
+from graphc.ir.op import Array, Printing, op, require_at_most, type_error
+from graphc.ir.types import INT64, TensorType, is_integer
+from graphc.ops.broadcasting import broadcast
+from graphc.ops.subscript import FULL, Bound, Bounds, Index, Item, parse_index
+
+
+def slice_length(start: Bound, stop: Bound, step: Size, n: Size) -> Size:
+    """How many elements `x[start:stop:step]` has of an axis of `n`, as Python counts.
+
+    Inside a type rule. Raises GraphError where the step is negative and a bound's
+    sign is not known.
+    """
+    if isinstance(step, int) and step < 0:
+        first = n - 1 if start is None else _clip_down(start, n)
+        last = -1 if stop is None else _clip_down(stop, n)
+        return dims.maximum(0, dims.ceil_div(first - last, -step))
+    require_at_most(1, step, "a symbolic step must be positive")
+    first = 0 if start is None else dims.clip(start, n)
+    last = n if stop is None else dims.clip(stop, n)
+    return dims.maximum(0, dims.ceil_div(last - first, step))
+
+
+def _clip_down(bound: Size, n: Size) -> Size:
+    if dims.less_equal(0, bound) is True:
+        return dims.minimum(bound, n - 1)
+    if dims.less_equal(bound, -1) is True:
+        return dims.maximum(bound + n, -1)
+    raise type_error(
+        f"the sign of the bound {bound} is not known, and the step is negative",
+        hint="slice forwards and use gt.flip",
+    )
+
+
+def _position(index: Size, n: Size) -> None:
+    """Inside a type rule: a single static index must be within the axis."""
+    reason = f"index {index} is out of bounds for an axis of size {n}"
+    require_at_most(index + 1, n, reason)
+    if dims.less_equal(0, index) is not True:
+        require_at_most(-index, n, reason)
+
+
+@op()
+def _basic_index(
+    x: Array, *, kinds: str, starts: Bounds, stops: Bounds, steps: Bounds
+) -> TensorType:
+    """`x[...]` with, per item, a slice ("s"), a static integer ("i") or None ("n")."""
+    shape: list[Size] = []
+    axis = 0
+    for kind, start, stop, step in zip(kinds, starts, stops, steps, strict=True):
+        if kind == "n":
+            shape.append(1)
+            continue
+        n = x.type.shape[axis]
+        axis += 1
+        if kind == "i":
+            assert start is not None
+            _position(start, n)
+        else:
+            shape.append(slice_length(start, stop, 1 if step is None else step, n))
+    return x.type.like([*shape, *x.type.shape[axis:]])
+
+
+def subscript(p: Printing) -> str:
+    """The items of a basic index as they stand between brackets."""
+    params = p.node.params
+    items = zip(
+        params["kinds"], params["starts"], params["stops"], params["steps"], strict=True
+    )
+    return ", ".join(_item_text(p, *item) for item in items)
+
+
+def _item_text(p: Printing, kind: str, start: Bound, stop: Bound, step: Bound) -> str:
+    if kind == "n":
+        return "None"
+    if kind == "i":
+        return p.code(start)
+    texts = ["" if b is None else p.code(b) for b in (start, stop)]
+    return ":".join(texts) + ("" if step is None else f":{p.code(step)}")
+
+
+_basic_index.emit(lambda p: f"{p.inputs[0]}[{subscript(p)}]")
+
+
+def _static_items(items: tuple[tuple[Any, ...], ...]) -> tuple[Any, ...]:
+    """The same items for an object array of sizes: all bounds are numbers."""
+    made: list[Any] = []
+    for kind, start, stop, step in items:
+        made.append(
+            None if kind == "n" else start if kind == "i" else slice(start, stop, step)
+        )
+    return tuple(made)
+
+
+def _sizes_of_index(
+    x: Any, *, kinds: str, starts: Bounds, stops: Bounds, steps: Bounds
+) -> Any:
+    return x[_static_items(tuple(zip(kinds, starts, stops, steps, strict=True)))]
+
+
+_basic_index.sizes = _sizes_of_index
+BASIC_INDEX = _basic_index
+
+
+@op()
+def _dynamic_slice(x: Array, start: Array, *, axis: int, length: int) -> TensorType:
+    """`length` elements of `axis` from `start`, moved inside where it sticks out."""
+    if start.type.rank or not is_integer(start.dtype):
+        raise type_error("the start must be an integer scalar")
+    shape = list(x.type.shape)
+    reason = f"a slice of {length} elements does not fit axis {axis}"
+    require_at_most(length, shape[axis], reason)
+    shape[axis] = length
+    return x.type.like(shape)
+
+
+def dynamic_slice_numpy(x: Any, start: Any, length: Any, axis: Any) -> Any:
+    """Printed into NumPy programs."""
+    start = min(max(int(start), 0), x.shape[axis] - length)
+    return x[(slice(None),) * axis + (slice(start, start + length),)]
+
+
+_dynamic_slice.emit(
+    numpy=lambda p: f"{p.helper(dynamic_slice_numpy)}({', '.join(p.inputs)}, "
+    f"{p.node.params['length']}, {p.node.params['axis']})",
+    jax="jax.lax.dynamic_slice_in_dim({x}, {start}, {length}, {axis})",
+)
+
+
+def from_arguments(start: Value) -> bool:
+    """Whether a dynamic start is computed from integer arguments alone."""
+    return all(v.node.primitive is INPUT for v in origins(as_size(start)))
+
+
+def fits(x: Value, start: Value, axis: int, length: int) -> Value:
+    """Whether a dynamic slice lies within its axis."""
+    first = _widened(start)
+    return F.logical_and(first >= 0, first + length <= x.shape[axis])
+
+
+def _widened(index: Value) -> Value:
+    """The indices in a dtype that holds the size of any axis too."""
+    return cast(index, INT64)
+
+
+def _slice_checks(node: Node) -> list[tuple[Any, str]]:
+    x, start = node.inputs
+    axis, length = node.params["axis"], node.params["length"]
+    if from_arguments(start):
+        return []  # `sliced` asserts it always
+    message = f"index: a slice of {length} leaves axis {axis} of {x.type}"
+    return [(fits(x, start, axis, length), message)]
+
+
+_dynamic_slice.bounds_check = _slice_checks
+
+
+def gathered(x: Value, indices: tuple[Value, ...], axes: tuple[int, ...]) -> Any:
+    """The shape of `x[...]` with integer arrays at `axes`, by NumPy's rules."""
+    if any(not is_integer(i.dtype) for i in indices):
+        raise type_error("indices must be integers or bools")
+    points = broadcast(*(i.type.shape for i in indices))
+    rest = [n for a, n in enumerate(x.type.shape) if a not in axes]
+    adjacent = axes == tuple(range(axes[0], axes[0] + len(axes)))
+    at = axes[0] if adjacent else 0
+    return (*rest[:at], *points, *rest[at:])
+
+
+@op()
+def _gather(
+    x: Array, *indices: Array, axes: tuple[int, ...], in_bounds: bool
+) -> TensorType:
+    """`x[..., i, ...]` with integer arrays at `axes` (advanced indexing)."""
+    return x.type.like(gathered(x, indices, axes))
+
+
+def advanced_items(p: Printing, indices: tuple[str, ...]) -> str:
+    """Index arrays at their axes as they stand between brackets."""
+    axes = p.node.params["axes"]
+    items = [":"] * (axes[-1] + 1)
+    for axis, text in zip(axes, indices, strict=True):
+        items[axis] = text
+    return ", ".join(items)
+
+
+def clamp(index: Any, size: Any) -> Any:
+    """Printed into NumPy programs."""
+    return np.clip(index, -size, size - 1)
+
+
+def _print_gather_numpy(p: Printing) -> str:
+    x, indices = p.inputs[0], p.inputs[1:]
+    if not p.node.params["in_bounds"]:
+        name = p.helper(clamp)
+        axes = p.node.params["axes"]
+        indices = tuple(
+            f"{name}({i}, {x}.shape[{a}])" for i, a in zip(indices, axes, strict=True)
+        )
+    return f"{x}[{advanced_items(p, indices)}]"
+
+
+def _print_gather_jax(p: Printing) -> str:
+    mode = "promise_in_bounds" if p.node.params["in_bounds"] else "clip"
+    items = advanced_items(p, p.inputs[1:])
+    return f'{p.inputs[0]}.at[{items}].get(mode="{mode}")'
+
+
+_gather.emit(numpy=_print_gather_numpy, jax=_print_gather_jax)
+
+
+def outside(
+    x: Value, indices: tuple[Value, ...], axes: tuple[int, ...]
+) -> list[tuple[Any, str]]:
+    """Per index array, the condition that it stays within its axis, and a message."""
+    found = []
+    for index, axis in zip(indices, axes, strict=True):
+        n = x.shape[axis]
+        wide = _widened(index)
+        least = 0 if index.dtype.kind == "u" else -n
+        inside = F.all(F.logical_and(wide >= least, wide < n))
+        found.append((inside, f"index: out of bounds for axis {axis} of {x.type}"))
+    return found
+
+
+def _gather_checks(node: Node) -> list[tuple[Any, str]]:
+    if node.params["in_bounds"]:
+        return []
+    return outside(node.inputs[0], node.inputs[1:], node.params["axes"])
+
+
+_gather.bounds_check = _gather_checks
+GATHER = enroll(_gather, "_gather")
+
+
+@public()
+def getitem(x: Any, index: Any) -> Value:
+    """`x[index]`, with all of NumPy's basic and advanced forms."""
+    value = strong(as_value(x))
+    parsed = parse_index(value, index)
+    for axis, start, length in parsed.dynamic:
+        value = sliced(value, axis_before(parsed, axis), start, length)
+    value = basic(value, parsed.items)
+    if not parsed.arrays:
+        return value
+    return _gather(
+        value, *parsed.arrays, axes=parsed.axes, in_bounds=parsed.in_bounds
+    )
+
+
+def axis_before(parsed: Index, out: int) -> int:
+    """The axis of the operand that became axis `out` of the basic result."""
+    axis = position = 0
+    for kind, *_ in parsed.items:
+        if kind != "i":
+            if position == out:
+                return axis
+            position += 1
+        axis += kind != "n"
+    raise AssertionError(out)
+
+
+def basic(value: Value, items: tuple[Item, ...]) -> Value:
+    """The basic items of an index applied to `value`."""
+    while items and items[-1] == ("s", None, None, None):
+        items = items[:-1]
+    if not items:
+        return value
+    kinds, starts, stops, steps = zip(*items, strict=True)
+    return _basic_index(
+        value, kinds="".join(kinds), starts=starts, stops=stops, steps=steps
+    )
+
+
+def sliced(x: Value, axis: int, start: Value, length: int) -> Value:
+    """`x[start:start + length]`, where the length is a constant.
+
+    It compiles once for all starts. A start computed from inputs is checked at the
+    call; one computed from data is moved inside the array.
+    """
+    taken = _dynamic_slice(x, strong(start), axis=axis, length=length)
+    if not from_arguments(start):
+        return taken
+    message = (
+        f"the slice of {length} elements from {as_size(start)} leaves an axis of size "
+        f"{x.type.shape[axis]}; its length is compiled as a constant"
+    )
+    return F.assert_(fits(x, strong(start), axis, length), message, taken)
+
+
+@public(method=True)
+def take(x: Any, indices: Any, axis: int | None = None) -> Value:
+    """The elements at integer positions along `axis`, as `numpy.take`."""
+    value = strong(as_value(x))
+    if axis is None:
+        value, axis = F.ravel(value), 0
+    before = (FULL,) * normal_axis(axis, value.type.rank, "take")
+    none = isinstance(indices, (list, tuple)) and not indices
+    return getitem(value, (*before, [] if none else as_value(indices)))
+
+
+@public()
+def take_along_axis(x: Any, indices: Any, axis: int = -1) -> Value:
+    """One element per row along `axis`, as `numpy.take_along_axis`."""
+    value, index = strong(as_value(x)), strong(as_value(indices))
+    if value.type.rank != index.type.rank:
+        raise graph_error(
+            "needs as many axes in the indices as in the array",
+            op="take_along_axis",
+            got=f"{value.type}, {index.type}",
+        )
+    chosen = normal_axis(axis, value.type.rank, "take_along_axis")
+    places: list[Any] = []
+    for a in range(value.type.rank):
+        if a == chosen:
+            places.append(index)
+            continue
+        others = tuple(b for b in range(value.type.rank) if b != a)
+        places.append(F.expand_dims(F.arange(value.shape[a]), others))
+    return getitem(value, tuple(places))

@@ -1,0 +1,259 @@
+"""Ops that put arrays together or take them apart."""
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from graphc.errors import graph_error
+from graphc.ir.build import (
+    as_shape,
+    as_size,
+    as_value,
+    normal_axis,
+    strong,
+)
+from graphc.ir.dims import Dim, Size
+from graphc.ir.graph import Value
+from graphc.ir.namespace import F, enroll, public
+from graphc.ir.op import Array, Printing, op, require_at_most, require_equal, type_error
+from graphc.ir.types import TensorType, is_integer
+from graphc.ops.broadcasting import promoted
+
+Widths = tuple[Size, ...]
+
+
+@op()
+def _concatenate(*arrays: Array, axis: int) -> TensorType:
+    """The arrays one after another along `axis`; the other sizes agree."""
+    first = arrays[0].type
+    if any(a.type.rank != first.rank or a.dtype != first.dtype for a in arrays):
+        raise type_error("needs arrays of one rank and dtype")
+    shape = list(first.shape)
+    for a in arrays[1:]:
+        for i, n in enumerate(a.type.shape):
+            if i == axis:
+                shape[i] = shape[i] + n
+            else:
+                shape[i] = require_equal(shape[i], n, f"sizes of axis {i}")
+    return first.like(shape)
+
+
+_concatenate.emit("{xp}.concatenate([{arrays}], axis={axis})")
+_concatenate.sizes = lambda *arrays, axis: np.concatenate(arrays, axis=axis)
+
+
+@public()
+def concatenate(arrays: Sequence[Any], axis: int | None = 0) -> Value:
+    """The arrays one after another along an existing axis (None: flattened)."""
+    values = promoted(*arrays) if len(arrays) else []
+    if not values:
+        raise graph_error("needs at least one array", op="concatenate")
+    if axis is None:
+        values, axis = [F.ravel(v) for v in values], 0
+    if values[0].type.rank == 0:
+        got = ", ".join(str(v.type) for v in values)
+        hint = "use gt.stack for scalars"
+        raise graph_error("needs an axis", op="concatenate", got=got, hint=hint)
+    chosen = normal_axis(axis, values[0].type.rank, "concatenate")
+    return values[0] if len(values) == 1 else _concatenate(*values, axis=chosen)
+
+
+enroll(concatenate, "concat")
+
+
+@op()
+def _stack(*arrays: Array, axis: int) -> TensorType:
+    """The arrays along a new axis; their sizes agree."""
+    first = arrays[0].type
+    if any(a.type.rank != first.rank or a.dtype != first.dtype for a in arrays):
+        raise type_error("needs arrays of one rank and dtype")
+    shape = list(first.shape)
+    for a in arrays[1:]:
+        for i, n in enumerate(a.type.shape):
+            shape[i] = require_equal(shape[i], n, f"sizes of axis {i}")
+    shape.insert(axis, len(arrays))
+    return first.like(shape)
+
+
+def _print_stack(p: Printing) -> str:
+    axis = p.node.params["axis"]
+    where = f", axis={axis}" if axis else ""
+    if p.node.inputs[0].type.rank or where:
+        return f"{p.xp}.stack([{', '.join(p.inputs)}]{where})"
+    dtype = p.code(p.node.inputs[0].dtype)
+    return f"{p.xp}.array([{', '.join(p.inputs)}], {dtype})"
+
+
+_stack.emit(_print_stack)
+_stack.sizes = lambda *arrays, axis: np.stack(arrays, axis=axis)
+
+
+@public()
+def stack(arrays: Sequence[Any], axis: int = 0) -> Value:
+    """The arrays along a new axis."""
+    values = promoted(*arrays) if len(arrays) else []
+    if not values:
+        raise graph_error("needs at least one array", op="stack")
+    return _stack(*values, axis=normal_axis(axis, values[0].type.rank + 1, "stack"))
+
+
+@public()
+def split(x: Any, indices_or_sections: Any, axis: int = 0) -> list[Value]:
+    """Pieces along `axis`: a number of equal ones, or cut before given positions.
+
+    Positions may be integer scalars, or one integer vector of static length.
+    """
+    value = strong(as_value(x))
+    chosen = normal_axis(axis, value.type.rank, "split")
+    size = value.shape[chosen]
+    if isinstance(indices_or_sections, int):
+        cuts = _equal_cuts(value, chosen, indices_or_sections)
+    else:
+        cuts = [_as_bound(c) for c in _items(indices_or_sections)]
+    bounds = [0, *cuts, size]
+    before = (slice(None),) * chosen
+    return [value[(*before, slice(a, b))] for a, b in pairwise(bounds)]
+
+
+def _items(positions: Any) -> list[Any]:
+    if isinstance(positions, Value):
+        return list(positions)
+    return list(positions)
+
+
+def _as_bound(position: Any) -> Any:
+    return position if isinstance(position, Value) else int(position)
+
+
+def _equal_cuts(value: Value, axis: int, sections: int) -> list[Any]:
+    size = value.type.shape[axis]
+    if sections < 1:
+        raise graph_error(f"cannot split into {sections} parts", op="split")
+    remainder = size % sections
+    if isinstance(remainder, int) and remainder:
+        raise graph_error(
+            f"axis {axis} of size {size} has no {sections} equal parts",
+            op="split",
+            got=str(value.type),
+        )
+    if isinstance(remainder, Dim):
+        hint = "give the positions, or use a static size"
+        problem = f"cannot tell whether {size} divides into {sections} equal parts"
+        raise graph_error(problem, op="split", got=str(value.type), hint=hint)
+    step = value.shape[axis] // sections
+    return [step * i for i in range(1, sections)]
+
+
+@op()
+def _tile(x: Array, *, reps: Widths) -> TensorType:
+    """Repeated as a whole `reps[i]` times along axis i."""
+    for r in reps:
+        require_at_most(0, r, "a number of repeats must not be negative")
+    return x.type.like(n * r for n, r in zip(x.type.shape, reps, strict=True))
+
+
+_tile.emit("{xp}.tile({x}, {reps})")
+
+
+@public()
+def tile(x: Any, reps: Any) -> Value:
+    """Repeated as a whole along each axis, as `numpy.tile`."""
+    value = strong(as_value(x))
+    times = as_shape(reps)
+    rank = max(len(times), value.type.rank)
+    times = (1,) * (rank - len(times)) + times
+    missing = rank - value.type.rank
+    value = F.expand_dims(value, tuple(range(missing))) if missing else value
+    return _tile(value, reps=times)
+
+
+@op()
+def _repeat(x: Array, *, repeats: Size, axis: int) -> TensorType:
+    """Each element `repeats` times along `axis`."""
+    require_at_most(0, repeats, "a number of repeats must not be negative")
+    shape = list(x.type.shape)
+    shape[axis] = shape[axis] * repeats
+    return x.type.like(shape)
+
+
+_repeat.emit("{xp}.repeat({x}, {repeats}, axis={axis})")
+
+
+@op()
+def _repeat_counts(x: Array, counts: Array, *, total: Size, axis: int) -> TensorType:
+    """Element i of `axis` counts[i] times, `total` elements in all."""
+    reason = "one count per element"
+    require_equal(x.type.shape[axis], counts.type.shape[0], reason)
+    require_at_most(0, total, "a number of repeats must not be negative")
+    shape = list(x.type.shape)
+    shape[axis] = total
+    return x.type.like(shape)
+
+
+_repeat_counts.emit(
+    numpy="np.repeat({x}, {counts}, axis={axis})",
+    jax="jnp.repeat({x}, {counts}, axis={axis}, total_repeat_length={total})",
+)
+_repeat_counts.bounds_check = lambda node: [
+    (F.all(node.inputs[1] >= 0), "repeat: a count is negative")
+]
+
+
+@public(method=True)
+def repeat(x: Any, repeats: Any, axis: int | None = None) -> Value:
+    """Each element repeated: one number for all, or a vector of counts.
+
+    With counts the size of the result depends on their sum, one host read where
+    they are not known before the call. That none is negative is the caller's part,
+    or checked under `check=True`.
+    """
+    value = strong(as_value(x))
+    if axis is None:
+        value, axis = F.ravel(value), 0
+    chosen = normal_axis(axis, value.type.rank, "repeat")
+    number = as_value(repeats)
+    if number.type.rank == 0:
+        size = as_size(repeats, "a number of repeats")
+        if isinstance(size, int) and size < 0:
+            raise graph_error(f"negative number of repeats {size}", op="repeat")
+        return _repeat(value, repeats=size, axis=chosen)
+    counts = strong(number)
+    if counts.type.rank != 1 or not is_integer(counts.dtype):
+        raise graph_error("counts must be an integer vector", op="repeat",
+                          got=str(counts.type))
+    total = as_size(F.sum(counts))
+    return _repeat_counts(value, counts, total=total, axis=chosen)
+
+
+@public()
+def roll(x: Any, shift: Any, axis: int | tuple[int, ...] | None = None) -> Value:
+    """Shifted around along `axis` (the flattened array by default), as `numpy.roll`.
+
+    The shifts may be traced integers: they change no shape. Several axes take one
+    shift, or one each; an axis that is named twice is shifted by the sum.
+    """
+    value = strong(as_value(x))
+    if axis is None:
+        total = sum(shift) if isinstance(shift, (tuple, list)) else shift
+        return F.reshape(_rolled(F.ravel(value), total, 0), value.shape)
+    axes = list(axis) if isinstance(axis, (tuple, list)) else [axis]
+    shifts = list(shift) if isinstance(shift, (tuple, list)) else [shift]
+    if 1 not in (len(axes), len(shifts)) and len(axes) != len(shifts):
+        got = f"{len(shifts)} shifts for {len(axes)} axes"
+        raise graph_error("needs a shift per axis", op="roll", got=got)
+    count = max(len(axes), len(shifts))
+    axes, shifts = (v * count if len(v) == 1 else v for v in (axes, shifts))
+    for by, along in zip(shifts, axes, strict=True):
+        value = _rolled(value, by, normal_axis(along, value.type.rank, "roll"))
+    return value
+
+
+def _rolled(value: Value, shift: Any, axis: int) -> Value:
+    if as_value(shift).type.rank or not is_integer(as_value(shift).dtype):
+        got = str(as_value(shift).type)
+        raise graph_error("a shift must be an integer", op="roll", got=got)
+    n = value.shape[axis]
+    positions = (F.arange(n) - shift) % F.maximum(n, 1)
+    return F.take(value, positions, axis=axis)

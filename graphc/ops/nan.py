@@ -1,0 +1,174 @@
+"""Reductions that pass over NaN."""
+
+from typing import Any
+
+import numpy as np
+
+from graphc.ir.build import as_value, cast, strong
+from graphc.ir.graph import Value
+from graphc.ir.namespace import F, enroll, public
+from graphc.ir.types import DType, dtype_of, is_inexact
+
+Axis = int | tuple[int, ...] | None
+
+
+def _filled(x: Any, fill: float) -> tuple[Value, Value | None]:
+    """`x` with `fill` for NaN, and where it was; None where there can be none."""
+    value = strong(as_value(x))
+    if not is_inexact(value.dtype):
+        return value, None
+    missing = F.isnan(value)
+    return F.where(missing, fill, value), missing
+
+
+def _sum_like(name: str, reduction: str, fill: float) -> None:
+    def function(
+        x: Any,
+        axis: Axis = None,
+        dtype: Any = None,
+        keepdims: bool = False,
+        *,
+        initial: Any = None,
+        where: Any = True,
+    ) -> Value:
+        value, _ = _filled(x, fill)
+        reduce = getattr(F, reduction)
+        return reduce(value, axis, dtype, keepdims, initial=initial, where=where)
+
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = f"`{reduction}` with NaN taken as {fill:g}, as `numpy.{name}`."
+    enroll(function, name)
+
+
+_sum_like("nansum", "sum", 0.0)
+_sum_like("nanprod", "prod", 1.0)
+
+
+def _extreme(name: str, reduction: str, fill: float) -> None:
+    def function(
+        x: Any,
+        axis: Axis = None,
+        keepdims: bool = False,
+        *,
+        initial: Any = None,
+        where: Any = True,
+    ) -> Value:
+        value, missing = _filled(x, fill)
+        reduce = getattr(F, reduction)
+        found = reduce(value, axis, keepdims, initial=initial, where=where)
+        if missing is None or initial is not None:
+            return found
+        return F.where(F.all(missing, axis, keepdims), np.nan, found)
+
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = f"`{reduction}` that passes over NaN; NaN where nothing else is."
+    enroll(function, name)
+
+
+_extreme("nanmax", "max", -np.inf)
+_extreme("nanmin", "min", np.inf)
+
+
+def _position(name: str, reduction: str, fill: float) -> None:
+    def function(x: Any, axis: int | None = None, *, keepdims: bool = False) -> Value:
+        value, missing = _filled(x, fill)
+        found = getattr(F, reduction)(value, axis, keepdims=keepdims)
+        if missing is None:
+            return found
+        return F.where(F.all(missing, axis, keepdims), -1, found)
+
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = (
+        f"`{reduction}` that passes over NaN; -1, as in JAX, where all are NaN."
+    )
+    enroll(function, name)
+
+
+_position("nanargmax", "argmax", -np.inf)
+_position("nanargmin", "argmin", np.inf)
+
+
+def _present(x: Value, where: Any) -> Value:
+    """A mask of what counts."""
+    present = F.logical_not(F.isnan(x))
+    return present if where is True else F.logical_and(present, where)
+
+
+def _wide(x: Any, dtype: Any) -> tuple[Value, DType]:
+    """`x` where its mean is computed, and the dtype of the result."""
+    value = strong(as_value(x))
+    to = value.dtype if dtype is None else dtype_of(dtype)
+    to = to if is_inexact(to) else dtype_of("float64")
+    return cast(value, dtype_of("float32") if to.itemsize == 2 else to), to
+
+
+@public()
+def nanmean(
+    x: Any,
+    axis: Axis = None,
+    dtype: Any = None,
+    keepdims: bool = False,
+    *,
+    where: Any = True,
+) -> Value:
+    """The mean of what is not NaN (and under `where`); NaN where nothing else is."""
+    value, to = _wide(x, dtype)
+    mask = _present(value, where)
+    return cast(F.mean(value, axis, keepdims=keepdims, where=mask), to)
+
+
+@public()
+def nanvar(
+    x: Any,
+    axis: Axis = None,
+    dtype: Any = None,
+    ddof: Any = 0,
+    keepdims: bool = False,
+    *,
+    where: Any = True,
+    mean: Any = None,
+    correction: Any = None,
+) -> Value:
+    """The variance of what is not NaN, arguments as of `var`.
+
+    NaN where no degree of freedom is left.
+    """
+    value, to = _wide(x, dtype)
+    mask = _present(value, where)
+    lost = ddof if correction is None else correction
+    found = F.var(value, axis, None, ddof, keepdims, where=mask, mean=mean,
+                  correction=correction)
+    count = F.sum(mask, axis, keepdims=keepdims)
+    found = F.where(count <= lost, np.nan, found)
+    return cast(found, to) if to.kind != "c" else found
+
+
+@public()
+def nanstd(
+    x: Any,
+    axis: Axis = None,
+    dtype: Any = None,
+    ddof: Any = 0,
+    keepdims: bool = False,
+    *,
+    where: Any = True,
+    mean: Any = None,
+    correction: Any = None,
+) -> Value:
+    """The standard deviation of what is not NaN, arguments as of `var`."""
+    return F.sqrt(
+        nanvar(x, axis, dtype, ddof, keepdims, where=where, mean=mean,
+               correction=correction)
+    )
+
+
+@public()
+def nancumsum(x: Any, axis: int | None = None, dtype: Any = None) -> Value:
+    """Running sums with NaN taken as 0."""
+    return F.cumsum(_filled(x, 0.0)[0], axis, dtype)
+
+
+@public()
+def nancumprod(x: Any, axis: int | None = None, dtype: Any = None) -> Value:
+    """Running products with NaN taken as 1."""
+    return F.cumprod(_filled(x, 1.0)[0], axis, dtype)

@@ -1,0 +1,263 @@
+"""Elements put around an array, by all modes of `numpy.pad`."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from graphc.errors import graph_error
+from graphc.ir.build import as_size, as_value, cast, normal_axis, size_value, strong
+from graphc.ir.dims import Size, minimum
+from graphc.ir.graph import Value
+from graphc.ir.namespace import F, public
+from graphc.ir.op import Array, Printing, op, require_at_most, type_error
+from graphc.ir.types import BOOL, TensorType, is_integer
+
+Widths = tuple[Size, ...]
+Pair = tuple[Any, Any]
+FULL = slice(None)
+
+
+def _padded(x: Value, low: Widths, high: Widths) -> TensorType:
+    """Inside a type rule: the type of `x` with that many elements around."""
+    for n in (*low, *high):
+        require_at_most(0, n, "a pad width must not be negative")
+    sizes = zip(x.type.shape, low, high, strict=True)
+    return x.type.like(n + a + b for n, a, b in sizes)
+
+
+def _print_widths(p: Printing) -> str:
+    low, high = p.node.params["low"], p.node.params["high"]
+    pairs = [f"({p.code(a)}, {p.code(b)})" for a, b in zip(low, high, strict=True)]
+    return f"({', '.join(pairs)},)"
+
+
+@op()
+def _pad(x: Array, fill: Array, *, low: Widths, high: Widths) -> TensorType:
+    """With `low[i]` and `high[i]` elements `fill` before and after axis i."""
+    if fill.type.rank or fill.dtype != x.dtype:
+        raise type_error("needs a scalar of the same dtype to fill with")
+    return _padded(x, low, high)
+
+
+def _print_pad(p: Printing) -> str:
+    widths = _print_widths(p)
+    return f"{p.xp}.pad({p.inputs[0]}, {widths}, constant_values={p.inputs[1]})"
+
+
+_pad.literals = "beside"
+_pad.emit(_print_pad)
+
+
+@op()
+def _pad_from(
+    x: Array, *, low: Widths, high: Widths, mode: str, odd: bool
+) -> TensorType:
+    """With elements of `x` itself around, as `numpy.pad` with this mode takes them."""
+    for n, a, b in zip(x.type.shape, low, high, strict=True):
+        reason = f"no element to pad with in mode {mode!r}"
+        require_at_most(minimum(1, a + b), n, reason)
+    return _padded(x, low, high)
+
+
+def _print_pad_from(p: Printing) -> str:
+    mode = p.code(p.node.params["mode"])
+    odd = ', reflect_type="odd"' if p.node.params["odd"] else ""
+    return f"{p.xp}.pad({p.inputs[0]}, {_print_widths(p)}, {mode}{odd})"
+
+
+_pad_from.emit(_print_pad_from)
+
+STATISTICS = {"maximum": "max", "minimum": "min", "mean": "mean", "median": "median"}
+OPTIONS = {
+    "constant": {"constant_values"},
+    "edge": set(),
+    "empty": set(),
+    "linear_ramp": {"end_values"},
+    "reflect": {"reflect_type"},
+    "symmetric": {"reflect_type"},
+    "wrap": set(),
+} | {mode: {"stat_length"} for mode in STATISTICS}
+
+
+@public()
+def pad(x: Any, pad_width: Any, mode: Any = "constant", **options: Any) -> Value:
+    """With elements around, as `numpy.pad`; widths may be symbolic.
+
+    All modes but functions, with `constant_values`, `end_values`, `stat_length` and
+    `reflect_type`. "empty", which promises nothing, gives zeros.
+    """
+    value = strong(as_value(x))
+    _check_options(mode, options)
+    pairs = _widths(pad_width, value.type.rank)
+    if not pairs:
+        return value
+    low, high = tuple(a for a, _ in pairs), tuple(b for _, b in pairs)
+    if mode in ("constant", "empty"):
+        return _with_constants(value, low, high, options.get("constant_values", 0))
+    if mode == "linear_ramp":
+        return _with_ramps(value, pairs, options.get("end_values", 0))
+    if mode in STATISTICS:
+        return _with_statistics(value, pairs, mode, options.get("stat_length"))
+    odd = options.get("reflect_type", "even") == "odd"
+    if odd and value.dtype == BOOL:
+        raise graph_error("bools have no odd reflection", op="pad")
+    return _pad_from(value, low=low, high=high, mode=mode, odd=odd)
+
+
+def _check_options(mode: Any, options: dict[str, Any]) -> None:
+    if callable(mode):
+        hint = "name a mode, or build the parts and use gt.concatenate"
+        problem = "a function cannot be a mode: it writes into its argument"
+        raise graph_error(problem, op="pad", hint=hint)
+    if mode not in OPTIONS:
+        expected = ", ".join(OPTIONS)
+        raise graph_error(f"unknown mode {mode!r}", op="pad", expected=expected)
+    other = sorted(set(options) - OPTIONS[mode])
+    if other:
+        raise graph_error(f"mode {mode!r} does not take {other[0]!r}", op="pad")
+    if options.get("reflect_type", "even") not in ("even", "odd"):
+        raise graph_error("reflect_type must be 'even' or 'odd'", op="pad")
+
+
+def _widths(widths: Any, rank: int) -> list[tuple[Size, Size]]:
+    """The sizes before and after each axis, from any form that NumPy takes."""
+    if isinstance(widths, dict):
+        found: list[Any] = [(0, 0)] * rank
+        for axis, width in widths.items():
+            found[normal_axis(axis, rank, "pad")] = _pairs(width, 1, "a width")[0]
+        pairs = found
+    else:
+        pairs = _pairs(widths, rank, "a width")
+    made = [(as_size(a, "a pad width"), as_size(b, "a pad width")) for a, b in pairs]
+    for n in (n for pair in made for n in pair):
+        if isinstance(n, int) and n < 0:
+            raise graph_error(f"negative pad width {n}", op="pad")
+    return made
+
+
+def _listed(x: Any) -> Any:
+    """Nested lists of numbers or values; a symbolic vector as a list of its items."""
+    if isinstance(x, np.ndarray):
+        return x.tolist()
+    if isinstance(x, Value) and x.type.rank:
+        return [_listed(item) for item in x]
+    return [_listed(item) for item in x] if isinstance(x, (list, tuple)) else x
+
+
+def _pairs(given: Any, rank: int, what: str) -> list[Pair]:
+    """One pair per axis, from NumPy's forms: a number, a pair, or a pair per axis."""
+    items = _listed(given)
+    if not isinstance(items, list):
+        return [(items, items)] * rank
+    if not any(isinstance(item, list) for item in items):
+        items = [items]
+    rows = [row if isinstance(row, list) else [row] for row in items]
+    if len(rows) not in (1, rank) or any(len(row) not in (1, 2) for row in rows):
+        expected = f"{what}, a pair, or a pair for each of {rank} axes"
+        raise graph_error("cannot be broadcast", op="pad", expected=expected)
+    pairs = [(row[0], row[-1]) for row in rows]
+    return pairs * rank if len(rows) == 1 else pairs
+
+
+def _with_constants(value: Value, low: Widths, high: Widths, constants: Any) -> Value:
+    pairs = _pairs(constants, value.type.rank, "a constant")
+    fills = [tuple(cast(as_value(c), value.dtype) for c in pair) for pair in pairs]
+    for fill in (fill for pair in fills for fill in pair):
+        if fill.type.rank:
+            got = str(fill.type)
+            raise graph_error("a constant must be a number", op="pad", got=got)
+    first = fills[0][0]
+    if all(fill is first for pair in fills for fill in pair):
+        return _pad(value, first, low=low, high=high)
+    nothing = (0,) * value.type.rank
+    for axis, (before, after) in enumerate(fills):
+        value = _pad(value, before, low=_only(low, axis), high=nothing)
+        value = _pad(value, after, low=nothing, high=_only(high, axis))
+    return value
+
+
+def _only(widths: Widths, axis: int) -> Widths:
+    return tuple(n if i == axis else 0 for i, n in enumerate(widths))
+
+
+Sides = Callable[[Value, int], tuple[Value | None, Value | None]]
+
+
+def _by_axis(value: Value, pairs: list[tuple[Size, Size]], sides: Sides) -> Value:
+    """Axis by axis, what `sides` puts before and after; corners come last."""
+    for axis in range(value.type.rank):
+        before, after = sides(value, axis)
+        parts = [p for p in (before, value, after) if p is not None]
+        value = F.concatenate(parts, axis=axis)
+    return value
+
+
+def _is_nothing(n: Size) -> bool:
+    return isinstance(n, int) and n == 0
+
+
+def _slice(value: Value, axis: int, part: slice) -> Value:
+    return value[((FULL,) * axis + (part,))]
+
+
+def _with_ramps(
+    value: Value, pairs: list[tuple[Size, Size]], end_values: Any
+) -> Value:
+    ends = _pairs(end_values, value.type.rank, "an end value")
+
+    def sides(x: Value, axis: int) -> tuple[Value | None, Value | None]:
+        (low, high), (first, last) = pairs[axis], ends[axis]
+        x = F._at_most(minimum(1, low + high), x.type.shape[axis], "no edge", x)
+        head, tail = _slice(x, axis, slice(0, 1)), _slice(x, axis, slice(-1, None))
+        return _ramp(head, axis, first, low), _ramp(tail, axis, last, high, True)
+
+    return _by_axis(value, pairs, sides)
+
+
+def _ramp(
+    edge: Value, axis: int, end: Any, width: Size, backwards: bool = False
+) -> Value | None:
+    """`width` elements from `end` towards the edge, or from the edge to `end`."""
+    if _is_nothing(width):
+        return None
+    start = cast(as_value(end), edge.dtype)
+    one = F.squeeze(_stated(edge, axis, 1), axis)
+    made = F.linspace(start, one, size_value(width), endpoint=False, axis=axis,
+                      dtype=edge.dtype)
+    return F.flip(made, axis) if backwards else made
+
+
+def _stated(x: Value, axis: int, n: Size) -> Value:
+    """The array, of whose axis the size is known to be `n`."""
+    shape = list(x.type.shape)
+    shape[axis] = n
+    return F.specify_shape(x, tuple(shape))
+
+
+def _with_statistics(
+    value: Value, pairs: list[tuple[Size, Size]], mode: str, stat_length: Any
+) -> Value:
+    lengths = _pairs(stat_length, value.type.rank, "a length")
+
+    def sides(x: Value, axis: int) -> tuple[Value | None, Value | None]:
+        n, low, high = x.type.shape[axis], *pairs[axis]
+        x = F._at_most(minimum(1, low + high), n, f"no {mode} of nothing", x)
+        counts = [n if c is None else minimum(as_size(c), n) for c in lengths[axis]]
+        head = _slice(x, axis, slice(None, size_value(counts[0])))
+        tail = _slice(x, axis, slice(size_value(n - counts[1]), None))
+        return _repeated(head, axis, mode, low), _repeated(tail, axis, mode, high)
+
+    return _by_axis(value, pairs, sides)
+
+
+def _repeated(part: Value, axis: int, mode: str, width: Size) -> Value | None:
+    """A statistic of part of the array, `width` times."""
+    if _is_nothing(width):
+        return None
+    found = getattr(F, STATISTICS[mode])(part, axis=axis, keepdims=True)
+    if is_integer(part.dtype):
+        found = F.rint(found) if found.dtype != part.dtype else found
+    shape = list(part.type.shape)
+    shape[axis] = width
+    return F.broadcast_to(cast(found, part.dtype), tuple(shape))

@@ -1,0 +1,219 @@
+"""Pooling (`gt.nn.max_pool` ...): a window moved over the last axes of an array."""
+
+from typing import Any
+
+import numpy as np
+
+from graphc.errors import graph_error
+from graphc.ir.build import as_value, cast, size_value, strong
+from graphc.ir.dims import Size
+from graphc.ir.graph import Value
+from graphc.ir.namespace import F, public
+from graphc.ir.op import Array, Primitive, Printing, type_error
+from graphc.ir.types import BOOL, INT64, DType, TensorType, is_integer
+from graphc.ops.nn import real
+from graphc.ops.windows import (
+    Sizes,
+    output_sizes,
+    padding_text,
+    pads,
+    sizes,
+    window_pads,
+)
+
+
+def _pooling_rule(
+    x: Array,
+    *,
+    window: Sizes,
+    stride: Sizes,
+    dilation: Sizes,
+    padding: str,
+    low: Sizes,
+    high: Sizes,
+) -> TensorType:
+    """One element per window over the last axes."""
+    if x.dtype == BOOL or x.dtype.kind == "c":
+        raise type_error("needs real numbers")
+    batch = x.type.rank - len(window)
+    shape = x.type.shape
+    fits = output_sizes(shape[batch:], window, stride, dilation, padding, low, high)
+    return x.type.like((*shape[:batch], *fits))
+
+
+def pool_numpy(
+    x: Any, how: Any, fill: Any, window: Any, stride: Any, dilation: Any, padding: Any
+) -> Any:
+    """Printed into NumPy programs: one axis after another, point by point."""
+    batch = x.ndim - len(window)
+    for i, (k, s, d) in enumerate(zip(window, stride, dilation, strict=True)):
+        axis, extent, n = batch + i, (k - 1) * d + 1, x.shape[batch + i]
+        pair = padding if isinstance(padding, str) else padding[i]
+        if isinstance(padding, str):
+            pair = window_pads(n, extent, s, padding)
+        if any(pair):
+            widths: Any = [pair if a == axis else (0, 0) for a in range(x.ndim)]
+            x = np.pad(x, widths, constant_values=fill)
+        fits = max((x.shape[axis] - extent) // s + 1, 0)
+        before = (slice(None),) * axis
+        parts = [x[(*before, slice(j * d, j * d + fits * s, s))] for j in range(k)]
+        parts = [part[(*before, slice(fits))] for part in parts]
+        x = parts[0].copy()
+        for part in parts[1:]:
+            how(x, part, out=x)
+    return x
+
+
+def _fill(how: str, dtype: DType) -> str:
+    """What the padding of an axis holds, as a scalar of this dtype."""
+    if how == "add":
+        number = "0"
+    elif is_integer(dtype):
+        info = np.iinfo(dtype)
+        number = str(info.min if how == "max" else info.max)
+    else:
+        number = "-np.inf" if how == "max" else "np.inf"
+    if dtype.name == "bfloat16":
+        return f'np.asarray({number}, "bfloat16")[()]'
+    return f"np.{dtype.name}({number})"
+
+
+def _pooling(name: str, how: str, ufunc: str) -> Primitive:
+    def numpy(p: Printing) -> str:
+        fill = _fill(how, p.node.inputs[0].dtype)
+        sizes = [p.code(p.node.params[k]) for k in ("window", "stride", "dilation")]
+        given = [p.inputs[0], f"np.{ufunc}", fill, *sizes, padding_text(p)]
+        return f"{p.helper(pool_numpy)}({', '.join(given)})"
+
+    def jax(p: Printing) -> str:
+        params, x = p.node.params, p.node.inputs[0]
+        batch = x.type.rank - len(params["window"])
+        sizes = {k: p.code((1,) * batch + params[k]) for k in ("window", "stride")}
+        given = [p.inputs[0], _fill(how, x.dtype), f"jax.lax.{how}", *sizes.values()]
+        given.append(padding_text(p, batch))
+        if any(d != 1 for d in params["dilation"]):
+            given.append(f"window_dilation={p.code((1,) * batch + params['dilation'])}")
+        return f"jax.lax.reduce_window({', '.join(given)})"
+
+    primitive = Primitive(name, _pooling_rule)
+    word = {"max": "largest", "min": "smallest"}.get(how, "sum")
+    primitive.__doc__ = f"The {word} of every window over the last axes."
+    return primitive.emit(numpy=numpy, jax=jax)
+
+
+_max_pool = _pooling("max_pool", "max", "maximum")
+_min_pool = _pooling("min_pool", "min", "minimum")
+_sum_pool = _pooling("sum_pool", "add", "add")
+
+
+def _pooled(
+    primitive: Primitive,
+    name: str,
+    value: Value,
+    window: Any,
+    stride: Any,
+    padding: Any,
+    dilation: Any,
+) -> Value:
+    """The windows over as many last axes as `window` names; a number: all but two."""
+    rank, op_name = value.type.rank, f"nn.{name}"
+    count = len(window) if isinstance(window, (tuple, list)) else rank - 2
+    if not 1 <= count <= rank:
+        problem = "the window needs axes: (batch, channels, *spatial), or name them"
+        raise graph_error(problem, op=op_name, got=f"{value.type}, window {window}")
+    points = sizes(window, count, "window", op_name)
+    named, low, high = pads(padding, count, op_name)
+    made: Value = primitive(
+        value,
+        window=points,
+        stride=points if stride is None else sizes(stride, count, "stride", op_name),
+        dilation=sizes(dilation, count, "dilation", op_name),
+        padding=named,
+        low=low,
+        high=high,
+    )
+    return made
+
+
+def _numbers(x: Any, name: str) -> Value:
+    """The array as numbers: bools as int64. Raises GraphError where it is complex."""
+    value = strong(as_value(x))
+    if value.dtype == BOOL:
+        return cast(value, INT64)
+    return value if is_integer(value.dtype) else real(value, name)
+
+
+@public(name="nn.max_pool")
+def max_pool(
+    x: Any, window: Any, stride: Any = None, padding: Any = "VALID", dilation: Any = 1
+) -> Value:
+    """The largest element of every window.
+
+    `window` is a size per last axis, or one size for all axes but the first two, as of
+    (batch, channels, *spatial). It moves by itself unless a stride is given. Paddings
+    are those of `conv`; what they add is -inf, for integers the least number.
+    """
+    value = _numbers(x, "max_pool")
+    return _pooled(_max_pool, "max_pool", value, window, stride, padding, dilation)
+
+
+@public(name="nn.min_pool")
+def min_pool(
+    x: Any, window: Any, stride: Any = None, padding: Any = "VALID", dilation: Any = 1
+) -> Value:
+    """The smallest element of every window, with the arguments of `max_pool`."""
+    value = _numbers(x, "min_pool")
+    return _pooled(_min_pool, "min_pool", value, window, stride, padding, dilation)
+
+
+@public(name="nn.sum_pool")
+def sum_pool(
+    x: Any, window: Any, stride: Any = None, padding: Any = "VALID", dilation: Any = 1
+) -> Value:
+    """The sum of every window, with the arguments of `max_pool`; padding adds 0."""
+    value = _numbers(x, "sum_pool")
+    return _pooled(_sum_pool, "sum_pool", value, window, stride, padding, dilation)
+
+
+@public(name="nn.avg_pool")
+def avg_pool(
+    x: Any,
+    window: Any,
+    stride: Any = None,
+    padding: Any = "VALID",
+    count_include_pad: bool = True,
+    dilation: Any = 1,
+) -> Value:
+    """The mean of every window, with the arguments of `max_pool`.
+
+    What padding adds counts as zeros, or not at all without `count_include_pad`.
+    Integers are averaged in float64.
+    """
+    value = real(x, "avg_pool")
+    given = (window, stride, padding, dilation)
+    total = _pooled(_sum_pool, "avg_pool", value, *given)
+    axes = len(window) if isinstance(window, (tuple, list)) else value.type.rank - 2
+    if not count_include_pad:
+        ones = F.ones(value.shape[value.type.rank - axes :], value.dtype)
+        points = window if isinstance(window, (tuple, list)) else (window,) * axes
+        return total / _pooled(_sum_pool, "avg_pool", ones, points, *given[1:])
+    count: Size = 1
+    for n in sizes(window, axes, "window", "nn.avg_pool"):
+        count = count * n
+    return total / size_value(count)
+
+
+@public(name="nn.lp_pool")
+def lp_pool(
+    x: Any,
+    p: Any,
+    window: Any,
+    stride: Any = None,
+    padding: Any = "VALID",
+    dilation: Any = 1,
+) -> Value:
+    """(sum |x|^p)^(1 / p) over every window, with the arguments of `max_pool`."""
+    value = F.absolute(real(x, "lp_pool"))
+    powers = F.power(value, p)
+    total = _pooled(_sum_pool, "lp_pool", powers, window, stride, padding, dilation)
+    return F.power(total, 1.0 / p)

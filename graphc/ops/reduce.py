@@ -1,0 +1,465 @@
+"""Reductions over axes."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from graphc.errors import graph_error
+from graphc.ir.build import as_value, cast, normal_axes, normal_axis, strong
+from graphc.ir.graph import Node, Value
+from graphc.ir.namespace import F, enroll, public
+from graphc.ir.op import (
+    Array,
+    Primitive,
+    Printing,
+    Range,
+    op,
+    require_at_most,
+    type_error,
+)
+from graphc.ir.types import BOOL, INT64, DType, TensorType, dtype_of, is_float
+
+Axis = int | tuple[int, ...] | None
+
+
+def _kept(x: Value, axes: tuple[int, ...], keepdims: bool) -> tuple[Any, ...]:
+    shape = x.type.shape
+    if keepdims:
+        return tuple(1 if i in axes else n for i, n in enumerate(shape))
+    return tuple(n for i, n in enumerate(shape) if i not in axes)
+
+
+def _print_reduction(function: str) -> Callable[[Printing], str]:
+    """`jnp.sum(x, axis=0)`; the axes are left out where all are meant.
+
+    A second input is what the reduction starts from.
+    """
+
+    def printed(p: Printing) -> str:
+        axes = p.node.params["axes"]
+        named = ""
+        if len(axes) < p.node.inputs[0].type.rank:
+            named = f", axis={axes[0] if len(axes) == 1 else axes}"
+        named += ", keepdims=True" if p.node.params["keepdims"] else ""
+        named += "".join(f", initial={start}" for start in p.inputs[1:])
+        named += unwidened(p) if function in ("sum", "prod") else ""
+        return f"{p.xp}.{function}({p.inputs[0]}{named})"
+
+    return printed
+
+
+def unwidened(p: Printing) -> str:
+    """`, dtype="int32"`: libraries add small integers up in a wider dtype."""
+    dtype = p.node.outputs[0].dtype
+    small = dtype.kind in "biu" and dtype.itemsize < 8
+    return f', dtype="{dtype.name}"' if small else ""
+
+
+def _reduction(name: str, *, nonempty: bool = False, sizes: Any = None) -> Primitive:
+    """A primitive that reduces over `axes` and keeps the dtype."""
+
+    def infer(x: Array, *, axes: tuple[int, ...], keepdims: bool) -> TensorType:
+        if nonempty:
+            for axis in axes:
+                reason = f"axis {axis} has no element to reduce"
+                require_at_most(1, x.type.shape[axis], reason)
+        return x.type.like(_kept(x, axes, keepdims))
+
+    rule = None
+    if sizes is not None:
+        rule = lambda x, *, axes, keepdims: sizes(x, axis=axes, keepdims=keepdims)  # noqa: E731
+    return Primitive(name, infer, sizes=rule).emit(_print_reduction(name))
+
+
+def _reduction_from(name: str) -> Primitive:
+    """A primitive that reduces `initial` and what there is over `axes`."""
+
+    def infer(
+        x: Array, initial: Array, *, axes: tuple[int, ...], keepdims: bool
+    ) -> TensorType:
+        if initial.type.rank or initial.dtype != x.dtype:
+            raise type_error("needs a scalar of the same dtype to start from")
+        return x.type.like(_kept(x, axes, keepdims))
+
+    made = Primitive(f"{name}_from", infer, literals="beside")
+    made.__doc__ = f"The {name} of `initial` and what there is over `axes`."
+    return made.emit(_print_reduction(name))
+
+
+_sum = _reduction("sum", sizes=np.sum)
+_prod = _reduction("prod", sizes=np.prod)
+_max = _reduction("max", nonempty=True)
+_min = _reduction("min", nonempty=True)
+_max_from = _reduction_from("max")
+_min_from = _reduction_from("min")
+_any = _reduction("any")
+_all = _reduction("all")
+
+
+def numpy_sum_dtype(dtype: DType) -> DType:
+    """The dtype in which NumPy adds up: small integers and bools widen."""
+    if dtype.kind == "b" or (dtype.kind == "i" and dtype.itemsize < 8):
+        return INT64
+    if dtype.kind == "u":
+        return dtype_of("uint64")
+    return dtype
+
+
+def _mask(where: Any, x: Value, name: str) -> Value | None:
+    """The `where` argument on the shape of `x`; None where all elements count."""
+    if where is True:
+        return None
+    mask = strong(as_value(where))
+    if mask.dtype != BOOL and not isinstance(where, (list, tuple)):
+        raise graph_error("`where` must be a bool array", op=name, got=str(mask.type))
+    return F.broadcast_to(cast(mask, BOOL), x.type.shape)
+
+
+def _masked(x: Value, where: Any, fill: Any, name: str) -> Value:
+    """`x` with `fill` where the mask is False."""
+    mask = _mask(where, x, name)
+    return x if mask is None else F.where(mask, x, cast(as_value(fill), x.dtype))
+
+
+def _plain(primitive: Primitive, x: Value, axis: Axis, keepdims: bool) -> Value:
+    axes = normal_axes(axis, x.type.rank, primitive.name)
+    return primitive(x, axes=axes, keepdims=keepdims)
+
+
+def _initial(initial: Any, dtype: DType, name: str) -> Value:
+    first = as_value(initial)
+    if first.type.rank:
+        raise graph_error("`initial` must be a scalar", op=name, got=str(first.type))
+    return cast(first, dtype)
+
+
+def _accumulate(
+    primitive: Primitive,
+    x: Any,
+    axis: Axis,
+    dtype: Any,
+    keepdims: bool,
+    initial: Any,
+    where: Any,
+) -> Value:
+    value = strong(as_value(x))
+    to = numpy_sum_dtype(value.dtype) if dtype is None else dtype_of(dtype)
+    name, add = primitive.name, primitive is _sum
+    if to == BOOL:  # asked for: then bools are added and multiplied, as in NumPy
+        primitive = _any if add else _all
+    value = _masked(cast(value, to), where, 0 if add else 1, name)
+    result = _plain(primitive, value, axis, keepdims)
+    if initial is None:
+        return result
+    return (F.add if add else F.multiply)(result, _initial(initial, to, name))
+
+
+@public(name="sum", method=True)
+def sum_(
+    x: Any,
+    axis: Axis = None,
+    dtype: Any = None,
+    keepdims: bool = False,
+    *,
+    initial: Any = None,
+    where: Any = True,
+) -> Value:
+    """The sum over `axis` (all axes by default), as `numpy.sum`.
+
+    Only elements where the bool array `where` holds count; `initial` is added.
+    """
+    return _accumulate(_sum, x, axis, dtype, keepdims, initial, where)
+
+
+@public(method=True)
+def prod(
+    x: Any,
+    axis: Axis = None,
+    dtype: Any = None,
+    keepdims: bool = False,
+    *,
+    initial: Any = None,
+    where: Any = True,
+) -> Value:
+    """The product over `axis` (all axes by default), as `numpy.prod`.
+
+    Only elements where the bool array `where` holds count, and `initial`.
+    """
+    return _accumulate(_prod, x, axis, dtype, keepdims, initial, where)
+
+
+def _extreme(
+    name: str, x: Any, axis: Axis, keepdims: bool, initial: Any, where: Any
+) -> Value:
+    value = strong(as_value(x))
+    plain, start = (_max, _max_from) if name == "max" else (_min, _min_from)
+    if initial is None:
+        if where is not True:
+            problem = "a mask may leave nothing over, so `initial` is needed"
+            raise graph_error(problem, op=name, got=str(value.type))
+        found = _plain(plain, value, axis, keepdims)
+    else:
+        first = _initial(initial, value.dtype, name)
+        value = _masked(value, where, first, name)
+        axes = normal_axes(axis, value.type.rank, name)
+        found = start(value, first, axes=axes, keepdims=keepdims)
+    if value.dtype.kind == "c":  # XLA passes over a NaN in the imaginary part
+        missing = any_(F.isnan(value), axis, keepdims)
+        found = F.where(missing, complex(np.nan, np.nan), found)
+    return found
+
+
+@public(name="max", method=True)
+def max_(
+    x: Any,
+    axis: Axis = None,
+    keepdims: bool = False,
+    *,
+    initial: Any = None,
+    where: Any = True,
+) -> Value:
+    """The largest element over `axis`; NaN where one is NaN.
+
+    Of no elements it is `initial`, and an error where that is not given. Only
+    elements where the bool array `where` holds count.
+    """
+    return _extreme("max", x, axis, keepdims, initial, where)
+
+
+@public(name="min", method=True)
+def min_(
+    x: Any,
+    axis: Axis = None,
+    keepdims: bool = False,
+    *,
+    initial: Any = None,
+    where: Any = True,
+) -> Value:
+    """The smallest element over `axis`; NaN where one is NaN.
+
+    Of no elements it is `initial`, and an error where that is not given. Only
+    elements where the bool array `where` holds count.
+    """
+    return _extreme("min", x, axis, keepdims, initial, where)
+
+
+enroll(max_, "amax")
+enroll(min_, "amin")
+
+
+@public(name="any", method=True)
+def any_(
+    x: Any, axis: Axis = None, keepdims: bool = False, *, where: Any = True
+) -> Value:
+    """Whether some element over `axis` (of those under `where`) is true (nonzero)."""
+    value = _masked(cast(strong(as_value(x)), BOOL), where, False, "any")
+    return _plain(_any, value, axis, keepdims)
+
+
+@public(name="all", method=True)
+def all_(
+    x: Any, axis: Axis = None, keepdims: bool = False, *, where: Any = True
+) -> Value:
+    """Whether all elements over `axis` (of those under `where`) are true (nonzero)."""
+    value = _masked(cast(strong(as_value(x)), BOOL), where, True, "all")
+    return _plain(_all, value, axis, keepdims)
+
+
+def _count(x: Value, axes: tuple[int, ...]) -> Any:
+    total: Any = 1
+    for axis in axes:
+        total = total * x.shape[axis]
+    return total
+
+
+def _counted(x: Value, axis: Axis, keepdims: bool, where: Any, name: str) -> Any:
+    """How many elements are reduced: a size, or per result where a mask says so."""
+    mask = _mask(where, x, name)
+    if mask is None:
+        return _count(x, normal_axes(axis, x.type.rank, name))
+    return sum_(mask, axis, keepdims=keepdims)
+
+
+def _work_dtype(dtype: DType) -> DType:
+    """Where a mean is computed: 2-byte floats in float32, integers in float64."""
+    if dtype.kind in "biu":
+        return dtype_of("float64")
+    return dtype_of("float32") if dtype.itemsize == 2 else dtype
+
+
+def _ratio(total: Value, count: Any) -> Value:
+    """`total / count` in the dtype of `total`, whatever that of the count."""
+    if isinstance(count, Value) and not count.type.weak:
+        count = cast(count, total.dtype)
+    return total / count
+
+
+@public(method=True)
+def mean(
+    x: Any,
+    axis: Axis = None,
+    dtype: Any = None,
+    keepdims: bool = False,
+    *,
+    where: Any = True,
+) -> Value:
+    """The arithmetic mean over `axis`; integers are averaged in float64.
+
+    float16 and bfloat16 are added up in float32, as NumPy does for float16. Only
+    elements where the bool array `where` holds count.
+    """
+    value = strong(as_value(x))
+    to = dtype_of(dtype) if dtype is not None else value.dtype
+    work = _work_dtype(to)
+    wide = cast(cast(value, to), work)
+    total = sum_(wide, axis, keepdims=keepdims, where=where)
+    result = _ratio(total, _counted(value, axis, keepdims, where, "mean"))
+    return cast(result, work if to.kind in "biu" and dtype is None else to)
+
+
+def _freedom(ddof: Any, correction: Any, name: str) -> Any:
+    """What is taken from the count: `ddof`, by its name in the Array API or not."""
+    if correction is None:
+        return ddof
+    if not isinstance(ddof, (int, float)) or ddof != 0:
+        raise graph_error("give one of ddof and correction", op=name)
+    return correction
+
+
+@public(method=True)
+def var(
+    x: Any,
+    axis: Axis = None,
+    dtype: Any = None,
+    ddof: Any = 0,
+    keepdims: bool = False,
+    *,
+    where: Any = True,
+    mean: Any = None,
+    correction: Any = None,
+) -> Value:
+    """The variance over `axis`, by the two-pass formula, as `numpy.var`.
+
+    The sum of squares is divided by the count less `ddof`, which the Array API calls
+    `correction`. `mean`, where given, is the mean with its axes kept. Only elements
+    where the bool array `where` holds count. float16 is computed in float32.
+    """
+    value = strong(as_value(x))
+    to = value.dtype if dtype is None else dtype_of(dtype)
+    value = cast(value, _work_dtype(to))
+    if mean is None:
+        mean = F.mean(value, axis, keepdims=True, where=where)
+    centred = value - cast(strong(as_value(mean)), value.dtype)
+    squares = F.square(centred)
+    if value.dtype.kind == "c":
+        squares = F.square(F.real(centred)) + F.square(F.imag(centred))
+    total = sum_(squares, axis, keepdims=keepdims, where=where)
+    count = _counted(value, axis, keepdims, where, "var")
+    result = _ratio(total, F.maximum(count - _freedom(ddof, correction, "var"), 0))
+    return cast(result, to if is_float(to) else result.dtype)
+
+
+@public(method=True)
+def std(
+    x: Any,
+    axis: Axis = None,
+    dtype: Any = None,
+    ddof: Any = 0,
+    keepdims: bool = False,
+    *,
+    where: Any = True,
+    mean: Any = None,
+    correction: Any = None,
+) -> Value:
+    """The standard deviation over `axis`, as `numpy.std`; arguments as of `var`."""
+    lost = _freedom(ddof, correction, "std")
+    return F.sqrt(var(x, axis, dtype, lost, keepdims, where=where, mean=mean))
+
+
+@op()
+def _count_nonzero(x: Array) -> TensorType:
+    """How many elements are true: an integer between 0 and the size."""
+    return TensorType(INT64, ())
+
+
+_count_nonzero.emit(
+    numpy="np.count_nonzero({x})", jax='jnp.count_nonzero({x}).astype("int64")'
+)
+
+
+def _count_range(node: Node) -> Range:
+    """A count is named after what is selected: `kept = x[x > 0]` has kept_count."""
+    assigned = node.place.assigned
+    name = f"{assigned}_count" if assigned else "count"
+    return name, 0, node.inputs[0].type.size
+
+
+_count_nonzero.range = _count_range
+
+
+@public()
+def count_nonzero(x: Any, axis: Axis = None, keepdims: bool = False) -> Value:
+    """How many elements over `axis` are nonzero, as int64."""
+    value = cast(strong(as_value(x)), BOOL)
+    if axis is None and not keepdims:
+        return _count_nonzero(value)
+    return sum_(value, axis, keepdims=keepdims)
+
+
+def _arg_reduction(name: str) -> Primitive:
+    def infer(x: Array, *, axis: int, keepdims: bool) -> TensorType:
+        require_at_most(1, x.type.shape[axis], f"axis {axis} has no element to find")
+        return TensorType(INT64, _kept(x, (axis,), keepdims))
+
+    def printed(p: Printing) -> str:
+        keepdims = ", keepdims=True" if p.node.params["keepdims"] else ""
+        axis = p.node.params["axis"]
+        call = f"{p.xp}.{name}({p.inputs[0]}, axis={axis}{keepdims})"
+        return call if p.xp == "np" else f'{call}.astype("int64")'
+
+    return Primitive(name, infer).emit(printed)
+
+
+_argmax = _arg_reduction("argmax")
+_argmin = _arg_reduction("argmin")
+
+
+def _is_extreme(x: Value, axis: int | None, primitive: Primitive) -> Value:
+    """Where complex numbers are the largest (or smallest), or NaN if one is."""
+    name = "max" if primitive is _argmax else "min"
+    largest = _extreme(name, x, axis, True, None, True)
+    return F.where(F.isnan(largest), F.isnan(x), F.equal(x, largest))
+
+
+def _position(
+    primitive: Primitive, x: Any, axis: int | None, keepdims: bool
+) -> Value:
+    value = strong(as_value(x))
+    if value.dtype.kind == "c":  # JAX has no order of complex numbers here
+        value, primitive = _is_extreme(value, axis, primitive), _argmax
+    if axis is None:
+        found = primitive(F.ravel(value), axis=0, keepdims=False)
+        return F.reshape(found, (1,) * value.type.rank) if keepdims else found
+    chosen = normal_axis(axis, value.type.rank, primitive.name)
+    return primitive(value, axis=chosen, keepdims=keepdims)
+
+
+@public(method=True)
+def argmax(x: Any, axis: int | None = None, keepdims: bool = False) -> Value:
+    """The position of the first largest element (the first NaN where there is one)."""
+    return _position(_argmax, x, axis, keepdims)
+
+
+@public(method=True)
+def argmin(x: Any, axis: int | None = None, keepdims: bool = False) -> Value:
+    """The position of the first smallest element (the first NaN if there is one)."""
+    return _position(_argmin, x, axis, keepdims)
+
+
+@public()
+def ptp(x: Any, axis: Axis = None, keepdims: bool = False) -> Value:
+    """The range of values over `axis`: largest minus smallest."""
+    return max_(x, axis, keepdims) - min_(x, axis, keepdims)
+
+

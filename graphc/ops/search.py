@@ -1,0 +1,221 @@
+"""Sorting, searching, and the ops whose size depends on what an array holds."""
+
+from typing import Any
+
+import numpy as np
+
+from graphc.errors import graph_error
+from graphc.ir.build import as_size, as_value, cast, normal_axis, strong
+from graphc.ir.dims import Size
+from graphc.ir.graph import Value
+from graphc.ir.namespace import F, enroll_method, public
+from graphc.ir.op import Array, Printing, op, require_equal, type_error
+from graphc.ir.types import BOOL, INT64, TensorType, is_integer
+from graphc.ops.broadcasting import promoted
+
+
+@op()
+def _sort(x: Array, *, axis: int) -> TensorType:
+    """In ascending order along `axis`; NaN last."""
+    return x.type.like()
+
+
+_sort.emit("{xp}.sort({x}, axis={axis})")
+
+
+@public()
+def sort(
+    x: Any, axis: int | None = -1, descending: bool = False, stable: bool = True
+) -> Value:
+    """In ascending order along `axis` (None: flattened); NaN last.
+
+    `descending` is the same order backwards. It is always `stable`.
+    """
+    value = strong(as_value(x))
+    if axis is None:
+        value, axis = F.ravel(value), 0
+    chosen = normal_axis(axis, value.type.rank, "sort")
+    ordered = _sort(value, axis=chosen)
+    return F.flip(ordered, chosen) if descending else ordered
+
+
+enroll_method(sort, "sort")
+
+
+@op()
+def _argsort(x: Array, *, axis: int) -> TensorType:
+    """The positions that sort along `axis`; equal elements keep their order."""
+    return TensorType(INT64, x.type.shape)
+
+
+_argsort.emit(
+    numpy='np.argsort({x}, axis={axis}, kind="stable")',
+    jax='jnp.argsort({x}, axis={axis}, stable=True).astype("int64")',
+)
+
+
+@public(method=True)
+def argsort(
+    x: Any, axis: int | None = -1, descending: bool = False, stable: bool = True
+) -> Value:
+    """The positions that sort along `axis`; equal elements keep their order.
+
+    With `descending`, from the largest on, where `sort` puts NaN first.
+    """
+    value = strong(as_value(x))
+    if axis is None:
+        value, axis = F.ravel(value), 0
+    chosen = normal_axis(axis, value.type.rank, "argsort")
+    if not descending:
+        return _argsort(value, axis=chosen)
+    backwards = _argsort(F.flip(value, chosen), axis=chosen)
+    return F.flip(value.shape[chosen] - 1 - backwards, chosen)
+
+
+@op()
+def _searchsorted(table: Array, x: Array, *, side: str) -> TensorType:
+    """Where each element of `x` would go in the sorted vector `table`."""
+    if table.type.rank != 1 or table.dtype != x.dtype:
+        raise type_error("needs a sorted vector and values of its dtype")
+    return TensorType(INT64, x.type.shape)
+
+
+_searchsorted.emit(
+    numpy="np.searchsorted({table}, {x}, side={side})",
+    jax='jnp.searchsorted({table}, {x}, side={side}).astype("int64")',
+)
+
+
+@public(method=True)
+def searchsorted(table: Any, x: Any, side: str = "left", sorter: Any = None) -> Value:
+    """Where each element of `x` would go in the sorted vector `table`.
+
+    `sorter` are the positions that sort `table` where it is not sorted.
+    """
+    if side not in ("left", "right"):
+        problem = f"side must be 'left' or 'right', not {side!r}"
+        raise graph_error(problem, op="searchsorted")
+    sorted_values, values = promoted(table, x)
+    if sorter is not None:
+        sorted_values = F.take(sorted_values, sorter, axis=0)
+    return _searchsorted(sorted_values, values, side=side)
+
+
+@op()
+def _nonzero(x: Array, *, count: Size) -> tuple[TensorType, ...]:
+    """The positions of the `count` true elements, a vector per axis."""
+    if not x.type.rank:
+        raise type_error("needs at least one axis")
+    return (TensorType(INT64, (count,)),) * x.type.rank
+
+
+_nonzero.several = True
+_nonzero.emit(numpy="np.nonzero({x})", jax="jnp.nonzero({x}, size={count})")
+
+
+def _positions(mask: Value) -> tuple[Value, ...]:
+    found = _nonzero(mask, count=as_size(F.count_nonzero(mask)))
+    return found if isinstance(found, tuple) else (found,)
+
+
+@public(method=True)
+def nonzero(x: Any) -> tuple[Value, ...]:
+    """The positions of the nonzero elements, a vector per axis, in row-major order.
+
+    Their number depends on the data: it is counted, read, and the rest compiled.
+    """
+    value = strong(as_value(x))
+    if not value.type.rank:
+        raise graph_error("needs at least one axis", op="nonzero", got=str(value.type))
+    return _positions(cast(value, BOOL))
+
+
+@public()
+def flatnonzero(x: Any) -> Value:
+    """The positions of the nonzero elements of the flattened array."""
+    return nonzero(F.ravel(x))[0]
+
+
+@public()
+def argwhere(x: Any) -> Value:
+    """The positions of the nonzero elements, a row each."""
+    return F.stack(nonzero(x), axis=1)
+
+
+@public()
+def compress(condition: Any, x: Any, axis: int | None = None) -> Value:
+    """The elements along `axis` where `condition` holds, as `numpy.compress`.
+
+    A shorter condition leaves out the rest of the axis.
+    """
+    value = strong(as_value(x))
+    if axis is None:
+        value, axis = F.ravel(value), 0
+    chosen = normal_axis(axis, value.type.rank, "compress")
+    rows = nonzero(cast(strong(as_value(condition)), BOOL))
+    if len(rows) != 1:
+        raise graph_error("the condition must be a vector", op="compress")
+    return F.take(value, rows[0], axis=chosen)
+
+
+def _method_compress(x: Value, condition: Any, axis: int | None = None) -> Value:
+    """`x.compress(condition, axis)`."""
+    return compress(condition, x, axis)
+
+
+enroll_method(_method_compress, "compress")
+
+
+@public()
+def extract(condition: Any, x: Any) -> Value:
+    """The elements of the flattened array where `condition` holds."""
+    return compress(F.ravel(condition), F.ravel(x), axis=0)
+
+
+@op()
+def _bincount(x: Array, weights: Array, *, length: Size) -> TensorType:
+    """The sum of weights per number 0 .. length - 1."""
+    require_equal(x.type.shape[0], weights.type.shape[0], "one weight per number")
+    return TensorType(weights.dtype, (length,))
+
+
+def bincount_numpy(x: Any, weights: Any, length: Any) -> Any:
+    """Printed into NumPy programs."""
+    out = np.zeros(length, weights.dtype)
+    np.add.at(out, x, weights)
+    return out
+
+
+def _print_bincount(p: Printing) -> str:
+    call = p.helper(bincount_numpy)
+    return f"{call}({', '.join(p.inputs)}, {p.code(p.node.params['length'])})"
+
+
+_bincount.emit(
+    numpy=_print_bincount,
+    jax="jnp.zeros({length}, {weights}.dtype).at[{x}].add({weights})",
+)
+_bincount.bounds_check = lambda node: [
+    (F.all(node.inputs[0] >= 0), "bincount: a number is negative")
+]
+
+
+@public()
+def bincount(x: Any, weights: Any = None, minlength: Any = 0) -> Value:
+    """How often each of 0, 1, ... occurs, or the sum of its weights (as float64).
+
+    The length is the largest number plus one: one host read where it is data. That
+    none is negative is the caller's part, or checked under `check=True`.
+    """
+    numbers = strong(as_value(x))
+    if numbers.type.rank != 1 or not is_integer(numbers.dtype):
+        got = str(numbers.type)
+        raise graph_error("needs an integer vector", op="bincount", got=got)
+    numbers = cast(numbers, INT64)
+    if weights is None:
+        share = F.ones_like(numbers)
+    else:
+        share = cast(strong(as_value(weights)), np.dtype("float64"))
+    floor = F.reshape(F.asarray(minlength, "int64") - 1, (1,))
+    largest = F.max(F.concatenate([numbers, floor]))
+    return _bincount(numbers, share, length=as_size(largest + 1))

@@ -1,0 +1,199 @@
+"""A user's index sorted out: basic items, index arrays, and dynamic starts."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from graphc.errors import graph_error
+from graphc.ir import dims
+from graphc.ir.build import as_size, as_value, literal_of, strong
+from graphc.ir.dims import Dim, Size
+from graphc.ir.graph import Value, origins
+from graphc.ir.namespace import F
+from graphc.ir.types import BOOL, is_integer
+
+Bound = Size | None
+Bounds = tuple[Bound, ...]
+Item = tuple[str, Bound, Bound, Bound]  # "s", "i" or "n"; start, stop, step
+FULL = slice(None)
+
+
+@dataclass(frozen=True)
+class Index:
+    """A user's index, sorted out: basic items, then arrays at axes of the result."""
+
+    items: tuple[Item, ...]
+    arrays: tuple[Value, ...]
+    axes: tuple[int, ...]
+    dynamic: tuple[tuple[int, Value, int], ...]  # axis, start, length
+    in_bounds: bool
+
+
+def is_mask(item: Any) -> bool:
+    """Whether an item of an index is a bool array."""
+    return isinstance(item, Value) and item.dtype == BOOL
+
+
+def _as_items(index: Any) -> list[Any]:
+    """The index as a list, arrays as values, without the ellipsis resolved."""
+    given = list(index) if isinstance(index, tuple) else [index]
+    return [as_item(item) for item in given]
+
+
+def as_item(item: Any) -> Any:
+    """One item of an index, arrays as values; raises GraphError for other kinds."""
+    if item is None or item is Ellipsis or isinstance(item, slice):
+        return item
+    if isinstance(item, (int, np.integer)) and not isinstance(item, (bool, np.bool_)):
+        return int(item)
+    if isinstance(item, Dim):
+        return as_value(item)
+    if isinstance(item, list) and not item:
+        return as_value(np.zeros(0, dtype="int64"))
+    value = strong(as_value(item)) if not isinstance(item, Value) else item
+    if value.dtype != BOOL and not is_integer(value.dtype):
+        raise graph_error(
+            "indices must be integers, slices, None, ... or bool arrays",
+            op="index",
+            got=str(value.type),
+        )
+    return value
+
+
+def _consumed(item: Any) -> int:
+    if item is None or item is Ellipsis:
+        return 0
+    return item.type.rank if is_mask(item) else 1
+
+
+def _expanded(x: Value, items: list[Any]) -> list[Any]:
+    """The items with the ellipsis written out, one per axis and new axis."""
+    dots = [i for i, item in enumerate(items) if item is Ellipsis]
+    if len(dots) > 1:
+        raise graph_error("an index can have one ellipsis", op="index")
+    missing = x.type.rank - sum(map(_consumed, items))
+    if missing < 0:
+        raise graph_error(
+            "too many indices", op="index", got=f"{len(items)} for {x.type}"
+        )
+    at = dots[0] if dots else len(items)
+    return items[:at] + [FULL] * missing + items[at + 1 :]
+
+
+def _host_size(item: Any) -> Size | None:
+    """A scalar index that is known from shapes alone, as a size."""
+    if isinstance(item, int):
+        return item
+    if isinstance(item, Value) and item.type.rank == 0 and item.dtype != BOOL:
+        size = as_size(item)
+        if not origins(size):
+            return size
+    return None
+
+
+def parse_index(x: Value, index: Any) -> Index:
+    """Sort out an index for `x`; raises GraphError where NumPy would.
+
+    Integers known from shapes are basic items, unless arrays stand beside them.
+    """
+    expanded = _expanded(x, _as_items(index))
+    advanced = any(_is_array(item) for item in expanded)
+    items: list[Item] = []
+    arrays: list[Value] = []
+    axes: list[int] = []
+    dynamic: list[tuple[int, Value, int]] = []
+    in_bounds, axis, out = True, 0, 0
+    for item in expanded:
+        n = x.type.shape[axis : axis + 1]
+        if item is None:
+            items.append(("n", None, None, None))
+            out += 1
+        elif isinstance(item, slice):
+            found = _slice_item(item, n[0])
+            if found[0] == "d":
+                dynamic.append((out, found[1], found[2]))
+                found = ("s", None, None, None)
+            items.append(found)
+            axis, out = axis + 1, out + 1
+        elif is_mask(item):
+            arrays += _mask_positions(x, item, axis)
+            axes += range(out, out + item.type.rank)
+            items += [("s", None, None, None)] * item.type.rank
+            axis, out = axis + item.type.rank, out + item.type.rank
+        elif not advanced and (size := _host_size(item)) is not None:
+            _check_constant(size, n[0], x)
+            items.append(("i", size, None, None))
+            axis += 1
+        else:
+            value = strong(as_value(item))
+            in_bounds &= _check_array(value, n[0], x)
+            arrays.append(value)
+            axes.append(out)
+            items.append(("s", None, None, None))
+            axis, out = axis + 1, out + 1
+    return Index(tuple(items), tuple(arrays), tuple(axes), tuple(dynamic), in_bounds)
+
+
+def _is_array(item: Any) -> bool:
+    return isinstance(item, Value) and (item.type.rank > 0 or item.dtype == BOOL)
+
+
+def _slice_item(item: slice, n: Size) -> tuple[Any, ...]:
+    """A slice as a basic item, or as a dynamic start with a constant length."""
+    start, stop = (
+        None if b is None else as_size(b, "a slice bound")
+        for b in (item.start, item.stop)
+    )
+    step = None if item.step is None else as_size(item.step, "a slice step")
+    if isinstance(step, int) and step == 0:
+        raise graph_error("a slice step cannot be 0", op="index")
+    step = None if isinstance(step, int) and step == 1 else step
+    if step is None and start is not None and stop is not None:
+        length = stop - start
+        if origins(start) and isinstance(length, int) and length >= 0:
+            return ("d", as_value(item.start), length)
+    return ("s", start, stop, step)
+
+
+def _mask_positions(x: Value, mask: Value, axis: int) -> list[Value]:
+    for i, n in enumerate(mask.type.shape):
+        if dims.equal(n, x.type.shape[axis + i]) is False:
+            raise graph_error(
+                f"the mask has size {n} where the array has {x.type.shape[axis + i]}",
+                op="index",
+                got=f"{x.type} with mask {mask.type}",
+            )
+    fitted = F.specify_shape(mask, x.type.shape[axis : axis + mask.type.rank])
+    return list(F.nonzero(fitted))
+
+
+def _check_constant(index: Size, n: Size, x: Value) -> None:
+    too_low = dims.less_equal(index, -n - 1)
+    if dims.less_equal(n, index) is True or too_low is True:
+        raise graph_error(
+            f"index {index} is out of bounds for an axis of size {n}",
+            op="index",
+            got=str(x.type),
+        )
+
+
+def _check_array(value: Value, n: Size, x: Value) -> bool:
+    """Whether the indices are known to be within bounds; raises if known not."""
+    array = literal_of(value)
+    if array is None:
+        return _from_nonzero(value, n)
+    if array.size:
+        for extreme in (int(array.min()), int(array.max())):
+            _check_constant(extreme, n, x)
+    low, high = (int(array.min()), int(array.max())) if array.size else (0, -1)
+    inside = dims.less_equal(high + 1, n) is True
+    return inside and dims.less_equal(-low, n) is True
+
+
+def _from_nonzero(value: Value, n: Size) -> bool:
+    """Whether the indices are positions in a mask of the size of the axis."""
+    if value.node.primitive.name != "nonzero":
+        return False
+    (mask,) = value.node.inputs
+    return dims.equal(mask.type.shape[value.index], n) is True

@@ -1,0 +1,111 @@
+"""Sliding windows: what convolution and pooling have in common.
+
+A window of `size` points, `dilation` apart, moves by `stride` over an axis that was
+padded by `low` and `high` points. Where it does not fit once, the result is empty.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from graphc.errors import graph_error
+from graphc.ir import dims
+from graphc.ir.build import as_size
+from graphc.ir.dims import Size
+from graphc.ir.graph import Value
+from graphc.ir.op import Printing, require_at_most
+
+Sizes = tuple[Size, ...]
+NAMED = ("SAME", "SAME_LOWER")
+
+
+def sizes(x: Any, count: int, what: str, name: str) -> Sizes:
+    """One size per spatial axis, of one for all or a sequence."""
+    if isinstance(x, (tuple, list, np.ndarray)) or (
+        isinstance(x, Value) and x.type.rank
+    ):
+        found = tuple(as_size(n, f"the {what}") for n in x)
+    else:
+        found = (as_size(x, f"the {what}"),) * count
+    if len(found) != count:
+        problem = f"needs a {what} per spatial axis, {count} in all"
+        raise graph_error(problem, op=name, got=f"{len(found)}")
+    return found
+
+
+def pads(padding: Any, count: int, name: str) -> tuple[str, Sizes, Sizes]:
+    """A padding as its name or "", and the points before and after each axis.
+
+    Forms: "SAME", "SAME_LOWER", "VALID", one size, a size or a pair per axis.
+    """
+    zeros: Sizes = (0,) * count
+    if isinstance(padding, str):
+        if padding in NAMED:
+            return padding, zeros, zeros
+        if padding == "VALID":
+            return "", zeros, zeros
+        expected = "'SAME', 'SAME_LOWER', 'VALID', sizes, or pairs of sizes"
+        raise graph_error("unknown padding", op=name, got=padding, expected=expected)
+    if not isinstance(padding, (tuple, list)):
+        padding = (padding,) * count
+    if len(padding) != count:
+        problem = f"needs a padding per spatial axis, {count} in all"
+        raise graph_error(problem, op=name, got=f"{padding!r}")
+    pairs = [_pair(p, name) for p in padding]
+    return "", tuple(a for a, _ in pairs), tuple(b for _, b in pairs)
+
+
+def _pair(padding: Any, name: str) -> tuple[Size, Size]:
+    if not isinstance(padding, (tuple, list)):
+        n = as_size(padding, "the padding")
+        return n, n
+    if len(padding) != 2:
+        raise graph_error("needs pairs (low, high)", op=name, got=f"{padding!r}")
+    return as_size(padding[0], "the padding"), as_size(padding[1], "the padding")
+
+
+def extent(size: Size, dilation: Size) -> Size:
+    """From the first to the last point of a window, both included."""
+    return (size - 1) * dilation + 1
+
+
+def output_sizes(
+    shape: Sequence[Size],
+    window: Sizes,
+    stride: Sizes,
+    dilation: Sizes,
+    padding: str,
+    low: Sizes,
+    high: Sizes,
+) -> list[Size]:
+    """Inside a type rule: how many windows fit each axis."""
+    for what, given in (("window", window), ("stride", stride), ("dilation", dilation)):
+        for n in given:
+            require_at_most(1, n, f"the {what} must be positive")
+    if padding in NAMED:
+        pairs = zip(shape, stride, strict=True)
+        return [dims.ceil_div(n, step) for n, step in pairs]
+    found = []
+    for i, n in enumerate(shape):
+        free = n + low[i] + high[i] - extent(window[i], dilation[i])
+        found.append(dims.maximum(0, free // stride[i] + 1))
+    return found
+
+
+def padding_text(p: Printing, batch: int = 0) -> str:
+    """The padding as it stands in a call; `batch` axes before are not padded."""
+    params = p.node.params
+    if params["padding"]:
+        return repr(params["padding"])
+    pairs = zip(params["low"], params["high"], strict=True)
+    texts = ["(0, 0)"] * batch
+    texts += [f"({p.code(a)}, {p.code(b)})" for a, b in pairs]
+    return f"({', '.join(texts)},)"
+
+
+def window_pads(n: Any, window: Any, stride: Any, padding: Any) -> Any:
+    """Printed into NumPy programs: the pair that a named padding means on an axis."""
+    total = max((-(-n // stride) - 1) * stride + window - n, 0)
+    low = total // 2 if padding == "SAME" else total - total // 2
+    return low, total - low

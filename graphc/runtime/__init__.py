@@ -1,0 +1,1 @@
+"""Compiled functions: binding arguments, calling, and the log of compilations."""

@@ -1,0 +1,187 @@
+"""The arguments of a call: brought in order, and fit to be handed to the program."""
+
+from collections.abc import Callable, Mapping, Sequence
+from difflib import get_close_matches
+from typing import Any, Literal
+
+import numpy as np
+
+from graphc.backends.prelude import LONGEST
+from graphc.errors import CallError, describe, shortened, user_place
+from graphc.ir.graph import Value
+from graphc.ir.types import INT64, is_inexact, is_integer
+
+Backend = Literal["jax", "numpy"]
+Arguments = tuple[Any, ...]
+_MOST_SHOWN = 8  # arguments in a message
+
+
+class Signature:
+    """What a call must bring.
+
+    `plain` are the types of arguments that need no admission: arrays of JAX, whose
+    dtypes the program sees, and those of NumPy for a NumPy program. JAX would cast
+    NumPy's 64-bit arrays silently, and wrap a Python integer that does not fit.
+    """
+
+    def __init__(
+        self,
+        inputs: Sequence[Value],
+        names: Sequence[str],
+        defaults: Mapping[int, Any],
+        backend: Backend,
+        check: Callable[..., None],
+    ) -> None:
+        self._inputs = inputs
+        self._names = names
+        self._defaults = dict(defaults)
+        self._backend = backend
+        self._check = check
+        self._dtypes = tuple(v.dtype for v in inputs)
+        self.plain: set[type] = {float, complex, bool}
+        if backend == "numpy":
+            self.plain.add(np.ndarray)
+        if all(v.dtype == INT64 for v in inputs if not v.type.rank):
+            self.plain.add(int)
+
+    def bind(self, args: Arguments, named: Mapping[str, Any]) -> Arguments:
+        """Arguments by position and by name, with defaults, in order."""
+        count = len(self._names)
+        if len(args) > count:
+            raise self.mismatch(f"{len(args)} arguments for {count} inputs")
+        found = dict(enumerate(args))
+        for name, argument in named.items():
+            position = self._position(name)
+            if position in found:
+                raise self.mismatch(f"input {name!r} is given twice")
+            found[position] = argument
+        found = self._defaults | found
+        missing = [n for i, n in enumerate(self._names) if i not in found]
+        if missing:
+            raise self.mismatch(f"missing inputs: {', '.join(missing)}")
+        return tuple(found[i] for i in range(count))
+
+    def _position(self, name: str) -> int:
+        count = self._names.count(name)
+        if count == 1:
+            return self._names.index(name)
+        if count:
+            problem, hint = f"{count} inputs are called {name!r}", "give them in order"
+        else:
+            close = get_close_matches(name, self._names, 1)
+            problem = f"there is no input called {name!r}"
+            hint = f"is {close[0]!r} meant?" if close else ""
+        raise self.mismatch(problem, hint)
+
+    def mismatch(self, problem: str, hint: str = "") -> CallError:
+        """The error of a call that cannot be matched with the inputs."""
+        inputs = ", ".join(
+            f"{name}: {value.type}"
+            for name, value in zip(self._names, self._inputs, strict=True)
+        )
+        return CallError(
+            describe(
+                problem, op="call", expected=inputs, hint=hint, where=user_place()
+            )
+        )
+
+    def admit(self, args: Arguments) -> Arguments:
+        """The arguments in forms that the program takes; dtypes are never changed.
+
+        Raises CallError for what is no array or number of the dtype of its input.
+        """
+        admitted = list(args)
+        for i, dtype in enumerate(self._dtypes):
+            argument = args[i]
+            if type(argument) is not np.ndarray or argument.dtype != dtype:
+                admitted[i] = self._admitted(i, argument)
+                self._refuse_dtype(i, admitted)
+        return tuple(admitted)
+
+    def _refuse_dtype(self, i: int, args: list[Any]) -> None:
+        """NumPy's arrays and scalars must have the dtype of their input."""
+        found = args[i]
+        numpy_own = isinstance(found, (np.ndarray, np.generic))
+        if numpy_own and found.dtype != self._dtypes[i]:
+            self._check(*args)
+
+    def _admitted(self, i: int, argument: Any) -> Any:
+        """One argument in a form that the program takes, or that it will refuse."""
+        kind = type(argument)
+        if kind is int and int not in self.plain:
+            return self._number(i, argument)
+        if kind in self.plain or isinstance(argument, (type, np.generic)):
+            return argument
+        if isinstance(argument, Value):
+            hint = "pass an array, or go on building the graph"
+            raise self._refusal(i, f"is the symbolic value {argument!r}", hint)
+        if isinstance(argument, np.ma.MaskedArray):
+            hint = "pass x.filled(number), or the mask as an input of its own"
+            raise self._refusal(i, "is a masked array: its mask would be lost", hint)
+        if hasattr(argument, "aval"):
+            return self._of_jax(i, argument)
+        if hasattr(argument, "__array__"):
+            return np.asarray(argument)
+        return argument
+
+    def _number(self, i: int, number: int) -> Any:
+        """A Python integer as a number of the dtype, which JAX would wrap silently."""
+        dtype = self._dtypes[i]
+        try:
+            if is_integer(dtype):
+                return dtype.type(number)
+            return float(number) if is_inexact(dtype) else number
+        except OverflowError:
+            problem = f"is out of range: {shortened(str(number))} does not fit {dtype}"
+            raise self._refusal(i, problem, "declare the input wider") from None
+
+    def _of_jax(self, i: int, array: Any) -> Any:
+        if self._backend == "jax":
+            self.plain.add(type(array))
+            return array
+        try:
+            weak = getattr(array, "weak_type", False) and not array.shape
+            return np.asarray(array).item() if weak else np.asarray(array)
+        except TypeError:  # the conversion error of a tracer
+            problem = "is traced by jax.jit, jax.vmap or jax.grad: NumPy cannot take it"
+            raise self._refusal(i, problem, 'compile with backend="jax"') from None
+
+    def check(self, args: Arguments) -> CallError | None:
+        """What is wrong with the arguments, if anything."""
+        try:
+            self._check(*args)
+        except CallError as error:
+            return self.misfit(error, args)
+        return None
+
+    def misfit(self, error: CallError, args: Arguments) -> CallError:
+        """The error of a program, with the arguments and the user's line."""
+        text = self.text(args)
+        return CallError(describe(str(error), arguments=text, where=user_place()))
+
+    def _refusal(self, i: int, problem: str, hint: str) -> CallError:
+        expected = f"{self._inputs[i].type}"
+        return CallError(
+            describe(
+                f"input {self._names[i]} {problem}",
+                expected=expected,
+                hint=hint,
+                where=user_place(),
+            )
+        )
+
+    def text(self, args: Arguments) -> str:
+        """The arguments as a message shows them."""
+        pairs = list(zip(self._names, args, strict=True))
+        shown = [f"{shortened(n, LONGEST)}: {_shown(a)}" for n, a in pairs]
+        more = ["..."] if len(shown) > _MOST_SHOWN else []
+        return ", ".join(shown[:_MOST_SHOWN] + more)
+
+
+def _shown(argument: Any) -> str:
+    shape = getattr(argument, "shape", None)
+    if isinstance(shape, tuple) and (shape or hasattr(argument, "aval")):
+        return f"{getattr(argument, 'dtype', '?')}[{', '.join(map(str, shape))}]"
+    if isinstance(argument, (int, float, complex, np.generic)):
+        return shortened(repr(argument), 30)
+    return type(argument).__name__

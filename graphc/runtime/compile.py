@@ -1,0 +1,265 @@
+"""`graphc.function`: from inputs and outputs to a compiled program."""
+
+import warnings
+from collections.abc import Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from graphc.backends.jax import emit_jax
+from graphc.backends.linear import emit_numpy, emit_unjitted
+from graphc.backends.prelude import ProgramError, expect
+from graphc.backends.program import Outputs
+from graphc.backends.source import solved
+from graphc.errors import GraphError, UnusedInputWarning, graph_error, shortened
+from graphc.ir.build import INPUT, as_value, strong
+from graphc.ir.dims import Dim, Symbol, symbol_dim
+from graphc.ir.graph import Graph, Node, Value
+from graphc.ir.walk import ancestors, operands
+from graphc.runtime.arguments import Backend
+from graphc.runtime.function import Function
+from graphc.transform.grouping import CostModel, printed
+from graphc.transform.partition import partition
+from graphc.transform.plan import Plan, needs_device
+
+Jit = Literal["auto", True, False]
+UNDIVIDED = 1e12  # the cost of a segment of its own, where there shall be one
+
+
+@dataclass(frozen=True)
+class Input:
+    """An input with a default: `graphc.Input(k, default=3)`."""
+
+    value: Value
+    default: Any
+
+
+def function(
+    inputs: Sequence[Any] | Mapping[str, Any],
+    outputs: Any,
+    *,
+    backend: Backend = "jax",
+    jit: Jit = "auto",
+    check: bool = False,
+) -> Function:
+    """Compile the graph between `inputs` and `outputs`.
+
+    `inputs`: a list of variables or `Input`s, or a dict that names them anew.
+    `outputs`: a value, a list, a tuple or a dict of values; calls return the same
+    structure. `jit="auto"` compiles what can be compiled, in as few segments as the
+    sizes allow; True insists on one segment; False leaves jit to the caller.
+    `check=True` raises on data-dependent indices out of bounds.
+
+    Raises GraphError, with the op and the line, where this cannot be done.
+    """
+    _check_options(backend, jit, check)
+    values, input_names, defaults = _inputs(inputs)
+    structure, names, results = _outputs(outputs)
+    graph = Graph(values, results, input_names, names)
+    _check_graph(graph)
+    model = CostModel(base=UNDIVIDED) if jit is True else CostModel()
+    plan = partition(graph, model, bounds_checks=check)
+    if backend == "numpy":
+        return Function(plan, emit_numpy(plan, structure), backend, structure, defaults)
+    if jit is True:
+        _require_one_segment(plan)
+    emit = emit_unjitted if jit is False else emit_jax
+    return Function(plan, emit(plan, structure), backend, structure, defaults)
+
+
+def _check_options(backend: object, jit: object, check: object) -> None:
+    for option, value, allowed in (
+        ("backend", backend, ("jax", "numpy")),
+        ("jit", jit, ("auto", True, False)),
+        ("check", check, (True, False)),
+    ):
+        if not any(type(value) is type(a) and value == a for a in allowed):
+            expected = f"one of {', '.join(map(repr, allowed))}"
+            problem = f"{option} cannot be {value!r}"
+            raise graph_error(problem, op="function", expected=expected)
+
+
+def _inputs(
+    inputs: Sequence[Any] | Mapping[str, Any],
+) -> tuple[tuple[Value, ...], tuple[str, ...], dict[int, Any]]:
+    """The input variables, what calls name them, and defaults by position."""
+    if isinstance(inputs, (Value, Input, str, Set)) or not isinstance(inputs, Iterable):
+        got = shortened(repr(inputs))
+        expected = "a list of variables, or a dict of them by name"
+        problem = "inputs must stand in a list or a dict"
+        raise graph_error(problem, op="function", got=got, expected=expected)
+    named = isinstance(inputs, Mapping)
+    given = list(inputs.values() if isinstance(inputs, Mapping) else inputs)
+    values = tuple(x.value if isinstance(x, Input) else x for x in given)
+    for i, value in enumerate(values):
+        _check_input(value, values[:i])
+    names = tuple(str(v.node.params["name"]) for v in values)
+    if named:
+        names = _keys("input", inputs)
+    defaults = {i: x.default for i, x in enumerate(given) if isinstance(x, Input)}
+    for i, default in defaults.items():
+        _check_default(default, values[i], names[i])
+    return values, names, defaults
+
+
+def _check_input(value: Any, before: tuple[Value, ...]) -> None:
+    if not isinstance(value, Value) or value.node.primitive is not INPUT:
+        raise graph_error(
+            "inputs must be variables",
+            op="function",
+            got=shortened(repr(value)),
+            hint="make one with gt.tensor(name, dtype, shape)",
+        )
+    if any(value is other for other in before):
+        name = value.node.params["name"]
+        raise graph_error(
+            f"input {name!r} is given twice",
+            op="function",
+            got=f"{value.type}, declared at {value.node.place}",
+            hint="give each variable once",
+        )
+
+
+def _check_default(default: Any, value: Value, name: str) -> None:
+    """A default must fit its input as an argument must."""
+    shape = tuple(n if isinstance(n, int) else str(n) for n in value.type.shape)
+    if isinstance(default, Value):
+        hint = "a default is a number or an array"
+        problem = f"the default of {name!r} is symbolic"
+        raise graph_error(problem, op="function", got=repr(default), hint=hint)
+    try:
+        expect(name, default, value.dtype.name, shape, str(value.node.place))
+    except ProgramError as error:
+        raise graph_error(f"the default of {error}", op="function") from None
+
+
+def _keys(what: str, names: Iterable[Any]) -> tuple[str, ...]:
+    """The keys of a dict of inputs or outputs: text, which is kept."""
+    found = tuple(names)
+    for name in found:
+        if not isinstance(name, str):
+            problem = f"the keys of the {what}s must be text"
+            raise graph_error(problem, op="function", got=shortened(repr(name)))
+    return tuple(map("".join, found))  # text, nothing that only looks like it
+
+
+def _outputs(outputs: Any) -> tuple[Outputs, tuple[str, ...], tuple[Value, ...]]:
+    """The structure of the outputs, their names where given, and the values."""
+    if isinstance(outputs, Mapping):
+        keys = _keys("output", outputs)
+        return Outputs("dict", keys), keys, _strong(outputs.values())
+    if isinstance(outputs, (list, tuple)):
+        kind = "list" if isinstance(outputs, list) else "tuple"
+        return Outputs(kind), ("",) * len(outputs), _strong(outputs)
+    return Outputs("single"), ("",), _strong([outputs])
+
+
+def _strong(values: Iterable[Any]) -> tuple[Value, ...]:
+    return tuple(strong(as_value(_output(v))) for v in values)
+
+
+_CONSTANTS = (Dim, int, float, complex, np.ndarray, np.generic)
+
+
+def _output(value: Any) -> Any:
+    if isinstance(value, (Value, *_CONSTANTS)):
+        return value
+    raise graph_error(
+        "an output must be a symbolic value",
+        op="function",
+        got=shortened(repr(value)),
+        expected="a value, or a list, tuple or dict of values (not nested)",
+    )
+
+
+def _check_graph(graph: Graph) -> None:
+    """Every variable and every size that the outputs need must be given."""
+    nodes = ancestors(graph.outputs)
+    given = {v.node for v in graph.inputs}
+    used: set[Node] = {n for n in nodes if n.primitive is INPUT}
+    for node in nodes:
+        if node.primitive is INPUT and node not in given:
+            raise _missing(node, nodes, graph)
+    known = {s for v in graph.inputs for s in _determined(v)}
+    sized = set()
+    for node in nodes:
+        for symbol in printed(node):
+            if symbol.origin is None:
+                _check_size(symbol, known, graph, node)
+                sized.add(symbol)
+    for value, name in zip(graph.inputs, graph.input_names, strict=True):
+        if value.node not in used and not sized.intersection(_axes(value)):
+            warnings.warn(
+                f"input {name!r} ({value.node.place}) does not affect the outputs",
+                UnusedInputWarning,
+                stacklevel=3,
+            )
+
+
+def _missing(variable: Node, nodes: Iterable[Node], graph: Graph) -> GraphError:
+    """The error of a variable that is used and not given."""
+    name, value = variable.params["name"], variable.outputs[0]
+    users = (n for n in nodes if any(v is value for v in operands(n)))
+    user = next(users, variable)
+    by = f"{user.primitive.name} at {user.place}"
+    needed = "is an output itself" if user is variable else f"is needed by {by}"
+    return graph_error(
+        f"an output depends on {name!r}, which is not an input",
+        op="function",
+        got=f"inputs {', '.join(graph.input_names) or 'none'}; {name!r} of type "
+        f"{value.type}, declared at {variable.place}, {needed}",
+        hint=f"add {name!r} to the inputs",
+    )
+
+
+def _axes(value: Value) -> list[Symbol]:
+    return [s for n in value.type.shape if isinstance(n, Dim) for s in n.symbols]
+
+
+def _determined(value: Value) -> list[Symbol]:
+    """The symbols that follow from the shape of this one argument."""
+    alone = [n for n in value.type.shape if isinstance(n, Dim) and len(n.symbols) == 1]
+    return [
+        n.symbols[0]
+        for n in alone
+        if n is symbol_dim(n.symbols[0]) or solved(n, n.symbols[0], "size")
+    ]
+
+
+def _check_size(symbol: Symbol, known: set[Symbol], graph: Graph, node: Node) -> None:
+    if symbol in known:
+        return
+    name = symbol.name
+    formulas = [
+        f"axis {axis} of {given} is {size}"
+        for value, given in zip(graph.inputs, graph.input_names, strict=True)
+        for axis, size in enumerate(value.type.shape)
+        if isinstance(size, Dim) and symbol in size.symbols
+    ]
+    if formulas:
+        problem = f"the size {name} cannot be worked out from the inputs"
+    else:
+        problem = f"the size {name} is not that of any axis of the inputs"
+    types = [str(v.type) for v in graph.inputs]
+    # The line of a literal may be that of another program, which shares it.
+    at = "" if node.primitive.inline else f", for {node.primitive.name} at {node.place}"
+    raise graph_error(
+        problem,
+        op="function",
+        got="; ".join(formulas) or f"inputs {', '.join(types) or 'none'}",
+        expected=f"{name}{at}",
+        hint=f"add a variable with an axis {name} to the inputs",
+    )
+
+
+def _require_one_segment(plan: Plan) -> None:
+    """jit=True: the plan must be one segment, or the first reason why it is not."""
+    for step in plan.glue:
+        if needs_device(step):
+            raise graph_error(
+                f"jit=True is impossible: {step.reason}",
+                op="function",
+                hint=f'{step.remedy}, or use jit="auto"',
+                where=step.place,
+            )

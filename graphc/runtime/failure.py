@@ -1,0 +1,85 @@
+"""From an exception in a running program to the error that the user sees.
+
+JAX reports what fails in a trace with its own frames and in terms of its own
+functions. Here the line of the program is looked up, and the user's line above it.
+"""
+
+import traceback
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from graphc.errors import CallError, describe, shortened, user_place
+
+
+class ProgramError(CallError):
+    """Raised by a program whose arguments do not fit it."""
+
+
+_TRACED = "Tracer", "Concretization", "NonConcrete"
+_LONGEST = 600  # characters of a foreign message
+
+
+@dataclass(frozen=True)
+class Program:
+    """The text of a program, and the file name that it was compiled under."""
+
+    text: str
+    filename: str
+
+    def frames(self, error: BaseException) -> list[tuple[str, int]]:
+        """The functions of the program that were running, and their lines."""
+        return [
+            (frame.f_code.co_name, line)
+            for frame, line in traceback.walk_tb(error.__traceback__)
+            if frame.f_code.co_filename == self.filename
+        ]
+
+    def asked_by(self, line: int) -> str:
+        """The user's line that a line of the program is printed for, "" if none is."""
+        for text in reversed(self.text.splitlines()[:line]):
+            if text.lstrip().startswith("# "):
+                return shortened(text.strip()[2:])
+            if text.startswith("def "):
+                break
+        return ""
+
+
+def call_error(error: Exception, program: Program, arguments: str) -> CallError:
+    """The error that users see of a failed call; its cause where that says more."""
+    problem, hint, cause = _explained(error)
+    frames = program.frames(error)
+    asked = program.asked_by(frames[-1][1]) if frames else ""
+    if asked:
+        problem += f"\n  asked for by {asked}"
+    made = CallError(
+        describe(problem, arguments=arguments, hint=hint, where=user_place())
+    )
+    made.__cause__ = _bare(error) if cause else None
+    return made
+
+
+def running(error: Exception, program: Program) -> Iterable[str]:
+    """The functions of the program in which the error was raised."""
+    return {name for name, _ in program.frames(error)}
+
+
+def _explained(error: Exception) -> tuple[str, str, bool]:
+    """The problem, a hint, and whether the exception itself adds anything."""
+    name = type(error).__name__
+    if isinstance(error, ZeroDivisionError):
+        return "a size is divided by zero", "a size of 0 cannot divide", False
+    if name.startswith(_TRACED):
+        return (
+            "a number that the program must know is being traced",
+            "call the function outside of jax.jit, jax.vmap and jax.grad; "
+            "its explain() lists what it reads",
+            False,
+        )
+    return f"{name}: {shortened(str(error), _LONGEST)}", "", True
+
+
+def _bare(error: Exception) -> Exception:
+    """The exception without the frames of the libraries it came through."""
+    error.__cause__ = None
+    error.__suppress_context__ = True
+    return error.with_traceback(None)

@@ -1,0 +1,131 @@
+"""Compiled functions: binding arguments and calling the program."""
+
+import ast
+from collections.abc import Callable, Mapping
+from types import ModuleType
+from typing import Any
+
+from graphc.backends.linear import emit_unjitted
+from graphc.backends.program import Outputs, Source
+from graphc.errors import CallError, graph_error
+from graphc.runtime.arguments import Backend, Signature
+from graphc.runtime.failure import Program, ProgramError, call_error, running
+from graphc.runtime.log import Log, Stats
+from graphc.transform.plan import Plan
+from graphc.transform.report import explain
+
+
+def load(text: str, filename: str) -> Any:
+    """Execute the text of a program as a module of its own."""
+    module = ModuleType("graphc_program")
+    exec(compile(text, filename, "exec"), module.__dict__)
+    module.__dict__["ProgramError"] = ProgramError  # what it raises is ours
+    return module
+
+
+class Function:
+    """A compiled program; call it with one argument per input.
+
+    `source` is the very text that runs.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        source: Source,
+        backend: Backend,
+        outputs: Outputs,
+        defaults: Mapping[int, Any],
+    ) -> None:
+        self.plan = plan
+        self.source = source.text
+        self.backend = backend
+        self._outputs = outputs
+        self._count = len(plan.graph.inputs)
+        self._log = Log(plan, source.sizes)
+        self._pending = self._log.pending
+        self._calls = 0
+        self._program = Program(source.text, f"<graphc {backend} program>")
+        module = load(source.text, self._program.filename)
+        module.compiling = self._log.compiling
+        self._run: Callable[..., Any] = module.program
+        self._jax_callable: Callable[..., Any] | None = None
+        names = plan.graph.input_names
+        self._signature = Signature(
+            plan.graph.inputs, names, defaults, backend, module.check_inputs
+        )
+        self._plain = self._signature.plain
+
+    def __call__(self, /, *args: Any, **named: Any) -> Any:
+        """Run the program.
+
+        Raises CallError where the arguments do not fit; nothing is changed then.
+        """
+        try:
+            if named or len(args) != self._count:
+                args = self._signature.bind(args, named)
+            if not self._plain.issuperset(map(type, args)):
+                args = self._signature.admit(args)
+            result = self._run(*args)
+        except Exception as error:
+            failure = self._failure(error, args)
+            raise failure from failure.__cause__
+        self._calls += 1
+        if self._pending:
+            self._log.settle()
+        return result
+
+    def _failure(self, error: Exception, args: tuple[Any, ...]) -> CallError:
+        """The error of a failed call; segments that were compiled stay compiled."""
+        if type(error) is CallError:  # from the signature
+            return error.with_traceback(None)
+        self._log.fail(running(error, self._program))
+        misfit = self._signature.check(args)  # sees the arguments as they were given
+        if misfit is not None:
+            return misfit
+        if isinstance(error, ProgramError):
+            return self._signature.misfit(error, args)
+        return call_error(error, self._program, self._signature.text(args))
+
+    @property
+    def static_argnums(self) -> tuple[int, ...]:
+        """Positions of the inputs that must be static when users jit themselves."""
+        return self.plan.static_inputs
+
+    @property
+    def jax_callable(self) -> Callable[..., Any]:
+        """The program as plain JAX, un-jitted, to transform and compile yourself."""
+        if self._jax_callable is None:
+            source = emit_unjitted(self.plan, self._outputs)
+            self._jax_callable = load(source.text, "<graphc un-jitted program>").program
+        return self._jax_callable
+
+    def stats(self) -> Stats:
+        """Calls and compilations so far."""
+        return Stats(self._calls, list(self._log.done))
+
+    def explain(self) -> str:
+        """Why the program is split as it is, with the user's lines."""
+        return explain(self.plan, self.backend)
+
+    def segment_source(self, index: int) -> str:
+        """The lines of `source` that segment `index` of the plan is printed as."""
+        name = f"segment_{index}"
+        for node in ast.parse(self.source).body:
+            if isinstance(node, ast.FunctionDef) and node.name == name:
+                return ast.get_source_segment(self.source, node) or ""
+        raise graph_error(
+            f"there is no segment {index}",
+            op="segment_source",
+            got=f"{len(self.plan.segments)} segments on {self.backend}",
+        )
+
+    def save(self, path: Any) -> None:
+        """Write the program to a file that runs without graphc."""
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(self.source)
+
+    def __repr__(self) -> str:
+        inputs = ", ".join(map(str, (v.type for v in self.plan.graph.inputs)))
+        outputs = ", ".join(map(str, (v.type for v in self.plan.graph.outputs)))
+        return f"<graphc.Function ({inputs}) -> ({outputs}) on {self.backend}>"

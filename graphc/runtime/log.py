@@ -1,0 +1,108 @@
+"""One record per compilation: which segment, how long, and which size asked for it."""
+
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from graphc.ir.dims import Symbol
+from graphc.transform.plan import Plan, asked_by
+
+
+@dataclass(frozen=True)
+class Compilation:
+    """`segment` is an index into `plan.segments`; `sizes` are its keys by name.
+
+    `seconds` runs from the start of tracing to the start of the next compilation of
+    the same call or its end: tracing, lowering, XLA, and the first execution.
+    """
+
+    segment: int
+    seconds: float
+    reason: str
+    sizes: dict[str, int]
+
+
+@dataclass
+class Stats:
+    """What a function has done so far."""
+
+    calls: int = 0
+    compilations: list[Compilation] = field(default_factory=list)
+
+
+    def __str__(self) -> str:
+        lines = [f"{self.calls} calls, {len(self.compilations)} compilations"]
+        for c in self.compilations:
+            lines.append(f"  segment {c.segment}: {c.seconds:.3f} s, {c.reason}")
+        return "\n".join(lines)
+
+
+@dataclass
+class _Pending:
+    segment: int
+    sizes: dict[str, int]
+    started: float
+
+
+class Log:
+    """Collects compilations; an emitted program tells `compiling` of each."""
+
+    def __init__(self, plan: Plan, sizes: Mapping[str, Symbol]) -> None:
+        self._plan = plan
+        self._sizes = sizes
+        self._seen: dict[int, list[dict[str, int]]] = {}
+        self.pending: list[_Pending] = []
+        self.done: list[Compilation] = []
+
+    def compiling(self, segment: int, **sizes: int) -> None:
+        """A segment is being traced for these sizes."""
+        self._finish_last()
+        self.pending.append(_Pending(segment, sizes, time.perf_counter()))
+
+    def settle(self) -> None:
+        """The call is over: what was being compiled is done."""
+        self._finish_last()
+
+    def fail(self, running: Iterable[str]) -> None:
+        """The call failed in these functions: a segment among them is not compiled."""
+        if self.pending and f"segment_{self.pending[-1].segment}" in running:
+            self.pending.pop()
+        self._finish_last()
+
+    def _finish_last(self) -> None:
+        while self.pending:
+            item = self.pending.pop()
+            seconds = time.perf_counter() - item.started
+            reason = self._reason(item.segment, item.sizes)
+            self._seen.setdefault(item.segment, []).append(item.sizes)
+            self.done.append(
+                Compilation(item.segment, seconds, reason, item.sizes)
+            )
+
+    def _reason(self, segment: int, sizes: dict[str, int]) -> str:
+        before = self._seen.get(segment)
+        if not before:
+            return "first call"
+        last = before[-1]
+        changed: dict[str, list[str]] = {}
+        for name, n in sizes.items():
+            if name in last and last[name] != n:
+                text = f"{self._called(name)} changed from {last[name]} to {n}"
+                changed.setdefault(self._asked_by(segment, name), []).append(text)
+        if changed:
+            return "; ".join(
+                ", ".join(texts) + asking for asking, texts in changed.items()
+            )
+        return "another shape, placement or weak type of an argument"
+
+    def _called(self, name: str) -> str:
+        symbol = self._sizes.get(name)
+        return name if symbol is None else symbol.name
+
+    def _asked_by(self, segment: int, name: str) -> str:
+        """The first line of the segment that has this size in it."""
+        symbol = self._sizes.get(name)
+        if symbol is None:
+            return ""
+        node = asked_by(self._plan.segments[segment], symbol)
+        return f", asked for by {node.primitive.name} at {node.place}"

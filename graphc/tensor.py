@@ -1,0 +1,103 @@
+"""Symbolic arrays with NumPy's names: `import graphc.tensor as gt`.
+
+Variables are made by `tensor` and its short forms; every other name is a function
+of the op families, as `gt.sum` or `gt.where`, and looked up where it is used.
+"""
+
+from typing import Any
+
+import graphc.ops  # noqa: F401  (the families join F when imported)
+from graphc.errors import GraphError, graph_error
+from graphc.ir.build import as_shape, check_shape, config, variable
+from graphc.ir.dims import Size, fresh_axis
+from graphc.ir.dims_reader import parse
+from graphc.ir.graph import Value, origins
+from graphc.ir.namespace import F
+from graphc.ir.types import DTYPES, TensorType, dtype_of
+
+newaxis = None
+"""A new axis in an index, as `numpy.newaxis`."""
+
+pi = 3.141592653589793
+e = 2.718281828459045
+inf = float("inf")
+nan = float("nan")
+__array_api_version__ = "2024.12"
+
+
+def tensor(name: str, dtype: Any, shape: Any) -> Value:
+    """A variable. Sizes are integers, names ("n" is the same size everywhere),
+    formulas in names ("2*n + 1"), or None for a size of its own.
+
+    >>> tensor("x", "float32", ("n", 3)).type
+    TensorType(dtype=dtype('float32'), shape=(Dim(n), 3), weak=False)
+    """
+    if not isinstance(name, str):
+        raise graph_error("the name of a variable must be text", got=repr(name))
+    given = shape if isinstance(shape, (tuple, list)) else (shape,)
+    sizes = tuple(_axis(name, i, n) for i, n in enumerate(given))
+    return variable(name, TensorType(dtype_of(dtype), check_shape(sizes, "tensor")))
+
+
+def _axis(name: str, axis: int, size: Any) -> Size:
+    if size is None:
+        return fresh_axis(f"{name}_{axis}")
+    if isinstance(size, str):
+        return _named_size(size)
+    given = as_shape(size)[0]
+    if origins(given):
+        raise graph_error(
+            f"axis {axis} of a variable cannot have the size {given}, which is a value",
+            hint='name the size, as in ("n", 3), and state the rest: gt.specify_shape',
+        )
+    return given
+
+
+def _named_size(text: str) -> Size:
+    try:
+        return parse(text)
+    except GraphError as error:
+        hint = 'a name and its arithmetic, as "n" or "2*n + 1"'
+        raise graph_error(str(error), hint=hint) from None
+
+
+def _default_float() -> str:
+    return config.float.name
+
+
+def scalar(name: str, dtype: Any = None) -> Value:
+    """A variable of rank 0; the default float where no dtype is given."""
+    return tensor(name, dtype or _default_float(), ())
+
+
+def vector(name: str, dtype: Any = None, shape: Any = (None,)) -> Value:
+    """A variable of rank 1; the default float where no dtype is given."""
+    return tensor(name, dtype or _default_float(), shape)
+
+
+def matrix(name: str, dtype: Any = None, shape: Any = (None, None)) -> Value:
+    """A variable of rank 2; the default float where no dtype is given."""
+    return tensor(name, dtype or _default_float(), shape)
+
+
+def tensor3(name: str, dtype: Any = None, shape: Any = (None, None, None)) -> Value:
+    """A variable of rank 3; the default float where no dtype is given."""
+    return tensor(name, dtype or _default_float(), shape)
+
+
+def iscalar(name: str) -> Value:
+    """An integer variable of rank 0 (int64): usable as a size."""
+    return tensor(name, "int64", ())
+
+
+def ivector(name: str, shape: Any = (None,)) -> Value:
+    """An integer variable of rank 1 (int64)."""
+    return tensor(name, "int64", shape)
+
+
+def __getattr__(name: str) -> Any:
+    return DTYPES[name] if name in DTYPES else getattr(F, name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *DTYPES, *dir(F)})

@@ -1,0 +1,167 @@
+"""Which compiled nodes share a segment: split by varying sizes, merged by cost."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from graphc.ir.build import SIZE_OP
+from graphc.ir.dims import Dim, Symbol
+from graphc.ir.graph import Node
+
+Keys = frozenset[Symbol]
+NOTHING: Keys = frozenset()
+Operands = Callable[[Node], Iterable[Node]]
+
+
+@dataclass(frozen=True)
+class CostModel:
+    """What a split saves and costs, in units of the compilation of one node.
+
+    `base` is what a segment of its own costs beyond its nodes: the fixed part of a
+    compilation and the dispatches of its calls. An axis is expected to take few
+    sizes, an integer that is a value many: beside one, axes count for nothing.
+    """
+
+    base: float = 16.0
+    axis_sizes: float = 1.25
+    value_sizes: float = 8.0
+    window: int = 8  # how many of the latest parts are tried for a merge
+
+    def variants(self, keys: Keys) -> float:
+        """How many sizes these symbols are expected to take together."""
+        values = sum(symbol.origin is not None for symbol in keys)
+        if values:
+            return self.value_sizes ** min(values, 8)
+        return self.axis_sizes ** min(len(keys), 8)
+
+    def cost(self, weight: float, keys: Keys) -> float:
+        """The expected compilation cost of one segment over its life."""
+        return self.variants(keys) * (self.base + weight)
+
+
+@dataclass(eq=False)
+class Part:
+    """Nodes that will be compiled together, in topological order."""
+
+    level: int
+    keys: Keys
+    nodes: list[Node] = field(default_factory=list)
+    weight: float = 0.0
+
+    def merge_cost(self, other: "Part", model: CostModel) -> float:
+        """What merging adds to the expected cost; negative where it saves."""
+        together = model.cost(self.weight + other.weight, self.keys | other.keys)
+        apart = model.cost(self.weight, self.keys)
+        return together - apart - model.cost(other.weight, other.keys)
+
+    def add(self, node: Node) -> None:
+        """One more node, whose operands are in."""
+        self.nodes.append(node)
+        self.weight += weight(node)
+
+    def absorb(self, other: "Part") -> None:
+        """Take over the nodes of `other`."""
+        self.keys |= other.keys
+        self.nodes += other.nodes
+        self.weight += other.weight
+
+
+def weight(node: Node) -> float:
+    """What a node counts for in a compilation: scalars vanish in what uses them."""
+    for value in (*node.outputs, *node.inputs):
+        if value.type.shape:
+            return 1.0
+    return 0.1
+
+
+def varying(node: Node) -> Keys:
+    """The symbols whose values a compilation of this node depends on."""
+    if node.primitive is SIZE_OP:
+        return frozenset(s for s in printed(node) if s.origin is None)
+    shapes = {v.type.shape for v in node.inputs}
+    shapes.update([v.type.shape for v in node.outputs])
+    found: set[Symbol] = set()
+    for shape in shapes:
+        _add_symbols(shape, found)
+    return printed(node) | found
+
+
+def printed(node: Node) -> Keys:
+    """The symbols whose numbers stand in the text of this node."""
+    if not node.params and not node.guards:
+        return NOTHING
+    found: set[Symbol] = set()
+    for param in node.params.values():
+        _add_symbols(param if isinstance(param, tuple) else (param,), found)
+    for guard in node.guards:
+        _add_symbols((guard.left, guard.right), found)
+    return frozenset(found)
+
+
+def _add_symbols(sizes: Iterable[object], found: set[Symbol]) -> None:
+    for size in sizes:
+        if isinstance(size, Dim):
+            found.update(size.symbols)
+
+
+def split_by_keys(
+    keys: dict[Node, Keys], levels: dict[Node, int], operands: Operands
+) -> list[list[Part]]:
+    """Parts of nodes with the same level and keys, as waves: no edge points back.
+
+    `keys` holds the nodes to group, in topological order. Within a level, a
+    node whose keys differ from an operand's opens a later wave.
+    """
+    wave: dict[Node, int] = {}
+    waves: dict[tuple[int, int], dict[Keys, Part]] = {}
+    for node, own in keys.items():
+        level = levels[node]
+        before = [o for o in operands(node) if o in keys and levels[o] == level]
+        wave[node] = max([wave[o] + (keys[o] != own) for o in before], default=0)
+        parts = waves.setdefault((level, wave[node]), {})
+        if own not in parts:
+            parts[own] = Part(level, own)
+        parts[own].add(node)
+    return [list(waves[at].values()) for at in sorted(waves)]
+
+
+def merge_parts(
+    waves: Iterable[Iterable[Part]], operands: Operands, model: CostModel
+) -> list[Part]:
+    """Merge parts where that saves; the result is in the order of execution.
+
+    A part may join any part of its level that comes no earlier than its operands:
+    every edge then points forward in the list, so there are no cycles.
+    """
+    merged: list[Part] = []
+    place: dict[Node, int] = {}
+    latest: dict[tuple[int, Keys], int] = {}
+    for part in (p for wave in waves for p in wave):
+        earliest = 0
+        for node in part.nodes if merged else ():
+            for operand in operands(node):
+                earliest = max(earliest, place.get(operand, 0))
+        same_keys = latest.get((part.level, part.keys), -1)
+        at = _best(part, merged, same_keys, earliest, model)
+        if at == len(merged):
+            merged.append(Part(part.level, part.keys))
+        merged[at].absorb(part)
+        latest[part.level, merged[at].keys] = at
+        place |= dict.fromkeys(part.nodes, at)
+    for part in merged:
+        part.nodes.sort(key=lambda node: node.serial)
+    return merged
+
+
+def _best(
+    part: Part, merged: list[Part], same_keys: int, earliest: int, model: CostModel
+) -> int:
+    """The part to join; len(merged) for a new one."""
+    if same_keys >= earliest and merged[same_keys].keys == part.keys:
+        return same_keys
+    best, best_cost = len(merged), 0.0
+    for at in range(max(earliest, len(merged) - model.window), len(merged)):
+        if merged[at].level == part.level:
+            cost = merged[at].merge_cost(part, model)
+            if cost <= best_cost:
+                best, best_cost = at, cost
+    return best

@@ -1,0 +1,360 @@
+"""Split a graph into compiled segments and glue: the plan.
+
+Every node has a level: even for compiled nodes, odd for glue (host reads of sizes,
+and ops without a JAX form), the smallest that its operands allow, so that no plan
+alternates less often. Integers that are known from shapes or arguments cost nothing
+and never cut. A level is then split and merged by the sizes that vary (`grouping`).
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+
+from graphc.analysis.binding_time import Time, binding_times
+from graphc.ir.build import INPUT, SIZE_OP
+from graphc.ir.dims import symbol_dim
+from graphc.ir.graph import Graph, Node, Value, origins
+from graphc.ir.walk import ancestors
+from graphc.transform.grouping import (
+    CostModel,
+    Keys,
+    Part,
+    merge_parts,
+    printed,
+    split_by_keys,
+    varying,
+)
+from graphc.transform.placement import postpone
+from graphc.transform.plan import Check, HostNode, Plan, Read, Segment, Step
+
+ASSERT = "assert"
+
+
+@dataclass(frozen=True)
+class _Facts:
+    """What is known about the nodes before they are grouped."""
+
+    graph: Graph
+    aliases: dict[Value, Value]
+    checks: tuple[Check, ...]
+    times: dict[Node, Time]
+    compiled: tuple[Node, ...]
+    demanded: dict[Value, Node]  # a size, and the first node that asks for it
+
+    def resolve(self, value: Value) -> Value:
+        return self.aliases.get(value, value)
+
+    @cached_property
+    def free(self) -> set[Node]:
+        return {node for node in self.compiled if is_free(node)}
+
+    @cached_property
+    def operands(self) -> dict[Node, list[Node]]:
+        """The nodes that each node uses."""
+        real = self.aliases
+        return {n: [real.get(v, v).node for v in n.inputs] for n in self.compiled}
+
+    @cached_property
+    def held_operands(self) -> dict[Node, list[Node]]:
+        """The operands that are not free, also those of free operands."""
+        return {node: self._held(node) for node in self.compiled}
+
+    def _held(self, node: Node) -> list[Node]:
+        operands = self.operands[node]
+        if self.free.isdisjoint(operands):
+            return operands
+        found, stack = [], list(operands)
+        while stack:
+            operand = stack.pop()
+            if operand in self.free:
+                stack += self.operands[operand]
+            else:
+                found.append(operand)
+        return found
+
+    def is_data(self, value: Value) -> bool:
+        return self.times[value.node] is Time.DATA
+
+    def device_sizes(self, node: Node) -> list[Value]:
+        """The sizes of a node that are computed on the device."""
+        if not node.demands and not node.guards:
+            return []
+        return [self.resolve(v) for v in sizes_needed(node) if self.is_data(v)]
+
+
+def partition(
+    graph: Graph, model: CostModel | None = None, bounds_checks: bool = False
+) -> Plan:
+    """The plan of a graph; `bounds_checks` adds a check per data-dependent index."""
+    facts = _facts(graph, bounds_checks)
+    levels = _levels(facts)
+    roots = _roots(facts)
+    held = [n for n in facts.compiled if n in roots or n not in facts.free]
+    operands = facts.held_operands.__getitem__
+    levels = postpone(held, levels, operands, roots)
+    keys = _keys(facts, [n for n in held if levels[n] % 2 == 0])
+    waves = split_by_keys(keys, levels, operands)
+    parts = merge_parts(waves, operands, model or CostModel())
+    host_only = [n for n in held if levels[n] % 2]
+    steps = _host_steps(facts) + _assemble(facts, parts, host_only, levels)
+    return Plan(graph, tuple(steps), _static_inputs(facts), facts.aliases)
+
+
+def sizes_needed(node: Node) -> list[Value]:
+    """The values that must be integers on the host to compile `node`."""
+    found = list(node.demands)
+    for guard in node.guards:
+        found += origins(guard.left) + origins(guard.right)
+    return found
+
+
+def is_free(node: Node) -> bool:
+    """Whether a node is made anew wherever it is used, and never cut from there.
+
+    These are literals, sizes as numbers, and arrays made from nothing else.
+    """
+    if node.primitive.inline:
+        return True
+    if node.primitive is INPUT:
+        return False
+    for value in node.inputs:
+        if value.node.inputs or not value.node.primitive.inline:
+            return False
+    return True
+
+
+def _facts(graph: Graph, bounds_checks: bool) -> _Facts:
+    aliases: dict[Value, Value] = {}
+    checks: list[Check] = []
+    nodes = ancestors(graph.outputs)
+    for node in nodes:
+        if node.primitive.name == ASSERT:
+            x, condition = node.inputs
+            aliases[node.outputs[0]] = aliases.get(x, x)
+            checks.append(Check(condition, node.params["message"], node.place))
+        elif bounds_checks and node.primitive.bounds_check is not None:
+            for condition, message in node.primitive.bounds_check(node):
+                checks.append(Check(condition, message, node.place))
+    if checks:
+        nodes = ancestors([*graph.outputs, *(c.condition for c in checks)])
+    times = binding_times(nodes)
+    compiled, demanded = _needed(graph, aliases, checks, times)
+    return _Facts(graph, aliases, tuple(checks), times, compiled, demanded)
+
+
+def _needed(
+    graph: Graph,
+    aliases: dict[Value, Value],
+    checks: Iterable[Check],
+    times: dict[Node, Time],
+) -> tuple[tuple[Node, ...], dict[Value, Node]]:
+    """The nodes that run on the device, and the sizes that they ask for."""
+    stack = [aliases.get(v, v).node for v in graph.outputs]
+    for check in checks:
+        if times[check.condition.node] is Time.DATA:
+            stack.append(check.condition.node)
+    seen: set[Node] = set()
+    asked: dict[Value, Node] = {}
+    while stack:
+        node = stack.pop()
+        if node in seen or node.primitive is INPUT:
+            continue
+        seen.add(node)
+        for value in sizes_needed(node):
+            size = aliases.get(value, value)
+            if size not in asked or node.serial < asked[size].serial:
+                asked[size] = node
+            if times[size.node] is Time.DATA:
+                stack.append(size.node)
+        stack += [aliases.get(v, v).node for v in node.inputs]
+    return tuple(sorted(seen, key=lambda n: n.serial)), asked
+
+
+def _levels(facts: _Facts) -> dict[Node, int]:
+    levels: dict[Node, int] = {}
+    for node in facts.compiled:
+        level = max([levels.get(o, 0) for o in facts.operands[node]], default=0)
+        for size in facts.device_sizes(node):
+            source = levels.get(size.node, 0)
+            level = max(level, source + 2 - source % 2)
+        wants_glue = "jax" not in node.primitive.emission
+        levels[node] = level + (level % 2 != wants_glue)
+    return levels
+
+
+def _roots(facts: _Facts) -> set[Node]:
+    """Nodes that must stand in a segment although they could be made anywhere."""
+    values = [facts.resolve(v) for v in facts.graph.outputs]
+    values += [v for v in facts.demanded if facts.is_data(v)]
+    values += [c.condition for c in facts.checks if facts.is_data(c.condition)]
+    return {v.node for v in values}
+
+
+def _host_steps(facts: _Facts) -> list[Step]:
+    """Arithmetic on small arguments, and the checks that need nothing else."""
+    wanted = [v for v in facts.demanded if not facts.is_data(v)]
+    checks = [c for c in facts.checks if not facts.is_data(c.condition)]
+    steps: list[Step] = []
+    for node in ancestors([*wanted, *(c.condition for c in checks)]):
+        if node.primitive is not INPUT and not node.primitive.inline:
+            steps.append(
+                HostNode(
+                    node,
+                    node.place,
+                    "integer arithmetic on arguments, needed to know a size",
+                    "pass the result as an integer argument",
+                )
+            )
+    return steps + list(checks)
+
+
+def _static_inputs(facts: _Facts) -> tuple[int, ...]:
+    """Positions of the inputs whose numbers are needed before compilation."""
+    wanted = [v for v in facts.demanded if not facts.is_data(v)]
+    needed = {n for n in ancestors(wanted) if n.primitive is INPUT}
+    return tuple(i for i, v in enumerate(facts.graph.inputs) if v.node in needed)
+
+
+def _assemble(
+    facts: _Facts, parts: list[Part], host_only: list[Node], levels: dict[Node, int]
+) -> list[Step]:
+    """Segments and host nodes in order, each read just before it is needed."""
+    pieces: list[Part | Node] = [*parts, *host_only]
+    pieces.sort(key=lambda p: p.level if isinstance(p, Part) else levels[p])
+    members = [
+        _with_free(p.nodes, facts) if isinstance(p, Part) else [p] for p in pieces
+    ]
+    crossing = _crossing(facts, members)
+    steps: list[Step] = []
+    read: set[Value] = set()
+    waiting = [c for c in facts.checks if facts.is_data(c.condition)]
+    for piece, nodes in zip(pieces, members, strict=True):
+        for size, node in _reads(facts, nodes, read):
+            steps.append(_read(size, node))
+        if isinstance(piece, Part):
+            index = sum(isinstance(s, Segment) for s in steps)
+            steps.append(_segment(index, nodes, piece, facts, crossing))
+        else:
+            steps.append(_numpy_step(piece))
+        done = set(nodes)
+        steps += [c for c in waiting if c.condition.node in done]
+        waiting = [c for c in waiting if c.condition.node not in done]
+    return steps
+
+
+def _reads(
+    facts: _Facts, nodes: Iterable[Node], read: set[Value]
+) -> list[tuple[Value, Node]]:
+    """The device sizes that these nodes need and that are not yet on the host."""
+    found = []
+    for node in nodes:
+        for size in facts.device_sizes(node):
+            if size not in read:
+                read.add(size)
+                found.append((size, node))
+    return found
+
+
+def _read(size: Value, node: Node) -> Read:
+    name = size.symbol.name
+    return Read(
+        size,
+        node.place,
+        f"{node.primitive.name} needs the size {name}, which depends on data",
+        "reduce over the selected elements with gt.where instead of selecting them, "
+        "or pass the size as an argument",
+    )
+
+
+def _numpy_step(node: Node) -> HostNode:
+    reason = node.primitive.refusals.get("jax", "it has no JAX form")
+    return HostNode(
+        node, node.place, f"{node.primitive.name} runs in NumPy: {reason}",
+        "use an op that JAX has",
+    )
+
+
+def _with_free(nodes: Iterable[Node], facts: _Facts) -> list[Node]:
+    """The nodes of a part, with copies of the free nodes that they use."""
+    found = set(nodes)
+    stack = list(found)
+    while stack:
+        for operand in facts.operands[stack.pop()]:
+            if operand in facts.free and operand not in found:
+                found.add(operand)
+                stack.append(operand)
+    return sorted(found, key=lambda n: n.serial)
+
+
+def _crossing(facts: _Facts, members: Iterable[list[Node]]) -> set[Value]:
+    """The values that are needed outside of the piece that makes them."""
+    values = [facts.resolve(v) for v in facts.graph.outputs]
+    values += [v for v in facts.demanded if facts.is_data(v)]
+    found = {*values, *(c.condition for c in facts.checks)}
+    for nodes in members:
+        inside = set(nodes)
+        for node in nodes:
+            for value in map(facts.resolve, node.inputs):
+                if value.node not in inside:
+                    found.add(value)
+    return found
+
+
+def _segment(
+    index: int,
+    nodes: list[Node],
+    part: Part,
+    facts: _Facts,
+    crossing: set[Value],
+) -> Segment:
+    made = set(nodes)
+    inputs = dict.fromkeys(
+        value
+        for node in nodes
+        for value in map(facts.resolve, _traced_inputs(node, part.keys))
+        if value.node not in made
+    )
+    outputs = tuple(v for n in part.nodes for v in n.outputs if v in crossing)
+    given = {size for v in inputs for size in v.type.shape}
+    keys = tuple(sorted(part.keys, key=lambda s: (s.name, s.serial)))
+    needed = frozenset().union(*map(printed, nodes))
+    statics = [
+        symbol
+        for symbol in keys
+        if symbol_dim(symbol) not in given
+        and (symbol in needed or symbol.origin is not None)
+    ]
+    reason = _segment_reason(part.keys)
+    return Segment(
+        index, tuple(nodes), tuple(inputs), tuple(statics), outputs, keys, reason
+    )
+
+
+def _keys(facts: _Facts, nodes: Iterable[Node]) -> dict[Node, Keys]:
+    """What each node varies with, the free nodes that it uses included."""
+    free: dict[Node, Keys] = {}
+    for node in facts.compiled:
+        if node in facts.free:
+            free[node] = _with_operands(varying(node), facts.operands[node], free)
+    return {n: _with_operands(varying(n), facts.operands[n], free) for n in nodes}
+
+
+def _with_operands(own: Keys, operands: Iterable[Node], free: dict[Node, Keys]) -> Keys:
+    for operand in operands:
+        if operand in free:
+            own |= free[operand]
+    return own
+
+
+def _traced_inputs(node: Node, keys: Keys) -> Iterable[Value]:
+    """The inputs that arrive as arrays; a size that is static here is not one."""
+    if node.primitive is SIZE_OP:
+        return [v for v in node.inputs if v.symbol not in keys]
+    return node.inputs
+
+
+def _segment_reason(keys: Keys) -> str:
+    if not keys:
+        return "its shapes are all static: it is compiled once"
+    names = ", ".join(sorted(s.name for s in keys))
+    return f"it is compiled once for each value of {names}"

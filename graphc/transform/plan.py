@@ -1,0 +1,106 @@
+"""The compilation plan as data: segments, glue, and why each of them is there."""
+
+from dataclasses import dataclass, field
+
+from graphc.errors import Place
+from graphc.ir.dims import Symbol
+from graphc.ir.graph import Graph, Node, Value
+from graphc.transform.grouping import printed, varying
+
+
+@dataclass(frozen=True)
+class Segment:
+    """A part of the graph that is compiled as one jitted function.
+
+    It is compiled anew for each value of its `keys`; those in `statics` are passed
+    as static arguments, the others follow from the shapes of `inputs`.
+    """
+
+    index: int
+    nodes: tuple[Node, ...]
+    inputs: tuple[Value, ...]
+    statics: tuple[Symbol, ...]
+    outputs: tuple[Value, ...]
+    keys: tuple[Symbol, ...]
+    reason: str
+
+
+@dataclass(frozen=True)
+class Read:
+    """One integer is read from the device: a size that depends on data."""
+
+    value: Value
+    place: Place  # the line that asks for the size
+    reason: str
+    remedy: str
+
+
+@dataclass(frozen=True)
+class HostNode:
+    """A node that runs on the host: arithmetic on sizes, or no JAX form exists."""
+
+    node: Node
+    place: Place
+    reason: str
+    remedy: str
+
+
+@dataclass(frozen=True)
+class Check:
+    """A condition that must hold; it is read on the host."""
+
+    condition: Value
+    message: str
+    place: Place
+    reason: str = "a check asked for by the graph"
+    remedy: str = "remove the check"
+
+
+def needs_device(step: "Glue") -> bool:
+    """Whether a glue step waits for the device, so that one jit cannot hold all.
+
+    Host arithmetic on arguments and checks before or after the segments do not.
+    """
+    if isinstance(step, HostNode):
+        return "jax" not in step.node.primitive.emission
+    return isinstance(step, Read)
+
+
+Glue = Read | HostNode | Check
+Step = Segment | Read | HostNode | Check
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Steps in the order of execution.
+
+    `static_inputs` are positions of the inputs whose numbers must be known before
+    compilation. `aliases` maps values that are other values (checked ones).
+    """
+
+    graph: Graph
+    steps: tuple[Step, ...]
+    static_inputs: tuple[int, ...]
+    aliases: dict[Value, Value] = field(default_factory=dict)
+
+    @property
+    def segments(self) -> tuple[Segment, ...]:
+        """The compiled parts."""
+        return tuple(s for s in self.steps if isinstance(s, Segment))
+
+    @property
+    def glue(self) -> tuple[Glue, ...]:
+        """What the driver does between segments."""
+        return tuple(s for s in self.steps if not isinstance(s, Segment))
+
+    def resolve(self, value: Value) -> Value:
+        """The value that is computed for `value`."""
+        return self.aliases.get(value, value)
+
+
+def asked_by(segment: Segment, symbol: Symbol) -> Node:
+    """The first node of a segment in whose text or types a size stands."""
+    for node in segment.nodes:
+        if symbol in printed(node) or symbol in varying(node):
+            return node
+    return segment.nodes[0]

@@ -1,0 +1,101 @@
+"""The plan in words: segments, glue, static arguments, guards, each with its line."""
+
+from collections.abc import Iterable
+
+from graphc.errors import Place
+from graphc.ir.dims import Symbol
+from graphc.ir.graph import Guard, Node
+from graphc.transform.plan import Check, HostNode, Plan, Read, Segment, asked_by
+
+
+def explain(plan: Plan, backend: str) -> str:
+    """A report that a person can read; one block per step."""
+    named = zip(plan.graph.input_names, plan.graph.inputs, strict=True)
+    inputs = ", ".join(f"{name}: {value.type}" for name, value in named)
+    title = {"jax": "JAX", "numpy": "NumPy"}[backend]
+    lines = [f"{title} program of ({inputs})"]
+    if backend == "numpy":
+        lines.append("one straight program: nothing is compiled, sizes are at hand")
+        return "\n".join([*lines, *_guards(plan.segments)])
+    segments, glue = len(plan.segments), len(plan.glue)
+    lines.append(f"{_some(segments, 'compiled segment')}, {_some(glue, 'glue step')}")
+    lines += _static_arguments(plan)
+    for step in plan.steps:
+        lines.append("")
+        lines += _segment(step) if isinstance(step, Segment) else _glue(step)
+    return "\n".join(lines)
+
+
+def _some(count: int, what: str) -> str:
+    return f"{count} {what}" if count == 1 else f"{count} {what}s"
+
+
+def _at(place: Place) -> str:
+    return f"{place}: {place.code}" if place.code else str(place)
+
+
+def _static_arguments(plan: Plan) -> list[str]:
+    names = [plan.graph.input_names[i] for i in plan.static_inputs]
+    if not names:
+        return ["static arguments: none"]
+    return [f"static arguments, used as sizes: {', '.join(names)}"]
+
+
+def _segment(segment: Segment) -> list[str]:
+    # Literals are shared by all programs: their line may be another program's.
+    nodes = [n for n in segment.nodes if not n.primitive.inline] or segment.nodes
+    first, last = nodes[0], nodes[-1]
+    lines = [f"segment {segment.index}: {_some(len(nodes), 'node')}, jitted"]
+    lines.append(f"  from {_at(first.place)}")
+    if last.place.line != first.place.line:
+        lines.append(f"  to {_at(last.place)}")
+    lines.append(f"  {segment.reason}")
+    for symbol in segment.statics:
+        node = asked_by(segment, symbol)
+        lines.append(f"  static argument {symbol.name}")
+        lines.append(f"    needed by {node.primitive.name} at {_at(node.place)}")
+        lines.append(f"    to remove it: {_static_remedy(symbol)}")
+    return lines + _guards([segment])
+
+
+def _static_remedy(symbol: Symbol) -> str:
+    if symbol.origin is None:
+        return "declare this axis with a number instead of a name"
+    return (
+        f"keep the shape whatever {symbol.name} is, with "
+        f"gt.where(gt.arange(...) < {symbol.name}, x, 0) instead of a slice"
+    )
+
+
+def _guards(segments: Iterable[Segment]) -> list[str]:
+    found: dict[Guard, Node] = {}
+    for node in (n for s in segments for n in s.nodes):
+        for guard in node.guards:
+            found.setdefault(guard, node)
+    lines = []
+    for guard, node in found.items():
+        relation = f"{guard.left} {guard.relation} {guard.right}"
+        lines.append(f"  guard {relation}: {guard.reason}")
+        lines.append(f"    asked for by {node.primitive.name} at {_at(node.place)}")
+        lines.append(f"    to remove it: {_guard_remedy(guard)}")
+    return lines
+
+
+def _guard_remedy(guard: Guard) -> str:
+    if guard.relation == "==":
+        return "declare both axes with the same name, or with numbers"
+    return "declare the sizes with numbers"
+
+
+def _glue(step: Read | HostNode | Check) -> list[str]:
+    heads = {
+        Read: "glue: one integer is read from the device",
+        HostNode: "glue: host arithmetic",
+        Check: "glue: a check",
+    }
+    lines = [heads[type(step)], f"  because {step.reason}"]
+    if isinstance(step, Check):
+        lines.append(f"  message: {step.message}")
+    lines.append(f"  asked for at {_at(step.place)}")
+    lines.append(f"  to remove it: {step.remedy}")
+    return lines

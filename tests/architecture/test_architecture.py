@@ -1,0 +1,141 @@
+"""Imports point down, files and functions stay small, no op has a hole."""
+
+import ast
+import pathlib
+
+import networkx as nx
+import pytest
+
+import graphc
+import graphc.tensor
+from graphc.ir.namespace import FUNCTIONS
+from graphc.ir.op import PRIMITIVES
+
+ROOT = pathlib.Path(graphc.__file__).parent
+FILES = sorted(ROOT.rglob("*.py"))
+LAYERS = [
+    "errors",
+    "ir",
+    "ops",
+    "analysis",
+    "rewrite",
+    "transform",
+    "backends",
+    "runtime",
+    "importers",
+    "explain",
+    "tensor",
+    "cli",
+]
+
+
+def module_of(path):
+    parts = path.relative_to(ROOT.parent).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def imports_of(path):
+    """The modules of ours that a file imports, inside functions too."""
+    names = {module_of(p) for p in FILES}
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            found = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            found = [node.module]
+            found += [f"{node.module}.{alias.name}" for alias in node.names]
+        else:
+            continue
+        yield from (name for name in found if name in names)
+
+
+def type_checking_only(path):
+    """Imports under `if TYPE_CHECKING:` do not run."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+            for inner in ast.walk(node):
+                if isinstance(inner, ast.ImportFrom):
+                    found.add(inner.module)
+    return found
+
+
+def dependencies():
+    graph = nx.DiGraph()
+    for path in FILES:
+        skipped = type_checking_only(path)
+        for name in imports_of(path):
+            if name not in skipped and name != module_of(path):
+                graph.add_edge(module_of(path), name)
+    return graph
+
+
+def layer(module):
+    parts = module.split(".")
+    return LAYERS.index(parts[1]) if len(parts) > 1 else len(LAYERS)
+
+
+def test_imports_point_down():
+    upward = [
+        (a, b) for a, b in dependencies().edges if layer(a) < layer(b) and b != "graphc"
+    ]
+    assert upward == []
+
+
+def test_there_are_no_import_cycles():
+    graph = dependencies()
+    packages = [n for n in graph if (ROOT.parent / n.replace(".", "/")).is_dir()]
+    graph.remove_nodes_from(packages)
+    assert list(nx.simple_cycles(graph)) == []
+
+
+FAMILIES = [  # files of ops that belong together; any other stands for itself
+    {"contract", "einsum"},
+    {"cumulative", "reduce"},
+    {"index", "subscript", "update"},
+    {"bessel", "bessel_series", "special", "special_series"},
+    {"conv", "layers", "nn", "pool", "windows"},
+    {"linalg", "linalg_derived", "linalg_norm", "linalg_solve"},
+    {"drawing", "random", "random_choice", "random_discrete", "random_vectors"}
+    | {"random_discrete_numpy", "random_numpy"},
+]
+
+
+def test_op_families_meet_in_the_namespace_only():
+    """Promotion and broadcasting aside, a family reaches others through `F`."""
+    ops = "graphc.ops."
+    edges = [(a, b) for a, b in dependencies().edges if a.startswith(ops)]
+    pairs = sorted((a[len(ops) :], b[len(ops) :]) for a, b in edges if ops in b)
+    apart = [
+        (a, b)
+        for a, b in pairs
+        if b != "broadcasting" and not any({a, b} <= family for family in FAMILIES)
+    ]
+    assert len(pairs) > len(apart)
+    assert apart == []
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(ROOT)))
+def test_files_and_functions_stay_small(path):
+    text = path.read_text(encoding="utf-8")
+    assert len(text.splitlines()) <= 500
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            assert node.end_lineno - node.lineno < 60, node.name
+            imports = (ast.Import, ast.ImportFrom)
+            inside = [n for n in ast.walk(node) if isinstance(n, imports)]
+            assert not inside, f"{node.name} imports inside"
+
+
+@pytest.mark.parametrize("backend", ["numpy", "jax"])
+def test_every_primitive_runs_or_is_refused_with_a_reason(backend):
+    for primitive in PRIMITIVES.values():
+        if primitive.name != "input":
+            given = backend in primitive.emission
+            assert given or primitive.refusals.get(backend), primitive.name
+
+
+def test_every_public_function_says_what_it_does():
+    silent = [
+        n for n, f in FUNCTIONS.items() if not n.startswith("_") and not f.__doc__
+    ]
+    assert silent == []

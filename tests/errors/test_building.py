@@ -1,0 +1,425 @@
+"""Bad input while a graph is built: what is raised, and that it says enough to act."""
+
+import subprocess
+import sys
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import graphc
+import graphc.tensor as gt
+from tests.errors.messages import raised, rows
+
+x = gt.tensor("x", "float32", ("n", 3))
+y = gt.tensor("y", "float32", ("n",))
+w = gt.tensor("w", "float32", (4, 2))
+i = gt.tensor("i", "int32", (3,))
+byte = gt.tensor("byte", "uint8", (3,))
+k = gt.iscalar("k")
+s = gt.scalar("s")
+OBJECTS = np.array([1, None, 2], dtype=object)
+
+
+@rows(
+    (
+        lambda: x @ w,
+        "matmul: the inner sizes must agree: 3 and 4 differ",
+        "got: float32[n, 3], float32[4, 2]",
+        "hint: the last axis of the left one meets",
+    ),
+    (
+        lambda: w + np.ones(3, "float32"),
+        "add: shapes do not broadcast: 2 and 3 differ",
+        "got: float32[4, 2], float32[3]",
+        "hint: sizes must be equal, or one of them 1",
+    ),
+    (
+        lambda: gt.where(w > 0, i, 0),
+        "where: shapes do not broadcast: 2 and 3 differ",
+        "got: bool[4, 2], ",
+    ),
+    (
+        lambda: gt.concatenate([x, w]),
+        "concatenate: sizes of axis 1: 3 and 2 differ",
+        "got: float32[n, 3], float32[4, 2]",
+    ),
+    (
+        lambda: gt.broadcast_to(w, (3, 2)),
+        "broadcast_to: cannot broadcast to (3, 2): 4 and 3 differ",
+        "got: float32[4, 2]",
+    ),
+    (
+        lambda: w.reshape((3, 3)),
+        "reshape: cannot reshape (4, 2) into (3, 3): 9 and 8 differ",
+        "got: float32[4, 2]",
+    ),
+    (
+        lambda: w.at[0].set(np.zeros(3)),
+        "slice_update: the update does not fit: 3 and 2 differ",
+        "got: float32[4, 2], float32[3]",
+    ),
+    (
+        lambda: gt.squeeze(x, axis=1),
+        "squeeze: cannot squeeze axis 1: 3 and 1 differ",
+        "got: float32[n, 3]",
+    ),
+    (
+        lambda: w[np.array([True, False])],
+        "index: the mask has size 2 where the array has 4",
+        "got: float32[4, 2] with mask bool[2]",
+    ),
+)
+def test_shapes_that_cannot_agree(row):
+    raised(*row)
+
+
+@rows(
+    (
+        lambda: gt.zeros(-2),
+        "full: negative size -2",
+        "got: shape (-2,)",
+        "hint: sizes are 0 or more",
+    ),
+    (lambda: gt.zeros((2, -3)), "full: negative size -3", "got: shape (2, -3)"),
+    (lambda: w.reshape(-2), "reshape: negative size -2", "got: shape (-2,)"),
+    (
+        lambda: gt.tensor("a", "float32", (-3,)),
+        "tensor: negative size -3",
+        "got: shape (-3,)",
+    ),
+    (lambda: gt.linspace(0, 1, -1), "linspace: negative size -1"),
+    (
+        lambda: gt.zeros(2.5),
+        "zeros: a size must be an integer scalar",
+        "got: float 2.5",
+        "hint: convert it",
+    ),
+    (
+        lambda: gt.zeros(s),
+        "zeros: a size must be an integer scalar",
+        "got: float32[]",
+        'hint: convert it: int(n), or n.astype("int64")',
+    ),
+    (
+        lambda: gt.zeros(True),
+        "zeros: a size must be an integer scalar",
+        "got: bool True",
+    ),
+    (
+        lambda: gt.zeros(s > 0),
+        "zeros: a size must be an integer scalar",
+        "got: bool[]",
+    ),
+    (
+        lambda: gt.zeros("n"),
+        "zeros: a size must be an integer scalar",
+        "got: str 'n'",
+    ),
+    (
+        lambda: gt.zeros((y, 2)),
+        "zeros: a size must be an integer scalar",
+        "got: float32[n]",
+    ),
+    (
+        lambda: x[: 2.0],
+        "index: a slice bound must be an integer scalar",
+        "got: float 2.0",
+    ),
+    (
+        lambda: x[:s],
+        "index: a slice bound must be an integer scalar",
+        "got: float32[]",
+    ),
+    (
+        lambda: x.reshape((True, -1)),
+        "reshape: a size must be an integer scalar",
+        "got: bool True",
+    ),
+)
+def test_sizes_that_are_none(row):
+    raised(*row)
+
+
+@rows(
+    (
+        lambda: w.reshape((3, -1)),
+        "reshape: -1 cannot stand for 8 elements in rows of 3",
+        "got: float32[4, 2] into (3, -1)",
+        "hint: the other sizes must multiply to a divisor of 8",
+    ),
+    (
+        lambda: w.reshape((0, -1)),
+        "reshape: -1 cannot stand for 8 elements in rows of 0",
+        "got: float32[4, 2] into (0, -1)",
+    ),
+    (
+        lambda: w.reshape((-1, -1)),
+        "reshape: only one size may be -1",
+        "got: (-1, -1)",
+    ),
+)
+def test_minus_one_that_cannot_be_worked_out(row):
+    raised(*row)
+
+
+AXIS = "got: a value of rank 2", "expected: an axis from -2 to 1"
+
+
+@rows(
+    (lambda: gt.sum(x, axis=2), "sum: axis 2 is out of range", *AXIS),
+    (lambda: gt.sum(x, axis=-3), "sum: axis -3 is out of range", *AXIS),
+    (lambda: gt.cumsum(x, axis=2), "cumsum: axis 2 is out of range", *AXIS),
+    (lambda: gt.argmax(x, axis=2), "argmax: axis 2 is out of range", *AXIS),
+    (lambda: gt.concatenate([x, x], 2), "concatenate: axis 2 is out of range", *AXIS),
+    (lambda: gt.split(x, 3, axis=2), "split: axis 2 is out of range", *AXIS),
+    (lambda: gt.transpose(x, (0, 2)), "transpose: axis 2 is out of range", *AXIS),
+    (lambda: gt.expand_dims(x, 5), "expand_dims: axis 5 is out of range"),
+    (lambda: gt.stack([x, x], 4), "stack: axis 4 is out of range"),
+    (
+        lambda: gt.sum(s, axis=0),
+        "sum: axis 0 is out of range",
+        "got: a value of rank 0",
+        "expected: no axis",
+    ),
+    (
+        lambda: gt.sum(x, axis=(0, -2)),
+        "sum: an axis is named twice",
+        "got: axis (0, -2)",
+    ),
+    (lambda: gt.sum(x, axis=1.0), "sum: an axis must be an integer", "got: axis 1.0"),
+    (lambda: gt.sum(x, axis=True), "sum: an axis must be an integer", "got: axis True"),
+    (lambda: gt.sum(x, axis=k), "sum: an axis must be an integer", "got: axis <input"),
+    (
+        lambda: gt.transpose(x, (0, 0)),
+        "transpose: axes must name every axis once",
+        "got: (0, 0)",
+    ),
+)
+def test_axes_that_are_not_there(row):
+    raised(*row)
+
+
+@rows(
+    (lambda: w[4], "index: index 4 is out of bounds for an axis of size 4"),
+    (lambda: w[-5], "index: index -5 is out of bounds for an axis of size 4"),
+    (lambda: w[[0, 4]], "index: index 4 is out of bounds for an axis of size 4"),
+    (lambda: w[[0, -5]], "index: index -5 is out of bounds for an axis of size 4"),
+    (lambda: w[np.array([9])], "index: index 9 is out of bounds for an axis of size 4"),
+    (lambda: w[np.int64(4)], "index: index 4 is out of bounds for an axis of size 4"),
+    (lambda: w[0, 2], "index: index 2 is out of bounds for an axis of size 2"),
+    (lambda: w.at[4].set(0), "index: index 4 is out of bounds for an axis of size 4"),
+    (lambda: w.at[[4]].add(0), "index: index 4 is out of bounds for an axis of size 4"),
+    (
+        lambda: gt.take(w, [4], axis=0),
+        "index: index 4 is out of bounds for an axis of size 4",
+    ),
+)
+def test_constant_indices_out_of_bounds(row):
+    raised(*row, "got: float32[4, 2]")
+
+
+@rows(
+    (lambda: x[[0], [3]], "index: index 3 is out of bounds for an axis of size 3"),
+    (lambda: x[x.shape[0]], "index: index n is out of bounds for an axis of size n"),
+)
+def test_constant_indices_out_of_bounds_of_symbolic_shapes(row):
+    raised(*row, "got: float32[n, 3]")
+
+
+@rows(
+    (lambda: w[0, 0, 0], "index: too many indices", "got: 3 for float32[4, 2]"),
+    (lambda: w[..., ...], "index: an index can have one ellipsis"),
+    (
+        lambda: w[1.0],
+        "index: indices must be integers, slices, None, ... or bool arrays",
+        "got: float32[]",
+    ),
+    (lambda: w[::0], "index: a slice step cannot be 0"),
+)
+def test_indices_that_are_none(row):
+    raised(*row)
+
+
+@rows(
+    (
+        lambda: gt.asarray(OBJECTS),
+        "asarray: arrays of dtype object are not supported",
+        "got: ndarray of shape (3,)",
+        "hint: convert it with numpy.asarray(x, dtype=...) first",
+    ),
+    (lambda: x + OBJECTS, "add: arrays of dtype object are not supported"),
+    (lambda: OBJECTS - x, "sub: arrays of dtype object are not supported"),
+    (lambda: x * None, "mul: arrays of dtype object are not supported"),
+    (lambda: x + "a", "add: arrays of dtype <U1 are not supported", "got: str of"),
+    (lambda: x[OBJECTS], "index: arrays of dtype object are not supported"),
+    (
+        lambda: x + np.array(["2020-01-01"], "M8[D]"),
+        "add: arrays of dtype datetime64[D] are not supported",
+    ),
+)
+def test_arrays_of_no_number(row):
+    raised(*row)
+
+
+def test_ragged_lists():
+    with pytest.raises(graphc.GraphError, match="^asarray: not an array: .*inhomog"):
+        gt.asarray([[1], [1, 2]])
+
+
+DTYPES = "hint: use one of bool, int8, int16, int32"
+
+
+@rows(
+    (
+        lambda: gt.tensor("a", "float128", (3,)),
+        "tensor: dtype float128 is not supported",
+        DTYPES,
+    ),
+    (lambda: gt.tensor("a", "real", (3,)), "tensor: unknown dtype 'real'", DTYPES),
+    (lambda: gt.tensor("a", None, (3,)), "tensor: unknown dtype None", DTYPES),
+    (lambda: gt.tensor("a", [1], (3,)), "tensor: unknown dtype [1]", DTYPES),
+    (lambda: gt.zeros(3, object), "zeros: dtype object is not supported", DTYPES),
+    (lambda: x.astype("U3"), "astype: dtype <U3 is not supported", DTYPES),
+)
+def test_dtypes_that_are_not_supported(row):
+    if "float128" in row[1] and not hasattr(np, "float128"):
+        row = row[0], "tensor: unknown dtype 'float128'", DTYPES
+    raised(*row)
+
+
+@rows(
+    (
+        lambda: gt.tensor("a", "float32", ("n+",)),
+        "tensor: cannot read the size 'n+': invalid syntax (<unknown>, line 1)",
+        'hint: a name and its arithmetic, as "n" or "2*n + 1"',
+    ),
+    (
+        lambda: gt.tensor("a", "float32", ("__import__('os')",)),
+        "tensor: cannot read the size \"__import__('os')\": only numbers, names, "
+        "+ - * // %, min, max and clip may be used",
+    ),
+    (
+        lambda: gt.tensor("a", "float32", (k,)),
+        "tensor: axis 0 of a variable cannot have the size k, which is a value",
+        "hint: name the size",
+    ),
+    (
+        lambda: gt.tensor(3, "float32", (2,)),
+        "tensor: the name of a variable must be text",
+        "got: 3",
+    ),
+)
+def test_variables_that_cannot_be_made(row):
+    raised(*row)
+
+
+@rows(
+    (
+        lambda: x + 2**63,
+        "add: the integer 9223372036854775808 does not fit int64",
+    ),
+    (
+        lambda: i + 2**31,
+        "add: the integer 2147483648 does not fit int32",
+        'hint: widen the other operand first: x.astype("int64")',
+    ),
+    (lambda: byte + 256, "add: the integer 256 does not fit uint8"),
+    (lambda: -1 - byte, "sub: the integer -1 does not fit uint8"),
+    (lambda: gt.full((2,), 300, "uint8"), "full: the integer 300 does not fit uint8"),
+)
+def test_integers_that_overflow(row):
+    raised(*row)
+
+
+NO_NUMBER = "a symbolic value has no number before the function is called"
+
+
+@rows(
+    (
+        lambda: 1 if s > 0 else 0,
+        f"bool: {NO_NUMBER}",
+        "got: bool[]",
+        "hint: use gt.where(condition, a, b)",
+    ),
+    (lambda: 0 < s < 1, f"bool: {NO_NUMBER}"),
+    (lambda: not s, f"bool: {NO_NUMBER}", "got: float32[]"),
+    (lambda: (s > 0) and (s < 1), f"bool: {NO_NUMBER}"),
+    (lambda: max(s, 1), f"bool: {NO_NUMBER}"),
+    (
+        lambda: int(k),
+        f"int: {NO_NUMBER}",
+        "got: int64[]",
+        "hint: use the symbolic integer itself",
+    ),
+    (lambda: range(k), f"int: {NO_NUMBER}"),
+    (lambda: [1, 2][k], f"int: {NO_NUMBER}"),
+    (lambda: float(s), f"float: {NO_NUMBER}", "got: float32[]", "hint: use x.astype"),
+    (
+        lambda: np.asarray(x),
+        f"numpy.asarray: {NO_NUMBER}",
+        "got: float32[n, 3]",
+        "hint: use a function of graphc.tensor",
+    ),
+    (lambda: np.array([x, x]), f"numpy.asarray: {NO_NUMBER}"),
+    (lambda: jnp.asarray(x), f"numpy.asarray: {NO_NUMBER}"),
+    (
+        lambda: len(x),
+        "len: the length n is symbolic",
+        "got: float32[n, 3]",
+        "hint: use x.shape[0]",
+    ),
+    (
+        lambda: [row for row in x],
+        "iter: cannot iterate over an axis of symbolic size n",
+        "got: float32[n, 3]",
+        "hint: compute on the whole array",
+    ),
+    (lambda: [*x], "iter: cannot iterate over an axis of symbolic size n"),
+    (lambda: 3 in x, "iter: cannot iterate over an axis of symbolic size n"),
+    (
+        lambda: x.__setitem__(0, 1),
+        "index: values are never changed",
+        "got: float32[n, 3]",
+        "hint: write y = x.at[index].set(value)",
+    ),
+)
+def test_uses_that_need_the_numbers(row):
+    raised(*row)
+
+
+def test_axes_of_static_size_can_be_iterated_over():
+    assert [row.type.shape for row in w] == [(2,)] * 4
+    assert len(w) == 4
+
+
+def test_the_line_is_that_of_the_user_even_through_jax():
+    with pytest.raises(graphc.GraphError) as caught:
+        jnp.sin(x)
+    assert f"\n  at {__file__}:" in str(caught.value)
+
+
+def test_long_lines_of_code_are_cut():
+    with pytest.raises(graphc.GraphError) as caught:
+        gt.sum(x, axis=2) + gt.sum(x, axis=2) + gt.sum(x, axis=2) + gt.sum(x, axis=2) + x + x + x  # noqa: E501
+    code = str(caught.value).splitlines()[-1].split(": ", 1)[1]
+    assert code.endswith("...") and len(code) == 100
+
+
+def test_lines_with_odd_characters_do_no_harm(tmp_path):
+    """The user's file has a tab, a form feed, quotes and no UTF-8 in its lines."""
+    path = tmp_path / "odd\x0cname.py"
+    code = (
+        b"# -*- coding: latin-1 -*-\n"
+        b"import graphc, graphc.tensor as gt\n"
+        b"x = gt.vector('\xe9\"\"\"'); f = graphc.function([x],\tx + 1)  # \xff '''\n"
+        b"assert 'odd?name.py:3' in f.source\n"
+        b"f = graphc.function([x], x + 1, backend='numpy')\n"
+        b"assert 'odd?name.py:3' in f.source\n"
+        b"\x0cgt.sum(x, axis=7)  # \"\"\" \xe9\n"
+    )
+    path.write_bytes(code)
+    run = subprocess.run([sys.executable, path], capture_output=True)
+    last = run.stderr.decode("utf-8", "replace").rstrip().splitlines()[-1]
+    shown = str(path).replace("\x0c", "?")
+    assert last.startswith(f"  at {shown}:7: gt.sum(x, axis=7)"), run.stderr

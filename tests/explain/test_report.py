@@ -1,0 +1,78 @@
+"""What `explain()` and `stats()` say."""
+
+import numpy as np
+
+import graphc
+import graphc.tensor as gt
+
+
+def masked():
+    x = gt.tensor("x", "float32", ("n", 3))
+    k = gt.iscalar("k")
+    kept = x[x[:, 0] > 0]
+    head = gt.sum(kept[:k], axis=0)
+    return graphc.function([x, k], head)
+
+
+def test_every_cut_has_its_line_its_reason_and_a_way_out():
+    text = masked().explain()
+    assert text.startswith("JAX program of (x: float32[n, 3], k: int64[])")
+    assert "2 compiled segments, 1 glue step" in text
+    assert "static arguments, used as sizes: k" in text
+    read = text[text.index("glue:") : text.index("segment 1")]
+    assert "nonzero needs the size kept_count, which depends on data" in read
+    assert "test_report.py" in read and "kept = x[x[:, 0] > 0]" in read
+    assert "to remove it: " in read
+    last = text[text.index("segment 1") :]
+    assert "static argument k" in last and "head = gt.sum(kept[:k], axis=0)" in last
+
+
+def test_guards_are_told():
+    x = gt.tensor("x", "float32", ("n",))
+    y = gt.tensor("y", "float32", ("m",))
+    f = graphc.function([x, y], x + y)
+    text = f.explain()
+    assert "guard n == m: shapes do not broadcast" in text
+    assert "declare both axes with the same name" in text
+
+
+def test_numpy_programs_are_one_piece():
+    x = gt.tensor("x", "float32", ("n",))
+    f = graphc.function([x], x[x > 0], backend="numpy")
+    assert "NumPy program" in f.explain() and "nothing is compiled" in f.explain()
+
+
+def test_plan_is_the_same_as_data():
+    f = masked()
+    assert [s.index for s in f.plan.segments] == [0, 1]
+    (read,) = f.plan.glue
+    assert read.place.code == "kept = x[x[:, 0] > 0]"
+    assert read.reason in f.explain() and read.remedy in f.explain()
+
+
+def test_the_log_names_size_numbers_and_line():
+    f = masked()
+    x = np.array([[1, 2, 3], [4, 5, 6], [-1, 0, 0]], "float32")
+    f(x, 1)
+    f(x, 2)
+    f(x, 1)
+    f(-x, 1)
+    stats = f.stats()
+    assert stats.calls == 4
+    assert [c.segment for c in stats.compilations] == [0, 1, 1, 1]
+    reasons = [c.reason for c in stats.compilations]
+    assert reasons[0] == reasons[1] == "first call"
+    assert reasons[2].startswith("k changed from 1 to 2, asked for by basic_index at")
+    assert "kept_count changed from 2 to 1" in reasons[3]
+    assert "k changed from 2 to 1" in reasons[3]
+    assert all(c.seconds > 0 for c in stats.compilations)
+    assert str(stats).splitlines()[0] == "4 calls, 4 compilations"
+
+
+def test_axes_recompile_like_jit_and_repeats_do_not():
+    x = gt.tensor("x", "float32", ("n",))
+    f = graphc.function([x], gt.sin(x))
+    for n in (2, 3, 2, 3):
+        f(np.ones(n, "float32"))
+    reasons = [c.reason for c in f.stats().compilations]
+    assert len(reasons) == 2 and reasons[1].startswith("n changed from 2 to 3")

@@ -1,0 +1,175 @@
+"""What `verify` finds wrong, in graphs that no rule would have built."""
+
+import warnings
+
+import numpy as np
+import pytest
+
+import graphc
+import graphc.tensor as gt
+from graphc.ir.build import SIZE, as_size, variable
+from graphc.ir.dims import axis
+from graphc.ir.graph import SERIALS, Graph, Guard, Node, Value
+from graphc.ir.op import PRIMITIVES, Primitive
+from graphc.ir.types import TensorType
+from graphc.ir.verify import verify
+from tests.fuzz.generator import generate
+
+
+def graph(inputs, *outputs):
+    names = tuple(v.node.params["name"] for v in inputs)
+    return Graph(tuple(inputs), outputs, names, ("",) * len(outputs))
+
+
+def says(g, *parts):
+    with pytest.raises(graphc.GraphError) as info:
+        verify(g)
+    message = str(info.value)
+    for part in parts:
+        assert part in message, message
+    return message
+
+
+def float32(*shape):
+    return TensorType(np.dtype("float32"), shape)
+
+
+def x_of(*shape):
+    return gt.tensor("x", "float32", shape)
+
+
+def node(name, inputs, params, *types, guards=()):
+    """A node as a faulty pass would make it: nothing is inferred."""
+    return Node(PRIMITIVES[name], tuple(inputs), params, types, guards)
+
+
+def test_what_rules_build_is_fine():
+    x, k = x_of("n", 3), gt.iscalar("k")
+    verify(graph([x, k], gt.sum(x[x[:, 0] > 0]), x[:k], x.shape[0] + 1))
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_random_programs_are_fine(seed):
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        program = generate(seed)
+    outputs = [gt.asarray(known.symbolic) for known in program.made]
+    verify(graph(program.inputs, *outputs))
+
+
+def test_a_wrong_type():
+    x = x_of("n", 3)
+    bad = node("tanh", [x], {}, float32(axis("n"), 4))
+    message = says(
+        graph([x], gt.sin(bad.outputs[0])),
+        "verify tanh: the recorded type does not follow from the inputs",
+        "got: float32[n, 4]",
+        "expected: float32[n, 3]",
+        "test_verify.py:",
+    )
+    assert message.endswith("return Node(PRIMITIVES[name], tuple(inputs), params, "
+                            "types, guards)")
+
+
+def test_a_wrong_dtype_a_missing_output_and_lost_weakness():
+    x = x_of("n", 3)
+    bad = node("greater", [x, x], {}, float32(axis("n"), 3))
+    says(graph([x], bad.outputs[0]), "got: float32[n, 3]", "expected: bool[n, 3]")
+    bad = node("tanh", [x], {}, x.type, x.type)
+    says(graph([x], bad.outputs[0]), "got: float32[n, 3], float32[n, 3]")
+    n = as_size(x.shape[0])
+    bad = node("size", [], {"size": n}, TensorType(SIZE, ()))
+    says(graph([x], bad.outputs[0]), "got: int64[]", "expected: weak int64[]")
+
+
+def test_inputs_that_do_not_fit():
+    x, y = x_of(2, 3), gt.tensor("y", "float32", (4,))
+    bad = node("add", [x, y], {}, float32(2, 3))
+    says(
+        graph([x, y], bad.outputs[0]),
+        "verify add: it no longer fits its inputs: add: shapes do not broadcast: 3 and "
+        "4 differ",
+        "got: float32[2, 3], float32[4]",
+    )
+
+
+def test_guards_that_are_lost_or_made_up():
+    x, y = x_of("n"), gt.tensor("y", "float32", ("m",))
+    n, m = axis("n"), axis("m")
+    bad = node("add", [x, y], {}, float32(n))
+    says(
+        graph([x, y], bad.outputs[0]),
+        "verify add: the recorded guards do not follow from the inputs",
+        "got: none",
+        "expected: n == m (shapes do not broadcast)",
+    )
+    guard = Guard("==", n, m, "made up")
+    bad = node("add", [x, x], {}, float32(n), guards=(guard,))
+    says(graph([x, y], bad.outputs[0]), "got: n == m (made up)", "expected: none")
+
+
+PARAMS = [
+    ({"axes": [0], "keepdims": False}, "axes=[0] of type list"),
+    ({"axes": (np.int64(0),), "keepdims": False}, "of type tuple"),
+    ({"axes": (0,), "keepdims": np.bool_(False)}, "of type bool"),
+    ({"axes": (0,), "keepdims": {}}, "keepdims={} of type dict"),
+    ({"keepdims": False, "axes": (0,)}, "got: keepdims, axes"),
+    ({"axes": (0,)}, "expected: axes, keepdims"),
+    ({"axes": (0,), "keepdims": False, "more": 1}, "got: axes, keepdims, more"),
+]
+
+
+@pytest.mark.parametrize(("params", "part"), PARAMS)
+def test_params_that_are_not_normal(params, part):
+    x = x_of("n", 3)
+    bad = node("sum", [x], params, float32(3))
+    says(graph([x], bad.outputs[0]), "verify sum: ", part)
+
+
+def test_an_operand_that_is_younger():
+    x = x_of("n")
+    late = node("tanh", [x], {}, x.type)
+    early = node("sin", [late.outputs[0]], {}, x.type)
+    late.serial = next(SERIALS)
+    says(graph([x], early.outputs[0]), "verify sin: its operand <tanh: float32[n]> is",
+         "not older than itself")
+
+
+def test_a_cycle():
+    x = x_of("n")
+    first = node("tanh", [x], {}, x.type)
+    second = node("sin", [first.outputs[0]], {}, x.type)
+    first.inputs = second.outputs
+    says(graph([x], second.outputs[0]), "verify tanh: its operand <sin: float32[n]> is")
+
+
+def test_an_operand_that_its_node_does_not_know():
+    x = x_of("n")
+    foreign = Value(gt.tanh(x).node, 0, x.type)
+    bad = node("sin", [foreign], {}, x.type)
+    says(graph([x], bad.outputs[0]), "is no output of its own node")
+
+
+def test_a_primitive_that_is_not_registered():
+    x = x_of("n")
+    known = PRIMITIVES.pop("tanh")
+    try:
+        other = Primitive("tanh", known.infer)
+    finally:
+        PRIMITIVES["tanh"] = known
+    bad = Node(other, (x,), {}, (x.type,))
+    says(graph([x], bad.outputs[0]), "verify tanh: its primitive is not a registered")
+
+
+def test_inputs_of_the_graph():
+    x, y = x_of("n"), gt.tensor("y", "float32", ("n",))
+    says(graph([x], x + y), "verify input: the variable 'y' is not an input of the")
+    says(Graph((x, x), (), ("x", "y"), ()), "verify: the same variable is given twice")
+    says(Graph((x, y), (), ("x", "x"), ()), "the same input name is given twice")
+    says(Graph((x, y), (x,), ("x",), ("",)), "verify: 2 inputs have 1 names")
+    says(Graph((x,), (x,), ("x",), ()), "verify: 1 outputs have 0 names")
+    says(Graph((gt.tanh(x),), (), ("x",), ()), "an input of the graph is not a var")
+    k = gt.iscalar("k")
+    z = variable("z", float32(as_size(k)))
+    says(graph([k, z], z), "verify input: an axis of a variable has a size that is a",
+         "got: float32[k]")

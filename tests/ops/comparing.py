@@ -1,0 +1,90 @@
+"""Functions of the same arrays in one compiled program, compared with NumPy's results.
+
+For what samples cannot say: several results, results of a Python object, invariants.
+"""
+
+import warnings
+
+import numpy as np
+
+import graphc
+import graphc.tensor as gt
+from graphc.ir import dims
+from graphc.ir.dims import Dim
+from tests.ops.sampling import flat
+
+BACKENDS = ("numpy", "jax")
+ROUNDING = {"float16": 4e-3, "float32": 4e-6, "float64": 1e-12}
+ROUNDING |= {"bfloat16": 3e-2, "complex64": 4e-6, "complex128": 1e-12}
+
+
+def agree(cases, *arrays, symbolic=(False, True), backends=BACKENDS, rounding=None):
+    """Each `name: (ours, NumPy's)` has equal results, of exactly the inferred types."""
+    tolerances = ROUNDING if rounding is None else rounding
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        wanted = {name: flat(theirs(*arrays)) for name, (_, theirs) in cases.items()}
+        for named in symbolic:
+            inputs = variables(arrays, named)
+            built = {name: flat(ours(*inputs)) for name, (ours, _) in cases.items()}
+            for backend in backends:
+                found = run(inputs, built, arrays, backend)
+                for name, results in found.items():
+                    where = f"{name}, {backend}, {'symbolic' if named else 'static'}"
+                    assert len(results) == len(wanted[name]), where
+                    for got, value in zip(results, wanted[name], strict=True):
+                        compare(got, np.asarray(value), tolerances, where)
+                    check_types(built[name], results, inputs, arrays, where)
+
+
+def variables(arrays, named):
+    """A variable per array; where sizes have names, all but those that are 1."""
+    return [
+        gt.tensor(
+            f"x{i}",
+            a.dtype,
+            [f"n{i}{j}" if named and n != 1 else n for j, n in enumerate(a.shape)],
+        )
+        for i, a in enumerate(arrays)
+    ]
+
+
+def run(inputs, built, arrays, backend):
+    """The results of one program that computes everything."""
+    places = {(k, i): v for k, vs in built.items() for i, v in enumerate(vs)}
+    results = graphc.function(inputs, list(places.values()), backend=backend)(*arrays)
+    found = {name: [] for name in built}
+    for (name, _), result in zip(places, results, strict=True):
+        found[name].append(np.asarray(result))
+    return found
+
+
+def compare(got, wanted, tolerances, where):
+    """Equal dtypes and shapes, and values up to rounding."""
+    assert (got.dtype, got.shape) == (wanted.dtype, wanted.shape), where
+    tolerance = tolerances.get(wanted.dtype.name)
+    if tolerance is None:
+        np.testing.assert_array_equal(got, wanted, err_msg=where)
+        return
+    kind = complex if wanted.dtype.kind == "c" else float
+    got, wanted = got.astype(kind), wanted.astype(kind)
+    size = np.abs(wanted[np.isfinite(wanted)]).max(initial=0)
+    np.testing.assert_allclose(
+        got, wanted, tolerance, tolerance * min(size, 1), err_msg=where
+    )
+
+
+def check_types(values, results, inputs, arrays, where):
+    """Dtypes and sizes were inferred; a size that depends on data is not compared."""
+    known = {
+        n.symbols[0]: actual
+        for v, a in zip(inputs, arrays, strict=True)
+        for n, actual in zip(v.type.shape, a.shape, strict=True)
+        if isinstance(n, Dim)
+    }
+    for value, got in zip(values, results, strict=True):
+        inferred = gt.asarray(value).type
+        assert (inferred.dtype, inferred.rank) == (got.dtype, got.ndim), where
+        for n, actual in zip(inferred.shape, got.shape, strict=True):
+            if not isinstance(n, Dim) or known.keys() >= set(n.symbols):
+                assert dims.evaluate(n, known) == actual, (where, str(inferred))

@@ -1,0 +1,244 @@
+"""Runs samples: many calls in one compiled function per dtype, backend and kind of
+shapes; when such a function fails as a whole, each call is run by itself."""
+
+import warnings
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+import graphc
+import graphc.tensor as gt
+from graphc.ir.build import as_value, strong
+from graphc.ir.dims import Dim, evaluate
+from graphc.ir.graph import Value
+from tests.samples.spec import Array, Call, Sample
+
+MOST = 150  # outputs of one compiled function
+
+
+@dataclass
+class Trial:
+    """One call of one sample with one dtype."""
+
+    sample: Sample
+    call: Call
+    dtype: str
+    expected: list[np.ndarray]
+    refused: Exception | None  # what NumPy raised
+
+    def __str__(self) -> str:
+        options = "".join(f", {k}={v}" for k, v in self.call.options.items())
+        args = ", ".join(map(_shown, self.call.args))
+        return f"{self.sample.name}({args}{options}) with {self.dtype}"
+
+
+def _shown(arg: Any) -> str:
+    if isinstance(arg, Array):
+        return f"{arg.values}{list(arg.shape)}"
+    if isinstance(arg, (list, tuple)):
+        return f"[{', '.join(map(_shown, arg))}]"
+    return repr(arg)
+
+
+def replaced(arg: Any, make: Any) -> Any:
+    """An argument with `make` of each array in it."""
+    if isinstance(arg, Array):
+        return make(arg)
+    if isinstance(arg, (list, tuple)):
+        return type(arg)(replaced(item, make) for item in arg)
+    if isinstance(arg, slice):
+        bounds = (arg.start, arg.stop, arg.step)
+        return slice(*(replaced(bound, make) for bound in bounds))
+    return arg
+
+
+def flat(result: Any) -> list[Any]:
+    """The arrays of a result, which may be nested."""
+    if isinstance(result, dict):
+        result = list(result.values())
+    if isinstance(result, (list, tuple)):
+        return [item for part in result for item in flat(part)]
+    return [result]
+
+
+def arrays_in(arg: Any) -> list[Array]:
+    """The described arrays in an argument."""
+    found: list[Array] = []
+    replaced(arg, found.append)
+    return found
+
+
+def trial(sample: Sample, call: Call, dtype: str) -> Trial:
+    """What NumPy says to a call."""
+    args = [replaced(arg, lambda spec: spec.make(dtype)) for arg in call.args]
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        try:
+            result = sample.reference()(*args, **call.options)
+        except (TypeError, ValueError, IndexError, NotImplementedError) as error:
+            return Trial(sample, call, dtype, [], error)
+    return Trial(sample, call, dtype, [np.asarray(r) for r in flat(result)], None)
+
+
+class Batch:
+    """Calls that are compiled together, with their variables."""
+
+    def __init__(self, dtype: str, symbolic: bool = False) -> None:
+        self._dtype = dtype
+        self._symbolic = symbolic
+        self._variables: dict[tuple[Array, bool], Value] = {}
+        self.outputs: dict[str, Value] = {}
+        self.trials: list[tuple[Trial, list[str]]] = []
+        self.problems: list[str] = []
+
+    def add(self, trial: Trial) -> None:
+        """Build one call. Where NumPy refuses it, so must we."""
+        alone = sum(len(arrays_in(arg)) for arg in trial.call.args) == 1
+        args = [
+            replaced(arg, lambda spec: self._variable(spec, alone))
+            for arg in trial.call.args
+        ]
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                made = flat(trial.sample.function()(*args, **trial.call.options))
+                values = [strong(as_value(v)) for v in made]
+        except graphc.GraphError as error:
+            if trial.refused is None:
+                self._problem(trial, f"raises {error}")
+            return
+        except Exception as error:
+            self._problem(trial, f"raises {type(error).__name__} {error}")
+            return
+        if trial.refused is not None:
+            if not self._symbolic:
+                self._problem(trial, f"is built, NumPy raises {trial.refused}")
+            return
+        names = [f"{len(self.outputs) + i}" for i in range(len(values))]
+        self.outputs |= dict(zip(names, values, strict=True))
+        self.trials.append((trial, names))
+
+    def _problem(self, trial: Trial, text: str) -> None:
+        kind = "symbolic" if self._symbolic else "static"
+        self.problems.append(f"{trial}, {kind}: {text}")
+
+    def _variable(self, spec: Array, alone: bool) -> Value:
+        """The variable for an array; where symbolic, its sizes have names."""
+        key = spec, alone
+        if key not in self._variables:
+            sizes = [self._size(n, alone) for n in spec.shape]
+            name = f"x{len(self._variables)}"
+            dtype = spec.dtype or self._dtype
+            self._variables[key] = gt.tensor(name, dtype, sizes)
+        return self._variables[key]
+
+    def _size(self, n: int, alone: bool) -> int | str:
+        """Size 1 stays a number where arrays meet: only that broadcasts."""
+        return f"size{n}" if self._symbolic and (n != 1 or alone) else n
+
+    def run(self, backend: str) -> None:
+        """Compile, call, and compare with what NumPy said."""
+        if not self.outputs:
+            return
+        inputs = list(self._variables.values())
+        arrays = [spec.make(self._dtype) for spec, _ in self._variables]
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            f = graphc.function(inputs, self.outputs, backend=backend)
+            found = f(*arrays)
+        sizes = {
+            n.symbols[0]: actual
+            for value, array in zip(inputs, arrays, strict=True)
+            for n, actual in zip(value.type.shape, array.shape, strict=True)
+            if isinstance(n, Dim)
+        }
+        for trial, names in self.trials:
+            got = [np.asarray(found[name]) for name in names]
+            values = [self.outputs[name] for name in names]
+            alike = backend not in trial.sample.differs
+            text = _differences(trial, got, alike) or _type_errors(values, got, sizes)
+            if text:
+                self._problem(trial, f"{backend}: {text}")
+
+
+def _differences(trial: Trial, got: list[np.ndarray], alike: bool) -> str:
+    """What is wrong with a result, "" if nothing; its values matter where `alike`."""
+    if len(got) != len(trial.expected):
+        return f"{len(got)} results, not {len(trial.expected)}"
+    for x, y in zip(got, trial.expected, strict=True):
+        if x.shape != y.shape:
+            return f"shape {x.shape}, not {y.shape}"
+        if x.dtype != y.dtype and trial.sample.exact_dtype:
+            return f"dtype {x.dtype}, not {y.dtype}"
+        if alike and not close(x, y, trial.sample.ulps):
+            wrong = np.flatnonzero(~_near(x, y, trial.sample.ulps).ravel())[:4]
+            return f"{x.ravel()[wrong]}, not {y.ravel()[wrong]}, at {wrong}"
+    return ""
+
+
+def close(x: np.ndarray, y: np.ndarray, ulps: float) -> bool:
+    """Equal, or within rounding where not exact; NaNs are equal."""
+    return bool(_near(x, y, ulps).all())
+
+
+def _near(x: np.ndarray, y: np.ndarray, ulps: float) -> np.ndarray:
+    if y.dtype.kind in "biu":
+        return x == y
+    eps = ulps * float(np.finfo(y.dtype).eps)
+    wide = np.complex128 if y.dtype.kind == "c" else np.float64
+    x, y = x.astype(wide), y.astype(wide)
+    with np.errstate(all="ignore"):
+        scale = np.maximum(np.abs(y), min(1.0, _largest(y)))
+        near = np.abs(x - y) <= eps * scale
+    same = (x == y) | (np.isnan(x) & np.isnan(y))
+    return same | (near & np.isfinite(y))
+
+
+def _largest(y: np.ndarray) -> float:
+    finite = np.abs(y[np.isfinite(y)])
+    return float(finite.max(initial=0.0))
+
+
+def _type_errors(values: list[Value], got: list[np.ndarray], sizes: Any) -> str:
+    """Where an inferred type is not the actual one; sizes from data are not known."""
+    for value, array in zip(values, got, strict=True):
+        if value.dtype != array.dtype or value.type.rank != array.ndim:
+            return f"the inferred type is {value.type}, the result {array.dtype}"
+        for n, actual in zip(value.type.shape, array.shape, strict=True):
+            known = not isinstance(n, Dim) or set(n.symbols) <= sizes.keys()
+            if known and evaluate(n, sizes) != actual:
+                return f"the inferred type is {value.type}, the shape {array.shape}"
+    return ""
+
+
+def problems(
+    samples: Iterable[Sample], dtype: str, backend: str, symbolic: bool
+) -> list[str]:
+    """What is wrong with the samples for one dtype."""
+    tried = [s for s in samples if dtype in s.dtypes and not (symbolic and s.static)]
+    trials = [trial(s, c, dtype) for s in tried for c in s.calls]
+    found: list[str] = []
+    for start in range(0, len(trials), MOST):
+        found += _problems(trials[start : start + MOST], dtype, backend, symbolic)
+    return found
+
+
+def _problems(
+    trials: list[Trial], dtype: str, backend: str, symbolic: bool
+) -> list[str]:
+    batch = Batch(dtype, symbolic)
+    for item in trials:
+        batch.add(item)
+    try:
+        batch.run(backend)
+    except Exception as error:
+        if len(trials) == 1:
+            shown = f"{type(error).__name__} {error}"
+            return [*batch.problems, f"{trials[0]}, {backend}: raises {shown}"]
+        half = len(trials) // 2
+        return _problems(trials[:half], dtype, backend, symbolic) + _problems(
+            trials[half:], dtype, backend, symbolic
+        )
+    return batch.problems

@@ -1,0 +1,126 @@
+"""Every form of index that Hypothesis can think of, read and written, as in NumPy."""
+
+import os
+import warnings
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+import graphc
+import graphc.tensor as gt
+
+AT_LENGTH = int(os.environ.get("GRAPHC_EXAMPLES", "0"))
+ON_NUMPY = settings(max_examples=AT_LENGTH or 150, deadline=None)
+ON_JAX = settings(max_examples=AT_LENGTH or 25, deadline=None)
+
+
+@st.composite
+def indexed(draw):
+    """An array and an index that NumPy takes for it."""
+    shape = draw(hnp.array_shapes(min_dims=1, max_dims=4, min_side=1, max_side=4))
+    kind = draw(st.sampled_from(["basic", "arrays", "mixed", "mask"]))
+    if kind == "basic":
+        index = draw(hnp.basic_indices(shape, allow_newaxis=True, max_dims=6))
+    elif kind == "mask":
+        rank = draw(st.integers(1, len(shape)))
+        index = draw(hnp.arrays(bool, shape[:rank]))
+    else:
+        index = draw(mixed_index(shape, only_arrays=kind == "arrays"))
+    array = np.arange(np.prod(shape), dtype="float32").reshape(shape)
+    return array, index
+
+
+@st.composite
+def mixed_index(draw, shape, only_arrays):
+    """Per axis an integer array, an integer, or a slice."""
+    points = draw(hnp.array_shapes(max_dims=2, max_side=3))
+    items = []
+    for n in shape:
+        forms = ["array"] if only_arrays else ["array", "int", "slice"]
+        form = draw(st.sampled_from(forms))
+        if form == "array":
+            within = st.integers(-n, n - 1)
+            items.append(draw(hnp.arrays("int64", points, elements=within)))
+        elif form == "int":
+            items.append(draw(st.integers(-n, n - 1)))
+        else:
+            items.append(draw(st.slices(n)))
+    return tuple(items)
+
+
+def variable(array, symbolic):
+    shape = tuple(f"n{i}" if symbolic else n for i, n in enumerate(array.shape))
+    return gt.tensor("x", array.dtype, shape)
+
+
+def as_symbolic(index, inputs, arguments):
+    """The index with its arrays as further inputs of the function."""
+    items = index if isinstance(index, tuple) else (index,)
+    made = []
+    for item in items:
+        if isinstance(item, np.ndarray):
+            value = gt.tensor(f"i{len(inputs)}", item.dtype, item.shape)
+            inputs.append(value)
+            arguments.append(item)
+            item = value
+        made.append(item)
+    return tuple(made)
+
+
+def check_read(backend, array, index, symbolic):
+    x = variable(array, symbolic)
+    inputs, arguments = [x], [array]
+    selected = x[as_symbolic(index, inputs, arguments)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", graphc.UnusedInputWarning)
+        f = graphc.function(inputs, selected, backend=backend)
+    got = np.asarray(f(*arguments))
+    wanted = array[index]
+    assert got.dtype == wanted.dtype and got.shape == wanted.shape
+    np.testing.assert_array_equal(got, wanted)
+
+
+def check_write(backend, array, index, how):
+    x = variable(array, False)
+    inputs, arguments = [x], [array]
+    symbolic = as_symbolic(index, inputs, arguments)
+    value = np.float32(7)
+    out = getattr(x.at[symbolic], how)(value)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", graphc.UnusedInputWarning)
+        f = graphc.function(inputs, out, backend=backend)
+    wanted = array.copy()
+    if how == "set":
+        wanted[index] = value
+    else:
+        np.add.at(wanted, index, value)
+    np.testing.assert_array_equal(np.asarray(f(*arguments)), wanted)
+
+
+@ON_NUMPY
+@given(indexed(), st.booleans())
+def test_reading_on_numpy(case, symbolic):
+    check_read("numpy", *case, symbolic)
+
+
+@ON_JAX
+@given(indexed(), st.booleans())
+def test_reading_on_jax(case, symbolic):
+    check_read("jax", *case, symbolic)
+
+
+@pytest.mark.parametrize("how", ["set", "add"])
+@ON_NUMPY
+@given(indexed())
+def test_writing_on_numpy(how, case):
+    check_write("numpy", *case, how)
+
+
+@pytest.mark.parametrize("how", ["set", "add"])
+@ON_JAX
+@given(indexed())
+def test_writing_on_jax(how, case):
+    check_write("jax", *case, how)

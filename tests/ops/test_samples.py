@@ -1,0 +1,144 @@
+"""Every sample, on both backends and with sizes that are numbers and that are symbols:
+values as NumPy's, dtypes exactly NumPy's, inferred types the actual ones.
+
+NumPy's backend is tried with every call and dtype. JAX's is, where compiling all would
+take long, with every call for two dtypes, and with the most telling one for the others.
+"""
+
+import importlib
+import pathlib
+
+import numpy as np
+import pytest
+
+import graphc.tensor as gt
+import tests.samples
+from graphc.ir.namespace import FUNCTIONS
+from graphc.ir.op import PRIMITIVES
+from graphc.ir.walk import ancestors
+from tests.ops.sampling import Batch, arrays_in, close, problems, trial
+from tests.samples.spec import ALL, Call, Sample, a, call, sample
+
+WHOLE = ("float32", "int32")  # dtypes of which JAX compiles every call
+FOLDER = pathlib.Path(__file__).parent.parent / "samples"
+FAMILIES = {
+    path.stem: importlib.import_module(f"tests.samples.{path.stem}").SAMPLES
+    for path in sorted(FOLDER.glob("*.py"))
+    if path.stem not in ("spec", "__init__")
+}
+EVERY = [s for samples in FAMILIES.values() for s in samples]
+
+
+def tried(samples: list[Sample]) -> list[str]:
+    """The dtypes that some of the samples are tried with, the usual ones first."""
+    found = {dtype for s in samples for dtype in s.dtypes}
+    return sorted(found, key=lambda d: (d not in ALL, d))
+
+
+def telling(given: Sample) -> Sample:
+    """The sample with one call: that with the most special values."""
+
+    def weight(one: Call) -> tuple[bool, int]:
+        specs = [spec for arg in one.args for spec in arrays_in(arg)]
+        special = any(s.values in ("special", "holes", "ties") for s in specs)
+        return special, sum(int(np.prod(s.shape)) for s in specs)
+
+    options = {k: getattr(given, k) for k in given.__dataclass_fields__}
+    return Sample(**options | {"calls": (max(given.calls, key=weight),)})
+
+
+CASES = [(f, d) for f, samples in FAMILIES.items() for d in tried(samples)]
+
+
+@pytest.mark.parametrize(("family", "dtype"), CASES)
+@pytest.mark.parametrize("symbolic", [False, True], ids=["static", "symbolic"])
+def test_numpy_backend(family, dtype, symbolic):
+    found = problems(FAMILIES[family], dtype, "numpy", symbolic)
+    assert not found, "\n".join(found)
+
+
+@pytest.mark.parametrize(("family", "dtype"), CASES)
+def test_jax_backend(family, dtype):
+    samples = FAMILIES[family]
+    if dtype not in WHOLE:
+        samples = [telling(s) for s in samples]
+    found = problems(samples, dtype, "jax", symbolic=True)
+    assert not found, "\n".join(found)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_jax_backend_with_static_sizes(family):
+    samples = [s if s.static else telling(s) for s in FAMILIES[family]]
+    found = problems(samples, "float32", "jax", symbolic=False)
+    assert not found, "\n".join(found)
+
+
+def test_every_function_has_a_sample():
+    public = {n for n in FUNCTIONS if not n.split(".")[-1].startswith("_")}
+    missing = sorted(public - {s.name for s in EVERY})
+    assert not missing, f"add a line to tests/samples for {', '.join(missing)}"
+
+
+def test_every_sample_is_of_a_function():
+    assert {s.name for s in EVERY} <= FUNCTIONS.keys()
+
+
+def test_every_primitive_is_reached_by_a_sample():
+    reached = set()
+    for one in EVERY:
+        dtype = one.dtypes[0] if "float32" not in one.dtypes else "float32"
+        batch = Batch(dtype)
+        for each in one.calls:
+            batch.add(trial(one, each, dtype))
+        nodes = ancestors(batch.outputs.values())
+        reached |= {node.primitive.name for node in nodes}
+    missing = sorted(PRIMITIVES.keys() - reached - {"input"})
+    assert not missing, f"no sample reaches {', '.join(missing)}"
+
+
+# The machinery finds what is wrong.
+
+
+def wrong(ours, numpy, *calls, dtype="float32", backend="numpy", **options):
+    made = sample("sin", *(calls or [call(a(2, 3))]), ours=ours, numpy=numpy, **options)
+    return "\n".join(problems([made], dtype, backend, symbolic=False))
+
+
+@pytest.mark.parametrize("backend", ["numpy", "jax"])
+def test_it_finds_wrong_values_dtypes_and_shapes(backend):
+    assert not wrong(gt.sin, np.sin, backend=backend)
+    assert "not [" in wrong(gt.sin, np.cos, backend=backend)
+    cast = wrong(gt.sin, lambda x: np.sin(x).astype("float64"), backend=backend)
+    assert "dtype float32, not float64" in cast
+    shape = wrong(gt.sin, lambda x: np.sin(x)[0], backend=backend)
+    assert "shape (2, 3), not (3,)" in shape
+
+
+def test_it_finds_what_only_one_side_refuses():
+    assert "is built, NumPy raises" in wrong(gt.sin, lambda x: np.sin(x, "no"))
+    assert "raises gather: " in wrong(lambda x: gt.take(x, 0, axis=7), np.sin) or (
+        "raises take: " in wrong(lambda x: gt.take(x, 0, axis=7), np.sin)
+    )
+
+
+def test_it_finds_one_wrong_call_among_many():
+    calls = [call(a(n, 3)) for n in range(2, 9)]
+    found = wrong(gt.sin, lambda x: np.cos(x) if len(x) == 5 else np.sin(x), *calls)
+    assert found.count("sin(") == 1 and "sin(mixed[5, 3])" in found
+
+
+def test_closeness():
+    def near(x, y, dtype="float32", ulps=8):
+        return close(np.array(x, dtype), np.array(y, dtype), ulps)
+
+    assert near([1, np.nan, np.inf], [1, np.nan, np.inf])
+    assert not near(1, np.nan) and not near(np.inf, 1e30) and not near(1e30, np.inf)
+    assert near(1, 1 + 5e-7) and not near(1, 1 + 5e-6)
+    assert near(1, 1 + 5e-6, ulps=64)
+    assert not near(1e-12, 2e-12) and near([1, 1e-12], [1, 2e-12])
+    assert not near(3, 4, "int8") and near(3, 3, "int8")
+
+
+def test_samples_are_a_package_of_lines():
+    assert tests.samples.__name__ == "tests.samples"
+    assert all(isinstance(s, Sample) and s.calls for s in EVERY)

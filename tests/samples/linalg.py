@@ -1,0 +1,329 @@
+"""Linear algebra. Decompositions are compared by what signs do not change."""
+
+import numpy as np
+import scipy.linalg
+
+import graphc.tensor as gt
+from tests.samples.spec import a, call, sample
+
+# Integers are computed in float64 and float16 is refused: see the tests of the family.
+INEXACT = ["float64", "complex64"]
+NUMBERS = ["int64", *INEXACT]
+ANY = (call(a(3, 5)), call(a(2, 4, 2)), call(a(0, 3)))
+SHAPES = ((3, 3), (2, 1, 2, 2), (0, 0))
+SQUARES = tuple(call(a(*shape, values="square")) for shape in SHAPES)
+DEFINITE = tuple(call(a(*shape, values="definite")) for shape in SHAPES)
+NOT_SQUARE = (call(a(2, 3)), call(a(3)))
+SIDES = tuple(
+    call(a(*left, values="square"), a(*right))
+    for left, right in (
+        ((3, 3), (3,)),
+        ((2, 1, 3, 3), (4, 3, 2)),
+        ((0, 0), (0, 2)),
+    )
+)
+NO_SIDES = (call(a(3, 3), a(2)), call(a(2, 3), a(2)), call(a(3), a(3)))
+ROUNDED = {"ulps": 2**12}
+VECTOR_ORDERS = (0, 1, -1, 2, -2, 3, 0.5, np.inf, -np.inf)
+MATRIX_ORDERS = ("fro", "nuc", 1, -1, 2, -2, np.inf, -np.inf)
+
+
+def decomposed(name, invariants, *calls, **options):
+    """A decomposition, compared by a function of what it gives."""
+
+    def side(g):
+        return lambda x, **how: invariants(g, getattr(g.linalg, name)(x, **how))
+
+    named = {
+        "ours": side(gt),
+        "numpy": side(np),
+        "dtypes": INEXACT,
+        **ROUNDED,
+        **options,
+    }
+    return sample(f"linalg.{name}", *calls, **named)
+
+
+def adjoint(g, x):
+    return g.conj(g.swapaxes(x, -1, -2))
+
+
+def of_qr(g, found):
+    q, r = found
+    return [q @ r, g.abs(r)]
+
+
+def of_svd(g, found):
+    u, s, vh = found
+    k = s.shape[-1]
+    return [(u[..., :k] * s[..., None, :]) @ vh[..., :k, :], s, adjoint(g, u) @ u]
+
+
+def of_eigh(g, found):
+    values, vectors = found
+    return [values, (vectors * values[..., None, :]) @ adjoint(g, vectors)]
+
+
+def of_eig(g, found):
+    """Sums do not depend on the order; without eigenvectors for their phases."""
+    single = found[0].dtype in ("float32", "complex64")
+    values = found[0].astype("complex64" if single else "complex128")
+    return [g.sum(values, axis=-1), g.sum(values * values, axis=-1)]
+
+
+def of_eigvals(g, found):
+    return of_eig(g, (found,))
+
+
+def scipys(name, *calls, numpy=None, **options):
+    """A function of `scipy.linalg`, where NumPy has none."""
+    reference = numpy or getattr(scipy.linalg, name)
+    given = {"dtypes": INEXACT, **ROUNDED, **options}
+    return sample(f"linalg.{name}", *calls, numpy=reference, **given)
+
+
+def root(x):
+    found = scipy.linalg.sqrtm(x) if x.size else x
+    single = x.dtype in ("float32", "complex64")
+    return found.astype("complex64" if single else "complex128")
+
+
+def lu(x, **how):
+    found = scipy.linalg.lu(x, **how)
+    kinds = "int32" if how.get("p_indices") else found[0].real.dtype
+    return found if how.get("permute_l") else (found[0].astype(kinds), *found[1:])
+
+
+def lu_factor(x):
+    packed, pivots = scipy.linalg.lu_factor(x)
+    return packed, pivots.astype("int32")
+
+
+def by_lu(x, b, trans=0):
+    return gt.linalg.lu_solve(gt.linalg.lu_factor(x), b, trans)
+
+
+def by_cholesky(x, b, lower=False):
+    return gt.linalg.cho_solve(gt.linalg.cho_factor(x, lower), b)
+
+
+def triangular(x, b, lower=False):
+    return np.linalg.solve(np.tril(x) if lower else np.triu(x), b)
+
+
+def plain_solve(x, b, **_):
+    return np.linalg.solve(x, b)
+
+
+def condition(x, p=None):
+    return np.linalg.cond(x, p).astype(np.result_type(x, "float32").type(0).real.dtype)
+
+
+def rank(x, **how):
+    return np.asarray(np.linalg.matrix_rank(x, **how))
+
+
+def least(x, b):
+    found, residuals, rank, s = np.linalg.lstsq(x, b)
+    return found, residuals, np.int64(rank), s
+
+
+def orders(orders, shape, **how):
+    return tuple(call(a(*shape), ord=o, **how) for o in orders)
+
+
+SAMPLES = [
+    sample("linalg.cholesky", *DEFINITE, *NOT_SQUARE, dtypes=INEXACT, **ROUNDED),
+    sample(
+        "linalg.cholesky", call(a(3, 3, values="definite"), upper=True), dtypes=INEXACT
+    ),
+    decomposed("qr", of_qr, *ANY, call(a(3))),
+    decomposed("qr", of_qr, call(a(4, 2), mode="complete"), call(a(2, 3), mode="x")),
+    decomposed("qr", lambda g, r: g.abs(r), call(a(4, 2), mode="r")),
+    decomposed("qr", lambda g, found: found, call(a(4, 2), mode="raw")),
+    decomposed("svd", of_svd, *ANY, call(a(3))),
+    decomposed("svd", of_svd, call(a(2, 3, 5), full_matrices=False)),
+    decomposed("svd", lambda g, s: s, call(a(2, 3, 5), compute_uv=False)),
+    decomposed("svd", of_svd, call(a(3, 3, values="definite"), hermitian=True)),
+    sample("linalg.svdvals", *ANY, call(a(3)), dtypes=NUMBERS, **ROUNDED),
+    decomposed("eigh", of_eigh, *DEFINITE, *NOT_SQUARE),
+    decomposed("eigh", of_eigh, call(a(3, 3), UPLO="U"), call(a(3, 3), UPLO="X")),
+    sample("linalg.eigvalsh", *DEFINITE, call(a(3, 3), "U"), dtypes=NUMBERS, **ROUNDED),
+    decomposed("eig", of_eig, *SQUARES, *NOT_SQUARE),
+    decomposed("eigvals", of_eigvals, *SQUARES, *NOT_SQUARE),
+    scipys(
+        "lu",
+        *ANY[:2],
+        *(call(a(4, 3), **{k: True}) for k in ("permute_l", "p_indices")),
+        numpy=lu,
+    ),
+    scipys("lu_factor", *ANY[:2], call(a(3, 3)), numpy=lu_factor),
+    scipys("lu_solve", *SIDES, ours=by_lu, numpy=plain_solve),
+    scipys(
+        "cho_factor",
+        DEFINITE[0],
+        call(a(3, 3, values="definite"), lower=True),
+        ours=lambda x, lower=False: gt.linalg.cho_factor(x, lower)[0],
+        numpy=lambda x, lower=False: np.linalg.cholesky(x, upper=not lower),
+        dtypes=INEXACT,
+    ),
+    scipys(
+        "cho_solve",
+        call(a(3, 3, values="definite"), a(3, 2)),
+        call(a(3, 3, values="definite"), a(3), lower=True),
+        ours=by_cholesky,
+        numpy=plain_solve,
+        dtypes=INEXACT,
+    ),
+    sample("linalg.solve", *SIDES, *NO_SIDES, dtypes=NUMBERS, **ROUNDED),
+    scipys("solve_triangular", *SIDES, *NO_SIDES[:2], numpy=triangular),
+    scipys(
+        "solve_triangular",
+        call(a(3, 3, values="square"), a(3), lower=True),
+        numpy=triangular,
+    ),
+    sample(
+        "linalg.lstsq",
+        call(a(5, 3), a(5)),
+        call(a(3, 5), a(3, 2)),
+        call(a(0, 2), a(0)),
+        call(a(2, 0), a(2)),
+        *NO_SIDES[1:],
+        numpy=least,
+        dtypes=INEXACT,
+        **ROUNDED,
+    ),
+    sample("linalg.inv", *SQUARES, *NOT_SQUARE, dtypes=INEXACT, **ROUNDED),
+    sample(
+        "linalg.pinv",
+        *ANY,
+        call(a(3, 5), 0.3),
+        call(a(3, 5), rtol=None),
+        dtypes=INEXACT,
+        **ROUNDED,
+    ),
+    sample(
+        "linalg.pinv",
+        call(a(3, 3, values="definite"), hermitian=True),
+        dtypes=INEXACT,
+        **ROUNDED,
+    ),
+    sample("linalg.det", *SQUARES, *NOT_SQUARE, dtypes=NUMBERS, **ROUNDED),
+    sample("linalg.slogdet", *SQUARES, *NOT_SQUARE, dtypes=NUMBERS, **ROUNDED),
+    sample(
+        "linalg.matrix_power",
+        *(call(a(2, 3, 3, values="square"), n) for n in (0, 1, 2, 3, 6)),
+        dtypes=NUMBERS,
+        ulps=2**8,
+    ),
+    sample(
+        "linalg.matrix_power",
+        call(a(2, 3, 3, values="square"), -2),
+        call(a(2, 3), 2),
+        dtypes=NUMBERS,
+        **ROUNDED,
+    ),
+    sample(
+        "linalg.matrix_rank",
+        *ANY,
+        call(a(3, 5), tol=2.0),
+        call(a(3, 5), rtol=0.5),
+        call(a(3)),
+        call(a()),
+        numpy=rank,
+        dtypes=INEXACT,
+    ),
+    sample(
+        "linalg.matrix_rank",
+        call(a(3, 3, values="ones")),
+        call(a(3, 3, values="ones"), hermitian=True),
+        numpy=rank,
+        dtypes=INEXACT,
+    ),
+    sample(
+        "linalg.norm",
+        *ANY,
+        call(a(4)),
+        call(a(0)),
+        call(a()),
+        call(a(2, 3, 4)),
+        call(a(2, 3), keepdims=True),
+        dtypes=NUMBERS,
+        ulps=64,
+    ),
+    sample(
+        "linalg.norm",
+        *orders(VECTOR_ORDERS, (2, 3), axis=-1),
+        *orders((1, "fro"), (4,)),
+        call(a(3), ord="nuc"),
+        dtypes=NUMBERS,
+        ulps=256,
+    ),
+    sample(
+        "linalg.norm",
+        *orders(MATRIX_ORDERS, (2, 3, 4), axis=(2, 0)),
+        *orders((3, "x"), (2, 3)),
+        dtypes=NUMBERS,
+        **ROUNDED,
+    ),
+    sample(
+        "linalg.vector_norm",
+        *orders((0, 2, 3), (2, 3)),
+        *orders((1, np.inf), (2, 3, 4), axis=(0, 2), keepdims=True),
+        dtypes=NUMBERS,
+        ulps=256,
+    ),
+    sample(
+        "linalg.matrix_norm",
+        *orders(MATRIX_ORDERS, (2, 3, 4)),
+        call(a(2, 3), keepdims=True),
+        call(a(3)),
+        dtypes=NUMBERS,
+        **ROUNDED,
+    ),
+    sample(
+        "linalg.cond",
+        *SQUARES[:2],
+        call(a(0, 2)),
+        *(call(a(3, 3, values="square"), p) for p in MATRIX_ORDERS),
+        dtypes=INEXACT,
+        numpy=condition,
+        **ROUNDED,
+    ),
+    scipys("expm", *SQUARES),
+    scipys("sqrtm", *DEFINITE, numpy=root, dtypes=INEXACT),
+    scipys(
+        "block_diag",
+        call(a(2, 3), a(1, 2)),
+        call(a(3)),
+        call(a(), a(2, 2), a(0, 2)),
+        call(),
+        dtypes=NUMBERS,
+    ),
+    scipys(
+        "toeplitz",
+        call(a(3)),
+        call(a(3), a(4)),
+        call(a(1), a(3)),
+        call(a(0)),
+        call(a()),
+        dtypes=NUMBERS,
+    ),
+    sample("linalg.matrix_transpose", *ANY, call(a(3))),
+    sample("linalg.diagonal", *ANY, call(a(3, 5), offset=-1), call(a(3))),
+    sample(
+        "linalg.tensorinv",
+        call(a(2, 3, 3, 2)),
+        call(a(4, 2, 2), 1),
+        call(a(3, 3), 0),
+        dtypes=INEXACT,
+        ulps=2**16,
+    ),
+    sample(
+        "linalg.tensorsolve",
+        call(a(2, 3, 6), a(2, 3)),
+        call(a(2, 6, 3), a(2, 3), axes=(1,)),
+        dtypes=INEXACT,
+        ulps=2**16,
+    ),
+]

@@ -1,0 +1,151 @@
+"""Random draws with one key: JAX's own numbers, on NumPy up to rounding or not at all.
+
+Each function is called once with `graphc.tensor.random` and once with `jax.random`.
+"""
+
+import jax
+import numpy as np
+
+import graphc.tensor as gt
+from tests.samples.spec import a, call, sample
+
+WORDS = np.array([7, 11], "uint32")
+FLOATS = ("float32", "float64")
+SHAPES = (call(a()), call(a(0, 3)), call(a(2, 3)))
+SHARES = (call(a(2, 3, values="share")),)
+POSITIVE = (call(a(2, 3, values="positive")),)
+STREAM = {"numpy": "a rejection sampler: another stream of the same distribution"}
+
+
+def draws(name, call_it, *calls, **options):
+    """`call_it(namespace, key, dtype, *arguments)` on both sides."""
+
+    def ours(*args):
+        dtype = getattr(args[0], "dtype", np.dtype("float32"))
+        return call_it(gt.random, WORDS, dtype.name, *args)
+
+    def reference(*args):
+        with jax.enable_x64(True):
+            return np.asarray(call_it(jax.random, WORDS, args[0].dtype.name, *args))
+
+    options = {"dtypes": FLOATS, "ulps": 64} | options
+    return sample(f"random.{name}", *calls, ours=ours, numpy=reference, **options)
+
+
+def plain(name):
+    """A distribution without parameters, drawn in the shape of the argument."""
+    call_it = lambda r, k, t, x: getattr(r, name)(k, x.shape, t)  # noqa: E731
+    return draws(name, call_it, call(a(2, 3)))
+
+
+def broadcast(name, count, **options):
+    """A distribution of `count` parameters, the first an argument."""
+    more = [0.75] * (count - 1)
+
+    def call_it(r, k, t, x):
+        parameters = [np.asarray(m, t) for m in more]
+        return getattr(r, name)(k, x, *parameters, x.shape, t)
+
+    return draws(name, call_it, *POSITIVE, **options)
+
+
+def integers(r, k, t, x):
+    return r.randint(k, x.shape, -5, 9, "int32")
+
+
+def half_normal(r, k, t, x):
+    if r is gt.random:
+        return r.half_normal(k, x.shape, t)
+    return abs(r.normal(k, x.shape, t))
+
+
+def weibull(r, k, t, x):
+    return getattr(r, "weibull", r.weibull_min)(k, x, np.asarray(2, t), x.shape, t)
+
+
+def multinomial(r, k, t, x):
+    return r.multinomial(k, np.asarray(20, t), np.array([0.25, 0.75], t), dtype=t)
+
+
+def keys(r, k, t, x):
+    return r.split(r.PRNGKey(12), 2)
+
+
+NOT_IN_JAX = "JAX has no such function: shapes and dtypes are compared"
+OURS = (
+    (
+        "negative_binomial",
+        SHARES,
+        lambda x: gt.random.negative_binomial(WORDS, 3, x, None, x.dtype),
+        np.zeros_like,
+    ),
+    (
+        "wishart",
+        (call(a(3, 3, values="definite")),),
+        lambda x: gt.random.wishart(WORDS, 4, x, None, x.dtype),
+        np.zeros_like,
+    ),
+)
+
+SAMPLES = [
+    draws("split", lambda r, k, t, x: r.split(k, x.shape[0]), call(a(3)), call(a(0))),
+    draws("fold_in", lambda r, k, t, x: r.fold_in(k, x.shape[0]), call(a(3))),
+    draws("bits", lambda r, k, t, x: r.bits(k, x.shape, "uint32"), *SHAPES),
+    draws("uniform", lambda r, k, t, x: r.uniform(k, x.shape, t), *SHAPES, ulps=0),
+    draws("randint", integers, *SHAPES),
+    draws("permutation", lambda r, k, t, x: r.permutation(k, x), call(a(4, 3))),
+    draws("bernoulli", lambda r, k, t, x: r.bernoulli(k, x), *SHARES),
+    draws(
+        "categorical",
+        lambda r, k, t, x: r.categorical(k, x),
+        call(a(4, 3)),
+        exact_dtype=False,  # the reference runs in JAX's 64-bit mode
+    ),
+    draws("geometric", lambda r, k, t, x: r.geometric(k, x, None, "int32"), *SHARES),
+    *map(plain, ("normal", "exponential", "laplace", "cauchy", "logistic", "gumbel")),
+    plain("maxwell"),
+    broadcast("lognormal", 1),
+    broadcast("pareto", 1),
+    broadcast("rayleigh", 1),
+    broadcast("wald", 1, ulps=4096),  # its smaller root is a difference
+    broadcast("weibull_min", 2),
+    broadcast("gamma", 1, differs=STREAM),
+    broadcast("loggamma", 1, differs=STREAM),
+    broadcast("beta", 2, differs=STREAM),
+    broadcast("chisquare", 1, differs=STREAM),
+    broadcast("t", 1, differs=STREAM),
+    broadcast("f", 2, differs=STREAM),
+    draws("generalized_normal", lambda r, k, t, x: r.generalized_normal(
+        k, 1.5, x.shape, t), *SHAPES, differs=STREAM),
+    draws("ball", lambda r, k, t, x: r.ball(k, 2, 2, x.shape, t), *SHAPES,
+          differs=STREAM),
+    draws("truncated_normal", lambda r, k, t, x: r.truncated_normal(
+        k, x - 1, x + 1, x.shape, t), *POSITIVE, ulps=4096),
+    draws("triangular", lambda r, k, t, x: r.triangular(
+        k, -x, x / 2, x, x.shape, t), *POSITIVE),
+    draws("half_normal", half_normal, call(a(2, 3))),
+    draws("weibull", weibull, *POSITIVE),
+    draws("shuffle", lambda r, k, t, x: getattr(r, "shuffle", r.permutation)(k, x),
+          call(a(4, 3))),
+    draws("choice", lambda r, k, t, x: r.choice(k, x, (4,)), call(a(5)), call(a(3, 2))),
+    draws("choice", lambda r, k, t, x: r.choice(k, x, (3,), False), call(a(5))),
+    draws("rademacher", lambda r, k, t, x: r.rademacher(k, x.shape, "int32"), *SHAPES),
+    draws("binomial", lambda r, k, t, x: r.binomial(k, np.asarray(20, t), x, None, t),
+          *SHARES, differs=STREAM),
+    draws("multinomial", multinomial, call(a(3)), differs=STREAM),
+    draws("dirichlet", lambda r, k, t, x: r.dirichlet(k, x, None, t), *POSITIVE,
+          differs=STREAM),
+    draws("multivariate_normal", lambda r, k, t, x: r.multivariate_normal(
+        k, x[0], x, None, t), call(a(3, 3, values="definite")), ulps=4096),
+    draws("key", keys, call(a(2))),
+    draws("PRNGKey", keys, call(a(2))),
+    *(sample(f"random.{name}", *calls, ours=ours, numpy=like, dtypes=FLOATS,
+             differs={"numpy": NOT_IN_JAX, "jax": NOT_IN_JAX})
+      for name, calls, ours, like in OURS),
+    draws(
+        "poisson",
+        lambda r, k, t, x: r.poisson(k, x, None, "int32"),
+        *POSITIVE,
+        differs=STREAM,
+    ),
+]

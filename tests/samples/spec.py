@@ -1,0 +1,190 @@
+"""What a sample is: a function of `graphc.tensor`, calls of it, and NumPy's equivalent.
+
+Arrays are described, not given: `a(2, 3)` is made anew for each dtype of a sample.
+"""
+
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+import graphc.tensor as gt
+
+INTEGERS = ["int8", "int32", "int64", "uint8"]
+FLOATS = ["float16", "float32", "float64"]
+INEXACT = [*FLOATS, "complex64"]
+NUMBERS = [*INTEGERS, *FLOATS]
+REAL = ["bool", *NUMBERS]
+ALL = [*REAL, "complex64"]
+
+
+@dataclass(frozen=True)
+class Array:
+    """An array to be: its shape, which values it has, and its dtype where fixed."""
+
+    shape: tuple[int, ...]
+    values: str = "mixed"
+    dtype: str | None = None
+
+    def make(self, dtype: str) -> np.ndarray:
+        """The array, the same each time."""
+        to = np.dtype(self.dtype or dtype)
+        seed = zlib.crc32(repr((self.shape, self.values)).encode())
+        found = VALUES[self.values](np.random.default_rng(seed), to, self.shape)
+        return np.ascontiguousarray(found).astype(to).reshape(self.shape)
+
+
+def a(*shape: int, values: str = "mixed", dtype: str | None = None) -> Array:
+    """An array of the dtype that a sample is tried with, or of its own."""
+    return Array(shape, values, dtype)
+
+
+def i(*shape: int, values: str = "index") -> Array:
+    """An array of int64, by default with the numbers 0, 1 and 2."""
+    return Array(shape, values, "int64")
+
+
+def _mixed(rng: Any, dtype: np.dtype, shape: tuple[int, ...]) -> np.ndarray:
+    """Small numbers of both signs without 0; complex ones with both parts."""
+    if dtype.kind == "b":
+        return rng.integers(0, 2, shape)
+    if dtype.kind in "iu":
+        size = rng.integers(1, 8, shape)
+        return size if dtype.kind == "u" else size * rng.choice([-1, 1], shape)
+    found = np.round(rng.uniform(-3, 3, shape) * 64 + 1) / 64
+    if dtype.kind != "c":
+        return found
+    return found + 1j * np.round(rng.uniform(-3, 3, shape) * 64 + 1) / 64
+
+
+SPECIAL = {
+    "b": [False, True],
+    "u": [0, 1, 2, 7, 8, 100, 254, 255],
+    "i": [0, 1, -1, 2, -2, 7, -7, 100, 127, -128],
+    "f": [0.0, -0.0, 1, -1, 0.5, -2.5, 3.5, 100, np.nan, np.inf, -np.inf, 1e-3],
+    "c": [0, 1, -1, 1j, 0.25 - 2j, 0.5 + 2j, -1.5 - 0.25j, 2.5 - 1j],
+}
+
+
+def _special(rng: Any, dtype: np.dtype, shape: tuple[int, ...]) -> np.ndarray:
+    found = list(SPECIAL[dtype.kind])
+    if dtype.kind == "i":
+        found += [np.iinfo(dtype).max, np.iinfo(dtype).min]
+    return np.resize(np.array(found, dtype), shape)
+
+
+def _of(low: float, high: float) -> Callable[..., np.ndarray]:
+    def make(rng: Any, dtype: np.dtype, shape: tuple[int, ...]) -> np.ndarray:
+        if dtype.kind in "biu":
+            return rng.integers(int(np.ceil(low)), int(high) + 1, shape)
+        return np.round(rng.uniform(low, high, shape) * 256) / 256
+
+    return make
+
+
+def _ties(rng: Any, dtype: np.dtype, shape: tuple[int, ...]) -> np.ndarray:
+    return rng.integers(0, 3, shape)
+
+
+def _ordered(rng: Any, dtype: np.dtype, shape: tuple[int, ...]) -> np.ndarray:
+    found = _of(0, 9)(rng, dtype, shape)
+    return np.sort(found.astype(dtype), axis=-1) if shape else found
+
+
+def _holes(rng: Any, dtype: np.dtype, shape: tuple[int, ...]) -> np.ndarray:
+    """Mixed numbers, some of them NaN where there is NaN."""
+    found = _mixed(rng, dtype, shape)
+    if dtype.kind in "fc" and found.size:
+        found = np.where(rng.uniform(size=shape) < 0.3, np.nan, found)
+    return found
+
+
+def _square(rng: Any, dtype: np.dtype, shape: tuple[int, ...]) -> np.ndarray:
+    """Matrices that are well conditioned."""
+    return _mixed(rng, dtype, shape) / 4 + 3 * np.eye(*shape[-2:])
+
+
+def _definite(rng: Any, dtype: np.dtype, shape: tuple[int, ...]) -> np.ndarray:
+    """Hermitian matrices with positive eigenvalues."""
+    half = _mixed(rng, dtype, shape) / 2
+    return half @ np.conj(np.swapaxes(half, -1, -2)) + np.eye(shape[-1])
+
+
+VALUES: dict[str, Callable[..., np.ndarray]] = {
+    "mixed": _mixed,
+    "special": _special,
+    "ties": _ties,
+    "index": _of(0, 2),
+    "small": _of(0, 4),
+    "positive": _of(0.25, 6),
+    "unit": _of(-0.99, 0.99),
+    "share": _of(0.01, 0.99),
+    "ordered": _ordered,
+    "holes": _holes,
+    "square": _square,
+    "definite": _definite,
+    "ones": lambda rng, dtype, shape: np.ones(shape, dtype),
+    "steps": lambda rng, dtype, shape: np.arange(np.prod(shape)).reshape(shape),
+}
+
+
+@dataclass(frozen=True)
+class Call:
+    """Arguments of one call; arrays in them, also in lists, are described."""
+
+    args: tuple[Any, ...]
+    options: dict[str, Any] = field(default_factory=dict)
+
+
+def call(*args: Any, **options: Any) -> Call:
+    """One call with these arguments."""
+    return Call(args, options)
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A function of `graphc.tensor` by name, calls of it, and what it should give.
+
+    `numpy` is called with the same arguments; it is NumPy's function of that name by
+    default. `ours` stands in where the name itself cannot be called so. `dtypes` are
+    tried in turn; where NumPy raises, we must. `ulps` is the rounding allowed.
+    `differs` says why the values of a backend are others, `exact_dtype=False` that the
+    dtype is. With `static`, sizes must be numbers when the graph is built.
+    """
+
+    name: str
+    calls: tuple[Call, ...]
+    numpy: Callable[..., Any] | None = None
+    ours: Callable[..., Any] | None = None
+    dtypes: tuple[str, ...] = tuple(ALL)
+    ulps: float = 8
+    differs: dict[str, str] = field(default_factory=dict)  # backend: why
+    exact_dtype: bool = True
+    static: bool = False
+
+    def function(self) -> Callable[..., Any]:
+        """Our side."""
+        if self.ours is not None:
+            return self.ours
+        found: Any = gt
+        for part in self.name.split("."):
+            found = getattr(found, part)
+        return found
+
+    def reference(self) -> Callable[..., Any]:
+        """NumPy's side."""
+        if self.numpy is not None:
+            return self.numpy
+        found: Any = np
+        for part in self.name.split("."):
+            found = getattr(found, part)
+        return found
+
+
+def sample(name: str, *calls: Call, **options: Any) -> Sample:
+    """A line of a family's samples."""
+    if "dtypes" in options:
+        options["dtypes"] = tuple(options["dtypes"])
+    return Sample(name, calls, **options)

@@ -1,0 +1,251 @@
+"""Plans: where segments are cut, what recompiles what, and that no cycle arises."""
+
+import warnings
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import graphc
+import graphc.tensor as gt
+from graphc.ir.walk import ancestors
+from graphc.transform.plan import HostNode, Read, Segment
+
+
+def mlp(h, w, layers=20):
+    for _ in range(layers):
+        h = gt.tanh(h @ w) + 0.1 * h
+    return h
+
+
+def weights():
+    return gt.tensor("w", "float32", (4, 4)), np.full((4, 4), 0.1, "float32")
+
+
+def compiled_segments(f, *calls):
+    """Which segments each call compiles."""
+    found = []
+    for args in calls:
+        before = len(f.stats().compilations)
+        f(*args)
+        found.append([c.segment for c in f.stats().compilations[before:]])
+    return found
+
+
+def test_a_graph_without_glue_is_one_jitted_function():
+    x = gt.tensor("x", "float32", ("n", 4))
+    w, W = weights()
+    f = graphc.function([x, w], mlp(x, w))
+    assert len(f.plan.segments) == 1 and not f.plan.glue
+    assert "program = segment_0\n" in f.source
+
+
+def test_big_model_is_not_recompiled_for_a_reshape_behind_it():
+    x = gt.tensor("x", "float32", (6, 4))
+    n = gt.iscalar("n")
+    w, W = weights()
+    f = graphc.function([x, w, n], gt.reshape(mlp(x, w), (n, -1)))
+    a = np.ones((6, 4), "float32")
+    assert compiled_segments(f, (a, W, 2), (a, W, 3), (a, W, 2), (a, W, 4)) == [
+        [0, 1],
+        [1],
+        [],
+        [1],
+    ]
+    assert f.static_argnums == (2,)
+
+
+def test_big_static_part_after_a_small_dynamic_one_is_not_recompiled():
+    x = gt.tensor("x", "float32", (6, 4))
+    v = gt.tensor("v", "float32", ("m",))
+    w, W = weights()
+    f = graphc.function([x, w, v], mlp(x * gt.sum(v), w))
+    a = np.ones((6, 4), "float32")
+    calls = [(a, W, np.ones(n, "float32")) for n in (3, 4)]
+    first, second = compiled_segments(f, *calls)
+    assert len(first) == 2 and len(second) == 1
+    big = max(f.plan.segments, key=lambda s: len(s.nodes))
+    assert big.index not in second
+
+
+def test_two_independent_parts_compile_once_per_size_each():
+    x = gt.tensor("x", "float32", ("n", 4))
+    y = gt.tensor("y", "float32", ("m", 4))
+    w, W = weights()
+    f = graphc.function([x, y, w], [gt.sum(mlp(x, w)), gt.sum(mlp(y, w))])
+    ones = {n: np.ones((n, 4), "float32") for n in (2, 3, 4)}
+    for n in ones:
+        for m in ones:
+            f(ones[n], ones[m], W)
+    assert len(f.stats().compilations) == 6
+
+
+def test_small_parts_share_a_segment():
+    x = gt.tensor("x", "float32", ("n",))
+    y = gt.tensor("y", "float32", ("m",))
+    f = graphc.function([x, y], [gt.sum(x), gt.sum(y)])
+    assert len(f.plan.segments) == 1
+
+
+def test_one_read_of_one_integer_per_count():
+    x = gt.tensor("x", "float32", ("n", 4))
+    w, W = weights()
+    h = mlp(x, w)
+    f = graphc.function([x, w], gt.sum(mlp(h[h[:, 0] > 0], w)))
+    assert [type(s) for s in f.plan.steps] == [Segment, Read, Segment]
+    assert "h[h[:, 0] > 0]" in f.plan.glue[0].place.code
+
+
+def test_mask_used_twice_is_counted_once():
+    x = gt.tensor("x", "float32", ("n",))
+    y = gt.tensor("y", "float32", ("n",))
+    f = graphc.function([x, y], gt.sum(x[x > 0] * y[x > 0]))
+    assert sum(isinstance(g, Read) for g in f.plan.glue) == 1
+
+
+def test_a_count_used_as_a_number_only_is_not_read():
+    x = gt.tensor("x", "float32", ("n",))
+    f = graphc.function([x], gt.nonzero(x > 0)[0].shape[0])
+    assert not f.plan.glue
+    assert np.asarray(f(np.array([1, -1, 2], "float32"))) == 2
+
+
+def test_a_size_is_free_where_shapes_give_it():
+    x = gt.tensor("x", "float32", ("n",))
+    f = graphc.function([x], gt.sin(gt.arange(2 * x.shape[0] + 1)))
+    assert len(f.plan.steps) == 1 and f.static_argnums == ()
+
+
+def test_computed_sizes_are_host_arithmetic():
+    sizes = gt.ivector("sizes", (3,))
+    f = graphc.function([sizes], gt.zeros((gt.max(sizes), gt.prod(sizes))))
+    assert {type(g) for g in f.plan.glue} == {HostNode}
+    assert f(np.array([1, 3, 2])).shape == (3, 6)
+    assert f.static_argnums == (0,)
+
+
+def test_vector_elements_as_sizes_need_no_glue():
+    sizes = gt.ivector("sizes", (2,))
+    f = graphc.function([sizes], gt.zeros(sizes))
+    assert f(np.array([2, 5])).shape == (2, 5)
+    assert f.static_argnums == (0,)
+
+
+def test_an_integer_may_be_a_size_and_a_number():
+    n = gt.iscalar("n")
+    f = graphc.function([n], gt.arange(n) * n / 2)
+    np.testing.assert_array_equal(f(4), np.arange(4) * 4 / 2)
+
+
+def test_nested_counts_alternate():
+    x = gt.tensor("x", "float32", ("n",))
+    y = x[x > 0]
+    z = y[y > 1]
+    f = graphc.function([x], z[z > 2])
+    kinds = [type(s) for s in f.plan.steps]
+    assert kinds == [Segment, Read, Segment, Read, Segment, Read, Segment]
+    np.testing.assert_array_equal(f(np.arange(-3, 6).astype("float32")), [3, 4, 5])
+
+
+def test_jit_true_is_one_segment_or_names_what_forbids_it():
+    x = gt.tensor("x", "float32", (6, 4))
+    n = gt.iscalar("n")
+    w, W = weights()
+    f = graphc.function([x, w, n], gt.reshape(mlp(x, w), (n, -1)), jit=True)
+    assert len(f.plan.segments) == 1
+    assert f(np.ones((6, 4), "float32"), W, 3).shape == (3, 8)
+    with pytest.raises(graphc.GraphError) as error:
+        graphc.function([x], x[x > 0], jit=True)
+    message = str(error.value)
+    assert "nonzero needs the size" in message and "gt.where" in message
+    assert "test_partition.py" in message
+
+
+def test_what_shrinks_on_the_way_is_made_where_it_is_used():
+    x = gt.tensor("x", "float32", ("n",))
+    h = gt.tanh(x)
+    wide = gt.outer(h, h)  # made from h, which crosses anyway
+    f = graphc.function([x], gt.sum(wide[h > 0]))
+    crossing = {v for s in f.plan.segments for v in s.outputs}
+    assert wide not in crossing and h in crossing
+
+
+def test_depth_of_100_000_needs_no_recursion():
+    x = gt.tensor("x", "float32", ("n",))
+    y = x
+    for _ in range(50_000):
+        y = gt.sin(y) + x
+    f = graphc.function([x], y, backend="numpy")
+    assert f(np.zeros(2, "float32")).shape == (2,)
+
+
+@st.composite
+def dags(draw):
+    """A random graph over sizes n and m, with masks, a size argument and joins."""
+    x = gt.tensor("x", "float32", ("n",))
+    y = gt.tensor("y", "float32", ("m",))
+    k = gt.iscalar("k")
+    pool = [x, y]
+    for _ in range(draw(st.integers(1, 25))):
+        a = draw(st.sampled_from(pool))
+        b = draw(st.sampled_from(pool))
+        kind = draw(st.sampled_from(["sin", "mask", "cut", "join", "scale", "add"]))
+        if kind == "sin":
+            made = gt.sin(a)
+        elif kind == "mask":
+            made = a[a > 0]
+        elif kind == "cut":
+            made = a[:k]
+        elif kind == "join":
+            made = gt.concatenate([a[:3], b[:2]])
+        elif kind == "scale":
+            made = a * gt.sum(b)
+        else:
+            made = a + gt.cos(a)
+        pool.append(made)
+    outputs = draw(st.lists(st.sampled_from(pool), min_size=1, max_size=3))
+    return [x, y, k], outputs
+
+
+@settings(max_examples=40, deadline=None)
+@given(dags(), st.integers(0, 4), st.integers(0, 5))
+def test_random_plans_run_in_order_and_agree_with_numpy(dag, k, n):
+    inputs, outputs = dag
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", graphc.UnusedInputWarning)
+        jax_f = graphc.function(inputs, outputs)
+        numpy_f = graphc.function(inputs, outputs, backend="numpy")
+    check_plan(jax_f.plan)
+    rng = np.random.default_rng(k + 10 * n)
+    args = (
+        rng.normal(size=n).astype("float32"),
+        rng.normal(size=n + 1).astype("float32"),
+        k,
+    )
+    for a, b in zip(jax_f(*args), numpy_f(*args), strict=True):
+        assert a.shape == b.shape and a.dtype == b.dtype
+        np.testing.assert_allclose(a, b, rtol=2e-5, atol=2e-5)
+
+
+def check_plan(plan):
+    """Every segment's inputs are made before it, every node is in some step."""
+    made = set(plan.graph.inputs)
+    reads = set()
+    for step in plan.steps:
+        if isinstance(step, Segment):
+            assert made.issuperset(step.inputs)
+            inside = set(made)
+            for node in step.nodes:
+                if not node.primitive.inline:
+                    free = {v for v in node.inputs if v.node.primitive.inline}
+                    assert inside.issuperset(set(node.inputs) - free)
+                inside.update(node.outputs)
+            made.update(step.outputs)
+        elif isinstance(step, Read):
+            assert step.value in made and step.value not in reads
+            reads.add(step.value)
+    placed = {n for s in plan.segments for n in s.nodes}
+    for node in ancestors(plan.graph.outputs):
+        fixed = node.primitive.inline or node.primitive.name == "input"
+        assert fixed or node in placed
