@@ -58,6 +58,14 @@ def matrices(op_name: str, *args: Any, ranks: tuple[int, ...] = (2,)) -> list[Va
     return [cast(v, dtype) for v in values]
 
 
+def need_matrix(x: Any, op_name: str) -> Value:
+    """The argument as a value of at least two axes, in its own dtype."""
+    value = strong(as_value(x))
+    if value.type.rank < 2:
+        raise graph_error("needs a matrix", op=op_name, got=str(value.type))
+    return value
+
+
 def _exact(value: Value, op_name: str) -> Value:
     if not is_inexact(value.dtype):
         return cast(value, dtype_of("float64"))
