@@ -5,7 +5,18 @@ from graphc.errors import CallError, GraphError, UnusedInputWarning
 from graphc.explain.dump import dump
 from graphc.ir.build import config
 from graphc.ir.graph import Value
+from graphc.ops.barriers import stop_gradient
 from graphc.runtime.compile import Input, function
+from graphc.transform.gradients import (
+    grad,
+    hessian,
+    hvp,
+    jacobian,
+    jvp,
+    value_and_grad,
+    vjp,
+)
+from graphc.transform.vectorize import vmap
 
 __all__ = [
     "CallError",
@@ -16,5 +27,14 @@ __all__ = [
     "config",
     "dump",
     "function",
+    "grad",
+    "hessian",
+    "hvp",
+    "jacobian",
+    "jvp",
+    "stop_gradient",
     "tensor",
+    "value_and_grad",
+    "vjp",
+    "vmap",
 ]

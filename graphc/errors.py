@@ -4,6 +4,9 @@ import linecache
 import os
 import re
 import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
 from types import CodeType, FrameType
@@ -58,6 +61,11 @@ class Place:
         found = _ASSIGNMENT.match(line[: columns[0]])
         rest = line[columns[1] :].split("#")[0].strip()
         return found.group(1) if found and rest in ("", ")") else ""
+
+    @property
+    def plain(self) -> "Place":
+        """The line alone: for what is made for it, but not assigned in it."""
+        return Place(self.filename, self.line)
 
     def __str__(self) -> str:
         return f"{_shown(self.filename)}:{self.line}"
@@ -127,8 +135,30 @@ _places: dict[tuple[int, int], Place] = {}
 _MOST_PLACES = 100_000
 
 
+class _Stand(threading.local):
+    """The line for which a transformation makes nodes, in place of its caller's."""
+
+    place: Place | None = None
+
+
+_STAND = _Stand()
+
+
+@contextmanager
+def standing_at(place: Place) -> Iterator[None]:
+    """Within: nodes are made for this line of the user, and errors name it."""
+    outer = _STAND.place
+    _STAND.place = place
+    try:
+        yield
+    finally:
+        _STAND.place = outer
+
+
 def user_place() -> Place:
     """The innermost line on the call stack that is not graphc's own."""
+    if _STAND.place is not None:
+        return _STAND.place
     frame, _ = _user_frame()
     if frame is None:
         return NOWHERE

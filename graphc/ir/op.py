@@ -30,6 +30,10 @@ class Printing(NamedTuple):
 
 
 Emit = Callable[[Printing], str]
+Vjp = Callable[..., "tuple[Value | None, ...]"]
+Batch = Callable[..., "Value | tuple[Value, ...]"]
+VjpRule = TypeVar("VjpRule", bound=Vjp)
+BatchRule = TypeVar("BatchRule", bound=Batch)
 
 
 @dataclass(eq=False)
@@ -43,6 +47,11 @@ class Primitive:
     bare Python number, since another input of its dtype stands beside it, or always.
     `imports` names a module that the printed text needs, by backend. `bounds_check`
     gives the conditions, with messages, that `check=True` must find true.
+
+    Of gradient and batching each primitive has a rule or a reason for having none.
+    `elementwise`: the inputs broadcast, and an element of the result depends on one of
+    each. `linear`: the derivative holds no element of an input, so none can spoil it.
+    `chooses`: elements that the first input does not choose count for nothing.
     """
 
     name: str
@@ -60,6 +69,13 @@ class Primitive:
     imports: dict[str, str] = field(default_factory=dict)  # by backend
     bounds_check: Callable[[Node], list[tuple[Any, str]]] | None = None
     arguments: tuple[str, ...] = ()
+    elementwise: bool = False
+    linear: bool = False
+    chooses: bool = False
+    vjp_rule: Vjp | None = None
+    no_gradient_reason: str = ""
+    batch_rule: Batch | None = None
+    no_batch_reason: str = ""
 
     def __post_init__(self) -> None:
         signature = inspect.signature(self.infer).parameters.values()
@@ -109,6 +125,41 @@ class Primitive:
     def refuse(self, backend: str, reason: str) -> "Primitive":
         """Declare that a backend cannot run this op, and why."""
         self.refusals[backend] = reason
+        return self
+
+    def vjp(self, rule: VjpRule) -> VjpRule:
+        """Decorator: how cotangents of the outputs become cotangents of the inputs.
+
+        `rule(g, *inputs, **params)` gives one per input: a value of its type (of the
+        type of the output where elementwise), or None for zero. `g` is the cotangent
+        of the output; of several outputs a tuple, with None where it is zero. Complex
+        numbers follow JAX: rules are the transpose of the derivative, unconjugated.
+        """
+        self.vjp_rule = rule
+        return rule
+
+    def zero_gradient(self) -> "Primitive":
+        """Declare that the results are constant almost everywhere."""
+        self.vjp_rule = lambda g, *inputs, **params: (None,) * len(inputs)
+        return self
+
+    def no_gradient(self, reason: str) -> "Primitive":
+        """Declare that there is no gradient, and why."""
+        self.no_gradient_reason = reason
+        return self
+
+    def batch(self, rule: BatchRule) -> BatchRule:
+        """Decorator: the node for each element of a new first axis of its inputs.
+
+        `rule(n, batched, *inputs, **params)` gives the outputs, all with a new first
+        axis of size `n`. `batched` says which inputs have it.
+        """
+        self.batch_rule = rule
+        return rule
+
+    def no_batch(self, reason: str) -> "Primitive":
+        """Declare that it cannot be done for each element of an axis, and why."""
+        self.no_batch_reason = reason
         return self
 
     def range_of(self, value: Value) -> Range:

@@ -4,6 +4,7 @@ A family joins the namespace when it is imported.
 """
 
 from graphc.ops import (
+    barriers,
     bessel,
     check,
     choices,
@@ -43,10 +44,12 @@ from graphc.ops import (
     shape,
     special,
     statistics,
+    ufuncs,
     update,
 )
 
 __all__ = [
+    "barriers",
     "bessel",
     "check",
     "choices",
@@ -86,5 +89,6 @@ __all__ = [
     "shape",
     "special",
     "statistics",
+    "ufuncs",
     "update",
 ]

@@ -8,6 +8,7 @@ import numpy as np
 from graphc.ir.build import as_value, cast, strong
 from graphc.ir.dims import Size
 from graphc.ir.graph import Value
+from graphc.ir.namespace import F
 from graphc.ir.op import require_equal
 from graphc.ir.types import BFLOAT16, DType
 
@@ -52,6 +53,32 @@ def _common_size(sizes: tuple[Size, ...]) -> Size:
             hint = "sizes must be equal, or one of them 1: see expand_dims"
             common = require_equal(common, n, "shapes do not broadcast", hint)
     return common
+
+
+def stretched_axes(given: tuple[Size, ...], to: tuple[Size, ...]) -> tuple[int, ...]:
+    """The axes of shape `to` along which an array of shape `given` is stretched."""
+    extra = len(to) - len(given)
+    ones = (
+        extra + i
+        for i, (n, m) in enumerate(zip(given, to[extra:], strict=True))
+        if isinstance(n, int) and n == 1 and not (isinstance(m, int) and m == 1)
+    )
+    return (*range(extra), *ones)
+
+
+def summed_to(g: Value, shape: tuple[Size, ...]) -> Value:
+    """The sum over the axes along which `shape` was stretched: broadcasting undone."""
+    return reduced_to(F.sum, g, shape)
+
+
+def reduced_to(reduction: Any, g: Value, shape: tuple[Size, ...]) -> Value:
+    """A reduction over the axes along which `shape` was stretched to that of `g`."""
+    axes = stretched_axes(shape, g.type.shape)
+    extra = g.type.rank - len(shape)
+    if axes[:extra]:
+        g = reduction(g, axis=axes[:extra])
+    kept = tuple(a - extra for a in axes[extra:])
+    return reduction(g, axis=kept, keepdims=True) if kept else g
 
 
 def weak_key(value: Value) -> Key:

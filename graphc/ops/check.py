@@ -8,6 +8,7 @@ from graphc.ir.graph import Value
 from graphc.ir.namespace import F, enroll, public
 from graphc.ir.op import Array, Printing, op, require_at_most, type_error
 from graphc.ir.types import BOOL, TensorType
+from graphc.ops.batching import Batched, spread
 
 
 @op()
@@ -20,6 +21,14 @@ def _assert_(x: Array, condition: Array, *, message: str) -> TensorType:
 
 _assert_.emit("{x}")
 ASSERT = _assert_
+_assert_.linear = True
+_assert_.vjp(lambda g, x, condition, *, message: (g, None))
+
+
+@_assert_.batch
+def _(n: Size, batched: Batched, x: Value, condition: Value, *, message: str) -> Value:
+    test = F.all(condition) if batched[1] else condition
+    return _assert_(spread(n, batched[0], x), test, message=message)
 
 
 @public(name="assert_")
@@ -41,6 +50,9 @@ def _at_most_(x: Array, *, low: Size, high: Size, reason: str) -> TensorType:
 
 
 _at_most_.emit("{x}")
+_at_most_.linear = True
+_at_most_.vjp(lambda g, x, **params: (g,))
+_at_most_.batch(lambda n, batched, x, **params: _at_most_(x, **params))
 
 
 def at_most(low: Any, high: Any, reason: str, value: Value) -> Value:
@@ -75,6 +87,9 @@ def _print_debug(p: Printing) -> str:
 
 
 _debug_print.emit(_print_debug)
+_debug_print.linear = True
+_debug_print.vjp(lambda g, x, *, text: (g,))
+_debug_print.batch(lambda n, batched, x, *, text: _debug_print(x, text=text))
 
 
 @public()

@@ -24,6 +24,7 @@ from graphc.ir.graph import Value
 from graphc.ir.namespace import F, enroll, public
 from graphc.ir.op import Array, op, require_at_most, type_error
 from graphc.ir.types import BOOL, DType, TensorType, dtype_of, is_integer
+from graphc.ops.batching import Batched
 from graphc.ops.broadcasting import common_dtype
 
 
@@ -40,6 +41,16 @@ def _full(value: Array, *, shape: Shape) -> TensorType:
 _full.literals = "always"
 _full.emit(lambda p: f"{p.xp}.full({p.code(p.node.params['shape'])}, {p.inputs[0]}, "
            f"{p.code(p.node.outputs[0].dtype)})")
+
+
+_full.vjp(lambda g, value, *, shape: (F.sum(g),))
+_full.linear = True
+
+
+@_full.batch
+def _(n: Size, batched: Batched, value: Value, *, shape: Shape) -> Value:
+    column = F.expand_dims(value, tuple(range(1, 1 + len(shape))))
+    return F.broadcast_to(column, (n, *shape))
 
 
 def _given(dtype: Any, default: DType) -> DType:

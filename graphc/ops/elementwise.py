@@ -1,4 +1,4 @@
-"""Elementwise ops, one row each, with NumPy's promotion (NEP 50).
+"""Elementwise ops: how a row is declared, and NumPy's promotion (NEP 50).
 
 A primitive of this family takes inputs of exactly its loop's dtypes; the public
 function of the same name converts to them, so that every cast stands in the graph
@@ -12,29 +12,23 @@ about as many units in the last place as x is large), branch cuts of complex fun
 negative integer powers of integers, which raise in NumPy only when they are data.
 """
 
-import operator
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
 from graphc.errors import graph_error
-from graphc.ir import dims
 from graphc.ir.build import (
     NUMBERS,
     as_value,
     cast,
     config,
-    literal_of,
     number_constant,
     size_value,
     strong,
 )
 from graphc.ir.dims import Size
 from graphc.ir.graph import Value, known_sizes
-from graphc.ir.namespace import FUNCTIONS, F, enroll, public
+from graphc.ir.namespace import F, enroll, public
 from graphc.ir.op import (
-    PRIMITIVES,
     Array,
     Emit,
     Primitive,
@@ -54,7 +48,7 @@ from graphc.ops.broadcasting import (
 )
 
 
-def _rule(ufunc: Ufunc) -> Callable[..., TensorType]:
+def elementwise_rule(ufunc: Ufunc) -> Callable[..., TensorType]:
     """The type rule of a one-output ufunc."""
 
     def unary(x: Array) -> TensorType:
@@ -136,11 +130,19 @@ def elementwise(
     jax: str | Emit | None = None,
     sizes: Callable[..., Any] | None = None,
     method: bool = False,
+    **gradient: Any,
 ) -> Callable[..., Value]:
-    """Declare an elementwise op: its primitive and its public function."""
-    infer = rule or _rule(ufunc)
+    """Declare an elementwise op: its primitive and its public function.
+
+    `gradient` is `vjp=` a rule or `no_gradient=` a reason, and `linear=True`.
+    """
+    infer = rule or elementwise_rule(ufunc)
     primitive = Primitive(name, infer, sizes=sizes, literals="beside")
     primitive.emit(numpy=template, jax=jax or template)
+    primitive.elementwise = True
+    primitive.linear = gradient.get("linear", False)
+    primitive.vjp_rule = gradient.get("vjp")
+    primitive.no_gradient_reason = gradient.get("no_gradient", "")
 
     if ufunc.nin == 1:
 
@@ -154,186 +156,6 @@ def elementwise(
     function.__name__ = function.__qualname__ = name
     function.__doc__ = f"Elementwise {name}, as `numpy.{ufunc.__name__}`."
     return enroll(function, name, method)
-
-
-def _minimum_sizes(x: Any, y: Any) -> Any:
-    return np.frompyfunc(dims.minimum, 2, 1)(x, y)
-
-
-def _maximum_sizes(x: Any, y: Any) -> Any:
-    return np.frompyfunc(dims.maximum, 2, 1)(x, y)
-
-
-def _power_rule(x: Array, y: Array) -> TensorType:
-    exponent = literal_of(y)
-    if exponent is not None and is_integer(x.dtype) and (exponent < 0).any():
-        hint = 'a negative power is no integer: use x.astype("float64")'
-        raise type_error("integers to negative integer powers", hint=hint)
-    found = _rule(np.power)(x, y)
-    assert isinstance(found, TensorType)
-    return found
-
-
-def floor_divide_jax(jnp: Any, x: Any, y: Any) -> Any:
-    """Printed into JAX programs: by zero, integers give 0 as in NumPy."""
-    return jnp.where(y == 0, 0, x // y)
-
-
-def _print_floor_divide(p: Printing) -> str:
-    divisor = literal_of(p.node.inputs[1])
-    safe = divisor is not None and divisor.all()
-    if safe or not is_integer(p.node.outputs[0].dtype):
-        return "{} // {}".format(*p.inputs)
-    return f"{p.helper(floor_divide_jax)}(jnp, {', '.join(p.inputs)})"
-
-
-def power_jax(jnp: Any, x: Any, y: Any) -> Any:
-    """Printed into JAX programs: powers of a complex zero are zero as in NumPy."""
-    return jnp.where((x == 0) & (jnp.real(y) > 0), 0, x**y)
-
-
-def _print_power(p: Printing) -> str:
-    if p.node.outputs[0].dtype.kind == "c":
-        return f"{p.helper(power_jax)}(jnp, {', '.join(p.inputs)})"
-    return "{} ** {}".format(*p.inputs)
-
-
-def _print_reciprocal(p: Printing) -> str:
-    (x,) = p.inputs
-    if is_integer(p.node.outputs[0].dtype):
-        return f"jax.lax.div(jnp.ones_like({x}), {x})"
-    return f"jnp.reciprocal({x})"
-
-
-def gcd_jax(jax: Any, x: Any, y: Any) -> Any:
-    """Printed into JAX programs: it ends for the smallest integer too."""
-    jnp = jax.numpy
-
-    def step(pair: Any) -> Any:
-        a, b = pair
-        rest = jax.lax.rem(a, jnp.where(b == 0, jnp.ones_like(b), b))
-        return jnp.where(b == 0, a, b), jnp.where(b == 0, b, rest)
-
-    pair = tuple(jnp.broadcast_arrays(x, y))
-    return jnp.abs(jax.lax.while_loop(lambda p: jnp.any(p[1] != 0), step, pair)[0])
-
-
-def lcm_jax(jax: Any, gcd: Any, x: Any, y: Any) -> Any:
-    """Printed into JAX programs."""
-    jnp = jax.numpy
-    x, y = jnp.broadcast_arrays(x, y)
-    shared = gcd(jax, x, y)
-    safe = jnp.where(shared == 0, jnp.ones_like(shared), shared)
-    return jnp.abs(jax.lax.div(x, safe)) * jnp.abs(y)
-
-
-def _print_gcd(p: Printing) -> str:
-    return f"{p.helper(gcd_jax)}(jax, {', '.join(p.inputs)})"
-
-
-def _print_lcm(p: Printing) -> str:
-    gcd = p.helper(gcd_jax)
-    return f"{p.helper(lcm_jax)}(jax, {gcd}, {', '.join(p.inputs)})"
-
-
-_RULES: dict[str, TypeRule] = {"power": _power_rule}
-_IN_JAX: dict[str, Emit] = {
-    "floor_divide": _print_floor_divide,
-    "power": _print_power,
-    "reciprocal": _print_reciprocal,
-    "gcd": _print_gcd,
-    "lcm": _print_lcm,
-}
-_ARITHMETIC: dict[str, tuple[str, Callable[..., Any] | None]] = {
-    "add": ("{x} + {y}", operator.add),
-    "subtract": ("{x} - {y}", operator.sub),
-    "multiply": ("{x} * {y}", operator.mul),
-    "true_divide": ("{x} / {y}", None),
-    "floor_divide": ("{x} // {y}", operator.floordiv),
-    "remainder": ("{x} % {y}", operator.mod),
-    "power": ("{x} ** {y}", None),
-    "minimum": ("{xp}.minimum({x}, {y})", _minimum_sizes),
-    "maximum": ("{xp}.maximum({x}, {y})", _maximum_sizes),
-    "negative": ("-{x}", operator.neg),
-    "positive": ("+{x}", lambda x: x),
-}
-for _name, (_text, _sizes) in _ARITHMETIC.items():
-    elementwise(
-        _name,
-        _text,
-        getattr(np, _name),
-        rule=_RULES.get(_name),
-        jax=_IN_JAX.get(_name),
-        sizes=_sizes,
-    )
-
-_COMPARE = {
-    "equal": "==",
-    "not_equal": "!=",
-    "less": "<",
-    "less_equal": "<=",
-    "greater": ">",
-    "greater_equal": ">=",
-}
-for _name, _sign in _COMPARE.items():
-    elementwise(_name, f"{{x}} {_sign} {{y}}", getattr(np, _name))
-
-_BITWISE = {
-    "bitwise_and": "{x} & {y}",
-    "bitwise_or": "{x} | {y}",
-    "bitwise_xor": "{x} ^ {y}",
-    "left_shift": "{x} << {y}",
-    "right_shift": "{x} >> {y}",
-    "invert": "~{x}",
-}
-for _name, _text in _BITWISE.items():
-    elementwise(_name, _text, getattr(np, _name))
-
-_SAME_NAME = (
-    "absolute", "sign", "square", "sqrt", "cbrt", "reciprocal", "exp", "exp2", "expm1",
-    "log", "log2", "log10", "log1p", "sin", "cos", "tan", "arcsin", "arccos", "arctan",
-    "sinh", "cosh", "tanh", "arcsinh", "arccosh", "arctanh", "deg2rad", "rad2deg",
-    "floor", "ceil", "trunc", "rint", "isnan", "isinf", "isfinite", "signbit",
-    "logical_not", "conjugate", "logical_and", "logical_or", "logical_xor", "arctan2",
-    "hypot", "fmin", "fmax", "fmod", "logaddexp", "logaddexp2", "copysign", "nextafter",
-    "heaviside", "gcd", "lcm"
-)
-_METHODS = {"conjugate"}
-for _name in _SAME_NAME:
-    _ufunc = getattr(np, _name)
-    _call = "{x}" if _ufunc.nin == 1 else "{x}, {y}"
-    elementwise(
-        _name,
-        f"{{xp}}.{_name}({_call})",
-        _ufunc,
-        jax=_IN_JAX.get(_name),
-        method=_name in _METHODS,
-    )
-for _name in ("gcd", "lcm"):  # their loops need arrays
-    PRIMITIVES[_name].literals = "never"
-
-_ALIASES = {
-    "abs": "absolute",
-    "degrees": "rad2deg",
-    "divide": "true_divide",
-    "mod": "remainder",
-    "conj": "conjugate",
-    "pow": "power",
-    "radians": "deg2rad",
-    "acos": "arccos",
-    "acosh": "arccosh",
-    "asin": "arcsin",
-    "asinh": "arcsinh",
-    "atan": "arctan",
-    "atan2": "arctan2",
-    "atanh": "arctanh",
-    "bitwise_invert": "invert",
-    "bitwise_not": "invert",
-    "bitwise_left_shift": "left_shift",
-    "bitwise_right_shift": "right_shift",
-}
-for _alias, _name in _ALIASES.items():
-    enroll(FUNCTIONS[_name], _alias, method=_name in _METHODS)
 
 
 @op()
@@ -350,6 +172,16 @@ def _print_convert(p: Printing) -> str:
 
 
 _convert.emit(_print_convert)
+_convert.elementwise = _convert.linear = True
+
+
+@_convert.vjp
+def _(g: Value, x: Value, *, dtype: DType, weak: bool) -> tuple[Value]:
+    if g.dtype.kind == "c" and x.dtype.kind != "c":
+        g = F.real(g)
+    return (cast(g, x.dtype),)
+
+
 _convert.sizes = lambda x, *, dtype, weak: x
 enroll(_convert, "_convert")
 
@@ -367,6 +199,15 @@ def _where(condition: Array, x: Array, y: Array) -> TensorType:
         raise type_error("needs a bool condition and branches of one dtype")
     shape = broadcast(condition.type.shape, x.type.shape, y.type.shape)
     return TensorType(x.dtype, shape)
+
+
+_where.elementwise = _where.linear = _where.chooses = True
+
+
+@_where.vjp
+def _(g: Value, condition: Value, x: Value, y: Value) -> tuple[Value | None, ...]:
+    zero = cast(as_value(0), g.dtype)
+    return None, F.where(condition, g, zero), F.where(condition, zero, g)
 
 
 _where.literals = "beside"

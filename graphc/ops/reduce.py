@@ -8,7 +8,7 @@ import numpy as np
 from graphc.errors import graph_error
 from graphc.ir.build import as_value, cast, normal_axes, normal_axis, strong
 from graphc.ir.graph import Node, Value
-from graphc.ir.namespace import F, enroll, public
+from graphc.ir.namespace import FUNCTIONS, F, enroll, public
 from graphc.ir.op import (
     Array,
     Primitive,
@@ -18,7 +18,16 @@ from graphc.ir.op import (
     require_at_most,
     type_error,
 )
-from graphc.ir.types import BOOL, INT64, DType, TensorType, dtype_of, is_float
+from graphc.ir.types import (
+    BOOL,
+    INT64,
+    DType,
+    TensorType,
+    dtype_of,
+    is_float,
+    is_integer,
+)
+from graphc.ops.batching import Batched, batch_with_axes, shifted, spread
 
 Axis = int | tuple[int, ...] | None
 
@@ -87,14 +96,102 @@ def _reduction_from(name: str) -> Primitive:
     return made.emit(_print_reduction(name))
 
 
+def _undone(g: Value, x: Value, axes: tuple[int, ...], keepdims: bool) -> Value:
+    """`g` of a reduction, stretched over the axes that were reduced."""
+    return F.broadcast_to(g if keepdims else F.expand_dims(g, axes), x.type.shape)
+
+
 _sum = _reduction("sum", sizes=np.sum)
 _prod = _reduction("prod", sizes=np.prod)
 _max = _reduction("max", nonempty=True)
 _min = _reduction("min", nonempty=True)
 _max_from = _reduction_from("max")
 _min_from = _reduction_from("min")
-_any = _reduction("any")
-_all = _reduction("all")
+_any = _reduction("any").no_gradient("its result is of bools")
+_all = _reduction("all").no_gradient("its result is of bools")
+_sum.linear = True
+for _primitive in (_sum, _prod, _max, _min, _any, _all):
+    batch_with_axes(_primitive, "axes")
+
+
+@_sum.vjp
+def _(g: Value, x: Value, *, axes: tuple[int, ...], keepdims: bool) -> tuple[Value]:
+    return (_undone(g, x, axes, keepdims),)
+
+
+@_prod.vjp
+def _(g: Value, x: Value, *, axes: tuple[int, ...], keepdims: bool) -> tuple[Value]:
+    kept = tuple(a for a in range(x.type.rank) if a not in axes)
+    order = (*kept, *axes)
+    moved = F.transpose(x, order)
+    rows = F.reshape(moved, (*(x.type.shape[a] for a in kept), -1))
+    others = F.reshape(_product_of_others(rows), moved.type.shape)
+    back = sorted(range(len(order)), key=order.__getitem__)
+    return (_undone(g, x, axes, keepdims) * F.transpose(others, back),)
+
+
+def _product_of_others(rows: Value) -> Value:
+    """For each element, the product of the others in its last axis; zeros may occur."""
+    ends = ((0, 0),) * (rows.type.rank - 1)
+    before = F.cumprod(F.pad(rows, (*ends, (1, 0)), constant_values=1), axis=-1)
+    backwards = F.pad(F.flip(rows, -1), (*ends, (1, 0)), constant_values=1)
+    behind = F.flip(F.cumprod(backwards, axis=-1), -1)
+    return before[..., :-1] * behind[..., 1:]
+
+
+def _extreme_vjp(primitive: Primitive) -> None:
+    """Elements that tie for the extreme share the cotangent, as in JAX."""
+
+    @primitive.vjp
+    def _(g: Value, x: Value, *, axes: tuple[int, ...], keepdims: bool) -> Any:
+        found = _undone(primitive(x, axes=axes, keepdims=True), x, axes, True)
+        ties = F.equal(x, found)
+        count = F.sum(F.astype(ties, x.dtype), axis=axes, keepdims=True)
+        share = (g if keepdims else F.expand_dims(g, axes)) / count
+        return (F.where(ties, share, F.zeros_like(x)),)
+
+
+def _extreme_from_rules(primitive: Primitive, pairwise: str) -> None:
+    """The same where `initial` takes part."""
+
+    @primitive.vjp
+    def _(g: Value, x: Value, start: Value, *, axes: Any, keepdims: bool) -> Any:
+        found = primitive(x, start, axes=axes, keepdims=True)
+        ties, first = F.equal(x, found), F.equal(start, found)
+        count = F.sum(F.astype(ties, x.dtype), axis=axes, keepdims=True)
+        share = (g if keepdims else F.expand_dims(g, axes)) / (count + first)
+        zero = cast(as_value(0), x.dtype)
+        return F.where(ties, share, zero), F.sum(F.where(first, share, zero))
+
+    @primitive.batch
+    def _(n: Any, batched: Batched, x: Value, start: Value, **params: Any) -> Value:
+        axes, keepdims = params["axes"], params["keepdims"]
+        if not batched[1]:
+            return primitive(x, start, axes=shifted(axes), keepdims=keepdims)
+        many = spread(n, batched[0], x)
+        front = F.expand_dims(start, tuple(range(1, many.type.rank)))
+        least = _neutral(pairwise, x.dtype)
+        found = primitive(many, least, axes=shifted(axes), keepdims=True)
+        joined = FUNCTIONS[pairwise](found, front)
+        return joined if keepdims else F.squeeze(joined, shifted(axes))
+
+
+def _neutral(pairwise: str, dtype: DType) -> Value:
+    """What changes no maximum, or no minimum, of a dtype."""
+    sign = -1 if pairwise == "maximum" else 1
+    if dtype.kind == "b":
+        return as_value(np.asarray(sign > 0))
+    if is_integer(dtype):
+        limits = np.iinfo(dtype)
+        number = limits.max if sign > 0 else limits.min
+        return as_value(np.asarray(number, dtype))
+    return cast(as_value(sign * np.inf), dtype)
+
+
+_extreme_vjp(_max)
+_extreme_vjp(_min)
+_extreme_from_rules(_max_from, "maximum")
+_extreme_from_rules(_min_from, "minimum")
 
 
 def numpy_sum_dtype(dtype: DType) -> DType:
@@ -396,6 +493,12 @@ def _count_range(node: Node) -> Range:
 
 
 _count_nonzero.range = _count_range
+_count_nonzero.no_gradient("its result is of integers")
+
+
+@_count_nonzero.batch
+def _(n: Any, batched: Batched, x: Value) -> Value:
+    return sum_(cast(x, BOOL), axis=tuple(range(1, x.type.rank)))
 
 
 @public()
@@ -423,6 +526,9 @@ def _arg_reduction(name: str) -> Primitive:
 
 _argmax = _arg_reduction("argmax")
 _argmin = _arg_reduction("argmin")
+for _primitive in (_argmax, _argmin):
+    _primitive.no_gradient("its result is of integers")
+    batch_with_axes(_primitive, "axis")
 
 
 def _is_extreme(x: Value, axis: int | None, primitive: Primitive) -> Value:

@@ -21,6 +21,8 @@ from graphc.ir.graph import Value
 from graphc.ir.namespace import enroll, enroll_method, public
 from graphc.ir.op import Array, op, require_at_most, require_equal, type_error
 from graphc.ir.types import TensorType, product, same_size
+from graphc.ops.batching import Batched, batch_with_axes
+from graphc.ops.broadcasting import summed_to
 
 
 def require_shape(shape: Shape) -> Shape:
@@ -49,6 +51,9 @@ def _reshape(x: Array, *, shape: Shape) -> TensorType:
 
 _reshape.emit("{xp}.reshape({x}, {shape})")
 _reshape.sizes = lambda x, *, shape: np.reshape(x, shape)
+_reshape.linear = True
+_reshape.vjp(lambda g, x, *, shape: (reshape(g, x.type.shape),))
+_reshape.batch(lambda n, batched, x, *, shape: _reshape(x, shape=(n, *shape)))
 
 
 @public()
@@ -116,6 +121,17 @@ def _transpose(x: Array, *, axes: tuple[int, ...]) -> TensorType:
 
 
 _transpose.emit("{xp}.transpose({x}, {axes})")
+_transpose.linear = True
+
+
+@_transpose.vjp
+def _(g: Value, x: Value, *, axes: tuple[int, ...]) -> tuple[Value]:
+    return (transpose(g, sorted(range(len(axes)), key=axes.__getitem__)),)
+
+
+@_transpose.batch
+def _(n: Size, batched: Batched, x: Value, *, axes: tuple[int, ...]) -> Value:
+    return transpose(x, (0, *(a + 1 for a in axes)))
 
 
 @public()
@@ -191,6 +207,9 @@ def _expand_dims(x: Array, *, axes: tuple[int, ...]) -> TensorType:
 
 _expand_dims.emit("{xp}.expand_dims({x}, {axes})")
 _expand_dims.sizes = lambda x, *, axes: np.expand_dims(x, axes)
+_expand_dims.linear = True
+_expand_dims.vjp(lambda g, x, *, axes: (squeeze(g, axes),))
+batch_with_axes(_expand_dims, "axes")
 
 
 @public()
@@ -212,6 +231,13 @@ def _squeeze(x: Array, *, axes: tuple[int, ...]) -> TensorType:
 
 _squeeze.emit("{xp}.squeeze({x}, axis={axes})")
 _squeeze.sizes = lambda x, *, axes: np.squeeze(x, axes)
+_squeeze.linear = True
+batch_with_axes(_squeeze, "axes")
+
+
+@_squeeze.vjp
+def _(g: Value, x: Value, *, axes: tuple[int, ...]) -> tuple[Value]:
+    return (specify_shape(expand_dims(g, axes), x.type.shape),)
 
 
 @public(method=True)
@@ -242,6 +268,14 @@ def _broadcast_to(x: Array, *, shape: Shape) -> TensorType:
 
 
 _broadcast_to.emit("{xp}.broadcast_to({x}, {shape})")
+_broadcast_to.linear = True
+_broadcast_to.vjp(lambda g, x, *, shape: (summed_to(g, x.type.shape),))
+
+
+@_broadcast_to.batch
+def _(n: Size, batched: Batched, x: Value, *, shape: Shape) -> Value:
+    missing = len(shape) + 1 - x.type.rank
+    return broadcast_to(expand_dims(x, tuple(range(1, 1 + missing))), (n, *shape))
 
 
 @public()
@@ -272,6 +306,11 @@ def _specify_shape(x: Array, *, shape: tuple[Size | None, ...]) -> TensorType:
 
 
 _specify_shape.emit("{x}")
+_specify_shape.linear = True
+_specify_shape.vjp(lambda g, x, *, shape: (specify_shape(g, x.type.shape),))
+_specify_shape.batch(
+    lambda n, batched, x, *, shape: _specify_shape(x, shape=(None, *shape))
+)
 
 
 @public()

@@ -1,0 +1,54 @@
+"""Values passed on as they are, which a transformation looks at: no gradient, or
+no sharing with the same computation elsewhere."""
+
+from typing import Any
+
+from graphc.ir.build import as_value, strong
+from graphc.ir.graph import Value
+from graphc.ir.namespace import enroll, public
+from graphc.ir.op import Array, Printing, op
+from graphc.ir.types import TensorType
+
+
+@op()
+def _stop_gradient(x: Array) -> TensorType:
+    """`x`, a constant to derivatives."""
+    return x.type.like()
+
+
+_stop_gradient.emit(numpy="{x}", jax="jax.lax.stop_gradient({x})")
+_stop_gradient.sizes = lambda x: x
+_stop_gradient.zero_gradient()
+_stop_gradient.elementwise = True
+
+
+@public()
+def stop_gradient(x: Any) -> Value:
+    """`x`, which counts as a constant in derivatives."""
+    return _stop_gradient(strong(as_value(x)))
+
+
+@op()
+def _barrier(x: Array, *after: Array) -> TensorType:
+    """`x`, once `after` is there: what is computed from it is computed anew."""
+    return x.type.like()
+
+
+def _print_barrier(p: Printing) -> str:
+    return f"jax.lax.optimization_barrier(({', '.join(p.inputs)}))[0]"
+
+
+_barrier.emit(numpy="{x}", jax=_print_barrier)
+
+
+@_barrier.vjp
+def _(g: Value, x: Value, *after: Value) -> tuple[Value | None, ...]:
+    return (g, *[None] * len(after))
+
+
+@_barrier.batch
+def _(n: Any, batched: Any, x: Value, *after: Value) -> Value:
+    return _barrier(x, *after)
+
+
+enroll(_barrier, "_barrier")

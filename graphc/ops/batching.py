@@ -1,0 +1,54 @@
+"""Batching rules that op families share: what an op does along a new first axis."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from graphc.ir.dims import Size
+from graphc.ir.graph import Value
+from graphc.ir.namespace import F
+from graphc.ir.op import Primitive
+
+Batched = Sequence[bool]
+
+
+def spread(n: Size, batched: bool, x: Value) -> Value:
+    """`x` with the batch axis first: repeated along it where it has none."""
+    return x if batched else F.broadcast_to(x, (n, *x.type.shape))
+
+
+def lined_up(batched: Batched, values: Sequence[Value]) -> list[Value]:
+    """Batched values with axes of size 1 behind the first, so that they broadcast."""
+    ranks = [v.type.rank - b for v, b in zip(values, batched, strict=True)]
+    most = max(ranks)
+    return [
+        F.expand_dims(v, tuple(range(1, 1 + most - r))) if b and r < most else v
+        for v, b, r in zip(values, batched, ranks, strict=True)
+    ]
+
+
+def shifted(param: Any) -> Any:
+    """An axis, or a tuple of axes, counted with the batch axis before them."""
+    if isinstance(param, tuple):
+        return tuple(map(shifted, param))
+    return param + 1
+
+
+def batch_with_axes(primitive: Primitive, *names: str) -> None:
+    """The rule of an op of one input that is told its axes by the params `names`."""
+
+    @primitive.batch
+    def _(n: Size, batched: Batched, x: Value, **params: Any) -> Any:
+        moved = {name: shifted(params[name]) for name in names}
+        return primitive(x, **(params | moved))
+
+
+def batch_behind(primitive: Primitive) -> None:
+    """The rule of an op that works on last axes, for each index before them.
+
+    All its inputs have the same axes in front, or none at all where not batched.
+    """
+
+    @primitive.batch
+    def _(n: Size, batched: Batched, *inputs: Value, **params: Any) -> Any:
+        spread_out = map(spread, [n] * len(inputs), batched, inputs)
+        return primitive(*spread_out, **params)

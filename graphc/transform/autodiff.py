@@ -1,0 +1,228 @@
+"""Reverse-mode differentiation: one sweep over the nodes, from outputs to inputs.
+
+The gradient is a graph like any other. Each primitive has its rule (see
+`Primitive.vjp`); here is what all rules share: which nodes are on the way, sums of
+cotangents, broadcasting undone, and derivatives kept out of where they do not count.
+(Griewank and Walther, Evaluating Derivatives, 2nd ed., ch. 3.)
+
+Complex numbers follow JAX: the gradient of a real cost in z = x + iy is
+d/dx - i d/dy, the transpose of the derivative without a conjugate.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from graphc.errors import GraphError, graph_error, standing_at
+from graphc.ir.build import literal_of
+from graphc.ir.dims import equal
+from graphc.ir.graph import Node, Value
+from graphc.ir.namespace import F
+from graphc.ir.types import is_inexact
+from graphc.ir.walk import ancestors, inputs_of
+from graphc.ops.broadcasting import reduced_to, summed_to
+
+_MOST_NAMED = 12  # ops of a path that a message names
+
+
+@dataclass(frozen=True, slots=True)
+class _Cotangent:
+    """What a value's elements count for in the result.
+
+    Where `mask` is given and does not hold, they count for nothing, however large the
+    derivatives are that come next: an inf or NaN there is of a branch not taken.
+    """
+
+    value: Value
+    mask: Value | None = None
+
+
+def pull(
+    outputs: Sequence[Value], cotangents: Sequence[Value | None], wrt: Sequence[Value]
+) -> list[Value | None]:
+    """The cotangents of `wrt`, given those of `outputs`; None where there is no path.
+
+    Values of `wrt` may stand inside the graph, also upstream of each other: each gets
+    the total derivative. Raises GraphError where the way leads through an op without
+    a gradient, naming it and the path.
+    """
+    nodes, active = _active(outputs, wrt)
+    sweep = _Sweep(active)
+    for output, g in zip(outputs, cotangents, strict=True):
+        if g is not None and output in active:
+            sweep.add(output, _Cotangent(g))
+    for node in reversed(nodes):
+        sweep.visit(node, outputs)
+    return [sweep.total(v) for v in wrt]
+
+
+def _active(
+    outputs: Sequence[Value], wrt: Sequence[Value]
+) -> tuple[list[Node], set[Value]]:
+    """The nodes and values through which `outputs` depend on `wrt` smoothly."""
+    active = {v for v in wrt if is_inexact(v.dtype)}
+    nodes = []
+    for node in ancestors(outputs, inputs_of):
+        if any(v in active for v in node.inputs):
+            smooth = [v for v in node.outputs if is_inexact(v.dtype)]
+            active.update(smooth)
+            if smooth:
+                nodes.append(node)
+    return nodes, active
+
+
+class _Sweep:
+    """The cotangents found so far."""
+
+    def __init__(self, active: set[Value]) -> None:
+        self._active = active
+        self._found: dict[Value, _Cotangent] = {}
+
+    def total(self, value: Value) -> Value | None:
+        """The cotangent of a value, all its uses visited; None for zero."""
+        found = self._found.get(value)
+        return None if found is None else found.value
+
+    def add(self, value: Value, more: _Cotangent) -> None:
+        """Count one more use of a value."""
+        so_far = self._found.get(value)
+        if so_far is not None:
+            mask = None
+            if so_far.mask is not None and more.mask is not None:
+                mask = F.logical_or(so_far.mask, more.mask)
+            more = _Cotangent(_sum(so_far.value, more.value), mask)
+        self._found[value] = more
+
+    def visit(self, node: Node, outputs: Sequence[Value]) -> None:
+        """From the cotangents of a node's outputs to those of its inputs."""
+        given = [self._found.get(v) for v in node.outputs]
+        if all(g is None for g in given):
+            return
+        with standing_at(node.place.plain):
+            rule = node.primitive.vjp_rule
+            if rule is None:
+                raise _no_rule(node, outputs)
+            g = tuple([None if c is None else c.value for c in given])
+            found = rule(g[0] if len(g) == 1 else g, *node.inputs, **node.params)
+            for i, (value, d) in enumerate(zip(node.inputs, found, strict=True)):
+                if d is not None and value in self._active:
+                    self.add(value, _settled(node, i, d, given[0]))
+
+
+def _settled(node: Node, index: int, d: Value, given: _Cotangent | None) -> _Cotangent:
+    """A cotangent by a rule, kept from what does not count, in the input's type."""
+    value = node.inputs[index]
+    mask = _mask(node, index, given)
+    if mask is not None and _may_spoil(node, d):
+        d = F.where(mask, d, F.zeros_like(d))
+    if node.primitive.elementwise:
+        d = summed_to(d, value.type.shape)
+        mask = None if mask is None else reduced_to(F.any, mask, value.type.shape)
+    if d.dtype != value.dtype:
+        d = _real(d, value)
+    fits = d.type.rank == value.type.rank and all(
+        equal(a, b) is not False
+        for a, b in zip(d.type.shape, value.type.shape, strict=True)
+    )
+    if not fits or d.dtype != value.dtype:
+        raise AssertionError(f"{node.primitive.name}: {d.type} for {value.type}")
+    return _Cotangent(d, mask)
+
+
+def _real(d: Value, value: Value) -> Value:
+    """A real number that became complex on the way counts with the real part."""
+    if d.dtype.kind == "c" and value.dtype.kind != "c":
+        return F.astype(F.real(d), value.dtype)
+    return d
+
+
+def _mask(node: Node, index: int, given: _Cotangent | None) -> Value | None:
+    """Where the cotangent of an input counts; None for everywhere."""
+    primitive = node.primitive
+    above = None if given is None else given.mask
+    if primitive.elementwise:
+        if not primitive.chooses:
+            return above
+        own = _chosen(node, index)
+        if own is None or above is None:
+            return above if own is None else own
+        return F.logical_and(above, own)
+    if above is None or not primitive.linear or primitive.vjp_rule is None:
+        return None
+    # Such an op moves elements, or adds them up: so does it with where they count.
+    ones = F.astype(above, node.outputs[0].dtype)
+    moved = primitive.vjp_rule(ones, *node.inputs, **node.params)[index]
+    return None if moved is None else F.not_equal(moved, 0)
+
+
+def _chosen(node: Node, index: int) -> Value | None:
+    """Where `where` takes this branch, on the shape of its output."""
+    condition = F.broadcast_to(node.inputs[0], node.outputs[0].type.shape)
+    return condition if index == 1 else F.logical_not(condition)
+
+
+def _may_spoil(node: Node, d: Value) -> bool:
+    """Whether a cotangent is a product with what may be inf or NaN."""
+    if node.primitive.linear or not node.primitive.elementwise:
+        return False
+    if d.node.primitive.name not in ("multiply", "true_divide"):
+        return True
+    literals = [literal_of(v) for v in d.node.inputs]
+    return not any(x is not None and np.isfinite(x).all() for x in literals)
+
+
+def _sum(a: Value, b: Value) -> Value:
+    """The sum; zeros that were only written to are written onto the other instead."""
+    for x, y in ((a, b), (b, a)):
+        if y.node.primitive.name in ("scatter", "slice_update") and _onto_zeros(y):
+            _, *rest = y.node.inputs
+            return y.node.primitive(x, *rest, **y.node.params)
+    return F.add(a, b)
+
+
+def _onto_zeros(value: Value) -> bool:
+    base = value.node.inputs[0].node
+    fill = literal_of(base.inputs[0]) if base.primitive.name == "full" else None
+    return fill is not None and not fill.any() and value.node.params["how"] == "add"
+
+
+def _no_rule(node: Node, outputs: Sequence[Value]) -> GraphError:
+    name = node.primitive.name
+    return graph_error(
+        f"there is no gradient through {name}: {node.primitive.no_gradient_reason}",
+        op="grad",
+        got=f"a path {path_text(path_between(outputs, node))}",
+        hint="use graphc.stop_gradient where it should count as a constant, or give "
+        "your own rule with graphc.custom_vjp",
+        where=node.place,
+    )
+
+
+def path_between(outputs: Iterable[Value], target: Node) -> list[Node]:
+    """The nodes of a shortest path from an output to `target`, both included."""
+    via: dict[Node, Node | None] = {v.node: None for v in outputs}
+    queue = list(via)
+    for node in queue:
+        if node is target:
+            break
+        for value in node.inputs:
+            if value.node not in via:
+                via[value.node] = node
+                queue.append(value.node)
+    path: list[Node] = []
+    at: Node | None = target
+    while at is not None:
+        path.append(at)
+        at = via.get(at)
+    return path[::-1]
+
+
+def path_text(path: Sequence[Node]) -> str:
+    """A path as ops with their lines; the middle of a long one is left out."""
+    texts = [f"{n.primitive.name} ({n.place})" for n in path]
+    if len(texts) > _MOST_NAMED:
+        half = _MOST_NAMED // 2
+        left_out = f"... {len(texts) - 2 * half} more ..."
+        texts = [*texts[:half], left_out, *texts[-half:]]
+    return " <- ".join(texts)

@@ -1,0 +1,245 @@
+"""Derivatives as users ask for them: gradients, products, Jacobians, Hessians."""
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+from graphc.errors import graph_error
+from graphc.ir.build import as_value, cast, strong, variable
+from graphc.ir.graph import Node, Value
+from graphc.ir.namespace import F
+from graphc.ir.types import is_float, is_inexact
+from graphc.ir.walk import ancestors
+from graphc.transform.autodiff import pull
+from graphc.transform.structure import flatten, unflatten
+from graphc.transform.vectorize import vmap
+
+Disconnected = Literal["raise", "zero"]
+
+
+def grad(cost: Any, wrt: Any, *, disconnected: Disconnected = "raise") -> Any:
+    """The gradient of a real scalar in `wrt`: a value, or a list or dict of values.
+
+    Gives the same structure back, each value with the dtype and shape of what it is
+    the gradient in. `wrt` may hold any values of the graph, not only its inputs. In a
+    complex value z = x + iy it is d/dx - i d/dy, as in JAX. Raises GraphError where
+    `cost` is no real scalar, where an op on the way has no gradient, and, unless
+    `disconnected="zero"`, where `cost` does not depend smoothly on a value.
+
+    >>> import graphc, graphc.tensor as gt
+    >>> x = gt.vector("x")
+    >>> f = graphc.function([x], graphc.grad(gt.sum(x**3), x), backend="numpy")
+    >>> f([1.0, 2.0])
+    array([ 3., 12.], dtype=float32)
+    """
+    seed = cast(as_value(1), _real_scalar(cost, "grad").dtype)
+    return _pulled("grad", [as_value(cost)], [seed], wrt, disconnected)
+
+
+def value_and_grad(
+    cost: Any, wrt: Any, *, disconnected: Disconnected = "raise"
+) -> tuple[Value, Any]:
+    """`(cost, grad(cost, wrt))`."""
+    return as_value(cost), grad(cost, wrt, disconnected=disconnected)
+
+
+def vjp(
+    outputs: Any, wrt: Any, cotangents: Any, *, disconnected: Disconnected = "raise"
+) -> Any:
+    """The product of `cotangents` with the Jacobian of `outputs` in `wrt`.
+
+    `cotangents` has the structure of `outputs` and its shapes; the result the
+    structure of `wrt`.
+    """
+    found, _ = flatten(outputs)
+    made = _alike(cotangents, found, "vjp", "cotangent")
+    return _pulled("vjp", found, made, wrt, disconnected)
+
+
+def jvp(outputs: Any, wrt: Any, tangents: Any) -> Any:
+    """The product of the Jacobian of `outputs` in `wrt` with `tangents`.
+
+    `tangents` has the structure of `wrt` and its shapes; the result the structure of
+    `outputs`. Computed as the transpose of the transpose, so that one rule per op
+    serves both: the vector-Jacobian product is linear in its cotangents, and its own
+    gradient in them is what is asked for (Townsend, 2017, "A new trick for
+    calculating Jacobian vector products").
+    """
+    found, like = flatten(outputs)
+    values, _ = flatten(wrt)
+    made = _alike(tangents, values, "jvp", "tangent")
+    seeds = [variable("cotangent", v.type) for v in found]
+    pairs = [
+        (p, t)
+        for p, t in zip(pull(found, seeds, values), made, strict=True)
+        if p is not None
+    ]
+    pushed = pull([p for p, _ in pairs], [t for _, t in pairs], seeds)
+    results = [
+        F.zeros_like(v) if p is None else p
+        for p, v in zip(pushed, found, strict=True)
+    ]
+    _need_linear(results, seeds)
+    return unflatten(like, results)
+
+
+def jacobian(
+    outputs: Any, wrt: Any, *, disconnected: Disconnected = "raise"
+) -> Any:
+    """The derivatives of every element of `outputs` in every element of `wrt`.
+
+    Of a value of shape s in one of shape t it has the shape (*s, *t), computed by
+    reverse mode for all elements of the value at once (memory: their number times
+    that of the sweep). Structures give, for each output, the structure of `wrt`.
+    """
+    found, like = flatten(outputs)
+    made = [_jacobian_of(v, wrt, disconnected) for v in found]
+    return unflatten(like, made)
+
+
+def _jacobian_of(output: Value, wrt: Any, disconnected: Disconnected) -> Any:
+    if not is_inexact(output.dtype):
+        raise graph_error("needs floats", op="jacobian", got=str(output.type))
+    shape = output.type.shape
+    basis = F.reshape(F.eye(output.size, dtype=output.dtype), (-1, *shape))
+    rows = vmap(
+        lambda g: _pulled("jacobian", [output], [g], wrt, disconnected)
+    )(basis)
+    values, like = flatten(rows)
+    return unflatten(
+        like, [F.reshape(v, (*shape, *v.type.shape[1:])) for v in values]
+    )
+
+
+def hessian(cost: Any, wrt: Any) -> Any:
+    """The second derivatives of a real scalar: the Jacobian of its gradient.
+
+    For structures, each value of `wrt` has a structure of blocks against all of them.
+    """
+    return jacobian(grad(cost, wrt), wrt, disconnected="zero")
+
+
+def _need_linear(results: list[Value], seeds: list[Value]) -> None:
+    unwanted = {v.node for v in seeds}
+    if any(node in unwanted for node in ancestors(results)):
+        raise graph_error(
+            "a rule on the way is not linear in its cotangents",
+            op="jvp",
+            hint="mend the rule given to graphc.custom_vjp",
+        )
+
+
+def hvp(cost: Any, wrt: Any, vectors: Any) -> Any:
+    """The product of the Hessian of a real scalar in `wrt` with `vectors`.
+
+    `vectors` and the result have the structure of `wrt` and its shapes.
+    """
+    gradient = grad(cost, wrt, disconnected="zero")
+    return jvp(gradient, wrt, vectors)
+
+
+def _real_scalar(cost: Any, op: str) -> Value:
+    value = as_value(cost)
+    problem = hint = ""
+    if value.type.rank:
+        problem, hint = "the cost is no scalar", "reduce it: gt.sum(cost)"
+    elif value.dtype.kind == "c":
+        problem = "the cost is complex, of which a gradient is not defined"
+        hint = "take gt.real(cost) or gt.abs(cost), or use graphc.vjp"
+    elif not is_float(value.dtype):
+        problem, hint = "the cost is no float", 'convert it: cost.astype("float32")'
+    if problem:
+        raise graph_error(problem, op=op, got=str(value.type), hint=hint)
+    return value
+
+
+def _alike(given: Any, values: list[Value], op: str, what: str) -> list[Value]:
+    """One value per value of `values`, of its dtype and shape."""
+    found = [as_value(v) for v in flatten(given, leaf=as_value)[0]]
+    if len(found) != len(values):
+        raise graph_error(f"{len(found)} {what}s for {len(values)} values", op=op)
+    made = []
+    for g, value in zip(found, values, strict=True):
+        g = cast(strong(g), value.dtype) if g.type.weak else g
+        if g.dtype != value.dtype or g.type.rank != value.type.rank:
+            raise graph_error(
+                f"a {what} has not the type of its value",
+                op=op,
+                got=str(g.type),
+                expected=str(value.type),
+            )
+        made.append(F.specify_shape(g, value.type.shape))
+    return made
+
+
+def _pulled(
+    op: str,
+    outputs: list[Value],
+    cotangents: list[Value],
+    wrt: Any,
+    disconnected: Disconnected,
+) -> Any:
+    if disconnected not in ("raise", "zero"):
+        raise graph_error(
+            "`disconnected` is what to do with values that the cost does not depend on",
+            op=op,
+            got=repr(disconnected),
+            expected='"raise" or "zero"',
+        )
+    values, like = flatten(wrt)
+    if disconnected == "raise":
+        _need_connected(op, outputs, values)
+    found = pull(outputs, cotangents, values)
+    filled = [_filled(g, v) for g, v in zip(found, values, strict=True)]
+    return unflatten(like, filled)
+
+
+def _filled(g: Value | None, value: Value) -> Value:
+    if g is not None:
+        return g
+    return F.zeros(value.type.shape, value.dtype if is_inexact(value.dtype) else None)
+
+
+def _need_connected(op: str, outputs: list[Value], values: list[Value]) -> None:
+    smooth = _smooth_ancestors(outputs)
+    for value in values:
+        if value not in smooth:
+            raise graph_error(
+                f"the cost does not depend smoothly on {_called(value)}: "
+                f"{_why_disconnected(outputs, value)}",
+                op=op,
+                got=f"{_called(value)}: {value.type}",
+                hint='leave it out, or ask for zeros: disconnected="zero"',
+            )
+
+
+def _called(value: Value) -> str:
+    return value.name or f"{value.node.primitive.name} ({value.node.place})"
+
+
+def _smooth_ancestors(outputs: Sequence[Value]) -> set[Value]:
+    """The values that `outputs` depend on through floats and complex numbers alone."""
+    stack = [v for v in outputs if is_inexact(v.dtype)]
+    found = set(stack)
+    while stack:
+        for value in stack.pop().node.inputs:
+            if is_inexact(value.dtype) and value not in found:
+                found.add(value)
+                stack.append(value)
+    return found
+
+
+def _why_disconnected(outputs: list[Value], value: Value) -> str:
+    if not is_inexact(value.dtype):
+        return f"it is {value.dtype.name}, and only floats have gradients"
+    reached: set[Value] = {value}
+    for node in ancestors(outputs):
+        if not any(v in reached for v in node.inputs):
+            continue
+        if all(not is_inexact(v.dtype) for v in node.outputs):
+            return f"{_ends(node)} gives {node.outputs[0].dtype.name}"
+        reached.update(node.outputs)
+    return "nothing in it is computed from that"
+
+
+def _ends(node: Node) -> str:
+    return f"{node.primitive.name} ({node.place})"

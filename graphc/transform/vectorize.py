@@ -1,0 +1,203 @@
+"""vmap: the graph of a function of one example becomes that of many at once.
+
+Each node that depends on a mapped input is built anew by the batching rule of its
+primitive, with the mapped axis first. One pass in topological order.
+"""
+
+from collections.abc import Callable, Sequence
+from functools import wraps
+from typing import Any
+
+from graphc.errors import GraphError, graph_error, standing_at
+from graphc.ir.build import as_value, normal_axis, strong, variable
+from graphc.ir.dims import Dim, Size, equal
+from graphc.ir.graph import Node, Value
+from graphc.ir.namespace import F
+from graphc.ir.types import TensorType
+from graphc.ir.walk import ancestors
+from graphc.ops.batching import lined_up, spread
+from graphc.transform.structure import flatten, unflatten
+
+Axis = int | str | None
+
+
+def vmap(
+    function: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0
+) -> Callable[..., Any]:
+    """`function` for each index of an axis of its arguments, all at once.
+
+    An axis is a number, or the name of the size it has; None gives every example the
+    whole argument. `in_axes` is one axis for all arguments, or a tuple or list with
+    one per argument; an argument may be a list or dict of values, which share it, or
+    its axes are given in the same structure. `out_axes` says where the new axis
+    stands in the outputs; None where an output is the same for all examples.
+
+    The function returned raises GraphError where the mapped axes differ in size,
+    where an op cannot be batched, and where a size would differ between examples.
+
+    >>> import graphc, graphc.tensor as gt
+    >>> x = gt.matrix("x")
+    >>> y = graphc.vmap(lambda row: row / gt.sum(row))(x)
+    >>> graphc.function([x], y, backend="numpy")([[1.0, 3.0], [2.0, 2.0]])
+    array([[0.25, 0.75],
+           [0.5 , 0.5 ]], dtype=float32)
+    """
+
+    @wraps(function)
+    def mapped(*args: Any) -> Any:
+        values, like = flatten(list(args), leaf=lambda v: strong(as_value(v)))
+        axes = _axes_of(in_axes, list(args), "in_axes")
+        places = [_place(a, v) for a, v in zip(axes, values, strict=True)]
+        batch = _Batch(*_mapped_first(values, places))
+        examples = [
+            v if p is None else batch.example(i)
+            for i, (v, p) in enumerate(zip(values, places, strict=True))
+        ]
+        result = function(*unflatten(like, examples))
+        outputs, form = flatten(result, leaf=lambda v: strong(as_value(v)))
+        ends = _axes_of(out_axes, result, "out_axes")
+        made = zip(batch.run(outputs), ends, strict=True)
+        return unflatten(form, [batch.moved_to(v, axis) for v, axis in made])
+
+    return mapped
+
+
+def _axes_of(axes: Any, args: Any, what: str) -> list[Axis]:
+    """One axis per value of the arguments."""
+    if not isinstance(args, (list, tuple, dict)):
+        if isinstance(axes, bool) or not isinstance(axes, (int, str, type(None))):
+            raise graph_error(f"no axis: {axes!r} in {what}", op="vmap")
+        return [axes]
+    keys = args.keys() if isinstance(args, dict) else range(len(args))
+    if isinstance(axes, dict) and isinstance(args, dict) and axes.keys() == keys:
+        parts = [axes[k] for k in keys]
+    elif isinstance(axes, (list, tuple)) and len(axes) == len(keys):
+        parts = list(axes)
+    elif isinstance(axes, (list, tuple, dict)):
+        problem = f"{what} has not the structure of what it is for"
+        raise graph_error(problem, op="vmap", got=f"{axes!r} for {len(keys)} values")
+    else:
+        parts = [axes] * len(keys)
+    pairs = zip(parts, (args[k] for k in keys), strict=True)
+    return [axis for part, arg in pairs for axis in _axes_of(part, arg, what)]
+
+
+def _place(axis: Axis, value: Value) -> int | None:
+    """Where the mapped axis of an argument stands."""
+    if axis is None:
+        return None
+    if not isinstance(axis, str):
+        return normal_axis(axis, value.type.rank, "vmap")
+    found = [i for i, n in enumerate(value.type.shape) if str(n) == axis]
+    if len(found) != 1:
+        problem = f"{len(found)} axes have the size {axis}"
+        raise graph_error(problem, op="vmap", got=str(value.type))
+    return found[0]
+
+
+def _mapped_first(
+    values: Sequence[Value], places: Sequence[int | None]
+) -> tuple[dict[int, Value], Size]:
+    """The mapped arguments with that axis first, by position, and its size."""
+    moved: dict[int, Value] = {}
+    size: Size | None = None
+    for i, (value, place) in enumerate(zip(values, places, strict=True)):
+        if place is None:
+            continue
+        front = F.moveaxis(value, place, 0)
+        n = front.type.shape[0]
+        size = n if size is None else size
+        if equal(n, size) is False:
+            got = ", ".join(str(v.type) for v in values)
+            raise graph_error(f"mapped axes differ: {size} and {n}", op="vmap", got=got)
+        moved[i] = F.specify_shape(front, (size, *front.type.shape[1:]))
+    if size is None:
+        raise graph_error(
+            "no argument is mapped", op="vmap", hint="give an axis to one: in_axes=0"
+        )
+    return moved, size
+
+
+class _Batch:
+    """A replay of a graph in which some values have a new first axis."""
+
+    def __init__(self, mapped: dict[int, Value], size: Size) -> None:
+        self._mapped = mapped
+        self._size = size
+        self._made: dict[Value, Value] = {}
+
+    def example(self, position: int) -> Value:
+        """A variable for one example of a mapped argument."""
+        value = self._mapped[position]
+        type = TensorType(value.dtype, tuple(value.type.shape[1:]))
+        one = variable(value.name or "example", type)
+        self._made[one] = value
+        return one
+
+    def run(self, outputs: list[Value]) -> list[tuple[Value, bool]]:
+        """The outputs for all examples, and whether each has the new axis."""
+        for node in ancestors(outputs):
+            for value in node.demands:
+                if value in self._made:
+                    raise _ragged(node, value)
+            if any(v in self._made for v in node.inputs):
+                self._replay(node)
+        return [(self._made.get(v, v), v in self._made) for v in outputs]
+
+    def _replay(self, node: Node) -> None:
+        batched = [v in self._made for v in node.inputs]
+        inputs = [self._made.get(v, v) for v in node.inputs]
+        with standing_at(node.place.plain):
+            made = self._applied(node, batched, inputs)
+            results = made if isinstance(made, tuple) else (made,)
+            for old, new in zip(node.outputs, results, strict=True):
+                _check(node, old, new)
+                self._made[old] = new
+
+    def _applied(self, node: Node, batched: list[bool], inputs: list[Value]) -> Any:
+        primitive = node.primitive
+        if primitive.batch_rule is not None:
+            return primitive.batch_rule(self._size, batched, *inputs, **node.params)
+        if primitive.elementwise:
+            return primitive(*lined_up(batched, inputs), **node.params)
+        raise graph_error(
+            f"{primitive.name} cannot be batched: {primitive.no_batch_reason}",
+            op="vmap",
+            got=", ".join(str(v.type) for v in inputs),
+            where=node.place,
+        )
+
+    def moved_to(self, made: tuple[Value, bool], axis: Axis) -> Value:
+        """An output with the new axis where it is wanted."""
+        value, has_axis = made
+        if axis is None and not has_axis:
+            return value
+        if axis is None or isinstance(axis, str):
+            raise graph_error(
+                "an output that differs between examples needs a place for their axis",
+                op="vmap",
+                got=f"out_axes={axis!r} for {value.type}",
+            )
+        return F.moveaxis(spread(self._size, has_axis, value), 0, axis)
+
+
+def _check(node: Node, old: Value, new: Value) -> None:
+    shape = new.type.shape
+    if old.dtype != new.dtype or len(shape) != old.type.rank + 1:
+        raise AssertionError(f"{node.primitive.name}: {new.type} for {old.type}")
+    for n, m in zip(old.type.shape, shape[1:], strict=True):
+        if isinstance(n, Dim) and n is m:
+            continue
+        if equal(n, m) is False:
+            raise AssertionError(f"{node.primitive.name}: {new.type} for {old.type}")
+
+
+def _ragged(node: Node, value: Value) -> GraphError:
+    named = value.name or value.node.primitive.name
+    return graph_error(
+        f"the size {named} would differ between examples",
+        op="vmap",
+        got=f"{node.primitive.name} of {', '.join(str(v.type) for v in node.outputs)}",
+        hint="compute on the largest size and mask: gt.where(gt.arange(most) < n, ...)",
+        where=node.place,
+    )
