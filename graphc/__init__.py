@@ -7,6 +7,8 @@ from graphc.ir.build import config
 from graphc.ir.graph import Value
 from graphc.ops.barriers import stop_gradient
 from graphc.runtime.compile import Input, function
+from graphc.transform.checkpoint import checkpoint
+from graphc.transform.custom_vjp import custom_vjp
 from graphc.transform.gradients import (
     grad,
     hessian,
@@ -24,7 +26,9 @@ __all__ = [
     "Input",
     "UnusedInputWarning",
     "Value",
+    "checkpoint",
     "config",
+    "custom_vjp",
     "dump",
     "function",
     "grad",

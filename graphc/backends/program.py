@@ -19,20 +19,23 @@ WIDE = {np.dtype(name) for name in ("int64", "uint64", "float64", "complex128")}
 
 @dataclass(frozen=True)
 class Outputs:
-    """How the outputs are returned: one value, a list, a tuple or a dict."""
+    """How the outputs are returned: one value, or a list, tuple or dict of such."""
 
     kind: str  # "single", "list", "tuple" or "dict"
     keys: tuple[str, ...] = ()
+    parts: "tuple[Outputs, ...]" = ()
 
-    def text(self, values: list[str]) -> str:
-        """The expression after `return`."""
+    def text(self, values: Iterable[str]) -> str:
+        """The expression after `return`, of the values in order."""
+        rest = iter(values)
         if self.kind == "single":
-            return values[0]
+            return next(rest)
+        texts = [part.text(rest) for part in self.parts]
         if self.kind == "list":
-            return f"[{', '.join(values)}]"
+            return f"[{', '.join(texts)}]"
         if self.kind == "tuple":
-            return f"({', '.join(values)},)"
-        pairs = zip(self.keys, values, strict=True)
+            return f"({', '.join(texts)}{',' * bool(texts)})"
+        pairs = zip(self.keys, texts, strict=True)
         return "{" + ", ".join(f"{k!r}: {v}" for k, v in pairs) + "}"
 
 

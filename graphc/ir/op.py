@@ -36,6 +36,14 @@ VjpRule = TypeVar("VjpRule", bound=Vjp)
 BatchRule = TypeVar("BatchRule", bound=Batch)
 
 
+@dataclass(frozen=True, eq=False)
+class Opaque:
+    """A param that is no data: it has a name in texts, which cannot be read back."""
+
+    name: str
+    content: Any
+
+
 @dataclass(eq=False)
 class Primitive:
     """A primitive op and its rules; calling it builds a node.
@@ -51,6 +59,7 @@ class Primitive:
     Of gradient and batching each primitive has a rule or a reason for having none.
     `elementwise`: the inputs broadcast, and an element of the result depends on one of
     each. `linear`: the derivative holds no element of an input, so none can spoil it.
+    `no_gradient_for`: inputs, by their names, for which the rule has none, and why.
     `chooses`: elements that the first input does not choose count for nothing.
     """
 
@@ -64,6 +73,7 @@ class Primitive:
     literals: Literal["never", "beside", "always"] = "never"
     several: bool = False  # the printed expression is a tuple
     interned: bool = True
+    passes_on: bool = False  # output i is input i: programs do without the node
     demanding: bool = True  # whether dims in the params are needed on the host
     on_host: bool = True  # whether the NumPy form may stand in for the JAX form
     imports: dict[str, str] = field(default_factory=dict)  # by backend
@@ -74,6 +84,7 @@ class Primitive:
     chooses: bool = False
     vjp_rule: Vjp | None = None
     no_gradient_reason: str = ""
+    no_gradient_for: dict[str, str] = field(default_factory=dict)  # argument: why
     batch_rule: Batch | None = None
     no_batch_reason: str = ""
 

@@ -21,6 +21,7 @@ from graphc.errors import graph_error, label
 from graphc.ir.build import INPUT, SIZE_OP, Data
 from graphc.ir.dims import Dim, Symbol, axis, expression, symbol_dim
 from graphc.ir.graph import Graph, Node, Value
+from graphc.ir.op import Opaque
 from graphc.ir.types import DTYPES, DType, TensorType
 from graphc.ir.walk import ancestors, operands
 
@@ -227,6 +228,8 @@ class Writer:
                 return self._type(param)
             case None | bool() | int() | float():
                 return repr(param)
+            case Opaque():
+                return f"opaque({json.dumps(param.name)})"
         kind = type(param).__name__
         raise graph_error(f"a param of type {kind} has no text", op="to_text")
 

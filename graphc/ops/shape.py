@@ -18,7 +18,7 @@ from graphc.ir.build import (
 )
 from graphc.ir.dims import Dim, Size
 from graphc.ir.graph import Value
-from graphc.ir.namespace import enroll, enroll_method, public
+from graphc.ir.namespace import F, enroll, enroll_method, public
 from graphc.ir.op import Array, op, require_at_most, require_equal, type_error
 from graphc.ir.types import TensorType, product, same_size
 from graphc.ops.batching import Batched, batch_with_axes
@@ -52,7 +52,7 @@ def _reshape(x: Array, *, shape: Shape) -> TensorType:
 _reshape.emit("{xp}.reshape({x}, {shape})")
 _reshape.sizes = lambda x, *, shape: np.reshape(x, shape)
 _reshape.linear = True
-_reshape.vjp(lambda g, x, *, shape: (reshape(g, x.type.shape),))
+_reshape.vjp(lambda g, x, *, shape: (F.reshape(g, x.type.shape),))
 _reshape.batch(lambda n, batched, x, *, shape: _reshape(x, shape=(n, *shape)))
 
 
@@ -208,7 +208,7 @@ def _expand_dims(x: Array, *, axes: tuple[int, ...]) -> TensorType:
 _expand_dims.emit("{xp}.expand_dims({x}, {axes})")
 _expand_dims.sizes = lambda x, *, axes: np.expand_dims(x, axes)
 _expand_dims.linear = True
-_expand_dims.vjp(lambda g, x, *, axes: (squeeze(g, axes),))
+_expand_dims.vjp(lambda g, x, *, axes: (F.squeeze(g, axes),))
 batch_with_axes(_expand_dims, "axes")
 
 
@@ -307,7 +307,7 @@ def _specify_shape(x: Array, *, shape: tuple[Size | None, ...]) -> TensorType:
 
 _specify_shape.emit("{x}")
 _specify_shape.linear = True
-_specify_shape.vjp(lambda g, x, *, shape: (specify_shape(g, x.type.shape),))
+_specify_shape.vjp(lambda g, x, *, shape: (F.specify_shape(g, x.type.shape),))
 _specify_shape.batch(
     lambda n, batched, x, *, shape: _specify_shape(x, shape=(None, *shape))
 )

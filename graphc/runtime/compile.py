@@ -146,17 +146,23 @@ def _keys(what: str, names: Iterable[Any]) -> tuple[str, ...]:
 
 def _outputs(outputs: Any) -> tuple[Outputs, tuple[str, ...], tuple[Value, ...]]:
     """The structure of the outputs, their names where given, and the values."""
-    if isinstance(outputs, Mapping):
-        keys = _keys("output", outputs)
-        return Outputs("dict", keys), keys, _strong(outputs.values())
-    if isinstance(outputs, (list, tuple)):
-        kind = "list" if isinstance(outputs, list) else "tuple"
-        return Outputs(kind), ("",) * len(outputs), _strong(outputs)
-    return Outputs("single"), ("",), _strong([outputs])
+    found: list[tuple[str, Value]] = []
 
+    def walk(part: Any, path: str) -> Outputs:
+        if isinstance(part, Mapping):
+            keys = _keys("output", part)
+            paths = [f"{path}.{key}" if path else key for key in keys]
+            parts = tuple(map(walk, part.values(), paths))
+            return Outputs("dict", keys, parts)
+        if isinstance(part, (list, tuple)):
+            kind = "list" if isinstance(part, list) else "tuple"
+            return Outputs(kind, (), tuple([walk(item, path) for item in part]))
+        found.append((path, strong(as_value(_output(part)))))
+        return Outputs("single")
 
-def _strong(values: Iterable[Any]) -> tuple[Value, ...]:
-    return tuple(strong(as_value(_output(v))) for v in values)
+    structure = walk(outputs, "")
+    names, values = zip(*found, strict=True) if found else ((), ())
+    return structure, names, values
 
 
 _CONSTANTS = (Dim, int, float, complex, np.ndarray, np.generic)
@@ -169,7 +175,7 @@ def _output(value: Any) -> Any:
         "an output must be a symbolic value",
         op="function",
         got=shortened(repr(value)),
-        expected="a value, or a list, tuple or dict of values (not nested)",
+        expected="a value, or a list, tuple or dict of values",
     )
 
 

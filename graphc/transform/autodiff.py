@@ -101,13 +101,23 @@ class _Sweep:
             return
         with standing_at(node.place.plain):
             rule = node.primitive.vjp_rule
-            if rule is None:
-                raise _no_rule(node, outputs)
+            reason = self._refusal(node)
+            if reason or rule is None:
+                raise _no_rule(node, outputs, reason)
             g = tuple([None if c is None else c.value for c in given])
             found = rule(g[0] if len(g) == 1 else g, *node.inputs, **node.params)
             for i, (value, d) in enumerate(zip(node.inputs, found, strict=True)):
                 if d is not None and value in self._active:
                     self.add(value, _settled(node, i, d, given[0]))
+
+
+    def _refusal(self, node: Node) -> str:
+        """Why the gradient cannot go through a node, "" where it can."""
+        primitive = node.primitive
+        for name, reason in primitive.no_gradient_for.items():
+            if node.inputs[primitive.arguments.index(name)] in self._active:
+                return f"in {name}: {reason}"
+        return "" if primitive.vjp_rule else primitive.no_gradient_reason
 
 
 def _settled(node: Node, index: int, d: Value, given: _Cotangent | None) -> _Cotangent:
@@ -187,10 +197,9 @@ def _onto_zeros(value: Value) -> bool:
     return fill is not None and not fill.any() and value.node.params["how"] == "add"
 
 
-def _no_rule(node: Node, outputs: Sequence[Value]) -> GraphError:
-    name = node.primitive.name
+def _no_rule(node: Node, outputs: Sequence[Value], reason: str) -> GraphError:
     return graph_error(
-        f"there is no gradient through {name}: {node.primitive.no_gradient_reason}",
+        f"there is no gradient through {node.primitive.name}: {reason}",
         op="grad",
         got=f"a path {path_text(path_between(outputs, node))}",
         hint="use graphc.stop_gradient where it should count as a constant, or give "

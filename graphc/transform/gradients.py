@@ -25,10 +25,10 @@ def grad(cost: Any, wrt: Any, *, disconnected: Disconnected = "raise") -> Any:
     `cost` is no real scalar, where an op on the way has no gradient, and, unless
     `disconnected="zero"`, where `cost` does not depend smoothly on a value.
 
-    >>> import graphc, graphc.tensor as gt
+    >>> import numpy as np, graphc, graphc.tensor as gt
     >>> x = gt.vector("x")
     >>> f = graphc.function([x], graphc.grad(gt.sum(x**3), x), backend="numpy")
-    >>> f([1.0, 2.0])
+    >>> f(np.array([1, 2], "float32"))
     array([ 3., 12.], dtype=float32)
     """
     seed = cast(as_value(1), _real_scalar(cost, "grad").dtype)

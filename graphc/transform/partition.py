@@ -128,10 +128,12 @@ def _facts(graph: Graph, bounds_checks: bool) -> _Facts:
     checks: list[Check] = []
     nodes = ancestors(graph.outputs)
     for node in nodes:
+        if node.primitive.passes_on:
+            for output, x in zip(node.outputs, node.inputs, strict=False):
+                aliases[output] = aliases.get(x, x)
         if node.primitive.name == ASSERT:
-            x, condition = node.inputs
-            aliases[node.outputs[0]] = aliases.get(x, x)
-            checks.append(Check(condition, node.params["message"], node.place))
+            message = node.params["message"]
+            checks.append(Check(node.inputs[1], message, node.place))
         elif bounds_checks and node.primitive.bounds_check is not None:
             for condition, message in node.primitive.bounds_check(node):
                 checks.append(Check(condition, message, node.place))

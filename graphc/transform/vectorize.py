@@ -35,10 +35,11 @@ def vmap(
     The function returned raises GraphError where the mapped axes differ in size,
     where an op cannot be batched, and where a size would differ between examples.
 
-    >>> import graphc, graphc.tensor as gt
+    >>> import numpy as np, graphc, graphc.tensor as gt
     >>> x = gt.matrix("x")
     >>> y = graphc.vmap(lambda row: row / gt.sum(row))(x)
-    >>> graphc.function([x], y, backend="numpy")([[1.0, 3.0], [2.0, 2.0]])
+    >>> f = graphc.function([x], y, backend="numpy")
+    >>> f(np.array([[1, 3], [2, 2]], "float32"))
     array([[0.25, 0.75],
            [0.5 , 0.5 ]], dtype=float32)
     """

@@ -147,7 +147,7 @@ def test_inputs_that_are_none(row):
         lambda: graphc.function([x], None),
         "function: an output must be a symbolic value",
         "got: None",
-        "expected: a value, or a list, tuple or dict of values (not nested)",
+        "expected: a value, or a list, tuple or dict of values",
     ),
     (
         lambda: graphc.function([x], "x"),

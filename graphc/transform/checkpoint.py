@@ -1,0 +1,85 @@
+"""checkpoint: a part of a graph that is computed again in the backward pass.
+
+What is kept from the forward pass are the values that the part starts from, not what
+is computed on the way. (Griewank and Walther, Evaluating Derivatives, 2nd ed., ch. 12.)
+"""
+
+from collections.abc import Callable, Sequence
+from functools import wraps
+from typing import Any
+
+from graphc.ir.build import CONSTANT, as_value, strong
+from graphc.ir.graph import Node, Value
+from graphc.ir.namespace import F
+from graphc.ir.op import Array, op
+from graphc.ir.types import TensorType, is_inexact
+from graphc.ops.batching import Batched, spread
+from graphc.transform.autodiff import pull
+from graphc.transform.replay import region_between, replayed
+from graphc.transform.structure import flatten, unflatten
+
+
+@op()
+def _checkpointed(*values: Array, count: int) -> tuple[TensorType, ...]:
+    """The first `count` values; the others are what they are computed from."""
+    return tuple(v.type for v in values[:count])
+
+
+_checkpointed.passes_on = True
+_checkpointed.emit("{values}")
+
+
+@_checkpointed.vjp
+def _(g: Any, *values: Value, count: int) -> tuple[Value | None, ...]:
+    outputs, kept = values[:count], values[count:]
+    cotangents = g if isinstance(g, tuple) else (g,)
+    # The same nodes on the same values would be those of the forward pass.
+    after = [c for c in cotangents if c is not None]
+    again = [F._barrier(v, *after) if is_inexact(v.dtype) else v for v in kept]
+    new = dict(zip(kept, again, strict=True))
+    made = replayed(outputs, new, region_between(outputs, kept))
+    return (*[None] * count, *pull(made, cotangents, again))
+
+
+@_checkpointed.batch
+def _(n: Any, batched: Batched, *values: Value, count: int) -> tuple[Value, ...]:
+    spread_out = map(spread, [n] * len(values), batched, values)
+    return _checkpointed.bind(tuple(spread_out), {"count": count}).outputs
+
+
+def checkpoint(function: Callable[..., Any]) -> Callable[..., Any]:
+    """`function`, whose inner values are computed again where a gradient needs them.
+
+    It trades time for memory: only the arguments, and values from outside that
+    `function` uses, are kept until the backward pass. The values are the same.
+
+    >>> import graphc, graphc.tensor as gt
+    >>> x = gt.scalar("x")
+    >>> y = graphc.checkpoint(lambda x: gt.sin(gt.exp(x)))(x)
+    >>> f = graphc.function([x], graphc.grad(y, x), backend="numpy")
+    >>> print(round(float(f(0.0)), 6))
+    0.540302
+    """
+
+    @wraps(function)
+    def recomputed(*args: Any) -> Any:
+        given, form = flatten(list(args), leaf=lambda v: strong(as_value(v)))
+        result = function(*unflatten(form, given))
+        outputs, like = flatten(result, leaf=lambda v: strong(as_value(v)))
+        region = region_between(outputs, given)
+        kept = (*dict.fromkeys(given), *_used_from_outside(region, given))
+        node = _checkpointed.bind((*outputs, *kept), {"count": len(outputs)})
+        return unflatten(like, list(node.outputs))
+
+    return recomputed
+
+
+def _used_from_outside(region: Sequence[Node], given: Sequence[Value]) -> list[Value]:
+    inside = set(region)
+    found = {
+        v: None
+        for node in region
+        for v in node.inputs
+        if v.node not in inside and v.node.primitive is not CONSTANT
+    }
+    return [v for v in found if v not in set(given)]

@@ -1,0 +1,176 @@
+"""custom_vjp: a user's own gradient rule for a function, as in JAX."""
+
+from collections.abc import Callable
+from functools import update_wrapper
+from typing import Any
+
+from graphc.errors import graph_error
+from graphc.ir.build import INPUT, as_value, cast, strong
+from graphc.ir.graph import Value
+from graphc.ir.namespace import F
+from graphc.ir.op import Array, Opaque, op
+from graphc.ir.types import TensorType, is_inexact
+from graphc.ir.walk import ancestors
+from graphc.ops.batching import Batched, spread
+from graphc.transform.structure import flatten, unflatten
+from graphc.transform.vectorize import vmap
+
+# From the arguments and the cotangents of the outputs to those of the arguments.
+Backward = Callable[[list[Value], list[Value]], list[Value | None]]
+
+
+@op()
+def _custom_vjp(*values: Array, count: int, rule: Opaque) -> tuple[TensorType, ...]:
+    """The first `count` values; `rule` is their gradient in the others."""
+    return tuple(v.type for v in values[:count])
+
+
+_custom_vjp.passes_on = True
+_custom_vjp.emit("{values}")
+
+
+@_custom_vjp.vjp
+def _(g: Any, *values: Value, count: int, rule: Opaque) -> tuple[Value | None, ...]:
+    given = g if isinstance(g, tuple) else (g,)
+    cotangents = [
+        F.zeros_like(v) if c is None else c
+        for c, v in zip(given, values[:count], strict=True)
+    ]
+    return (*[None] * count, *rule.content(list(values[count:]), cotangents))
+
+
+@_custom_vjp.batch
+def _(
+    n: Any, batched: Batched, *values: Value, count: int, rule: Opaque
+) -> tuple[Value, ...]:
+    def many(arguments: list[Value], cotangents: list[Value]) -> list[Value | None]:
+        def one(parts: list[Value]) -> list[Value]:
+            found = rule.content(parts[: len(arguments)], parts[len(arguments) :])
+            return [
+                F.zeros_like(v) if c is None else c
+                for c, v in zip(found, parts, strict=False)
+            ]
+
+        made: list[Value | None] = vmap(one)([*arguments, *cotangents])
+        return made
+
+    spread_out = map(spread, [n] * len(values), batched, values)
+    params = {"count": count, "rule": Opaque(rule.name, many)}
+    return _custom_vjp.bind(tuple(spread_out), params).outputs
+
+
+class CustomVjp:
+    """A function of values with a gradient rule of its own; see `custom_vjp`."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self._function = function
+        self._forward: Callable[..., Any] | None = None
+        self._backward: Callable[..., Any] | None = None
+        update_wrapper(self, function)
+
+    def defvjp(
+        self, forward: Callable[..., Any], backward: Callable[..., Any]
+    ) -> "CustomVjp":
+        """Say how cotangents come about.
+
+        `forward(*arguments)` gives `(outputs, residuals)`, whatever the rule needs;
+        `backward(residuals, cotangents)` gives a tuple with the cotangent of each
+        argument, None for zero. It must be linear in the cotangents.
+        """
+        self._forward, self._backward = forward, backward
+        return self
+
+    def __call__(self, *args: Any) -> Any:
+        """The function's result, which has this gradient. Raises GraphError where the
+        rule is missing or the function uses a variable that is no argument."""
+        if self._forward is None:
+            hint = "say it by defvjp(forward, backward)"
+            raise graph_error("has no rule yet", op="custom_vjp", hint=hint)
+        given, form = flatten(list(args), leaf=lambda v: strong(as_value(v)))
+        result = self._function(*unflatten(form, given))
+        outputs, like = flatten(result, leaf=lambda v: strong(as_value(v)))
+        _need_all_arguments(outputs, given)
+        name = getattr(self._function, "__name__", "function")
+        params = {"count": len(outputs), "rule": Opaque(name, self._rule(form, like))}
+        node = _custom_vjp.bind((*outputs, *given), params)
+        return unflatten(like, list(node.outputs))
+
+    def _rule(self, form: Any, like: Any) -> Backward:
+        forward, backward = self._forward, self._backward
+
+        def rule(arguments: list[Value], cotangents: list[Value]) -> Any:
+            assert forward is not None and backward is not None
+            _, residuals = forward(*unflatten(form, arguments))
+            found = backward(residuals, unflatten(like, cotangents))
+            return _fitted(found, form, arguments)
+
+        return rule
+
+
+def _fitted(found: Any, form: Any, arguments: list[Value]) -> list[Value | None]:
+    """The cotangents that a rule gave, one per argument and of its type."""
+    if not isinstance(found, (tuple, list)) or len(found) != len(form):
+        raise graph_error(
+            "the rule must give one cotangent per argument, in a tuple",
+            op="custom_vjp",
+            got=repr(found),
+            expected=f"{len(form)} of them, None for zero",
+        )
+    made: list[Value | None] = []
+    rest = iter(arguments)
+    for part, argument in zip(found, form, strict=True):
+        mine = [next(rest) for _ in flatten(argument, leaf=as_value)[0]]
+        values = [None] * len(mine) if part is None else _leaves(part)
+        for d, value in zip(values, mine, strict=True):
+            made.append(None if d is None else _of_type(d, value))
+    return made
+
+
+def _leaves(part: Any) -> list[Any]:
+    found: list[Any] = flatten(part, leaf=lambda v: v)[0]
+    return found
+
+
+def _of_type(d: Any, value: Value) -> Value | None:
+    if not is_inexact(value.dtype):
+        return None
+    made = cast(strong(as_value(d)), value.dtype)
+    if made.type.rank != value.type.rank:
+        raise graph_error(
+            "a cotangent has not the shape of its argument",
+            op="custom_vjp",
+            got=str(made.type),
+            expected=str(value.type),
+        )
+    return F.specify_shape(made, value.type.shape)
+
+
+def _need_all_arguments(outputs: list[Value], given: list[Value]) -> None:
+    """A variable from outside would have no gradient, without a word."""
+    inside = {node for v in given for node in [v.node]}
+    before = {node for node in ancestors(given)}
+    for node in ancestors(outputs):
+        if node.primitive is INPUT and node not in inside and node not in before:
+            name = node.params["name"]
+            raise graph_error(
+                f"the function uses {name}, which is no argument of it",
+                op="custom_vjp",
+                hint=f"pass {name} to it, so that the rule can give its cotangent",
+            )
+
+
+def custom_vjp(function: Callable[..., Any]) -> CustomVjp:
+    """`function` with a gradient rule of its own, given by `defvjp`.
+
+    >>> import graphc, graphc.tensor as gt
+    >>> @graphc.custom_vjp
+    ... def clipped(x):  # the identity, whose gradient is kept within -1..1
+    ...     return x
+    >>> clipped = clipped.defvjp(
+    ...     lambda x: (x, None), lambda _, g: (gt.clip(g, -1, 1),))
+    >>> x = gt.scalar("x")
+    >>> g = graphc.grad(clipped(x) ** 3, x)
+    >>> print(graphc.function([x], g, backend="numpy")(2.0))
+    1.0
+    """
+    return CustomVjp(function)

@@ -1,0 +1,60 @@
+"""Building part of a graph once more on other values."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from graphc.errors import standing_at
+from graphc.ir.dims import Dim, Size, Symbol, substitute, symbol_dim
+from graphc.ir.graph import Node, Params, Value
+from graphc.ir.op import rebuild
+from graphc.ir.walk import operands
+
+
+def region_between(outputs: Iterable[Value], inputs: Iterable[Value]) -> list[Node]:
+    """The nodes through which `outputs` depend on `inputs`, in topological order.
+
+    Nodes behind which no input stands are not walked through twice, nor are inputs.
+    """
+    first = set(inputs)
+    nodes: dict[Node, None] = {}
+    stack = [v.node for v in outputs if v not in first]
+    while stack:
+        node = stack.pop()
+        if node not in nodes:
+            nodes[node] = None
+            stack += [v.node for v in operands(node) if v not in first]
+    inside: set[Node] = set()
+    for node in sorted(nodes, key=lambda n: n.serial):
+        if any(v in first or v.node in inside for v in operands(node)):
+            inside.add(node)
+    return sorted(inside, key=lambda n: n.serial)
+
+
+def replayed(
+    outputs: Sequence[Value], new: Mapping[Value, Value], region: Iterable[Node]
+) -> list[Value]:
+    """`outputs`, with the nodes of `region` made anew on the values of `new`."""
+    made = dict(new)
+    for node in region:
+        inputs = tuple([made.get(v, v) for v in node.inputs])
+        params = _resized(node, made)
+        with standing_at(node.place.plain):
+            fresh = rebuild(node, inputs, params)
+        made.update(zip(node.outputs, fresh.outputs, strict=True))
+    return [made.get(v, v) for v in outputs]
+
+
+def _resized(node: Node, made: Mapping[Value, Value]) -> Params:
+    """The params, with sizes that stand for replaced values replaced too."""
+    changed: dict[Symbol, Size] = {
+        v.symbol: symbol_dim(made[v].symbol) for v in node.demands if v in made
+    }
+    if not changed:
+        return node.params
+
+    def resize(param: Any) -> Any:
+        if isinstance(param, tuple):
+            return tuple(map(resize, param))
+        return substitute(param, changed) if isinstance(param, Dim) else param
+
+    return {name: resize(param) for name, param in node.params.items()}
