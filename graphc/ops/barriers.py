@@ -52,3 +52,4 @@ def _(n: Any, batched: Any, x: Value, *after: Value) -> Value:
 
 
 enroll(_barrier, "_barrier")
+BARRIER = _barrier

@@ -8,8 +8,10 @@ from graphc.ir.build import as_value, cast, strong, variable
 from graphc.ir.graph import Node, Value
 from graphc.ir.namespace import F
 from graphc.ir.types import is_float, is_inexact
-from graphc.ir.walk import ancestors
+from graphc.ir.walk import ancestors, operands
+from graphc.ops.barriers import BARRIER
 from graphc.transform.autodiff import pull
+from graphc.transform.replay import region_between, replayed
 from graphc.transform.structure import flatten, unflatten
 from graphc.transform.vectorize import vmap
 
@@ -78,8 +80,7 @@ def jvp(outputs: Any, wrt: Any, tangents: Any) -> Any:
         F.zeros_like(v) if p is None else p
         for p, v in zip(pushed, found, strict=True)
     ]
-    _need_linear(results, seeds)
-    return unflatten(like, results)
+    return unflatten(like, _without_seeds(results, seeds))
 
 
 def jacobian(
@@ -118,14 +119,33 @@ def hessian(cost: Any, wrt: Any) -> Any:
     return jacobian(grad(cost, wrt), wrt, disconnected="zero")
 
 
-def _need_linear(results: list[Value], seeds: list[Value]) -> None:
-    unwanted = {v.node for v in seeds}
-    if any(node in unwanted for node in ancestors(results)):
+def _without_seeds(results: list[Value], seeds: list[Value]) -> list[Value]:
+    """The results, which do not depend on the seeds unless a rule is not linear.
+
+    Only barriers may wait for one: what they wait for is left out.
+    """
+    nodes = ancestors(results, _awaited_aside)
+    if {v.node for v in seeds}.intersection(nodes):
         raise graph_error(
             "a rule on the way is not linear in its cotangents",
             op="jvp",
             hint="mend the rule given to graphc.custom_vjp",
         )
+    needed = set(nodes)
+    waiting = [n for n in region_between(results, seeds) if n in needed]
+    made: dict[Value, Value] = {}
+    for node in waiting:
+        if node.primitive is BARRIER:
+            made[node.outputs[0]] = BARRIER(made.get(node.inputs[0], node.inputs[0]))
+        else:
+            again = replayed(node.outputs, made, [node])
+            made.update(zip(node.outputs, again, strict=True))
+    return [made.get(v, v) for v in results]
+
+
+def _awaited_aside(node: Node) -> tuple[Value, ...]:
+    """The values that a node computes with."""
+    return node.inputs[:1] if node.primitive is BARRIER else operands(node)
 
 
 def hvp(cost: Any, wrt: Any, vectors: Any) -> Any:
