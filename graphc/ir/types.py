@@ -14,6 +14,7 @@ from graphc.ir.dims import Dim, Size
 
 DType = np.dtype[Any]
 BOOL = np.dtype("bool")
+INT32 = np.dtype("int32")
 INT64 = np.dtype("int64")
 FLOAT64 = np.dtype("float64")
 BFLOAT16 = np.dtype(ml_dtypes.bfloat16)

@@ -1,8 +1,10 @@
 """Indexing for reading: NumPy's basic and advanced forms.
 
-Out of bounds: an index that is constant raises when the graph is built. One that is
-data reads the nearest element, on both backends, unless the function is compiled with
-`check=True`, which raises. Updates (`x.at`) out of bounds write nothing.
+Out of bounds: an index that is constant raises when the graph is built, or when the
+function is called where the size is known only then. One that is data reads the
+nearest element, on both backends, unless the function is compiled with `check=True`,
+which raises. Updates (`x.at`) out of bounds write nothing. A slice of constant length
+whose start is data is moved inside, for reading and for writing.
 """
 
 from typing import Any
@@ -11,14 +13,31 @@ import numpy as np
 
 from graphc.errors import graph_error
 from graphc.ir import dims
-from graphc.ir.build import INPUT, as_size, as_value, cast, normal_axis, strong
+from graphc.ir.build import (
+    INPUT,
+    as_size,
+    as_value,
+    cast,
+    literal_of,
+    normal_axis,
+    strong,
+)
 from graphc.ir.dims import Size
 from graphc.ir.graph import Node, Value, origins
 from graphc.ir.namespace import F, enroll, public
 from graphc.ir.op import Array, Printing, op, require_at_most, type_error
-from graphc.ir.types import INT64, TensorType, is_integer
+from graphc.ir.types import INT32, INT64, TensorType, is_integer
 from graphc.ops.broadcasting import broadcast
-from graphc.ops.subscript import FULL, Bound, Bounds, Index, Item, parse_index
+from graphc.ops.subscript import (
+    FULL,
+    Bound,
+    Bounds,
+    Index,
+    Item,
+    extremes,
+    parse_index,
+    widened,
+)
 
 
 def slice_length(start: Bound, stop: Bound, step: Size, n: Size) -> Size:
@@ -120,7 +139,11 @@ BASIC_INDEX = _basic_index
 
 @op()
 def _dynamic_slice(x: Array, start: Array, *, axis: int, length: int) -> TensorType:
-    """`length` elements of `axis` from `start`, moved inside where it sticks out."""
+    """`length` elements of `axis` from `start`, moved inside where it sticks out.
+
+    A negative start counts from the end first: as in NumPy where that leaves the
+    slice within the axis. Where it does not, NumPy's slice is shorter; this is not.
+    """
     if start.type.rank or not is_integer(start.dtype):
         raise type_error("the start must be an integer scalar")
     shape = list(x.type.shape)
@@ -132,7 +155,8 @@ def _dynamic_slice(x: Array, start: Array, *, axis: int, length: int) -> TensorT
 
 def dynamic_slice_numpy(x: Any, start: Any, length: Any, axis: Any) -> Any:
     """Printed into NumPy programs."""
-    start = min(max(int(start), 0), x.shape[axis] - length)
+    n, start = x.shape[axis], int(start)
+    start = min(max(start + n if start < 0 else start, 0), n - length)
     return x[(slice(None),) * axis + (slice(start, start + length),)]
 
 
@@ -149,9 +173,10 @@ def from_arguments(start: Value) -> bool:
 
 
 def fits(x: Value, start: Value, axis: int, length: int) -> Value:
-    """Whether a dynamic slice lies within its axis."""
-    first = _widened(start)
-    return F.logical_and(first >= 0, first + length <= x.shape[axis])
+    """Whether a dynamic slice lies within its axis; it may count from the end."""
+    first, n = _widened(start), x.shape[axis]
+    last = F.where(first < 0, -1, n)
+    return F.logical_and(first >= -n, first + length <= last)
 
 
 def _widened(index: Value) -> Value:
@@ -171,10 +196,23 @@ def _slice_checks(node: Node) -> list[tuple[Any, str]]:
 _dynamic_slice.bounds_check = _slice_checks
 
 
-def gathered(x: Value, indices: tuple[Value, ...], axes: tuple[int, ...]) -> Any:
-    """The shape of `x[...]` with integer arrays at `axes`, by NumPy's rules."""
+def gathered(
+    x: Value,
+    indices: tuple[Value, ...],
+    axes: tuple[int, ...],
+    inside: tuple[bool, ...],
+) -> Any:
+    """The shape of `x[...]` with integer arrays at `axes`, by NumPy's rules.
+
+    Literal indices that must be `inside` are guarded.
+    """
     if any(not is_integer(i.dtype) for i in indices):
         raise type_error("indices must be integers or bools")
+    for index, axis, within in zip(indices, axes, inside, strict=True):
+        literal = literal_of(index)
+        if within and literal is not None:
+            for extreme in extremes(literal):
+                _position(extreme, x.type.shape[axis])
     points = broadcast(*(i.type.shape for i in indices))
     rest = [n for a, n in enumerate(x.type.shape) if a not in axes]
     adjacent = axes == tuple(range(axes[0], axes[0] + len(axes)))
@@ -184,10 +222,13 @@ def gathered(x: Value, indices: tuple[Value, ...], axes: tuple[int, ...]) -> Any
 
 @op()
 def _gather(
-    x: Array, *indices: Array, axes: tuple[int, ...], in_bounds: bool
+    x: Array, *indices: Array, axes: tuple[int, ...], inside: tuple[bool, ...]
 ) -> TensorType:
-    """`x[..., i, ...]` with integer arrays at `axes` (advanced indexing)."""
-    return x.type.like(gathered(x, indices, axes))
+    """`x[..., i, ...]` with integer arrays at `axes` (advanced indexing).
+
+    `inside`: which arrays cannot leave their axis; the others are clamped.
+    """
+    return x.type.like(gathered(x, indices, axes, inside))
 
 
 def advanced_items(p: Printing, indices: tuple[str, ...]) -> str:
@@ -200,51 +241,63 @@ def advanced_items(p: Printing, indices: tuple[str, ...]) -> str:
 
 
 def clamp(index: Any, size: Any) -> Any:
-    """Printed into NumPy programs."""
-    return np.clip(index, -size, size - 1)
+    """Printed into programs."""
+    return index.clip(0 if index.dtype.kind == "u" else -size, size - 1)
+
+
+def clamped(p: Printing, first: int, beyond: bool = False) -> tuple[str, ...]:
+    """The index arrays, from input `first` on, kept within their axes or `beyond` by 1.
+
+    JAX clamps by itself, but takes the low 32 bits of an index: for it, those are
+    clamped that may need more.
+    """
+    x, params = p.inputs[0], p.node.params
+    texts = []
+    for i, axis, within in zip(
+        range(first, len(p.inputs)), params["axes"], params["inside"], strict=True
+    ):
+        text, dtype = p.inputs[i], p.node.inputs[i].dtype
+        if not within and (p.xp == "np" or not np.can_cast(dtype, INT32)):
+            size = f"{x}.shape[{axis}]" + " + 1" * beyond
+            text = f"{p.helper(clamp)}({text}, {size})"
+        texts.append(text)
+    return tuple(texts)
 
 
 def _print_gather_numpy(p: Printing) -> str:
-    x, indices = p.inputs[0], p.inputs[1:]
-    if not p.node.params["in_bounds"]:
-        name = p.helper(clamp)
-        axes = p.node.params["axes"]
-        indices = tuple(
-            f"{name}({i}, {x}.shape[{a}])" for i, a in zip(indices, axes, strict=True)
-        )
-    return f"{x}[{advanced_items(p, indices)}]"
+    return f"{p.inputs[0]}[{advanced_items(p, clamped(p, 1))}]"
 
 
 def _print_gather_jax(p: Printing) -> str:
-    mode = "promise_in_bounds" if p.node.params["in_bounds"] else "clip"
-    items = advanced_items(p, p.inputs[1:])
-    return f'{p.inputs[0]}.at[{items}].get(mode="{mode}")'
+    mode = "promise_in_bounds" if all(p.node.params["inside"]) else "clip"
+    return f'{p.inputs[0]}.at[{advanced_items(p, clamped(p, 1))}].get(mode="{mode}")'
 
 
 _gather.emit(numpy=_print_gather_numpy, jax=_print_gather_jax)
 
 
-def outside(
-    x: Value, indices: tuple[Value, ...], axes: tuple[int, ...]
-) -> list[tuple[Any, str]]:
-    """Per index array, the condition that it stays within its axis, and a message."""
+def contained(index: Value, n: Any) -> Value:
+    """Element by element, whether indices are within an axis of `n`."""
+    least = 0 if index.dtype.kind == "u" else -n
+    return F.logical_and(index >= least, index < n)
+
+
+def stray_checks(node: Node) -> list[tuple[Any, str]]:
+    """Per index array that may leave its axis, that it does not, and a message."""
+    x, params = node.inputs[0], node.params
+    indices = node.inputs[len(node.inputs) - len(params["axes"]) :]
     found = []
-    for index, axis in zip(indices, axes, strict=True):
-        n = x.shape[axis]
-        wide = _widened(index)
-        least = 0 if index.dtype.kind == "u" else -n
-        inside = F.all(F.logical_and(wide >= least, wide < n))
-        found.append((inside, f"index: out of bounds for axis {axis} of {x.type}"))
+    for index, axis, within in zip(
+        indices, params["axes"], params["inside"], strict=True
+    ):
+        if not within:
+            condition = F.all(contained(index, x.shape[axis]))
+            message = f"index: out of bounds for axis {axis} of {x.type}"
+            found.append((condition, message))
     return found
 
 
-def _gather_checks(node: Node) -> list[tuple[Any, str]]:
-    if node.params["in_bounds"]:
-        return []
-    return outside(node.inputs[0], node.inputs[1:], node.params["axes"])
-
-
-_gather.bounds_check = _gather_checks
+_gather.bounds_check = stray_checks
 GATHER = enroll(_gather, "_gather")
 
 
@@ -258,9 +311,7 @@ def getitem(x: Any, index: Any) -> Value:
     value = basic(value, parsed.items)
     if not parsed.arrays:
         return value
-    return _gather(
-        value, *parsed.arrays, axes=parsed.axes, in_bounds=parsed.in_bounds
-    )
+    return _gather(value, *parsed.arrays, axes=parsed.axes, inside=parsed.inside)
 
 
 def axis_before(parsed: Index, out: int) -> int:
@@ -293,7 +344,7 @@ def sliced(x: Value, axis: int, start: Value, length: int) -> Value:
     It compiles once for all starts. A start computed from inputs is checked at the
     call; one computed from data is moved inside the array.
     """
-    taken = _dynamic_slice(x, strong(start), axis=axis, length=length)
+    taken = _dynamic_slice(x, widened(strong(start)), axis=axis, length=length)
     if not from_arguments(start):
         return taken
     message = (

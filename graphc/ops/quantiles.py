@@ -212,7 +212,7 @@ def _quantile(
         last = ordered.type.rank - 1
         found = _picked(
             value, q, method, ordered.shape[-1],
-            lambda i: F._gather(ordered, strong(i), axes=(last,), in_bounds=True),
+            lambda i: F._gather(ordered, strong(i), axes=(last,), inside=(True,)),
         )
     bad = F.any(F.isnan(rows), axis=-1) if is_inexact(rows.dtype) else None
     return _finished(found, bad, axes, q.type.rank, keepdims)

@@ -7,11 +7,11 @@ import numpy as np
 
 from graphc.errors import graph_error
 from graphc.ir import dims
-from graphc.ir.build import as_size, as_value, literal_of, strong
+from graphc.ir.build import as_size, as_value, cast, literal_of, strong
 from graphc.ir.dims import Dim, Size
 from graphc.ir.graph import Value, origins
 from graphc.ir.namespace import F
-from graphc.ir.types import BOOL, is_integer
+from graphc.ir.types import BOOL, INT32, is_integer
 
 Bound = Size | None
 Bounds = tuple[Bound, ...]
@@ -27,7 +27,7 @@ class Index:
     arrays: tuple[Value, ...]
     axes: tuple[int, ...]
     dynamic: tuple[tuple[int, Value, int], ...]  # axis, start, length
-    in_bounds: bool
+    inside: tuple[bool, ...]  # per array: whether it cannot leave its axis
 
 
 def is_mask(item: Any) -> bool:
@@ -103,7 +103,8 @@ def parse_index(x: Value, index: Any) -> Index:
     arrays: list[Value] = []
     axes: list[int] = []
     dynamic: list[tuple[int, Value, int]] = []
-    in_bounds, axis, out = True, 0, 0
+    inside: list[bool] = []
+    axis = out = 0
     for item in expanded:
         n = x.type.shape[axis : axis + 1]
         if item is None:
@@ -118,6 +119,7 @@ def parse_index(x: Value, index: Any) -> Index:
             axis, out = axis + 1, out + 1
         elif is_mask(item):
             arrays += _mask_positions(x, item, axis)
+            inside += [True] * item.type.rank
             axes += range(out, out + item.type.rank)
             items += [("s", None, None, None)] * item.type.rank
             axis, out = axis + item.type.rank, out + item.type.rank
@@ -127,12 +129,14 @@ def parse_index(x: Value, index: Any) -> Index:
             axis += 1
         else:
             value = strong(as_value(item))
-            in_bounds &= _check_array(value, n[0], x)
-            arrays.append(value)
+            inside.append(_check_array(value, n[0], x))
+            arrays.append(widened(value))
             axes.append(out)
             items.append(("s", None, None, None))
             axis, out = axis + 1, out + 1
-    return Index(tuple(items), tuple(arrays), tuple(axes), tuple(dynamic), in_bounds)
+    return Index(
+        tuple(items), tuple(arrays), tuple(axes), tuple(dynamic), tuple(inside)
+    )
 
 
 def _is_array(item: Any) -> bool:
@@ -179,16 +183,29 @@ def _check_constant(index: Size, n: Size, x: Value) -> None:
 
 
 def _check_array(value: Value, n: Size, x: Value) -> bool:
-    """Whether the indices are known to be within bounds; raises if known not."""
+    """Whether the indices cannot leave the axis; raises if they are known to.
+
+    Those of a literal cannot: their type rule guards what is not proved.
+    """
     array = literal_of(value)
     if array is None:
         return _from_nonzero(value, n)
-    if array.size:
-        for extreme in (int(array.min()), int(array.max())):
-            _check_constant(extreme, n, x)
-    low, high = (int(array.min()), int(array.max())) if array.size else (0, -1)
-    inside = dims.less_equal(high + 1, n) is True
-    return inside and dims.less_equal(-low, n) is True
+    for extreme in extremes(array):
+        _check_constant(extreme, n, x)
+    return True
+
+
+def extremes(literal: Any) -> tuple[int, ...]:
+    """The least and the largest of literal indices, if there are any."""
+    return (int(literal.min()), int(literal.max())) if literal.size else ()
+
+
+def widened(index: Value) -> Value:
+    """Indices in a dtype that can count any axis, as JAX needs them."""
+    if index.dtype.itemsize >= INT32.itemsize:
+        return index
+    literal = literal_of(index)
+    return cast(index, INT32) if literal is None else as_value(literal.astype(INT32))
 
 
 def _from_nonzero(value: Value, n: Size) -> bool:

@@ -10,7 +10,7 @@ import numpy as np
 
 from graphc.ir.build import as_value, cast, strong
 from graphc.ir.dims import Size
-from graphc.ir.graph import Node, Value
+from graphc.ir.graph import Value
 from graphc.ir.namespace import FUNCTIONS, F, enroll
 from graphc.ir.op import Array, Printing, op, require_equal, type_error
 from graphc.ir.types import TensorType
@@ -20,9 +20,11 @@ from graphc.ops.index import (
     advanced_items,
     axis_before,
     basic,
+    clamped,
+    contained,
     gathered,
-    outside,
     sliced,
+    stray_checks,
     subscript,
 )
 from graphc.ops.subscript import Bounds, Index, as_item, is_mask, parse_index
@@ -35,10 +37,13 @@ def _scatter(
     *indices: Array,
     axes: tuple[int, ...],
     how: str,
-    in_bounds: bool,
+    inside: tuple[bool, ...],
 ) -> TensorType:
-    """`x` with `v` written at integer positions; a repeated one counts each time."""
-    _fits(v, gathered(x, indices, axes), x)
+    """`x` with `v` written at integer positions; a repeated one counts each time.
+
+    `inside`: which arrays cannot leave their axis; nothing is written out there.
+    """
+    _fits(v, gathered(x, indices, axes, inside), x)
     return x.type.like()
 
 
@@ -84,22 +89,16 @@ def _print_scatter_numpy(p: Printing) -> str:
 
 
 def _print_scatter_jax(p: Printing) -> str:
-    x, v, *indices = p.inputs
-    mode = "promise_in_bounds" if p.node.params["in_bounds"] else "drop"
-    items = advanced_items(p, tuple(indices))
+    x, v = p.inputs[:2]
+    mode = "promise_in_bounds" if all(p.node.params["inside"]) else "drop"
+    items = advanced_items(p, clamped(p, 2, beyond=True))
     return f'{x}.at[{items}].{p.node.params["how"]}({v}, mode="{mode}")'
 
 
 _scatter.emit(numpy=_print_scatter_numpy, jax=_print_scatter_jax)
 
 
-def _scatter_checks(node: Node) -> list[tuple[Any, str]]:
-    if node.params["in_bounds"]:
-        return []
-    return outside(node.inputs[0], node.inputs[2:], node.params["axes"])
-
-
-_scatter.bounds_check = _scatter_checks
+_scatter.bounds_check = stray_checks
 
 
 @op()
@@ -224,7 +223,7 @@ def _write(x: Value, value: Value, parsed: Index, how: str) -> Value:
     if plain and not parsed.dynamic:
         return _scatter(
             x, value, *parsed.arrays, axes=parsed.axes, how=how,
-            in_bounds=parsed.in_bounds,
+            inside=parsed.inside,
         )
     return _write_through_positions(x, value, parsed, how)
 
@@ -236,47 +235,36 @@ def _write_through_positions(x: Value, value: Value, parsed: Index, how: str) ->
     for axis, start, length in parsed.dynamic:
         region = sliced(region, axis_before(parsed, axis), start, length)
     region = basic(region, parsed.items)
-    inside: Value | None = None
+    within: Value | None = None
     if parsed.arrays:
-        region_before = region
-        region = GATHER(
-            region, *parsed.arrays, axes=parsed.axes, in_bounds=parsed.in_bounds
-        )
-        inside = _within(region_before, parsed)
-    if inside is not None:
-        region = F.where(inside, region, x.size)
+        within = _within(region, parsed)
+        region = GATHER(region, *parsed.arrays, axes=parsed.axes, inside=parsed.inside)
+    if within is not None:
+        region = F.where(within, region, x.size)
     updates = F.broadcast_to(value, region.shape)
     written = _scatter(
         F.ravel(x), F.ravel(updates), F.ravel(region), axes=(0,), how=how,
-        in_bounds=False,
+        inside=(within is None,),
     )
     return F.reshape(written, x.shape)
 
 
 def _within(region: Value, parsed: Index) -> Value | None:
     """Where every index array is inside its axis; None where that is known."""
-    if parsed.in_bounds:
-        return None
     whole: Value | None = None
-    for i, axis in zip(parsed.arrays, parsed.axes, strict=True):
-        n = region.shape[axis]
-        ok = F.logical_and(i >= -n, i < n)
+    for i, axis, known in zip(parsed.arrays, parsed.axes, parsed.inside, strict=True):
+        if known:
+            continue
+        ok = contained(i, region.shape[axis])
         whole = ok if whole is None else F.logical_and(whole, ok)
-    if whole is None or whole.type.rank == 0:
-        return whole
-    points = len(broadcast_rank(parsed))
+    if whole is None:
+        return None
     behind = region.type.rank - parsed.axes[-1] - 1
     adjacent = parsed.axes == tuple(
         range(parsed.axes[0], parsed.axes[0] + len(parsed.axes))
     )
     trailing = behind if adjacent else region.type.rank - len(parsed.axes)
-    axes = tuple(range(points, points + trailing))
-    return F.expand_dims(whole, axes) if axes else whole
-
-
-def broadcast_rank(parsed: Index) -> range:
-    """One entry per axis of the broadcast index arrays."""
-    return range(max(a.type.rank for a in parsed.arrays))
+    return F.expand_dims(whole, tuple(range(-trailing, 0)))
 
 
 enroll(Updates, "updates_of")

@@ -92,3 +92,103 @@ def test_positions_of_a_longer_mask_are_not_taken_to_be_inside(backend):
     f = graphc.function([x, mask], x[gt.nonzero(mask)[0]], backend=backend)
     out = f(np.array([1.0, 2.0]), np.array([True, False, False, True]))
     np.testing.assert_array_equal(np.asarray(out), [1.0, 2.0])
+
+
+SIX = np.arange(12.0).reshape(6, 2)
+LITERALS = {  # of an array like SIX: a program, and the result
+    "read": (lambda x: x[[0, 5]], SIX[[0, 5]]),
+    "from the end": (lambda x: x[[0, -6]], SIX[[0, 0]]),
+    "beside data": (lambda x: x[[0, 5], gt.argmax(x[0])], SIX[[0, 5], 1]),
+    "of int8": (lambda x: x[np.array([0, 5], "int8")], SIX[[0, 5]]),
+    "take": (lambda x: gt.take(x, [-6, 1], axis=0), SIX[[0, 1]]),
+    "along": (lambda x: gt.take_along_axis(x, [[5, 0]], 0), [[10.0, 1.0]]),
+    "set": (lambda x: x.at[[0, 5]].set(SIX[[0, 5]] + 1) - x, [[1]] + 4 * [[0]] + [[1]]),
+    "add": (lambda x: (x.at[[5, -6], 1:].add(1.0) - x)[:, 1], [1, 0, 0, 0, 0, 1]),
+}
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("name", LITERALS)
+def test_literal_indices_must_be_within_an_axis_of_symbolic_size(name, backend):
+    """Five rows are too few for them, as for a literal integer."""
+    x = gt.tensor("x", "float64", ("n", 2))
+    program, expected = LITERALS[name]
+    f = graphc.function([x], program(x), backend=backend)
+    expected = np.broadcast_to(expected, f(SIX).shape)
+    np.testing.assert_array_equal(f(SIX), expected)
+    message = r"index (5|-6) is out of bounds for an axis of size n.*; got 5"
+    with pytest.raises(graphc.CallError, match=message):
+        f(SIX[:5])
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_data_beside_a_literal_is_clamped_and_dropped(backend):
+    x, i = variables()
+    outputs = [x[[0, 2], i], x.at[[0, 2], i].set(9.0)]
+    f = graphc.function([x, i], outputs, backend=backend)
+    read, written = f(X, np.array([7, -7]))
+    np.testing.assert_array_equal(read, [1, 4])
+    np.testing.assert_array_equal(written, X)
+
+
+LONG = np.arange(300.0)
+FAR = {  # indices into 300 elements
+    "int8": [3, -1, 127, -128],
+    "uint8": [3, 255, 128, 0],
+    "int16": [299, -300, 300, -301],
+    "int32": [299, -300, 2**31 - 1, -(2**31)],
+    "uint32": [299, 300, 2**31 + 1, 2**32 - 1],
+    "int64": [299, -300, 2**31 + 1, 2**32 + 1, 2**32 - 1, -(2**32) + 1, -(2**32) - 1],
+    "uint64": [299, 300, 2**32 + 1, 2**63 + 1, 2**64 - 1],
+}
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("dtype", FAR)
+def test_indices_of_every_dtype_far_out_of_bounds(dtype, backend):
+    """None wraps round: JAX itself takes the low bits of an index."""
+    x = gt.tensor("x", "float64", ("n",))
+    i = gt.tensor("i", dtype, ("k",))
+    block = gt.stack([x, x], axis=1)
+    outputs = [x[i], x.at[i].set(-1.0), block.at[i, 1:].set(-1.0)[:, 1]]
+    f = graphc.function([x, i], outputs, backend=backend)
+    read, written, through = f(LONG, np.array(FAR[dtype], dtype))
+    near = np.array([min(max(j, -300), 299) for j in FAR[dtype]])
+    np.testing.assert_array_equal(read, LONG[near])
+    expected = LONG.copy()
+    expected[[j for j in FAR[dtype] if -300 <= j < 300]] = -1
+    np.testing.assert_array_equal(written, expected)
+    np.testing.assert_array_equal(through, expected)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("dtype", ["int32", "uint32", "int64", "uint64"])
+def test_a_slice_from_data_counts_from_the_end_then_moves_inside(dtype, backend):
+    x = gt.tensor("x", "float64", ("n",))
+    i = gt.tensor("i", dtype, (1,))
+    start = i[0]
+    outputs = [x[start : start + 2], x.at[start : start + 2].set(-1.0)]
+    f = graphc.function([x, i], outputs, backend=backend)
+    limits = np.iinfo(dtype)
+    for first in (0, 1, 2, 5, -1, -2, -3, -4, 2**32 + 1, limits.min, limits.max):
+        if limits.min <= first <= limits.max:
+            part, written = f(X[:, 0], np.array([first], dtype))
+            inside = min(max(first + 3 if first < 0 else first, 0), 1)
+            np.testing.assert_array_equal(part, X[inside : inside + 2, 0])
+            expected = X[:, 0].copy()
+            expected[inside : inside + 2] = -1
+            np.testing.assert_array_equal(written, expected)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_slice_from_an_argument_may_count_from_the_end(backend):
+    """Where NumPy's has the length that is compiled in; elsewhere the call raises."""
+    x, k = gt.tensor("x", "float64", ("n",)), gt.iscalar("k")
+    f = graphc.function([x, k], x[k : k + 2], backend=backend)
+    for first in range(-8, 8):
+        expected = SIX[first : first + 2, 0]
+        if len(expected) == 2:
+            np.testing.assert_array_equal(f(SIX[:, 0], first), expected)
+        else:
+            with pytest.raises(graphc.CallError, match="the slice of 2 elements from"):
+                f(SIX[:, 0], first)
