@@ -110,7 +110,6 @@ class _Sweep:
                 if d is not None and value in self._active:
                     self.add(value, _settled(node, i, d, given[0]))
 
-
     def _refusal(self, node: Node) -> str:
         """Why the gradient cannot go through a node, "" where it can."""
         primitive = node.primitive
@@ -126,18 +125,23 @@ def _settled(node: Node, index: int, d: Value, given: _Cotangent | None) -> _Cot
     mask = _mask(node, index, given)
     if mask is not None and _may_spoil(node, d):
         d = F.where(mask, d, F.zeros_like(d))
-    if node.primitive.elementwise:
+    if node.primitive.elementwise and d.type.shape is not value.type.shape:
         d = summed_to(d, value.type.shape)
         mask = None if mask is None else reduced_to(F.any, mask, value.type.shape)
     if d.dtype != value.dtype:
         d = _real(d, value)
-    fits = d.type.rank == value.type.rank and all(
-        equal(a, b) is not False
-        for a, b in zip(d.type.shape, value.type.shape, strict=True)
-    )
-    if not fits or d.dtype != value.dtype:
+    if not _fits(d, value):
         raise AssertionError(f"{node.primitive.name}: {d.type} for {value.type}")
     return _Cotangent(d, mask)
+
+
+def _fits(d: Value, value: Value) -> bool:
+    given, wanted = d.type.shape, value.type.shape
+    if d.dtype != value.dtype or len(given) != len(wanted):
+        return False
+    return given is wanted or all(
+        equal(a, b) is not False for a, b in zip(given, wanted, strict=True)
+    )
 
 
 def _real(d: Value, value: Value) -> Value:
@@ -158,8 +162,9 @@ def _mask(node: Node, index: int, given: _Cotangent | None) -> Value | None:
         if own is None or above is None:
             return above if own is None else own
         return F.logical_and(above, own)
-    if above is None or not primitive.linear or primitive.vjp_rule is None:
+    if above is None or not primitive.linear or len(node.outputs) > 1:
         return None
+    assert primitive.vjp_rule is not None
     # Such an op moves elements, or adds them up: so does it with where they count.
     ones = F.astype(above, node.outputs[0].dtype)
     moved = primitive.vjp_rule(ones, *node.inputs, **node.params)[index]
