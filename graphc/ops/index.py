@@ -137,6 +137,14 @@ _basic_index.sizes = _sizes_of_index
 BASIC_INDEX = _basic_index
 
 
+def part(x: Value, axis: int, start: Size, stop: Size) -> Value:
+    """`x[..., start:stop, ...]` along one axis, for the rules of other ops."""
+    return basic(x, (("s", None, None, None),) * axis + (("s", start, stop, None),))
+
+
+enroll(part, "_part")
+
+
 @op()
 def _dynamic_slice(x: Array, start: Array, *, axis: int, length: int) -> TensorType:
     """`length` elements of `axis` from `start`, moved inside where it sticks out.

@@ -99,6 +99,7 @@ _scatter.emit(numpy=_print_scatter_numpy, jax=_print_scatter_jax)
 
 
 _scatter.bounds_check = stray_checks
+enroll(_scatter, "_scatter")
 
 
 @op()
