@@ -179,7 +179,14 @@ def _check_constant(index: Size, n: Size, x: Value) -> None:
             f"index {index} is out of bounds for an axis of size {n}",
             op="index",
             got=str(x.type),
+            hint=_allowed(n),
         )
+
+
+def _allowed(n: Size) -> str:
+    if isinstance(n, int) and n == 0:
+        return "the axis has no element; a slice of it is allowed, and is empty"
+    return f"indices go from {-n} to {n - 1}; a slice may go beyond, and is cut off"
 
 
 def _check_array(value: Value, n: Size, x: Value) -> bool:

@@ -216,7 +216,9 @@ def test_axes_that_are_not_there(row):
     ),
 )
 def test_constant_indices_out_of_bounds(row):
-    raised(*row, "got: float32[4, 2]")
+    *_, n = row[1].split()
+    hint = f"hint: indices go from -{n} to {int(n) - 1}; a slice may go beyond"
+    raised(*row, "got: float32[4, 2]", hint)
 
 
 @rows(
@@ -224,7 +226,15 @@ def test_constant_indices_out_of_bounds(row):
     (lambda: x[x.shape[0]], "index: index n is out of bounds for an axis of size n"),
 )
 def test_constant_indices_out_of_bounds_of_symbolic_shapes(row):
-    raised(*row, "got: float32[n, 3]")
+    raised(*row, "got: float32[n, 3]", "hint: indices go from -")
+
+
+def test_constant_indices_into_nothing():
+    raised(
+        lambda: w[:0][0],
+        "index: index 0 is out of bounds for an axis of size 0",
+        "hint: the axis has no element; a slice of it is allowed, and is empty",
+    )
 
 
 @rows(
