@@ -9,10 +9,11 @@ from typing import Any, Literal, NamedTuple, TypeVar
 import numpy as np
 
 from graphc.errors import GraphError, graph_error
-from graphc.ir.dims import Dim, Size, equal, less_equal
+from graphc.ir.dims import Dim, Size, _Call, _poly, equal, less_equal
 from graphc.ir.graph import Guard, Node, Params, Value, intern_node, known_sizes
 from graphc.ir.types import TensorType, is_integer
 
+MOST_TERMS = 32  # of a formula that is followed further
 MOST_SIZES = 16  # an integer vector of at most so many elements can hold sizes
 Array = Value  # in a type rule: an input, needed at run time only
 TypeRule = Callable[..., TensorType | tuple[TensorType, ...]]
@@ -308,9 +309,16 @@ def _bounded(result: Any) -> "np.ndarray[Any, Any] | None":
     """Sizes as an object array, or None where the formulas have grown too long."""
     array = np.empty(np.shape(result), dtype=object)
     array[...] = result
-    if any(len(str(size)) > 120 for size in array.flat):
+    if any(_terms(size) > MOST_TERMS for size in array.flat):
         return None
     return array
+
+
+def _terms(size: Size) -> int:
+    """How many terms a formula has, those in the arguments of its functions too."""
+    polynomial = _poly(size)
+    calls = [a for m in polynomial for a in m if isinstance(a, _Call)]
+    return len(polynomial) + sum(_terms(x) for call in calls for x in call.args)
 
 
 def rebuild(node: Node, inputs: tuple[Value, ...], params: Params) -> Node:
