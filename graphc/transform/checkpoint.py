@@ -15,7 +15,7 @@ from graphc.ir.op import Array, op
 from graphc.ir.types import TensorType, is_inexact
 from graphc.ops.batching import Batched, spread
 from graphc.transform.autodiff import pull
-from graphc.transform.replay import region_between, replayed
+from graphc.ir.replay import region_between, replayed
 from graphc.transform.structure import flatten, unflatten
 
 

@@ -11,7 +11,7 @@ from graphc.ir.types import is_float, is_inexact
 from graphc.ir.walk import ancestors, operands
 from graphc.ops.barriers import BARRIER
 from graphc.transform.autodiff import pull
-from graphc.transform.replay import region_between, replayed
+from graphc.ir.replay import region_between, replayed
 from graphc.transform.structure import flatten, unflatten
 from graphc.transform.vectorize import vmap
 

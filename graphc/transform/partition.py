@@ -111,14 +111,16 @@ def sizes_needed(node: Node) -> list[Value]:
 def is_free(node: Node) -> bool:
     """Whether a node is made anew wherever it is used, and never cut from there.
 
-    These are literals, sizes as numbers, and arrays made from nothing else.
+    These are literals, sizes as numbers, and arrays filled from such numbers. What is
+    made of a literal array is not: a draw from a constant key is drawn once.
     """
     if node.primitive.inline:
         return True
-    if node.primitive is INPUT:
+    if node.primitive is INPUT or "jax" not in node.primitive.emission:
         return False
     for value in node.inputs:
-        if value.node.inputs or not value.node.primitive.inline:
+        made = value.node
+        if value.type.shape or made.inputs or not made.primitive.inline:
             return False
     return True
 
