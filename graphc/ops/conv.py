@@ -16,7 +16,7 @@ from graphc.ir.build import as_size, strong
 from graphc.ir.dims import Size
 from graphc.ir.graph import Value
 from graphc.ir.namespace import F, enroll, public
-from graphc.ir.op import Array, Printing, op, require_equal, type_error
+from graphc.ir.op import Array, Printing, op, require_at_most, require_equal, type_error
 from graphc.ir.types import BOOL, TensorType
 from graphc.ops.broadcasting import promoted
 from graphc.ops.windows import (
@@ -51,6 +51,7 @@ def _conv(
         )
     if x.dtype != kernel.dtype or x.dtype == BOOL:
         raise type_error("needs numbers of one dtype")
+    require_at_most(1, groups, "the groups must be positive")
     batch, channels, *spatial = x.type.shape
     out, share, *window = kernel.type.shape
     require_equal(channels, share * groups, "the channels must fit the kernel")
@@ -80,10 +81,11 @@ def padded_numpy(x: Any, window: Any, stride: Any, padding: Any) -> Any:
         padding = [window_pads(n, w, s, padding) for n, w, s in axes]
     if not any(a or b for a, b in padding):
         return x
-    pairs = zip(shape, padding, strict=True)
-    kept = [slice(max(-a, 0), n - max(-b, 0)) for n, (a, b) in pairs]
     added = [(max(a, 0), max(b, 0)) for a, b in padding]
-    return np.pad(x[(..., *kept)], ((0, 0), (0, 0), *added))
+    x = np.pad(x, ((0, 0), (0, 0), *added))
+    pairs = zip(x.shape[2:], padding, strict=True)
+    kept = [slice(max(-a, 0), max(n - max(-b, 0), 0)) for n, (a, b) in pairs]
+    return x[(..., *kept)]
 
 
 def conv_numpy(
@@ -163,9 +165,10 @@ def _operands(x: Any, kernel: Any, name: str, axes: int) -> tuple[Value, Value, 
 def _with_bias(result: Value, bias: Any, name: str) -> Value:
     if bias is None:
         return result
-    vector = strong(F.asarray(bias))
-    if vector.type.rank != 1:
-        problem = "the bias must be a vector over the output channels"
+    vector, channels = strong(F.asarray(bias)), result.type.shape[1]
+    shape = vector.type.shape
+    if len(shape) != 1 or dims.equal(shape[0], channels) is False:
+        problem = f"the bias must be a vector over the {channels} output channels"
         raise graph_error(problem, op=f"nn.{name}", got=str(vector.type))
     return result + F.expand_dims(vector, tuple(range(1, result.type.rank - 1)))
 
@@ -316,6 +319,9 @@ def conv_transpose(
     extra = sizes(output_padding, count, "output padding", op_name)
     parts = as_size(groups, "the number of groups")
     channels, share, *points = weights.type.shape
+    if dims.equal(parts, 0) or dims.equal(channels % parts, 0) is False:
+        problem = f"{channels} channels cannot be split into {parts} groups"
+        raise graph_error(problem, op=op_name, got=str(weights.type))
     pairs = zip(points, apart, strict=True)
     window = tuple(extent(k, d) for k, d in pairs)
     low, high = _transposed_pads(padding, window, step, op_name)

@@ -20,11 +20,12 @@ from graphc.ir.build import (
     normal_axis,
     strong,
 )
+from graphc.ir.dims import equal
 from graphc.ir.graph import Value
 from graphc.ir.namespace import F, public
 from graphc.ir.types import BOOL, DType, dtype_of, is_integer, same_size
-from graphc.ops.broadcasting import common_dtype
-from graphc.ops.nn import Axis, real, widened
+from graphc.ops.broadcasting import common_dtype, promoted
+from graphc.ops.nn import Axis, number, real, widened
 
 _MASKED = -0.7 * float(np.finfo("float32").max)  # a logit that is not attended to
 
@@ -62,7 +63,11 @@ def standardize(
 
     Only elements where the mask `where` holds count for them.
     """
-    value, dtype = widened(x, "standardize")
+    value, dtype = _joined("standardize", x, mean, variance, epsilon)
+    mean, variance, epsilon = (
+        None if v is None else cast(number(v, "standardize"), value.dtype)
+        for v in (mean, variance, epsilon)
+    )
     axes = normal_axes(axis, value.type.rank, "nn.standardize")
     chosen = True if where is None else where
     if mean is None:
@@ -70,20 +75,29 @@ def standardize(
     centred = value - mean
     if variance is None:
         variance = F.mean(centred * centred, axes, keepdims=True, where=chosen)
-    result = centred / F.sqrt(variance + epsilon)
-    return cast(result, dtype) if result.dtype.itemsize == 4 else result
+    return cast(centred / F.sqrt(variance + epsilon), dtype)
 
 
-def _along(vector: Any, axes: tuple[int, ...], rank: int, name: str) -> Value:
-    """An array over `axes` of an array of this rank, ready to broadcast."""
-    value = widened(vector, name)[0]
-    if value.type.rank != len(axes):
+def _joined(name: str, x: Any, *others: Any) -> tuple[Value, DType]:
+    """The array in the dtype to compute in, and that of the result, common to all."""
+    given = [number(v, name) for v in others if v is not None]
+    dtype = common_dtype([real(x, name), *given])
+    return widened(cast(real(x, name), dtype), name)[0], dtype
+
+
+def _along(vector: Any, axes: tuple[int, ...], x: Value, name: str) -> Value:
+    """An array over these axes of `x`, ready to broadcast."""
+    value = cast(real(vector, name), x.dtype)
+    sizes = tuple(x.type.shape[a] for a in axes)
+    pairs = zip(value.type.shape, sizes, strict=False)
+    if value.type.rank != len(axes) or any(equal(n, m) is False for n, m in pairs):
+        shape = ", ".join(map(str, sizes))
         raise graph_error(
-            f"needs an array of rank {len(axes)}, one axis per axis {axes} of x",
+            f"needs an array over the axes {axes} of x, that is of shape ({shape})",
             op=f"nn.{name}",
             got=str(value.type),
         )
-    return F.expand_dims(value, tuple(a for a in range(rank) if a not in axes))
+    return F.expand_dims(value, tuple(a for a in range(x.type.rank) if a not in axes))
 
 
 def _affine(
@@ -94,13 +108,12 @@ def _affine(
     bias: Any,
     name: str,
 ) -> Value:
-    """weight x + bias, each of them over `axes`, in the common dtype."""
-    given = [real(v, name) for v in (weight, bias) if v is not None]
+    """weight x + bias, each of them over `axes`, as this dtype."""
     if weight is not None:
-        x = x * _along(weight, axes, x.type.rank, name)
+        x = x * _along(weight, axes, x, name)
     if bias is not None:
-        x = x + _along(bias, axes, x.type.rank, name)
-    return cast(x, common_dtype([F.zeros((), dtype), *given]))
+        x = x + _along(bias, axes, x, name)
+    return cast(x, dtype)
 
 
 @public(name="nn.layer_norm")
@@ -112,7 +125,7 @@ def layer_norm(
     epsilon: float = 1e-5,
 ) -> Value:
     """Standardised over `axis`, times `weight`, plus `bias`: arrays over `axis`."""
-    value, dtype = widened(x, "layer_norm")
+    value, dtype = _joined("layer_norm", x, weight, bias)
     axes = normal_axes(axis, value.type.rank, "nn.layer_norm")
     result = standardize(value, axes, epsilon=epsilon)
     return _affine(result, dtype, axes, weight, bias, "layer_norm")
@@ -126,7 +139,7 @@ def rms_norm(
     epsilon: float = 1e-6,
 ) -> Value:
     """x over the root of its mean square along `axis`, times `weight`."""
-    value, dtype = widened(x, "rms_norm")
+    value, dtype = _joined("rms_norm", x, weight)
     axes = normal_axes(axis, value.type.rank, "nn.rms_norm")
     square = F.mean(value * value, axes, keepdims=True)
     result = value / F.sqrt(square + epsilon)
@@ -148,12 +161,12 @@ def batch_norm(
     In training, without `mean` and `variance`, by the statistics of the batch (which
     `gt.mean(x, axes)` and `gt.var(x, axes)` give for a running average).
     """
-    value, dtype = widened(x, "batch_norm")
+    value, dtype = _joined("batch_norm", x, mean, variance, weight, bias)
     rank = value.type.rank
     channel = (normal_axis(axis, rank, "nn.batch_norm"),)
     rest = tuple(a for a in range(rank) if a not in channel)
     given = [
-        None if v is None else _along(v, channel, rank, "batch_norm")
+        None if v is None else _along(v, channel, value, "batch_norm")
         for v in (mean, variance)
     ]
     result = standardize(value, rest, given[0], given[1], epsilon=epsilon)
@@ -174,7 +187,7 @@ def group_norm(
     The channels are the index along `axis`, whose size `groups` must divide; `weight`
     and `bias` are vectors over it. As many groups as channels: instance norm.
     """
-    value, dtype = widened(x, "group_norm")
+    value, dtype = _joined("group_norm", x, weight, bias)
     rank = value.type.rank
     channel = normal_axis(axis, rank, "nn.group_norm")
     if channel == 0:
@@ -198,12 +211,17 @@ def dropout(x: Any, rate: Any, key: Any) -> Value:
     `key` is one of `gt.random`; the draw is `gt.random.bernoulli(key, 1 - rate)`.
     """
     value = real(x, "dropout")
-    if isinstance(rate, (int, float)) and not 0 <= rate <= 1:
-        raise graph_error(
-            "the rate must be from 0 to 1", op="nn.dropout", got=f"{rate}"
-        )
-    keep = F.random.bernoulli(key, 1.0 - rate, value.shape)
-    return F.where(keep, value / (1.0 - rate), 0.0)
+    if isinstance(rate, (int, float)):
+        if not 0 <= rate <= 1:
+            problem = "the rate must be from 0 to 1"
+            raise graph_error(problem, op="nn.dropout", got=f"{rate}")
+        chance: Any = 1.0 - rate
+        divisor: Any = chance or 1.0  # by which a gradient divides too
+    else:
+        chance = 1.0 - number(rate, "dropout")
+        divisor = F.where(F.equal(chance, 0.0), 1.0, chance)
+    keep = F.random.bernoulli(key, chance, value.shape)
+    return F.where(keep, value / divisor, 0.0)
 
 
 @public(name="nn.dot_product_attention")
@@ -228,6 +246,7 @@ def dot_product_attention(
     attend to nothing gets the mean of `value`, one beyond `query_seq_lengths` zeros.
     """
     arrays = [real(a, "dot_product_attention") for a in (query, key, value)]
+    arrays = promoted(*arrays)
     batched = _check_attention(arrays)
     q, k, v = (a if batched else F.expand_dims(a, 0) for a in arrays)
     heads = k.shape[2]
@@ -263,6 +282,12 @@ def _check_attention(arrays: list[Value]) -> bool:
             op="nn.dot_product_attention",
             got=", ".join(str(a.type) for a in arrays),
         )
+    heads, shared = (a.type.shape[-2] for a in arrays[:2])
+    if equal(shared, 0) or equal(heads % shared, 0) is False:
+        raise graph_error(
+            f"the heads of key, {shared}, must divide those of query, {heads}",
+            op="nn.dot_product_attention",
+        )
     return 4 in ranks
 
 
@@ -279,7 +304,7 @@ def _logits(q: Value, k: Value, scale: Any) -> Value:
         scale = 1 / math.sqrt(width) if isinstance(width, int) and width else 1 / root
     work = widened(q, "dot_product_attention")[0].dtype
     products = F.matmul(cast(q, work), F.swapaxes(cast(k, work), -1, -2))
-    return products * cast(as_value(scale), work)
+    return products * cast(number(scale, "dot_product_attention"), work)
 
 
 def _per_head(x: Any, heads: Any, per_key: Any, what: str) -> Value:
@@ -304,7 +329,12 @@ def _allowed(logits: Value, is_causal: bool, window: Any) -> list[Value]:
     columns = F.arange(logits.shape[-1])
     found = [columns <= rows] if is_causal else []
     if window is not None:
-        left, right = window if isinstance(window, (tuple, list)) else (window, window)
+        sides = window if isinstance(window, (tuple, list)) else (window, window)
+        if len(sides) != 2:
+            problem = "needs a window, or a pair (left, right)"
+            got = f"{len(sides)} numbers"
+            raise graph_error(problem, op="nn.dot_product_attention", got=got)
+        left, right = sides
         found += [columns >= rows - left, columns <= rows + right]
     return found
 

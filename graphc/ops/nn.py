@@ -1,7 +1,8 @@
 """Neural networks (`gt.nn`): activation functions, softmax and its kin.
 
 Names, arguments and defaults are those of `jax.nn`, and so are the results at NaN and
-infinity. Integers are taken as float64, except by relu and relu6, which keep them.
+infinity; squareplus does not overflow, though. Integers are taken as float64, except
+by identity, relu and hard_tanh, which keep them.
 """
 
 import math
@@ -15,7 +16,7 @@ from graphc.errors import graph_error
 from graphc.ir.build import as_value, cast, config, normal_axes, normal_axis, strong
 from graphc.ir.graph import Value
 from graphc.ir.namespace import FUNCTIONS, F, enroll, public
-from graphc.ir.types import DType, dtype_of
+from graphc.ir.types import BOOL, INT64, DType, dtype_of
 from graphc.ops.broadcasting import common_dtype, promoted
 
 Axis = int | tuple[int, ...] | None
@@ -33,6 +34,13 @@ def real(x: Any, name: str) -> Value:
     return strong(value)
 
 
+def number(x: Any, name: str) -> Value:
+    """The argument as floats, as `real`; but a Python number still adapts to others."""
+    value = as_value(x)
+    adapts = value.type.weak and value.dtype.kind != "c"
+    return value if adapts else real(value, name)
+
+
 def widened(x: Any, name: str) -> tuple[Value, DType]:
     """The argument as floats of 32 bits or more, and the dtype of the result."""
     value = real(x, name)
@@ -44,11 +52,12 @@ def activation(function: Function) -> Function:
     """Decorator: a function of `gt.nn` whose first argument is an array of floats."""
     name = function.__name__
 
-    @wraps(function)
     def outer(x: Any, *args: Any, **named: Any) -> Value:
         return function(real(x, name), *args, **named)
 
-    return enroll(outer, f"nn.{name}")
+    # Messages name the function that the user called by its code.
+    outer.__code__ = outer.__code__.replace(co_name=name)
+    return enroll(wraps(function)(outer), f"nn.{name}")
 
 
 @public(name="nn.relu")
@@ -57,10 +66,10 @@ def relu(x: Any) -> Value:
     return F.maximum(x, 0)
 
 
-@public(name="nn.relu6")
+@activation
 def relu6(x: Any) -> Value:
-    """min(max(x, 0), 6); integers stay integers."""
-    return F.minimum(F.maximum(x, 0), 6)
+    """min(max(x, 0), 6)."""
+    return F.clip(x, 0.0, 6.0)
 
 
 @activation
@@ -92,7 +101,7 @@ def gelu(x: Any, approximate: bool = True) -> Value:
     """x times the normal distribution function of x; by tanh if `approximate`."""
     if approximate:
         inner = math.sqrt(2 / math.pi) * (x + 0.044715 * (x * x * x))
-        return x * (0.5 * (1.0 + F.tanh(inner)))
+        return x * sigmoid(2.0 * inner)  # (1 + tanh(inner)) / 2, accurate where small
     return 0.5 * x * F.special.erfc(-x * math.sqrt(0.5))
 
 
@@ -132,10 +141,15 @@ def soft_sign(x: Any) -> Value:
     return x / (F.absolute(x) + 1.0)
 
 
-@activation
+@public(name="nn.hard_tanh")
 def hard_tanh(x: Any) -> Value:
-    """x limited to -1 .. 1."""
-    return F.clip(x, -1.0, 1.0)
+    """x limited to -1 .. 1; integers stay integers, bools become int64."""
+    value = strong(as_value(x))
+    if value.dtype == BOOL:
+        return cast(value, INT64)
+    if value.dtype.kind == "u":
+        return F.minimum(value, 1)
+    return F.clip(value if value.dtype.kind == "i" else real(value, "hard_tanh"), -1, 1)
 
 
 @activation
@@ -152,8 +166,12 @@ def hard_silu(x: Any) -> Value:
 
 @activation
 def squareplus(x: Any, b: Any = 4.0) -> Value:
-    """(x + sqrt(x^2 + b)) / 2."""
-    return (x + F.sqrt(x * x + b)) / 2.0
+    """(x + sqrt(x^2 + b)) / 2 for b >= 0, without overflow or cancellation."""
+    b = number(b, "squareplus")
+    size = F.absolute(x)
+    total = size + F.hypot(size, F.sqrt(b))
+    tiny = float(np.finfo(total.dtype).tiny)  # at x = b = 0
+    return F.maximum(x, 0.0) + b / 2.0 / F.maximum(total, tiny)
 
 
 @activation
@@ -172,7 +190,7 @@ def sparse_sigmoid(x: Any) -> Value:
 @activation
 def log1mexp(x: Any) -> Value:
     """log(1 - exp(-x)) for x > 0."""
-    low = x < math.log(2)
+    low = x < 1.25  # where XLA's log1p would lose digits: it does from -0.41 to -0.3
     near = F.log(-F.expm1(-F.where(low, x, 1.0)))
     return F.where(low, near, F.log1p(-F.exp(-F.where(low, 1.0, x))))
 
@@ -275,8 +293,9 @@ def logsumexp(
     value, dtype = widened(x, "logsumexp")
     weights = None
     if b is not None:
-        dtype = common_dtype([cast(value, dtype), real(b, "logsumexp")])
-        value, weights = promoted(value, widened(b, "logsumexp")[0])
+        weights = number(b, "logsumexp")
+        dtype = common_dtype([cast(value, dtype), weights])
+        value, weights = promoted(value, weights)
         value = F.where(F.equal(weights, 0), -math.inf, value)
     value, _ = _chosen(value, where)
     axes = normal_axes(axis, value.type.rank, "nn.logsumexp")

@@ -11,7 +11,8 @@ from graphc.ir.graph import Value
 from graphc.ir.namespace import F, public
 from graphc.ir.op import Array, Primitive, Printing, type_error
 from graphc.ir.types import BOOL, INT64, DType, TensorType, is_integer
-from graphc.ops.nn import real
+from graphc.ops.broadcasting import common_dtype
+from graphc.ops.nn import number, real, widened
 from graphc.ops.windows import (
     Sizes,
     output_sizes,
@@ -48,14 +49,16 @@ def pool_numpy(
     batch = x.ndim - len(window)
     for i, (k, s, d) in enumerate(zip(window, stride, dilation, strict=True)):
         axis, extent, n = batch + i, (k - 1) * d + 1, x.shape[batch + i]
-        pair = padding if isinstance(padding, str) else padding[i]
-        if isinstance(padding, str):
-            pair = window_pads(n, extent, s, padding)
-        if any(pair):
-            widths: Any = [pair if a == axis else (0, 0) for a in range(x.ndim)]
-            x = np.pad(x, widths, constant_values=fill)
-        fits = max((x.shape[axis] - extent) // s + 1, 0)
+        named = isinstance(padding, str)
+        low, high = window_pads(n, extent, s, padding) if named else padding[i]
         before = (slice(None),) * axis
+        if low or high:
+            width = max(low, 0), max(high, 0)
+            widths: Any = [width if a == axis else (0, 0) for a in range(x.ndim)]
+            x = np.pad(x, widths, constant_values=fill)
+            stop = max(x.shape[axis] - max(-high, 0), 0)
+            x = x[(*before, slice(max(-low, 0), stop))]
+        fits = max((x.shape[axis] - extent) // s + 1, 0)
         parts = [x[(*before, slice(j * d, j * d + fits * s, s))] for j in range(k)]
         parts = [part[(*before, slice(fits))] for part in parts]
         x = parts[0].copy()
@@ -172,7 +175,13 @@ def sum_pool(
 ) -> Value:
     """The sum of every window, with the arguments of `max_pool`; padding adds 0."""
     value = _numbers(x, "sum_pool")
-    return _pooled(_sum_pool, "sum_pool", value, window, stride, padding, dilation)
+    return _summed("sum_pool", value, window, stride, padding, dilation)
+
+
+def _summed(name: str, value: Value, *given: Any) -> Value:
+    """The sums of the windows, those of half precision added in float32."""
+    work = value if is_integer(value.dtype) else widened(value, name)[0]
+    return cast(_pooled(_sum_pool, name, work, *given), value.dtype)
 
 
 @public(name="nn.avg_pool")
@@ -189,18 +198,18 @@ def avg_pool(
     What padding adds counts as zeros, or not at all without `count_include_pad`.
     Integers are averaged in float64.
     """
-    value = real(x, "avg_pool")
+    value, dtype = widened(x, "avg_pool")
     given = (window, stride, padding, dilation)
-    total = _pooled(_sum_pool, "avg_pool", value, *given)
+    total = _summed("avg_pool", value, *given)
     axes = len(window) if isinstance(window, (tuple, list)) else value.type.rank - 2
     if not count_include_pad:
         ones = F.ones(value.shape[value.type.rank - axes :], value.dtype)
         points = window if isinstance(window, (tuple, list)) else (window,) * axes
-        return total / _pooled(_sum_pool, "avg_pool", ones, points, *given[1:])
+        return cast(total / _summed("avg_pool", ones, points, *given[1:]), dtype)
     count: Size = 1
     for n in sizes(window, axes, "window", "nn.avg_pool"):
         count = count * n
-    return total / size_value(count)
+    return cast(total / size_value(count), dtype)
 
 
 @public(name="nn.lp_pool")
@@ -213,7 +222,12 @@ def lp_pool(
     dilation: Any = 1,
 ) -> Value:
     """(sum |x|^p)^(1 / p) over every window, with the arguments of `max_pool`."""
-    value = F.absolute(real(x, "lp_pool"))
-    powers = F.power(value, p)
-    total = _pooled(_sum_pool, "lp_pool", powers, window, stride, padding, dilation)
-    return F.power(total, 1.0 / p)
+    value, dtype = widened(x, "lp_pool")
+    if isinstance(p, (int, float)) and not 0 < p < np.inf:
+        hint = "for infinity: max_pool(abs(x), ...)"
+        problem = "p must be positive and finite"
+        raise graph_error(problem, op="nn.lp_pool", got=f"p = {p}", hint=hint)
+    p = number(p, "lp_pool")
+    powers = F.power(F.absolute(value), p)
+    total = _summed("lp_pool", powers, window, stride, padding, dilation)
+    return cast(F.power(total, 1.0 / p), common_dtype([F.zeros((), dtype), p]))

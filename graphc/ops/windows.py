@@ -88,7 +88,9 @@ def output_sizes(
         return [dims.ceil_div(n, step) for n, step in pairs]
     found = []
     for i, n in enumerate(shape):
-        free = n + low[i] + high[i] - extent(window[i], dilation[i])
+        padded = n + low[i] + high[i]
+        require_at_most(0, padded, "the padding must not take more than there is")
+        free = padded - extent(window[i], dilation[i])
         found.append(dims.maximum(0, free // stride[i] + 1))
     return found
 

@@ -75,6 +75,15 @@ def _special(rng: Any, dtype: np.dtype, shape: tuple[int, ...]) -> np.ndarray:
     return np.resize(np.array(found, dtype), shape)
 
 
+def _large(rng: Any, dtype: np.dtype, shape: tuple[int, ...]) -> np.ndarray:
+    """Numbers whose squares or exponentials overflow; the special ones of integers."""
+    if dtype.kind != "f":
+        return _special(rng, dtype, shape)
+    most = float(np.finfo(dtype).max)
+    sizes = np.array([6, 20, 90, 1000, most**0.5 * 4, most / 2, most, most**-0.4])
+    return np.resize(np.concatenate([sizes, -sizes]), shape)
+
+
 def _of(low: float, high: float) -> Callable[..., np.ndarray]:
     def make(rng: Any, dtype: np.dtype, shape: tuple[int, ...]) -> np.ndarray:
         if dtype.kind in "biu":
@@ -115,6 +124,7 @@ def _definite(rng: Any, dtype: np.dtype, shape: tuple[int, ...]) -> np.ndarray:
 VALUES: dict[str, Callable[..., np.ndarray]] = {
     "mixed": _mixed,
     "special": _special,
+    "large": _large,
     "ties": _ties,
     "index": _of(0, 2),
     "small": _of(0, 4),
@@ -149,9 +159,11 @@ class Sample:
 
     `numpy` is called with the same arguments; it is NumPy's function of that name by
     default. `ours` stands in where the name itself cannot be called so. `dtypes` are
-    tried in turn; where NumPy raises, we must. `ulps` is the rounding allowed.
-    `differs` says why the values of a backend are others, `exact_dtype=False` that the
-    dtype is. With `static`, sizes must be numbers when the graph is built.
+    tried in turn; where NumPy raises, we must. `ulps` is the rounding allowed, `looser`
+    that of a backend. `differs` says why the values of a backend are others,
+    `exact_dtype=False` that the dtype is. `refused` is the reason that a backend gives
+    for not running it, so that a JAX program runs it with NumPy. With `static`, sizes
+    must be numbers when the graph is built.
     """
 
     name: str
@@ -160,7 +172,9 @@ class Sample:
     ours: Callable[..., Any] | None = None
     dtypes: tuple[str, ...] = tuple(ALL)
     ulps: float = 8
+    looser: dict[str, float] = field(default_factory=dict)  # backend: ulps
     differs: dict[str, str] = field(default_factory=dict)  # backend: why
+    refused: dict[str, str] = field(default_factory=dict)  # backend: reason
     exact_dtype: bool = True
     static: bool = False
 
