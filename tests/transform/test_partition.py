@@ -117,6 +117,49 @@ def test_a_size_is_free_where_shapes_give_it():
     assert len(f.plan.steps) == 1 and f.static_argnums == ()
 
 
+CONSTANT_KEY = np.array([3, 4], "uint32")
+MADE_ONCE = {
+    "draw": lambda: gt.random.normal(CONSTANT_KEY, 3),
+    "draw from a seed": lambda: gt.random.normal(gt.random.key(5), 3),
+    "integers": lambda: gt.random.randint(CONSTANT_KEY, 3, 0, 9),
+    "order": lambda: gt.random.permutation(CONSTANT_KEY, np.arange(3)),
+    "keys": lambda: gt.random.split(CONSTANT_KEY, 3),
+    "inverse": lambda: gt.linalg.inv(np.eye(3)),
+    "in NumPy only": lambda: gt.special.kv(1.5, 2.0),
+}
+
+
+def masked_twice(made, x, backend="jax"):
+    """A program that uses `made` before and after a read of a size."""
+    outputs = [gt.sum(x) * made, gt.sum(x[x > 0]) * made]
+    return graphc.function([x], outputs, backend=backend)
+
+
+@pytest.mark.parametrize("name", MADE_ONCE)
+def test_what_is_made_of_constants_is_made_once(name):
+    x, made = gt.tensor("x", "float32", ("n",)), MADE_ONCE[name]()
+    f = masked_twice(made, x)
+    assert sum(makes(step, made.node) for step in f.plan.steps) == 1
+    a = np.array([1, -2, 4], "float32")
+    expected = np.asarray(graphc.function([], made)(), "float64")
+    for got, factor in zip(f(a), (3, 5), strict=True):
+        np.testing.assert_allclose(got, expected * factor, rtol=1e-6)
+
+
+def makes(step, node):
+    if isinstance(step, Segment):
+        return node in step.nodes
+    return isinstance(step, HostNode) and step.node is node
+
+
+def test_what_is_filled_from_numbers_is_made_where_it_is_used():
+    x = gt.tensor("x", "float32", ("n",))
+    made = gt.full(3, 2.0, "float32")
+    f = masked_twice(made, x)
+    assert [made.node in s.nodes for s in f.plan.segments] == [True, True]
+    assert not any(made in set(s.inputs) for s in f.plan.segments)
+
+
 def test_computed_sizes_are_host_arithmetic():
     sizes = gt.ivector("sizes", (3,))
     f = graphc.function([sizes], gt.zeros((gt.max(sizes), gt.prod(sizes))))
