@@ -173,13 +173,17 @@ def user_place() -> Place:
     return place
 
 
+_OPERATIONS = {"getitem": "index"}
+_OPERATIONS |= dict.fromkeys(("getattr", "init", "array_ufunc", "array_function"), "")
+
+
 def _operation(function: str) -> str:
     """What users call one of our functions: `__radd__` is add, `__getitem__` index."""
     name = function.strip("_")
     if function.startswith("__"):
         reflected = name.startswith("r") and name not in ("round", "rshift")
         name = name[1:] if reflected else name
-        name = {"getitem": "index", "getattr": "", "init": ""}.get(name, name)
+        name = _OPERATIONS.get(name, name)
     name = name.removeprefix("method_")
     return name if name.isidentifier() else ""
 

@@ -194,7 +194,8 @@ class Value(Operators):
         return cast(Value, F.getitem(self, index))
 
     def __iter__(self) -> "Iterator[Value]":
-        if self.type.shape and not isinstance(self.type.shape[0], int):
+        self._refuse_scalar("iter")
+        if not isinstance(self.type.shape[0], int):
             raise graph_error(
                 f"cannot iterate over an axis of symbolic size {self.type.shape[0]}",
                 op="iter",
@@ -210,8 +211,7 @@ class Value(Operators):
         )
 
     def __len__(self) -> int:
-        if not self.type.shape:
-            raise TypeError("len() of a value of rank 0")
+        self._refuse_scalar("len")
         n = self.type.shape[0]
         if isinstance(n, int):
             return n
@@ -223,7 +223,8 @@ class Value(Operators):
         )
 
     def __bool__(self) -> bool:
-        raise self._not_concrete("bool", "use gt.where(condition, a, b)")
+        hint = "use gt.where(condition, a, b); gt.isin for `in`"
+        raise self._not_concrete("bool", hint)
 
     def __int__(self) -> int:
         raise self._not_concrete("int", "use the symbolic integer itself")
@@ -236,6 +237,12 @@ class Value(Operators):
 
     def __array__(self, *_: Any, **__: Any) -> Any:
         raise self._not_concrete("numpy.asarray", "use a function of graphc.tensor")
+
+    def _refuse_scalar(self, op: str) -> None:
+        if not self.type.shape:
+            hint = "use the value itself, or gt.atleast_1d(x)"
+            problem = "a value of rank 0 has no length and no elements"
+            raise graph_error(problem, op=op, got=str(self.type), hint=hint)
 
     def _not_concrete(self, op: str, hint: str) -> Exception:
         return graph_error(

@@ -1,7 +1,11 @@
-"""The operators of values: each is a function of `graphc.tensor`, bound late."""
+"""The operators of values: each is a function of `graphc.tensor`, bound late.
+
+NumPy's arrays and functions leave expressions that have a value in them to us.
+"""
 
 from typing import TYPE_CHECKING, Any
 
+from graphc.ir.dispatch import apply_function, apply_ufunc
 from graphc.ir.namespace import F
 
 if TYPE_CHECKING:
@@ -12,8 +16,17 @@ class Operators:
     """The arithmetic, comparison and bitwise operators of a value."""
 
     __slots__ = ()
-    __array_ufunc__ = None  # NumPy arrays leave mixed expressions to us
     __hash__ = object.__hash__
+
+    def __array_ufunc__(
+        self, ufunc: Any, method: str, *inputs: Any, **options: Any
+    ) -> Any:
+        return apply_ufunc(ufunc, method, inputs, options)
+
+    def __array_function__(
+        self, function: Any, _: Any, args: tuple[Any, ...], options: dict[str, Any]
+    ) -> Any:
+        return apply_function(self, function, args, options)
 
     def __add__(self, other: Any) -> "Value":
         return F.add(self, other)
@@ -128,3 +141,6 @@ class Operators:
 
     def __invert__(self) -> "Value":
         return F.invert(self)
+
+    def __round__(self, ndigits: int = 0) -> "Value":
+        return F.round(self, ndigits)

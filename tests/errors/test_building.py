@@ -259,7 +259,7 @@ def test_indices_that_are_none(row):
         "hint: convert it with numpy.asarray(x, dtype=...) first",
     ),
     (lambda: x + OBJECTS, "add: arrays of dtype object are not supported"),
-    (lambda: OBJECTS - x, "sub: arrays of dtype object are not supported"),
+    (lambda: OBJECTS - x, "arrays of dtype object are not supported"),
     (lambda: x * None, "mul: arrays of dtype object are not supported"),
     (lambda: x + "a", "add: arrays of dtype <U1 are not supported", "got: str of"),
     (lambda: x[OBJECTS], "index: arrays of dtype object are not supported"),
@@ -354,6 +354,11 @@ NO_NUMBER = "a symbolic value has no number before the function is called"
     ),
     (lambda: 0 < s < 1, f"bool: {NO_NUMBER}"),
     (lambda: not s, f"bool: {NO_NUMBER}", "got: float32[]"),
+    (
+        lambda: s in [1, 2],
+        f"bool: {NO_NUMBER}",
+        "hint: use gt.where(condition, a, b); gt.isin for `in`",
+    ),
     (lambda: (s > 0) and (s < 1), f"bool: {NO_NUMBER}"),
     (lambda: max(s, 1), f"bool: {NO_NUMBER}"),
     (
@@ -386,6 +391,18 @@ NO_NUMBER = "a symbolic value has no number before the function is called"
         "hint: compute on the whole array",
     ),
     (lambda: [*x], "iter: cannot iterate over an axis of symbolic size n"),
+    (
+        lambda: len(s),
+        "len: a value of rank 0 has no length and no elements",
+        "got: float32[]",
+        "hint: use the value itself, or gt.atleast_1d(x)",
+    ),
+    (
+        lambda: [row for row in s],
+        "iter: a value of rank 0 has no length and no elements",
+        "got: float32[]",
+    ),
+    (lambda: 3 in s, "iter: a value of rank 0 has no length and no elements"),
     (lambda: 3 in x, "iter: cannot iterate over an axis of symbolic size n"),
     (
         lambda: x.__setitem__(0, 1),
@@ -395,6 +412,36 @@ NO_NUMBER = "a symbolic value has no number before the function is called"
     ),
 )
 def test_uses_that_need_the_numbers(row):
+    raised(*row)
+
+
+ARRAY = np.ones(3, "float32")
+
+
+@rows(
+    (
+        lambda: np.add.reduce(y),
+        "numpy.add.reduce: takes no symbolic values",
+        "hint: use the functions of graphc.tensor",
+    ),
+    (lambda: np.array_repr(y), "numpy.array_repr: takes no symbolic values"),
+    (
+        lambda: np.sum(y, out=ARRAY),
+        "numpy.sum: got an unexpected keyword argument 'out'",
+        "hint: see the arguments of graphc.tensor.sum",
+    ),
+    (
+        lambda: np.add(y, 1, dtype="int32"),
+        "numpy.add: got an unexpected keyword argument 'dtype'",
+    ),
+    (
+        lambda: ARRAY.__iadd__(y),
+        "numpy.add: cannot write a symbolic value into an array",
+        "hint: write a = a + x, which gives a new value",
+    ),
+    (lambda: np.sum(y, 7), "sum: axis 7 is out of range"),
+)
+def test_functions_of_numpy_that_take_no_values(row):
     raised(*row)
 
 
