@@ -27,6 +27,7 @@ from graphc.ir.graph import Node, Value, origins
 from graphc.ir.namespace import F, enroll, public
 from graphc.ir.op import Array, Printing, op, require_at_most, type_error
 from graphc.ir.types import INT32, INT64, TensorType, is_integer
+from graphc.ops.batching import Batched, lined_up
 from graphc.ops.broadcasting import broadcast
 from graphc.ops.subscript import (
     FULL,
@@ -134,7 +135,24 @@ def _sizes_of_index(
 
 
 _basic_index.sizes = _sizes_of_index
+_basic_index.linear = True
 BASIC_INDEX = _basic_index
+
+
+@_basic_index.vjp
+def _(g: Value, x: Value, **items: Any) -> tuple[Value]:
+    return (F._slice_update(F.zeros_like(x), g, how="add", **items),)
+
+
+@_basic_index.batch
+def _(n: Size, batched: Batched, x: Value, **items: Any) -> Value:
+    return _basic_index(x, **behind_batch(items))
+
+
+def behind_batch(items: dict[str, Any]) -> dict[str, Any]:
+    """The items of a basic index after a slice that takes the whole batch."""
+    first: dict[str, Any] = {"kinds": "s"}
+    return {name: first.get(name, (None,)) + item for name, item in items.items()}
 
 
 def part(x: Value, axis: int, start: Size, stop: Size) -> Value:
@@ -202,6 +220,34 @@ def _slice_checks(node: Node) -> list[tuple[Any, str]]:
 
 
 _dynamic_slice.bounds_check = _slice_checks
+_dynamic_slice.linear = True
+
+
+def _places(x: Value, start: Value, axis: int, length: int) -> Value:
+    """The positions that a dynamic slice reads, the last axis, behind that of starts."""
+    n = x.shape[axis]
+    first = _widened(start)
+    first = F.clip(F.where(first < 0, first + n, first), 0, n - length)
+    return F.expand_dims(first, -1) + F.arange(length)
+
+
+@_dynamic_slice.vjp
+def _(
+    g: Value, x: Value, start: Value, *, axis: int, length: int
+) -> tuple[Value, None]:
+    places = _places(x, start, axis, length)
+    zeros = F.zeros_like(x)
+    return F._scatter(zeros, g, places, axes=(axis,), how="add", inside=(True,)), None
+
+
+@_dynamic_slice.batch
+def _(
+    n: Size, batched: Batched, x: Value, start: Value, *, axis: int, length: int
+) -> Value:
+    if not batched[1]:
+        return _dynamic_slice(x, start, axis=axis + 1, length=length)
+    places = _places(x, start, axis + batched[0], length)
+    return _batched_gather([*batched], x, (places,), (axis,), (True,))
 
 
 def gathered(
@@ -306,7 +352,85 @@ def stray_checks(node: Node) -> list[tuple[Any, str]]:
 
 
 _gather.bounds_check = stray_checks
+_gather.linear = True
 GATHER = enroll(_gather, "_gather")
+
+
+@_gather.vjp
+def _(
+    g: Value,
+    x: Value,
+    *indices: Value,
+    axes: tuple[int, ...],
+    inside: tuple[bool, ...],
+) -> tuple[Value | None, ...]:
+    # Written to where it was read: at the nearest element for a stray index.
+    read = [
+        i if within else _within(i, x.shape[axis])
+        for i, axis, within in zip(indices, axes, inside, strict=True)
+    ]
+    every = (True,) * len(axes)
+    found = F._scatter(F.zeros_like(x), g, *read, axes=axes, how="add", inside=every)
+    return found, *[None] * len(indices)
+
+
+def _within(index: Value, n: Any) -> Value:
+    """Indices clamped to an axis of `n`."""
+    return F.clip(index, 0 if index.dtype.kind == "u" else -n, n - 1)
+
+
+@_gather.batch
+def _(
+    n: Size,
+    batched: Batched,
+    x: Value,
+    *indices: Value,
+    axes: tuple[int, ...],
+    inside: tuple[bool, ...],
+) -> Value:
+    return _batched_gather(batched, x, indices, axes, inside)
+
+
+def is_adjacent(axes: tuple[int, ...]) -> bool:
+    """Whether index arrays at `axes` leave theirs in place; else they go first."""
+    return axes == tuple(range(axes[0], axes[0] + len(axes)))
+
+
+def _batched_gather(
+    batched: Batched,
+    x: Value,
+    indices: tuple[Value, ...],
+    axes: tuple[int, ...],
+    inside: tuple[bool, ...],
+) -> Value:
+    points = max(i.type.rank - b for i, b in zip(indices, batched[1:], strict=True))
+    at = axes[0] if is_adjacent(axes) else 0
+    if not batched[0]:  # the new axis is the first of those of the indices
+        lined = lined_up(batched[1:], indices)
+        return F.moveaxis(_gather(x, *lined, axes=axes, inside=inside), at, 0)
+    places, later = rows_and(x, batched[1:], indices, axes)
+    if len(later) == len(axes):
+        found = _gather(x, *places, axes=later, inside=inside)
+        return found if is_adjacent(axes) else F.moveaxis(found, points, 0)
+    found = _gather(x, *places, axes=later, inside=(True, *inside))
+    here, there = (tuple(range(i, i + points)) for i in (1, 1 + at))
+    return F.moveaxis(found, here, there)
+
+
+def rows_and(
+    x: Value, batched: Batched, indices: tuple[Value, ...], axes: tuple[int, ...]
+) -> tuple[list[Value], tuple[int, ...]]:
+    """Index arrays for a batched `x`, and their axes.
+
+    Where they are batched themselves, the number of the example is one more.
+    """
+    later = tuple(a + 1 for a in axes)
+    if not any(batched):
+        return list(indices), later
+    lined = lined_up(batched, indices)
+    rank = max(i.type.rank for i in lined)
+    rows = F.expand_dims(F.arange(x.shape[0]), tuple(range(1, rank)))
+    return [rows, *lined], (0, *later)
 
 
 @public()

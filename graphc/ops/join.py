@@ -19,6 +19,7 @@ from graphc.ir.graph import Value
 from graphc.ir.namespace import F, enroll, public
 from graphc.ir.op import Array, Printing, op, require_at_most, require_equal, type_error
 from graphc.ir.types import TensorType, is_integer
+from graphc.ops.batching import Batched, batch_with_axes, spread
 from graphc.ops.broadcasting import promoted
 
 Widths = tuple[Size, ...]
@@ -42,6 +43,22 @@ def _concatenate(*arrays: Array, axis: int) -> TensorType:
 
 _concatenate.emit("{xp}.concatenate([{arrays}], axis={axis})")
 _concatenate.sizes = lambda *arrays, axis: np.concatenate(arrays, axis=axis)
+_concatenate.linear = True
+
+
+@_concatenate.vjp
+def _(g: Value, *arrays: Value, axis: int) -> tuple[Value, ...]:
+    found, start = [], 0
+    for a in arrays:
+        stop = start + a.type.shape[axis]
+        found.append(F.specify_shape(F._part(g, axis, start, stop), a.type.shape))
+        start = stop
+    return tuple(found)
+
+
+@_concatenate.batch
+def _(n: Size, batched: Batched, *arrays: Value, axis: int) -> Value:
+    return _concatenate(*map(spread, [n] * len(arrays), batched, arrays), axis=axis + 1)
 
 
 @public()
@@ -88,6 +105,20 @@ def _print_stack(p: Printing) -> str:
 
 _stack.emit(_print_stack)
 _stack.sizes = lambda *arrays, axis: np.stack(arrays, axis=axis)
+_stack.linear = True
+
+
+@_stack.vjp
+def _(g: Value, *arrays: Value, axis: int) -> tuple[Value, ...]:
+    before = (slice(None),) * axis
+    parts = [g[(*before, i)] for i in range(len(arrays))]
+    pairs = zip(parts, arrays, strict=True)
+    return tuple(F.specify_shape(part, a.type.shape) for part, a in pairs)
+
+
+@_stack.batch
+def _(n: Size, batched: Batched, *arrays: Value, axis: int) -> Value:
+    return _stack(*map(spread, [n] * len(arrays), batched, arrays), axis=axis + 1)
 
 
 @public()
@@ -155,6 +186,15 @@ def _tile(x: Array, *, reps: Widths) -> TensorType:
 
 
 _tile.emit("{xp}.tile({x}, {reps})")
+_tile.linear = True
+_tile.batch(lambda n, batched, x, *, reps: _tile(x, reps=(1, *reps)))
+
+
+@_tile.vjp
+def _(g: Value, x: Value, *, reps: Widths) -> tuple[Value]:
+    apart = [m for pair in zip(reps, x.type.shape, strict=True) for m in pair]
+    copies = tuple(range(0, len(apart), 2))
+    return (F.sum(F.reshape(g, apart), axis=copies),)
 
 
 @public()
@@ -179,6 +219,15 @@ def _repeat(x: Array, *, repeats: Size, axis: int) -> TensorType:
 
 
 _repeat.emit("{xp}.repeat({x}, {repeats}, axis={axis})")
+_repeat.linear = True
+batch_with_axes(_repeat, "axis")
+
+
+@_repeat.vjp
+def _(g: Value, x: Value, *, repeats: Size, axis: int) -> tuple[Value]:
+    apart = list(x.type.shape)
+    apart.insert(axis + 1, repeats)
+    return (F.sum(F.reshape(g, apart), axis=axis + 1),)
 
 
 @op()
@@ -199,6 +248,31 @@ _repeat_counts.emit(
 _repeat_counts.bounds_check = lambda node: [
     (F.all(node.inputs[1] >= 0), "repeat: a count is negative")
 ]
+_repeat_counts.linear = True
+
+
+@_repeat_counts.vjp
+def _(
+    g: Value, x: Value, counts: Value, *, total: Size, axis: int
+) -> tuple[Value, None]:
+    numbers = F.arange(x.shape[axis])
+    source = _repeat_counts(numbers, counts, total=total, axis=0)
+    zeros = F.zeros_like(x)
+    return F._scatter(zeros, g, source, axes=(axis,), how="add", inside=(True,)), None
+
+
+@_repeat_counts.batch
+def _(
+    n: Size, batched: Batched, x: Value, counts: Value, *, total: Size, axis: int
+) -> Value:
+    if batched[1]:
+        raise graph_error(
+            "the counts differ between examples, and with them the sizes",
+            op="repeat",
+            got=str(counts.type),
+            hint="repeat the flattened examples, or use one count for all",
+        )
+    return _repeat_counts(x, counts, total=total, axis=axis + 1)
 
 
 @public(method=True)

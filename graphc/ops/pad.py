@@ -6,12 +6,21 @@ from typing import Any
 import numpy as np
 
 from graphc.errors import graph_error
-from graphc.ir.build import as_size, as_value, cast, normal_axis, size_value, strong
+from graphc.ir.build import (
+    as_size,
+    as_value,
+    cast,
+    literal_of,
+    normal_axis,
+    size_value,
+    strong,
+)
 from graphc.ir.dims import Size, minimum
 from graphc.ir.graph import Value
 from graphc.ir.namespace import F, public
 from graphc.ir.op import Array, Printing, op, require_at_most, type_error
 from graphc.ir.types import BOOL, TensorType, is_integer
+from graphc.ops.batching import Batched, spread
 
 Widths = tuple[Size, ...]
 Pair = tuple[Any, Any]
@@ -47,6 +56,37 @@ def _print_pad(p: Printing) -> str:
 
 _pad.literals = "beside"
 _pad.emit(_print_pad)
+_pad.linear = True
+
+
+def _around(x: Value, low: Widths, high: Widths) -> Value:
+    """Where a padded array has what was put around."""
+    inside = F.zeros(x.type.shape, BOOL)
+    return _pad(inside, as_value(np.True_), low=low, high=high)
+
+
+@_pad.vjp
+def _(g: Value, x: Value, fill: Value, *, low: Widths, high: Widths) -> Any:
+    middle = g
+    for axis, (n, start) in enumerate(zip(x.type.shape, low, strict=True)):
+        middle = F._part(middle, axis, start, start + n)
+    middle = F.specify_shape(middle, x.type.shape)
+    if literal_of(fill) is not None:
+        return middle, None
+    return middle, F.sum(F.where(_around(x, low, high), g, F.zeros_like(g)))
+
+
+@_pad.batch
+def _(
+    n: Size, batched: Batched, x: Value, fill: Value, *, low: Widths, high: Widths
+) -> Value:
+    if not batched[1]:
+        return _pad(x, fill, low=(0, *low), high=(0, *high))
+    many = spread(n, batched[0], x)
+    low, high = (0, *low), (0, *high)
+    column = F.expand_dims(fill, tuple(range(1, many.type.rank)))
+    padded = _pad(many, cast(as_value(0), x.dtype), low=low, high=high)
+    return F.where(_around(many, low, high), column, padded)
 
 
 @op()
@@ -67,6 +107,56 @@ def _print_pad_from(p: Printing) -> str:
 
 
 _pad_from.emit(_print_pad_from)
+
+
+@_pad_from.vjp
+def _(
+    g: Value, x: Value, *, low: Widths, high: Widths, mode: str, odd: bool
+) -> tuple[Value]:
+    # Each axis by itself: the padded array is a linear map of every line along it.
+    for axis, (n, a, b) in enumerate(zip(x.type.shape, low, high, strict=True)):
+        if not (_is_nothing(a) and _is_nothing(b)):
+            g = _gathered_in(g, axis, n, (a, b), mode, odd)
+    return (g,)
+
+
+def _gathered_in(
+    g: Value, axis: int, n: Size, width: tuple[Size, Size], mode: str, odd: bool
+) -> Value:
+    """What the elements of an axis count for, given a cotangent of all around too."""
+    numbers = F.arange(size_value(n))
+    low, high = (width[0],), (width[1],)
+    source = _pad_from(numbers, low=low, high=high, mode=mode, odd=False)
+    shape = list(g.type.shape)
+    shape[axis] = n
+    zeros = F.zeros(tuple(shape), g.dtype)
+    if not odd:
+        return _added_to(zeros, g, source, axis)
+    # An odd reflection of the element r is 2 e - r, with e the edge between, and two
+    # reflections move by twice the difference of both edges.
+    behind = (1,) * (g.type.rank - axis - 1)
+    place = F.arange(size_value(width[0] + n + width[1])) - size_value(width[0])
+    period = F.maximum(n - 1 if mode == "reflect" else n, 1)
+    turns, rest = place // (2 * period), place % (2 * period)
+    turned = rest > period if mode == "reflect" else rest >= period
+    first, last, sign = -2 * turns, 2 * turns + 2 * turned, 1 - 2 * turned
+    weights = [F.reshape(w, (-1, *behind)) for w in (sign, first, last)]
+    own, begin, end = (g * cast(w, g.dtype) for w in weights)
+    numbers = F.reshape(numbers, (n, *behind))
+    begin, end = (F.sum(w, axis=axis, keepdims=True) for w in (begin, end))
+    edges = F.where(F.equal(numbers, 0), begin, F.zeros_like(begin))
+    edges = edges + F.where(F.equal(numbers, n - 1), end, F.zeros_like(end))
+    return _added_to(zeros, own, source, axis) + edges
+
+
+def _added_to(x: Value, v: Value, places: Value, axis: int) -> Value:
+    return F._scatter(x, v, places, axes=(axis,), how="add", inside=(True,))
+
+
+@_pad_from.batch
+def _(n: Size, batched: Batched, x: Value, **params: Any) -> Value:
+    widths = {name: (0, *params[name]) for name in ("low", "high")}
+    return _pad_from(x, **(params | widths))
 
 STATISTICS = {"maximum": "max", "minimum": "min", "mean": "mean", "median": "median"}
 OPTIONS = {

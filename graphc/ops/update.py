@@ -4,25 +4,31 @@ An update out of bounds writes nothing, on both backends, unless the function is
 compiled with `check=True`, which raises.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from graphc.ir.build import as_value, cast, strong
+from graphc.ir.build import as_value, cast, size_value, strong
 from graphc.ir.dims import Size
 from graphc.ir.graph import Value
 from graphc.ir.namespace import FUNCTIONS, F, enroll
 from graphc.ir.op import Array, Printing, op, require_equal, type_error
-from graphc.ir.types import TensorType
+from graphc.ir.types import TensorType, product
+from graphc.ops.batching import Batched, spread
+from graphc.ops.broadcasting import summed_to
 from graphc.ops.index import (
     BASIC_INDEX,
     GATHER,
     advanced_items,
     axis_before,
     basic,
+    behind_batch,
     clamped,
     contained,
     gathered,
+    is_adjacent,
+    rows_and,
     sliced,
     stray_checks,
     subscript,
@@ -102,6 +108,169 @@ _scatter.bounds_check = stray_checks
 enroll(_scatter, "_scatter")
 
 
+@_scatter.vjp
+def _(
+    g: Value,
+    x: Value,
+    v: Value,
+    *indices: Value,
+    axes: tuple[int, ...],
+    how: str,
+    inside: tuple[bool, ...],
+) -> tuple[Value | None, ...]:
+    written = _Written(x, v, indices, axes, inside)
+    found = _SCATTERED[how](written, g)
+    kept = F.where(written.counts(), found[1], F.zeros_like(found[1]))
+    return found[0], summed_to(kept, v.type.shape), *[None] * len(indices)
+
+
+class _Written:
+    """What a scatter writes, and where: for its derivatives."""
+
+    def __init__(
+        self,
+        x: Value,
+        v: Value,
+        indices: tuple[Value, ...],
+        axes: tuple[int, ...],
+        inside: tuple[bool, ...],
+    ) -> None:
+        self.x, self.axes, self.inside, self.indices = x, axes, inside, indices
+        self.shape = self.read(x).type.shape
+        self.v = F.broadcast_to(v, self.shape)
+
+    def read(self, x: Value) -> Value:
+        """The elements of `x` where something is written."""
+        return GATHER(x, *self.indices, axes=self.axes, inside=self.inside)
+
+    def write(self, x: Value, v: Any, how: str) -> Value:
+        """`x` with `v` written."""
+        new = cast(strong(as_value(v)), x.dtype)
+        params = {"axes": self.axes, "how": how, "inside": self.inside}
+        return _scatter(x, new, *self.indices, **params)
+
+    def counts(self) -> Value:
+        """Which updates are within `x`."""
+        whole = as_value(np.True_)
+        for i, axis, known in zip(self.indices, self.axes, self.inside, strict=True):
+            if not known:
+                whole = F.logical_and(whole, contained(i, self.x.shape[axis]))
+        behind = len(self.shape) - whole.type.rank
+        if whole.type.rank and is_adjacent(self.axes):
+            behind = self.x.type.rank - self.axes[-1] - 1
+        fitted = F.expand_dims(whole, tuple(range(-behind, 0))) if behind else whole
+        return F.broadcast_to(fitted, self.shape)
+
+    def once(self) -> bool:
+        """Whether it is known that no element is written twice."""
+        if all(i.type.rank == 0 for i in self.indices):
+            return True
+        nodes = {i.node for i in self.indices}
+        mask = nodes.pop() if len(nodes) == 1 else None
+        return mask is not None and mask.primitive.name == "nonzero"
+
+    def winners(self) -> Value | None:
+        """Which updates stay where several set an element; None for all.
+
+        Position numbers that are set in the same way tell.
+        """
+        if self.once():
+            return None
+        numbers = F.reshape(F.arange(size_value(product(self.shape))), self.shape)
+        blank = F.zeros(self.x.type.shape, numbers.dtype)
+        return F.equal(self.read(self.write(blank, numbers, "set")), numbers)
+
+
+Pair = tuple[Value, Value]
+
+
+def _of_set(written: _Written, g: Value) -> Pair:
+    share, won = written.read(g), written.winners()
+    if won is not None:
+        share = F.where(won, share, F.zeros_like(share))
+    return written.write(g, 0, "set"), share
+
+
+def _of_add(written: _Written, g: Value) -> Pair:
+    return g, written.read(g)
+
+
+def _of_multiply(written: _Written, g: Value) -> Pair:
+    factor = written.write(F.ones_like(written.x), written.v, "multiply")
+    share = written.read(g * written.x)
+    return g * factor, share if written.once() else share * _other_factors(written)
+
+
+def _other_factors(written: _Written) -> Value:
+    """For each update, the product of the others of the same element."""
+    x = written.x
+    numbers = F.reshape(F.arange(x.size), x.shape)
+    target = F.where(written.counts(), written.read(numbers), x.size)
+    others = F._product_of_others(F.ravel(written.v), F.ravel(target))
+    return F.reshape(others, written.shape)
+
+
+def _of_extreme(how: str) -> Callable[[_Written, Value], Pair]:
+    """Elements and updates that tie share alike, as in JAX."""
+
+    def rule(written: _Written, g: Value) -> Pair:
+        x, v = written.x, written.v
+        found = written.write(x, v, how)
+        stays, hits = F.equal(x, found), F.equal(v, written.read(found))
+        one = cast(as_value(1), g.dtype)
+        ties = written.write(cast(stays, g.dtype), cast(hits, g.dtype), "add")
+        share = g / F.maximum(ties, one)
+        read = written.read(share)
+        return (
+            F.where(stays, share, F.zeros_like(share)),
+            F.where(hits, read, F.zeros_like(read)),
+        )
+
+    return rule
+
+
+_SCATTERED: dict[str, Callable[[_Written, Value], Pair]] = {
+    "set": _of_set,
+    "add": _of_add,
+    "multiply": _of_multiply,
+    "min": _of_extreme("min"),
+    "max": _of_extreme("max"),
+}
+
+
+@_scatter.batch
+def _(
+    n: Size,
+    batched: Batched,
+    x: Value,
+    v: Value,
+    *indices: Value,
+    axes: tuple[int, ...],
+    how: str,
+    inside: tuple[bool, ...],
+) -> Value:
+    pairs = zip(indices, batched[2:], strict=True)
+    points = max(i.type.rank - b for i, b in pairs)
+    rank = points + x.type.rank - batched[0] - len(axes)
+    v = _with_rank(v, rank, batched[1])
+    many = spread(n, batched[0], x)
+    places, later = rows_and(many, batched[2:], indices, axes)
+    if len(later) == len(axes):
+        if not is_adjacent(axes):
+            v = F.moveaxis(v, 0, points)
+        return _scatter(many, v, *places, axes=later, how=how, inside=inside)
+    at = axes[0] if is_adjacent(axes) else 0
+    here, there = (tuple(range(i, i + points)) for i in (1 + at, 1))
+    v = F.moveaxis(v, here, there)
+    return _scatter(many, v, *places, axes=later, how=how, inside=(True, *inside))
+
+
+def _with_rank(v: Value, rank: int, batched: bool) -> Value:
+    """An update with a batch axis, which may have size 1, and `rank` axes behind."""
+    missing = rank - v.type.rank + batched
+    return F.expand_dims(v, tuple(range(batched, missing + 1)))
+
+
 @op()
 def _slice_update(
     x: Array,
@@ -140,6 +309,37 @@ _slice_update.emit(
     jax=lambda p: f"{p.inputs[0]}.at[{subscript(p)}]."
     f"{p.node.params['how']}({p.inputs[1]})",
 )
+enroll(_slice_update, "_slice_update")
+
+
+@_slice_update.vjp
+def _(g: Value, x: Value, v: Value, *, how: str, **items: Any) -> Pair:
+    def write(to: Value, part: Value, by: str) -> Value:
+        return _slice_update(to, part, how=by, **items)
+
+    old, share = BASIC_INDEX(x, **items), BASIC_INDEX(g, **items)
+    if how == "set":
+        found = write(g, cast(as_value(0), g.dtype), "set"), share
+    elif how == "add":
+        found = g, share
+    elif how == "multiply":
+        found = write(g, v, "multiply"), share * old
+    else:
+        larger = F.greater if how == "max" else F.less
+        tied = F.where(F.equal(old, v), 0.5 * share, F.zeros_like(share))
+        kept, new = F.where(larger(old, v), share, tied), F.where(larger(v, old), share, tied)
+        found = write(g, kept, "set"), new
+    return found[0], summed_to(found[1], v.type.shape)
+
+
+@_slice_update.batch
+def _(
+    n: Size, batched: Batched, x: Value, v: Value, *, how: str, **items: Any
+) -> Value:
+    many, later = spread(n, batched[0], x), behind_batch(items)
+    if batched[1]:
+        v = _with_rank(v, BASIC_INDEX(many, **later).type.rank - 1, True)
+    return _slice_update(many, v, how=how, **later)
 
 
 class Updates:
