@@ -7,7 +7,6 @@ multiplied in float32.
 """
 
 from collections.abc import Callable, Sequence
-from functools import reduce
 from typing import Any
 
 from graphc.errors import graph_error
@@ -23,8 +22,9 @@ from graphc.ir.op import (
     require_equal,
     type_error,
 )
-from graphc.ir.types import BFLOAT16, BOOL, TensorType
-from graphc.ops.broadcasting import broadcast, promoted
+from graphc.ir.types import BFLOAT16, BOOL, TensorType, product
+from graphc.ops.batching import Batched, lined_up
+from graphc.ops.broadcasting import broadcast, promoted, stretched_axes, summed_to
 
 Call = Callable[[Printing, tuple[str, ...]], str]
 
@@ -109,6 +109,127 @@ emit_product(_matmul, _plain("matmul"))
 emit_product(_vecdot, _plain("vecdot"))
 emit_product(_tensordot, _call_tensordot)
 _cross.emit("{xp}.cross({x}, {y})")
+
+
+# Gradients: a product is linear in each factor, so that it is a product again.
+
+
+@_matmul.vjp
+def _(g: Value, x: Value, y: Value) -> tuple[Value, Value]:
+    row, column = x.type.rank == 1, y.type.rank == 1
+    if row and column:
+        return F.multiply(g, y), F.multiply(g, x)
+    a = F.expand_dims(x, 0) if row else x
+    b = _flipped(F.expand_dims(y, 1) if column else y)
+    g = F.expand_dims(g, -2) if row else g
+    g = F.expand_dims(g, -1) if column else g
+    of_a, of_b = _summed_product(g, b, a), _summed_product(_flipped(g), a, b)
+    return (
+        F.squeeze(of_a, 0) if row else of_a,
+        F.squeeze(of_b, 0) if column else _flipped(of_b),
+    )
+
+
+def _flipped(x: Value) -> Value:
+    return F.swapaxes(x, -1, -2)
+
+
+def _summed_product(g: Value, y: Value, like: Value) -> Value:
+    """`g @ y`, summed over the batch axes that `like` has not."""
+    batch = tuple(range(g.type.rank - 2))
+    full = y.type.rank == g.type.rank
+    full = full and not stretched_axes(y.type.shape[:-2], g.type.shape[:-2])
+    if batch and full and like.type.rank == 2:  # as one matrix product
+        last = g.type.rank - 1
+        return _tensordot(g, y, axes=((*batch, last), (*batch, last - 1)))
+    return summed_to(_matmul(g, y), like.type.shape)
+
+
+@_vecdot.vjp
+def _(g: Value, x: Value, y: Value) -> tuple[Value, Value]:
+    column = F.expand_dims(g, -1)
+    of_x, of_y = _conjugate(column * y), column * _conjugate(x)
+    return summed_to(of_x, x.type.shape), summed_to(of_y, y.type.shape)
+
+
+@_cross.vjp
+def _(g: Value, x: Value, y: Value) -> tuple[Value, Value]:
+    return (
+        summed_to(_cross(y, g), x.type.shape),
+        summed_to(_cross(g, x), y.type.shape),
+    )
+
+
+def _without(rank: int, axes: Sequence[int]) -> tuple[int, ...]:
+    return tuple(i for i in range(rank) if i not in axes)
+
+
+@_tensordot.vjp
+def _(g: Value, x: Value, y: Value, *, axes: Axes) -> tuple[Value, Value]:
+    rest_x, rest_y = (
+        _without(v.type.rank, a) for v, a in zip((x, y), axes, strict=True)
+    )
+    front, back = tuple(range(len(rest_x))), tuple(range(len(rest_x), g.type.rank))
+    of_x = _tensordot(g, y, axes=(back, rest_y))  # behind it, y's summed axes in order
+    of_y = _tensordot(g, x, axes=(front, rest_x))
+    order_x = (*rest_x, *(i for _, i in sorted(zip(axes[1], axes[0], strict=True))))
+    order_y = (*rest_y, *(j for _, j in sorted(zip(*axes, strict=True))))
+    return _put_back(of_x, order_x), _put_back(of_y, order_y)
+
+
+def _put_back(x: Value, order: tuple[int, ...]) -> Value:
+    """Axis i of `x` moved to place `order[i]`."""
+    return F.transpose(x, sorted(range(len(order)), key=order.__getitem__))
+
+
+# Batching
+
+
+@_matmul.batch
+def _(n: Size, batched: Batched, x: Value, y: Value) -> Value:
+    row, column = (v.type.rank - b == 1 for v, b in zip((x, y), batched, strict=True))
+    if not batched[1] and y.type.rank <= 2:
+        return _matmul(x, y)
+    if not batched[0] and column and x.type.rank <= 2:
+        return _matmul(y, _flipped(x) if x.type.rank == 2 else x)
+    a = F.expand_dims(x, -2) if row else x
+    b = F.expand_dims(y, -1) if column else y
+    found = _matmul(*lined_up(batched, (a, b)))
+    found = F.squeeze(found, -2) if row else found
+    return F.squeeze(found, -1) if column else found
+
+
+@_vecdot.batch
+def _(n: Size, batched: Batched, x: Value, y: Value) -> Value:
+    return _vecdot(*lined_up(batched, (x, y)))
+
+
+@_cross.batch
+def _(n: Size, batched: Batched, x: Value, y: Value) -> Value:
+    return _cross(*lined_up(batched, (x, y)))
+
+
+@_tensordot.batch
+def _(n: Size, batched: Batched, x: Value, y: Value, *, axes: Axes) -> Value:
+    moved = tuple(
+        tuple(a + b for a in side) for side, b in zip(axes, batched, strict=True)
+    )
+    if not batched[1]:
+        return _tensordot(x, y, axes=moved)
+    if not batched[0]:
+        found = _tensordot(x, y, axes=moved)
+        return F.moveaxis(found, x.type.rank - len(axes[0]), 0)
+    rest_x, rest_y = (
+        _without(v.type.rank, (0, *side)) for v, side in zip((x, y), moved, strict=True)
+    )
+    outer_x = tuple(x.type.shape[i] for i in rest_x)
+    outer_y = tuple(y.type.shape[i] for i in rest_y)
+    summed = product([x.type.shape[i] for i in moved[0]])
+    a = F.transpose(x, (0, *rest_x, *moved[0]))
+    b = F.transpose(y, (0, *moved[1], *rest_y))
+    a = F.reshape(a, (n, product(outer_x), summed))
+    b = F.reshape(b, (n, summed, product(outer_y)))
+    return F.reshape(_matmul(a, b), (n, *outer_x, *outer_y))
 
 
 @public()
@@ -334,59 +455,3 @@ def trace_of_matrices(x: Any, offset: Any = 0, dtype: Any = None) -> Value:
     """The sum of a diagonal of the matrices in the last two axes."""
     value = _need_rank(strong(as_value(x)), 2, "linalg.trace")
     return trace(value, offset, -2, -1, dtype)
-
-
-@public(name="linalg.multi_dot")
-def multi_dot(arrays: Sequence[Any]) -> Value:
-    """The product of two or more matrices; the first and last may be vectors.
-
-    Where all sizes are static, in the order that multiplies least numbers, as
-    `numpy.linalg.multi_dot`; otherwise from left to right.
-    """
-    values = promoted(*arrays) if len(arrays) > 1 else []
-    if not values:
-        raise graph_error("needs at least two arrays", op="linalg.multi_dot")
-    for i, v in enumerate(values):
-        ranks = (1, 2) if i in (0, len(values) - 1) else (2,)
-        if v.type.rank not in ranks:
-            got = f"{v.type} at position {i}"
-            raise graph_error("needs matrices", op="linalg.multi_dot", got=got)
-    sizes = _chain_sizes(values)
-    static = [n for n in sizes if isinstance(n, int)]
-    if len(static) < len(sizes):
-        return reduce(_matmul, values)
-    return _chain(values, _splits(static), 0, len(values) - 1)
-
-
-def _chain_sizes(values: Sequence[Value]) -> list[Size]:
-    """Rows of each matrix, and the columns of the last; a vector's other size is 1."""
-    first, last = values[0].type, values[-1].type
-    rows = [first.shape[0] if first.rank == 2 else 1]
-    rows += [v.type.shape[0] for v in values[1:]]
-    return [*rows, last.shape[1] if last.rank == 2 else 1]
-
-
-Splits = dict[tuple[int, int], int]
-
-
-def _splits(sizes: Sequence[int]) -> Splits:
-    """Where to cut the product of matrices i .. j, for the least multiplications."""
-    count = len(sizes) - 1
-    cost = {(i, i): 0 for i in range(count)}
-    cuts: Splits = {}
-    for length in range(1, count):
-        for i in range(count - length):
-            j = i + length
-            ends = sizes[i] * sizes[j + 1]
-            cost[i, j], cuts[i, j] = min(
-                (cost[i, k] + cost[k + 1, j] + ends * sizes[k + 1], k)
-                for k in range(i, j)
-            )
-    return cuts
-
-
-def _chain(values: Sequence[Value], cuts: Splits, i: int, j: int) -> Value:
-    if i == j:
-        return values[i]
-    cut = cuts[i, j]
-    return _matmul(_chain(values, cuts, i, cut), _chain(values, cuts, cut + 1, j))

@@ -14,6 +14,7 @@ from graphc.ir.graph import Value
 from graphc.ir.namespace import F, public
 from graphc.ir.op import Array, Printing, op, require_equal, type_error
 from graphc.ir.types import TensorType, dtype_of
+from graphc.ops.batching import Batched
 from graphc.ops.broadcasting import promoted
 from graphc.ops.contract import emit_product
 
@@ -43,6 +44,66 @@ def _call(p: Printing, inputs: tuple[str, ...]) -> str:
 
 
 emit_product(_einsum, _call)
+
+
+@_einsum.vjp
+def _(
+    g: Value, *operands: Value, subscripts: str, optimize: Optimize
+) -> tuple[Value, ...]:
+    how = "auto" if isinstance(optimize, tuple) else optimize
+    inputs, output = subscripts.split("->")
+    terms = inputs.split(",")
+    found = []
+    for i, x in enumerate(operands):
+        others = [*operands[:i], *operands[i + 1 :]]
+        labels = [output, *terms[:i], *terms[i + 1 :]]
+        own = "".join(x for x in dict.fromkeys(terms[i]) if x in "".join(labels))
+        d = g
+        if others or own != output:
+            text = f"{','.join(labels)}->{own}"
+            d = _einsum(g, *others, subscripts=text, optimize=how)
+        found.append(_on_diagonals(d, own, terms[i], x))
+    return tuple(found)
+
+
+def _on_diagonals(d: Value, own: str, term: str, like: Value) -> Value:
+    """`d` with axes `own` on the axes of `like`, whose labels may occur repeatedly.
+
+    Where two axes have one label, it stands on their diagonal. An axis of `like` that
+    is not in `own` was summed alone: `d` is the same along it.
+    """
+    shape = like.type.shape
+    first = [i for i, label in enumerate(term) if term.index(label) == i]
+    order = sorted(own, key=term.index)
+    d = F.transpose(d, [own.index(label) for label in order])
+    kept = [i for i in first if term[i] in own]
+    missing = tuple(i for i in range(len(term)) if i not in kept)
+    d = F.broadcast_to(F.expand_dims(d, missing) if missing else d, shape)
+    for i, label in enumerate(term):
+        if i not in first:
+            on = F.equal(_along(i, like), _along(term.index(label), like))
+            d = F.where(on, d, F.zeros_like(d))
+    return d
+
+
+def _along(axis: int, like: Value) -> Value:
+    """The positions along an axis, on the axes of `like`."""
+    places = F.arange(F.size_value(like.type.shape[axis]))
+    return F.expand_dims(places, tuple(i for i in range(like.type.rank) if i != axis))
+
+
+@_einsum.batch
+def _(
+    n: Size, batched: Batched, *operands: Value, subscripts: str, optimize: Optimize
+) -> Value:
+    free = [x for x in string.ascii_letters if x not in subscripts]
+    if not free:
+        raise graph_error("no label is left for the batch axis", op="einsum")
+    inputs, output = subscripts.split("->")
+    pairs = zip(batched, inputs.split(","), strict=True)
+    terms = [free[0] + term if b else term for b, term in pairs]
+    text = f"{','.join(terms)}->{free[0]}{output}"
+    return _einsum(*operands, subscripts=text, optimize=optimize)
 
 
 def _numpy_order(p: Printing) -> str:

@@ -23,11 +23,12 @@ from graphc.ir.build import (
     size_value,
     strong,
 )
-from graphc.ir.dims import Dim, Size
+from graphc.ir.dims import Dim, Size, equal, minimum
 from graphc.ir.graph import Value
 from graphc.ir.namespace import F, public
 from graphc.ir.op import Array, Printing, op, require_at_most, type_error
 from graphc.ir.types import DType, TensorType, dtype_of, is_float, is_inexact, same_size
+from graphc.ops.batching import batch_with_axes
 
 FLOAT16 = np.dtype("float16")
 Norm = str | None
@@ -77,6 +78,54 @@ def _print_fft(p: Printing) -> str:
 
 
 _fft.emit(_print_fft)
+batch_with_axes(_fft, "axes")
+
+
+@_fft.vjp
+def _(
+    g: Value, x: Value, *, kind: str, sizes: Shape, axes: tuple[int, ...], norm: Norm
+) -> tuple[Value]:
+    # A Fourier matrix is symmetric. Of a real transform half is left out, which the
+    # other half repeats: it counts twice one way, and once the other way.
+    how: dict[str, Any] = {"sizes": sizes, "axes": axes}
+    if kind == "rfft":
+        once = _conjugate(g) * _repeats(g, sizes[-1], axes[-1], 0.5)
+        found = _fft(once, kind="irfft", norm=_DUALS[norm], **how)
+    elif kind == "irfft":
+        half = _conjugate(_fft(g, kind="rfft", norm=_DUALS[norm], **how))
+        found = half * _repeats(half, sizes[-1], axes[-1], 2)
+    else:
+        found = _fft(g, kind=kind, norm=norm, **how)
+    for axis in axes:
+        found = _resized(found, axis, x.type.shape[axis])
+    return (found,)
+
+
+def _repeats(half: Value, n: Size, axis: int, weight: float) -> Value:
+    """`weight` for the elements of half a spectrum that the other half repeats, else 1.
+
+    These are all but the first one and, where the number `n` of points is even, the
+    last one.
+    """
+    place = F.arange(size_value(half.type.shape[axis]))
+    alone = F.logical_or(F.equal(place, 0), F.equal(2 * place, size_value(n)))
+    weights = cast(F.where(alone, 1.0, weight), half.dtype)
+    return F.expand_dims(weights, tuple(range(1, half.type.rank - axis)))
+
+
+def _resized(x: Value, axis: int, size: Size) -> Value:
+    """Cut or filled up with zeros to a size along an axis."""
+    own = x.type.shape[axis]
+    if equal(own, size) is True:
+        return x
+    kept = minimum(own, size)
+    if kept is not own:
+        x = x[(*[slice(None)] * axis, slice(0, size_value(kept)))]
+    if kept is size:
+        return x
+    widths: list[Any] = [(0, 0)] * x.type.rank
+    widths[axis] = (0, size_value(size - kept))
+    return F.pad(x, widths)
 
 
 def _own_sizes(shape: Shape, axes: tuple[int, ...], kind: str) -> list[Size]:
@@ -303,6 +352,11 @@ def _print_shift(p: Printing) -> str:
 
 
 _fftshift.emit(_print_shift)
+_fftshift.linear = True
+_fftshift.vjp(
+    lambda g, x, *, axes, back: (_fftshift(g, axes=axes, back=not back),)
+)
+batch_with_axes(_fftshift, "axes")
 
 
 def _shifted(x: Any, axes: Any, back: bool) -> Value:
