@@ -16,7 +16,7 @@ from graphc.errors import graph_error
 from graphc.ir.build import as_value, cast, config, normal_axes, normal_axis, strong
 from graphc.ir.graph import Value
 from graphc.ir.namespace import FUNCTIONS, F, enroll, public
-from graphc.ir.types import BOOL, INT64, DType, dtype_of
+from graphc.ir.types import BOOL, INT64, DType, dtype_of, is_integer
 from graphc.ops.broadcasting import common_dtype, promoted
 
 Axis = int | tuple[int, ...] | None
@@ -62,14 +62,16 @@ def activation(function: Function) -> Function:
 
 @public(name="nn.relu")
 def relu(x: Any) -> Value:
-    """max(x, 0); integers stay integers."""
-    return F.maximum(x, 0)
+    """max(x, 0), with gradient 0 at 0; integers stay integers, bools become int64."""
+    value = strong(as_value(x))
+    value = cast(value, INT64) if value.dtype == BOOL else value
+    return F.where(value <= 0, 0, value)
 
 
 @activation
 def relu6(x: Any) -> Value:
-    """min(max(x, 0), 6)."""
-    return F.clip(x, 0.0, 6.0)
+    """min(max(x, 0), 6), with gradient 0 at 0 and 6."""
+    return F.where(x <= 0, 0.0, F.where(x >= 6, 6.0, x))
 
 
 @activation
@@ -143,13 +145,14 @@ def soft_sign(x: Any) -> Value:
 
 @public(name="nn.hard_tanh")
 def hard_tanh(x: Any) -> Value:
-    """x limited to -1 .. 1; integers stay integers, bools become int64."""
+    """x limited to -1 .. 1, where the gradient is 1; integers stay integers."""
     value = strong(as_value(x))
     if value.dtype == BOOL:
         return cast(value, INT64)
-    if value.dtype.kind == "u":
-        return F.minimum(value, 1)
-    return F.clip(value if value.dtype.kind == "i" else real(value, "hard_tanh"), -1, 1)
+    if not is_integer(value.dtype):
+        value = real(value, "hard_tanh")
+    low = value if value.dtype.kind == "u" else F.where(value < -1, -1, value)
+    return F.where(value > 1, 1, low)
 
 
 @activation

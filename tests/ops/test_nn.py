@@ -102,6 +102,27 @@ def test_log1mexp_and_glu():
     agree(cases, x)
 
 
+@pytest.mark.parametrize("name", [*ACTIVATIONS, "squareplus"])
+def test_gradients_are_those_of_jax(name):
+    """At kinks, far out, and where a branch that is not taken overflows."""
+    data = np.array([0, 1, -1, 3, -3, 6, -6, 0.5, 2, 100, -100, 1e3, -1e3, 1e30, -1e30])
+    x = gt.vector("x", "float64")
+    slope = graphc.grad(getattr(gt.nn, name)(x).sum(), x)
+    expected = reference(jax.grad(lambda x: getattr(jax.nn, name)(x).sum()))(data)
+    for backend in BACKENDS:
+        with np.errstate(all="ignore"):
+            got = graphc.function([x], slope, backend=backend)(data)
+        np.testing.assert_allclose(got, expected, 1e-9, 1e-12)
+
+
+def test_gradient_of_dropout_of_all():
+    x, rate = gt.vector("x", "float64"), gt.scalar("rate", "float32")
+    words = np.array([1, 2], "uint32")
+    slopes = [graphc.grad(gt.nn.dropout(x, r, words).sum(), x) for r in (1.0, rate)]
+    for slope in graphc.function([x, rate], slopes)(np.ones(3), np.float32(1)):
+        np.testing.assert_array_equal(slope, np.zeros(3))
+
+
 @pytest.mark.parametrize("dtype", ["int32", "bool", "uint8"])
 def test_integers(dtype):
     x = np.array([0, 1, 7, 3]).astype(dtype)
