@@ -15,6 +15,7 @@ from graphc.ir.op import Array, Printing, op
 from graphc.ir.types import TensorType
 from graphc.ops import bessel_series as series
 from graphc.ops.special import IMPORTS, Function, computed, result_type, special
+from graphc.ops.special_gradients import of_integer_order
 
 
 def _first_two(name: str, function: Any, order: int, kind: str) -> Function:
@@ -93,6 +94,22 @@ _yn.emit(numpy=_print_scipy, jax=_print_yn)
 _kn.emit(numpy=_print_scipy, jax=_print_kn)
 for _primitive in (_jn, _yn, _kn):
     _primitive.imports = dict(IMPORTS)
+    _primitive.elementwise = True
+
+
+@_jn.vjp
+def _(g: Value, x: Value, *, n: int) -> tuple[Value]:
+    return (g * of_integer_order("jn", n, _jn(x, n=n + 1), x),)
+
+
+@_yn.vjp
+def _(g: Value, x: Value, *, n: int) -> tuple[Value]:
+    return (g * of_integer_order("yn", n, _yn(x, n=n + 1), x),)
+
+
+@_kn.vjp
+def _(g: Value, x: Value, *, n: int) -> tuple[Value]:
+    return (g * of_integer_order("kn", n, _kn(x, n=n + 1), x),)
 
 
 def _of_order(name: str, n: Any, x: Any, primitives: tuple[Any, Any, Any]) -> Value:

@@ -136,6 +136,17 @@ def _choose(index: Array, *choices: Array, mode: str) -> TensorType:
 
 
 _choose.emit("{xp}.choose({index}, [{choices}], mode={mode})")
+_choose.elementwise = True
+
+
+@_choose.vjp
+def _(
+    g: Value, index: Value, *choices: Value, mode: str
+) -> tuple[Value | None, ...]:
+    count = len(choices)
+    chosen = index % count if mode == "wrap" else F.clip(index, 0, count - 1)
+    zero = F.zeros_like(g)
+    return (None, *(F.where(F.equal(chosen, k), g, zero) for k in range(count)))
 
 
 def _choose_checks(node: Node) -> list[tuple[Any, str]]:

@@ -40,6 +40,18 @@ def _imag(x: Array) -> TensorType:
 
 _real.emit("{xp}.real({x})")
 _imag.emit("{xp}.imag({x})")
+_real.elementwise = _real.linear = True
+_imag.elementwise = _imag.linear = True
+
+
+@_real.vjp
+def _(g: Value, x: Value) -> tuple[Value]:
+    return (from_parts(g, F.zeros_like(g)),)
+
+
+@_imag.vjp
+def _(g: Value, x: Value) -> tuple[Value]:
+    return (from_parts(F.zeros_like(g), -g),)
 
 
 @public()
@@ -86,6 +98,12 @@ _from_parts.emit(
     numpy=lambda p: f"{p.helper(complex_numpy)}({', '.join(p.inputs)})",
     jax="jax.lax.complex({x}, {y})",
 )
+_from_parts.elementwise = _from_parts.linear = True
+
+
+@_from_parts.vjp
+def _(g: Value, x: Value, y: Value) -> tuple[Value, Value]:
+    return real(g), -imag(g)
 
 
 def from_parts(x: Value, y: Value) -> Value:
@@ -105,6 +123,12 @@ def _frexp(x: Array) -> tuple[TensorType, TensorType]:
 
 
 _frexp.emit("{xp}.frexp({x})")
+_frexp.elementwise = True
+
+
+@_frexp.vjp
+def _(g: tuple[Value | None, None], x: Value) -> tuple[Value | None]:
+    return (None if g[0] is None else F.ldexp(g[0], -frexp(x)[1]),)
 
 
 @public()
@@ -132,6 +156,12 @@ def _ldexp(x: Array, exponent: Array) -> TensorType:
 
 
 _ldexp.emit("{xp}.ldexp({x}, {exponent})")
+_ldexp.elementwise = True
+
+
+@_ldexp.vjp
+def _(g: Value, x: Value, exponent: Value) -> tuple[Value, None]:
+    return F.ldexp(g, exponent), None
 
 
 @public()
@@ -150,8 +180,9 @@ def modf(x: Any) -> tuple[Value, Value]:
     """Fractional and integral parts, both with the sign of `x`."""
     value = _floating(x, np.modf)
     whole = F.trunc(value)
-    part = F.where(F.isinf(value), 0.0, value - whole)
-    return F.copysign(part, value), whole
+    # Each difference has the sign of `value` where it is zero.
+    part = F.where(F.signbit(value), -(whole - value), value - whole)
+    return F.where(F.isinf(value), F.copysign(0.0, value), part), whole
 
 
 @public()
@@ -295,8 +326,13 @@ def sinc(x: Any) -> Value:
     value = strong(as_value(x))
     value = cast(value, common_dtype([value, as_value(1.0)]))
     y = value * np.pi
-    safe = F.where(F.equal(y, 0), 1.0, y)
-    return F.where(F.equal(y, 0), 1.0, F.sin(safe) / safe)
+    near = F.absolute(y) < 1  # there a series: that has accurate derivatives
+    square = F.square(F.where(near, y, 0.0))
+    series: Any = 1.0
+    for k in range(9, 0, -1):
+        series = 1 - square / (2 * k * (2 * k + 1)) * series
+    far = F.where(near, 1.0, y)
+    return F.where(near, series, F.sin(far) / far)
 
 
 @op()
@@ -311,6 +347,8 @@ _bitwise_count.emit(
     numpy="np.bitwise_count({x})",
     jax='jnp.bitwise_count({x}).astype("uint8")',
 )
+_bitwise_count.elementwise = True
+_bitwise_count.no_gradient("its result is of integers")
 
 
 @public()

@@ -7,11 +7,13 @@ import numpy as np
 
 from graphc.errors import graph_error
 from graphc.ir.build import as_value, normal_axis, strong
+from graphc.ir.dims import Size
 from graphc.ir.graph import Value
 from graphc.ir.namespace import F, enroll, public
 from graphc.ir.op import Array, op
 from graphc.ir.types import TensorType
-from graphc.ops.broadcasting import broadcast
+from graphc.ops.batching import Batched, lined_up
+from graphc.ops.broadcasting import broadcast, summed_to
 
 FULL = slice(None)
 
@@ -25,6 +27,19 @@ def _broadcast_arrays(*arrays: Array) -> tuple[TensorType, ...]:
 
 _broadcast_arrays.several = True
 _broadcast_arrays.emit("{xp}.broadcast_arrays({arrays})")
+
+
+@_broadcast_arrays.vjp
+def _(g: tuple[Value | None, ...], *arrays: Value) -> tuple[Value | None, ...]:
+    return tuple(
+        None if part is None else summed_to(part, x.type.shape)
+        for part, x in zip(g, arrays, strict=True)
+    )
+
+
+@_broadcast_arrays.batch
+def _(n: Size, batched: Batched, *arrays: Value) -> tuple[Value, ...]:
+    return _broadcast_arrays.bind(tuple(lined_up(batched, arrays)), {}).outputs
 
 
 @public()

@@ -12,7 +12,7 @@ subnormal numbers are flushed to zero. Where a function is limited, its text say
 import math
 from collections.abc import Callable
 from functools import wraps
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -23,7 +23,9 @@ from graphc.ir.namespace import F, enroll, public
 from graphc.ir.op import Array, Emit, Primitive, Printing, TypeRule, type_error
 from graphc.ir.types import FLOAT64, DType, TensorType
 from graphc.ops.broadcasting import broadcast, common_dtype, loop_dtypes
+from graphc.ops.special_gradients import NOT_FOR, REFUSED, VJP
 from graphc.ops.special_series import (
+    beta_sign,
     erfcx_series,
     incomplete_gamma,
     log_beta,
@@ -70,9 +72,15 @@ def declare(
     refused: str = "",
 ) -> Primitive:
     """A primitive that both libraries compute, by the same name where none is given."""
-    primitive = Primitive(name, _RULES[arity - 1], literals="beside")
+    # Some of SciPy's functions take a Python number beside a float32 for a float64.
+    literals: Literal["never", "beside"] = "beside" if arity == 1 else "never"
+    primitive = Primitive(name, _RULES[arity - 1], literals=literals)
     primitive.__doc__ = doc
     primitive.imports = dict(IMPORTS)
+    primitive.elementwise = True
+    primitive.vjp_rule = VJP.get(name)
+    primitive.no_gradient_for = NOT_FOR.get(name, {})
+    primitive.no_gradient_reason = REFUSED.get(name, "")
     call = f"scipy.special.{name}{_CALLS[arity - 1]}"
     primitive.emit(numpy=numpy or call)
     if refused:
@@ -151,6 +159,8 @@ ROWS: dict[str, tuple[int, str]] = {
     "ndtri": (1, "The inverse of ndtr."),
     "expit": (1, "The logistic function 1 / (1 + exp(-x))."),
     "logit": (1, "log(x / (1 - x)), the inverse of expit."),
+    "xlogy": (2, "x log(y), and 0 where x is 0 unless y is NaN."),
+    "xlog1py": (2, "x log(1 + y), and 0 where x is 0 unless y is NaN."),
     "spence": (1, "The dilogarithm: the integral of log(t) / (1 - t) from 1 to x."),
 }
 for _name, _row in ROWS.items():
@@ -179,28 +189,25 @@ erfcx = special(
 )
 
 
-
-
 def _print_betaln(p: Printing) -> str:
     return f"{p.helper(log_beta)}({', '.join(p.inputs)}, jnp, jax.scipy.special)"
 
 
 def _print_beta(p: Printing) -> str:
-    a, b = p.inputs
-    signs = [f"jax.scipy.special.gammasgn({x})" for x in (a, b, f"{a} + {b}")]
-    return f"{' * '.join(signs)} * jnp.exp({_print_betaln(p)})"
+    sign = f"{p.helper(beta_sign)}({', '.join(p.inputs)}, jnp, jax.scipy.special)"
+    return f"{sign} * jnp.exp({_print_betaln(p)})"
 
 
 special(
     "betaln",
     2,
-    "log|beta(a, b)|; a and b are not negative integers.",
+    "log|beta(a, b)|; a and b are not negative integers or -inf.",
     jax=_print_betaln,
 )
 special(
     "beta",
     2,
-    "The beta function; a and b are not negative integers. On JAX by its logarithm.",
+    "The beta function; a and b are not negative integers or -inf. On JAX by betaln.",
     jax=_print_beta,
 )
 
@@ -254,26 +261,9 @@ def log_ndtr(x: Any) -> Value:
 
 
 @composed
-def xlogy(x: Any, y: Any) -> Value:
-    """x log(y), and 0 where x is 0 unless y is NaN."""
-    zero = F.logical_and(F.equal(x, 0), F.logical_not(F.isnan(y)))
-    return F.where(zero, 0.0, x * F.log(F.where(zero, 1.0, y)))
-
-
-@composed
-def xlog1py(x: Any, y: Any) -> Value:
-    """x log(1 + y), and 0 where x is 0 unless y is NaN."""
-    zero = F.logical_and(F.equal(x, 0), F.logical_not(F.isnan(y)))
-    return F.where(zero, 0.0, x * F.log1p(F.where(zero, 0.0, y)))
-
-
-@composed
 def entr(x: Any) -> Value:
     """-x log(x); 0 at 0 and -inf below."""
-    inside = F.logical_not(x <= 0)
-    safe = F.where(inside, x, 1.0)
-    outside = F.where(x < 0, -math.inf, 0.0)
-    return F.where(inside, -safe * F.log(safe), outside)
+    return F.where(x < 0, -math.inf, F.special.xlogy(-x, x))
 
 
 def _relative_entropy(p: Value, q: Value) -> tuple[Value, Value]:
@@ -281,7 +271,7 @@ def _relative_entropy(p: Value, q: Value) -> tuple[Value, Value]:
     positive = F.logical_and(p > 0, q > 0)
     inside = F.logical_or(positive, F.logical_or(F.isnan(p), F.isnan(q)))
     p, q = F.where(inside, p, 1.0), F.where(inside, q, 1.0)
-    near = F.logical_and(p < 2 * q, q < 2 * p)
+    near = F.logical_and(p > 0.625 * q, p < 2 * q)  # there log(p / q) loses digits
     close = F.log1p(F.where(near, (p - q) / q, 0.0))
     far = 2.0 * F.log(F.sqrt(p) / F.sqrt(q))  # roots: the ratio cannot overflow
     return p * F.where(near, close, far), inside
@@ -300,7 +290,7 @@ def kl_div(p: Any, q: Any) -> Value:
     """p log(p / q) - p + q for p, q > 0; q where p is 0, q >= 0; else inf."""
     value, inside = _relative_entropy(p, q)
     zero = F.logical_and(F.equal(p, 0), q >= 0)
-    return F.where(inside, value - p + q, F.where(zero, q, math.inf))
+    return F.where(inside, value - p + q, F.where(zero, q - p, math.inf))
 
 
 def _hurwitz(x: Value, q: Value) -> Value:
@@ -314,7 +304,7 @@ def _hurwitz(x: Value, q: Value) -> Value:
 def zeta(x: Any, q: Any = None) -> Value:
     """The Hurwitz zeta function; without `q`, Riemann's, also below 1.
 
-    With `q`: for x > 1, q > 0; inf at x = 1 and q = 0, -1, -2 ...; elsewhere NaN.
+    With `q`: for finite x > 1, q > 0; inf at x = 1 and q = 0, -1 ...; elsewhere NaN.
     """
     if q is None:
         return computed(_riemann_zeta, x)

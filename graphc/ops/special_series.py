@@ -133,7 +133,9 @@ def riemann_zeta(x: Any, jnp: Any, special: Any) -> Any:
     turns = jnp.rint(half)
     sine = jnp.sin(3.141592653589793 * (half - turns)) * (1.0 - 2.0 * (turns % 2.0))
     power = 2.0 * jnp.exp((2.0 * half - 1.0) * 1.8378770664093453)
-    reflected = power * special.gamma(jnp.where(left, s, 1.0)) * sine * outer
+    size = power * special.gamma(jnp.where(left, s, 1.0)) * outer
+    size = jnp.where(power == 0, jnp.inf, size)  # gamma has overflowed before
+    reflected = jnp.where(sine == 0, 0.0, size * sine)
     return jnp.where(middle, inner, jnp.where(left, reflected, outer))
 
 
@@ -154,8 +156,9 @@ def log_beta(a: Any, b: Any, jnp: Any, special: Any) -> Any:
     small, large = jnp.minimum(a, b), jnp.maximum(a, b)
     total = small + large
     plain = special.gammaln(small) + (special.gammaln(large) - special.gammaln(total))
-    plain = jnp.where((small == 0) & (large == 0), jnp.inf, plain)
-    plain = jnp.where((small > 0) & (large == jnp.inf), -jnp.inf, plain)
+    limit = jnp.where(small > 0, -jnp.inf, jnp.inf)
+    plain = jnp.where((large == jnp.inf) & (small < jnp.inf), limit, plain)
+    plain = jnp.where((a == 0) | (b == 0), jnp.inf, plain)
     far = (large >= 10) & (total >= 10) & (large < jnp.inf)
     low, high = jnp.where(far, small, 1.0), jnp.where(far, large, 10.0)
     share = jnp.log1p(low / high)
@@ -167,3 +170,12 @@ def log_beta(a: Any, b: Any, jnp: Any, special: Any) -> Any:
     two = (low - 0.5) * jnp.log(low / (low + high)) - high * share
     two = two + 0.9189385332046727 - 0.5 * jnp.log(high) + stirling_rest(low) + rest
     return jnp.where(both, two, jnp.where(far, one, plain))
+
+
+def beta_sign(a: Any, b: Any, jnp: Any, special: Any) -> Any:
+    """The sign of beta(a, b); 1 at its poles at 0, and where it is 0."""
+    total = a + b
+    zero = (total <= 0) & (total == jnp.floor(total))
+    one = zero | (a == 0) | (b == 0)
+    signs = special.gammasgn(a) * special.gammasgn(b) * special.gammasgn(total)
+    return jnp.where(one, 1.0, signs)
