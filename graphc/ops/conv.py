@@ -6,22 +6,25 @@ flip the kernel. NumPy programs gather the windows and multiply matrices, half p
 in float32.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from graphc.errors import graph_error
 from graphc.ir import dims
-from graphc.ir.build import as_size, strong
+from graphc.ir.build import as_size, size_value, strong
 from graphc.ir.dims import Size
 from graphc.ir.graph import Value
 from graphc.ir.namespace import F, enroll, public
 from graphc.ir.op import Array, Printing, op, require_at_most, require_equal, type_error
 from graphc.ir.types import BOOL, TensorType
+from graphc.ops.batching import Batched
 from graphc.ops.broadcasting import promoted
 from graphc.ops.windows import (
     Sizes,
     extent,
+    named_pads,
     output_sizes,
     padding_text,
     pads,
@@ -56,12 +59,17 @@ def _conv(
     out, share, *window = kernel.type.shape
     require_equal(channels, share * groups, "the channels must fit the kernel")
     require_equal(out % groups, 0, "the groups must divide the output channels")
-    wide = [
-        n if f == 1 else dims.maximum(0, (n - 1) * f + 1)
-        for n, f in zip(spatial, spread, strict=True)
-    ]
+    wide = _spaced(spatial, spread)
     fits = output_sizes(wide, tuple(window), stride, dilation, padding, low, high)
     return x.type.like((batch, out, *fits))
+
+
+def _spaced(shape: Sequence[Size], spread: Sizes) -> list[Size]:
+    """The sizes of axes between whose points zeros are put."""
+    return [
+        n if f == 1 else dims.maximum(0, (n - 1) * f + 1)
+        for n, f in zip(shape, spread, strict=True)
+    ]
 
 
 def spaced_numpy(x: Any, spread: Any) -> Any:
@@ -148,6 +156,136 @@ def _print_jax(p: Printing) -> str:
 _conv.emit(numpy=_print_numpy, jax=_print_jax)
 
 
+@_conv.vjp
+def _(g: Value, x: Value, kernel: Value, **params: Any) -> tuple[Value, Value]:
+    if params["padding"]:
+        wide = tuple(map(extent, kernel.type.shape[2:], params["dilation"]))
+        spatial, stride = x.type.shape[2:], params["stride"]
+        params["low"], _ = named_pads(params["padding"], spatial, wide, stride)
+    return _of_array(g, x, kernel, **params), _of_kernel(g, x, kernel, **params)
+
+
+def _of_array(
+    g: Value,
+    x: Value,
+    kernel: Value,
+    *,
+    stride: Sizes,
+    low: Sizes,
+    spread: Sizes,
+    dilation: Sizes,
+    groups: Size,
+    **rest: Any,
+) -> Value:
+    """The transposed convolution: the kernel turned around, its channels swapped."""
+    windows = map(extent, kernel.type.shape[2:], dilation)
+    written = zip(_spaced(g.type.shape[2:], stride), windows, strict=True)
+    before, after = [], []
+    for (m, w), n, a in zip(
+        written, _spaced(x.type.shape[2:], spread), low, strict=True
+    ):
+        before.append(w - 1 - a)
+        after.append(n - m + a)
+    found = _conv(
+        g,
+        _turned(kernel, groups),
+        stride=spread,
+        padding="",
+        low=tuple(before),
+        high=tuple(after),
+        spread=stride,
+        dilation=dilation,
+        groups=groups,
+    )
+    return F.specify_shape(found, x.type.shape)
+
+
+def _turned(kernel: Value, groups: Size) -> Value:
+    """The kernel of the transposed convolution."""
+    out, share, *points = kernel.type.shape
+    split = F.reshape(kernel, (groups, out // groups, share, *points))
+    shape = (groups * share, out // groups, *points)
+    swapped = F.reshape(F.swapaxes(split, 1, 2), shape)
+    return F.flip(swapped, tuple(range(2, len(shape))))
+
+
+def _of_kernel(
+    g: Value,
+    x: Value,
+    kernel: Value,
+    *,
+    stride: Sizes,
+    low: Sizes,
+    spread: Sizes,
+    dilation: Sizes,
+    groups: Size,
+    **rest: Any,
+) -> Value:
+    """The array moved over with the cotangent as the kernel, examples as channels."""
+    g = _with_a_point(g)
+    batch, _, *spatial = x.type.shape
+    _, share, *window = kernel.type.shape
+    split = F.reshape(x, (batch, groups, share, *spatial))
+    split = F.reshape(F.swapaxes(split, 0, 2), (share, groups * batch, *spatial))
+    sizes = zip(window, dilation, low, strict=True)
+    ends = zip(
+        _spaced(g.type.shape[2:], stride), _spaced(spatial, spread), strict=True
+    )
+    high = [
+        m - n + extent(k, d) - 1 - a
+        for (m, n), (k, d, a) in zip(ends, sizes, strict=True)
+    ]
+    found = _conv(
+        split,
+        F.swapaxes(g, 0, 1),
+        stride=dilation,
+        padding="",
+        low=low,
+        high=tuple(high),
+        spread=spread,
+        dilation=stride,
+        groups=groups,
+    )
+    return F.specify_shape(F.swapaxes(found, 0, 1), kernel.type.shape)
+
+
+def _with_a_point(g: Value) -> Value:
+    """A cotangent with zeros where an axis is empty: a kernel needs a point."""
+    empty = [dims.less_equal(1, n) is not True for n in g.type.shape[2:]]
+    if not any(empty):
+        return g
+    missing = [size_value(dims.maximum(1 - n, 0)) for n in g.type.shape[2:]]
+    return F.pad(g, [(0, 0), (0, 0), *((0, n) for n in missing)])
+
+
+@_conv.batch
+def _(
+    n: Size, batched: Batched, x: Value, kernel: Value, *, groups: Size, **params: Any
+) -> Value:
+    if not batched[1]:
+        batch, *rest = x.type.shape[1:]
+        merged = F.reshape(x, (n * batch, *rest))
+        found = _conv(merged, kernel, groups=groups, **params)
+        return F.reshape(found, (n, batch, *found.type.shape[1:]))
+    # The kernels of all examples together, as groups or as more outputs of each group.
+    _, out, *rest = kernel.type.shape
+    share = out // groups
+    if batched[0]:
+        batch, channels = x.type.shape[1:3]
+        shape = (batch, n * channels, *x.type.shape[3:])
+        joined = F.reshape(F.swapaxes(x, 0, 1), shape)
+        stacked = F.reshape(kernel, (n * out, *rest))
+        found = _conv(joined, stacked, groups=n * groups, **params)
+        split = F.reshape(found, (batch, n, out, *found.type.shape[2:]))
+        return F.moveaxis(split, 1, 0)
+    split = F.swapaxes(F.reshape(kernel, (n, groups, share, *rest)), 0, 1)
+    joined = F.reshape(split, (groups * n * share, *rest))
+    found = _conv(x, joined, groups=groups, **params)
+    batch, _, *spatial = found.type.shape
+    apart = F.reshape(found, (batch, groups, n, share, *spatial))
+    return F.reshape(F.moveaxis(apart, 2, 0), (n, batch, out, *spatial))
+
+
 def _operands(x: Any, kernel: Any, name: str, axes: int) -> tuple[Value, Value, int]:
     """Both arrays in one dtype, and the number of spatial axes."""
     value, weights = promoted(x, kernel)
@@ -192,7 +330,8 @@ def _convolve(
     named, low, high = pads(padding, count, op_name)
     if padding_mode != "constant":
         if named:
-            low, high = _named_pads(named, value, weights, step, apart)
+            window = tuple(map(extent, weights.type.shape[2:], apart))
+            low, high = named_pads(named, value.type.shape[2:], window, step)
         width = [(0, 0), (0, 0), *zip(low, high, strict=True)]
         value = F.pad(value, width, mode=padding_mode)
         named, low, high = "", (0,) * count, (0,) * count
@@ -208,21 +347,6 @@ def _convolve(
         groups=as_size(groups, "the number of groups"),
     )
     return _with_bias(result, bias, name)
-
-
-def _named_pads(
-    named: str, value: Value, weights: Value, stride: Sizes, dilation: Sizes
-) -> tuple[Sizes, Sizes]:
-    """The points that a named padding means, as sizes."""
-    low, high = [], []
-    spatial = zip(value.type.shape[2:], weights.type.shape[2:], strict=True)
-    for (n, k), step, apart in zip(spatial, stride, dilation, strict=True):
-        need = (dims.ceil_div(n, step) - 1) * step + extent(k, apart) - n
-        total = dims.maximum(0, need)
-        small, large = total // 2, total - total // 2
-        low.append(small if named == "SAME" else large)
-        high.append(large if named == "SAME" else small)
-    return tuple(low), tuple(high)
 
 
 @public(name="nn.conv")
@@ -318,18 +442,16 @@ def conv_transpose(
     apart = sizes(dilation, count, "dilation", op_name)
     extra = sizes(output_padding, count, "output padding", op_name)
     parts = as_size(groups, "the number of groups")
-    channels, share, *points = weights.type.shape
+    channels, _, *points = weights.type.shape
     if dims.equal(parts, 0) or dims.equal(channels % parts, 0) is False:
         problem = f"{channels} channels cannot be split into {parts} groups"
         raise graph_error(problem, op=op_name, got=str(weights.type))
     pairs = zip(points, apart, strict=True)
     window = tuple(extent(k, d) for k, d in pairs)
     low, high = _transposed_pads(padding, window, step, op_name)
-    split = F.reshape(weights, (parts, channels // parts, share, *points))
-    swapped = F.reshape(F.swapaxes(split, 1, 2), (parts * share, -1, *points))
     result = _conv(
         value,
-        F.flip(swapped, tuple(range(2, count + 2))),
+        _turned(weights, parts),
         stride=(1,) * count,
         padding="",
         low=low,

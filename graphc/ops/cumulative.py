@@ -1,4 +1,9 @@
-"""Running sums and the like along an axis, differences, and scans of any function."""
+"""Running sums and the like along an axis, differences, and scans of any function.
+
+Where elements tie for a running maximum or minimum they share its derivative alike, as
+those of `max` do. JAX halves it at each step of its parallel scan instead: of three or
+more ties, their places in the array then decide.
+"""
 
 from collections.abc import Callable
 from typing import Any
@@ -10,9 +15,10 @@ from graphc.ir import dims
 from graphc.ir.build import as_value, cast, normal_axis, size_value, strong
 from graphc.ir.dims import Size
 from graphc.ir.graph import Value
-from graphc.ir.namespace import F, public
-from graphc.ir.op import Array, Primitive, Printing, type_error
+from graphc.ir.namespace import F, enroll, public
+from graphc.ir.op import Array, Primitive, Printing, require_equal, type_error
 from graphc.ir.types import BOOL, TensorType, dtype_of
+from graphc.ops.batching import Batched, batch_with_axes, spread
 from graphc.ops.broadcasting import common_dtype, loop_dtypes
 from graphc.ops.reduce import numpy_sum_dtype, unwidened
 
@@ -60,6 +66,134 @@ _cummin = _cumulative("cummin", "np.minimum.accumulate", "jax.lax.cummin")
 _cumlogsumexp = _cumulative(
     "cumlogsumexp", "np.logaddexp.accumulate", "jax.lax.cumlogsumexp"
 )
+
+
+def _recurrence_rule(
+    factor: Array, term: Array, *, axis: int, reverse: bool
+) -> TensorType:
+    """h[t] = factor[t] h[t - 1] + term[t] along `axis`; h before the first is 0."""
+    shape = map(
+        lambda n, m: require_equal(n, m, "one factor per term"),
+        factor.type.shape,
+        term.type.shape,
+    )
+    if factor.dtype != term.dtype:
+        raise type_error("needs factors and terms of one dtype")
+    return term.type.like(shape)
+
+
+def recurrence_numpy(factor: Any, term: Any, axis: Any, reverse: Any) -> Any:
+    """Printed into NumPy programs."""
+    factor, term = np.moveaxis(factor, axis, 0), np.moveaxis(term, axis, 0)
+    out, last = np.empty_like(term), np.zeros_like(term[:1].sum(0))
+    for t in range(len(term))[:: -1 if reverse else 1]:
+        out[t] = last = factor[t] * last + term[t]
+    return np.moveaxis(out, 0, axis)
+
+
+def recurrence_jax(jax: Any, factor: Any, term: Any, axis: Any, reverse: Any) -> Any:
+    """Printed into JAX programs."""
+
+    def combine(early: Any, late: Any) -> Any:
+        return early[0] * late[0], early[1] * late[0] + late[1]
+
+    pair = factor, term
+    return jax.lax.associative_scan(combine, pair, reverse=reverse, axis=axis)[1]
+
+
+def _print_recurrence(p: Printing) -> str:
+    rest = [*p.inputs, *map(str, p.node.params.values())]
+    if p.xp == "np":
+        return f"{p.helper(recurrence_numpy)}({', '.join(rest)})"
+    return f"{p.helper(recurrence_jax)}(jax, {', '.join(rest)})"
+
+
+_recurrence = Primitive("recurrence", _recurrence_rule).emit(_print_recurrence)
+_recurrence.__doc__ = _recurrence_rule.__doc__
+enroll(_recurrence, "_recurrence")
+
+
+@_recurrence.vjp
+def _(
+    g: Value, factor: Value, term: Value, *, axis: int, reverse: bool
+) -> tuple[Value, Value]:
+    later = _before(factor, axis, not reverse)
+    share = _recurrence(later, g, axis=axis, reverse=not reverse)
+    found = _recurrence(factor, term, axis=axis, reverse=reverse)
+    return share * _before(found, axis, reverse), share
+
+
+def _before(x: Value, axis: int, reverse: bool) -> Value:
+    """For each element the one before it in running order, 0 for the first."""
+    n = x.type.shape[axis]
+    kept = F._part(x, axis, 1, n) if reverse else F._part(x, axis, 0, n - 1)
+    some = dims.minimum(n, 1)
+    width: list[Any] = [(0, 0)] * x.type.rank
+    width[axis] = (0, size_value(some)) if reverse else (size_value(some), 0)
+    return F.specify_shape(F.pad(kept, width), x.type.shape)
+
+
+for _primitive in (_cumsum, _cumprod, _cummax, _cummin, _cumlogsumexp):
+    batch_with_axes(_primitive, "axis")
+_cumsum.linear = True
+
+
+@_recurrence.batch
+def _(
+    n: Size, batched: Batched, *pair: Value, axis: int, reverse: bool
+) -> Value:
+    both = map(spread, [n] * 2, batched, pair)
+    return _recurrence(*both, axis=axis + 1, reverse=reverse)
+
+
+@_cumsum.vjp
+def _(g: Value, x: Value, *, axis: int, reverse: bool) -> tuple[Value]:
+    return (_cumsum(g, axis=axis, reverse=not reverse),)
+
+
+@_cumprod.vjp
+def _(g: Value, x: Value, *, axis: int, reverse: bool) -> tuple[Value]:
+    # What comes before an element is a factor of all it counts for; nothing divides.
+    found = _cumprod(x, axis=axis, reverse=reverse)
+    first = F.equal(_before(F.ones_like(x), axis, reverse), 0)
+    factor = F.where(first, F.ones_like(x), _before(found, axis, reverse))
+    later = _before(x, axis, not reverse)
+    return (factor * _recurrence(later, g, axis=axis, reverse=not reverse),)
+
+
+@_cumlogsumexp.vjp
+def _(g: Value, x: Value, *, axis: int, reverse: bool) -> tuple[Value]:
+    found = _cumlogsumexp(x, axis=axis, reverse=reverse)
+    later = _before(_ratio(_before(found, axis, reverse), found), axis, not reverse)
+    share = _recurrence(later, g, axis=axis, reverse=not reverse)
+    return (share * _ratio(x, found),)
+
+
+def _ratio(part: Value, whole: Value) -> Value:
+    """exp(part - whole), 1 where both are the same infinity."""
+    same = F.equal(part, whole)
+    return F.exp(F.where(same, F.zeros_like(part), part - whole))
+
+
+def _extreme_vjp(primitive: Primitive) -> None:
+    """Elements that tie for the extreme so far share the cotangent alike."""
+
+    @primitive.vjp
+    def _(g: Value, x: Value, *, axis: int, reverse: bool) -> tuple[Value]:
+        found = primitive(x, axis=axis, reverse=reverse)
+        hits, one = F.equal(x, found), cast(as_value(1), x.dtype)
+        # Runs: stretches of the axis with the same extreme.
+        same = cast(F.equal(_before(found, axis, reverse), found), x.dtype)
+        same = same * _before(F.ones_like(x), axis, reverse)
+        ties = _recurrence(same, cast(hits, x.dtype), axis=axis, reverse=reverse)
+        later = _before(same, axis, not reverse)
+        share = g / F.maximum(ties, one)
+        share = _recurrence(later, share, axis=axis, reverse=not reverse)
+        return (F.where(hits, share, F.zeros_like(share)),)
+
+
+_extreme_vjp(_cummax)
+_extreme_vjp(_cummin)
 
 
 def _running(

@@ -12,6 +12,7 @@ from graphc.ir.graph import Value
 from graphc.ir.namespace import F, enroll, public
 from graphc.ir.op import Array, Printing, op, require_equal, type_error
 from graphc.ir.types import BOOL, INT64, DType, TensorType, is_inexact, is_integer
+from graphc.ops.batching import Batched, spread
 from graphc.ops.broadcasting import common_dtype
 
 
@@ -170,6 +171,89 @@ def _print_segment(p: Printing) -> str:
 
 
 _segment.emit(_print_segment)
+_segment.no_gradient_for["start"] = "where a segment starts from is a constant"
+
+
+@_segment.vjp
+def _(
+    g: Value, x: Value, ids: Value, start: Value, *, how: str, count: Size
+) -> tuple[Value, None, None]:
+    valid, read = _counted_rows(x, ids, count)
+    if how == "add":
+        share = F.take(g, read, axis=0)
+    elif how == "multiply":
+        among = F.where(F.equal(ids, read), ids, size_value(count))
+        share = F.take(g * start, read, axis=0) * product_of_others(x, among)
+    else:
+        found = _segment(x, ids, start, how=how, count=count)
+        hits = F.equal(x, F.take(found, read, axis=0))
+        zero, one = (cast(as_value(n), x.dtype) for n in (0, 1))
+        ties = _segment(cast(hits, x.dtype), ids, zero, how="add", count=count)
+        ties = ties + cast(F.equal(found, start), x.dtype)
+        share = F.take(g / F.maximum(ties, one), read, axis=0)
+        valid = F.logical_and(valid, hits)
+    return F.where(valid, share, F.zeros_like(x)), None, None
+
+
+def _counted_rows(x: Value, ids: Value, count: Size) -> tuple[Value, Value]:
+    """Which rows are in a segment, on the rank of `x`, and one to read for each."""
+    n = size_value(count)
+    valid = F.logical_and(ids >= 0, ids < n)
+    read = F.clip(ids, 0, n - 1)
+    behind = tuple(range(1, x.type.rank))
+    return F.expand_dims(valid, behind) if behind else valid, read
+
+
+def product_of_others(x: Value, ids: Value) -> Value:
+    """For each row, the product of the others of its segment; zeros may occur.
+
+    The rows in the order of their segments, what comes before times what comes behind.
+    """
+    order = F.argsort(ids)
+    rows, sorted_ids = F.take(x, order, axis=0), F.take(ids, order)
+    before = _product_before(rows, sorted_ids)
+    behind = _product_before(F.flip(rows, 0), F.flip(sorted_ids))
+    return F.take(before * F.flip(behind, 0), F.argsort(order), axis=0)
+
+
+def _product_before(rows: Value, ids: Value) -> Value:
+    """The product of the rows of a segment before each one, segments in order."""
+    first = F.not_equal(ids[1:], ids[:-1])
+    first = F.concatenate([F.full((F.minimum(ids.shape[0], 1),), True), first])
+    first = F.specify_shape(first, ids.type.shape)
+    first = F.expand_dims(first, tuple(range(1, rows.type.rank)))
+    first = F.broadcast_to(first, rows.type.shape)
+    last = F.concatenate([rows[:1], rows[:-1]])
+    last = F.specify_shape(last, rows.type.shape)
+    factor = F.where(first, F.zeros_like(rows), last)
+    return F._recurrence(factor, cast(first, rows.dtype), axis=0, reverse=False)
+
+
+enroll(product_of_others, "_product_of_others")
+
+
+@_segment.batch
+def _(
+    n: Size,
+    batched: Batched,
+    x: Value,
+    ids: Value,
+    start: Value,
+    *,
+    how: str,
+    count: Size,
+) -> Value:
+    if not batched[1]:
+        found = _segment(F.swapaxes(x, 0, 1), ids, start, how=how, count=count)
+        return F.swapaxes(found, 0, 1)
+    many = spread(n, batched[0], x)
+    size, examples = size_value(count), F.arange(size_value(n))
+    valid = F.logical_and(ids >= 0, ids < size)
+    numbers = F.where(valid, ids + F.expand_dims(examples, 1) * size, -1)
+    rest = many.type.shape[2:]
+    rows = F.reshape(many, (many.type.shape[0] * many.type.shape[1], *rest))
+    found = _segment(rows, F.ravel(numbers), start, how=how, count=n * count)
+    return F.reshape(found, (n, count, *rest))
 
 
 _OF_BOOLS = {"add": "max", "multiply": "min"}

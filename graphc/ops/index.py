@@ -224,7 +224,7 @@ _dynamic_slice.linear = True
 
 
 def _places(x: Value, start: Value, axis: int, length: int) -> Value:
-    """The positions that a dynamic slice reads, the last axis, behind that of starts."""
+    """The positions that a dynamic slice reads, behind the axes of `start`."""
     n = x.shape[axis]
     first = _widened(start)
     first = F.clip(F.where(first < 0, first + n, first), 0, n - length)

@@ -48,7 +48,8 @@ _concatenate.linear = True
 
 @_concatenate.vjp
 def _(g: Value, *arrays: Value, axis: int) -> tuple[Value, ...]:
-    found, start = [], 0
+    found: list[Value] = []
+    start: Size = 0
     for a in arrays:
         stop = start + a.type.shape[axis]
         found.append(F.specify_shape(F._part(g, axis, start, stop), a.type.shape))

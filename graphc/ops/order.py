@@ -20,6 +20,7 @@ from graphc.ir.op import (
     type_error,
 )
 from graphc.ir.types import DTYPES, INT64, TensorType
+from graphc.ops.batching import Batched, batch_with_axes, spread
 
 
 def _strong(x: Any) -> Value:
@@ -42,6 +43,12 @@ _lexsort.emit(
     numpy="np.lexsort(({keys},), axis={axis})",
     jax='jnp.lexsort(({keys},), axis={axis}).astype("int64")',
 )
+_lexsort.no_gradient("its result is of integers")
+
+
+@_lexsort.batch
+def _(n: Size, batched: Batched, *keys: Value, axis: int) -> Value:
+    return _lexsort(*map(spread, [n] * len(keys), batched, keys), axis=axis + 1)
 
 
 @public()
@@ -81,6 +88,14 @@ _argpartition = _partition_rule(
     'np.argsort({x}, axis={axis}, kind="stable")',
     'jnp.argsort({x}, axis={axis}, stable=True).astype("int64")',
 )
+_argpartition.no_gradient("its result is of integers")
+batch_with_axes(_partition, "axis")
+batch_with_axes(_argpartition, "axis")
+
+
+@_partition.vjp
+def _(g: Value, x: Value, *, kth: tuple[int, ...], axis: int) -> tuple[Value]:
+    return (F._put_back(g, x, F.argsort(x, axis), axis),)
 
 
 def _in_parts(primitive: Primitive, x: Any, kth: Any, axis: int | None) -> Value:
@@ -141,6 +156,16 @@ def _print_top_k(p: Printing) -> str:
 
 
 _top_k.emit(_print_top_k)
+batch_with_axes(_top_k, "axis")
+
+
+@_top_k.vjp
+def _(
+    g: tuple[Value | None, ...], x: Value, *, k: Size, axis: int
+) -> tuple[Value | None]:
+    if g[0] is None:
+        return (None,)
+    return (F._put_back(g[0], x, _top_k(x, k=k, axis=axis)[1], axis),)
 
 
 @public()

@@ -5,16 +5,20 @@ from typing import Any
 import numpy as np
 
 from graphc.errors import graph_error
+from graphc.ir import dims
 from graphc.ir.build import as_value, cast, size_value, strong
 from graphc.ir.dims import Size
 from graphc.ir.graph import Value
 from graphc.ir.namespace import F, public
 from graphc.ir.op import Array, Primitive, Printing, type_error
-from graphc.ir.types import BOOL, INT64, DType, TensorType, is_integer
+from graphc.ir.types import BOOL, INT64, DType, TensorType, is_integer, product
+from graphc.ops.batching import batch_behind
 from graphc.ops.broadcasting import common_dtype
 from graphc.ops.nn import number, real, widened
 from graphc.ops.windows import (
     Sizes,
+    extent,
+    named_pads,
     output_sizes,
     padding_text,
     pads,
@@ -48,9 +52,9 @@ def pool_numpy(
     """Printed into NumPy programs: one axis after another, point by point."""
     batch = x.ndim - len(window)
     for i, (k, s, d) in enumerate(zip(window, stride, dilation, strict=True)):
-        axis, extent, n = batch + i, (k - 1) * d + 1, x.shape[batch + i]
+        axis, wide, n = batch + i, (k - 1) * d + 1, x.shape[batch + i]
         named = isinstance(padding, str)
-        low, high = window_pads(n, extent, s, padding) if named else padding[i]
+        low, high = window_pads(n, wide, s, padding) if named else padding[i]
         before = (slice(None),) * axis
         if low or high:
             width = max(low, 0), max(high, 0)
@@ -58,7 +62,7 @@ def pool_numpy(
             x = np.pad(x, widths, constant_values=fill)
             stop = max(x.shape[axis] - max(-high, 0), 0)
             x = x[(*before, slice(max(-low, 0), stop))]
-        fits = max((x.shape[axis] - extent) // s + 1, 0)
+        fits = max((x.shape[axis] - wide) // s + 1, 0)
         parts = [x[(*before, slice(j * d, j * d + fits * s, s))] for j in range(k)]
         parts = [part[(*before, slice(fits))] for part in parts]
         x = parts[0].copy()
@@ -107,6 +111,174 @@ def _pooling(name: str, how: str, ufunc: str) -> Primitive:
 _max_pool = _pooling("max_pool", "max", "maximum")
 _min_pool = _pooling("min_pool", "min", "minimum")
 _sum_pool = _pooling("sum_pool", "add", "add")
+_sum_pool.linear = True
+
+
+def _position_rule(x: Array, **params: Any) -> TensorType:
+    """Where each window has its extreme: the number of the element over those axes.
+
+    It is the first of several, or the first NaN. Where a window is in the padding
+    alone, it is the number of elements.
+    """
+    found = _pooling_rule(x, **params)
+    return found.like(dtype=INT64)
+
+
+def positions_numpy(
+    x: Any, larger: Any, window: Any, stride: Any, dilation: Any, padding: Any
+) -> Any:
+    """Printed into NumPy programs: the positions of a window one after another."""
+    batch = x.ndim - len(window)
+    shape, total = x.shape[batch:], int(np.prod(x.shape[batch:]))
+    places = []
+    for i, (k, s, d) in enumerate(zip(window, stride, dilation, strict=True)):
+        wide, n = (k - 1) * d + 1, shape[i]
+        pair = padding if isinstance(padding, str) else padding[i]
+        if isinstance(padding, str):
+            pair = window_pads(n, wide, s, padding)
+        fits = max((n + sum(pair) - wide) // s + 1, 0)
+        places.append(np.arange(fits)[:, None] * s + np.arange(k) * d - pair[0])
+    rows = x.reshape(*x.shape[:batch], total)
+    out = [len(p) for p in places]
+    best = np.full((*x.shape[:batch], *out), total)
+    most = np.zeros(best.shape, x.dtype)
+    for point in np.ndindex(*window):
+        grids = np.ix_(*[p[:, j] for p, j in zip(places, point, strict=True)])
+        pairs = list(zip(grids, shape, strict=True))
+        held = np.logical_and.reduce(
+            np.broadcast_arrays(*[(p >= 0) & (p < n) for p, n in pairs])
+        )
+        inside = [p.clip(0, max(n - 1, 0)) for p, n in pairs]
+        flat = np.ravel_multi_index(inside, shape) if total else 0
+        new = rows[..., flat] if total else most
+        wins = larger(new, most) | ((new != new) & (most == most)) | (best == total)
+        wins = wins & held
+        best, most = np.where(wins, flat, best), np.where(wins, new, most)
+    return best
+
+
+def positions_jax(
+    jax: Any,
+    x: Any,
+    larger: Any,
+    start: Any,
+    axes: Any,
+    window: Any,
+    stride: Any,
+    dilation: Any,
+    padding: Any,
+) -> Any:
+    """Printed into JAX programs: pairs of an element and its number are reduced."""
+    jnp = jax.numpy
+    shape = x.shape[x.ndim - axes :]
+    total = int(np.prod(shape))
+    numbers = jnp.broadcast_to(jnp.arange(total, dtype="int64").reshape(shape), x.shape)
+
+    def better(a: Any, b: Any) -> Any:
+        (x, i), (y, j) = a, b
+        first = larger(x, y) | ((x != x) & (y == y))
+        tied = (x == y) | ((x != x) & (y != y))
+        keep = first | (tied & (i < j))
+        return jnp.where(keep, x, y), jnp.where(keep, i, j)
+
+    begin = (start, jnp.asarray(total, "int64"))
+    return jax.lax.reduce_window(
+        (x, numbers), begin, better, window, stride, padding, window_dilation=dilation
+    )[1]
+
+
+def _positions(name: str, how: str, pool: Primitive) -> Primitive:
+    larger = {"max": "greater", "min": "less"}[how]
+
+    def numpy(p: Printing) -> str:
+        sizes = [p.code(p.node.params[k]) for k in ("window", "stride", "dilation")]
+        given = [p.inputs[0], f"np.{larger}", *sizes, padding_text(p)]
+        return f"{p.helper(positions_numpy)}({', '.join(given)})"
+
+    def jax(p: Printing) -> str:
+        params, x = p.node.params, p.node.inputs[0]
+        batch = x.type.rank - len(params["window"])
+        given = [p.inputs[0], f"jnp.{larger}", _fill(how, x.dtype)]
+        given.append(str(len(params["window"])))
+        for key in ("window", "stride", "dilation"):
+            given.append(p.code((1,) * batch + params[key]))
+        given.append(padding_text(p, batch))
+        return f"{p.helper(positions_jax)}(jax, {', '.join(given)})"
+
+    primitive = Primitive(name, _position_rule)
+    primitive.__doc__ = _position_rule.__doc__
+    primitive.emit(numpy=numpy, jax=jax).no_gradient("its result is of integers")
+
+    @pool.vjp
+    def _(g: Value, x: Value, **params: Any) -> tuple[Value]:
+        return (_put_at(g, x, primitive(x, **params), len(params["window"])),)
+
+    return primitive
+
+
+def _put_at(g: Value, x: Value, places: Value, axes: int) -> Value:
+    """Zeros like `x` with `g` added at the positions over its last `axes` axes."""
+    batch, at = x.type.shape[: x.type.rank - axes], x.type.rank - axes
+    rows, points = product(batch), product(x.type.shape[at:])
+    windows = product(g.type.shape[at:])
+    zeros = F.zeros((rows, points), g.dtype)
+    row = F.expand_dims(F.arange(size_value(rows)), 1)
+    place, share = (F.reshape(v, (rows, windows)) for v in (places, g))
+    found = F._scatter(
+        zeros, share, row, place, axes=(0, 1), how="add", inside=(True, False)
+    )
+    return F.reshape(found, x.type.shape)
+
+
+_max_positions = _positions("max_pool_positions", "max", _max_pool)
+_min_positions = _positions("min_pool_positions", "min", _min_pool)
+for _primitive in (_max_pool, _min_pool, _sum_pool, _max_positions, _min_positions):
+    batch_behind(_primitive)
+
+
+@_sum_pool.vjp
+def _(
+    g: Value,
+    x: Value,
+    *,
+    window: Sizes,
+    stride: Sizes,
+    dilation: Sizes,
+    padding: str,
+    low: Sizes,
+    high: Sizes,
+) -> tuple[Value]:
+    # Each element counts for the windows that it is in: their sums, turned around.
+    at = x.type.rank - len(window)
+    shape, wide = x.type.shape[at:], tuple(map(extent, window, dilation))
+    if padding:
+        low, _ = named_pads(padding, shape, wide, stride)
+    spaced, before, after = g, [], []
+    for i, (n, w, s, a) in enumerate(zip(shape, wide, stride, low, strict=True)):
+        spaced = _apart(spaced, at + i, s)
+        before.append(w - 1 - a)
+        after.append(n - spaced.type.shape[at + i] + a)
+    found = _sum_pool(
+        spaced,
+        window=window,
+        stride=(1,) * len(window),
+        dilation=dilation,
+        padding="",
+        low=tuple(before),
+        high=tuple(after),
+    )
+    return (F.specify_shape(found, x.type.shape),)
+
+
+def _apart(x: Value, axis: int, step: Size) -> Value:
+    """With step - 1 zeros between the points of an axis."""
+    if isinstance(step, int) and step == 1:
+        return x
+    shape = list(x.type.shape)
+    shape[axis] = dims.maximum(0, (shape[axis] - 1) * step + 1)
+    every = slice(None, None, size_value(step))
+    zeros = F.zeros(tuple(shape), x.dtype)
+    return zeros.at[(*(slice(None),) * axis, every)].add(x)
 
 
 def _pooled(

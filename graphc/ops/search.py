@@ -5,12 +5,20 @@ from typing import Any
 import numpy as np
 
 from graphc.errors import graph_error
-from graphc.ir.build import as_size, as_value, cast, normal_axis, strong
+from graphc.ir.build import (
+    as_size,
+    as_value,
+    cast,
+    normal_axis,
+    size_value,
+    strong,
+)
 from graphc.ir.dims import Size
 from graphc.ir.graph import Value
-from graphc.ir.namespace import F, enroll_method, public
+from graphc.ir.namespace import F, enroll, enroll_method, public
 from graphc.ir.op import Array, Printing, op, require_equal, type_error
-from graphc.ir.types import BOOL, INT64, TensorType, is_integer
+from graphc.ir.types import BOOL, INT64, TensorType, is_integer, product
+from graphc.ops.batching import Batched, batch_with_axes, spread
 from graphc.ops.broadcasting import promoted
 
 
@@ -21,6 +29,25 @@ def _sort(x: Array, *, axis: int) -> TensorType:
 
 
 _sort.emit("{xp}.sort({x}, axis={axis})")
+batch_with_axes(_sort, "axis")
+
+
+@_sort.vjp
+def _(g: Value, x: Value, *, axis: int) -> tuple[Value]:
+    return (put_back(g, x, _argsort(x, axis=axis), axis),)
+
+
+def put_back(g: Value, x: Value, places: Value, axis: int) -> Value:
+    """Zeros like `x` with `g` at the positions along `axis` that it was taken from."""
+    rank, grid = x.type.rank, []
+    for a, n in enumerate(g.shape):
+        others = tuple(b for b in range(rank) if b != a)
+        grid.append(places if a == axis else F.expand_dims(F.arange(n), others))
+    every = {"axes": tuple(range(rank)), "inside": (True,) * rank}
+    return F._scatter(F.zeros_like(x), g, *grid, how="add", **every)
+
+
+enroll(put_back, "_put_back")
 
 
 @public()
@@ -52,6 +79,8 @@ _argsort.emit(
     numpy='np.argsort({x}, axis={axis}, kind="stable")',
     jax='jnp.argsort({x}, axis={axis}, stable=True).astype("int64")',
 )
+_argsort.no_gradient("its result is of integers")
+batch_with_axes(_argsort, "axis")
 
 
 @public(method=True)
@@ -84,6 +113,26 @@ _searchsorted.emit(
     numpy="np.searchsorted({table}, {x}, side={side})",
     jax='jnp.searchsorted({table}, {x}, side={side}).astype("int64")',
 )
+_searchsorted.no_gradient("its result is of integers")
+
+
+@_searchsorted.batch
+def _(n: Size, batched: Batched, table: Value, x: Value, *, side: str) -> Value:
+    if not batched[0]:
+        return _searchsorted(table, x, side=side)
+    many = spread(n, batched[1], x)
+    rows = F.reshape(many, (n, product(many.type.shape[1:])))
+    count = size_value(rows.type.shape[1])
+    # Among all together, less how many of `x` itself come before.
+    both = [rows, table] if side == "left" else [table, rows]
+    ranks = _ranks(F.concatenate(both, axis=1))
+    own = ranks[:, :count] if side == "left" else ranks[:, table.shape[1] :]
+    return F.reshape(own - _ranks(rows), many.type.shape)
+
+
+def _ranks(rows: Value) -> Value:
+    """The position of each element among its row in order."""
+    return _argsort(_argsort(rows, axis=1), axis=1)
 
 
 @public(method=True)
@@ -111,6 +160,11 @@ def _nonzero(x: Array, *, count: Size) -> tuple[TensorType, ...]:
 
 _nonzero.several = True
 _nonzero.emit(numpy="np.nonzero({x})", jax="jnp.nonzero({x}, size={count})")
+_nonzero.no_gradient("its results are of integers")
+_nonzero.no_batch(
+    "how many elements are true differs between examples; keep them all and mask: "
+    "gt.where(mask, x, 0)"
+)
 
 
 def _positions(mask: Value) -> tuple[Value, ...]:
@@ -198,6 +252,23 @@ _bincount.emit(
 _bincount.bounds_check = lambda node: [
     (F.all(node.inputs[0] >= 0), "bincount: a number is negative")
 ]
+_bincount.linear = True
+
+
+@_bincount.vjp
+def _(g: Value, x: Value, weights: Value, *, length: Size) -> tuple[None, Value]:
+    return None, F.take(g, x)
+
+
+@_bincount.batch
+def _(
+    n: Size, batched: Batched, x: Value, weights: Value, *, length: Size
+) -> Value:
+    numbers, shares = spread(n, batched[0], x), spread(n, batched[1], weights)
+    rows = F.expand_dims(F.arange(size_value(n)), 1)
+    zeros, where = F.zeros((n, length), weights.dtype), {"axes": (0, 1)}
+    inside = (True, False)
+    return F._scatter(zeros, shares, rows, numbers, how="add", inside=inside, **where)
 
 
 @public()

@@ -111,8 +111,8 @@ def _group_sizes(first: Value) -> Value:
 
 @op()
 def _lexsort_rows(keys: Array) -> TensorType:
-    """The order of the columns of a matrix; the last row is the first key."""
-    if keys.type.rank != 2:
+    """The order along the last axis; the last of the first axis is the first key."""
+    if keys.type.rank < 2:
         raise type_error("needs a matrix")
     return TensorType(INT64, keys.type.shape[1:])
 
@@ -120,6 +120,8 @@ def _lexsort_rows(keys: Array) -> TensorType:
 _lexsort_rows.emit(
     numpy="np.lexsort({keys})", jax='jnp.lexsort({keys}).astype("int64")'
 )
+_lexsort_rows.no_gradient("its result is of integers")
+_lexsort_rows.batch(lambda n, batched, keys: _lexsort_rows(F.swapaxes(keys, 0, 1)))
 
 
 def _slice_order(rows: Value) -> tuple[Value, Value]:

@@ -327,8 +327,8 @@ def _(g: Value, x: Value, v: Value, *, how: str, **items: Any) -> Pair:
     else:
         larger = F.greater if how == "max" else F.less
         tied = F.where(F.equal(old, v), 0.5 * share, F.zeros_like(share))
-        kept, new = F.where(larger(old, v), share, tied), F.where(larger(v, old), share, tied)
-        found = write(g, kept, "set"), new
+        kept = F.where(larger(old, v), share, tied)
+        found = write(g, kept, "set"), F.where(larger(v, old), share, tied)
     return found[0], summed_to(found[1], v.type.shape)
 
 

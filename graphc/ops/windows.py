@@ -95,6 +95,19 @@ def output_sizes(
     return found
 
 
+def named_pads(
+    named: str, shape: Sequence[Size], window: Sizes, stride: Sizes
+) -> tuple[Sizes, Sizes]:
+    """The points that a named padding means before and after each axis."""
+    low, high = [], []
+    for n, w, step in zip(shape, window, stride, strict=True):
+        total = dims.maximum(0, (dims.ceil_div(n, step) - 1) * step + w - n)
+        small, large = total // 2, total - total // 2
+        low.append(small if named == "SAME" else large)
+        high.append(large if named == "SAME" else small)
+    return tuple(low), tuple(high)
+
+
 def padding_text(p: Printing, batch: int = 0) -> str:
     """The padding as it stands in a call; `batch` axes before are not padded."""
     params = p.node.params
