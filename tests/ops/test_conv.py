@@ -1,6 +1,7 @@
 """Convolution and pooling: both backends against `jax.lax`, and against plain loops."""
 
 import itertools
+import re
 
 import jax
 import numpy as np
@@ -386,7 +387,7 @@ ERRORS = [
     (lambda: gt.nn.conv(x, kernel, stride=0), "the stride must be positive"),
     (lambda: gt.nn.conv(x, kernel, stride=1.5), "the stride must be an integer"),
     (lambda: gt.nn.conv(x, kernel, bias=x), "the bias must be a vector"),
-    (lambda: gt.nn.conv(x, kernel, bias=gt.ones(5)), "shapes do not broadcast"),
+    (lambda: gt.nn.conv(x, kernel, bias=gt.ones(5)), "over the 6 output channels"),
     (lambda: gt.nn.conv(bools, bools), "needs numbers of one dtype"),
     (lambda: gt.nn.max_pool(x[0], 2), "the window needs axes"),
     (lambda: gt.nn.max_pool(x, (2,) * 4), "the window needs axes"),
@@ -399,9 +400,11 @@ ERRORS = [
 @pytest.mark.parametrize("row", ERRORS, ids=lambda row: row[1][:40])
 def test_errors(row):
     build, message = row
-    with pytest.raises(graphc.GraphError, match=message) as caught:
+    with pytest.raises(graphc.GraphError) as caught:
         build()
-    assert "test_conv.py" in str(caught.value)
+    said, _, place = str(caught.value).partition("\n  at ")
+    assert re.search(message, said)  # the place quotes this file, and so the message
+    assert "test_conv.py" in place
 
 
 def test_channels_that_are_known_at_the_call():
