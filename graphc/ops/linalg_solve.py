@@ -118,10 +118,17 @@ def tensorsolve(a: Any, b: Any, axes: Sequence[int] | None = None) -> Value:
     if axes is not None:
         rest = [i for i in range(x.type.rank) if i not in axes]
         x = F.transpose(x, (*rest, *axes))
-    split = side.type.rank
-    rows = F.reshape(x, (side.size, -1))
-    found = solve(rows, F.ravel(side))
-    return F.reshape(found, x.shape[split:])
+    columns = x.shape[side.type.rank :]
+    rows = F.reshape(x, (side.size, _product(columns)))
+    return F.reshape(solve(rows, F.ravel(side)), columns)
+
+
+def _product(sizes: Sequence[Any]) -> Any:
+    """How many elements; said in full, as -1 is not known where there are none."""
+    total: Any = 1
+    for n in sizes:
+        total = total * n
+    return total
 
 
 @public(name="linalg.tensorinv")
@@ -132,9 +139,7 @@ def tensorinv(a: Any, ind: int = 2) -> Value:
         got = f"ind={ind} for {x.type}"
         raise graph_error("no such number of axes", op="linalg.tensorinv", got=got)
     columns, rows = x.shape[ind:], x.shape[:ind]
-    size: Any = 1
-    for n in columns:
-        size = size * n
+    size = _product(columns)
     return F.reshape(inv(F.reshape(x, (size, -1))), (*columns, *rows))
 
 

@@ -271,6 +271,39 @@ def test_equations_without_unknowns_and_with_one(n):
         close(SOLVED, a, b, array(n), static=False)
 
 
+LEAST_SQUARES = {
+    "lstsq": (lambda a, b: L.lstsq(a, b), lambda a, b: least_squares(a, b, None))
+}
+
+
+def by_columns(x):
+    return np.swapaxes(np.ascontiguousarray(np.swapaxes(x, -1, -2)), -1, -2)
+
+
+def strided(x):
+    wide = np.full((*x.shape[:-2], 2 * x.shape[-2], 3 * x.shape[-1]), np.nan, x.dtype)
+    wide[..., ::2, ::-3] = x
+    return wide[..., ::2, ::-3]
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("layout", [by_columns, strided])
+def test_arrays_in_any_layout_are_read_and_left_as_they_are(layout, dtype):
+    a, b = layout(regular(2, 3, 3, dtype=dtype)), layout(array(2, 3, 2, dtype=dtype))
+    p, wide = layout(definite(2, 3, 3, dtype=dtype)), layout(array(4, 2, dtype=dtype))
+    given = (a, b, p, wide)
+    assert not any(x.flags.c_contiguous for x in given)
+    before = [x.copy() for x in given]
+    where = {"static": False, "backends": ("numpy",)}
+    close(SOLVED, a, b, b[0, ::-1, 0], **where)
+    close(OF_SQUARES, a, **where)
+    close(HERMITIAN, p, **where)
+    close(DECOMPOSED | {"lu": (lambda x: lu(gt, x), scipy_lu)}, wide, **where)
+    close(LEAST_SQUARES, wide, np.asfortranarray(array(4, 3, dtype=dtype)), **where)
+    for x, was in zip(given, before, strict=True):
+        np.testing.assert_array_equal(x, was)
+
+
 def test_batches_broadcast():
     cases = {
         "solve": same(lambda g, a, b: g.linalg.solve(a, b)),

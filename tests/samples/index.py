@@ -76,6 +76,11 @@ WRITES = (
 )
 REPEATED = call(a(3), [0, 0, 2], a(3))
 
+
+def window(x, start):
+    return x[start : start + 2]
+
+
 SAMPLES = [
     sample(
         "getitem", *(call(a(2, 3), index) for index in INDICES), numpy=operator.getitem
@@ -89,6 +94,7 @@ SAMPLES = [
         call(a(), None),
         numpy=operator.getitem,
     ),
+    sample("getitem", call(a(5, 3), i()), ours=window, numpy=window),
     sample("take", call(a(2, 3), [0, -1]), call(a(2, 3), i(2, 2), axis=1)),
     sample("take", call(a(2, 3), 2, axis=-1), call(a(3), [], axis=0), call(a(3), 7)),
     sample("take_along_axis", call(a(2, 3), i(2, 1), axis=1), call(a(2, 3), i(2))),

@@ -7,10 +7,11 @@ import graphc.tensor as gt
 from tests.samples.spec import a, call, sample
 
 # Integers are computed in float64 and float16 is refused: see the tests of the family.
-INEXACT = ["float64", "complex64"]
+INEXACT = ["float32", "float64", "complex64"]
 NUMBERS = ["int64", *INEXACT]
-ANY = (call(a(3, 5)), call(a(2, 4, 2)), call(a(0, 3)))
-SHAPES = ((3, 3), (2, 1, 2, 2), (0, 0))
+WIDE_TALL = ((3, 5), (2, 4, 2), (0, 3), (3, 0), (1, 1), (0, 2, 3), (2, 0, 0))
+ANY = tuple(call(a(*shape)) for shape in WIDE_TALL)
+SHAPES = ((3, 3), (2, 1, 2, 2), (0, 0), (1, 1), (0, 2, 2), (2, 0, 0))
 SQUARES = tuple(call(a(*shape, values="square")) for shape in SHAPES)
 DEFINITE = tuple(call(a(*shape, values="definite")) for shape in SHAPES)
 NOT_SQUARE = (call(a(2, 3)), call(a(3)))
@@ -20,6 +21,10 @@ SIDES = tuple(
         ((3, 3), (3,)),
         ((2, 1, 3, 3), (4, 3, 2)),
         ((0, 0), (0, 2)),
+        ((1, 1), (1,)),
+        ((3, 3), (3, 0)),
+        ((0, 2, 2), (2, 1)),
+        ((2, 0, 0), (0, 3)),
     )
 )
 NO_SIDES = (call(a(3, 3), a(2)), call(a(2, 3), a(2)), call(a(3), a(3)))
@@ -89,14 +94,30 @@ def root(x):
 
 
 def lu(x, **how):
+    """SciPy permutes as many rows as there are columns where there are none."""
+    if not x.size and not how:
+        m, n = x.shape[-2:]
+        rows, left = (np.eye(m, k, dtype=x.dtype) for k in (m, min(m, n)))
+        parts = rows.real, left, np.zeros((min(m, n), n), x.dtype)
+        return [np.broadcast_to(p, (*x.shape[:-2], *p.shape)) for p in parts]
     found = scipy.linalg.lu(x, **how)
     kinds = "int32" if how.get("p_indices") else found[0].real.dtype
     return found if how.get("permute_l") else (found[0].astype(kinds), *found[1:])
 
 
 def lu_factor(x):
+    """SciPy has no batches of nothing."""
+    if not x.size:
+        return x, np.zeros((*x.shape[:-2], min(x.shape[-2:])), "int32")
     packed, pivots = scipy.linalg.lu_factor(x)
     return packed, pivots.astype("int32")
+
+
+def toeplitz(*given):
+    """SciPy has no batches of nothing."""
+    if given[0].shape[:-1] == (0,):
+        return np.zeros((0, given[0].shape[-1], given[-1].shape[-1]), given[0].dtype)
+    return scipy.linalg.toeplitz(*given)
 
 
 def by_lu(x, b, trans=0):
@@ -153,15 +174,15 @@ SAMPLES = [
     decomposed("eigvals", of_eigvals, *SQUARES, *NOT_SQUARE),
     scipys(
         "lu",
-        *ANY[:2],
+        *ANY,
         *(call(a(4, 3), **{k: True}) for k in ("permute_l", "p_indices")),
         numpy=lu,
     ),
-    scipys("lu_factor", *ANY[:2], call(a(3, 3)), numpy=lu_factor),
+    scipys("lu_factor", *ANY, call(a(3, 3)), numpy=lu_factor),
     scipys("lu_solve", *SIDES, ours=by_lu, numpy=plain_solve),
     scipys(
         "cho_factor",
-        DEFINITE[0],
+        *DEFINITE,
         call(a(3, 3, values="definite"), lower=True),
         ours=lambda x, lower=False: gt.linalg.cho_factor(x, lower)[0],
         numpy=lambda x, lower=False: np.linalg.cholesky(x, upper=not lower),
@@ -171,6 +192,10 @@ SAMPLES = [
         "cho_solve",
         call(a(3, 3, values="definite"), a(3, 2)),
         call(a(3, 3, values="definite"), a(3), lower=True),
+        call(a(2, 3, 3, values="definite"), a(3)),
+        call(a(1, 1, values="definite"), a(4, 1, 2)),
+        call(a(0, 2, 2, values="definite"), a(2, 1)),
+        call(a(0, 0), a(0, 2)),
         ours=by_cholesky,
         numpy=plain_solve,
         dtypes=INEXACT,
@@ -188,6 +213,9 @@ SAMPLES = [
         call(a(3, 5), a(3, 2)),
         call(a(0, 2), a(0)),
         call(a(2, 0), a(2)),
+        call(a(1, 1), a(1)),
+        call(a(3, 3, values="square"), a(3, 0)),
+        call(a(4, 2), a(4, 3)),
         *NO_SIDES[1:],
         numpy=least,
         dtypes=INEXACT,
@@ -213,6 +241,15 @@ SAMPLES = [
     sample(
         "linalg.matrix_power",
         *(call(a(2, 3, 3, values="square"), n) for n in (0, 1, 2, 3, 6)),
+        *(call(a(*shape), 2) for shape in SHAPES[2:]),
+        dtypes=NUMBERS,
+        ulps=2**8,
+    ),
+    sample(
+        "linalg.matrix_power",
+        call([a(1, 3), a(2, 3)], 2),
+        ours=lambda parts, n: gt.linalg.matrix_power(gt.concatenate(parts), n),
+        numpy=lambda parts, n: np.linalg.matrix_power(np.concatenate(parts), n),
         dtypes=NUMBERS,
         ulps=2**8,
     ),
@@ -254,6 +291,8 @@ SAMPLES = [
     sample(
         "linalg.norm",
         *orders(VECTOR_ORDERS, (2, 3), axis=-1),
+        *orders(VECTOR_ORDERS, (0, 3), axis=-1),
+        *orders(VECTOR_ORDERS, (2, 0), axis=-1),
         *orders((1, "fro"), (4,)),
         call(a(3), ord="nuc"),
         dtypes=NUMBERS,
@@ -269,6 +308,8 @@ SAMPLES = [
     sample(
         "linalg.vector_norm",
         *orders((0, 2, 3), (2, 3)),
+        *orders(VECTOR_ORDERS, (0, 3)),
+        *orders(VECTOR_ORDERS, ()),
         *orders((1, np.inf), (2, 3, 4), axis=(0, 2), keepdims=True),
         dtypes=NUMBERS,
         ulps=256,
@@ -276,6 +317,9 @@ SAMPLES = [
     sample(
         "linalg.matrix_norm",
         *orders(MATRIX_ORDERS, (2, 3, 4)),
+        *orders(MATRIX_ORDERS, (0, 2, 3)),
+        *orders(MATRIX_ORDERS, (0, 3)),
+        *orders(MATRIX_ORDERS, (3, 0)),
         call(a(2, 3), keepdims=True),
         call(a(3)),
         dtypes=NUMBERS,
@@ -284,6 +328,7 @@ SAMPLES = [
     sample(
         "linalg.cond",
         *SQUARES[:2],
+        *SQUARES[3:],
         call(a(0, 2)),
         *(call(a(3, 3, values="square"), p) for p in MATRIX_ORDERS),
         dtypes=INEXACT,
@@ -297,6 +342,7 @@ SAMPLES = [
         call(a(2, 3), a(1, 2)),
         call(a(3)),
         call(a(), a(2, 2), a(0, 2)),
+        call(a(2, 0), a(1, 1)),
         call(),
         dtypes=NUMBERS,
     ),
@@ -307,6 +353,11 @@ SAMPLES = [
         call(a(1), a(3)),
         call(a(0)),
         call(a()),
+        call(a(0), a(3)),
+        call(a(3), a(0)),
+        call(a(2, 3), a(2, 4)),
+        call(a(0, 3), a(0, 2)),
+        numpy=toeplitz,
         dtypes=NUMBERS,
     ),
     sample("linalg.matrix_transpose", *ANY, call(a(3))),
@@ -316,6 +367,8 @@ SAMPLES = [
         call(a(2, 3, 3, 2)),
         call(a(4, 2, 2), 1),
         call(a(3, 3), 0),
+        call(a(0, 2, 0)),
+        call(a(1, 1), 1),
         dtypes=INEXACT,
         ulps=2**16,
     ),
@@ -323,6 +376,8 @@ SAMPLES = [
         "linalg.tensorsolve",
         call(a(2, 3, 6), a(2, 3)),
         call(a(2, 6, 3), a(2, 3), axes=(1,)),
+        call(a(0, 3, 0), a(0, 3)),
+        call(a(1, 1), a(1)),
         dtypes=INEXACT,
         ulps=2**16,
     ),
