@@ -24,6 +24,7 @@ from graphc.ops.broadcasting import promoted
 from graphc.ops.windows import (
     Sizes,
     extent,
+    is_one,
     named_pads,
     output_sizes,
     padding_text,
@@ -67,7 +68,7 @@ def _conv(
 def _spaced(shape: Sequence[Size], spread: Sizes) -> list[Size]:
     """The sizes of axes between whose points zeros are put."""
     return [
-        n if f == 1 else dims.maximum(0, (n - 1) * f + 1)
+        n if is_one(f) else dims.maximum(0, (n - 1) * f + 1)
         for n, f in zip(shape, spread, strict=True)
     ]
 
@@ -146,9 +147,9 @@ def _print_jax(p: Printing) -> str:
     given = [*p.inputs, p.code(params["stride"]), padding_text(p)]
     names = {"spread": "lhs_dilation", "dilation": "rhs_dilation"}
     for key, name in names.items():
-        if any(f != 1 for f in params[key]):
+        if not all(map(is_one, params[key])):
             given.append(f"{name}={p.code(params[key])}")
-    if params["groups"] != 1:
+    if not is_one(params["groups"]):
         given.append(f"feature_group_count={p.code(params['groups'])}")
     return f"jax.lax.conv_general_dilated({', '.join(given)})"
 

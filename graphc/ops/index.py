@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 
 from graphc.errors import graph_error
-from graphc.ir import dims
 from graphc.ir.build import (
     INPUT,
     as_size,
@@ -36,44 +35,11 @@ from graphc.ops.subscript import (
     Index,
     Item,
     extremes,
+    must_contain,
     parse_index,
+    slice_length,
     widened,
 )
-
-
-def slice_length(start: Bound, stop: Bound, step: Size, n: Size) -> Size:
-    """How many elements `x[start:stop:step]` has of an axis of `n`, as Python counts.
-
-    Inside a type rule. Raises GraphError where the step is negative and a bound's
-    sign is not known.
-    """
-    if isinstance(step, int) and step < 0:
-        first = n - 1 if start is None else _clip_down(start, n)
-        last = -1 if stop is None else _clip_down(stop, n)
-        return dims.maximum(0, dims.ceil_div(first - last, -step))
-    require_at_most(1, step, "a symbolic step must be positive")
-    first = 0 if start is None else dims.clip(start, n)
-    last = n if stop is None else dims.clip(stop, n)
-    return dims.maximum(0, dims.ceil_div(last - first, step))
-
-
-def _clip_down(bound: Size, n: Size) -> Size:
-    if dims.less_equal(0, bound) is True:
-        return dims.minimum(bound, n - 1)
-    if dims.less_equal(bound, -1) is True:
-        return dims.maximum(bound + n, -1)
-    raise type_error(
-        f"the sign of the bound {bound} is not known, and the step is negative",
-        hint="slice forwards and use gt.flip",
-    )
-
-
-def _position(index: Size, n: Size) -> None:
-    """Inside a type rule: a single static index must be within the axis."""
-    reason = f"index {index} is out of bounds for an axis of size {n}"
-    require_at_most(index + 1, n, reason)
-    if dims.less_equal(0, index) is not True:
-        require_at_most(-index, n, reason)
 
 
 @op()
@@ -91,7 +57,7 @@ def _basic_index(
         axis += 1
         if kind == "i":
             assert start is not None
-            _position(start, n)
+            must_contain(start, n)
         else:
             shape.append(slice_length(start, stop, 1 if step is None else step, n))
     return x.type.like([*shape, *x.type.shape[axis:]])
@@ -266,7 +232,7 @@ def gathered(
         literal = literal_of(index)
         if within and literal is not None:
             for extreme in extremes(literal):
-                _position(extreme, x.type.shape[axis])
+                must_contain(extreme, x.type.shape[axis])
     points = broadcast(*(i.type.shape for i in indices))
     rest = [n for a, n in enumerate(x.type.shape) if a not in axes]
     adjacent = axes == tuple(range(axes[0], axes[0] + len(axes)))

@@ -18,6 +18,7 @@ from graphc.ops.nn import number, real, widened
 from graphc.ops.windows import (
     Sizes,
     extent,
+    is_one,
     named_pads,
     output_sizes,
     padding_text,
@@ -98,7 +99,7 @@ def _pooling(name: str, how: str, ufunc: str) -> Primitive:
         sizes = {k: p.code((1,) * batch + params[k]) for k in ("window", "stride")}
         given = [p.inputs[0], _fill(how, x.dtype), f"jax.lax.{how}", *sizes.values()]
         given.append(padding_text(p, batch))
-        if any(d != 1 for d in params["dilation"]):
+        if not all(map(is_one, params["dilation"])):
             given.append(f"window_dilation={p.code((1,) * batch + params['dilation'])}")
         return f"jax.lax.reduce_window({', '.join(given)})"
 
@@ -272,7 +273,7 @@ def _(
 
 def _apart(x: Value, axis: int, step: Size) -> Value:
     """With step - 1 zeros between the points of an axis."""
-    if isinstance(step, int) and step == 1:
+    if is_one(step):
         return x
     shape = list(x.type.shape)
     shape[axis] = dims.maximum(0, (shape[axis] - 1) * step + 1)

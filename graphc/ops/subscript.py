@@ -11,6 +11,7 @@ from graphc.ir.build import as_size, as_value, cast, literal_of, strong
 from graphc.ir.dims import Dim, Size
 from graphc.ir.graph import Value, origins
 from graphc.ir.namespace import F
+from graphc.ir.op import require_at_most, type_error
 from graphc.ir.types import BOOL, INT32, is_integer
 
 Bound = Size | None
@@ -221,3 +222,38 @@ def _from_nonzero(value: Value, n: Size) -> bool:
         return False
     (mask,) = value.node.inputs
     return dims.equal(mask.type.shape[value.index], n) is True
+
+
+def slice_length(start: Bound, stop: Bound, step: Size, n: Size) -> Size:
+    """How many elements `x[start:stop:step]` has of an axis of `n`, as Python counts.
+
+    Inside a type rule. Raises GraphError where the step is negative and a bound's
+    sign is not known.
+    """
+    if isinstance(step, int) and step < 0:
+        first = n - 1 if start is None else _clip_down(start, n)
+        last = -1 if stop is None else _clip_down(stop, n)
+        return dims.maximum(0, dims.ceil_div(first - last, -step))
+    require_at_most(1, step, "a symbolic step must be positive")
+    first = 0 if start is None else dims.clip(start, n)
+    last = n if stop is None else dims.clip(stop, n)
+    return dims.maximum(0, dims.ceil_div(last - first, step))
+
+
+def _clip_down(bound: Size, n: Size) -> Size:
+    if dims.less_equal(0, bound) is True:
+        return dims.minimum(bound, n - 1)
+    if dims.less_equal(bound, -1) is True:
+        return dims.maximum(bound + n, -1)
+    raise type_error(
+        f"the sign of the bound {bound} is not known, and the step is negative",
+        hint="slice forwards and use gt.flip",
+    )
+
+
+def must_contain(index: Size, n: Size) -> None:
+    """Inside a type rule: a single static index must be within the axis."""
+    reason = f"index {index} is out of bounds for an axis of size {n}"
+    require_at_most(index + 1, n, reason)
+    if dims.less_equal(0, index) is not True:
+        require_at_most(-index, n, reason)

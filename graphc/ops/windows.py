@@ -65,6 +65,11 @@ def _pair(padding: Any, name: str) -> tuple[Size, Size]:
     return as_size(padding[0], "the padding"), as_size(padding[1], "the padding")
 
 
+def is_one(n: Size) -> bool:
+    """Whether a size is known to be 1."""
+    return isinstance(n, int) and n == 1
+
+
 def extent(size: Size, dilation: Size) -> Size:
     """From the first to the last point of a window, both included."""
     return (size - 1) * dilation + 1
