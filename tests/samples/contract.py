@@ -2,6 +2,7 @@
 
 import numpy as np
 
+import graphc.tensor as gt
 from tests.samples.spec import INEXACT, NUMBERS, a, call, sample
 
 # NumPy multiplies bools by "and" and adds them by "or"; integers wrap around.
@@ -30,6 +31,18 @@ def vecmat(x, y):
 def method(name):
     """A method of values as a function."""
     return lambda x, *args, **options: getattr(x, name)(*args, **options)
+
+
+def path(namespace):
+    """The order of `einsum_path` as an array; its table is text."""
+    return lambda *x, **options: steps(namespace.einsum_path(*x, **options)[0])
+
+
+def steps(order):
+    """The operands of each step, which may be all, in rows as long as the longest."""
+    assert order[0] == "einsum_path"
+    most = max(map(len, order[1:]))
+    return np.array([[*step, *[-1] * (most - len(step))] for step in order[1:]])
 
 
 SAMPLES = [
@@ -82,4 +95,15 @@ SAMPLES = [
     sample("einsum", call("ij,kj", a(2, 3), a(2, 4)), call("ij->ii", a(3, 3))),
     sample("einsum", call("i->j", a(3)), call("ij", a(3)), call("...i->i", a(2, 3))),
     sample("einsum", call("ij->j", a(3, 4), dtype="complex128"), dtypes=INEXACT),
+    sample(
+        "einsum_path",
+        call("ij,jk,kl->il", a(3, 4), a(4, 2), a(2, 5)),
+        call("ij,jk,kl", a(2, 9), a(9, 9), a(9, 2), optimize="optimal"),
+        call("ab,bc,cd->ad", a(2, 9), a(9, 9), a(9, 2), optimize=False),
+        call(a(3, 4), [0, 1], a(4, 2), [1, 2], [2, 0]),
+        ours=path(gt),
+        numpy=path(np),
+        dtypes=["float32"],
+        static=True,  # symbolic sizes are guessed
+    ),
 ]

@@ -105,6 +105,7 @@ SAMPLES = [
         call(a(0, 2), a(0, 2)),
         call(a(), a()),
     ),
+    sample("stop_gradient", *ONE, numpy=lambda x: x),
     sample("sinc", *ONE, ulps=32),
     sample("i0", call(a(2, 3)), call(a()), call(a(0, 3)), dtypes=FLOATS[1:], ulps=64),
     sample("bitwise_count", *ONE),
