@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from graphc.errors import standing_at
+from graphc.errors import Place, standing_at
 from graphc.ir.dims import Dim, Size, Symbol, substitute, symbol_dim
 from graphc.ir.graph import Node, Params, Value
 from graphc.ir.op import rebuild
@@ -36,12 +36,16 @@ def replayed(
     """`outputs`, with the nodes of `region` made anew on the values of `new`."""
     made = dict(new)
     for node in region:
-        inputs = tuple([made.get(v, v) for v in node.inputs])
-        params = _resized(node, made)
-        with standing_at(node.place.plain):
-            fresh = rebuild(node, inputs, params)
+        fresh = renewed(node, made, node.place.plain)
         made.update(zip(node.outputs, fresh.outputs, strict=True))
     return [made.get(v, v) for v in outputs]
+
+
+def renewed(node: Node, made: Mapping[Value, Value], place: Place) -> Node:
+    """A node on the values that stand for its own, made for a line of the user."""
+    inputs = tuple([made.get(v, v) for v in node.inputs])
+    with standing_at(place):
+        return rebuild(node, inputs, _resized(node, made))
 
 
 def _resized(node: Node, made: Mapping[Value, Value]) -> Params:

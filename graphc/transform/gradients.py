@@ -11,7 +11,7 @@ from graphc.ir.types import is_float, is_inexact
 from graphc.ir.walk import ancestors, operands
 from graphc.ops.barriers import BARRIER
 from graphc.transform.autodiff import pull
-from graphc.ir.replay import region_between, replayed
+from graphc.ir.replay import region_between, renewed
 from graphc.transform.structure import flatten, unflatten
 from graphc.transform.vectorize import vmap
 
@@ -138,8 +138,8 @@ def _without_seeds(results: list[Value], seeds: list[Value]) -> list[Value]:
         if node.primitive is BARRIER:
             made[node.outputs[0]] = BARRIER(made.get(node.inputs[0], node.inputs[0]))
         else:
-            again = replayed(node.outputs, made, [node])
-            made.update(zip(node.outputs, again, strict=True))
+            again = renewed(node, made, node.place.plain)
+            made.update(zip(node.outputs, again.outputs, strict=True))
     return [made.get(v, v) for v in results]
 
 

@@ -1,0 +1,1 @@
+"""Rules that replace parts of a graph by better ones, and what applies them."""

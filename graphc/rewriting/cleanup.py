@@ -1,0 +1,202 @@
+"""Clean-up: what computes nothing goes, with NaN, infinities and -0.0 in mind."""
+
+from typing import Any
+
+import numpy as np
+
+from graphc.ir.build import cast, constant, literal_of
+from graphc.ir.graph import Value
+from graphc.ir.namespace import F
+from graphc.ir.types import is_inexact, same_shape
+from graphc.rewriting.pattern import p, v
+from graphc.rewriting.rule import Rules, rewrite
+
+
+def _instead(x: Value, of: Value) -> Value | None:
+    """`x` in place of a value that holds the same, where the type is the same too."""
+    return x if x.type.same(of.type) else None
+
+
+@rewrite(v.y(p.multiply(v.x, 1)), exact=True)
+def times_one(x: Value, y: Value) -> Value | None:
+    """x * 1 is x."""
+    return _instead(x, y)
+
+
+@rewrite(v.y(p.true_divide(v.x, 1)), exact=True)
+def over_one(x: Value, y: Value) -> Value | None:
+    """x / 1 is x."""
+    return _instead(x, y)
+
+
+@rewrite(v.y(p.subtract(v.x, v.zero)), exact=True)
+def minus_zero(x: Value, zero: Value, y: Value) -> Value | None:
+    """x - 0 is x: also -0.0 - 0.0 is -0.0."""
+    array = literal_of(zero)
+    positive = array is not None and not array.any() and not np.signbit(array).any()
+    return _instead(x, y) if positive else None
+
+
+@rewrite(v.y(p.add(v.x, v.zero)), exact=True)
+def plus_zero(x: Value, zero: Value, y: Value) -> Value | None:
+    """x + 0 is x for integers; for floats only x + -0.0 is, since -0.0 + 0.0 is 0.0."""
+    array = literal_of(zero)
+    if array is None or array.any():
+        return None
+    if is_inexact(x.dtype) and (x.dtype.kind == "c" or not np.signbit(array).all()):
+        return None
+    return _instead(x, y)
+
+
+@rewrite(v.y(p.power(v.x, 1)), exact=True)
+def to_the_one(x: Value, y: Value) -> Value | None:
+    """x ** 1 is x."""
+    return _instead(x, y)
+
+
+@rewrite(p.negative(p.negative(v.x)), exact=True)
+def double_negative(x: Value) -> Value | None:
+    """-(-x) is x."""
+    return x
+
+
+@rewrite(p.logical_not(p.logical_not(v.x)), exact=True)
+def double_not(x: Value) -> Value | None:
+    """not not x is x, for bools."""
+    return x if x.dtype.kind == "b" else None
+
+
+@rewrite(v.y(p.where(v.condition, v.x, v.x)), exact=True)
+def where_both_same(x: Value, y: Value) -> Value | None:
+    """where(c, x, x) is x."""
+    return _instead(x, y)
+
+
+@rewrite(v.y(p.where(v.condition, v.a, v.b)), exact=True)
+def where_known(condition: Value, a: Value, b: Value, y: Value) -> Value | None:
+    """where with a constant condition takes its branch."""
+    array = literal_of(condition)
+    if array is None or not array.size or array.any() != array.all():
+        return None
+    return F.broadcast_to(a if array.all() else b, y.type.shape)
+
+
+def _holds(narrow: Any, wide: Any) -> bool:
+    """Whether a dtype holds every number of another, so that it comes back the same."""
+    return np.can_cast(narrow, wide, "safe")
+
+
+@rewrite(v.y(p.convert(p.convert(v.x))), exact=True)
+def cast_there_and_back(x: Value, y: Value) -> Value | None:
+    """A cast to a wider dtype and on to another is one cast, or none."""
+    middle = y.node.inputs[0]
+    weak = x.type.weak or y.type.weak or middle.type.weak
+    if weak or not _holds(x.dtype, middle.dtype):
+        return None
+    return cast(x, y.dtype)
+
+
+@rewrite(v.y(p.reshape(p.reshape(v.x))), exact=True)
+def reshape_twice(x: Value, y: Value) -> Value | None:
+    """The first of two reshapes goes."""
+    return F.reshape(x, y.type.shape)
+
+
+@rewrite(v.y(p.transpose(p.transpose(v.x, axes=v.first), axes=v.second)), exact=True)
+def transpose_twice(x: Value, first: Any, second: Any) -> Value | None:
+    """Two transposes are one."""
+    return F.transpose(x, tuple(first[a] for a in second))
+
+
+@rewrite(v.y(p.broadcast_to(p.broadcast_to(v.x))), exact=True)
+def broadcast_twice(x: Value, y: Value) -> Value | None:
+    """The first of two broadcasts goes."""
+    return F.broadcast_to(x, y.type.shape)
+
+
+@rewrite(v.y(p.broadcast_to(p.full(v.x))), exact=True)
+def broadcast_full(x: Value, y: Value) -> Value | None:
+    """A broadcast of equal elements is made at its size."""
+    return F.full(y.type.shape, x)
+
+
+@rewrite(v.y(p.squeeze(p.expand_dims(v.x, axes=v.axes), axes=v.axes)), exact=True)
+def squeeze_expanded(x: Value) -> Value | None:
+    """Axes that are put in and taken out again."""
+    return x
+
+
+@rewrite(v.y(p.expand_dims(p.squeeze(v.x, axes=v.axes), axes=v.axes)), exact=True)
+def expand_squeezed(x: Value, y: Value) -> Value | None:
+    """Axes that are taken out and put in again."""
+    return _instead(x, y)
+
+
+BINARY = (
+    *("add", "subtract", "multiply", "true_divide", "power", "maximum", "minimum"),
+    *("less", "less_equal", "greater", "greater_equal", "equal", "not_equal"),
+    *("logical_and", "logical_or", "arctan2", "hypot", "logaddexp"),
+)
+
+
+def _unstretched(x: Value) -> Value:
+    """What stretches by itself beside an array of the full shape."""
+    stretched = x.node.primitive.name in ("broadcast_to", "full")
+    return x.node.inputs[0] if stretched else x
+
+
+def _broadcast_operand(op: str) -> Any:
+    @rewrite(v.y(getattr(p, op)(v.a, v.b)), exact=True, name=f"broadcast_in_{op}")
+    def rule(a: Value, b: Value, y: Value) -> Value | None:
+        """A broadcast beside an array of its size is not needed: the op does it."""
+        thin_a, thin_b = _unstretched(a), _unstretched(b)
+        if thin_a is not a and same_shape(b.type.shape, y.type.shape):
+            return y.node.primitive(thin_a, b)
+        if thin_b is not b and same_shape(a.type.shape, y.type.shape):
+            return y.node.primitive(a, thin_b)
+        return None
+
+    return rule
+
+
+def _fold(op: str) -> Any:
+    function = getattr(np, op)
+    inputs = (v.a,) if function.nin == 1 else (v.a, v.b)
+
+    @rewrite(v.y(getattr(p, op)(*inputs)), exact=True, name=f"fold_{op}")
+    def rule(y: Value) -> Value | None:
+        """An op on numbers is a number."""
+        arrays = [literal_of(x) for x in y.node.inputs]
+        if any(a is None or a.ndim for a in arrays) or y.type.weak:
+            return None
+        with np.errstate(all="ignore"):
+            found = function(*arrays)
+        return constant(found) if found.dtype == y.dtype else None
+
+    return rule
+
+
+FOLDED = ("add", "subtract", "multiply", "true_divide", "negative", "sqrt", "square")
+
+CLEANUP = Rules(
+    (
+        times_one,
+        over_one,
+        minus_zero,
+        plus_zero,
+        to_the_one,
+        double_negative,
+        double_not,
+        where_both_same,
+        where_known,
+        cast_there_and_back,
+        reshape_twice,
+        transpose_twice,
+        broadcast_twice,
+        broadcast_full,
+        squeeze_expanded,
+        expand_squeezed,
+        *map(_fold, FOLDED),
+        *map(_broadcast_operand, BINARY),
+    )
+)

@@ -1,0 +1,246 @@
+"""Applies rules to a graph until none applies.
+
+One pass over the nodes in topological order: a node is made anew on its replaced
+inputs, then the rules of its primitive are tried, and the nodes of a replacement are
+worked off likewise before it counts as done. What a rule sees is therefore as simple as
+the rules can make it. Passes are repeated until one changes nothing, since uses fall
+away on the way.
+"""
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from graphc.errors import GraphError, Place, graph_error, standing_at
+from graphc.ir.build import INPUT
+from graphc.ir.dims import equal
+from graphc.ir.graph import SERIALS, Graph, Node, Value
+from graphc.ir.replay import renewed
+from graphc.ir.walk import ancestors, operands
+from graphc.rewriting.rule import Rule, Rules
+
+MOST_PASSES = 8
+MOST_IN_PLACE = 50  # replacements of one value in one pass
+MOST_PER_NODE = 20  # replacements per node of the graph, on the whole
+
+
+@dataclass(frozen=True)
+class Application:
+    """A rule, what it replaced, and what by."""
+
+    rule: Rule
+    before: Value
+    after: Value
+
+    @property
+    def place(self) -> Place:
+        """The user's line of what was replaced."""
+        return self.before.node.place
+
+    def __str__(self) -> str:
+        return (
+            f"{self.place}: {self.rule.name}: {self.before.node.primitive.name} "
+            f"{self.before.type} -> {self.after.node.primitive.name}"
+        )
+
+
+@dataclass(frozen=True)
+class Rewritten:
+    """A graph, and what was done to it."""
+
+    graph: Graph
+    log: tuple[Application, ...]
+
+
+def rewritten(graph: Graph, rules: Rules) -> Rewritten:
+    """The graph with the rules applied wherever they fit.
+
+    Raises GraphError where rules undo each other, naming them and the line, and where
+    a rule gives a value of another type.
+    """
+    table: dict[str, list[Rule]] = {}
+    for rule in rules:
+        table.setdefault(rule.op, []).append(rule)
+    log: list[Application] = []
+    outputs = graph.outputs
+    for _ in range(MOST_PASSES):
+        one = _Pass(table, outputs)
+        outputs = one.run()
+        log += one.log
+        if not one.log:
+            break
+    return Rewritten(replace(graph, outputs=outputs), tuple(log))
+
+
+class _Pass:
+    """One walk over a graph."""
+
+    def __init__(
+        self, table: dict[str, list[Rule]], outputs: tuple[Value, ...]
+    ) -> None:
+        self._table = table
+        self._outputs = outputs
+        self._nodes = ancestors(outputs)
+        self._made: dict[Value, Value] = {}
+        self._uses = _uses(self._nodes, outputs)
+        self.log: list[Application] = []
+
+    def run(self) -> tuple[Value, ...]:
+        """The outputs, rewritten."""
+        for node in self._nodes:
+            self._visit(node)
+        return tuple([self._made.get(v, v) for v in self._outputs])
+
+    def _count(self, value: Value) -> int:
+        return self._uses[value]
+
+    def _visit(self, node: Node) -> None:
+        """Work off a node: its values on new inputs, and rules applied to them."""
+        stack = [_Task(node)]
+        while stack:
+            task = stack[-1]
+            pending = task.pending
+            if pending:
+                stack.append(_Task(pending.pop()))
+                continue
+            if self._advance(task):
+                stack.pop()
+
+    def _advance(self, task: "_Task") -> bool:
+        """Try the rules on what stands for a node now; True where none applies.
+
+        The nodes that a replacement brought are set as pending, to be worked off first.
+        """
+        fresh = self._renewed(task.values)
+        self._move_uses(task.values, fresh)
+        task.values = fresh
+        for i, value in enumerate(task.values):
+            applied = self._apply(value)
+            if applied is None:
+                continue
+            rule, new, brought = applied
+            task.count(rule, value)
+            self.log.append(Application(rule, value, new))
+            self._need_budget()
+            self._uses[new] += self._uses[value]
+            task.values[i] = new
+            task.pending = [n for n in reversed(brought) if n is not new.node]
+            for made in brought:
+                for operand in operands(made):
+                    self._uses[operand] += 1
+            return False
+        for old, new in zip(task.node.outputs, task.values, strict=True):
+            if old is not new:
+                self._made[old] = new
+        return True
+
+    def _need_budget(self) -> None:
+        if len(self.log) > MOST_PER_NODE * len(self._nodes) + 1000:
+            most = Counter(a.rule.name for a in self.log[-1000:]).most_common(3)
+            raise graph_error(
+                f"rules make ever more of a graph: {', '.join(n for n, _ in most)}",
+                op="rewrite",
+                got=f"{len(self.log)} replacements in {len(self._nodes)} nodes",
+                where=self.log[-1].place,
+            )
+
+    def _renewed(self, values: list[Value]) -> list[Value]:
+        """The values on the replaced inputs of their nodes."""
+        return [
+            renewed(v.node, self._made, v.node.place).outputs[v.index]
+            if any(x in self._made for x in operands(v.node))
+            else v
+            for v in values
+        ]
+
+    def _move_uses(self, before: list[Value], after: list[Value]) -> None:
+        for old, new in zip(before, after, strict=True):
+            if old is not new:
+                self._uses[new] += self._uses[old]
+
+    def _apply(self, value: Value) -> tuple[Rule, Value, list[Node]] | None:
+        """The first rule that applies, its value, and the nodes it brought."""
+        rules = self._table.get(value.node.primitive.name)
+        if not rules:
+            return None
+        newest = next(SERIALS)
+        with standing_at(value.node.place.plain):
+            for rule in rules:
+                new = rule.apply(value, self._count)
+                if new is not None:
+                    _check(rule, value, new)
+                    brought = _newer(new, newest)
+                    if new.node in brought:
+                        new.node.place = value.node.place
+                    return rule, new, brought
+        return None
+
+
+class _Task:
+    """A node being worked off: what stands for its values so far."""
+
+    def __init__(self, node: Node) -> None:
+        self.node = node
+        self.values = list(node.outputs)
+        self.pending: list[Node] = []
+        self._seen: dict[Value, Rule] = {}
+
+    def count(self, rule: Rule, value: Value) -> None:
+        """One more replacement here. Raises GraphError where they go in circles."""
+        if value in self._seen or len(self._seen) >= MOST_IN_PLACE:
+            raise _circle([*self._seen.values(), rule], value)
+        self._seen[value] = rule
+
+
+def _circle(rules: list[Rule], value: Value) -> GraphError:
+    names = list(dict.fromkeys(rule.name for rule in rules[-4:]))
+    return graph_error(
+        f"rules undo each other: {' and '.join(names)}",
+        op="rewrite",
+        got=f"{value.node.primitive.name} {value.type}",
+        hint=f'leave one out: rewrites=graphc.rewrites.default - "{names[-1]}"',
+        where=value.node.place,
+    )
+
+
+def _uses(nodes: Iterable[Node], outputs: Iterable[Value]) -> Counter[Value]:
+    found: Counter[Value] = Counter(outputs)
+    for node in nodes:
+        found.update(operands(node))
+    return found
+
+
+def _newer(value: Value, than: int) -> list[Node]:
+    """The nodes behind a value that were made after a serial number, in order."""
+    stack, found = [value.node], {value.node}
+    while stack:
+        for operand in operands(stack.pop()):
+            node = operand.node
+            if node.serial > than and node not in found:
+                found.add(node)
+                stack.append(node)
+    if value.node.serial < than:
+        found.discard(value.node)
+    return sorted((n for n in found if n.primitive is not INPUT), key=_serial)
+
+
+def _serial(node: Node) -> int:
+    return node.serial
+
+
+def _check(rule: Rule, old: Value, new: Value) -> None:
+    """What stands for a value must have its type; sizes may be written otherwise."""
+    same = new.dtype == old.dtype and new.type.weak == old.type.weak
+    shapes = zip(new.type.shape, old.type.shape)  # noqa: B905
+    if (
+        not same
+        or new.type.rank != old.type.rank
+        or any(equal(a, b) is False for a, b in shapes)
+    ):
+        raise graph_error(
+            f"the rule {rule.name} gives another type",
+            op="rewrite",
+            got=str(new.type),
+            expected=f"{old.type}, of {old.node.primitive.name}",
+            where=rule.place,
+        )

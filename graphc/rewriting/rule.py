@@ -1,0 +1,127 @@
+"""Rules, and sets of rules that add and subtract."""
+
+import inspect
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from graphc.errors import Place, graph_error, user_place
+from graphc.ir.graph import Value
+from graphc.rewriting.pattern import Apply, Named, Once, Pattern, Uses, matches
+
+Replacement = Callable[..., Value | None]
+
+
+@dataclass(frozen=True, eq=False)
+class Rule:
+    """Where `pattern` fits, what stands in its place.
+
+    `replace` takes the variables of the pattern by name and gives a value of the same
+    type, or None where the rule does not apply after all. A rule is `exact`, or else
+    its values differ by rounding.
+    """
+
+    name: str
+    pattern: Pattern
+    replace: Replacement
+    takes: tuple[str, ...]  # the variables that `replace` asks for
+    exact: bool
+    place: Place
+    doc: str
+
+    @property
+    def op(self) -> str:
+        """The primitive at the root of the pattern."""
+        pattern = self.pattern
+        while isinstance(pattern, (Named, Once)):
+            pattern = pattern.pattern
+        assert isinstance(pattern, Apply)
+        return pattern.op
+
+    def apply(self, value: Value, uses: Uses) -> Value | None:
+        """The replacement of a value; None where the rule does not apply."""
+        for found in matches(self.pattern, value, uses):
+            made = self.replace(**{name: found[name] for name in self.takes})
+            if made is not None and made is not value:
+                return made
+        return None
+
+    def __add__(self, other: "Rule | Rules") -> "Rules":
+        return Rules((self,)) + other
+
+    def __repr__(self) -> str:
+        return f"<rule {self.name}>"
+
+
+class Rules:
+    """Rules in the order in which they are tried; a plain value."""
+
+    def __init__(self, rules: tuple[Rule, ...] = ()) -> None:
+        self.rules = rules
+        names = [rule.name for rule in rules]
+        for name in names:
+            if names.count(name) > 1:
+                raise graph_error(f"two rules are called {name}", op="rewrite")
+
+    def __iter__(self) -> Iterator[Rule]:
+        return iter(self.rules)
+
+    def __len__(self) -> int:
+        return len(self.rules)
+
+    def __contains__(self, name: object) -> bool:
+        return any(name in (rule, rule.name) for rule in self.rules)
+
+    def __getitem__(self, name: str) -> Rule:
+        for rule in self.rules:
+            if rule.name == name:
+                return rule
+        raise graph_error(f"there is no rule {name!r} in the set", op="rewrite")
+
+    def __add__(self, other: "Rule | Rules") -> "Rules":
+        more = (other,) if isinstance(other, Rule) else other.rules
+        new = tuple(rule for rule in more if rule not in self.rules)
+        return Rules(self.rules + new)
+
+    def __sub__(self, other: "str | Rule | Rules") -> "Rules":
+        if isinstance(other, str):
+            other = self[other]
+        gone = {other} if isinstance(other, Rule) else set(other.rules)
+        return Rules(tuple(rule for rule in self.rules if rule not in gone))
+
+    def exact(self) -> "Rules":
+        """Those that change no value, not even by rounding."""
+        return Rules(tuple(rule for rule in self.rules if rule.exact))
+
+    def __repr__(self) -> str:
+        return f"<{len(self.rules)} rules>"
+
+
+def rewrite(
+    pattern: Pattern, *, exact: bool, name: str = ""
+) -> Callable[[Replacement], Rule]:
+    """Decorator: the rule that puts what the function gives in place of `pattern`.
+
+    The function's arguments are the variables of the pattern.
+    """
+
+    def declare(replace: Replacement) -> Rule:
+        called = name or replace.__name__
+        takes = tuple(inspect.signature(replace).parameters)
+        missing = sorted(set(takes) - _names(pattern))
+        if missing:
+            problem = f"the pattern of {called} has no {', '.join(missing)}"
+            raise graph_error(problem, op="rewrite")
+        doc = inspect.getdoc(replace) or ""
+        return Rule(called, pattern, replace, takes, exact, user_place(), doc)
+
+    return declare
+
+
+def _names(pattern: Any) -> set[str]:
+    if hasattr(pattern, "inputs"):
+        parts = [*pattern.inputs, *pattern.params.values()]
+        return set().union(*map(_names, parts)) if parts else set()
+    inner = getattr(pattern, "pattern", None)
+    name = {pattern.name} if hasattr(pattern, "name") else set()
+    return name | (_names(inner) if inner is not None else set())
