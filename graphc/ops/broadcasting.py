@@ -6,14 +6,15 @@ from typing import Any
 import numpy as np
 
 from graphc.ir.build import as_value, cast, strong
-from graphc.ir.dims import Size
-from graphc.ir.graph import Value
+from graphc.ir.dims import Dim, Size
+from graphc.ir.graph import Value, origins
 from graphc.ir.namespace import F
-from graphc.ir.op import require_equal
-from graphc.ir.types import BFLOAT16, DType
+from graphc.ir.op import require_at_most, require_equal
+from graphc.ir.types import BFLOAT16, DType, product, same_shape
 
 Ufunc = Any  # np.ufunc; its stubs know neither resolve_dtypes nor ml_dtypes
 Key = DType | type
+MOST_ELEMENTS = 2**59 - 1  # of 16 bytes at most, so that int64 holds their size
 WEAK_KEYS: dict[str, type] = {"i": int, "f": float, "c": complex}
 
 
@@ -39,7 +40,20 @@ def broadcast(*shapes: tuple[Size, ...]) -> tuple[Size, ...]:
         return shapes[0] if shapes else ()
     rank = max(map(len, shapes))
     padded = [(1,) * (rank - len(s)) + s for s in shapes]
-    return tuple(_common_size(axis) for axis in zip(*padded, strict=True))
+    common = tuple(_common_size(axis) for axis in zip(*padded, strict=True))
+    if not any(same_shape(common, s) for s in padded):
+        require_countable(common)
+    return common
+
+
+def require_countable(shape: tuple[Size, ...]) -> None:
+    """Inside a type rule: a shape that values decide must not be absurdly large.
+
+    XLA ends the process where the number of bytes is none of int64.
+    """
+    symbolic = [n for n in shape if isinstance(n, Dim)]
+    if len(symbolic) > 1 and any(map(origins, symbolic)):
+        require_at_most(product(shape), MOST_ELEMENTS, "the array is too large")
 
 
 def _common_size(sizes: tuple[Size, ...]) -> Size:

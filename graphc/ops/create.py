@@ -25,7 +25,7 @@ from graphc.ir.namespace import F, enroll, public
 from graphc.ir.op import Array, op, require_at_most, type_error
 from graphc.ir.types import BOOL, DType, TensorType, dtype_of, is_integer
 from graphc.ops.batching import Batched
-from graphc.ops.broadcasting import common_dtype
+from graphc.ops.broadcasting import common_dtype, require_countable
 
 
 @op()
@@ -35,6 +35,7 @@ def _full(value: Array, *, shape: Shape) -> TensorType:
         raise type_error("needs a scalar to fill with")
     for n in shape:
         require_at_most(0, n, "a size must not be negative")
+    require_countable(shape)
     return value.type.like(shape)
 
 

@@ -22,7 +22,7 @@ from graphc.ir.namespace import F, enroll, enroll_method, public
 from graphc.ir.op import Array, op, require_at_most, require_equal, type_error
 from graphc.ir.types import TensorType, product, same_size
 from graphc.ops.batching import Batched, batch_with_axes
-from graphc.ops.broadcasting import summed_to
+from graphc.ops.broadcasting import require_countable, summed_to
 
 
 def require_shape(shape: Shape) -> Shape:
@@ -264,6 +264,7 @@ def _broadcast_to(x: Array, *, shape: Shape) -> TensorType:
     for n, wanted in zip(x.type.shape, tail, strict=True):
         if not (isinstance(n, int) and n == 1):
             require_equal(n, wanted, f"cannot broadcast to {shape_text(shape)}")
+    require_countable(shape)
     return x.type.like(shape)
 
 

@@ -1,5 +1,7 @@
 """Bad arguments: the same error on both backends."""
 
+import re
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -435,3 +437,37 @@ def test_wide_constants_and_inputs_that_are_outputs_stay_wide(backend):
     assert all(isinstance(a, kind) for a in f(np.ones(2), 1))
     f = graphc.function([y], [y, np.ones(2), 3], backend=backend)
     assert [a.dtype.name for a in f(ones(1))] == ["float32", "float64", "int64"]
+
+
+# Sizes that are far too large: XLA would end the process.
+
+
+@both
+@rows(
+    (lambda: gt.zeros((k, k, k)), "full: the array is too large: needs k*k*k <= "),
+    (lambda: gt.full((k, k, 2), s), "full: the array is too large: needs 2*k*k"),
+    (lambda: gt.broadcast_to(s, (k, 4, k)), "broadcast_to: the array is too large: "),
+)
+def test_arrays_that_nothing_can_hold(backend, row):
+    build, first = row
+    f = graphc.function([k, s], gt.sum(build()) + s, backend=backend)
+    assert f(2, 0).ndim == 0
+    with pytest.raises(graphc.CallError, match=f"^{re.escape(first)}"):
+        f(2**31, 0)
+
+
+@rows(
+    (lambda: gt.eye(k), "equal: the array is too large: needs "),
+    (lambda: gt.arange(k)[:, None] + gt.arange(k), "add: the array is too large: "),
+)
+def test_stretched_arrays_that_nothing_can_hold(row):
+    """On JAX, before anything is computed; NumPy would make the ranges first."""
+    build, first = row
+    f = graphc.function([k], gt.sum(build()), backend="jax")
+    with pytest.raises(graphc.CallError, match=f"^{re.escape(first)}"):
+        f(2**31)
+
+
+def test_sizes_of_arguments_need_no_such_check():
+    f = graphc.function([x], gt.zeros_like(x) + gt.arange(x.shape[0])[:, None])
+    assert "too large" not in f.source
