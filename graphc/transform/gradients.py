@@ -101,7 +101,8 @@ def _jacobian_of(output: Value, wrt: Any, disconnected: Disconnected) -> Any:
     if not is_inexact(output.dtype):
         raise graph_error("needs floats", op="jacobian", got=str(output.type))
     shape = output.type.shape
-    basis = F.reshape(F.eye(output.size, dtype=output.dtype), (-1, *shape))
+    n = output.type.size
+    basis = F.reshape(F.eye(n, dtype=output.dtype), (n, *shape))
     rows = vmap(
         lambda g: _pulled("jacobian", [output], [g], wrt, disconnected)
     )(basis)
