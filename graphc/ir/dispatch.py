@@ -7,6 +7,7 @@ from typing import Any
 from graphc.errors import GraphError, graph_error
 from graphc.ir.namespace import FUNCTIONS
 
+RENAMED = {"a_min": "min", "a_max": "max"}  # of np.clip
 ATTRIBUTES = ("ndim", "shape", "size")  # functions of NumPy that read these
 SPACES = {"numpy": "", "numpy.linalg": "linalg.", "numpy.fft": "fft."}
 
@@ -54,7 +55,8 @@ def _by_name(
         return args, options
     needed = [p for p in parameters if p.default is p.empty]
     given = zip(parameters[len(needed) :], args[len(needed) :], strict=False)
-    return args[: len(needed)], {p.name: a for p, a in given} | options
+    options = {p.name: a for p, a in given} | options
+    return args[: len(needed)], {RENAMED.get(k, k): v for k, v in options.items()}
 
 
 def _called(

@@ -85,22 +85,23 @@ enroll(zeros, "empty")
 
 
 @public()
-def full_like(x: Any, fill_value: Any, dtype: Any = None) -> Value:
-    """An array of the shape and dtype of `x`, `fill_value` everywhere."""
+def full_like(x: Any, fill_value: Any, dtype: Any = None, shape: Any = None) -> Value:
+    """`fill_value` everywhere; dtype and shape are those of `x` where not given."""
     like = strong(as_value(x))
-    return full(like.type.shape, fill_value, _given(dtype, like.dtype))
+    wanted = like.type.shape if shape is None else shape
+    return full(wanted, fill_value, _given(dtype, like.dtype))
 
 
 @public()
-def zeros_like(x: Any, dtype: Any = None) -> Value:
-    """Zeros of the shape and dtype of `x`."""
-    return full_like(x, 0, dtype)
+def zeros_like(x: Any, dtype: Any = None, shape: Any = None) -> Value:
+    """Zeros; dtype and shape are those of `x` where not given."""
+    return full_like(x, 0, dtype, shape)
 
 
 @public()
-def ones_like(x: Any, dtype: Any = None) -> Value:
-    """Ones of the shape and dtype of `x`."""
-    return full_like(x, 1, dtype)
+def ones_like(x: Any, dtype: Any = None, shape: Any = None) -> Value:
+    """Ones; dtype and shape are those of `x` where not given."""
+    return full_like(x, 1, dtype, shape)
 
 
 @op()
@@ -178,10 +179,10 @@ def common_weak(values: list[Value]) -> Value:
 
 
 @public()
-def eye(n: Any, m: Any = None, k: Any = 0, dtype: Any = None) -> Value:
-    """Ones on diagonal `k` of an n x m matrix, zeros elsewhere."""
-    rows = as_size(n)
-    columns = rows if m is None else as_size(m)
+def eye(N: Any, M: Any = None, k: Any = 0, dtype: Any = None) -> Value:
+    """Ones on diagonal `k` of an N x M matrix, zeros elsewhere."""
+    rows = as_size(N)
+    columns = rows if M is None else as_size(M)
     check_shape((rows, columns), "eye")
     i = F.expand_dims(F.arange(size_value(rows)), 1)
     j = F.arange(size_value(columns))
@@ -192,10 +193,10 @@ enroll(eye, "identity")
 
 
 @public()
-def tri(n: Any, m: Any = None, k: Any = 0, dtype: Any = None) -> Value:
-    """Ones at and below diagonal `k` of an n x m matrix, zeros above."""
-    rows = as_size(n)
-    columns = rows if m is None else as_size(m)
+def tri(N: Any, M: Any = None, k: Any = 0, dtype: Any = None) -> Value:
+    """Ones at and below diagonal `k` of an N x M matrix, zeros above."""
+    rows = as_size(N)
+    columns = rows if M is None else as_size(M)
     i = F.expand_dims(F.arange(size_value(rows)), 1)
     return cast(i + k >= F.arange(size_value(columns)), _given(dtype, config.float))
 

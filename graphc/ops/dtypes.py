@@ -88,9 +88,9 @@ def iinfo(type: Any) -> Any:
 
 
 @public()
-def empty_like(x: Any, dtype: Any = None) -> Value:
-    """Zeros of the shape and dtype of `x`: there is no memory to leave as it is."""
-    return F.zeros_like(x, dtype)
+def empty_like(x: Any, dtype: Any = None, shape: Any = None) -> Value:
+    """As `zeros_like`: there is no memory to leave as it is."""
+    return F.zeros_like(x, dtype, shape)
 
 
 @public()

@@ -1,0 +1,86 @@
+"""Functions take the arguments of NumPy's, by their names and with their defaults."""
+
+import inspect
+
+import numpy as np
+import pytest
+
+import graphc
+import graphc.tensor as gt
+from graphc.ir.namespace import FUNCTIONS
+
+# What says where and how an array of NumPy is stored; `dtype` has another default here.
+STORAGE = {"out", "casting", "order", "subok", "like", "device", "copy", "dtype"}
+ONLY_SOME = {"where", "initial"}  # of the elements: gt.where says so too
+ABSENT = {  # and why
+    "argpartition": {"kind"},  # there is one algorithm
+    "argsort": {"kind"},
+    "array": {"ndmin", "ndmax"},  # x[None] says so too
+    "clip": {"a_min", "a_max"},  # older names of min and max
+    "einsum_path": {"einsum_call"},  # for NumPy itself
+    "isin": {"kind"},
+    "partition": {"kind"},
+    "sort": {"kind"},
+    "take": {"mode"},
+}
+OVERWRITTEN = {"overwrite_input"}  # values are never changed
+DEFAULTS = {
+    ("argsort", "stable"): True,  # always; NumPy's None means that it need not be
+    ("sort", "stable"): True,
+    ("einsum", "optimize"): "auto",
+    ("permute_dims", "axes"): inspect.Parameter.empty,  # as in the array API
+}
+SPACES = {"": np, "linalg.": np.linalg, "fft.": np.fft}
+
+
+def common():
+    """The functions of NumPy in Python that have one of ours, with both signatures."""
+    for prefix, module in SPACES.items():
+        for name in dir(module):
+            theirs, ours = getattr(module, name), FUNCTIONS.get(prefix + name)
+            if ours is None or not inspect.isroutine(theirs):
+                continue
+            try:
+                signature = inspect.signature(theirs)
+            except ValueError:  # it is in C, and says nothing
+                continue
+            found = inspect.signature(ours).parameters
+            yield prefix + name, signature.parameters, found
+
+
+COMMON = list(common())
+
+
+def optional(parameters):
+    skipped = STORAGE | ONLY_SOME | OVERWRITTEN
+    for name, p in parameters.items():
+        if p.default is not p.empty and name not in skipped:
+            yield name, p.default
+
+
+def test_most_functions_are_compared():
+    assert len(COMMON) > 150
+
+
+@pytest.mark.parametrize(("name", "theirs", "ours"), COMMON, ids=[c[0] for c in COMMON])
+def test_arguments_and_defaults_are_those_of_numpy(name, theirs, ours):
+    given = dict(optional(theirs))
+    assert given.keys() - ours.keys() == ABSENT.get(name, set()) & given.keys()
+    for argument, default in given.items():
+        if argument in ours and default is not np._NoValue:
+            expected = DEFAULTS.get((name, argument), default)
+            assert repr(ours[argument].default) == repr(expected), argument
+
+
+def test_a_shape_of_another():
+    x = gt.tensor("x", "int32", ("n", 3))
+    outputs = [
+        gt.zeros_like(x, shape=(2,)),
+        gt.ones_like(x, "int8", x.shape[0]),
+        gt.full_like(x, 7, shape=(x.shape[0], 1)),
+    ]
+    f = graphc.function([x], outputs, backend="numpy")
+    zeros, ones, full = f(np.zeros((2, 3), "int32"))
+    assert zeros.dtype == np.int32 and zeros.tolist() == [0, 0]
+    assert ones.dtype == np.int8 and ones.tolist() == [1, 1]
+    assert full.tolist() == [[7], [7]]
