@@ -8,6 +8,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+import graphc
 import graphc.tensor as gt
 
 Program = Callable[..., Any]
@@ -484,3 +485,34 @@ def logp_censored(y, cens):
     density = -0.5 * seen**2 - 0.5 * math.log(2 * math.pi)
     survival = 0.5 * gt.special.erfc(hidden / math.sqrt(2))
     return density.sum() + gt.log(survival).sum()
+
+
+# gradients
+
+
+@program
+def reshape_grad(x, k):
+    w = gt.ones(x.size // k, "float64")
+    return graphc.grad(gt.sum((x.reshape(k, -1) @ w) ** 2), x)
+
+
+@program
+def slice_to_n_grad(x, n):
+    return graphc.grad(gt.sum(x[:n] ** 2), x)
+
+
+@program
+def mask_log_sum_grad(x):
+    return graphc.grad(gt.sum(gt.log(x[x > 0])), x)
+
+
+@program
+def mask_normal_logp(x, mask, mu, sigma):
+    z = (x[mask] - mu) / sigma
+    logp = gt.sum(-0.5 * z**2 - gt.log(sigma) - 0.5 * math.log(2 * math.pi))
+    return (logp, *graphc.grad(logp, [mu, sigma]))
+
+
+@program
+def repeat_counts_grad(x, counts):
+    return graphc.grad(gt.sum(gt.repeat(x, counts) ** 2), x)
