@@ -20,7 +20,7 @@ from graphc.ir.namespace import F, enroll, public
 from graphc.ir.op import Array, Printing, op, require_at_most, require_equal, type_error
 from graphc.ir.types import TensorType, is_integer
 from graphc.ops.batching import Batched, batch_with_axes, spread
-from graphc.ops.broadcasting import promoted
+from graphc.ops.broadcasting import promoted, require_countable
 
 Widths = tuple[Size, ...]
 
@@ -183,7 +183,9 @@ def _tile(x: Array, *, reps: Widths) -> TensorType:
     """Repeated as a whole `reps[i]` times along axis i."""
     for r in reps:
         require_at_most(0, r, "a number of repeats must not be negative")
-    return x.type.like(n * r for n, r in zip(x.type.shape, reps, strict=True))
+    shape = tuple(n * r for n, r in zip(x.type.shape, reps, strict=True))
+    require_countable(shape)
+    return x.type.like(shape)
 
 
 _tile.emit("{xp}.tile({x}, {reps})")

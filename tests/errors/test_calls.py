@@ -446,6 +446,7 @@ def test_wide_constants_and_inputs_that_are_outputs_stay_wide(backend):
 @rows(
     (lambda: gt.zeros((k, k, k)), "full: the array is too large: needs k*k*k <= "),
     (lambda: gt.full((k, k, 2), s), "full: the array is too large: needs 2*k*k"),
+    (lambda: gt.tile(s, (k, k, k)), "tile: the array is too large: needs k*k*k <= "),
     (lambda: gt.broadcast_to(s, (k, 4, k)), "broadcast_to: the array is too large: "),
 )
 def test_arrays_that_nothing_can_hold(backend, row):
