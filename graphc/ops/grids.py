@@ -178,7 +178,7 @@ def linspace(
     behind = tuple(range(1, rank + 1))
     index = F.expand_dims(_counted(count), behind) if rank else _counted(count)
     gaps = dims.maximum(0, count - 1 if endpoint else count)
-    step = (b - a) / size_value(gaps)
+    step = (b - a) / size_value(dims.maximum(1, gaps))
     points = a + cast(index, a.dtype) * _unless_none(step, gaps, 0)
     if endpoint:
         last = F.logical_and(F.equal(index, size_value(count - 1)), index > 0)
