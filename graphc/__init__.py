@@ -1,11 +1,12 @@
 """graphc: a compiler for symbolic array programs."""
 
-from graphc import tensor
+from graphc import rewrites, tensor
 from graphc.errors import CallError, GraphError, UnusedInputWarning
 from graphc.explain.dump import dump
 from graphc.ir.build import config
 from graphc.ir.graph import Value
 from graphc.ops.barriers import stop_gradient
+from graphc.rewriting.rule import rewrite
 from graphc.runtime.compile import Input, function
 from graphc.transform.checkpoint import checkpoint
 from graphc.transform.custom_vjp import custom_vjp
@@ -36,6 +37,8 @@ __all__ = [
     "hvp",
     "jacobian",
     "jvp",
+    "rewrite",
+    "rewrites",
     "stop_gradient",
     "tensor",
     "value_and_grad",

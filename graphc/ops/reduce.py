@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from graphc.errors import graph_error
-from graphc.ir.build import as_value, cast, normal_axes, normal_axis, strong
+from graphc.ir.build import as_value, cast, normal_axes, strong
 from graphc.ir.graph import Node, Value
 from graphc.ir.namespace import FUNCTIONS, F, enroll, public
 from graphc.ir.op import (
@@ -24,7 +24,6 @@ from graphc.ir.types import (
     DType,
     TensorType,
     dtype_of,
-    is_float,
     is_integer,
 )
 from graphc.ops.batching import Batched, batch_with_axes, shifted, spread
@@ -32,7 +31,8 @@ from graphc.ops.batching import Batched, batch_with_axes, shifted, spread
 Axis = int | tuple[int, ...] | None
 
 
-def _kept(x: Value, axes: tuple[int, ...], keepdims: bool) -> tuple[Any, ...]:
+def kept_shape(x: Value, axes: tuple[int, ...], keepdims: bool) -> tuple[Any, ...]:
+    """The shape of a reduction over `axes`."""
     shape = x.type.shape
     if keepdims:
         return tuple(1 if i in axes else n for i, n in enumerate(shape))
@@ -73,7 +73,7 @@ def _reduction(name: str, *, nonempty: bool = False, sizes: Any = None) -> Primi
             for axis in axes:
                 reason = f"axis {axis} has no element to reduce"
                 require_at_most(1, x.type.shape[axis], reason)
-        return x.type.like(_kept(x, axes, keepdims))
+        return x.type.like(kept_shape(x, axes, keepdims))
 
     rule = None
     if sizes is not None:
@@ -89,7 +89,7 @@ def _reduction_from(name: str) -> Primitive:
     ) -> TensorType:
         if initial.type.rank or initial.dtype != x.dtype:
             raise type_error("needs a scalar of the same dtype to start from")
-        return x.type.like(_kept(x, axes, keepdims))
+        return x.type.like(kept_shape(x, axes, keepdims))
 
     made = Primitive(f"{name}_from", infer, literals="beside")
     made.__doc__ = f"The {name} of `initial` and what there is over `axes`."
@@ -203,7 +203,7 @@ def numpy_sum_dtype(dtype: DType) -> DType:
     return dtype
 
 
-def _mask(where: Any, x: Value, name: str) -> Value | None:
+def where_mask(where: Any, x: Value, name: str) -> Value | None:
     """The `where` argument on the shape of `x`; None where all elements count."""
     if where is True:
         return None
@@ -215,7 +215,7 @@ def _mask(where: Any, x: Value, name: str) -> Value | None:
 
 def _masked(x: Value, where: Any, fill: Any, name: str) -> Value:
     """`x` with `fill` where the mask is False."""
-    mask = _mask(where, x, name)
+    mask = where_mask(where, x, name)
     return x if mask is None else F.where(mask, x, cast(as_value(fill), x.dtype))
 
 
@@ -286,9 +286,10 @@ def prod(
     return _accumulate(_prod, x, axis, dtype, keepdims, initial, where)
 
 
-def _extreme(
+def extreme(
     name: str, x: Any, axis: Axis, keepdims: bool, initial: Any, where: Any
 ) -> Value:
+    """The largest or smallest element over `axis`, as `max` and `min` take it."""
     value = strong(as_value(x))
     plain, start = (_max, _max_from) if name == "max" else (_min, _min_from)
     if initial is None:
@@ -321,7 +322,7 @@ def max_(
     Of no elements it is `initial`, and an error where that is not given. Only
     elements where the bool array `where` holds count.
     """
-    return _extreme("max", x, axis, keepdims, initial, where)
+    return extreme("max", x, axis, keepdims, initial, where)
 
 
 @public(name="min", method=True)
@@ -338,7 +339,7 @@ def min_(
     Of no elements it is `initial`, and an error where that is not given. Only
     elements where the bool array `where` holds count.
     """
-    return _extreme("min", x, axis, keepdims, initial, where)
+    return extreme("min", x, axis, keepdims, initial, where)
 
 
 enroll(max_, "amax")
@@ -361,117 +362,6 @@ def all_(
     """Whether all elements over `axis` (of those under `where`) are true (nonzero)."""
     value = _masked(cast(strong(as_value(x)), BOOL), where, True, "all")
     return _plain(_all, value, axis, keepdims)
-
-
-def _count(x: Value, axes: tuple[int, ...]) -> Any:
-    total: Any = 1
-    for axis in axes:
-        total = total * x.shape[axis]
-    return total
-
-
-def _counted(x: Value, axis: Axis, keepdims: bool, where: Any, name: str) -> Any:
-    """How many elements are reduced: a size, or per result where a mask says so."""
-    mask = _mask(where, x, name)
-    if mask is None:
-        return _count(x, normal_axes(axis, x.type.rank, name))
-    return sum_(mask, axis, keepdims=keepdims)
-
-
-def _work_dtype(dtype: DType) -> DType:
-    """Where a mean is computed: 2-byte floats in float32, integers in float64."""
-    if dtype.kind in "biu":
-        return dtype_of("float64")
-    return dtype_of("float32") if dtype.itemsize == 2 else dtype
-
-
-def _ratio(total: Value, count: Any) -> Value:
-    """`total / count` in the dtype of `total`, whatever that of the count."""
-    if isinstance(count, Value) and not count.type.weak:
-        count = cast(count, total.dtype)
-    return total / count
-
-
-@public(method=True)
-def mean(
-    x: Any,
-    axis: Axis = None,
-    dtype: Any = None,
-    keepdims: bool = False,
-    *,
-    where: Any = True,
-) -> Value:
-    """The arithmetic mean over `axis`; integers are averaged in float64.
-
-    float16 and bfloat16 are added up in float32, as NumPy does for float16. Only
-    elements where the bool array `where` holds count.
-    """
-    value = strong(as_value(x))
-    to = dtype_of(dtype) if dtype is not None else value.dtype
-    work = _work_dtype(to)
-    wide = cast(cast(value, to), work)
-    total = sum_(wide, axis, keepdims=keepdims, where=where)
-    result = _ratio(total, _counted(value, axis, keepdims, where, "mean"))
-    return cast(result, work if to.kind in "biu" and dtype is None else to)
-
-
-def _freedom(ddof: Any, correction: Any, name: str) -> Any:
-    """What is taken from the count: `ddof`, by its name in the Array API or not."""
-    if correction is None:
-        return ddof
-    if not isinstance(ddof, (int, float)) or ddof != 0:
-        raise graph_error("give one of ddof and correction", op=name)
-    return correction
-
-
-@public(method=True)
-def var(
-    x: Any,
-    axis: Axis = None,
-    dtype: Any = None,
-    ddof: Any = 0,
-    keepdims: bool = False,
-    *,
-    where: Any = True,
-    mean: Any = None,
-    correction: Any = None,
-) -> Value:
-    """The variance over `axis`, by the two-pass formula, as `numpy.var`.
-
-    The sum of squares is divided by the count less `ddof`, which the Array API calls
-    `correction`. `mean`, where given, is the mean with its axes kept. Only elements
-    where the bool array `where` holds count. float16 is computed in float32.
-    """
-    value = strong(as_value(x))
-    to = value.dtype if dtype is None else dtype_of(dtype)
-    value = cast(value, _work_dtype(to))
-    if mean is None:
-        mean = F.mean(value, axis, keepdims=True, where=where)
-    centred = value - cast(strong(as_value(mean)), value.dtype)
-    squares = F.square(centred)
-    if value.dtype.kind == "c":
-        squares = F.square(F.real(centred)) + F.square(F.imag(centred))
-    total = sum_(squares, axis, keepdims=keepdims, where=where)
-    count = _counted(value, axis, keepdims, where, "var")
-    result = _ratio(total, F.maximum(count - _freedom(ddof, correction, "var"), 0))
-    return cast(result, to if is_float(to) else result.dtype)
-
-
-@public(method=True)
-def std(
-    x: Any,
-    axis: Axis = None,
-    dtype: Any = None,
-    ddof: Any = 0,
-    keepdims: bool = False,
-    *,
-    where: Any = True,
-    mean: Any = None,
-    correction: Any = None,
-) -> Value:
-    """The standard deviation over `axis`, as `numpy.std`; arguments as of `var`."""
-    lost = _freedom(ddof, correction, "std")
-    return F.sqrt(var(x, axis, dtype, lost, keepdims, where=where, mean=mean))
 
 
 @op()
@@ -508,59 +398,6 @@ def count_nonzero(x: Any, axis: Axis = None, keepdims: bool = False) -> Value:
     if axis is None and not keepdims:
         return _count_nonzero(value)
     return sum_(value, axis, keepdims=keepdims)
-
-
-def _arg_reduction(name: str) -> Primitive:
-    def infer(x: Array, *, axis: int, keepdims: bool) -> TensorType:
-        require_at_most(1, x.type.shape[axis], f"axis {axis} has no element to find")
-        return TensorType(INT64, _kept(x, (axis,), keepdims))
-
-    def printed(p: Printing) -> str:
-        keepdims = ", keepdims=True" if p.node.params["keepdims"] else ""
-        axis = p.node.params["axis"]
-        call = f"{p.xp}.{name}({p.inputs[0]}, axis={axis}{keepdims})"
-        return call if p.xp == "np" else f'{call}.astype("int64")'
-
-    return Primitive(name, infer).emit(printed)
-
-
-_argmax = _arg_reduction("argmax")
-_argmin = _arg_reduction("argmin")
-for _primitive in (_argmax, _argmin):
-    _primitive.no_gradient("its result is of integers")
-    batch_with_axes(_primitive, "axis")
-
-
-def _is_extreme(x: Value, axis: int | None, primitive: Primitive) -> Value:
-    """Where complex numbers are the largest (or smallest), or NaN if one is."""
-    name = "max" if primitive is _argmax else "min"
-    largest = _extreme(name, x, axis, True, None, True)
-    return F.where(F.isnan(largest), F.isnan(x), F.equal(x, largest))
-
-
-def _position(
-    primitive: Primitive, x: Any, axis: int | None, keepdims: bool
-) -> Value:
-    value = strong(as_value(x))
-    if value.dtype.kind == "c":  # JAX has no order of complex numbers here
-        value, primitive = _is_extreme(value, axis, primitive), _argmax
-    if axis is None:
-        found = primitive(F.ravel(value), axis=0, keepdims=False)
-        return F.reshape(found, (1,) * value.type.rank) if keepdims else found
-    chosen = normal_axis(axis, value.type.rank, primitive.name)
-    return primitive(value, axis=chosen, keepdims=keepdims)
-
-
-@public(method=True)
-def argmax(x: Any, axis: int | None = None, keepdims: bool = False) -> Value:
-    """The position of the first largest element (the first NaN where there is one)."""
-    return _position(_argmax, x, axis, keepdims)
-
-
-@public(method=True)
-def argmin(x: Any, axis: int | None = None, keepdims: bool = False) -> Value:
-    """The position of the first smallest element (the first NaN if there is one)."""
-    return _position(_argmin, x, axis, keepdims)
 
 
 @public()

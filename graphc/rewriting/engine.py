@@ -44,6 +44,18 @@ class Application:
         )
 
 
+def applied(log: Iterable[Application]) -> str:
+    """The rules that were applied, with their lines: the end of a report."""
+    counts = Counter((str(a.place), a.rule.name) for a in log)
+    if not counts:
+        return ""
+    lines = [
+        f"  {place}: {name}" + (f" ({n} times)" if n > 1 else "")
+        for (place, name), n in counts.items()
+    ]
+    return "\n".join(["", "", "rewritten before:", *lines])
+
+
 @dataclass(frozen=True)
 class Rewritten:
     """A graph, and what was done to it."""

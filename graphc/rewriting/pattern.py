@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+import graphc.ops  # noqa: F401  (patterns are of primitives, which join there)
 from graphc.errors import graph_error
 from graphc.ir.build import literal_of
 from graphc.ir.graph import Value

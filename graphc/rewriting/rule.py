@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from graphc.errors import Place, graph_error, user_place
+from graphc.errors import Place, graph_error
 from graphc.ir.graph import Value
 from graphc.rewriting.pattern import Apply, Named, Once, Pattern, Uses, matches
 
@@ -113,7 +113,9 @@ def rewrite(
             problem = f"the pattern of {called} has no {', '.join(missing)}"
             raise graph_error(problem, op="rewrite")
         doc = inspect.getdoc(replace) or ""
-        return Rule(called, pattern, replace, takes, exact, user_place(), doc)
+        code = replace.__code__
+        place = Place(code.co_filename, code.co_firstlineno)
+        return Rule(called, pattern, replace, takes, exact, place, doc)
 
     return declare
 

@@ -17,6 +17,9 @@ from graphc.ir.build import INPUT, as_value, strong
 from graphc.ir.dims import Dim, Symbol, symbol_dim
 from graphc.ir.graph import Graph, Node, Value
 from graphc.ir.walk import ancestors, operands
+from graphc.rewriting.default import DEFAULT
+from graphc.rewriting.engine import rewritten
+from graphc.rewriting.rule import Rule, Rules
 from graphc.runtime.arguments import Backend
 from graphc.runtime.function import Function
 from graphc.transform.grouping import CostModel, printed
@@ -42,6 +45,7 @@ def function(
     backend: Backend = "jax",
     jit: Jit = "auto",
     check: bool = False,
+    rewrites: Rules = DEFAULT,
 ) -> Function:
     """Compile the graph between `inputs` and `outputs`.
 
@@ -49,23 +53,46 @@ def function(
     `outputs`: a value, a list, a tuple or a dict of values; calls return the same
     structure. `jit="auto"` compiles what can be compiled, in as few segments as the
     sizes allow; True insists on one segment; False leaves jit to the caller.
-    `check=True` raises on data-dependent indices out of bounds.
+    `check=True` raises on data-dependent indices out of bounds. `rewrites` are the
+    rules that simplify the graph first, see `graphc.rewrites`.
 
     Raises GraphError, with the op and the line, where this cannot be done.
     """
     _check_options(backend, jit, check)
+    rewrites = _rules(rewrites)
     values, input_names, defaults = _inputs(inputs)
     structure, names, results = _outputs(outputs)
     graph = Graph(values, results, input_names, names)
     _check_graph(graph)
+    simplified = rewritten(graph, rewrites)
+    graph = simplified.graph
     model = CostModel(base=UNDIVIDED) if jit is True else CostModel()
     plan = partition(graph, model, bounds_checks=check)
-    if backend == "numpy":
-        return Function(plan, emit_numpy(plan, structure), backend, structure, defaults)
-    if jit is True:
+    if jit is True and backend == "jax":
         _require_one_segment(plan)
-    emit = emit_unjitted if jit is False else emit_jax
-    return Function(plan, emit(plan, structure), backend, structure, defaults)
+    emit = _EMIT[backend, backend == "jax" and jit is not False]
+    source = emit(plan, structure)
+    return Function(plan, source, backend, structure, defaults, simplified.log)
+
+
+_EMIT = {
+    ("numpy", False): emit_numpy,
+    ("jax", True): emit_jax,
+    ("jax", False): emit_unjitted,
+}
+
+
+def _rules(rewrites: object) -> Rules:
+    if isinstance(rewrites, Rule):
+        return Rules((rewrites,))
+    if isinstance(rewrites, Rules):
+        return rewrites
+    raise graph_error(
+        "`rewrites` must be a set of rules",
+        op="function",
+        got=shortened(repr(rewrites)),
+        expected="graphc.rewrites.default, .none, or such a set plus or minus rules",
+    )
 
 
 def _check_options(backend: object, jit: object, check: object) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 from graphc.backends.linear import emit_unjitted
 from graphc.backends.program import Outputs, Source
 from graphc.errors import CallError, graph_error
+from graphc.rewriting.engine import Application, applied
 from graphc.runtime.arguments import Backend, Signature
 from graphc.runtime.failure import Program, ProgramError, call_error, running
 from graphc.runtime.log import Log, Stats
@@ -26,7 +27,8 @@ def load(text: str, filename: str) -> Any:
 class Function:
     """A compiled program; call it with one argument per input.
 
-    `source` is the very text that runs.
+    `source` is the very text that runs; `rewrites` tells which rules changed the graph
+    before, and where.
     """
 
     def __init__(
@@ -36,8 +38,10 @@ class Function:
         backend: Backend,
         outputs: Outputs,
         defaults: Mapping[int, Any],
+        rewrites: tuple[Application, ...] = (),
     ) -> None:
         self.plan = plan
+        self.rewrites = rewrites
         self.source = source.text
         self.backend = backend
         self._outputs = outputs
@@ -106,7 +110,7 @@ class Function:
 
     def explain(self) -> str:
         """Why the program is split as it is, with the user's lines."""
-        return explain(self.plan, self.backend)
+        return explain(self.plan, self.backend) + applied(self.rewrites)
 
     def segment_source(self, index: int) -> str:
         """The lines of `source` that segment `index` of the plan is printed as."""

@@ -12,10 +12,10 @@ from graphc.ir.build import CONSTANT, as_value, strong
 from graphc.ir.graph import Node, Value
 from graphc.ir.namespace import F
 from graphc.ir.op import Array, op
+from graphc.ir.replay import region_between, replayed
 from graphc.ir.types import TensorType, is_inexact
 from graphc.ops.batching import Batched, spread
 from graphc.transform.autodiff import pull
-from graphc.ir.replay import region_between, replayed
 from graphc.transform.structure import flatten, unflatten
 
 

@@ -7,11 +7,11 @@ from graphc.errors import graph_error
 from graphc.ir.build import as_value, cast, strong, variable
 from graphc.ir.graph import Node, Value
 from graphc.ir.namespace import F
+from graphc.ir.replay import region_between, renewed
 from graphc.ir.types import is_float, is_inexact
 from graphc.ir.walk import ancestors, operands
 from graphc.ops.barriers import BARRIER
 from graphc.transform.autodiff import pull
-from graphc.ir.replay import region_between, renewed
 from graphc.transform.structure import flatten, unflatten
 from graphc.transform.vectorize import vmap
 

@@ -302,3 +302,12 @@ def test_an_unused_64_bit_input_keeps_its_dtype_on_the_way():
     with pytest.warns(graphc.UnusedInputWarning, match="'i'"):
         f = graphc.function([x, i], x * 2)
     np.testing.assert_array_equal(f(np.ones(2, "float32"), np.arange(2)), [2, 2])
+
+
+@pytest.mark.parametrize("backend", ["numpy", "jax"])
+def test_outputs_come_back_in_their_structure(backend):
+    a = gt.tensor("a", "float32", ())
+    outputs = (a, {"b": [a + 1, ()], "c": {"d": (a + 2,)}}, [])
+    found = graphc.function([a], outputs, backend=backend)(np.float32(1))
+    plain = jax.tree.map(float, found)
+    assert plain == (1.0, {"b": [2.0, ()], "c": {"d": (3.0,)}}, [])
