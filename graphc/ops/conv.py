@@ -259,6 +259,15 @@ def _with_a_point(g: Value) -> Value:
     return F.pad(g, [(0, 0), (0, 0), *((0, n) for n in missing)])
 
 
+def _at_least(some: Size, x: Value) -> Value:
+    """With zeros behind where there are fewer than `some` examples."""
+    missing = some - x.type.shape[0]
+    if dims.equal(missing, 0) is True:
+        return x
+    widths = [(0, size_value(missing)), *[(0, 0)] * (x.type.rank - 1)]
+    return F.pad(x, widths)
+
+
 @_conv.batch
 def _(
     n: Size, batched: Batched, x: Value, kernel: Value, *, groups: Size, **params: Any
@@ -272,13 +281,15 @@ def _(
     _, out, *rest = kernel.type.shape
     share = out // groups
     if batched[0]:
+        some = dims.maximum(n, 1)  # as there must be a group
+        x, kernel = _at_least(some, x), _at_least(some, kernel)
         batch, channels = x.type.shape[1:3]
-        shape = (batch, n * channels, *x.type.shape[3:])
+        shape = (batch, some * channels, *x.type.shape[3:])
         joined = F.reshape(F.swapaxes(x, 0, 1), shape)
-        stacked = F.reshape(kernel, (n * out, *rest))
-        found = _conv(joined, stacked, groups=n * groups, **params)
-        split = F.reshape(found, (batch, n, out, *found.type.shape[2:]))
-        return F.moveaxis(split, 1, 0)
+        stacked = F.reshape(kernel, (some * out, *rest))
+        found = _conv(joined, stacked, groups=some * groups, **params)
+        split = F.reshape(found, (batch, some, out, *found.type.shape[2:]))
+        return F._part(F.moveaxis(split, 1, 0), 0, 0, n)
     split = F.swapaxes(F.reshape(kernel, (n, groups, share, *rest)), 0, 1)
     joined = F.reshape(split, (groups * n * share, *rest))
     found = _conv(x, joined, groups=groups, **params)

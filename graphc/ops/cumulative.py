@@ -2,7 +2,8 @@
 
 Where elements tie for a running maximum or minimum they share its derivative alike, as
 those of `max` do. JAX halves it at each step of its parallel scan instead: of three or
-more ties, their places in the array then decide.
+more ties, their places in the array then decide. In the running log of a sum of
+exponentials two equal infinities count for 1/2 each, where JAX gives NaN.
 """
 
 from collections.abc import Callable
@@ -133,6 +134,11 @@ def _before(x: Value, axis: int, reverse: bool) -> Value:
     return F.specify_shape(F.pad(kept, width), x.type.shape)
 
 
+def _is_first(x: Value, axis: int, reverse: bool) -> Value:
+    """Which elements are the first in running order, on the shape of `x`."""
+    return F.equal(_before(F.ones_like(x), axis, reverse), 0)
+
+
 for _primitive in (_cumsum, _cumprod, _cummax, _cummin, _cumlogsumexp):
     batch_with_axes(_primitive, "axis")
 _cumsum.linear = True
@@ -155,8 +161,8 @@ def _(g: Value, x: Value, *, axis: int, reverse: bool) -> tuple[Value]:
 def _(g: Value, x: Value, *, axis: int, reverse: bool) -> tuple[Value]:
     # What comes before an element is a factor of all it counts for; nothing divides.
     found = _cumprod(x, axis=axis, reverse=reverse)
-    first = F.equal(_before(F.ones_like(x), axis, reverse), 0)
-    factor = F.where(first, F.ones_like(x), _before(found, axis, reverse))
+    before = _before(found, axis, reverse)
+    factor = F.where(_is_first(x, axis, reverse), F.ones_like(x), before)
     later = _before(x, axis, not reverse)
     return (factor * _recurrence(later, g, axis=axis, reverse=not reverse),)
 
@@ -164,15 +170,20 @@ def _(g: Value, x: Value, *, axis: int, reverse: bool) -> tuple[Value]:
 @_cumlogsumexp.vjp
 def _(g: Value, x: Value, *, axis: int, reverse: bool) -> tuple[Value]:
     found = _cumlogsumexp(x, axis=axis, reverse=reverse)
-    later = _before(_ratio(_before(found, axis, reverse), found), axis, not reverse)
+    first = _is_first(x, axis, reverse)
+    before = F.where(first, found, _before(found, axis, reverse))
+    same = F.logical_and(F.isinf(x), F.equal(x, before))
+    same = F.logical_and(same, F.logical_not(first))
+
+    def weight(part: Value) -> Value:
+        """What a part of a sum counts for in its logarithm."""
+        equal = F.equal(part, found)
+        ratio = F.exp(F.where(equal, F.zeros_like(part), part - found))
+        return F.where(same, cast(as_value(0.5), x.dtype), ratio)
+
+    later = _before(weight(before), axis, not reverse)
     share = _recurrence(later, g, axis=axis, reverse=not reverse)
-    return (share * _ratio(x, found),)
-
-
-def _ratio(part: Value, whole: Value) -> Value:
-    """exp(part - whole), 1 where both are the same infinity."""
-    same = F.equal(part, whole)
-    return F.exp(F.where(same, F.zeros_like(part), part - whole))
+    return (share * weight(x),)
 
 
 def _extreme_vjp(primitive: Primitive) -> None:
@@ -183,8 +194,9 @@ def _extreme_vjp(primitive: Primitive) -> None:
         found = primitive(x, axis=axis, reverse=reverse)
         hits, one = F.equal(x, found), cast(as_value(1), x.dtype)
         # Runs: stretches of the axis with the same extreme.
-        same = cast(F.equal(_before(found, axis, reverse), found), x.dtype)
-        same = same * _before(F.ones_like(x), axis, reverse)
+        same = F.equal(_before(found, axis, reverse), found)
+        later = F.logical_not(_is_first(x, axis, reverse))
+        same = cast(F.logical_and(same, later), x.dtype)
         ties = _recurrence(same, cast(hits, x.dtype), axis=axis, reverse=reverse)
         later = _before(same, axis, not reverse)
         share = g / F.maximum(ties, one)

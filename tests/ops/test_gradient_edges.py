@@ -1,0 +1,105 @@
+"""Gradients of reads and writes at repeated and stray indices, of products with zeros,
+and of windows with ties: what the samples do not say."""
+
+import numpy as np
+import pytest
+
+import graphc
+import graphc.tensor as gt
+
+# Many of these gradients are the same wherever they are taken.
+pytestmark = pytest.mark.filterwarnings("ignore::graphc.UnusedInputWarning")
+BACKENDS = pytest.mark.parametrize("backend", ["numpy", "jax"])
+X = np.array([1.0, 2.0, 3.0])
+V = np.array([5.0, 7.0, 11.0, 13.0])
+W = np.array([1.0, 10.0, 100.0])
+PLACES = np.array([1, 1, 5, 0])  # one repeated, one outside
+
+
+def gradients(backend, cost, *arrays):
+    """Of the sum of `cost` with the weights W, in all arrays of floats."""
+    variables = [gt.tensor("x", a.dtype.name, a.shape) for a in arrays]
+    total = gt.sum(cost(*variables) * W)
+    wrt = [v for v in variables if v.dtype.kind == "f"]
+    found = graphc.grad(total, wrt)
+    return graphc.function(variables, found, backend=backend)(*arrays)
+
+
+@BACKENDS
+@pytest.mark.parametrize(
+    "how, of_x, of_v",
+    [
+        ("set", [0, 0, 100], [0, 10, 0, 1]),
+        ("add", [1, 10, 100], [10, 10, 0, 1]),
+        ("multiply", [13, 350, 100], [140, 100, 0, 1]),
+        ("max", [0, 0, 100], [0, 10, 0, 1]),
+        ("min", [1, 10, 100], [0, 0, 0, 0]),
+    ],
+)
+def test_updates_at_repeated_and_stray_indices(backend, how, of_x, of_v):
+    found = gradients(backend, lambda x, v, i: getattr(x.at[i], how)(v), X, V, PLACES)
+    np.testing.assert_allclose(found[0], of_x)
+    np.testing.assert_allclose(found[1], of_v)
+
+
+@BACKENDS
+def test_ties_of_an_update_share(backend):
+    v = np.array([2.0, 2.0, 0.0, 3.0])
+    x, y = gradients(
+        backend, lambda x, v, i: x.at[i].max(v), X, v, np.array([1, 1, 2, 2])
+    )
+    np.testing.assert_allclose(x, [1, 10 / 3, 50])
+    np.testing.assert_allclose(y, [10 / 3, 10 / 3, 0, 50])
+
+
+@BACKENDS
+def test_stray_reads_count_for_the_nearest_element(backend):
+    (x,) = gradients(backend, lambda x, i: x[i], X, np.array([9, -9, -1]))
+    np.testing.assert_allclose(x, [10, 0, 101])
+
+
+@BACKENDS
+def test_factors_that_are_zero(backend):
+    v = np.array([0.0, 0.0, 4.0, 0.0])
+    places = np.array([0, 0, 1, 1])
+    x, y = gradients(backend, lambda x, v, i: x.at[i].multiply(v), X, v, places)
+    np.testing.assert_allclose(x, [0, 0, 100])
+    np.testing.assert_allclose(y, [0, 0, 0, 80])
+    (y,) = gradients(backend, lambda v, i: gt.segment_prod(v, i, 3), v, places)
+    np.testing.assert_allclose(y, [0, 0, 0, 40])
+
+
+@BACKENDS
+def test_running_products_through_zeros(backend):
+    x = np.array([2.0, 0.0, 5.0])
+    (g,) = gradients(backend, gt.cumprod, x)
+    np.testing.assert_allclose(g, [1, 2 * 10 + 10 * 100, 0])
+    (h,) = gradients(
+        backend, lambda x: graphc.grad(gt.sum(gt.cumprod(x) * W), x), x
+    )  # the Hessian with W
+    np.testing.assert_allclose(h, [10 * 510, 510 + 100 * 200, 10 * 200])
+
+
+@BACKENDS
+def test_a_running_extreme_is_shared_by_its_ties(backend):
+    (g,) = gradients(backend, gt.cummax, np.array([4.0, 4.0, 4.0]))
+    np.testing.assert_allclose(g, [1 + 5 + 100 / 3, 5 + 100 / 3, 100 / 3])
+    (g,) = gradients(backend, gt.cummin, np.array([4.0, 1.0, 3.0]))
+    np.testing.assert_allclose(g, [1, 110, 0])
+
+
+@BACKENDS
+def test_sums_of_exponentials_of_nothing(backend):
+    (g,) = gradients(backend, gt.cumlogsumexp, np.array([-np.inf, -np.inf, 0.0]))
+    np.testing.assert_allclose(g, [6, 5, 100])
+
+
+@BACKENDS
+def test_the_first_of_equal_elements_of_a_window_counts(backend):
+    x = np.array([3.0, 3.0, 1.0, 1.0, 1.0])
+    for pool, of_x in (
+        (gt.nn.max_pool, [1, 10, 100, 0, 0]),
+        (gt.nn.min_pool, [0, 0, 111, 0, 0]),
+    ):
+        (g,) = gradients(backend, lambda x, pool=pool: pool(x, (3,), stride=1), x)
+        np.testing.assert_allclose(g, of_x)
