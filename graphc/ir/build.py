@@ -76,6 +76,8 @@ _constant.emit(print_literal)
 _size.emit(print_size)
 INPUT, CONSTANT, SIZE_OP = _input, _constant, _size
 _size.demanding = False  # where it is not on the host, it is computed there
+_size.no_gradient("its result is an integer")
+_size.no_batch("it would differ between examples")
 
 
 def variable(name: str, type: TensorType) -> Value:

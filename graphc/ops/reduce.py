@@ -1,5 +1,6 @@
 """Reductions over axes."""
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -124,7 +125,8 @@ def _(g: Value, x: Value, *, axes: tuple[int, ...], keepdims: bool) -> tuple[Val
     kept = tuple(a for a in range(x.type.rank) if a not in axes)
     order = (*kept, *axes)
     moved = F.transpose(x, order)
-    rows = F.reshape(moved, (*(x.type.shape[a] for a in kept), -1))
+    together = math.prod(x.type.shape[a] for a in axes)
+    rows = F.reshape(moved, (*(x.type.shape[a] for a in kept), together))
     others = F.reshape(_product_of_others(rows), moved.type.shape)
     back = sorted(range(len(order)), key=order.__getitem__)
     return (_undone(g, x, axes, keepdims) * F.transpose(others, back),)

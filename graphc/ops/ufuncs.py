@@ -135,6 +135,14 @@ def _vjp_absolute(g: Value, x: Value) -> Cotangents:
     return (g * F.conjugate(x) / F.where(size == 0, 1, size),)
 
 
+def _vjp_sign(g: Value, x: Value) -> Cotangents:
+    if x.dtype.kind != "c":
+        return (None,)
+    turned = F.conjugate(F.sign(x))  # only what turns the number changes its sign
+    along = F.real(g / F.where(x == 0, 1, turned)) * turned
+    return (_only_where(x != 0, (g - along) / F.where(x == 0, 1, F.absolute(x))),)
+
+
 def _vjp_arccosh(g: Value, x: Value) -> Cotangents:
     return (g / (F.sqrt(x - 1) * F.sqrt(x + 1)),)  # on the branch of complex numbers
 
@@ -224,7 +232,7 @@ _VJP: dict[str, Vjp] = {
     "negative": lambda g, x: (-g,),
     "positive": lambda g, x: (g,),
     "absolute": _vjp_absolute,
-    "sign": _zero,
+    "sign": _vjp_sign,
     "square": _scaled(lambda x: 2 * x),
     "sqrt": _divided(lambda x: 2 * F.sqrt(x)),
     "cbrt": _divided(lambda x: 3 * F.square(F.cbrt(x))),

@@ -138,6 +138,26 @@ def test_every_primitive_runs_or_is_refused_with_a_reason(backend):
             assert given or primitive.refusals.get(backend), primitive.name
 
 
+def test_every_primitive_has_a_gradient_or_a_reason_for_none():
+    for primitive in PRIMITIVES.values():
+        if primitive.arguments:
+            given = primitive.vjp_rule is not None
+            assert given != bool(primitive.no_gradient_reason), primitive.name
+            assert primitive.no_gradient_for.keys() <= set(primitive.arguments)
+            assert all(primitive.no_gradient_for.values()), primitive.name
+
+
+def test_every_primitive_can_be_batched_or_has_a_reason():
+    for primitive in PRIMITIVES.values():
+        if primitive.arguments:
+            ways = [
+                primitive.elementwise,
+                primitive.batch_rule is not None,
+                bool(primitive.no_batch_reason),
+            ]
+            assert ways.count(True) == 1, primitive.name
+
+
 def test_every_public_function_says_what_it_does():
     silent = [
         n for n, f in FUNCTIONS.items() if not n.startswith("_") and not f.__doc__

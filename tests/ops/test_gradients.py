@@ -32,7 +32,26 @@ FAMILIES = {
 
 # Public functions through which there is no gradient in some argument, and a part of
 # the message that says why. A function that is not here must have one.
-REFUSED: dict[str, str] = {}
+PARAMETER = "there is no formula for the derivative in a parameter"
+ORDER = "there is no formula for the derivative in the order"
+REJECTION = "gamma variates are drawn by rejection"
+REFUSED = {
+    "linalg.qr": "linalg.qr of the mode",
+    "linalg.svd": "linalg.svd of vectors beyond the singular values",
+    "special.betainc": PARAMETER,
+    "special.gammainc": PARAMETER,
+    "special.gammaincc": PARAMETER,
+    "special.zeta": "zeta",
+    **{f"special.{name}": ORDER for name in ("jv", "yv", "iv", "ive", "kv", "kve")},
+    **{
+        f"random.{name}": REJECTION
+        for name in ("gamma", "loggamma", "beta", "chisquare", "t", "f", "dirichlet")
+    },
+    "random.binomial": "draws are discrete",
+}
+
+# Functions whose gradient is not their derivative.
+DECLARED = {"stop_gradient"}
 
 # Where our gradients at special values are not those of JAX's function, and why.
 UNLIKE_JAX = {
@@ -45,7 +64,8 @@ UNLIKE_JAX = {
 
 def sharp(name: str, dtype: str = "float64", like: str = "") -> list[Point]:
     """The calls of a family with no special values."""
-    return [p for p in points(FAMILIES[name], dtype, like) if not p.awkward]
+    given = [s for s in FAMILIES[name] if s.name not in DECLARED]
+    return [p for p in points(given, dtype, like) if not p.awkward]
 
 
 def telling(given: list[Point], most: int) -> list[Point]:
