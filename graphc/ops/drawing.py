@@ -36,6 +36,7 @@ from graphc.ir.types import (
     is_integer,
     same_size,
 )
+from graphc.ops import random_batches, random_gradients
 
 UINT32 = np.dtype("uint32")
 MAKE_KEY = "make one with gt.random.key(seed)"
@@ -177,5 +178,9 @@ def sampler(
         jax=lambda p: call(p, f"jax.random.{name}", *tail(p)),
         numpy=lambda p: call(p, p.helper(helper), *tail(p)),
     )
+    primitive.no_gradient_reason = random_gradients.REFUSED.get(name, "")
+    if name in random_gradients.SLOPES:
+        random_gradients.pathwise(primitive, random_gradients.SLOPES[name])
+    random_batches.mapped(primitive)
     SAMPLERS[name] = primitive
     return primitive

@@ -61,6 +61,8 @@ from graphc.ops.drawing import (
     require_shape,
     sampler,
 )
+from graphc.ops.random_batches import mapped
+from graphc.ops.random_gradients import pathwise, uniform_slopes
 
 
 @op()
@@ -76,6 +78,8 @@ _random_key.emit(
     numpy=lambda p: call(p, p.helper(helpers.key_numpy)),
     jax="jax.random.PRNGKey({seed})",
 )
+_random_key.no_gradient("keys are integers")
+mapped(_random_key)
 
 
 @public(name="random.key")
@@ -114,6 +118,8 @@ _random_split.emit(
     numpy=lambda p: call(p, p.helper(helpers.split_keys_numpy), p.node.params["shape"]),
     jax=_print_split,
 )
+_random_split.no_gradient("keys are integers")
+mapped(_random_split)
 
 
 @public(name="random.split")
@@ -136,6 +142,8 @@ _random_fold_in.emit(
     numpy=lambda p: call(p, p.helper(helpers.fold_in_numpy)),
     jax="jax.random.fold_in({key}, {data})",
 )
+_random_fold_in.no_gradient("keys are integers")
+mapped(_random_fold_in)
 
 
 @public(name="random.fold_in")
@@ -166,6 +174,8 @@ _random_bits.emit(
     numpy=lambda p: call(p, p.helper(helpers.random_bits_numpy), *_shape_dtype(p)),
     jax=lambda p: call(p, "jax.random.bits", *_shape_dtype(p)),
 )
+_random_bits.no_gradient("its result is of integers")
+mapped(_random_bits)
 
 
 @public(name="random.bits")
@@ -230,6 +240,8 @@ _random_uniform.emit(
     numpy=lambda p: _print_uniform(p, p.helper(helpers.uniform_numpy)),
     jax=lambda p: _print_uniform(p, "jax.random.uniform"),
 )
+pathwise(_random_uniform, uniform_slopes)
+mapped(_random_uniform)
 
 
 @public(name="random.uniform")

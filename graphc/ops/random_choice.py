@@ -28,6 +28,8 @@ from graphc.ops.drawing import (
     require_key,
     require_shape,
 )
+from graphc.ops.random_batches import mapped
+from graphc.ops.random_gradients import DISCRETE, permutation_rule
 
 
 @op()
@@ -59,6 +61,8 @@ _random_categorical.emit(
     numpy=lambda p: _print_categorical(p, p.helper(helpers.categorical_numpy)),
     jax=lambda p: _print_categorical(p, "jax.random.categorical"),
 )
+_random_categorical.no_gradient(DISCRETE)
+mapped(_random_categorical)
 
 
 @public(name="random.categorical")
@@ -104,6 +108,8 @@ _random_permutation.emit(
     ),
     jax="jax.random.permutation({key}, {x}, {axis}, {independent})",
 )
+_random_permutation.vjp(permutation_rule)
+mapped(_random_permutation)
 
 
 @public(name="random.permutation")
@@ -174,6 +180,8 @@ _random_choice.emit(
     ),
     jax=lambda p: _print_choice(p, "jax.random.{}".format),
 )
+_random_choice.no_gradient(DISCRETE)
+mapped(_random_choice)
 
 
 @public(name="random.choice")

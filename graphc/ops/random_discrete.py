@@ -39,6 +39,7 @@ from graphc.ops.drawing import (
     require_shape,
     sampler,
 )
+from graphc.ops.random_batches import mapped
 
 
 @op()
@@ -62,6 +63,8 @@ _random_randint.emit(
     numpy=lambda p: _print_randint(p, p.helper(helpers.randint_numpy)),
     jax=lambda p: _print_randint(p, "jax.random.randint"),
 )
+_random_randint.no_gradient("its result is of integers")
+mapped(_random_randint)
 
 
 def _bound(x: Any, dtype: DType) -> Value:

@@ -19,6 +19,8 @@ from graphc.ops.drawing import (
     require_key,
     require_shape,
 )
+from graphc.ops.random_batches import mapped
+from graphc.ops.random_gradients import DISCRETE, REJECTION, normal_vectors_rule
 
 FACTORS = ("cholesky", "eigh", "svd")
 
@@ -44,6 +46,8 @@ _random_multinomial.emit(
     ),
     jax=lambda p: _print_multinomial(p, "jax.random.multinomial", "dtype="),
 )
+_random_multinomial.no_gradient(DISCRETE)
+mapped(_random_multinomial)
 
 
 @public(name="random.multinomial")
@@ -87,6 +91,8 @@ _random_dirichlet.emit(
     numpy=lambda p: _print_drawn(p, p.helper(random_numpy.dirichlet_numpy)),
     jax=lambda p: _print_drawn(p, "jax.random.dirichlet"),
 )
+_random_dirichlet.no_gradient(REJECTION)
+mapped(_random_dirichlet)
 
 
 @public(name="random.dirichlet")
@@ -126,6 +132,8 @@ _random_multivariate_normal.emit(
     numpy=lambda p: _print_vectors(p, p.helper(random_numpy.multivariate_normal_numpy)),
     jax=lambda p: _print_vectors(p, "jax.random.multivariate_normal"),
 )
+_random_multivariate_normal.vjp(normal_vectors_rule)
+mapped(_random_multivariate_normal)
 
 
 @public(name="random.multivariate_normal")
