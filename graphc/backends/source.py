@@ -363,8 +363,10 @@ def _plain_source(item: Any, new_names: tuple[tuple[str, str], ...]) -> str:
 @cache
 def globals_used(function: Callable[..., Any]) -> dict[str, Any]:
     """What the names in a function stand for outside of it."""
-    tree = ast.parse(inspect.getsource(function))
-    names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+    nodes = list(ast.walk(ast.parse(inspect.getsource(function))))
+    named = [node for node in nodes if isinstance(node, ast.Name)]
+    inside = {node.id for node in named if isinstance(node.ctx, ast.Store)}
+    names = {node.id for node in named} - inside  # `_` may be a rule outside
     outside: dict[str, Any] = getattr(function, "__globals__", {})
     return {name: outside[name] for name in sorted(names & outside.keys())}
 

@@ -11,7 +11,7 @@ matrices must give finite results.
 """
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
@@ -29,6 +29,8 @@ from graphc.ir.types import (
     is_float,
     is_inexact,
 )
+from graphc.ops import linalg_rules as rules
+from graphc.ops.batching import batch_behind
 
 Checks = list[tuple[Any, str]]
 
@@ -137,11 +139,8 @@ _cholesky.emit(
     jax="jnp.linalg.cholesky({x}, symmetrize_input=False)",
 )
 _checked(_cholesky, "the matrix is not positive definite")
-
-
-def _adjoint(x: Value) -> Value:
-    flipped = F.swapaxes(x, -1, -2)
-    return F.conjugate(flipped) if x.dtype.kind == "c" else flipped
+_cholesky.vjp(lambda g, x: (rules.of_cholesky(_cholesky(x), g),))
+batch_behind(_cholesky)
 
 
 @public(name="linalg.cholesky")
@@ -152,7 +151,7 @@ def cholesky(a: Any, upper: bool = False) -> Value:
     triangle is NaN, and a function compiled with `check=True` raises.
     """
     (x,) = matrices("linalg.cholesky", a)
-    return _adjoint(_cholesky(_adjoint(x))) if upper else _cholesky(x)
+    return rules.adjoint(_cholesky(rules.adjoint(x))) if upper else _cholesky(x)
 
 
 class QRResult(NamedTuple):
@@ -183,6 +182,26 @@ _qr.emit(
     if p.node.params["mode"] == "reduced"
     else f'{p.xp}.linalg.qr({p.inputs[0]}, mode="{p.node.params["mode"]}")'
 )
+batch_behind(_qr)
+Cotangents = tuple[Value | None, ...]
+
+
+@_qr.vjp
+def _(g: Any, x: Value, *, mode: str) -> tuple[Value]:
+    gq, gr = (None, g) if mode == "r" else g
+    q, r = _qr(x, mode="reduced")
+    if mode == "complete":
+        if gq is not None and dims.less_equal(*x.type.shape[-2:]) is not True:
+            _refuse(x, "linalg.qr", "the mode complete", 'mode="reduced"')
+        gr = None if gr is None else gr[..., : q.shape[-1], :]
+    if mode == "raw":
+        _refuse(x, "linalg.qr", "the mode raw", 'mode="reduced"')
+    return (rules.of_qr(q, r, gq, gr),)
+
+
+def _refuse(x: Value, op_name: str, of: str, instead: str) -> NoReturn:
+    problem = f"there is no gradient through {op_name} of {of}"
+    raise graph_error(problem, op="grad", got=str(x.type), hint=f"take {instead}")
 
 
 @public(name="linalg.qr")
@@ -240,6 +259,32 @@ _svdvals.emit(
 )
 _checked(_svd, "the iteration does not converge", output=1)
 _checked(_svdvals, "the iteration does not converge")
+batch_behind(_svd)
+batch_behind(_svdvals)
+
+
+@_svd.vjp
+def _(g: Cotangents, x: Value, *, full_matrices: bool) -> tuple[Value]:
+    gu, gs, gvh = g
+    full_matrices = full_matrices and not (gu is None and gvh is None)
+    u, s, vh = _svd(x, full_matrices=full_matrices)
+    m, n = x.type.shape[-2:]
+    if full_matrices:
+        tall, wide = dims.less_equal(m, n), dims.less_equal(n, m)
+        if (gu is not None and tall is not True) or (
+            gvh is not None and wide is not True
+        ):
+            instead = "full_matrices=False"
+            _refuse(x, "linalg.svd", "vectors beyond the singular values", instead)
+        k = s.shape[-1]
+        u, vh = u[..., :k], vh[..., :k, :]
+    return (rules.of_svd((u, s, vh), gu, gs, gvh),)
+
+
+@_svdvals.vjp
+def _(g: Value, x: Value) -> tuple[Value]:
+    u, s, vh = _svd(x, full_matrices=False)
+    return (rules.of_svd((u, s, vh), None, g, None),)
 
 
 @public(name="linalg.svd")
@@ -270,7 +315,7 @@ def _hermitian_svd(x: Value, compute_uv: bool) -> Any:
     vectors = F.take_along_axis(vectors, F.expand_dims(order, -2), axis=-1)
     signs = cast(F.copysign(F.ones_like(values), values), x.dtype)
     flipped = vectors * F.expand_dims(signs, -2)
-    return SVDResult(vectors, F.absolute(values), _adjoint(flipped))
+    return SVDResult(vectors, F.absolute(values), rules.adjoint(flipped))
 
 
 @public(name="linalg.svdvals")
@@ -325,6 +370,22 @@ def _emit_hermitian(primitive: Primitive) -> None:
 
 _emit_hermitian(_eigh)
 _emit_hermitian(_eigvalsh)
+batch_behind(_eigh)
+batch_behind(_eigvalsh)
+
+
+@_eigh.vjp
+def _(g: Cotangents, x: Value, *, lower: bool) -> tuple[Value]:
+    values, vectors = _eigh(x, lower=lower)
+    full = rules.of_eigh(values, vectors, *g)
+    return (rules.of_triangle(full, lower),)
+
+
+@_eigvalsh.vjp
+def _(g: Value, x: Value, *, lower: bool) -> tuple[Value]:
+    values, vectors = _eigh(x, lower=lower)
+    full = rules.of_eigh(values, vectors, g, None)
+    return (rules.of_triangle(full, lower),)
 
 
 def _is_lower(part: str, op_name: str) -> bool:
@@ -389,6 +450,20 @@ _eig.emit(numpy=_nan_unless(_print_numpy_eig), jax="jnp.linalg.eig({x})")
 _eigvals.emit(numpy=_nan_unless(_print_numpy_eigvals), jax="jnp.linalg.eigvals({x})")
 _checked(_eig, "the iteration does not converge")
 _checked(_eigvals, "the iteration does not converge")
+batch_behind(_eig)
+batch_behind(_eigvals)
+
+
+@_eig.vjp
+def _(g: Cotangents, x: Value) -> tuple[Value]:
+    values, vectors = _eig(x)
+    return (rules.of_eig(values, vectors, *g),)
+
+
+@_eigvals.vjp
+def _(g: Value, x: Value) -> tuple[Value]:
+    values, vectors = _eig(x)
+    return (rules.of_eig(values, vectors, g, None),)
 
 
 @public(name="linalg.eig")
@@ -407,44 +482,3 @@ def eigvals(a: Any) -> Value:
     JAX has it on CPUs, and on GPUs from some of its versions on.
     """
     return _eigvals(*matrices("linalg.eigvals", a))
-
-
-@op()
-def _det(x: Array) -> TensorType:
-    """The determinant."""
-    _square(x)
-    return x.type.like(x.type.shape[:-2])
-
-
-@op()
-def _slogdet(x: Array) -> tuple[TensorType, ...]:
-    """The sign (complex: the phase) of the determinant, and the log of the rest."""
-    _square(x)
-    batch = x.type.shape[:-2]
-    return x.type.like(batch), x.type.like(batch, real_dtype(x.dtype))
-
-
-_det.emit("{xp}.linalg.det({x})")
-_slogdet.emit("{xp}.linalg.slogdet({x})")
-
-
-class SlogdetResult(NamedTuple):
-    """det(x) = sign * exp(logabsdet)."""
-
-    sign: Value
-    logabsdet: Value
-
-
-@public(name="linalg.det")
-def det(a: Any) -> Value:
-    """The determinant; 1 of matrices without rows."""
-    return _det(*matrices("linalg.det", a))
-
-
-@public(name="linalg.slogdet")
-def slogdet(a: Any) -> SlogdetResult:
-    """The determinant as its sign (or phase) and the logarithm of its magnitude.
-
-    A singular matrix has 0 and -inf; the sign of NaN is not said.
-    """
-    return SlogdetResult(*_slogdet(*matrices("linalg.slogdet", a)))

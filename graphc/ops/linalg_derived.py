@@ -1,4 +1,4 @@
-"""Linear algebra: ranks, powers and functions of matrices, special matrices."""
+"""Linear algebra: powers and functions of matrices, special matrices."""
 
 from typing import Any
 
@@ -6,20 +6,16 @@ import numpy as np
 
 from graphc.errors import graph_error
 from graphc.ir import dims
-from graphc.ir.build import as_value, cast, strong
+from graphc.ir.build import as_value, strong
 from graphc.ir.dims import Size
 from graphc.ir.graph import Value
 from graphc.ir.namespace import F, public
-from graphc.ir.op import Array, Printing, op
-from graphc.ir.types import INT64, TensorType
-from graphc.ops.broadcasting import broadcast, promoted
-from graphc.ops.linalg import (
-    _square,
-    complex_dtype,
-    matrices,
-    need_matrix,
-    real_dtype,
-)
+from graphc.ir.op import Array, Printing, op, require_equal
+from graphc.ir.types import TensorType
+from graphc.ops import linalg_rules as rules
+from graphc.ops.batching import batch_behind, lined_up
+from graphc.ops.broadcasting import broadcast, promoted, summed_to
+from graphc.ops.linalg import _square, complex_dtype, matrices, need_matrix
 
 
 @public(name="linalg.matrix_transpose")
@@ -78,6 +74,9 @@ def _square_matrix(x: Array) -> TensorType:
 
 
 _square_matrix.emit("{x}")
+_square_matrix.linear = True
+_square_matrix.vjp(lambda g, x: (F.specify_shape(g, x.type.shape),))
+batch_behind(_square_matrix)
 
 
 def _squares(x: Value) -> Value:
@@ -94,6 +93,55 @@ def _expm(x: Array) -> TensorType:
 
 _expm.emit(numpy="scipy.linalg.expm({x})", jax="jax.scipy.linalg.expm({x})")
 _expm.imports.update(numpy="scipy.linalg", jax="jax.scipy.linalg")
+batch_behind(_expm)
+
+
+@_expm.vjp
+def _(g: Value, x: Value) -> tuple[Value]:
+    return (_expm_slope(rules.flipped(x), g),)
+
+
+@op()
+def _expm_slope(x: Array, direction: Array) -> TensorType:
+    """The derivative of the matrix exponential in a direction."""
+    _square(x)
+    return x.type.like()
+
+
+def expm_slope_numpy(slope: Any, x: Any, direction: Any) -> Any:
+    """Printed into NumPy programs."""
+    out = np.empty_like(x)
+    for i in np.ndindex(x.shape[:-2] if x.size else (0,)):
+        out[i] = slope(x[i], direction[i], compute_expm=False)
+    return out
+
+
+def expm_slope_jax(jvp: Any, function: Any, x: Any, direction: Any) -> Any:
+    """Printed into JAX programs."""
+    return jvp(function, (x,), (direction,))[1]
+
+
+def _print_expm_slope(p: Printing) -> str:
+    inputs = ", ".join(p.inputs)
+    if p.xp == "np":
+        return f"{p.helper(expm_slope_numpy)}(scipy.linalg.expm_frechet, {inputs})"
+    return f"{p.helper(expm_slope_jax)}(jax.jvp, jax.scipy.linalg.expm, {inputs})"
+
+
+_expm_slope.emit(_print_expm_slope)
+_expm_slope.imports.update(numpy="scipy.linalg", jax="jax.scipy.linalg")
+batch_behind(_expm_slope)
+
+
+@_expm_slope.vjp
+def _(g: Value, x: Value, direction: Value) -> tuple[Value, Value]:
+    # The slope is the upper right block of expm([[x, direction], [0, x]]) (N. Higham,
+    # 2008, Functions of Matrices, eq. 3.16).
+    zero, a = F.zeros_like(x), rules.flipped(x)
+    both = F.block([[a, zero], [rules.flipped(direction), a]])
+    found = _expm_slope(both, F.block([[zero, g], [zero, zero]]))
+    n = x.shape[-1]
+    return found[..., :n, :n] + found[..., n:, n:], _expm_slope(a, g)
 
 
 @public(name="linalg.expm")
@@ -137,6 +185,53 @@ def _print_sqrtm(p: Printing) -> str:
 
 _sqrtm.emit(_print_sqrtm)
 _sqrtm.imports.update(numpy="scipy.linalg", jax="jax.scipy.linalg")
+batch_behind(_sqrtm)
+
+
+@_sqrtm.vjp
+def _(g: Value, x: Value) -> tuple[Value]:
+    root = rules.flipped(_sqrtm(x))
+    return (_sylvester(root, root, g),)
+
+
+@op()
+def _sylvester(a: Array, b: Array, c: Array) -> TensorType:
+    """The x with a @ x + x @ b == c."""
+    require_equal(_square(a), c.type.shape[-2], "as many rows")
+    require_equal(_square(b), c.type.shape[-1], "as many columns")
+    return c.type.like()
+
+
+def sylvester_numpy(solver: Any, a: Any, b: Any, c: Any) -> Any:
+    """Printed into NumPy programs."""
+    out = np.empty_like(c)
+    for i in np.ndindex(c.shape[:-2] if c.size else (0,)):
+        out[i] = solver(a[i], b[i], c[i])
+    return out
+
+
+def sylvester_jax(solver: Any, a: Any, b: Any, c: Any) -> Any:
+    """Printed into JAX programs."""
+    return solver(a, b, c) if c.size else c
+
+
+def _print_sylvester(p: Printing) -> str:
+    inputs = ", ".join(p.inputs)
+    if p.xp == "np":
+        return f"{p.helper(sylvester_numpy)}(scipy.linalg.solve_sylvester, {inputs})"
+    return f"{p.helper(sylvester_jax)}(jax.scipy.linalg.solve_sylvester, {inputs})"
+
+
+_sylvester.emit(_print_sylvester)
+_sylvester.imports.update(numpy="scipy.linalg", jax="jax.scipy.linalg")
+batch_behind(_sylvester)
+
+
+@_sylvester.vjp
+def _(g: Value, a: Value, b: Value, c: Value) -> tuple[Value, Value, Value]:
+    x = rules.flipped(_sylvester(a, b, c))
+    of_c = _sylvester(rules.flipped(a), rules.flipped(b), g)
+    return -F.matmul(of_c, x), -F.matmul(x, of_c), of_c
 
 
 @public(name="linalg.sqrtm")
@@ -147,78 +242,6 @@ def sqrtm(A: Any) -> Value:
     no root, and the backends differ in how they tell.
     """
     return _sqrtm(*matrices("linalg.sqrtm", A))
-
-
-# Ranks, pseudo-inverses
-
-
-def _epsilon(x: Value) -> Any:
-    """The machine epsilon times the larger size of the matrices."""
-    largest = F.size_value(dims.maximum(*x.type.shape[-2:]))
-    real = real_dtype(x.dtype)
-    return cast(as_value(largest), real) * float(np.finfo(real).eps)
-
-
-def _per_matrix(limit: Any, real: Any) -> Value:
-    """A number per matrix of a batch, to be compared with its singular values."""
-    return F.expand_dims(cast(as_value(limit), real), -1)
-
-
-def _largest(s: Value) -> Value:
-    """The largest of singular values, which come in order; 0 of none."""
-    return F.sum(s[..., :1], axis=-1, keepdims=True)
-
-
-@public(name="linalg.matrix_rank")
-def matrix_rank(
-    A: Any, tol: Any = None, hermitian: bool = False, *, rtol: Any = None
-) -> Value:
-    """How many singular values are above `tol`, or `rtol` times the largest.
-
-    By default `rtol` is the machine epsilon times max(m, n). A vector or scalar has
-    rank 1, or 0 where it is zero.
-    """
-    if tol is not None and rtol is not None:
-        raise graph_error("give tol or rtol, not both", op="linalg.matrix_rank")
-    (x,) = matrices("linalg.matrix_rank", A, ranks=(0,))
-    if x.type.rank < 2:
-        return cast(F.any(F.not_equal(x, 0)), INT64)
-    s = F.linalg.svd(x, compute_uv=False, hermitian=hermitian)
-    if tol is not None:
-        limit = _per_matrix(tol, s.dtype)
-    else:
-        relative = _epsilon(x) if rtol is None else _per_matrix(rtol, s.dtype)
-        limit = _largest(s) * relative
-    return F.count_nonzero(s > limit, axis=-1)
-
-
-_UNSET: Any = object()
-
-
-@public(name="linalg.pinv")
-def pinv(
-    a: Any, rcond: Any = None, hermitian: bool = False, *, rtol: Any = _UNSET
-) -> Value:
-    """The Moore-Penrose pseudo-inverse.
-
-    Singular values up to `rcond` (or `rtol`) times the largest count as zero: 1e-15
-    by default as in NumPy; `rtol=None` is the machine epsilon times max(m, n).
-    """
-    if rcond is not None and rtol is not _UNSET:
-        raise graph_error("give rcond or rtol, not both", op="linalg.pinv")
-    (x,) = matrices("linalg.pinv", a)
-    limit = rcond if rtol is _UNSET else rtol
-    if limit is None:
-        limit = 1e-15 if rtol is _UNSET else _epsilon(x)
-    u, s, vh = F.linalg.svd(_conjugate(x), full_matrices=False, hermitian=hermitian)
-    large = s > _per_matrix(limit, s.dtype) * _largest(s)
-    inverse = F.where(large, 1 / F.where(large, s, 1), 0)
-    scaled = F.expand_dims(inverse, -1) * F.swapaxes(u, -1, -2)
-    return F.matmul(F.swapaxes(vh, -1, -2), scaled)
-
-
-def _conjugate(x: Value) -> Value:
-    return F.conjugate(x) if x.dtype.kind == "c" else x
 
 
 # Special matrices
@@ -264,6 +287,21 @@ _block_diag.emit(
     numpy=lambda p: f"{p.helper(block_diag_numpy)}({', '.join(p.inputs)})",
     jax=lambda p: f"{p.helper(block_diag_jax)}(jnp, {', '.join(p.inputs)})",
 )
+_block_diag.linear = True
+_block_diag.batch(lambda n, batched, *blocks: _block_diag(*lined_up(batched, blocks)))
+
+
+@_block_diag.vjp
+def _(g: Value, *blocks: Value) -> tuple[Value, ...]:
+    row: Any = 0
+    column: Any = 0
+    found = []
+    for b in blocks:
+        rows, columns = b.shape[-2:]
+        part = g[..., row : row + rows, column : column + columns]
+        found.append(summed_to(part, b.type.shape))
+        row, column = row + rows, column + columns
+    return tuple(found)
 
 
 @public(name="linalg.block_diag")
@@ -312,6 +350,23 @@ _toeplitz.emit(
     numpy=lambda p: f"{p.helper(toeplitz_numpy)}({', '.join(p.inputs)})",
     jax=lambda p: f"{p.helper(toeplitz_jax)}(jnp, {', '.join(p.inputs)})",
 )
+_toeplitz.linear = True
+_toeplitz.batch(lambda n, batched, *ends: _toeplitz(*lined_up(batched, ends)))
+
+
+@_toeplitz.vjp
+def _(g: Value, c: Value, r: Value) -> tuple[Value, Value]:
+    rows, columns = g.shape[-2:]
+    diagonal = rows - 1 - F.expand_dims(F.arange(rows), 1) + F.arange(columns)
+    along = F.reshape(g, (*g.type.shape[:-2], g.type.shape[-2] * g.type.shape[-1]))
+    size = F.size_value(c.type.shape[-1] + dims.maximum(r.type.shape[-1] - 1, 0))
+    sums = F.zeros((*g.type.shape[:-2], size), g.dtype)
+    sums = sums.at[..., F.ravel(diagonal)].add(along)
+    first = F.size_value(dims.minimum(1, r.type.shape[-1]))  # of r: it is not used
+    unused = F.zeros((*g.type.shape[:-2], first), g.dtype)
+    of_r = F.concatenate([unused, sums[..., rows:]], axis=-1)
+    of_c = F.flip(sums[..., :rows], -1)
+    return summed_to(of_c, c.type.shape), summed_to(of_r, r.type.shape)
 
 
 @public(name="linalg.toeplitz")
@@ -321,6 +376,6 @@ def toeplitz(c: Any, r: Any = None) -> Value:
     The first element of `r` is not used. Leading axes are a batch, and broadcast.
     """
     column = strong(as_value(c))
-    first, second = promoted(column, _conjugate(column) if r is None else r)
+    first, second = promoted(column, rules.conjugate(column) if r is None else r)
     first, second = (v if v.type.rank else F.reshape(v, (1,)) for v in (first, second))
     return _toeplitz(first, second)

@@ -1,4 +1,7 @@
-"""Linear algebra: norms of vectors and matrices, condition numbers."""
+"""Linear algebra: norms of vectors and matrices, condition numbers.
+
+The gradient of the norm of zeros is 0, one of its subgradients (JAX: NaN).
+"""
 
 import math
 from typing import Any
@@ -10,6 +13,8 @@ from graphc.ir.graph import Value
 from graphc.ir.namespace import F, public
 from graphc.ir.op import Array, Printing, op, require_at_most
 from graphc.ir.types import TensorType, dtype_of, is_inexact
+from graphc.ops import linalg_rules as rules
+from graphc.ops.batching import batch_behind, batch_with_axes
 from graphc.ops.linalg import matrices, need_matrix, real_dtype
 
 Axis = int | tuple[int, ...] | None
@@ -40,7 +45,7 @@ def norm(x: Any, ord: Any = None, axis: Axis = None, keepdims: bool = False) -> 
     rank = value.type.rank
     plain = (rank == 1 and order == 2) or (rank == 2 and order == "fro")
     if axis is None and (order is None or plain):
-        root = F.sqrt(_sum_of_squares(value))
+        root = _root(_sum_of_squares(value))
         return F.expand_dims(root, tuple(range(rank))) if keepdims and rank else root
     given = tuple(range(rank)) if axis is None else axis
     axes = given if isinstance(given, (tuple, list)) else (given,)
@@ -99,6 +104,32 @@ def _print_sum_of_squares(p: Printing) -> str:
 
 
 _sum_of_squares.emit(_print_sum_of_squares)
+_sum_of_squares.batch(
+    lambda n, batched, x: F.sum(_squares(x), axis=tuple(range(1, x.type.rank)))
+)
+
+
+@_sum_of_squares.vjp
+def _(g: Value, x: Value) -> tuple[Value]:
+    return (cast(2 * g, x.dtype) * rules.conjugate(x),)
+
+
+@op()
+def _root(x: Array) -> TensorType:
+    """The square root of a sum of squares; its slope at 0 counts as 0."""
+    return x.type.like()
+
+
+_root.emit("{xp}.sqrt({x})")
+_root.elementwise = True
+
+
+@_root.vjp
+def _(g: Value, x: Value) -> tuple[Value]:
+    root = _root(x)
+    zero = F.equal(root, 0)
+    slope = F.where(zero, 0, 0.5 / F.where(zero, 1, root))
+    return (g * cast(slope, x.dtype),)
 
 
 @op()
@@ -108,16 +139,28 @@ def _peak(x: Array, *, axis: int) -> TensorType:
 
 
 _peak.emit("{xp}.max({x}, axis={axis}, initial=0)")
+batch_with_axes(_peak, "axis")
+
+
+@_peak.vjp
+def _(g: Value, x: Value, *, axis: int) -> tuple[Value]:
+    ties = F.equal(x, F.expand_dims(_peak(x, axis=axis), axis))
+    count = F.sum(cast(ties, x.dtype), axis=axis, keepdims=True)
+    share = F.expand_dims(g, axis) / F.maximum(count, 1)
+    return (F.where(ties, share, F.zeros_like(x)),)
+
+
+def _squares(x: Value) -> Value:
+    """The squared magnitudes."""
+    if x.dtype.kind != "c":
+        return x * x
+    real, imaginary = F.real(x), F.imag(x)
+    return real * real + imaginary * imaginary
 
 
 def _euclidean(x: Value, axes: tuple[int, ...], keepdims: bool) -> Value:
     """The root of the sum of squares."""
-    if x.dtype.kind == "c":
-        real, imaginary = F.real(x), F.imag(x)
-        squares = real * real + imaginary * imaginary
-    else:
-        squares = x * x
-    return F.sqrt(F.sum(squares, axis=axes, keepdims=keepdims))
+    return _root(F.sum(_squares(x), axis=axes, keepdims=keepdims))
 
 
 def _vector_norm(x: Value, axis: int, order: Any, keepdims: bool) -> Value:
@@ -137,7 +180,10 @@ def _vector_norm(x: Value, axis: int, order: Any, keepdims: bool) -> Value:
     if order == 1:
         return F.sum(F.absolute(x), **how)
     total = F.sum(F.absolute(x) ** float(order), **how)
-    return total ** (1 / float(order))
+    if order < 1:
+        return total ** (1 / float(order))
+    zero = F.equal(total, 0)  # where the slope of the root is not finite
+    return F.where(zero, 0, F.where(zero, 1, total) ** (1 / float(order)))
 
 
 def _matrix_norm(x: Value, row: int, column: int, order: Any, keepdims: bool) -> Value:
@@ -176,6 +222,9 @@ def _nonempty_matrix(x: Array) -> TensorType:
 
 
 _nonempty_matrix.emit("{x}")
+_nonempty_matrix.linear = True
+_nonempty_matrix.vjp(lambda g, x: (g,))
+batch_behind(_nonempty_matrix)
 
 
 @public(name="linalg.cond")

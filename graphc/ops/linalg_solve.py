@@ -1,13 +1,13 @@
 """Linear algebra: systems of equations, factors to solve them with, least squares."""
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from graphc.errors import graph_error
 from graphc.ir import dims
-from graphc.ir.build import as_size, as_value, cast, strong
+from graphc.ir.build import as_value, cast, strong
 from graphc.ir.dims import Size
 from graphc.ir.graph import Value
 from graphc.ir.namespace import F, public
@@ -17,10 +17,11 @@ from graphc.ir.op import (
     Printing,
     op,
     require_equal,
-    type_error,
 )
-from graphc.ir.types import INT64, TensorType, is_integer
-from graphc.ops.broadcasting import broadcast
+from graphc.ir.types import TensorType, is_integer
+from graphc.ops import linalg_rules as rules
+from graphc.ops.batching import Batched, batch_behind, lined_up
+from graphc.ops.broadcasting import broadcast, summed_to
 from graphc.ops.linalg import _checked, _square, matrices, real_dtype
 
 INT32 = np.dtype("int32")
@@ -88,6 +89,32 @@ _inv.emit(
 for _primitive in (_solve, _inv):
     _scipy(_primitive)
     _checked(_primitive, SINGULAR)
+batch_behind(_inv)
+
+
+@_inv.vjp
+def _(g: Value, x: Value) -> tuple[Value]:
+    y = rules.flipped(_inv(x))
+    return (-F.matmul(F.matmul(y, g), y),)
+
+
+@_solve.vjp
+def _(g: Value, a: Value, b: Value) -> tuple[Value, Value]:
+    x, vector = _solve(a, b), b.type.rank == 1
+    g, x = (F.expand_dims(v, -1) if vector else v for v in (g, x))
+    of_b = _solve(rules.flipped(a), g)
+    of_a = summed_to(-F.matmul(of_b, rules.flipped(x)), a.type.shape)
+    of_b = F.squeeze(of_b, -1) if vector else of_b
+    return of_a, summed_to(of_b, b.type.shape)
+
+
+@_solve.batch
+def _(n: Size, batched: Batched, a: Value, b: Value) -> Value:
+    vector = b.type.rank - batched[1] == 1
+    if not batched[1] and vector:
+        return _solve(a, b)
+    found = _solve(*lined_up(batched, (a, F.expand_dims(b, -1) if vector else b)))
+    return F.squeeze(found, -1) if vector else found
 
 
 @public(name="linalg.solve")
@@ -211,6 +238,20 @@ _solve_triangular.emit(
 )
 _scipy(_solve_triangular)
 _checked(_solve_triangular, SINGULAR)
+batch_behind(_solve_triangular)
+
+
+@_solve_triangular.vjp
+def _(g: Value, a: Value, b: Value, **how: Any) -> tuple[Value, Value]:
+    trans, lower, one = how["trans"], how["lower"], int(how["unit_diagonal"])
+    x = _solve_triangular(a, b, **how)
+    if trans == 2:  # the conjugate of the transposed system, for conjugates
+        x, g = F.conjugate(x), F.conjugate(g)
+    of_b = _solve_triangular(a, g, **how | {"trans": 0 if trans else 1})
+    left, right = (x, of_b) if trans else (of_b, x)
+    full = -F.matmul(left, rules.flipped(right))
+    of_a = F.tril(full, -one) if lower else F.triu(full, one)
+    return of_a, F.conjugate(of_b) if trans == 2 else of_b
 _TRANS = {0: 0, 1: 1, 2: 2, "N": 0, "T": 1, "C": 2}
 
 
@@ -271,6 +312,13 @@ _lu_factor.emit(
     jax="jax.lax.linalg.lu({x})",
 )
 _scipy(_lu_factor)
+batch_behind(_lu_factor)
+
+
+@_lu_factor.vjp
+def _(g: tuple[Value | None, ...], x: Value) -> tuple[Value | None]:
+    packed, _, order = _lu_factor(x)
+    return (None if g[0] is None else rules.of_lu(packed, order, g[0]),)
 
 
 @public(name="linalg.lu_factor")
@@ -327,6 +375,19 @@ _lu_solve.emit(
 )
 _scipy(_lu_solve)
 _lu_solve.imports["jax"] = "jax.scipy.linalg"
+batch_behind(_lu_solve)
+
+
+@_lu_solve.vjp
+def _(
+    g: Value, lu: Value, pivots: Value, b: Value, *, trans: int
+) -> tuple[Value, None, Value]:
+    if trans == 2:  # the conjugate of the transposed system, for conjugates
+        g, b = rules.conjugate(g), rules.conjugate(b)
+    x = _lu_solve(lu, pivots, b, trans=1 if trans else 0)
+    of_b = _lu_solve(lu, pivots, g, trans=0 if trans else 1)
+    found = rules.of_lu_solve(lu, (b, x), g, of_b, trans)
+    return found, None, rules.conjugate(of_b) if trans == 2 else of_b
 
 
 def _pair(given: Any, op_name: str, maker: str) -> tuple[Any, Any]:
@@ -369,89 +430,3 @@ def cho_solve(c_and_lower: Sequence[Any], b: Any) -> Value:
     for trans in (0, 2) if lower else (2, 0):
         found = solve_triangular(x, found, trans=trans, lower=lower)
     return F.squeeze(found, -1) if vector else found
-
-
-class LstsqResult(NamedTuple):
-    """`x`, sums of squared `residuals`, the `rank` of the matrix, its `s`."""
-
-    x: Value
-    residuals: Value
-    rank: Value
-    s: Value
-
-
-@op()
-def _lstsq(a: Array, b: Array, *rcond: Array) -> tuple[TensorType, ...]:
-    """Least squares by singular values; the residuals are not cut."""
-    m, n = a.type.shape
-    require_equal(m, b.type.shape[0], "one right-hand side per row")
-    if b.type.rank > 2:
-        raise type_error("needs a vector or a matrix on the right")
-    real = real_dtype(a.dtype)
-    columns: Size = b.type.shape[1] if b.type.rank == 2 else 1
-    return (
-        a.type.like((n, *b.type.shape[1:])),
-        a.type.like((columns,), real),
-        TensorType(INT64, ()),
-        a.type.like((dims.minimum(m, n),), real),
-    )
-
-
-def lstsq_numpy(a: Any, b: Any, rcond: Any = None) -> Any:
-    """Printed into NumPy programs; the residuals count only at full rank."""
-    m, n = a.shape
-    columns = b.shape[1] if b.ndim == 2 else 1
-    least = np.finfo(a.dtype).eps * max(m, n) if rcond is None else rcond
-    try:
-        x, residuals, rank, s = np.linalg.lstsq(a, b, rcond=least)
-    except np.linalg.LinAlgError:
-        x, rank = np.full((n, *b.shape[1:]), np.nan, a.dtype), 0
-        s = np.full(min(m, n), np.nan, np.finfo(a.dtype).dtype)
-        residuals = s[:0]
-    if residuals.size != columns:
-        residuals = np.full(columns, np.nan, s.dtype)
-    return x, residuals, np.int64(rank), s
-
-
-def lstsq_jax(solver: Any, a: Any, b: Any, *rcond: Any) -> Any:
-    """Printed into JAX programs."""
-    x, residuals, rank, s = solver(a, b, *rcond)
-    return x, residuals, rank.astype("int64"), s.real
-
-
-_lstsq.emit(
-    numpy=lambda p: f"{p.helper(lstsq_numpy)}({', '.join(p.inputs)})",
-    jax=lambda p: f"{p.helper(lstsq_jax)}(jnp.linalg.lstsq, {', '.join(p.inputs)})",
-)
-_lstsq.range = lambda node: ("rank", 0, dims.minimum(*node.inputs[0].type.shape))
-_checked(_lstsq, "the iteration does not converge")
-
-
-@public(name="linalg.lstsq")
-def lstsq(a: Any, b: Any, rcond: Any = None) -> LstsqResult:
-    """The shortest x for which the squares of b - a @ x sum up to least.
-
-    Singular values up to `rcond` times the largest count as zero: by default the
-    machine epsilon of the dtype times max(m, n). (NumPy takes the epsilon of float64
-    for float32 too.) As in NumPy the residuals are empty where the rank is less than
-    n, or m <= n: using them reads the rank on the host.
-    """
-    x, side = matrices("linalg.lstsq", a, b, ranks=(2, 1))
-    if x.type.rank > 2:
-        raise graph_error("needs one matrix", op="linalg.lstsq", got=str(x.type))
-    limit = [] if rcond is None else [cast(as_value(rcond), real_dtype(x.dtype))]
-    if limit and limit[0].type.rank:
-        got = str(limit[0].type)
-        raise graph_error("rcond must be a scalar", op="linalg.lstsq", got=got)
-    found, residuals, rank, s = _lstsq(x, side, *limit)
-    return LstsqResult(found, _kept(residuals, x, rank), rank, s)
-
-
-def _kept(residuals: Value, a: Value, rank: Value) -> Value:
-    """The residuals where the rank is full and there are more rows than columns."""
-    m, n = a.type.shape
-    if dims.less_equal(m, n) is True:
-        return residuals[:0]
-    full = F.logical_and(F.equal(rank, a.shape[1]), F.less(a.shape[1], a.shape[0]))
-    count = cast(F.where(full, residuals.shape[0], 0), INT64)
-    return residuals[: F.size_value(as_size(count))]

@@ -1,0 +1,276 @@
+"""Linear algebra: the matrix formulas of the gradients.
+
+They are those of the literature, for the inner product Re tr(G^H dX): M. Giles (2008),
+An extended collection of matrix derivative results for forward and reverse mode
+algorithmic differentiation; others are named where they stand. Cotangents here are not
+conjugated (see `autodiff`), so they are on the way in and on the way out.
+
+As in JAX, a derivative of eigenvectors or singular vectors is not finite where two
+eigenvalues or singular values are equal; that of the values alone is.
+"""
+
+from typing import Any
+
+from graphc.ir import dims
+from graphc.ir.build import cast
+from graphc.ir.graph import Value
+from graphc.ir.namespace import F
+
+
+def conjugate(x: Value) -> Value:
+    """The complex conjugate; real numbers as they are."""
+    return F.conjugate(x) if x.dtype.kind == "c" else x
+
+
+def flipped(x: Value) -> Value:
+    """The transposed matrices."""
+    return F.swapaxes(x, -1, -2)
+
+
+def adjoint(x: Value) -> Value:
+    """The conjugate transposed matrices."""
+    return conjugate(flipped(x))
+
+
+def unit(x: Value, axis: int = -1) -> Value:
+    """The unit matrix of the size and dtype of `x`."""
+    return F.eye(F.size_value(x.type.shape[axis]), dtype=x.dtype)
+
+
+def by_columns(x: Value, weights: Value) -> Value:
+    """`x @ diag(weights)`."""
+    return x * F.expand_dims(cast(weights, x.dtype), -2)
+
+
+def by_rows(weights: Value, x: Value) -> Value:
+    """`diag(weights) @ x`."""
+    return F.expand_dims(cast(weights, x.dtype), -1) * x
+
+
+def _sum(terms: list[Value]) -> Value:
+    total = terms[0]
+    for term in terms[1:]:
+        total = total + term
+    return total
+
+
+def _half(x: Value, lower: bool) -> Value:
+    """A triangle with half the diagonal."""
+    triangle = F.tril(x) if lower else F.triu(x)
+    return triangle * (1 - unit(x) / 2)
+
+
+def of_triangle(full: Value, lower: bool) -> Value:
+    """The cotangent of a matrix of which one triangle is read, the rest its mirror."""
+    g = conjugate(full)
+    return conjugate(_half(g + adjoint(g), lower))
+
+
+def of_cholesky(factor: Value, g: Value) -> Value:
+    """I. Murray (2016), Differentiation of the Cholesky decomposition, eq. 10."""
+    solve = F.linalg.solve_triangular
+    inner = _half(F.matmul(adjoint(factor), conjugate(g)), lower=True)
+    left = solve(factor, inner + adjoint(inner), trans=2, lower=True)
+    full = solve(factor, adjoint(left), trans=2, lower=True)
+    return conjugate(_half(full, lower=True))
+
+
+def of_qr(q: Value, r: Value, gq: Value | None, gr: Value | None) -> Value:
+    """J. Townsend (2018), Differentiating the QR decomposition, for full rank.
+
+    Of wide matrices, which JAX refuses, the first columns are decomposed; R has the
+    product of Q^H and the others.
+    """
+    gq, gr = (None if g is None else conjugate(g) for g in (gq, gr))
+    k, n = r.type.shape[-2:]
+    wide = dims.less_equal(n, k) is not True
+    size = F.size_value(k)
+    square, rest, of_rest = r, None, None
+    if wide:
+        square, rest = r[..., :size], r[..., size:]
+    if wide and gr is not None:
+        of_rest = F.matmul(q, gr[..., size:])
+        more = F.matmul(F.matmul(q, rest), adjoint(gr[..., size:]))
+        gq, gr = more if gq is None else gq + more, gr[..., :size]
+    terms = [] if gr is None else [F.matmul(gr, adjoint(square))]
+    terms += [] if gq is None else [-F.matmul(adjoint(q), gq)]
+    inner = _half(_sum(terms), lower=False)
+    found = F.matmul(q, inner + adjoint(inner))
+    found = found if gq is None else found + gq
+    found = adjoint(F.linalg.solve_triangular(square, adjoint(found)))
+    if wide:
+        columns = F.matmul(q, F.zeros_like(rest)) if of_rest is None else of_rest
+        found = F.concatenate([found, columns], axis=-1)
+    return conjugate(found)
+
+
+def _gaps(values: Value) -> Value:
+    """1 over the differences of values, 0 on the diagonal."""
+    ones = unit(values)
+    column, row = F.expand_dims(values, -1), F.expand_dims(values, -2)
+    return 1 / (row - column + ones) - ones
+
+
+def of_svd(
+    factors: tuple[Value, Value, Value],
+    gu: Value | None,
+    gs: Value | None,
+    gvh: Value | None,
+) -> Value:
+    """By the thin factors U, s and V^H, as `jax.lax.linalg.svd`; Giles, sec. 3.7."""
+    u, s, vh = factors
+    m, n = u.type.shape[-2], vh.type.shape[-1]
+    core, outer = [], []
+    if gs is not None:
+        core.append(by_rows(gs, unit(u)))
+    ones = unit(s)
+    row, column = F.expand_dims(s, -2), F.expand_dims(s, -1)
+    gaps = 1 / ((row + column) * (row - column) + ones) - ones
+    if gu is not None:
+        g = conjugate(gu)
+        turned = F.matmul(adjoint(u), g)
+        core.append(by_columns(_skewed(gaps, turned), s))
+        core += _phases(turned, s)
+        outer += _beside(m, n, F.matmul(by_columns(g - F.matmul(u, turned), 1 / s), vh))
+    if gvh is not None:
+        g = adjoint(conjugate(gvh))
+        turned = F.matmul(vh, g)
+        core.append(by_rows(s, _skewed(gaps, turned)))
+        rest = by_columns(g - F.matmul(adjoint(vh), turned), 1 / s)
+        outer += _beside(n, m, F.matmul(u, adjoint(rest)))
+    return conjugate(_sum([F.matmul(F.matmul(u, _sum(core)), vh), *outer]))
+
+
+def _skewed(gaps: Value, x: Value) -> Value:
+    return cast(gaps, x.dtype) * (x - adjoint(x))
+
+
+def _phases(turned: Value, s: Value) -> list[Value]:
+    """What complex U turns by where V does not: on the diagonal."""
+    if turned.dtype.kind != "c":
+        return []
+    inverse = F.where(F.equal(s, 0), 0, 1 / F.where(F.equal(s, 0), 1, s))
+    skew = (turned - adjoint(turned)) / 2
+    return [by_rows(inverse, skew * unit(turned))]
+
+
+def _beside(many: Any, few: Any, term: Value) -> list[Value]:
+    """A term that counts only where one size is larger than the other."""
+    if dims.less_equal(many, few) is True:
+        return []
+    if dims.less_equal(many, few) is False:
+        return [term]
+    more = F.greater(F.size_value(many), F.size_value(few))
+    return [F.where(more, term, F.zeros_like(term))]
+
+
+def of_eigh(w: Value, v: Value, gw: Value | None, gv: Value | None) -> Value:
+    """The cotangent of the whole Hermitian matrix; Giles, sec. 3.1."""
+    core = [] if gw is None else [by_rows(gw, unit(v))]
+    if gv is not None:
+        turned = F.matmul(adjoint(v), conjugate(gv))
+        core.append(cast(_gaps(w), v.dtype) * turned)
+    return conjugate(F.matmul(F.matmul(v, _sum(core)), adjoint(v)))
+
+
+def of_eig(w: Value, v: Value, gw: Value | None, gv: Value | None) -> Value:
+    """With LAPACK's scale of an eigenvector: norm 1, the largest element real.
+
+    Giles, sec. 3.1; for the scale see `jax.lax.linalg.eig`.
+    """
+    core = [] if gw is None else [by_rows(conjugate(gw), unit(v))]
+    if gv is not None:
+        g = conjugate(gv)
+        along = F.sum(F.conjugate(v) * g, axis=-2, keepdims=True)
+        sizes = F.absolute(v)
+        place = F.expand_dims(F.arange(F.size_value(v.type.shape[-2])), 1)
+        largest = F.equal(place, F.argmax(sizes, axis=-2, keepdims=True))
+        largest = cast(largest, v.dtype)
+        real = cast(F.real(F.sum(largest * v, axis=-2, keepdims=True)), v.dtype)
+        g = g - cast(F.real(along), v.dtype) * v
+        g = g - 1j * cast(F.imag(along), v.dtype) / real * largest
+        core.append(F.conjugate(_gaps(w)) * F.matmul(adjoint(v), g))
+    inner = F.matmul(_sum(core), adjoint(v))
+    return F.conjugate(F.linalg.solve(adjoint(v), inner))
+
+
+def of_lu(packed: Value, order: Value, g: Value) -> Value:
+    """F. de Hoog, R. Anderssen and M. Lukas (2011), Differentiation of matrix
+    functionals using triangular factorization; of any shape as in JAX."""
+    m, n = packed.type.shape[-2:]
+    solve = F.linalg.solve_triangular
+    lower = _squared(F.tril(packed, -1), -1, m) + unit(packed, -2)
+    upper = _squared(F.triu(packed), -2, n)
+    if dims.less_equal(n, m) is not True:  # rows that U has not are those of a unit
+        beyond = F.arange(F.size_value(n)) >= F.size_value(m)
+        upper = upper + by_rows(cast(beyond, packed.dtype), unit(packed))
+    inner = F.tril(F.matmul(flipped(lower), g), -1)
+    inner = inner + F.triu(F.matmul(g, flipped(upper)))
+    found = solve(lower, inner, trans=1, lower=True, unit_diagonal=True)
+    found = flipped(solve(upper, flipped(found)))
+    back = F.expand_dims(F.argsort(order, axis=-1), -1)
+    return F.take_along_axis(found, back, axis=-2)
+
+
+def _squared(x: Value, axis: int, size: Any) -> Value:
+    """Cut or filled up with zeros along one of the last two axes."""
+    own = x.type.shape[axis]
+    if dims.equal(own, size) is True:
+        return x
+    kept = F.size_value(dims.minimum(own, size))
+    x = x[..., :kept] if axis == -1 else x[..., :kept, :]
+    widths: list[Any] = [(0, 0)] * x.type.rank
+    widths[axis] = (0, F.size_value(size) - kept)
+    return F.pad(x, widths)
+
+
+def of_lu_solve(
+    packed: Value, sides: tuple[Value, Value], g: Value, of_b: Value, trans: int
+) -> Value:
+    """The cotangent of the factors, by `b` and `x` and that of `b`; `trans` 0 or 1.
+
+    Of P a = L U, for which U x = y with L y = P b; transposed, P x = w with L^T w = y
+    and U^T y = b. So written, no rows need be exchanged.
+    """
+    b, x = sides
+    solve = F.linalg.solve_triangular
+    unit_lower: dict[str, Any] = {"lower": True, "unit_diagonal": True}
+    if trans:
+        y = solve(packed, b, trans=1)
+        w = solve(packed, y, trans=1, **unit_lower)
+        of_y = F.matmul(F.triu(packed), of_b)
+        of_upper, of_lower = F.matmul(y, flipped(of_b)), F.matmul(w, flipped(of_y))
+    else:
+        of_y = solve(packed, g, trans=1)
+        y = F.matmul(F.triu(packed), x)
+        w = solve(packed, of_y, trans=1, **unit_lower)
+        of_upper, of_lower = F.matmul(of_y, flipped(x)), F.matmul(w, flipped(y))
+    return -F.triu(of_upper) - F.tril(of_lower, -1)
+
+
+def of_spectrum(factors: tuple[Value, Value, Value], kept: Value, g: Value) -> Value:
+    """The cotangent of x of the pseudo-inverse of x^H, singular values being `kept`.
+
+    A generalised matrix function U f(S) V^H (V. Noferini, 2017, A formula for the
+    Frechet derivative of a generalized matrix function) with f(s) = 1/s, and 0 of
+    those not kept. Finite where values are equal, too.
+    """
+    u, s, vh = factors
+    f = F.where(kept, 1 / F.where(kept, s, 1), 0)
+    slope = f * f  # f(s) / s
+    row, column = F.expand_dims(s, -2), F.expand_dims(s, -1)
+    f_row, f_column = F.expand_dims(f, -2), F.expand_dims(f, -1)
+    k_row, k_column = F.expand_dims(kept, -2), F.expand_dims(kept, -1)
+    differ, some = F.not_equal(k_row, k_column), F.logical_or(k_row, k_column)
+    even = F.where(differ, (f_row - f_column) / F.where(differ, row - column, 1), 0)
+    even = even - F.where(F.logical_and(k_row, k_column), f_row * f_column, 0)
+    odd = F.where(some, (f_row + f_column) / F.where(some, row + column, 1), 0)
+    g = conjugate(g)
+    left, right = F.matmul(adjoint(u), g), F.matmul(g, adjoint(vh))
+    inner = F.matmul(left, adjoint(vh))
+    even, odd = cast(even, g.dtype) / 2, cast(odd, g.dtype) / 2
+    core = even * (inner + adjoint(inner)) + odd * (inner - adjoint(inner))
+    found = F.matmul(F.matmul(u, core), vh)
+    found = found + F.matmul(by_columns(right - F.matmul(u, inner), slope), vh)
+    rest = by_rows(slope, left - F.matmul(inner, vh))
+    return conjugate(found + F.matmul(u, rest))
