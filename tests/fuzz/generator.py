@@ -7,7 +7,7 @@ with jumps (floor, comparisons, argmax, sorting ...) is applied to exact ones on
 since one rounding may lead two backends to different sides of a jump.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -434,8 +434,9 @@ def new_input(rng: np.random.Generator, number: int) -> tuple[Any, np.ndarray]:
     return gt.tensor(f"x{number}", dtype, axes), array
 
 
-def generate(seed: int, length: int = 12) -> Program:
-    """The program of a seed."""
+def generate(seed: int, more: Sequence[Step] = (), length: int = 12) -> Program:
+    """The program of a seed, of the steps above and of `more`."""
+    steps = [*STEPS, *more]
     rng = np.random.default_rng(seed)
     program = Program([], [])
     pool: list[Known] = []
@@ -445,7 +446,7 @@ def generate(seed: int, length: int = 12) -> Program:
         program.arguments.append(array)
         pool.append(Known(symbolic, array, True))
     while len(program.made) < length:
-        kind = STEPS[rng.integers(len(STEPS))]
+        kind = steps[rng.integers(len(steps))]
         able = [k for k in pool if k.exact or not kind.jumps]
         drawn = kind.draw(rng, able) if able else None
         if drawn:
@@ -459,8 +460,11 @@ def _apply(
     program: Program, pool: list[Known], kind: Step, call: Any, args: tuple[Any, ...]
 ) -> None:
     """Run one step in both worlds; results that grow too large are left out."""
-    with np.errstate(all="ignore"):
-        array = np.asarray(call(np, *(k.array for k in args)))
+    try:
+        with np.errstate(all="ignore"):
+            array = np.asarray(call(np, *(k.array for k in args)))
+    except (ValueError, TypeError, IndexError):  # not for arrays of this rank or size
+        return
     big = array.size > 200 or array.ndim > 4
     if big or (array.size and np.nanmax(np.abs(array), initial=0) > LARGEST):
         return

@@ -11,18 +11,20 @@ import pytest
 
 import graphc
 from tests.fuzz.generator import generate, run, tolerance
+from tests.fuzz.more_steps import MORE
 
 COUNT = int(os.environ.get("GRAPHC_FUZZ", "40"))
 START = int(os.environ.get("GRAPHC_FUZZ_START", "0"))
 FOUND = (458, 490, 722)  # seeds of failures found so far; they stay
+FOUND_WIDER = (209,)  # likewise, of programs of more kinds of steps
 
 
-def check(seed):
+def check(seed, more=()):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", graphc.UnusedInputWarning)
         warnings.simplefilter("ignore", RuntimeWarning)
         warnings.simplefilter("ignore", np.exceptions.ComplexWarning)
-        program = generate(seed)
+        program = generate(seed, more)
         if not program.made:
             return 0
         for backend in ("numpy", "jax"):
@@ -43,6 +45,12 @@ def test_programs_that_failed_once(seed):
     assert check(seed)
 
 
-def test_random_programs_agree():
-    values = sum(check(seed) for seed in range(START, START + COUNT))
+@pytest.mark.parametrize("seed", FOUND_WIDER)
+def test_wider_programs_that_failed_once(seed):
+    assert check(seed, MORE)
+
+
+@pytest.mark.parametrize("more", [(), MORE], ids=["first", "wider"])
+def test_random_programs_agree(more):
+    values = sum(check(seed, more) for seed in range(START, START + COUNT))
     assert values > 5 * COUNT
