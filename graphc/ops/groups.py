@@ -178,30 +178,25 @@ _segment.no_gradient_for["start"] = "where a segment starts from is a constant"
 def _(
     g: Value, x: Value, ids: Value, start: Value, *, how: str, count: Size
 ) -> tuple[Value, None, None]:
-    valid, read = _counted_rows(x, ids, count)
-    if how == "add":
-        share = F.take(g, read, axis=0)
-    elif how == "multiply":
-        among = F.where(F.equal(ids, read), ids, size_value(count))
-        share = F.take(g * start, read, axis=0) * product_of_others(x, among)
-    else:
-        found = _segment(x, ids, start, how=how, count=count)
-        hits = F.equal(x, F.take(found, read, axis=0))
-        zero, one = (cast(as_value(n), x.dtype) for n in (0, 1))
-        ties = _segment(cast(hits, x.dtype), ids, zero, how="add", count=count)
-        ties = ties + cast(F.equal(found, start), x.dtype)
-        share = F.take(g / F.maximum(ties, one), read, axis=0)
-        valid = F.logical_and(valid, hits)
-    return F.where(valid, share, F.zeros_like(x)), None, None
-
-
-def _counted_rows(x: Value, ids: Value, count: Size) -> tuple[Value, Value]:
-    """Which rows are in a segment, on the rank of `x`, and one to read for each."""
+    # Rows that are in no segment read a row of zeros, one behind the last.
     n = size_value(count)
-    valid = F.logical_and(ids >= 0, ids < n)
-    read = F.clip(ids, 0, n - 1)
-    behind = tuple(range(1, x.type.rank))
-    return F.expand_dims(valid, behind) if behind else valid, read
+    place = F.where(F.logical_and(ids >= 0, ids < n), ids, n)
+
+    def read(rows: Value) -> Value:
+        widths = [(0, 1), *[(0, 0)] * (rows.type.rank - 1)]
+        return F._gather(F.pad(rows, widths), place, axes=(0,), inside=(True,))
+
+    if how == "add":
+        return read(g), None, None
+    if how == "multiply":
+        return read(g * start) * product_of_others(x, place), None, None
+    found = _segment(x, ids, start, how=how, count=count)
+    hits = F.equal(x, read(found))
+    zero, one = (cast(as_value(k), x.dtype) for k in (0, 1))
+    ties = _segment(cast(hits, x.dtype), ids, zero, how="add", count=count)
+    ties = ties + cast(F.equal(found, start), x.dtype)
+    share = read(g / F.maximum(ties, one))
+    return F.where(hits, share, F.zeros_like(x)), None, None
 
 
 def product_of_others(x: Value, ids: Value) -> Value:

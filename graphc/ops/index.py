@@ -107,12 +107,24 @@ BASIC_INDEX = _basic_index
 
 @_basic_index.vjp
 def _(g: Value, x: Value, **items: Any) -> tuple[Value]:
-    return (F._slice_update(F.zeros_like(x), g, how="add", **items),)
+    parts = list(zip(*items.values(), strict=True))
+    if not all(map(_is_whole, parts)):
+        return (F._slice_update(F.zeros_like(x), g, how="add", **items),)
+    # Nothing is left out: take new axes away, and turn around what was turned.
+    new = tuple(i for i, part in enumerate(parts) if part[0] == "n")
+    return (basic(F.squeeze(g, new), tuple(p for p in parts if p[0] != "n")),)
 
 
 @_basic_index.batch
 def _(n: Size, batched: Batched, x: Value, **items: Any) -> Value:
     return _basic_index(x, **behind_batch(items))
+
+
+def _is_whole(item: Item) -> bool:
+    """Whether an item leaves nothing of its axis out, or makes a new one."""
+    kind, start, stop, step = item
+    turned = isinstance(step, int) and step == -1
+    return kind == "n" or (start is stop is None and (step is None or turned))
 
 
 def behind_batch(items: dict[str, Any]) -> dict[str, Any]:

@@ -222,13 +222,12 @@ def _put_at(g: Value, x: Value, places: Value, axes: int) -> Value:
     batch, at = x.type.shape[: x.type.rank - axes], x.type.rank - axes
     rows, points = product(batch), product(x.type.shape[at:])
     windows = product(g.type.shape[at:])
-    zeros = F.zeros((rows, points), g.dtype)
+    zeros = F.zeros((rows, points + 1), g.dtype)  # the last for padding alone
     row = F.expand_dims(F.arange(size_value(rows)), 1)
     place, share = (F.reshape(v, (rows, windows)) for v in (places, g))
-    found = F._scatter(
-        zeros, share, row, place, axes=(0, 1), how="add", inside=(True, False)
-    )
-    return F.reshape(found, x.type.shape)
+    inside = (True, True)
+    found = F._scatter(zeros, share, row, place, axes=(0, 1), how="add", inside=inside)
+    return F.reshape(F._part(found, 1, 0, points), x.type.shape)
 
 
 _max_positions = _positions("max_pool_positions", "max", _max_pool)
