@@ -51,6 +51,7 @@ def mapped(primitive: Primitive) -> None:
     def _(
         n: Size,
         batched: list[bool],
+        /,
         *inputs: Value,
         each: Levels = (),
         result: Shape = (),

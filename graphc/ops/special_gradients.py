@@ -1,8 +1,9 @@
 """Derivatives of the special functions, as rules that their primitives take by name.
 
-Formulas are those of the DLMF. They agree with `jax.grad`, except that they stay
-finite or exact where JAX's do not: `spence` at 1, `xlogy` and `xlog1py` where both
-factors are 0, the incomplete gamma functions at 0 and inf, `i1`, `i1e` and `j1` near 0.
+Formulas are those of the DLMF. They agree with `jax.grad`, except where that is NaN
+for a finite derivative or not right: `spence` at 1 and outside, `erfcinv` and `ndtri`
+at the ends, `i0` at 0, `xlogy` and `xlog1py` where both factors are 0, the incomplete
+gamma functions at 0 and inf, and what cancels in `i1`, `i1e`, `j1` and `erfcx`.
 """
 
 import math
