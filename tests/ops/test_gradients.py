@@ -54,12 +54,21 @@ REFUSED = {
 DECLARED = {"stop_gradient"}
 
 # Where our gradients at special values are not those of JAX's function, and why.
+AT_ZERO = "0 at 0, where JAX takes the slope to the right"
 UNLIKE_JAX = {
+    "absolute": AT_ZERO,
+    "abs": AT_ZERO,
+    "fabs": AT_ZERO,
+    "copysign": AT_ZERO,
     "acosh": "NaN where the function is NaN",
     "arccosh": "NaN where the function is NaN",
+    "nn.log1mexp": "NaN where the function is NaN",
     "heaviside": "at NaN JAX gives the second argument, ours is NaN",
     "ldexp": "at 0 and infinity JAX forgets the power of two",
+    "modf": "at infinity the fractional part is constant",
+    "nn.squareplus": "where squares overflow JAX has 1/2 for the slopes 0 and 1",
 }
+NO_JAX = {"sign": "JAX takes the sign of complex numbers for constant"}
 
 
 def sharp(name: str, dtype: str = "float64", like: str = "") -> list[Point]:
@@ -111,7 +120,9 @@ def test_gradients_are_jax_s_of_the_emitted_program(family):
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_complex_gradients_are_jax_s_of_the_emitted_program(family):
-    made = subjects(telling(sharp(family, "complex128", "complex64"), most=1))
+    given = sharp(family, "complex128", "complex64")
+    given = [p for p in given if p.sample.name not in NO_JAX]
+    made = subjects(telling(given, most=1))
     problems = checked(made.subjects, by_jax)
     assert not problems, shown(problems)
 
