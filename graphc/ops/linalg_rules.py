@@ -182,7 +182,8 @@ def of_eig(w: Value, v: Value, gw: Value | None, gv: Value | None) -> Value:
     if gv is not None:
         g = conjugate(gv)
         along = F.sum(F.conjugate(v) * g, axis=-2, keepdims=True)
-        sizes = F.absolute(v)
+        widths = [*[(0, 0)] * (v.type.rank - 2), (0, 1), (0, 0)]
+        sizes = F.pad(F.absolute(v), widths, constant_values=-1)  # of none, too
         place = F.expand_dims(F.arange(F.size_value(v.type.shape[-2])), 1)
         largest = F.equal(place, F.argmax(sizes, axis=-2, keepdims=True))
         largest = cast(largest, v.dtype)
