@@ -50,8 +50,10 @@ def renewed(node: Node, made: Mapping[Value, Value], place: Place) -> Node:
 
 def _resized(node: Node, made: Mapping[Value, Value]) -> Params:
     """The params, with sizes that stand for replaced values replaced too."""
+    # A node that does not demand its sizes on the host has them as inputs.
+    sizes = node.demands if node.primitive.demanding else node.inputs
     changed: dict[Symbol, Size] = {
-        v.symbol: symbol_dim(made[v].symbol) for v in node.demands if v in made
+        v.symbol: symbol_dim(made[v].symbol) for v in sizes if v in made
     }
     if not changed:
         return node.params

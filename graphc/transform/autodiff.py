@@ -11,6 +11,7 @@ d/dx - i d/dy, the transpose of the derivative without a conjugate.
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -181,10 +182,17 @@ def _may_spoil(node: Node, d: Value) -> bool:
     """Whether a cotangent is a product with what may be inf or NaN."""
     if node.primitive.linear or not node.primitive.elementwise:
         return False
-    if d.node.primitive.name not in ("multiply", "true_divide"):
+    name = d.node.primitive.name
+    if name not in ("multiply", "true_divide"):
         return True
-    literals = [literal_of(v) for v in d.node.inputs]
-    return not any(x is not None and np.isfinite(x).all() for x in literals)
+    first, second = (literal_of(v) for v in d.node.inputs)
+    if name == "true_divide":
+        return not _is_plain(second) or not np.all(second)
+    return not (_is_plain(first) or _is_plain(second))
+
+
+def _is_plain(literal: "np.ndarray[Any, Any] | None") -> bool:
+    return literal is not None and bool(np.isfinite(literal).all())
 
 
 def _sum(a: Value, b: Value) -> Value:

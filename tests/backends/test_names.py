@@ -43,7 +43,7 @@ TAKEN = [
     *("jax", "program", "check_inputs", "segment_0", "segment_1", "require", "expect"),
     *("agree", "fits", "kind", "integer", "key", "CHECKED", "ProgramError", "DATA"),
     *("compiling", "clamp", "scatter_numpy", "dynamic_slice_numpy", "x_kept", "n"),
-    *("self", "args", "scipy", "math"),
+    *("self", "args", "scipy", "math", "segment"),
 ]
 
 

@@ -1,0 +1,319 @@
+"""Selected elements that are reduced, or written back, need not be selected.
+
+`x[mask]` and `x[:n]` have a size that depends on data or on an argument: it is read, or
+static, and everything behind is compiled for it. Where only elementwise ops stand
+between the selection and a reduction, the same is computed on all elements, and those
+not selected count nothing: `sum(log(x[mask]))` becomes `sum(where(mask, log(x), 0))`.
+`where` keeps out whatever NaN the elements not selected give, in gradients too, since
+these are graphs that are rewritten likewise. Sums are added up in another order.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from graphc.ir import dims
+from graphc.ir.build import as_value, cast, size_value
+from graphc.ir.dims import Dim, Size
+from graphc.ir.graph import Node, Value, origins
+from graphc.ir.namespace import F
+from graphc.ir.types import is_inexact
+from graphc.rewriting.pattern import p, v
+from graphc.rewriting.rule import Rule, Rules, rewrite
+
+MOST_OPS = 40  # between a selection and what it ends in
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Which elements along the first axes are taken, and from arrays of what shape."""
+
+    mask: Value
+    shape: tuple[Size, ...]  # of the axes that are selected from
+    count: Size
+
+    @property
+    def rank(self) -> int:
+        """How many axes become one."""
+        return len(self.shape)
+
+    def spread(self, rank: int) -> Value:
+        """The mask beside an array of this rank: with axes of size 1 behind."""
+        behind = tuple(range(self.rank, rank))
+        return F.expand_dims(self.mask, behind) if behind else self.mask
+
+
+def _masked(node: Node) -> Selection | None:
+    """The selection of `x[mask]`, by the positions where the mask is true."""
+    if node.primitive.name != "gather" or not all(node.params["inside"]):
+        return None
+    return _by_positions(node.inputs[1:], node.params["axes"])
+
+
+def _by_positions(indices: tuple[Value, ...], axes: tuple[int, ...]) -> Any:
+    found = indices[0].node
+    if found.primitive.name != "nonzero" or indices != found.outputs:
+        return None
+    if axes != tuple(range(len(axes))):
+        return None
+    (mask,) = found.inputs
+    return Selection(mask, mask.type.shape, found.params["count"])
+
+
+def _cut(node: Node) -> Selection | None:
+    """The selection of `x[a:b]`, a bound being neither constant nor an input's size."""
+    if node.primitive.name != "basic_index":
+        return None
+    return _by_bounds(node.inputs[0], node.params, node.outputs[0].type.shape)
+
+
+def _by_bounds(x: Value, params: Any, shape: tuple[Size, ...]) -> Selection | None:
+    kinds, steps = params["kinds"], params["steps"]
+    if kinds[:1] != "s" or set(kinds) != {"s"} or any(s is not None for s in steps):
+        return None
+    bounds = list(zip(params["starts"], params["stops"], strict=True))
+    if any(b != (None, None) for b in bounds[1:]) or not _varies(bounds[0]):
+        return None
+    n = x.type.shape[0]
+    first, last = (None if b is None else dims.clip(b, n) for b in bounds[0])
+    index = F.arange(size_value(n))
+    mask = _between(index, first, last)
+    return Selection(mask, (n,), shape[0])
+
+
+def _varies(bounds: tuple[Size | None, Size | None]) -> bool:
+    return any(origins(b) for b in bounds if b is not None)
+
+
+def _between(index: Value, first: Size | None, last: Size | None) -> Value:
+    below = None if last is None else index < size_value(last)
+    above = None if first is None else index >= size_value(first)
+    if below is None or above is None:
+        found = above if below is None else below
+        assert found is not None
+        return found
+    return F.logical_and(above, below)
+
+
+def _selection(value: Value) -> Selection | None:
+    """The selection behind elementwise ops: the first one that is met."""
+    size = value.type.shape[0] if value.type.rank else None
+    if not isinstance(size, Dim) or not origins(size):
+        return None
+    stack, seen = [value.node], {value.node}
+    while stack and len(seen) <= MOST_OPS:
+        node = stack.pop()
+        found = _masked(node) or _cut(node)
+        if found is not None and dims.equal(found.count, size) is True:
+            return found
+        for x in node.inputs:
+            if x.node not in seen and x.type.rank and x.type.shape[0] is size:
+                seen.add(x.node)
+                stack.append(x.node)
+    return None
+
+
+class _Unselecting:
+    """Values with a selected first axis, made anew on all elements."""
+
+    def __init__(self, selection: Selection) -> None:
+        self._selection = selection
+        self._made: dict[Value, Value] = {}
+
+    def whole(self, value: Value) -> Value | None:
+        """The value on all elements; None where more than elementwise ops is in it."""
+        order = self._order(value)
+        if order is None:
+            return None
+        for each in order:
+            made = self._one(each)
+            if made is None:
+                return None
+            self._made[each] = made
+        return self._made[value]
+
+    def _carries(self, value: Value) -> bool:
+        """Whether the first axis is the selected one."""
+        shape, count = value.type.shape, self._selection.count
+        if not shape:
+            return False
+        return shape[0] is count or dims.equal(shape[0], count) is True
+
+    def _order(self, value: Value) -> list[Value] | None:
+        """The values to be made, what they are made of first."""
+        seen: dict[Value, None] = {}
+        stack = [value]
+        while stack:
+            each = stack.pop()
+            if each in seen:
+                continue
+            seen[each] = None
+            if len(seen) > MOST_OPS:
+                return None
+            if self._source(each) is None:
+                stack += [x for x in each.node.inputs if self._carries(x)]
+        return sorted(seen, key=lambda x: x.node.serial)
+
+    def _source(self, value: Value) -> Value | None:
+        """The array that a value is selected from."""
+        node = value.node
+        found = _masked(node) or _cut(node)
+        alike = found is not None and (
+            found.mask is self._selection.mask and found.rank == self._selection.rank
+        )
+        return node.inputs[0] if alike else None
+
+    def _one(self, value: Value) -> Value | None:
+        source = self._source(value)
+        if source is not None:
+            return source
+        if not self._carries(value):
+            return self._beside(value)
+        node = value.node
+        if node.primitive.name == "broadcast_to":
+            return self._broadcast(node)
+        if node.primitive.name == "full":
+            shape = (*self._selection.shape, *value.type.shape[1:])
+            return F.full(shape, node.inputs[0])
+        if not node.primitive.elementwise or len(node.outputs) > 1:
+            return None
+        return self._elementwise(node, value.type.rank)
+
+    def _elementwise(self, node: Node, rank: int) -> Value | None:
+        inputs = []
+        for x in node.inputs:
+            if self._carries(x) and x.type.rank != rank:
+                return None
+            made = self._made[x] if self._carries(x) else self._beside(x, rank)
+            if made is None:
+                return None
+            inputs.append(made)
+        found: Value = node.primitive(*inputs, **node.params)
+        return found
+
+    def _broadcast(self, node: Node) -> Value | None:
+        (x,) = node.inputs
+        shape = node.outputs[0].type.shape
+        if self._carries(x):
+            inner: Value | None = self._made[x] if x.type.rank == len(shape) else None
+        else:
+            inner = self._beside(x, len(shape))
+        if inner is None:
+            return None
+        return F.broadcast_to(inner, (*self._selection.shape, *shape[1:]))
+
+    def _beside(self, value: Value, rank: int | None = None) -> Value | None:
+        """A value without the selected axis; with one of size 1, as many as there are.
+
+        None where its shape knows of the selection otherwise.
+        """
+        count = self._selection.count
+        if any(isinstance(n, Dim) and n is count for n in value.type.shape):
+            return None
+        if rank is None or value.type.rank < rank or self._selection.rank == 1:
+            return value
+        more = self._selection.rank - 1
+        return F.expand_dims(value, tuple(range(more)))
+
+
+def _neutral(name: str, x: Value) -> Value | None:
+    """What changes no result of a reduction."""
+    numbers: dict[str, Any] = {"sum": 0, "prod": 1, "any": False, "all": True}
+    if name in numbers:
+        return cast(as_value(numbers[name]), x.dtype)
+    if not is_inexact(x.dtype) or x.dtype.kind == "c":
+        return None
+    return cast(as_value(-np.inf if name.startswith("max") else np.inf), x.dtype)
+
+
+def _reduction(name: str) -> Rule:
+    """A reduction over selected elements takes all, those not selected as neutral."""
+    root = getattr(p, name)
+    inputs = (v.x, v.start) if name.endswith("_from") else (v.x,)
+
+    def replace(y: Value, x: Value, axes: Any, keepdims: bool) -> Value | None:
+        if 0 not in axes or not x.type.rank:
+            return None
+        selection = _selection(x)
+        fill = _neutral(name, x)
+        if selection is None or fill is None:
+            return None
+        whole = _Unselecting(selection).whole(x)
+        if whole is None:
+            return None
+        masked = F.where(selection.spread(whole.type.rank), whole, fill)
+        more = selection.rank - 1
+        over = (*range(selection.rank), *(a + more for a in axes if a))
+        rest = y.node.inputs[1:]
+        made: Value = y.node.primitive(masked, *rest, axes=over, keepdims=keepdims)
+        return F.squeeze(made, tuple(range(more))) if keepdims and more else made
+
+    replace.__doc__ = f"{name} of selected elements: of all, where the mask holds."
+    pattern = v.y(root(*inputs, axes=v.axes, keepdims=v.keepdims))
+    return rewrite(pattern, exact=False, name=f"{name}_of_selected")(replace)
+
+
+def _nonempty(name: str) -> Rule:
+    """The largest of selected elements, of which there must be one."""
+
+    def replace(x: Value, axes: Any, keepdims: bool) -> Value | None:
+        start = _neutral(name, x)
+        if start is None or 0 not in axes:
+            return None
+        selection = _selection(x)
+        if selection is None or _Unselecting(selection).whole(x) is None:
+            return None
+        from_start: Callable[..., Value] = getattr(F, name)
+        found = from_start(x, axis=axes, keepdims=keepdims, initial=start)
+        message = f"{name}: axis 0 has no element to reduce: none is selected"
+        return F.assert_(F.any(selection.mask), message, found)
+
+    replace.__doc__ = f"{name} of selected elements, after a test that there is one."
+    pattern = getattr(p, name)(v.x, axes=v.axes, keepdims=v.keepdims)
+    return rewrite(pattern, exact=True, name=f"{name}_of_selected")(replace)
+
+
+@rewrite(v.y(p.scatter(v.x, v.w, v.i)), exact=True)
+def write_to_selected(y: Value, x: Value, w: Value) -> Value | None:
+    """x.at[mask].set(f(z[mask])) is where(mask, f(z), x), and likewise for add."""
+    node = y.node
+    if not all(node.params["inside"]):
+        return None
+    selection = _by_positions(node.inputs[2:], node.params["axes"])
+    return _written(selection, x, w, node.params["how"])
+
+
+@rewrite(v.y(p.slice_update(v.x, v.w)), exact=True)
+def write_to_slice(y: Value, x: Value, w: Value) -> Value | None:
+    """x.at[:n].set(f(z[:n])) is where(arange < n, f(z), x), and likewise for add."""
+    params = y.node.params
+    selection = _by_bounds(x, params, w.type.shape) if w.type.rank else None
+    return _written(selection, x, w, params["how"])
+
+
+def _written(
+    selection: Selection | None, x: Value, w: Value, how: str
+) -> Value | None:
+    alike = selection is not None and w.type.rank == x.type.rank - selection.rank + 1
+    if selection is None or not alike or not w.type.rank:
+        return None
+    if dims.equal(w.type.shape[0], selection.count) is not True:
+        return None
+    whole = _Unselecting(selection).whole(w)
+    combine = {"set": lambda a, b: b, "add": F.add, "multiply": F.multiply}.get(how)
+    if whole is None or combine is None:
+        return None
+    mask = selection.spread(x.type.rank)
+    return F.where(mask, combine(x, F.broadcast_to(whole, x.type.shape)), x)
+
+
+MASKS = Rules(
+    (
+        *map(_reduction, ("sum", "prod", "any", "all", "max_from", "min_from")),
+        *map(_nonempty, ("max", "min")),
+        write_to_selected,
+        write_to_slice,
+    )
+)
