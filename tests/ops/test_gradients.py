@@ -3,6 +3,7 @@
 import importlib
 import pathlib
 
+import jax
 import numpy as np
 import pytest
 
@@ -68,7 +69,16 @@ UNLIKE_JAX = {
     "modf": "at infinity the fractional part is constant",
     "nn.squareplus": "where squares overflow JAX has 1/2 for the slopes 0 and 1",
 }
-NO_JAX = {"sign": "JAX takes the sign of complex numbers for constant"}
+
+# Where JAX's derivative of the emitted program is no judge; differences are.
+SYMMETRIZED = "JAX takes the mean with the transpose, we and NumPy read one triangle"
+NO_JAX = {
+    "sign": "JAX takes the sign of complex numbers for constant",
+    "acosh": "JAX takes the other branch for complex numbers",
+    "arccosh": "JAX takes the other branch for complex numbers",
+    "linalg.eigh": SYMMETRIZED,
+    "linalg.eigvalsh": SYMMETRIZED,
+}
 
 
 def sharp(name: str, dtype: str = "float64", like: str = "") -> list[Point]:
@@ -113,7 +123,8 @@ def test_gradients_are_as_differences_say(family, dtype):
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_gradients_are_jax_s_of_the_emitted_program(family):
-    made = subjects(telling(sharp(family), most=2))
+    given = [p for p in sharp(family) if p.sample.name not in NO_JAX]
+    made = subjects(telling(given, most=2))
     problems = checked(made.subjects, by_jax)
     assert not problems, shown(problems)
 
@@ -150,6 +161,15 @@ def as_static(made: list[Subject]) -> list[str]:
     return unequal(Program(made, False, "numpy"), Program(static, False, "numpy"))
 
 
+@pytest.fixture
+def _compiled_quickly():
+    """Programs are run only once: compiling them well takes longer than they do."""
+    jax.config.update("jax_disable_most_optimizations", True)
+    yield
+    jax.config.update("jax_disable_most_optimizations", False)
+
+
+@pytest.mark.usefixtures("_compiled_quickly")
 @pytest.mark.parametrize("family", FAMILIES)
 def test_jax_s_backend_runs_them(family):
     given = [p for p in sharp(family) if "jax" not in p.sample.refused]
