@@ -29,6 +29,7 @@ class Known:
     symbolic: Any
     array: np.ndarray
     exact: bool
+    narrow: bool = False  # whether something before was rounded to 32 bits
 
 
 @dataclass
@@ -470,16 +471,18 @@ def _apply(
         return
     symbolic = call(gt, *(k.symbolic for k in args))
     exact = kind.exact and all(k.exact for k in args)
-    known = Known(symbolic, array, exact or array.dtype.kind in "biu")
+    narrow = array.dtype in (np.float32, np.complex64) and not exact
+    narrow = narrow or any(k.narrow for k in args)
+    known = Known(symbolic, array, exact or array.dtype.kind in "biu", narrow)
     program.steps.append(f"{kind.name}: {array.dtype}{array.shape}")
     program.made.append(known)
     pool.append(known)
 
 
-def tolerance(array: np.ndarray) -> dict[str, float]:
+def tolerance(known: Known) -> dict[str, float]:
     """What rounding may do to a value in a dozen steps."""
-    narrow = array.dtype in (np.float32, np.complex64)
-    return {"rtol": 2e-3, "atol": 2e-3} if narrow else {"rtol": 1e-9, "atol": 1e-9}
+    limit = 2e-3 if known.narrow else 1e-9
+    return {"rtol": limit, "atol": limit}
 
 
 def run(program: Program, backend: str, **options: Any) -> list[np.ndarray]:

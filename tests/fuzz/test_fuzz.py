@@ -35,7 +35,7 @@ def check(seed, more=()):
                 assert got.dtype == known.symbolic.dtype == known.array.dtype, where
                 assert got.shape == known.array.shape, where
                 np.testing.assert_allclose(
-                    got, known.array, **tolerance(got), equal_nan=True, err_msg=where
+                    got, known.array, **tolerance(known), equal_nan=True, err_msg=where
                 )
     return len(program.made)
 
