@@ -10,7 +10,7 @@ from graphc.errors import graph_error
 from graphc.ir.build import as_value, cast, normal_axes, normal_axis, strong
 from graphc.ir.dims import Size
 from graphc.ir.graph import Value
-from graphc.ir.namespace import F, public
+from graphc.ir.namespace import F, enroll, public
 from graphc.ir.op import Array, Printing, op, require_at_most
 from graphc.ir.types import TensorType, dtype_of, is_inexact
 from graphc.ops import linalg_rules as rules
@@ -130,6 +130,9 @@ def _(g: Value, x: Value) -> tuple[Value]:
     zero = F.equal(root, 0)
     slope = F.where(zero, 0, 0.5 / F.where(zero, 1, root))
     return (g * cast(slope, x.dtype),)
+
+
+enroll(_root, "_root")
 
 
 @op()

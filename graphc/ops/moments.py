@@ -116,6 +116,9 @@ def std(
     mean: Any = None,
     correction: Any = None,
 ) -> Value:
-    """The standard deviation over `axis`, as `numpy.std`; arguments as of `var`."""
+    """The standard deviation over `axis`, as `numpy.std`; arguments as of `var`.
+
+    Its gradient is 0 where all elements are equal, where that of JAX is NaN.
+    """
     lost = _freedom(ddof, correction, "std")
-    return F.sqrt(var(x, axis, dtype, lost, keepdims, where=where, mean=mean))
+    return F._root(var(x, axis, dtype, lost, keepdims, where=where, mean=mean))

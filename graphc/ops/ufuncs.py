@@ -1,7 +1,7 @@
 """The elementwise ops that are NumPy's ufuncs, one row each, and their derivatives.
 
 Where the mathematics has no derivative, JAX's choice: at ties of `maximum` each side
-gets half, `absolute` has 0 at 0. Unlike JAX's, derivatives at 0 are 0 for `hypot`, and
+gets half, `absolute` has 1 at 0. Unlike JAX's, derivatives at 0 are 0 for `hypot`, and
 those of `logaddexp` are 1/2 where both sides are the same infinity.
 """
 
@@ -130,7 +130,7 @@ def _complement(x: Value) -> Value:
 
 def _vjp_absolute(g: Value, x: Value) -> Cotangents:
     if x.dtype.kind != "c":
-        return (g * F.sign(x),)
+        return (F.where(x >= 0, g, -g),)
     size = F.absolute(x)
     return (g * F.conjugate(x) / F.where(size == 0, 1, size),)
 
@@ -203,7 +203,8 @@ def _vjp_logaddexp(name: str, power: str) -> Vjp:
         total = FUNCTIONS[name](x, y)
 
         def share(part: Value) -> Value:
-            return F.where(x == y, 0.5, FUNCTIONS[power](part - total))
+            all_of_it = F.where(part == total, 0, part - total)  # infinite ones too
+            return F.where(x == y, 0.5, FUNCTIONS[power](all_of_it))
 
         return g * share(x), g * share(y)
 

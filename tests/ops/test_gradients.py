@@ -55,18 +55,21 @@ REFUSED = {
 DECLARED = {"stop_gradient"}
 
 # Where our gradients at special values are not those of JAX's function, and why.
-AT_ZERO = "0 at 0, where JAX takes the slope to the right"
 UNLIKE_JAX = {
-    "absolute": AT_ZERO,
-    "abs": AT_ZERO,
-    "fabs": AT_ZERO,
-    "copysign": AT_ZERO,
     "acosh": "NaN where the function is NaN",
     "arccosh": "NaN where the function is NaN",
     "nn.log1mexp": "NaN where the function is NaN",
     "heaviside": "at NaN JAX gives the second argument, ours is NaN",
     "ldexp": "at 0 and infinity JAX forgets the power of two",
     "modf": "at infinity the fractional part is constant",
+    "copysign": "at -0.0 JAX takes the slope that it has at 0.0",
+    "special.digamma": "NaN at poles, where JAX has infinities",
+    "special.i0": "0 at 0, where JAX has 1",
+    "special.ndtri": "infinite at 0 and 1 and NaN outside, where JAX has 0",
+    "special.spence": "infinite at 0 and NaN below, where JAX has 0",
+    "special.entr": "0 below 0 and NaN at infinity",
+    "special.rel_entr": "0 outside the domain and NaN at infinity",
+    "special.kl_div": "0 outside the domain and NaN at infinity",
     "nn.squareplus": "where squares overflow JAX has 1/2 for the slopes 0 and 1",
 }
 
