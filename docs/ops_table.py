@@ -18,10 +18,11 @@ Written by `python docs/ops_table.py`.
 Every function of `graphc.tensor` is either a primitive below or composed of them.
 A primitive runs on a backend or is refused there with a reason. "Sizes": integer
 results are followed as sizes, so that they can be used in shapes without a host read.
-"Bounds": what `check=True` adds.
+"Bounds": what `check=True` adds. "Gradient" and "vmap": whether there is a rule, or why
+not.
 
-| primitive | inputs | NumPy | JAX | sizes | bounds | what it does |
-|---|---|---|---|---|---|---|
+| primitive | inputs | NumPy | JAX | gradient | vmap | sizes | bounds | what it does |
+|---|---|---|---|---|---|---|---|---|
 """
 
 
@@ -30,6 +31,21 @@ def backend_cell(primitive: Primitive, backend: str) -> str:
     if backend in primitive.emission:
         return "yes"
     return f"no: {primitive.refusals.get(backend, '')}"
+
+
+def gradient_cell(primitive: Primitive) -> str:
+    """`yes`, with the inputs that have none, or why not."""
+    if primitive.vjp_rule is None:
+        return f"no: {primitive.no_gradient_reason}" if primitive.arguments else "none"
+    refused = [f"not in {k}: {why}" for k, why in primitive.no_gradient_for.items()]
+    return "; ".join(["yes", *refused])
+
+
+def batch_cell(primitive: Primitive) -> str:
+    """`yes`, or why not."""
+    if primitive.elementwise or primitive.batch_rule or not primitive.arguments:
+        return "yes"
+    return f"no: {primitive.no_batch_reason}"
 
 
 def first_line(primitive: Primitive) -> str:
@@ -49,6 +65,8 @@ def row(primitive: Primitive) -> str:
         ", ".join(primitive.arguments).replace("*", r"\*") or "none",
         backend_cell(primitive, "numpy"),
         backend_cell(primitive, "jax"),
+        gradient_cell(primitive),
+        batch_cell(primitive),
         "followed" if primitive.sizes else "opaque",
         "checked" if primitive.bounds_check else "none needed",
         what.replace("|", r"\|"),
