@@ -3,8 +3,12 @@
     from graphc.rewrites import default, none, p, v, once
 
 `p.exp(v.x)` is a pattern; `graphc.rewrite` makes a rule of one and of a function.
-`graphc.function(..., rewrites=default + my_rule - "times_one")` chooses.
+`graphc.function(..., rewrites=default + my_rule - "times_one")` chooses, and
+`check(my_rule)` tries it on graphs that it matches.
 """
+
+import importlib
+from typing import Any
 
 from graphc.rewriting.default import DEFAULT as default
 from graphc.rewriting.default import NONE as none
@@ -12,11 +16,21 @@ from graphc.rewriting.engine import Application, Rewritten, rewritten
 from graphc.rewriting.pattern import once, p, v
 from graphc.rewriting.rule import Rule, Rules
 
+
+def check(rule: Rule, **options: Any) -> Any:
+    """Try a rule on graphs that it matches; see `graphc.checking.check.check`.
+
+    It needs Hypothesis, which graphc itself does not: `pip install hypothesis`.
+    """
+    return importlib.import_module("graphc.checking.check").check(rule, **options)
+
+
 __all__ = [
     "Application",
     "Rewritten",
     "Rule",
     "Rules",
+    "check",
     "default",
     "none",
     "once",

@@ -24,7 +24,7 @@ def number(array: Array) -> str:
 def typed_number(array: Array) -> str:
     """A rank-0 array as an expression of exactly its dtype."""
     if array.dtype.name == "bool":
-        return repr(bool(array))
+        return f"np.{bool(array)}_"  # whose sum is a bool, unlike Python's
     if array.dtype.name == "bfloat16":
         return f'np.asarray({number(array)}, "bfloat16")'
     return f"np.{array.dtype.name}({number(array)})"

@@ -17,35 +17,38 @@ def _instead(x: Value, of: Value) -> Value | None:
     return x if x.type.same(of.type) else None
 
 
+def _all_zero(x: Value, *, negative: bool) -> bool:
+    """Whether a value is a constant of zeros that all have this sign."""
+    array = literal_of(x)
+    if array is None:
+        return False
+    parts = (array.real, array.imag) if x.dtype.kind == "c" else (array,)
+    signs = [np.signbit(part) == negative for part in parts if is_inexact(part.dtype)]
+    return not array.any() and all(map(np.all, signs))
+
+
 @rewrite(v.y(p.multiply(v.x, 1)), exact=True)
 def times_one(x: Value, y: Value) -> Value | None:
-    """x * 1 is x."""
-    return _instead(x, y)
+    """x * 1 is x; not for complex numbers, whose infinities times 1 + 0j have NaN."""
+    return _instead(x, y) if x.dtype.kind != "c" else None
 
 
 @rewrite(v.y(p.true_divide(v.x, 1)), exact=True)
 def over_one(x: Value, y: Value) -> Value | None:
-    """x / 1 is x."""
-    return _instead(x, y)
+    """x / 1 is x; not for complex numbers."""
+    return _instead(x, y) if x.dtype.kind != "c" else None
 
 
 @rewrite(v.y(p.subtract(v.x, v.zero)), exact=True)
 def minus_zero(x: Value, zero: Value, y: Value) -> Value | None:
     """x - 0 is x: also -0.0 - 0.0 is -0.0."""
-    array = literal_of(zero)
-    positive = array is not None and not array.any() and not np.signbit(array).any()
-    return _instead(x, y) if positive else None
+    return _instead(x, y) if _all_zero(zero, negative=False) else None
 
 
 @rewrite(v.y(p.add(v.x, v.zero)), exact=True)
 def plus_zero(x: Value, zero: Value, y: Value) -> Value | None:
     """x + 0 is x for integers; for floats only x + -0.0 is, since -0.0 + 0.0 is 0.0."""
-    array = literal_of(zero)
-    if array is None or array.any():
-        return None
-    if is_inexact(x.dtype) and (x.dtype.kind == "c" or not np.signbit(array).all()):
-        return None
-    return _instead(x, y)
+    return _instead(x, y) if _all_zero(zero, negative=True) else None
 
 
 @rewrite(v.y(p.power(v.x, 1)), exact=True)

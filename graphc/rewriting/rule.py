@@ -18,7 +18,8 @@ class Rule:
 
     `replace` takes the variables of the pattern by name and gives a value of the same
     type, or None where the rule does not apply after all. A rule is `exact`, or else
-    its values differ by rounding.
+    its values differ by rounding; one that is `finite` says nothing about infinities
+    and NaN among the inputs.
     """
 
     name: str
@@ -28,6 +29,7 @@ class Rule:
     exact: bool
     place: Place
     doc: str
+    finite: bool = False
 
     @property
     def op(self) -> str:
@@ -98,11 +100,13 @@ class Rules:
 
 
 def rewrite(
-    pattern: Pattern, *, exact: bool, name: str = ""
+    pattern: Pattern, *, exact: bool, name: str = "", finite: bool = False
 ) -> Callable[[Replacement], Rule]:
     """Decorator: the rule that puts what the function gives in place of `pattern`.
 
-    The function's arguments are the variables of the pattern.
+    The function's arguments are the variables of the pattern. `exact`: values stay the
+    same, bit for bit; else up to rounding. `finite`: that is claimed for finite inputs
+    only, where the places of infinities and NaN may change.
     """
 
     def declare(replace: Replacement) -> Rule:
@@ -115,7 +119,7 @@ def rewrite(
         doc = inspect.getdoc(replace) or ""
         code = replace.__code__
         place = Place(code.co_filename, code.co_firstlineno)
-        return Rule(called, pattern, replace, takes, exact, place, doc)
+        return Rule(called, pattern, replace, takes, exact, place, doc, finite)
 
     return declare
 

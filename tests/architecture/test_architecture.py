@@ -24,6 +24,7 @@ LAYERS = [
     "runtime",
     "importers",
     "explain",
+    "checking",
     "rewrites",
     "tensor",
     "cli",

@@ -1,0 +1,77 @@
+"""What is drawn to make a graph: everything comes from Hypothesis, which shrinks it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from hypothesis import strategies as st
+
+from graphc.ir.dims import Size, axis
+from graphc.ir.types import DType, dtype_of
+
+T = TypeVar("T")
+SIZES: tuple[Size, ...] = (2, 3, axis("n"), axis("m"), 1, 0)
+DTYPES = (
+    *("float64", "float32", "int64", "complex128", "bool", "float64", "int32"),
+    *("uint8", "float16", "float64", "bfloat16", "complex64"),
+)
+FLOATS = ("float64", "float32", "complex128")
+MOST_AXES = 3
+
+
+class Misfit(Exception):
+    """What was drawn so far leads to no graph."""
+
+
+@dataclass(frozen=True)
+class Chance:
+    """Draws; the first of several options is the simplest."""
+
+    data: Any
+    dtypes: tuple[str, ...] = DTYPES
+
+    def pick(self, options: Sequence[T]) -> T:
+        """One of the options."""
+        if not options:
+            raise Misfit
+        found: T = self.data.draw(st.sampled_from(options))
+        return found
+
+    def up_to(self, most: int) -> int:
+        """An integer from 0 to `most`."""
+        return int(self.data.draw(st.integers(0, most)))
+
+    def flag(self, one_in: int = 2) -> bool:
+        """True once in so many times."""
+        return self.up_to(one_in - 1) == one_in - 1
+
+    def dtype(self) -> DType:
+        """Any dtype that may be tried."""
+        return dtype_of(self.pick(self.dtypes))
+
+    def size(self) -> Size:
+        """A size: a number or a name."""
+        return self.pick(SIZES)
+
+    def shape(self, least: int = 0, most: int = MOST_AXES) -> tuple[Size, ...]:
+        """A shape of some rank."""
+        rank = least + self.up_to(max(most - least, 0))
+        return tuple(self.size() for _ in range(rank))
+
+    def axis(self, rank: int) -> int:
+        """One of the axes."""
+        return self.pick(range(rank))
+
+    def axes(self, rank: int, least: int = 0) -> tuple[int, ...]:
+        """Some of the axes, in order."""
+        chosen = tuple(a for a in range(rank) if self.flag())
+        return chosen if len(chosen) >= least else (self.axis(rank),)
+
+    def order(self, rank: int) -> tuple[int, ...]:
+        """The axes in some order."""
+        return tuple(self.data.draw(st.permutations(range(rank))))
+
+    def thinned(self, shape: tuple[Size, ...]) -> tuple[Size, ...]:
+        """A shape that broadcasts to `shape`."""
+        rest = shape[self.up_to(len(shape)) :]
+        return tuple(1 if self.flag(4) else n for n in rest)

@@ -1,0 +1,364 @@
+"""`graphc.rewrites.check`: a rule tried on graphs that it matches.
+
+Graphs are made from the rule's pattern, rewritten with this one rule, and both sides
+are run on the same arguments, special values and sizes among them; so are their
+gradients. What differs is shrunk to a small counterexample.
+"""
+
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import jax
+import numpy as np
+from hypothesis import HealthCheck, Phase, Verbosity, given, reject, settings
+from hypothesis import strategies as st
+from hypothesis.errors import Unsatisfiable
+
+from graphc.checking.arrays import Array, carriers, draw_array, draw_sizes
+from graphc.checking.chance import DTYPES, FLOATS, Chance, Misfit
+from graphc.checking.compare import close, coarsest, same_bits
+from graphc.checking.graphs import Made, Shapes, built, matching
+from graphc.errors import GraphError, describe, graph_error
+from graphc.ir.build import CONSTANT, INPUT
+from graphc.ir.graph import Graph, Value
+from graphc.ir.namespace import F
+from graphc.ir.types import is_inexact
+from graphc.ir.verify import verify
+from graphc.ir.walk import ancestors
+from graphc.rewriting.engine import rewritten
+from graphc.rewriting.rule import Rule, Rules
+from graphc.runtime.compile import function
+from graphc.transform.gradients import grad
+
+TRIES = 10  # graphs per example, until one is found in which the rule fires
+
+
+@dataclass(frozen=True)
+class Stage:
+    """What is compared, and how many times less often than values on NumPy."""
+
+    backend: Literal["numpy", "jax"]
+    gradient: bool
+    every: int
+
+
+STAGES = (
+    Stage("numpy", False, 1),
+    Stage("numpy", True, 2),
+    Stage("jax", False, 3),
+    Stage("jax", True, 6),
+)
+
+
+@dataclass
+class Checked:
+    """What a check has done: graphs made, those in which the rule fired, those of them
+    with floats to differentiate, and comparisons of values and of gradients."""
+
+    rule: Rule
+    graphs: int = 0
+    fired: int = 0
+    smooth: int = 0
+    values: int = 0
+    gradients: int = 0
+
+    def __str__(self) -> str:
+        return (
+            f"{self.rule.name}: fired in {self.fired} of {self.graphs} graphs; "
+            f"equal in {self.values} runs and {self.gradients} gradients"
+        )
+
+
+class _Counterexample(Exception):
+    """A graph and arguments for which the sides differ; the parts of a message."""
+
+
+def check(
+    rule: Rule,
+    *,
+    examples: int = 20,
+    build: Callable[..., Any] | None = None,
+    shapes: Shapes | None = None,
+    dtypes: Sequence[str] | None = None,
+) -> Checked:
+    """Try a rule on graphs that it matches, and compare both sides.
+
+    The graphs are made from the rule's pattern; where that finds none, `build` makes a
+    value from variables, one per argument of its own. `shapes` says by their names
+    which shapes these have, `{"a": ("n", 3)}`; a named size is tried as a number and as
+    a symbol. `dtypes` are those to try. Compared are values, on NumPy and JAX, bit for
+    bit where the rule is exact, and gradients.
+
+    Raises GraphError with a small counterexample where the sides differ, or where no
+    graph was found in which the rule fires.
+    """
+    report = Checked(rule)
+    common = DTYPES if rule.exact else FLOATS
+    for stage in STAGES:
+        if stage.gradient and not report.smooth:
+            continue
+        chosen = tuple(dtypes or (FLOATS if stage.gradient else common))
+        search = _Search(rule, stage, report, build, shapes or {}, chosen)
+        search.run(max(examples // stage.every, 2))
+        if not report.fired:
+            raise _unmatched(rule, report)
+    return report
+
+
+def _unmatched(rule: Rule, report: Checked) -> GraphError:
+    return graph_error(
+        f"the rule {rule.name} fires in no graph that its pattern leads to",
+        op="rewrites.check",
+        got=f"{report.graphs} graphs",
+        hint="give build=, a function that makes a value which the rule matches from "
+        "variables, and shapes= of these",
+        where=rule.place,
+    )
+
+
+@dataclass(frozen=True)
+class _Trial:
+    """Two sides of a graph, and arguments for both."""
+
+    made: Made
+    sides: tuple[Value, Value]
+    compared: tuple[list[Value], list[Value]]
+    arguments: dict[Value, Array]
+
+    @property
+    def unit(self) -> float:
+        """The unit in the last place of the coarsest numbers in the first graph."""
+        nodes = ancestors([self.made.value])
+        return coarsest(v.dtype for node in nodes for v in node.outputs)
+
+
+@dataclass(frozen=True)
+class _Search:
+    """One stage of a check: looks for a counterexample."""
+
+    rule: Rule
+    stage: Stage
+    report: Checked
+    build: Callable[..., Any] | None
+    shapes: Shapes
+    dtypes: tuple[str, ...]
+
+    def run(self, examples: int) -> None:
+        """Raises GraphError with the smallest counterexample."""
+
+        @settings(
+            max_examples=examples,
+            database=None,
+            deadline=None,
+            derandomize=True,
+            phases=(Phase.generate, Phase.shrink),
+            report_multiple_bugs=False,
+            suppress_health_check=list(HealthCheck),
+            verbosity=Verbosity.quiet,
+        )
+        @given(st.data())
+        def attempt(data: Any) -> None:
+            self.attempt(Chance(data, self.dtypes))
+
+        try:
+            with _quietly(), jax.enable_x64(True):
+                attempt()
+        except Unsatisfiable:
+            return  # this stage has nothing to compare: no gradient, say
+        except _Counterexample as found:
+            parts = found.args[0]
+            text = describe(op="rewrites.check", where=self.rule.place, **parts)
+        else:
+            return
+        raise GraphError(text)
+
+    def attempt(self, c: Chance) -> None:
+        """One graph in which the rule fires, compared."""
+        made, after = self._fired(c)
+        before = made.value
+        compared = [before], [after]
+        if self.stage.gradient:
+            compared = self._gradients(made, before, after)
+        sizes = draw_sizes(c, (before, after, *made.inputs))
+        special = not (self.stage.gradient or self.rule.finite)
+        wants = made.wants | carriers(sizes)
+        arguments = {
+            x: draw_array(c, want, sizes, special) for x, want in wants.items()
+        }
+        self._compare(_Trial(made, (before, after), compared, arguments))
+
+    def _fired(self, c: Chance) -> tuple[Made, Value]:
+        """A graph, and what the rule makes of it."""
+        for _ in range(TRIES):
+            try:
+                made = self._graph(c)
+            except Misfit:
+                continue
+            self.report.graphs += 1
+            after = self._rewritten(made)
+            if after is not None:
+                self.report.fired += 1
+                self.report.smooth += bool(_smooth(made))
+                return made, after
+        return reject()
+
+    def _graph(self, c: Chance) -> Made:
+        if self.build is not None:
+            return built(c, self.build, self.shapes)
+        return matching(c, self.rule.pattern)
+
+    def _rewritten(self, made: Made) -> Value | None:
+        """What the rule makes of a graph; None where it does not fire."""
+        names = tuple(str(x.node.params["name"]) for x in made.inputs)
+        graph = Graph(made.inputs, (made.value,), names, ("",))
+        try:
+            result = rewritten(graph, Rules((self.rule,)))
+            if not result.log:
+                return None
+            verify(result.graph)
+        except Exception as error:
+            problem = f"the rule {self.rule.name} raises {type(error).__name__}"
+            got = str(error).split("\n  at ")[0]
+            raise _Counterexample(
+                {"problem": problem, "got": got, "expected": expression(made.value)}
+            ) from error
+        return result.graph.outputs[0]
+
+    def _gradients(
+        self, made: Made, before: Value, after: Value
+    ) -> tuple[list[Value], list[Value]]:
+        """The gradients of both sides in the inputs of floats."""
+        wrt = _smooth(made)
+        if not wrt:
+            reject()
+        try:
+            expected = grad(_weighed(before), wrt, disconnected="zero")
+        except GraphError:
+            return reject()  # there is none to compare with
+        try:
+            return expected, grad(_weighed(after), wrt, disconnected="zero")
+        except GraphError as error:
+            problem = f"the rule {self.rule.name} leaves a graph without a gradient"
+            raise _Counterexample(
+                {
+                    "problem": problem,
+                    "got": f"{expression(after)}: {str(error).splitlines()[0]}",
+                    "expected": expression(before),
+                }
+            ) from error
+
+    def _compare(self, trial: _Trial) -> None:
+        before, after = trial.compared
+        try:
+            found = self._run(trial, [*before, *after])
+        except Exception:
+            try:
+                self._run(trial, before)
+            except Exception:
+                reject()  # arguments that do not fit the graph as it was
+            raise _Counterexample(self._raised(trial, after)) from None
+        pairs = zip(found[: len(before)], found[len(before) :], strict=True)
+        for i, (old, new) in enumerate(pairs):
+            if not self._same(old, new, trial.unit):
+                raise _Counterexample(self._differs(trial, i, old, new))
+        self.report.values += not self.stage.gradient
+        self.report.gradients += self.stage.gradient
+
+    def _same(self, old: Array, new: Array, unit: float) -> bool:
+        if self.rule.exact and not self.stage.gradient:
+            return same_bits(old, new)
+        return close(old, new, unit, finite=self.stage.gradient)
+
+    def _run(self, trial: _Trial, outputs: list[Value]) -> list[Array]:
+        """On JAX op by op, since XLA rounds in its own ways what it has fused."""
+        compiled = function(
+            list(trial.arguments),
+            outputs,
+            backend=self.stage.backend,
+            jit=False,
+            rewrites=Rules(),
+        )
+        xp = {"numpy": np, "jax": jax.numpy}[self.stage.backend]
+        arguments = map(xp.asarray, trial.arguments.values())
+        return [np.asarray(found) for found in compiled(*arguments)]
+
+    def _raised(self, trial: _Trial, after: list[Value]) -> dict[str, str]:
+        try:
+            self._run(trial, after)
+            error = "it cannot be computed beside the graph as it was"
+        except Exception as found:
+            error = f"{type(found).__name__}: {str(found).splitlines()[0]}"
+        return {
+            "problem": f"what the rule {self.rule.name} gives raises",
+            "got": f"{expression(trial.sides[1])}: {error}",
+            "expected": expression(trial.sides[0]),
+            "arguments": _arguments(trial),
+        }
+
+    def _differs(self, trial: _Trial, i: int, old: Array, new: Array) -> dict[str, str]:
+        what = "the value"
+        if self.stage.gradient:
+            what = f"the gradient in {_smooth(trial.made)[i].name}"
+        before, after = map(expression, trial.sides)
+        bits = ", bit for bit" if self.rule.exact and not self.stage.gradient else ""
+        return {
+            "problem": f"the rule {self.rule.name} changes {what}{bits}",
+            "got": f"{after}: {shown(new)} on {self.stage.backend}",
+            "expected": f"{before}: {shown(old)}",
+            "arguments": _arguments(trial),
+        }
+
+
+@contextmanager
+def _quietly() -> Iterator[None]:
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+def _smooth(made: Made) -> list[Value]:
+    """The inputs that there is a gradient in."""
+    if not is_inexact(made.value.dtype):
+        return []
+    return [x for x in made.inputs if is_inexact(x.dtype)]
+
+
+def _weighed(x: Value) -> Value:
+    """A real scalar in which every element counts, each another much."""
+    size = x.type.size
+    weights = F.reshape(F.arange(size) % 5 + 1, x.type.shape)
+    total = F.sum(x * F.astype(weights, x.dtype))
+    return F.real(total) if x.dtype.kind == "c" else total
+
+
+def _arguments(trial: _Trial) -> str:
+    parts = [f"{x.name} = {shown(trial.arguments[x])}" for x in trial.made.inputs]
+    return ", ".join(parts) or "none"
+
+
+def shown(array: Array) -> str:
+    """An array on one line, with dtype and shape."""
+    text = np.array2string(array, separator=", ", threshold=30)
+    return f"{' '.join(text.split())} {array.dtype.name}{list(array.shape)}"
+
+
+def expression(value: Value) -> str:
+    """A small graph as one expression."""
+    node = value.node
+    if node.primitive is INPUT:
+        return value.name
+    if node.primitive is CONSTANT:
+        return shown(node.params["data"].array)
+    params = [f"{name}={_param(param)}" for name, param in node.params.items()]
+    index = f"[{value.index}]" if len(node.outputs) > 1 else ""
+    inside = ", ".join([*map(expression, node.inputs), *params])
+    return f"{node.primitive.name}({inside}){index}"
+
+
+def _param(param: Any) -> str:
+    if isinstance(param, tuple):
+        return f"({', '.join(map(_param, param))})"
+    return str(param)

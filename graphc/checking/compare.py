@@ -1,0 +1,55 @@
+"""Whether two arrays are the same: bit for bit, or up to rounding."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from graphc.ir.types import BFLOAT16, is_inexact
+
+Array = np.ndarray[Any, Any]
+ROUNDINGS = 1e3  # units in the last place by which an order of operations may matter
+
+
+def same_bits(x: Array, y: Array) -> bool:
+    """Equal, signs of zeros included; a NaN is as good as another."""
+    if x.dtype != y.dtype or x.shape != y.shape:
+        return False
+    if x.dtype.kind == "c":
+        return same_bits(x.real, y.real) and same_bits(x.imag, y.imag)
+    if not is_inexact(x.dtype):
+        return bool((x == y).all())
+    nan = np.isnan(x)
+    alike = (x == y) & (np.signbit(x) == np.signbit(y))
+    return bool((alike | (nan & np.isnan(y))).all())
+
+
+def close(x: Array, y: Array, unit: float, *, finite: bool = False) -> bool:
+    """Equal up to rounding, infinities and NaN at the same places.
+
+    `unit` is that in the last place; `finite`: only where the first is finite.
+    """
+    if x.dtype != y.dtype or x.shape != y.shape:
+        return False
+    if not is_inexact(x.dtype):
+        return bool((x == y).all())
+    wide = np.complex128 if x.dtype.kind == "c" else np.float64
+    a, b = x.astype(wide), y.astype(wide)
+    with np.errstate(all="ignore"):
+        scale = max(1.0, float(np.abs(a[np.isfinite(a)]).max(initial=0)))
+        near = np.abs(a - b) <= ROUNDINGS * unit * scale
+        same = (a == b) | (np.isnan(a) & np.isnan(b))
+    good = np.where(np.isfinite(a), near, finite | same)
+    return bool(good.all())
+
+
+def coarsest(dtypes: Iterable[Any]) -> float:
+    """The largest unit in the last place of numbers near 1."""
+    return max((_eps(d) for d in dtypes if is_inexact(d)), default=0.0)
+
+
+def _eps(dtype: Any) -> float:
+    if dtype == BFLOAT16:
+        return float(ml_dtypes.finfo(dtype).eps)  # type: ignore[no-untyped-call]
+    return float(np.finfo(dtype).eps)

@@ -1,0 +1,244 @@
+"""Graphs that match a pattern, made from the pattern itself."""
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+import graphc.checking.plans_products  # noqa: F401  (joins the plans)
+from graphc.checking.chance import Chance, Misfit
+from graphc.checking.plans import PLANS, Want, any_of, elementwise
+from graphc.errors import GraphError
+from graphc.ir.build import as_value, cast, constant, variable
+from graphc.ir.dims import Dim, Size, axis
+from graphc.ir.graph import Value
+from graphc.ir.namespace import F
+from graphc.ir.op import PRIMITIVES, Primitive
+from graphc.ir.types import DType, TensorType, is_inexact
+from graphc.ir.verify import params_of
+from graphc.rewriting.pattern import (
+    COMMUTATIVE,
+    Apply,
+    Named,
+    Once,
+    Pattern,
+    Variable,
+)
+
+Shapes = Mapping[str, Sequence[int | str]]
+NUMBERS = (0, 1, -1, 2, -0.0, 0.5)
+WEAK = ("int64", "float64")
+BUILDING = (GraphError, AssertionError, IndexError, KeyError)  # of params that misfit
+
+
+@dataclass
+class Made:
+    """A value, the variables that it depends on, and what these are wanted for."""
+
+    value: Value
+    wants: dict[Value, Want]
+
+    @property
+    def inputs(self) -> tuple[Value, ...]:
+        """The variables."""
+        return tuple(self.wants)
+
+
+def matching(c: Chance, pattern: Pattern) -> Made:
+    """A graph that the pattern may fit. Raises Misfit where none was found."""
+    maker = _Maker(c, c.pick(("inputs", "inputs", "constants", "mixed")))
+    shape, dtype = c.shape(), c.dtype()
+    weak = not shape and dtype.name in WEAK and c.flag(6)
+    try:
+        value = maker.make(pattern, Want(shape, dtype, weak=weak))
+    except BUILDING:
+        raise Misfit from None
+    return Made(value, maker.wants)
+
+
+def built(c: Chance, build: Callable[..., Any], shapes: Shapes) -> Made:
+    """A graph that a function of the user makes of its arguments' variables."""
+    maker = _Maker(c)
+    names = list(inspect.signature(build).parameters)
+    dtype, common, sizes = c.dtype(), c.shape(), _Sizes(c)
+    given = []
+    for name in names:
+        shape = sizes.of(shapes[name]) if name in shapes else _near(c, common)
+        given.append(maker.variable(Want(shape, dtype), name))
+    try:
+        value = as_value(build(*given))
+    except GraphError:
+        raise Misfit from None
+    return Made(value, maker.wants)
+
+
+def _near(c: Chance, common: tuple[Size, ...]) -> tuple[Size, ...]:
+    return common if not c.flag(3) else c.thinned(common)
+
+
+class _Sizes:
+    """What the names of sizes stand for: a name again, or a number."""
+
+    def __init__(self, c: Chance) -> None:
+        self._c = c
+        self._found: dict[str, Size] = {}
+
+    def of(self, shape: Sequence[int | str]) -> tuple[Size, ...]:
+        return tuple(n if isinstance(n, int) else self._size(n) for n in shape)
+
+    def _size(self, name: str) -> Size:
+        if name not in self._found:
+            sizes: tuple[Size, ...] = (2, axis(name), 3, 1, 0)
+            self._found[name] = self._c.pick(sizes)
+        return self._found[name]
+
+
+@dataclass
+class _Maker:
+    """Makes values from patterns, from the inputs to the root."""
+
+    c: Chance
+    mode: str = "inputs"  # what variables of the pattern stand for
+    wants: dict[Value, Want] = field(default_factory=dict)
+    bound: dict[str, Any] = field(default_factory=dict)
+
+    def make(self, pattern: Pattern, want: Want) -> Value:
+        """A value that the pattern fits, as far as can be of the wanted type."""
+        match pattern:
+            case Variable(name):
+                if name not in self.bound:
+                    self.bound[name] = self.leaf(want)
+                return self._known(name)
+            case Named(name, inner):
+                self.bound[name] = self.make(inner, want)
+                return self._known(name)
+            case Once(inner):
+                return self.make(inner, want)
+            case Apply():
+                return self.node(pattern, want)
+        return self.number(pattern, want)
+
+    def _known(self, name: str) -> Value:
+        found = self.bound[name]
+        if not isinstance(found, Value):
+            raise Misfit
+        return found
+
+    def node(self, pattern: Apply, want: Want) -> Value:
+        """A node of the pattern's primitive on inputs that are made for it."""
+        primitive, count = PRIMITIVES[pattern.op], len(pattern.inputs)
+        fixed = {
+            name: self.bound[p.name] if isinstance(p, Variable) else p
+            for name, p in pattern.params.items()
+            if not isinstance(p, Variable) or p.name in self.bound
+        }
+        if want.weak and not (primitive.elementwise and pattern.op != "where"):
+            raise Misfit  # only arithmetic on numbers gives numbers
+        planner = PLANS.get(pattern.op, _default(primitive))
+        plan = planner(self.c, want, fixed, count)
+        if len(plan.inputs) != count:
+            raise Misfit
+        parts = list(zip(pattern.inputs, plan.inputs, strict=True))
+        if pattern.op in COMMUTATIVE and self.c.flag(3):
+            parts.reverse()
+        values = self._all(parts)
+        params = plan.params(values) | fixed
+        for name, p in pattern.params.items():
+            if isinstance(p, Variable):
+                self.bound[p.name] = params[name]
+        ordered = {name: params[name] for name in params_of(primitive)}
+        return primitive.bind(tuple(values), ordered).outputs[pattern.output]
+
+    def _all(self, parts: list[tuple[Pattern, Want]]) -> list[Value]:
+        """The inputs of a node; variables last, whose values others may name."""
+        made: dict[int, Value] = {}
+        late = [isinstance(part, Variable) for part, _ in parts]
+        for i in sorted(range(len(parts)), key=late.__getitem__):
+            made[i] = self.make(*parts[i])
+        return [made[i] for i in range(len(parts))]
+
+    def leaf(self, want: Want) -> Value:
+        """What a variable of a pattern stands for: an input mostly."""
+        if want.weak:
+            return self.number(self.c.pick(NUMBERS), want)
+        if want.role:
+            return self.variable(want) if want.role == "index" else self.definite(want)
+        if self.mode != "mixed" and not self.c.flag(4):
+            if self.mode == "inputs":
+                return self.variable(want)
+            return self.number(self.c.pick(NUMBERS), want.of())
+        constants = (self.constant, self.scalar, self.literal)
+        computed = (self.stretched, self.filled, self.converted)
+        return self.c.pick((self.variable, *constants, *computed))(want)
+
+    def constant(self, want: Want) -> Value:
+        """A number everywhere."""
+        return self.number(self.c.pick(NUMBERS), want)
+
+    def scalar(self, want: Want) -> Value:
+        """A number."""
+        return self.number(self.c.pick(NUMBERS), want.of())
+
+    def stretched(self, want: Want) -> Value:
+        """An input that is broadcast."""
+        thin = want.of(*self.c.thinned(want.shape))
+        return F.broadcast_to(self.variable(thin), want.shape)
+
+    def filled(self, want: Want) -> Value:
+        """One element everywhere."""
+        return F.full(want.shape, self.leaf(want.of()))
+
+    def converted(self, want: Want) -> Value:
+        """An input of another dtype."""
+        given = Want(want.shape, self.c.dtype())
+        return cast(self.variable(given), want.dtype)
+
+    def variable(self, want: Want, name: str = "") -> Value:
+        """A new input."""
+        called = name or f"x{len(self.wants)}"
+        made = variable(called, TensorType(want.dtype, want.shape))
+        self.wants[made] = want
+        return made
+
+    def definite(self, want: Want) -> Value:
+        """A symmetric positive definite matrix far from singular."""
+        x = self.variable(want)
+        k = want.shape[-1]
+        return F.add(F.matmul(x, F.conj(x.mT)), F.multiply(F.eye(k, dtype=x.dtype), 4))
+
+    def number(self, number: Any, want: Want) -> Value:
+        """A constant that holds a number everywhere: a scalar, or of a whole shape."""
+        array = _array(number, want.dtype)
+        if want.weak and want.dtype.name not in WEAK:
+            raise Misfit
+        if not want.shape or not self.c.flag(3) or not _static(want.shape):
+            return constant(array, want.weak)
+        return constant(np.full(want.shape, array))
+
+    def literal(self, want: Want) -> Value:
+        """A constant of several numbers."""
+        shape = [n for n in want.shape if isinstance(n, int)]
+        if not _static(want.shape):
+            raise Misfit
+        numbers = [self.c.pick(NUMBERS[:4]) for _ in range(3)]
+        array = np.resize(np.array(numbers), tuple(shape))
+        return constant(_array(array, want.dtype))
+
+
+def _default(primitive: Primitive) -> Any:
+    return elementwise if primitive.elementwise else any_of
+
+
+def _static(shape: tuple[Size, ...]) -> bool:
+    return not any(isinstance(n, Dim) for n in shape)
+
+
+def _array(number: Any, dtype: DType) -> Any:
+    """A number in a dtype. Raises Misfit where it is none of its."""
+    with np.errstate(all="ignore"):
+        array = np.asarray(number).astype(dtype)
+    if not is_inexact(dtype) and not np.array_equal(array, number):
+        raise Misfit
+    return array

@@ -1,0 +1,353 @@
+"""Inputs and params of each primitive such that a wanted array may come out.
+
+A plan says what is wanted of the inputs, and gives the params once they are there: a
+value that a pattern names twice may have another type than was wanted. What is
+`fixed` by a pattern stands in its params already.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from graphc.checking.chance import DTYPES, FLOATS, MOST_AXES, Chance, Misfit
+from graphc.ir.dims import Size
+from graphc.ir.graph import Value
+from graphc.ir.types import BOOL, INT64, DType, dtype_of, is_integer, product
+
+
+@dataclass(frozen=True)
+class Want:
+    """A dtype and a shape, and what values are good for: any, or "index" and so on."""
+
+    shape: tuple[Size, ...]
+    dtype: DType
+    role: str = ""
+    limit: Size = 0  # of an index
+    weak: bool = False
+
+    def of(self, *shape: Size) -> "Want":
+        """The same with another shape."""
+        return replace(self, shape=shape)
+
+
+Params = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is wanted of the inputs, and the params for what they have become."""
+
+    inputs: Sequence[Want]
+    params: Callable[[list[Value]], Params] = lambda inputs: {}
+
+
+Planner = Callable[[Chance, Want, Params, int], Plan]
+PLANS: dict[str, Planner] = {}
+
+
+def plans(*names: str) -> Callable[[Planner], Planner]:
+    """Decorator: how these primitives are planned, from a number of inputs."""
+
+    def join(planner: Planner) -> Planner:
+        PLANS.update(dict.fromkeys(names, planner))
+        return planner
+
+    return join
+
+
+def index(shape: tuple[Size, ...], limit: Size) -> Want:
+    """Positions below a size."""
+    return Want(shape, INT64, "index", limit)
+
+
+def elementwise(c: Chance, want: Want, fixed: Params, n: int) -> Plan:
+    """One input of the whole shape, the others of one that stretches to it."""
+    whole = c.up_to(n - 1) if n > 1 else 0
+    return Plan(
+        [
+            want if i == whole or not c.flag(3) else want.of(*c.thinned(want.shape))
+            for i in range(n)
+        ]
+    )
+
+
+@plans(
+    *("equal", "not_equal", "less", "less_equal", "greater", "greater_equal"),
+    *("isnan", "isinf", "isfinite", "signbit"),
+)
+def _(c: Chance, want: Want, fixed: Params, n: int) -> Plan:
+    return elementwise(c, replace(want, dtype=c.dtype()), fixed, n)
+
+
+@plans("logical_and", "logical_or", "logical_xor", "logical_not")
+def _(c: Chance, want: Want, fixed: Params, n: int) -> Plan:
+    return elementwise(c, replace(want, dtype=BOOL), fixed, n)
+
+
+@plans("bitwise_and", "bitwise_or", "bitwise_xor", "invert", "gcd", "lcm")
+def _(c: Chance, want: Want, fixed: Params, n: int) -> Plan:
+    fits = is_integer(want.dtype)
+    dtype = want.dtype if fits else dtype_of(c.pick(("int64", "uint8", "int32")))
+    return elementwise(c, replace(want, dtype=dtype), fixed, n)
+
+
+@plans("where")
+def _(c: Chance, want: Want, fixed: Params, n: int) -> Plan:
+    condition, x, y = elementwise(c, want, fixed, n).inputs
+    return Plan([replace(condition, dtype=BOOL), x, y])
+
+
+@plans("convert")
+def _(c: Chance, want: Want, fixed: Params, n: int) -> Plan:
+    given = replace(want, dtype=dtype_of("int64") if want.weak else c.dtype())
+    return Plan([given], lambda xs: {"dtype": want.dtype, "weak": want.weak})
+
+
+@plans("real", "imag", "absolute")
+def _(c: Chance, want: Want, fixed: Params, n: int) -> Plan:
+    dtype = dtype_of("complex128") if c.flag(3) else want.dtype
+    return Plan([replace(want, dtype=dtype)])
+
+
+def _inserted(
+    shape: tuple[Size, ...], axes: Sequence[int], sizes: Sequence[Size]
+) -> tuple[Size, ...]:
+    """The shape with more axes, at `axes` of the result."""
+    rest, more = iter(shape), dict(zip(axes, sizes, strict=True))
+    rank = len(shape) + len(axes)
+    if any(a >= rank for a in axes):
+        raise Misfit
+    return tuple(more[a] if a in more else next(rest) for a in range(rank))
+
+
+def _some_of(c: Chance, rank: int, count: int) -> tuple[int, ...]:
+    return tuple(sorted(c.order(rank)[:count]))
+
+
+@plans("sum", "prod", "max", "min", "any", "all")
+def _reduction(c: Chance, want: Want, fixed: Params, n: int) -> Plan:
+    keep = fixed["keepdims"] if "keepdims" in fixed else c.flag(3)
+    rank = len(want.shape)
+    if keep:
+        axes = fixed.get("axes") or c.axes(rank)
+        shape = tuple(c.size() if a in axes else n for a, n in enumerate(want.shape))
+    else:
+        more = 1 + c.up_to(max(0, MOST_AXES - rank - 1))
+        axes = fixed.get("axes") or _some_of(c, rank + more, more)
+        shape = _inserted(want.shape, axes, [c.size() for _ in axes])
+
+    def params(xs: list[Value]) -> Params:
+        fits = xs[0].type.rank == len(shape)
+        return {"axes": axes if fits else c.axes(xs[0].type.rank), "keepdims": keep}
+
+    return Plan([want.of(*shape)], params)
+
+
+@plans("max_from", "min_from")
+def _(c: Chance, want: Want, fixed: Params, n: int) -> Plan:
+    plan = _reduction(c, want, fixed, 1)
+    return Plan([*plan.inputs, want.of()], plan.params)
+
+
+@plans("argmax", "argmin")
+def _(c: Chance, want: Want, fixed: Params, n: int) -> Plan:
+    axes = (fixed["axis"],) if "axis" in fixed else _some_of(c, len(want.shape) + 1, 1)
+    given = want.of(*_inserted(want.shape, axes, [c.size()]))
+    return Plan(
+        [replace(given, dtype=c.dtype())],
+        lambda xs: {"axis": axes[0], "keepdims": False},
+    )
+
+
+@plans("count_nonzero")
+def _(c: Chance, want: Want, fixed: Params, n: int) -> Plan:
+    return Plan([Want(c.shape(), BOOL)])
+
+
+def _along(c: Chance, want: Want, least: int = 1) -> Want:
+    """With an axis, where one is needed."""
+    return want if len(want.shape) >= least else want.of(*c.shape(least))
+
+
+@plans("sort", "argsort")
+def _(c: Chance, want: Want, fixed: Params, n: int) -> Plan:
+    return Plan([_along(c, want)], lambda xs: {"axis": c.axis(xs[0].type.rank)})
+
+
+@plans("cumsum", "cumprod", "cummax", "cummin", "cumlogsumexp")
+def _(c: Chance, want: Want, fixed: Params, n: int) -> Plan:
+    def params(xs: list[Value]) -> Params:
+        return {"axis": c.axis(xs[0].type.rank), "reverse": c.flag(3)}
+
+    return Plan([_along(c, want)], params)
+
+
+@plans("recurrence")
+def _(c: Chance, want: Want, fixed: Params, n: int) -> Plan:
+    given = _along(c, want)
+    params = {"axis": c.axis(len(given.shape)), "reverse": c.flag(3)}
+    return Plan([given, given], lambda xs: params)
+
+
+@plans("fftshift")
+def _(c: Chance, want: Want, fixed: Params, n: int) -> Plan:
+    def params(xs: list[Value]) -> Params:
+        return {"axes": c.axes(xs[0].type.rank), "back": c.flag()}
+
+    return Plan([want], params)
+
+
+@plans("top_k")
+def _(c: Chance, want: Want, fixed: Params, n: int) -> Plan:
+    def params(xs: list[Value]) -> Params:
+        return {"k": c.up_to(2), "axis": c.axis(xs[0].type.rank)}
+
+    return Plan([_along(c, want)], params)
+
+
+@plans("transpose")
+def _(c: Chance, want: Want, fixed: Params, n: int) -> Plan:
+    rank = len(want.shape)
+    axes = fixed.get("axes") or c.order(rank)
+    given: list[Size] = list(want.shape)
+    if len(axes) == rank:
+        for i, axis in enumerate(axes):
+            given[axis] = want.shape[i]
+
+    def params(xs: list[Value]) -> Params:
+        fits = xs[0].type.rank == len(axes)
+        return {"axes": axes if fits else c.order(xs[0].type.rank)}
+
+    return Plan([want.of(*given)], params)
+
+
+@plans("reshape")
+def _(c: Chance, want: Want, fixed: Params, n: int) -> Plan:
+    shape = want.shape
+    cut = c.up_to(len(shape))
+    given = c.pick(
+        (
+            (product(shape),),
+            shape,
+            (*shape[:cut], 1, *shape[cut:]),
+            (*shape[:cut], product(shape[cut:])),
+            (product(shape[:cut]), *shape[cut:]),
+        )
+    )
+    return Plan([want.of(*given)], lambda xs: {"shape": _fitting(c, shape, xs[0])})
+
+
+def _fitting(c: Chance, shape: tuple[Size, ...], x: Value) -> tuple[Size, ...]:
+    """The wanted shape, or another of as many elements."""
+    if product(shape) is x.type.size or product(shape) == x.type.size:
+        return shape
+    return c.pick(((x.type.size,), (1, *x.type.shape), (x.type.size, 1)))
+
+
+@plans("broadcast_to")
+def _(c: Chance, want: Want, fixed: Params, n: int) -> Plan:
+    return Plan([want.of(*c.thinned(want.shape))], lambda xs: {"shape": want.shape})
+
+
+@plans("full")
+def _(c: Chance, want: Want, fixed: Params, n: int) -> Plan:
+    return Plan([want.of()], lambda xs: {"shape": want.shape})
+
+
+@plans("specify_shape")
+def _(c: Chance, want: Want, fixed: Params, n: int) -> Plan:
+    return Plan([want], lambda xs: {"shape": want.shape})
+
+
+@plans("iota")
+def _(c: Chance, want: Want, fixed: Params, n: int) -> Plan:
+    length = want.shape[0] if want.shape else c.size()
+    params = {"start": c.up_to(2), "step": 1 + c.up_to(1), "length": length}
+    return Plan([], lambda xs: {**params, "dtype": want.dtype})
+
+
+@plans("expand_dims")
+def _(c: Chance, want: Want, fixed: Params, n: int) -> Plan:
+    ones = [a for a, n in enumerate(want.shape) if isinstance(n, int) and n == 1]
+    axes = fixed.get("axes") or tuple(a for a in ones if c.flag())
+    given = tuple(n for a, n in enumerate(want.shape) if a not in axes)
+
+    def params(xs: list[Value]) -> Params:
+        fits = axes and xs[0].type.rank == len(given)
+        return {"axes": axes if fits else _some_of(c, xs[0].type.rank + 1, 1)}
+
+    return Plan([want.of(*given)], params)
+
+
+@plans("squeeze")
+def _(c: Chance, want: Want, fixed: Params, n: int) -> Plan:
+    axes = fixed.get("axes") or _some_of(c, len(want.shape) + 1, 1)
+    given = _inserted(want.shape, axes, [1] * len(axes))
+
+    def params(xs: list[Value]) -> Params:
+        if xs[0].type.rank == len(given):
+            return {"axes": axes}
+        sizes = enumerate(xs[0].type.shape)
+        ones = tuple(a for a, n in sizes if isinstance(n, int) and n == 1)
+        return {"axes": ones}
+
+    return Plan([want.of(*given)], params)
+
+
+@plans("concatenate")
+def _(c: Chance, want: Want, fixed: Params, n: int) -> Plan:
+    want = _along(c, want)
+    rank = len(want.shape)
+    axis = fixed["axis"] if "axis" in fixed else c.axis(rank)
+    shapes = [
+        tuple(c.size() if a == axis else size for a, size in enumerate(want.shape))
+        for _ in range(n)
+    ]
+    return Plan([want.of(*s) for s in shapes], lambda xs: {"axis": axis})
+
+
+@plans("stack")
+def _(c: Chance, want: Want, fixed: Params, n: int) -> Plan:
+    want = _along(c, want)
+    axis = fixed["axis"] if "axis" in fixed else c.axis(len(want.shape))
+    given = want.of(*(size for a, size in enumerate(want.shape) if a != axis))
+    return Plan([given] * n, lambda xs: {"axis": axis})
+
+
+@plans("pad")
+def _(c: Chance, want: Want, fixed: Params, n: int) -> Plan:
+    def params(xs: list[Value]) -> Params:
+        widths = [(c.up_to(2), c.up_to(2)) for _ in xs[0].type.shape]
+        low, high = zip(*widths, strict=True) if widths else ((), ())
+        return {"low": tuple(low), "high": tuple(high)}
+
+    return Plan([want, want.of()], params)
+
+
+@plans("tile")
+def _(c: Chance, want: Want, fixed: Params, n: int) -> Plan:
+    return Plan([want], lambda xs: {"reps": tuple(c.up_to(2) for _ in want.shape)})
+
+
+@plans("repeat")
+def _(c: Chance, want: Want, fixed: Params, n: int) -> Plan:
+    def params(xs: list[Value]) -> Params:
+        return {"repeats": c.up_to(2), "axis": c.axis(xs[0].type.rank)}
+
+    return Plan([_along(c, want)], params)
+
+
+@plans("stop_gradient", "barrier", "positive")
+def _(c: Chance, want: Want, fixed: Params, n: int) -> Plan:
+    return Plan([want] * n)
+
+
+def any_of(c: Chance, want: Want, fixed: Params, n: int) -> Plan:
+    """For a primitive without a plan of its own: inputs as the result."""
+    return Plan([want] * n)
+
+
+def floating(c: Chance, want: Want) -> Want:
+    """With a dtype of floats."""
+    fits = want.dtype.name in FLOATS or want.dtype.name not in DTYPES
+    return want if fits else replace(want, dtype=dtype_of(c.pick(FLOATS)))

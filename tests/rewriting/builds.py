@@ -1,0 +1,3 @@
+"""Values in which rules fire that need more than their pattern says."""
+
+BUILDS = {}
