@@ -1,0 +1,244 @@
+"""Products of matrices: fewer multiplications for the same result.
+
+Sums of products are made in another order: values differ by rounding. An infinity that
+met a zero of an identity, a diagonal or a one-hot matrix makes no NaN any more. Half
+precision is left alone, where that order decides what overflows.
+"""
+
+from graphc.ir.dims import Size, equal
+from graphc.ir.graph import Value
+from graphc.ir.namespace import F
+from graphc.ir.op import PRIMITIVES
+from graphc.ir.types import same_size
+from graphc.rewriting.pattern import once, p, v
+from graphc.rewriting.rule import Rules, rewrite
+from graphc.rewriting.sizes import Axes, at_most, guarded, is_one, is_wide, split
+
+SUM = PRIMITIVES["sum"]
+
+
+def _rows(x: Value) -> Size:
+    """The rows of a left factor; a vector is one."""
+    return x.type.shape[0] if x.type.rank == 2 else 1
+
+
+def _columns(x: Value) -> Size:
+    """The columns of a right factor; a vector is one."""
+    return x.type.shape[1] if x.type.rank == 2 else 1
+
+
+def _saves(a: Value, b: Value, c: Value) -> int:
+    """How a @ (b @ c) compares to (a @ b) @ c: 1 is cheaper, -1 dearer, 0 unknown.
+
+    Where not all sizes are known, what ends in a vector is multiplied by that first.
+    """
+    if max(a.type.rank, c.type.rank) > 2 or b.type.rank != 2 or not is_wide(a.dtype):
+        return 0
+    sizes = (_rows(a), *b.type.shape, _columns(c))
+    known = [size for size in sizes if isinstance(size, int)]
+    if len(known) < len(sizes):
+        return int(is_one(sizes[-1])) - int(is_one(sizes[0]))
+    n, k, m, o = known
+    left, right = n * m * (k + o), k * o * (m + n)
+    return int(right < left) - int(right > left)
+
+
+@rewrite(p.matmul(once(p.matmul(v.a, v.b)), v.c), exact=False)
+def matmul_right_first(a: Value, b: Value, c: Value) -> Value | None:
+    """(a @ b) @ c is a @ (b @ c), where that is cheaper."""
+    return F.matmul(a, F.matmul(b, c)) if _saves(a, b, c) > 0 else None
+
+
+@rewrite(p.matmul(v.a, once(p.matmul(v.b, v.c))), exact=False)
+def matmul_left_first(a: Value, b: Value, c: Value) -> Value | None:
+    """a @ (b @ c) is (a @ b) @ c, where that is cheaper."""
+    return F.matmul(F.matmul(a, b), c) if _saves(a, b, c) < 0 else None
+
+
+def _is_plain(x: Value, y: Value) -> bool:
+    """Whether this is a product of a matrix, and of no batch of them."""
+    return x.type.rank == 2 and y.type.rank <= 2 and is_wide(x.dtype)
+
+
+def _row_wise(c: Value) -> bool:
+    """Whether this does not vary along the columns of a matrix."""
+    return c.type.rank == 0 or (c.type.rank == 2 and is_one(c.type.shape[1]))
+
+
+@rewrite(p.matmul(v.y(once(p.multiply(v.c, v.x))), v.w), exact=False)
+def scaled_rows_by(y: Value, c: Value, x: Value, w: Value) -> Value | None:
+    """Rows are scaled behind a product that makes them no longer: outer(c, x) @ w."""
+    if not _is_plain(y, w) or not _row_wise(c) or not x.type.rank:
+        return None
+    if not at_most(_columns(w), y.type.shape[1]) or is_one(y.type.shape[1]):
+        return None
+    vector = w.type.rank == 1 and c.type.rank == 2
+    return (F.squeeze(c, 1) if vector else c) * F.matmul(x, w)
+
+
+@rewrite(p.matmul(v.w, v.y(once(p.multiply(v.x, v.r)))), exact=False)
+def by_scaled_columns(y: Value, w: Value, x: Value, r: Value) -> Value | None:
+    """Columns are scaled behind a product that makes them no longer."""
+    flat = r.type.rank < 2 or is_one(r.type.shape[0])
+    if not _is_plain(y, w) or not flat or x.type.rank < 2:
+        return None
+    if not at_most(_rows(w), y.type.shape[0]) or is_one(y.type.shape[0]):
+        return None
+    vector = w.type.rank == 1 and r.type.rank == 2
+    return F.matmul(w, x) * (F.squeeze(r, 0) if vector else r)
+
+
+def is_count(i: Value, n: Size) -> bool:
+    """Whether these are the numbers 0 .. n - 1."""
+    params = i.node.params
+    counts = i.node.primitive.name == "iota" and (params["start"], params["step"])
+    return counts == (0, 1) and equal(params["length"], n) is True
+
+
+_DIAGONAL = p.scatter(
+    v.full(p.full(0)), v.d, v.i, v.i, axes=(0, 1), how="set", inside=v.inside
+)
+
+
+def _diagonal(full: Value, d: Value, i: Value) -> bool:
+    """Whether `d` is the whole diagonal of a square matrix."""
+    sizes = full.type.shape
+    fits = d.type.rank == 1 and all(same_size(n, d.type.shape[0]) for n in sizes)
+    return fits and is_count(i, d.type.shape[0])
+
+
+@rewrite(v.y(p.matmul(_DIAGONAL, v.x)), exact=False)
+def diagonal_by(y: Value, full: Value, d: Value, i: Value, x: Value) -> Value | None:
+    """diag(d) @ x scales the rows of x."""
+    if not _diagonal(full, d, i):
+        return None
+    made = (d if x.type.rank == 1 else F.expand_dims(d, 1)) * x
+    return guarded(made, y.node)
+
+
+@rewrite(v.y(p.matmul(v.x, _DIAGONAL)), exact=False)
+def by_diagonal(y: Value, full: Value, d: Value, i: Value, x: Value) -> Value | None:
+    """x @ diag(d) scales the columns of x."""
+    return guarded(x * d, y.node) if _diagonal(full, d, i) else None
+
+
+_IDENTITY = p.convert(v.eye(p.equal(p.expand_dims(v.i, axes=(1,)), v.i)))
+
+
+@rewrite(v.y(p.matmul(_IDENTITY, v.x)), exact=False)
+def identity_by(y: Value, eye: Value, i: Value, x: Value) -> Value | None:
+    """eye(n) @ x is x."""
+    return guarded(x, y.node) if is_count(i, eye.type.shape[0]) else None
+
+
+@rewrite(v.y(p.matmul(v.x, _IDENTITY)), exact=False)
+def by_identity(y: Value, eye: Value, i: Value, x: Value) -> Value | None:
+    """x @ eye(n) is x."""
+    return guarded(x, y.node) if is_count(i, eye.type.shape[0]) else None
+
+
+_BLOCKS = p.multiply(
+    p.expand_dims(v.a, axes=(1, 3)), p.expand_dims(v.b, axes=(0, 2))
+)
+
+
+@rewrite(v.y(p.matmul(v.k(once(p.reshape(once(_BLOCKS)))), v.w)), exact=False)
+def kron_by(y: Value, k: Value, a: Value, b: Value, w: Value) -> Value | None:
+    """kron(a, b) @ w multiplies by one after the other."""
+    (m, n), (r, s) = a.type.shape, b.type.shape
+    if not _is_plain(k, w) or equal(k.type.shape[1], n * s) is not True:
+        return None
+    columns = w.type.shape[1:]
+    blocks = F.matmul(a, F.reshape(guarded(w, y.node), (n, s * _columns(w))))
+    if not columns:
+        return F.reshape(F.matmul(blocks, F.transpose(b)), (m * r,))
+    made = F.matmul(b, F.reshape(blocks, (m, s, *columns)))
+    return F.reshape(made, (m * r, *columns))
+
+
+@rewrite(
+    v.z(p.matmul(p.expand_dims(v.x, axes=v.row), p.expand_dims(v.y, axes=v.column))),
+    exact=False,
+)
+def row_by_column(
+    z: Value, x: Value, y: Value, row: Axes, column: Axes
+) -> Value | None:
+    """A batch of products of a row and a column is a sum over one axis."""
+    rank = x.type.rank
+    if rank < 2 or y.type.rank != rank or (row, column) != ((rank - 1,), (rank,)):
+        return None
+    made = SUM(x * y, axes=(rank - 1,), keepdims=False)
+    return F.expand_dims(guarded(made, z.node), (rank - 1, rank))
+
+
+_TAKEN_BOTH = {"axes": (0, 1), "inside": v.inside}
+
+
+@rewrite(
+    p.gather(v.y(once(p.matmul(v.a, v.b))), v.i, v.i, **_TAKEN_BOTH), exact=False
+)
+def diagonal_of_matmul(y: Value, a: Value, b: Value, i: Value) -> Value | None:
+    """Only the diagonal of a product is multiplied, as in its trace."""
+    n = i.type.size
+    if a.type.rank != 2 or b.type.rank != 2 or not is_count(i, n):
+        return None
+    if not at_most(n, a.type.shape[0]) or not at_most(n, b.type.shape[1]):
+        return None
+    rows = a if equal(n, a.type.shape[0]) else F._part(a, 0, 0, n)
+    columns = b if equal(n, b.type.shape[1]) else F._part(b, 1, 0, n)
+    made = SUM(rows * F.transpose(columns), axes=(1,), keepdims=False)
+    return guarded(made, y.node)
+
+
+@rewrite(p.matmul(once(p.inv(v.a)), v.b), exact=False)
+def inverse_by(a: Value, b: Value) -> Value | None:
+    """inv(a) @ b solves a system, which is cheaper and more accurate."""
+    plain = a.type.rank == 2 and b.type.rank <= 2
+    return F.linalg.solve(a, b) if plain else None
+
+
+@rewrite(p.matmul(v.b, once(p.inv(v.a))), exact=False)
+def by_inverse(a: Value, b: Value) -> Value | None:
+    """b @ inv(a) solves the transposed system."""
+    if a.type.rank != 2 or b.type.rank > 2:
+        return None
+    return F.transpose(F.linalg.solve(F.transpose(a), F.transpose(b)))
+
+
+@rewrite(p.sum(once(p.multiply(v.x, v.y)), axes=v.axes, keepdims=False), exact=False)
+def sum_of_outer(x: Value, y: Value, axes: Axes) -> Value | None:
+    """A sum of outer products is a matrix product."""
+    rank = x.type.rank
+    if len(axes) > 1 or rank != 3 or y.type.rank != 3 or not is_wide(x.dtype):
+        return None
+    kept = tuple(a for a in range(rank) if a not in axes)
+    only_x, only_y, _ = split(x, y, rank, kept)
+    if len(only_x) != 1 or len(only_y) != 1 or split(x, y, rank, axes).both != axes:
+        return None
+    if is_one(x.type.shape[axes[0]]):
+        return None
+    columns, rows = F.squeeze(x, only_y), F.squeeze(y, only_x)  # of a matrix each
+    left = columns if only_x < axes else F.transpose(columns)
+    right = F.transpose(rows) if only_y < axes else rows
+    made = F.matmul(left, right)
+    return made if only_x < only_y else F.transpose(made)
+
+
+CONTRACTION = Rules(
+    (
+        matmul_right_first,
+        matmul_left_first,
+        scaled_rows_by,
+        by_scaled_columns,
+        diagonal_by,
+        by_diagonal,
+        identity_by,
+        by_identity,
+        kron_by,
+        row_by_column,
+        diagonal_of_matmul,
+        inverse_by,
+        by_inverse,
+        sum_of_outer,
+    )
+)

@@ -1,0 +1,149 @@
+"""Tables of rows: what many look-ups add up to is counted first.
+
+How often a row is looked up is counted, so that a table is gone through once. A row
+that is not looked up counts for nothing, whatever it holds.
+"""
+
+from typing import Any
+
+from graphc.ir.build import cast, size_value
+from graphc.ir.graph import Value
+from graphc.ir.namespace import F
+from graphc.ir.op import PRIMITIVES
+from graphc.ir.types import INT64, is_float, is_integer
+from graphc.rewriting.contraction import is_count
+from graphc.rewriting.pattern import once, p, v
+from graphc.rewriting.rule import Rule, Rules, rewrite
+from graphc.rewriting.sizes import Axes, at_most, guarded, is_one, is_wide
+
+SUM, GATHER, BINCOUNT = (PRIMITIVES[n] for n in ("sum", "gather", "bincount"))
+MANY = 4  # so many look-ups for each row of a table pay for a count
+WIDE = 8  # of so many elements in a row
+_ROWS = p.gather(v.table, v.i, axes=(0,), inside=v.inside)
+
+
+def _pays(table: Value, i: Value) -> bool:
+    """Whether there are many look-ups in a table of long rows."""
+    if i.type.rank != 1 or table.type.rank != 2 or not is_wide(table.dtype):
+        return False
+    rows, width = table.type.shape
+    many = at_most(rows * MANY, i.type.shape[0]) and at_most(WIDE, width)
+    return many and is_float(table.dtype)
+
+
+def _places(table: Value, i: Value, inside: Any) -> Value:
+    """The rows that are looked up, none of them out of bounds."""
+    rows = F.arange(size_value(table.type.shape[0]))
+    found: Value = GATHER(rows, i, axes=(0,), inside=inside)
+    return found
+
+
+def _added_up(table: Value, weights: Value, used: Value) -> Value:
+    held = F.where(F.expand_dims(used, 1), table, 0)
+    return F.matmul(weights, held)
+
+
+@rewrite(p.sum(once(_ROWS), axes=(0,), keepdims=False), exact=False)
+def sum_of_rows(table: Value, i: Value, inside: Any) -> Value | None:
+    """The sum of many rows of a table, by how often each is looked up."""
+    if not _pays(table, i):
+        return None
+    ones, places = F.ones(i.shape, INT64), _places(table, i, inside)
+    times = BINCOUNT(places, ones, length=table.type.shape[0])
+    return _added_up(table, cast(times, table.dtype), times > 0)
+
+
+@rewrite(
+    p.sum(once(p.multiply(v.w, once(_ROWS))), axes=(0,), keepdims=False), exact=False
+)
+def sum_of_weighted_rows(
+    w: Value, table: Value, i: Value, inside: Any
+) -> Value | None:
+    """The weighted sum of many rows of a table, by the total weight of each.
+
+    A row whose weights add up to zero counts for nothing, also where it is infinite.
+    """
+    if not _pays(table, i) or w.type.rank != 2 or not is_one(w.type.shape[1]):
+        return None
+    shares = F.broadcast_to(F.squeeze(w, 1), i.type.shape)
+    places = _places(table, i, inside)
+    total = BINCOUNT(places, shares, length=table.type.shape[0])
+    return _added_up(table, total, F.not_equal(total, 0))
+
+
+@rewrite(p.sum(once(_ROWS), axes=v.axes, keepdims=v.keepdims), exact=False)
+def sum_within_rows(
+    table: Value, i: Value, inside: Any, axes: Axes, keepdims: bool
+) -> Value | None:
+    """Rows of a table are added up before they are looked up, if that is oftener."""
+    within = tuple(a - i.type.rank + 1 for a in axes if a >= i.type.rank)
+    looked_up = i.type.size
+    if not within or not is_wide(table.dtype):
+        return None
+    if not at_most(table.type.shape[0], looked_up):
+        return None
+    made = GATHER(
+        SUM(table, axes=within, keepdims=True), i, axes=(0,), inside=inside
+    )
+    rest = tuple(a for a in axes if a < i.type.rank)
+    made = SUM(made, axes=rest, keepdims=True) if rest else made
+    return made if keepdims else F.squeeze(made, axes)
+
+
+@rewrite(p.matmul(once(_ROWS), v.w), exact=False)
+def rows_by(table: Value, i: Value, inside: Any, w: Value) -> Value | None:
+    """Rows of a small table are multiplied before they are looked up."""
+    if i.type.rank != 1 or table.type.rank != 2 or w.type.rank > 2:
+        return None
+    rows = table.type.shape[0]
+    columns = w.type.shape[1] if w.type.rank == 2 else 1
+    if not at_most(rows * 2, i.type.shape[0]) or not is_wide(table.dtype):
+        return None
+    if not at_most(columns, table.type.shape[1]):
+        return None
+    found: Value = GATHER(F.matmul(table, w), i, axes=(0,), inside=inside)
+    return found
+
+
+def _one_hot(numbers: Any, name: str) -> tuple[Rule, Rule]:
+    hot = p.convert(p.equal(p.expand_dims(v.ids, axes=(1,)), numbers))
+
+    def counted(ids: Value, n: Value) -> bool:
+        plain = ids.type.rank == 1 and is_integer(ids.dtype) and n.type.rank == 1
+        many = plain and at_most(WIDE, n.type.shape[0])
+        return many and is_count(n, n.type.shape[0])
+
+    @rewrite(
+        p.matmul(p.transpose(hot, axes=(1, 0)), v.x),
+        exact=False,
+        name=f"one_hot_transposed_by{name}",
+    )
+    def adds(ids: Value, n: Value, x: Value) -> Value | None:
+        """Rows that are added up by a one-hot matrix are added up by their numbers."""
+        if not counted(ids, n) or x.type.rank > 2 or not is_wide(x.dtype):
+            return None
+        return F.segment_sum(x, ids, size_value(n.type.shape[0]))
+
+    @rewrite(v.y(p.matmul(hot, v.x)), exact=False, name=f"one_hot_by{name}")
+    def takes(y: Value, ids: Value, n: Value, x: Value) -> Value | None:
+        """Rows that a one-hot matrix selects are looked up; beyond the last are 0."""
+        if not counted(ids, n) or x.type.rank > 2:
+            return None
+        valid = F.logical_and(ids >= 0, ids < size_value(n.type.shape[0]))
+        found = GATHER(x, F.where(valid, ids, 0), axes=(0,), inside=(True,))
+        shown = F.expand_dims(valid, 1) if x.type.rank == 2 else valid
+        return guarded(F.where(shown, found, 0), y.node)
+
+    return adds, takes
+
+
+LOOKUP = Rules(
+    (
+        sum_of_rows,
+        sum_of_weighted_rows,
+        sum_within_rows,
+        rows_by,
+        *_one_hot(v.n, ""),
+        *_one_hot(p.expand_dims(v.n, axes=(0,)), "_row"),
+    )
+)

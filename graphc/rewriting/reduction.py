@@ -1,0 +1,360 @@
+"""Reductions pushed towards inputs, through what they commute with.
+
+What is summed here may be multiplied or added up in another order: values differ by
+rounding. Where one factor holds an infinity and the other a zero, or something of no
+elements meets an infinity, a NaN may come or go. Half precision is left alone, since
+there a part of a sum overflows where the whole does not.
+"""
+
+from typing import Any
+
+from graphc.ir.build import literal_of
+from graphc.ir.graph import Value
+from graphc.ir.namespace import F
+from graphc.ir.op import PRIMITIVES, Primitive
+from graphc.ir.types import is_float, is_inexact
+from graphc.rewriting.pattern import once, p, v
+from graphc.rewriting.rule import Rule, Rules, rewrite
+from graphc.rewriting.sizes import (
+    Axes,
+    Reduction,
+    count,
+    guarded,
+    is_one,
+    is_wide,
+    limited,
+    reduced,
+    split,
+    unsqueezed,
+    varies,
+    without,
+)
+
+SUM, MAX, MIN = (PRIMITIVES[name] for name in ("sum", "max", "min"))
+REDUCED = {"axes": v.axes, "keepdims": v.keepdims}
+
+
+def _reducing(primitive: Primitive) -> Reduction:
+    return lambda x, axes: primitive(x, axes=axes, keepdims=False)
+
+
+_sum = _reducing(SUM)
+
+
+@rewrite(p.sum(v.s(once(p.multiply(v.x, v.y))), **REDUCED), exact=False)
+def sum_of_multiply(
+    s: Value, x: Value, y: Value, axes: Axes, keepdims: bool
+) -> Value | None:
+    """A factor is summed first along axes where the other does not vary."""
+    rank = max(x.type.rank, y.type.rank)
+    only_x, only_y, both = split(x, y, rank, axes)
+    if not is_wide(x.dtype) or limited(s) or not (only_x or only_y):
+        return None
+    made = reduced(_sum, x, rank, only_x) * reduced(_sum, y, rank, only_y)
+    return without(reduced(_sum, made, rank, both), axes, keepdims)
+
+
+@rewrite(p.sum(once(p.true_divide(v.x, v.y)), **REDUCED), exact=False)
+def sum_of_true_divide(x: Value, y: Value, axes: Axes, keepdims: bool) -> Value | None:
+    """What is divided is summed first along axes where the divisor does not vary."""
+    rank = max(x.type.rank, y.type.rank)
+    only_x, only_y, both = split(x, y, rank, axes)
+    if not is_wide(x.dtype) or only_y or not only_x:
+        return None
+    made = reduced(_sum, x, rank, only_x) / y
+    return without(reduced(_sum, made, rank, both), axes, keepdims)
+
+
+def _sum_of_terms(op: str) -> Rule:
+    @rewrite(
+        p.sum(v.s(once(getattr(p, op)(v.x, v.y))), **REDUCED),
+        exact=False,
+        name=f"sum_of_{op}",
+    )
+    def rule(s: Value, x: Value, y: Value, axes: Axes, keepdims: bool) -> Value | None:
+        """A term that does not vary along an axis counts as often as that is long."""
+        rank, shape, dtype = s.type.rank, s.type.shape, s.dtype
+        only_x, only_y, both = split(x, y, rank, axes)
+        if not is_wide(dtype) or limited(s) or not (only_x or only_y):
+            return None
+        of_x, of_y = reduced(_sum, x, rank, only_x), reduced(_sum, y, rank, only_y)
+        of_x = of_x * count(shape, only_y, dtype) if only_y else of_x
+        of_y = of_y * count(shape, only_x, dtype) if only_x else of_y
+        made = s.node.primitive(of_x, of_y)
+        return without(reduced(_sum, made, rank, both), axes, keepdims)
+
+    return rule
+
+
+def _sum_of_squared_difference(pattern: Any, name: str) -> Rule:
+    @rewrite(p.sum(once(pattern), **REDUCED), exact=False, name=name)
+    def rule(d: Value, x: Value, y: Value, axes: Axes, keepdims: bool) -> Value | None:
+        """The sum of (x - y)**2 over all pairs, by sums over each.
+
+        The mean of x is taken from both first, so that hardly anything is left to
+        cancel. One infinity makes NaN of an infinite sum.
+        """
+        rank, shape, dtype = d.type.rank, d.type.shape, d.dtype
+        only_x, only_y, both = split(x, y, rank, axes)
+        if not (only_x and only_y and is_wide(dtype) and is_float(dtype)) or limited(d):
+            return None
+        size = count(_full_shape(x, rank), only_x, dtype)
+        mean = reduced(_sum, x, rank, only_x) / F.maximum(size, 1)
+        x, y, others = x - mean, y - mean, count(shape, only_y, dtype)
+        made = reduced(_sum, F.square(x), rank, only_x) * others
+        made = made + reduced(_sum, F.square(y), rank, only_y) * size
+        mixed = reduced(_sum, x, rank, only_x) * reduced(_sum, y, rank, only_y)
+        made = made - 2 * mixed
+        return without(reduced(_sum, made, rank, both), axes, keepdims)
+
+    return rule
+
+
+def _full_shape(x: Value, rank: int) -> tuple[Any, ...]:
+    """The shape on `rank` axes."""
+    return (1,) * (rank - x.type.rank) + x.type.shape
+
+
+_DIFFERENCE = v.d(p.subtract(v.x, v.y))
+
+
+@rewrite(p.sum(once(p.negative(v.x)), **REDUCED), exact=False)
+def sum_of_negative(x: Value, axes: Axes, keepdims: bool) -> Value | None:
+    """The sum of -x is minus that of x."""
+    return -SUM(x, axes=axes, keepdims=keepdims) if is_wide(x.dtype) else None
+
+
+@rewrite(p.sum(v.s(p.broadcast_to(v.x)), **REDUCED), exact=False)
+def sum_of_broadcast(s: Value, x: Value, axes: Axes, keepdims: bool) -> Value | None:
+    """Equal elements are counted, not added up."""
+    rank = s.type.rank
+    stretched = tuple(
+        a for a in axes if not varies(x, rank, a) and not is_one(s.type.shape[a])
+    )
+    if not is_wide(x.dtype) or not stretched or limited(s):
+        return None
+    rest = tuple(a for a in axes if a not in stretched)
+    made = reduced(_sum, unsqueezed(x, rank), rank, rest)
+    made = made * count(s.type.shape, stretched, x.dtype)
+    kept = tuple(1 if a in axes else n for a, n in enumerate(s.type.shape))
+    return without(guarded(F.broadcast_to(made, kept), s.node), axes, keepdims)
+
+
+def _of_expanded(op: str) -> Rule:
+    @rewrite(
+        v.y(getattr(p, op)(p.expand_dims(v.x, axes=v.new), **REDUCED)),
+        exact=False,
+        name=f"{op}_of_expanded",
+    )
+    def rule(x: Value, y: Value, new: Axes, axes: Axes, keepdims: bool) -> Value:
+        """Axes of one element are put in behind a reduction, or not at all."""
+        rank, primitive = x.type.rank + len(new), y.node.primitive
+        old = [a for a in range(rank) if a not in new]  # where the axes of x are
+        within = tuple(i for i, a in enumerate(old) if a in axes)
+        made = primitive(x, axes=within, keepdims=False) if within else x
+        if keepdims:
+            return F.expand_dims(made, tuple(sorted({*new, *axes})))
+        left = [a for a in range(rank) if a not in axes]
+        return F.expand_dims(made, tuple(i for i, a in enumerate(left) if a in new))
+
+    return rule
+
+
+@rewrite(p.sum(once(p.transpose(v.x, axes=v.order)), **REDUCED), exact=False)
+def sum_of_transposed(x: Value, order: Axes, axes: Axes, keepdims: bool) -> Value:
+    """The axes that are left are put in order behind the sum."""
+    summed = tuple(sorted(order[a] for a in axes))
+    made = SUM(x, axes=summed, keepdims=keepdims)
+    if keepdims:
+        return F.transpose(made, order)
+    left = [a for a in order if a not in summed]
+    return F.transpose(made, tuple(sorted(left).index(a) for a in left))
+
+
+@rewrite(p.sum(v.s(once(p.reshape(v.x))), **REDUCED), exact=False)
+def sum_of_reshaped(s: Value, x: Value, axes: Axes, keepdims: bool) -> Value | None:
+    """The sum of all elements asks for no shape."""
+    if len(axes) < s.type.rank or not x.type.rank or keepdims:
+        return None
+    return guarded(SUM(x, axes=tuple(range(x.type.rank)), keepdims=False), s.node)
+
+
+@rewrite(
+    p.sum(once(p.sum(v.x, axes=v.first, keepdims=False)), axes=v.axes, keepdims=False),
+    exact=False,
+)
+def sum_of_sum(x: Value, first: Axes, axes: Axes) -> Value:
+    """Sums over some axes and then over others are one."""
+    left = [a for a in range(x.type.rank) if a not in first]
+    every = tuple(sorted({*first, *(left[a] for a in axes)}))
+    return SUM(x, axes=every, keepdims=False)
+
+
+@rewrite(p.sum(once(p.matmul(v.a, v.b)), **REDUCED), exact=False)
+def sum_of_matmul(a: Value, b: Value, axes: Axes, keepdims: bool) -> Value | None:
+    """A factor is summed along its rows, columns or batch before it is multiplied."""
+    if a.type.rank < 2 or b.type.rank < 2 or not is_wide(a.dtype):
+        return None
+    rank = max(a.type.rank, b.type.rank)
+    row, column = rank - 2, rank - 1
+    of_a = [x for x in axes if x < row and varies(a, rank, x) > varies(b, rank, x)]
+    of_b = [x for x in axes if x < row and varies(b, rank, x) > varies(a, rank, x)]
+    of_a += [row] if row in axes else []
+    of_b += [column] if column in axes else []
+    if not of_a and not of_b:
+        return None
+    both = tuple(x for x in axes if x not in of_a and x not in of_b)
+    if rank == 2 and not keepdims:
+        of_rows = SUM(a, axes=(0,), keepdims=False) if of_a else a
+        return F.matmul(of_rows, SUM(b, axes=(1,), keepdims=False) if of_b else b)
+    a, b = reduced(_sum, a, rank, tuple(of_a)), reduced(_sum, b, rank, tuple(of_b))
+    return without(reduced(_sum, F.matmul(a, b), rank, both), axes, keepdims)
+
+
+@rewrite(
+    p.sum(once(p.cumsum(v.x, axis=v.axis, reverse=v.reverse)), **REDUCED), exact=False
+)
+def sum_of_cumsum(
+    x: Value, axis: int, reverse: bool, axes: Axes, keepdims: bool
+) -> Value | None:
+    """Each element counts as often as running sums hold it."""
+    if axis not in axes or not is_wide(x.dtype):
+        return None
+    n = x.shape[axis]
+    times = F.arange(1, n + 1) if reverse else F.arange(n, 0, -1)
+    times = F.expand_dims(times.astype(x.dtype), tuple(range(1, x.type.rank - axis)))
+    return SUM(x * times, axes=axes, keepdims=keepdims)
+
+
+def _clash(x: Value, y: Value, rank: int, only_x: Axes, only_y: Axes) -> Value:
+    """Whether x + y is NaN for some pair, though neither is NaN."""
+
+    def holds(z: Value, infinity: float, axes: Axes) -> Value:
+        return reduced(lambda w, own: F.any(w == infinity, axis=own), z, rank, axes)
+
+    inf = float("inf")
+    up = F.logical_and(holds(x, inf, only_x), holds(y, -inf, only_y))
+    down = F.logical_and(holds(x, -inf, only_x), holds(y, inf, only_y))
+    return F.logical_or(up, down)
+
+
+def _of_pairs(x: Value, y: Value, s: Value, axes: Axes) -> bool:
+    """Whether each of two terms varies alone along some axes, and none along others."""
+    only_x, only_y, both = split(x, y, s.type.rank, axes)
+    alone = bool(only_x and only_y) and not limited(s) and not any(
+        varies(x, s.type.rank, a) for a in both
+    )
+    return alone and is_float(s.dtype) and is_wide(s.dtype)
+
+
+def _extreme_of_sum(name: str, op: str) -> Rule:
+    best_of, other = map(_reducing, (MAX, MIN) if name == "max" else (MIN, MAX))
+
+    @rewrite(
+        getattr(p, name)(v.s(once(getattr(p, op)(v.x, v.y))), **REDUCED),
+        exact=False,
+        name=f"{name}_of_{op}",
+    )
+    def rule(s: Value, x: Value, y: Value, axes: Axes, keepdims: bool) -> Value | None:
+        """The largest sum of pairs is that of the largest; inf - inf stays NaN."""
+        if not _of_pairs(x, y, s, axes):
+            return None
+        rank = s.type.rank
+        only_x, only_y, _ = split(x, y, rank, axes)
+        of_y = best_of if op == "add" else other
+        best = s.node.primitive(
+            reduced(best_of, x, rank, only_x), reduced(of_y, y, rank, only_y)
+        )
+        signed = y if op == "add" else -y
+        clash = _clash(x, signed, rank, only_x, only_y)
+        return without(F.where(clash, float("nan"), best), axes, keepdims)
+
+    return rule
+
+
+_PEAK = v.peak(
+    p.where(p.isfinite(v.m(p.max_from(v.s, v.least, axes=v.axes))), v.m, v.zero)
+)
+_TERMS = once(p.exp(once(p.subtract(v.s, _PEAK))))
+_KEPT = p.sum(_TERMS, axes=v.axes, keepdims=True)
+_SQUEEZED = p.squeeze(_PEAK, axes=v.axes)
+_LOGSUMEXP = {
+    "logsumexp_of_sum": p.add(
+        p.log(p.sum(_TERMS, axes=v.axes, keepdims=False)), _SQUEEZED
+    ),
+    "logsumexp_of_sum_squeezed": p.add(p.log(p.squeeze(_KEPT, axes=v.axes)), _SQUEEZED),
+    "logsumexp_of_sum_kept": p.add(p.log(_KEPT), _PEAK),
+}
+
+
+def _logsumexp(x: Value, axes: Axes) -> Value:
+    return F.nn.logsumexp(x, axis=axes)
+
+
+def _logsumexp_of_sum(name: str) -> Rule:
+    keepdims = name.endswith("kept")
+
+    @rewrite(_LOGSUMEXP[name], exact=False, name=name)
+    def rule(s: Value, least: Value, zero: Value, axes: Axes) -> Value | None:
+        """log-sum-exp of all pairs of sums is the sum of two; inf - inf stays NaN."""
+        start, nothing = literal_of(least), literal_of(zero)
+        if s.node.primitive.name != "add" or start is None or nothing is None:
+            return None
+        x, y = s.node.inputs
+        if start != -float("inf") or nothing != 0 or not _of_pairs(x, y, s, axes):
+            return None
+        rank = s.type.rank
+        only_x, only_y, _ = split(x, y, rank, axes)
+        found = reduced(_logsumexp, x, rank, only_x)
+        found = found + reduced(_logsumexp, y, rank, only_y)
+        clash = _clash(x, y, rank, only_x, only_y)
+        return without(F.where(clash, float("nan"), found), axes, keepdims)
+
+    return rule
+
+
+INCREASING = (
+    *("exp", "exp2", "expm1", "tanh", "arctan", "sinh", "arcsinh", "cbrt", "expit"),
+    *("floor", "ceil", "trunc", "rint", "ndtr", "erf"),
+)
+
+
+def _extreme_of_monotone(reduction: Primitive, op: str) -> Rule:
+    name = reduction.name
+
+    @rewrite(
+        getattr(p, name)(v.y(once(getattr(p, op)(v.x))), **REDUCED),
+        exact=False,
+        name=f"{name}_of_{op}",
+    )
+    def rule(x: Value, y: Value, axes: Axes, keepdims: bool) -> Value | None:
+        """A function that grows is applied to the largest element alone."""
+        if not is_inexact(x.dtype) or x.dtype.kind == "c":
+            return None
+        found: Value = y.node.primitive(reduction(x, axes=axes, keepdims=keepdims))
+        return found
+
+    return rule
+
+
+REDUCTION = Rules(
+    (
+        sum_of_multiply,
+        sum_of_true_divide,
+        _sum_of_terms("add"),
+        _sum_of_terms("subtract"),
+        _sum_of_squared_difference(p.square(_DIFFERENCE), "sum_of_square"),
+        _sum_of_squared_difference(p.power(_DIFFERENCE, 2), "sum_of_power"),
+        sum_of_negative,
+        sum_of_broadcast,
+        *map(_of_expanded, ("sum", "prod", "max", "min", "any", "all")),
+        sum_of_transposed,
+        sum_of_reshaped,
+        sum_of_sum,
+        sum_of_matmul,
+        sum_of_cumsum,
+        *(_extreme_of_sum(m, op) for m in ("max", "min") for op in ("add", "subtract")),
+        *map(_logsumexp_of_sum, _LOGSUMEXP),
+        *(_extreme_of_monotone(m, op) for m in (MAX, MIN) for op in INCREASING),
+    )
+)

@@ -1,0 +1,106 @@
+"""What rules ask of shapes: which axes are stretched, and what is surely smaller."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from graphc.ir.build import as_value, cast, size_value
+from graphc.ir.dims import Size, less_equal
+from graphc.ir.graph import Node, Value
+from graphc.ir.namespace import F
+from graphc.ir.types import DType, is_integer, product
+
+Axes = tuple[int, ...]
+Reduction = Callable[[Value, Axes], Value]
+
+
+class Split(NamedTuple):
+    """Axes of a result, by which of two operands vary along them."""
+
+    x: Axes
+    y: Axes
+    both: Axes  # or neither
+
+
+def is_one(n: Size) -> bool:
+    """Whether an axis surely has one element."""
+    return isinstance(n, int) and n == 1
+
+
+def at_most(a: Size, b: Size) -> bool:
+    """Whether a <= b is sure."""
+    return less_equal(a, b) is True
+
+
+def varies(x: Value, rank: int, axis: int) -> bool:
+    """Whether `x`, stretched to `rank` axes, may vary along one of them."""
+    at = axis - (rank - x.type.rank)
+    return at >= 0 and not is_one(x.type.shape[at])
+
+
+def split(x: Value, y: Value, rank: int, axes: Axes) -> Split:
+    """Axes of an elementwise result, by which operand varies along them."""
+    of_x = {a for a in axes if varies(x, rank, a)}
+    of_y = {a for a in axes if varies(y, rank, a)}
+    both = tuple(a for a in axes if (a in of_x) == (a in of_y))
+    only_x, only_y = of_x - of_y, of_y - of_x
+    return Split(tuple(sorted(only_x)), tuple(sorted(only_y)), both)
+
+
+def unsqueezed(x: Value, rank: int) -> Value:
+    """`x` with axes of size 1 in front, up to `rank` axes."""
+    return F.expand_dims(x, tuple(range(rank - x.type.rank)))
+
+
+def reduced(reduction: Reduction, x: Value, rank: int, axes: Axes) -> Value:
+    """A reduction of `x`, stretched to `rank` axes, that keeps them with one element.
+
+    It is made of what `x` was before axes of one element were put in.
+    """
+    if not axes:
+        return x
+    places = list(range(rank - x.type.rank, rank))  # where the axes of x are
+    if x.node.primitive.name == "expand_dims":
+        new = {places[a] for a in x.node.params["axes"]}
+        places = [a for a in places if a not in new]
+        x = x.node.inputs[0]
+    own = tuple(i for i, a in enumerate(places) if a in axes)
+    made = reduction(x, own) if own else x
+    left = [a for a in places if a not in axes]
+    return F.expand_dims(made, tuple(a for a in range(rank) if a not in left))
+
+
+def without(x: Value, axes: Axes, keepdims: bool) -> Value:
+    """`x`, of whose axes some have one element, as a reduction would give it."""
+    return x if keepdims or not axes else F.squeeze(x, axes)
+
+
+def count(shape: tuple[Size, ...], axes: Axes, dtype: DType) -> Value:
+    """The number of elements along some axes, as a number of a dtype."""
+    return cast(as_value(size_value(product([shape[a] for a in axes]))), dtype)
+
+
+def is_wide(dtype: DType) -> bool:
+    """Whether sums in this dtype may be made in parts.
+
+    In half precision a part may overflow where the whole does not; bools add up to
+    bools.
+    """
+    return is_integer(dtype) or (dtype.kind in "fc" and dtype.itemsize >= 4)
+
+
+def guarded(value: Value, node: Node) -> Value:
+    """`value`, where the sizes fit as a node that it stands for needs them to."""
+    for guard in node.guards:
+        sizes = [size_value(n) for n in (guard.left, guard.right)]
+        value = F._at_most(*sizes, guard.reason, value)
+        if guard.relation == "==":
+            value = F._at_most(*sizes[::-1], guard.reason, value)
+    return value
+
+
+def limited(x: Value) -> bool:
+    """Whether the sizes of a value are checked to be no larger than something.
+
+    Such a check tells the user that an array is far too large, so it stays there.
+    """
+    return any(guard.relation == "<=" for guard in x.node.guards)

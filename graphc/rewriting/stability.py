@@ -1,0 +1,105 @@
+"""Forms that keep their accuracy where the written ones lose it.
+
+Results differ by rounding where the written form is accurate. Where that overflows,
+underflows or cancels, giving 0, an infinity or NaN, the number itself is found.
+"""
+
+from graphc.ir.graph import Value
+from graphc.ir.namespace import F
+from graphc.ir.types import is_float
+from graphc.rewriting.pattern import once, p, v
+from graphc.rewriting.rule import Rules, rewrite
+from graphc.rewriting.sizes import Axes
+
+
+@rewrite(p.log(once(p.add(1, v.x))), exact=False)
+def log_one_plus(x: Value) -> Value | None:
+    """log(1 + x) where x is small."""
+    return F.log1p(x) if is_float(x.dtype) else None
+
+
+@rewrite(p.log(once(p.subtract(1, v.x))), exact=False)
+def log_one_minus(x: Value) -> Value | None:
+    """log(1 - x) where x is small."""
+    return F.log1p(-x) if is_float(x.dtype) else None
+
+
+@rewrite(p.subtract(once(p.exp(v.x)), 1), exact=False)
+def exp_minus_one(x: Value) -> Value | None:
+    """exp(x) - 1 where x is small."""
+    return F.expm1(x) if is_float(x.dtype) else None
+
+
+@rewrite(p.log(once(p.expit(v.x))), exact=False)
+def log_of_sigmoid(x: Value) -> Value | None:
+    """log(sigmoid(x)) far below zero."""
+    return -F.logaddexp(-x, 0) if is_float(x.dtype) else None
+
+
+@rewrite(p.log1p(once(p.exp(v.x))), exact=False)
+def log_one_plus_exp(x: Value) -> Value | None:
+    """log(1 + exp(x)), softplus, where exp(x) overflows."""
+    return F.logaddexp(x, 0) if is_float(x.dtype) else None
+
+
+@rewrite(p.subtract(1, once(p.expit(v.x))), exact=False)
+def one_minus_sigmoid(x: Value) -> Value | None:
+    """1 - sigmoid(x) is sigmoid(-x), where that is near 0."""
+    return F.special.expit(-x) if is_float(x.dtype) else None
+
+
+@rewrite(
+    p.log(once(p.sum(once(p.exp(v.x)), axes=v.axes, keepdims=v.keepdims))), exact=False
+)
+def log_of_sum_of_exp(x: Value, axes: Axes, keepdims: bool) -> Value | None:
+    """log(sum(exp(x))) where exp(x) overflows, or all of it underflows."""
+    if not is_float(x.dtype) or not axes or _is_shifted(x):
+        return None
+    return F.nn.logsumexp(x, axis=axes, keepdims=keepdims)
+
+
+_EXP = v.e(p.exp(v.x))
+
+
+@rewrite(
+    v.y(p.true_divide(_EXP, p.sum(v.e, axes=v.axes, keepdims=v.keepdims))), exact=False
+)
+def written_softmax(y: Value, x: Value, axes: Axes, keepdims: bool) -> Value | None:
+    """exp(x) / sum(exp(x)) where exp(x) overflows, or all of it underflows."""
+    whole = len(axes) == x.type.rank  # a number stretches without kept axes
+    if not is_float(x.dtype) or not axes or not (keepdims or whole):
+        return None
+    return None if _is_shifted(x) else F.nn.softmax(x, axis=axes)
+
+
+def _is_shifted(x: Value) -> bool:
+    """Whether the largest element has been subtracted, as stable forms do."""
+    if x.node.primitive.name != "subtract":
+        return False
+    peak = x.node.inputs[1]
+    while peak.node.primitive.name in ("where", "stop_gradient", "expand_dims"):
+        peak = peak.node.inputs[peak.node.primitive.name == "where"]
+    return peak.node.primitive.name in ("max", "max_from")
+
+
+@rewrite(
+    p.log(once(p.true_divide(p.exp(v.s), v.total(p.sum(p.exp(v.s)))))), exact=False
+)
+def log_of_softmax(s: Value, total: Value) -> Value | None:
+    """log(softmax(x)) where softmax(x) underflows; s is x less its maximum."""
+    return s - F.log(total) if is_float(s.dtype) else None
+
+
+STABILITY = Rules(
+    (
+        log_one_plus,
+        log_one_minus,
+        exp_minus_one,
+        log_of_sigmoid,
+        log_one_plus_exp,
+        one_minus_sigmoid,
+        log_of_sum_of_exp,
+        written_softmax,
+        log_of_softmax,
+    )
+)

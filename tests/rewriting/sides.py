@@ -1,0 +1,119 @@
+"""Both sides of a rewrite: the texts before and after, and values on both backends."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+import graphc
+import graphc.tensor as gt
+from graphc.ir.graph import Graph
+from graphc.ir.text import to_text
+from graphc.rewrites import Rules, none
+from graphc.rewriting.default import DEFAULT
+from graphc.rewriting.engine import rewritten
+
+Build = Callable[..., Any]
+Shape = tuple[Any, ...]
+
+
+def variables(shapes: Mapping[str, Shape], dtypes: Any) -> list[Any]:
+    """A variable for each shape; `dtypes` is one dtype, or one for each name."""
+    return [gt.tensor(k, _dtype(k, dtypes), shape) for k, shape in shapes.items()]
+
+
+def _dtype(name: str, dtypes: Any) -> str:
+    """That of one of the variables; `i` is always of places."""
+    if isinstance(dtypes, dict):
+        return dtypes[name]
+    return "int64" if name == "i" else dtypes
+
+
+def before_after(
+    build: Build,
+    shapes: Mapping[str, Shape],
+    dtypes: Any = "float32",
+    rules: Rules = DEFAULT,
+) -> tuple[str, str]:
+    """The nodes before and after, one per line, without names of inputs."""
+    inputs = variables(shapes, dtypes)
+    graph = Graph(tuple(inputs), (build(*inputs),), tuple(shapes), ("",))
+    return _nodes(graph), _nodes(rewritten(graph, rules).graph)
+
+
+def _nodes(graph: Graph) -> str:
+    lines = to_text(graph).splitlines()[1:-2]
+    return "\n".join(line.strip() for line in lines)
+
+
+def rules_used(
+    build: Build,
+    shapes: Mapping[str, Shape],
+    dtypes: Any = "float32",
+    rules: Rules = DEFAULT,
+) -> set[str]:
+    """The names of the rules that apply."""
+    inputs = variables(shapes, dtypes)
+    graph = Graph(tuple(inputs), (build(*inputs),), tuple(shapes), ("",))
+    return {a.rule.name for a in rewritten(graph, rules).log}
+
+
+def agree(
+    build: Build,
+    shapes: Mapping[str, Shape],
+    arrays: list[list[np.ndarray]],
+    rtol: float = 1e-9,
+    rules: Rules = DEFAULT,
+) -> None:
+    """The values with and without rules are equal up to `rtol`, on both backends.
+
+    NaN and infinities are where they were, or there is the same error.
+    """
+    dtypes = {k: a.dtype.name for k, a in zip(shapes, arrays[0], strict=True)}
+    inputs = variables(shapes, dtypes)
+    y = build(*inputs)
+    for backend in ("jax", "numpy"):
+        new = graphc.function(inputs, y, backend=backend, rewrites=rules)
+        old = graphc.function(inputs, y, backend=backend, rewrites=none)
+        for given in arrays:
+            _same(_outcome(new, given), _outcome(old, given), rtol)
+
+
+def _outcome(f: Any, given: list[np.ndarray]) -> Any:
+    try:
+        with np.errstate(all="ignore"):
+            return np.asarray(f(*given))
+    except graphc.GraphError:
+        return None
+
+
+def _same(new: Any, old: Any, rtol: float) -> None:
+    assert (new is None) == (old is None), (new, old)
+    if old is None:
+        return
+    assert new.dtype == old.dtype and new.shape == old.shape
+    wide = "complex128" if old.dtype.kind == "c" else "float64"
+    new, old = new.astype(wide), old.astype(wide)
+    scale = np.abs(old[np.isfinite(old)]).max(initial=1.0)
+    np.testing.assert_allclose(new, old, rtol=rtol, atol=rtol * scale)
+
+
+def made(shape: tuple[int, ...], dtype: str = "float64", seed: int = 0) -> np.ndarray:
+    """Numbers of both signs, of which each shape and seed has its own."""
+    rng = np.random.default_rng((seed, *shape, len(shape)))
+    if np.dtype(dtype).kind in "iu":
+        return rng.integers(0, 5, shape).astype(dtype)
+    found = rng.normal(size=shape)
+    if np.dtype(dtype).kind == "c":
+        found = found + 1j * rng.normal(size=shape)
+    return found.astype(dtype)
+
+
+def arrays_of(
+    shapes: Mapping[str, Shape], sizes: Mapping[str, int], dtypes: Any = "float64"
+) -> list[np.ndarray]:
+    """Arrays of these shapes at some sizes."""
+    return [
+        made(tuple(sizes.get(n, n) for n in shape), _dtype(name, dtypes), seed)
+        for seed, (name, shape) in enumerate(shapes.items())
+    ]
