@@ -65,12 +65,17 @@ def _row_wise(c: Value) -> bool:
     return c.type.rank == 0 or (c.type.rank == 2 and is_one(c.type.shape[1]))
 
 
+def _no_longer(n: Size, before: Size) -> bool:
+    """Whether there is no more to scale where rows have `n` elements."""
+    return not is_one(before) and (is_one(n) or at_most(n, before))
+
+
 @rewrite(p.matmul(v.y(once(p.multiply(v.c, v.x))), v.w), exact=False)
 def scaled_rows_by(y: Value, c: Value, x: Value, w: Value) -> Value | None:
     """Rows are scaled behind a product that makes them no longer: outer(c, x) @ w."""
     if not _is_plain(y, w) or not _row_wise(c) or not x.type.rank:
         return None
-    if not at_most(_columns(w), y.type.shape[1]) or is_one(y.type.shape[1]):
+    if not _no_longer(_columns(w), y.type.shape[1]):
         return None
     vector = w.type.rank == 1 and c.type.rank == 2
     return (F.squeeze(c, 1) if vector else c) * F.matmul(x, w)
@@ -82,7 +87,7 @@ def by_scaled_columns(y: Value, w: Value, x: Value, r: Value) -> Value | None:
     flat = r.type.rank < 2 or is_one(r.type.shape[0])
     if not _is_plain(y, w) or not flat or x.type.rank < 2:
         return None
-    if not at_most(_rows(w), y.type.shape[0]) or is_one(y.type.shape[0]):
+    if not _no_longer(_rows(w), y.type.shape[0]):
         return None
     vector = w.type.rank == 1 and r.type.rank == 2
     return F.matmul(w, x) * (F.squeeze(r, 0) if vector else r)
