@@ -1,0 +1,316 @@
+"""Rewrites against JAX of the written program, and of one rewritten by hand.
+
+    python -m benchmarks.rewriting
+
+Targets: for each form at least 90 % of the gain of the rewriting by hand, which is at
+most 1.11 of its time; no slowdown where no rule applies (1.02); rewriting is linear in
+the number of nodes up to 100,000.
+"""
+
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import graphc
+import graphc.tensor as gt
+from benchmarks.harness import (
+    CPU,
+    Row,
+    compare,
+    exponent,
+    print_table,
+    row,
+    same,
+    time_text,
+)
+from benchmarks.programs import chain, dag, layers, mlp
+from graphc.ir.graph import Graph
+from graphc.ir.walk import ancestors
+from graphc.rewrites import default, none, rewritten
+
+N, ROWS, WORDS = 1_000_000, 1000, 20_000
+Call = Callable[..., Any]
+
+
+class Form(NamedTuple):
+    """A program as it is written over `xp`, and as an expert writes it in JAX."""
+
+    written: Call
+    by_hand: Call
+    shapes: Mapping[str, tuple[int, ...]]
+    rtol: float = 1e-3
+
+
+VECTORS = {"a": (3000,), "b": (3000,)}
+MATRICES = {"a": (ROWS, ROWS), "b": (ROWS, ROWS)}
+THREE = MATRICES | {"c": (ROWS, ROWS)}
+BY_VECTOR = MATRICES | {"v": (ROWS,)}
+LONG = {"x": (N,)}
+TABLE = {"table": (3000, 64), "i": (200_000,)}
+lse = jax.nn.logsumexp
+
+
+def _one_hot(xp: Any, i: Any, x: Any) -> Any:
+    return xp.astype(xp.equal(i[:, None], xp.arange(1000)), "float32").T @ x
+
+
+def _squares(a: Any, b: Any) -> Any:
+    n, c = len(a), jnp.mean(a)
+    a, b = a - c, b - c
+    mixed = 2 * jnp.sum(a) * jnp.sum(b)
+    return n * (jnp.sum(a * a) + jnp.sum(b * b)) - mixed
+
+
+FORMS = {
+    "sum(broadcast a)": Form(
+        lambda xp, a: xp.sum(xp.broadcast_to(a[:, None], (3000, 3000))),
+        lambda a: 3000 * jnp.sum(a),
+        {"a": (3000,)},
+    ),
+    "sum(outer(a, b))": Form(
+        lambda xp, a, b: xp.sum(xp.outer(a, b)),
+        lambda a, b: jnp.sum(a) * jnp.sum(b),
+        VECTORS,
+    ),
+    "sum(a[:, None] + b)": Form(
+        lambda xp, a, b: xp.sum(a[:, None] + b[None]),
+        lambda a, b: 3000 * jnp.sum(a) + 3000 * jnp.sum(b),
+        VECTORS,
+    ),
+    "sum((a[:, None] - b)**2)": Form(
+        lambda xp, a, b: xp.sum((a[:, None] - b[None]) ** 2), _squares, VECTORS
+    ),
+    "max(a[:, None] + b)": Form(
+        lambda xp, a, b: xp.max(a[:, None] + b[None]),
+        lambda a, b: jnp.max(a) + jnp.max(b),
+        VECTORS,
+    ),
+    "logsumexp(a[:, None] + b)": Form(
+        lambda xp, a, b: (gt if xp is gt else jax).nn.logsumexp(a[:, None] + b[None]),
+        lambda a, b: lse(a) + lse(b),
+        VECTORS,
+    ),
+    "sum(A @ B)": Form(
+        lambda xp, a, b: xp.sum(a @ b),
+        lambda a, b: jnp.sum(a, 0) @ jnp.sum(b, 1),
+        MATRICES,
+    ),
+    "(A @ B).sum(0)": Form(
+        lambda xp, a, b: xp.sum(a @ b, 0), lambda a, b: jnp.sum(a, 0) @ b, MATRICES
+    ),
+    "mean(X @ W + b, 0)": Form(
+        lambda xp, a, b, v: xp.mean(a @ b + v, 0),
+        lambda a, b, v: jnp.mean(a, 0) @ b + v,
+        BY_VECTOR,
+    ),
+    "trace(A @ B)": Form(
+        lambda xp, a, b: xp.trace(a @ b), lambda a, b: jnp.sum(a * b.T), MATRICES
+    ),
+    "diagonal(A @ B)": Form(
+        lambda xp, a, b: xp.diagonal(a @ b),
+        lambda a, b: jnp.sum(a * b.T, 1),
+        MATRICES,
+    ),
+    "(A @ B) @ v": Form(
+        lambda xp, a, b, v: (a @ b) @ v, lambda a, b, v: a @ (b @ v), BY_VECTOR
+    ),
+    "(A @ B @ C)[0]": Form(
+        lambda xp, a, b, c: (a @ b @ c)[0], lambda a, b, c: a[0] @ b @ c, THREE
+    ),
+    "(A @ B)[7]": Form(lambda xp, a, b: (a @ b)[7], lambda a, b: a[7] @ b, MATRICES),
+    "(A @ B) @ C, skinny": Form(
+        lambda xp, a, b, c: (a @ b) @ c,
+        lambda a, b, c: a @ (b @ c),
+        {"a": (2000, 20), "b": (20, 2000), "c": (2000, 20)},
+    ),
+    "outer(u, v) @ w": Form(
+        lambda xp, a, b, c: xp.outer(a, b) @ c,
+        lambda a, b, c: a * (b @ c),
+        {"a": (ROWS,), "b": (ROWS,), "c": (ROWS,)},
+    ),
+    "diag(d) @ A": Form(
+        lambda xp, v, a: xp.diag(v) @ a,
+        lambda v, a: v[:, None] * a,
+        {"v": (ROWS,), "a": (ROWS, ROWS)},
+    ),
+    "eye @ A + A": Form(
+        lambda xp, a: xp.eye(ROWS, dtype="float32") @ a + a,
+        lambda a: a + a,
+        {"a": (ROWS, ROWS)},
+    ),
+    "kron(A, B) @ w": Form(
+        lambda xp, a, b, v: xp.kron(a, b) @ v,
+        lambda a, b, v: (a @ v.reshape(32, 32) @ b.T).reshape(-1),
+        {"a": (32, 32), "b": (32, 32), "v": (1024,)},
+    ),
+    "inv(S) @ v": Form(
+        lambda xp, a, v: xp.linalg.inv(a + 100 * xp.eye(ROWS, dtype="float32")) @ v,
+        lambda a, v: jnp.linalg.solve(a + 100 * jnp.eye(ROWS), v),
+        {"a": (ROWS, ROWS), "v": (ROWS,)},
+    ),
+    "vmap(x' S x)": Form(
+        lambda xp, x, s: (graphc if xp is gt else jax).vmap(lambda v: v @ s @ v)(x),
+        lambda x, s: jnp.sum((x @ s) * x, 1),
+        {"x": (10_000, 64), "s": (64, 64)},
+    ),
+    "sum(E[i], 0)": Form(
+        lambda xp, table, i: xp.sum(table[i], 0),
+        lambda table, i: jnp.zeros(3000).at[i].add(1.0) @ table,
+        TABLE,
+    ),
+    "sum(w * E[i], 0)": Form(
+        lambda xp, table, i, w: xp.sum(w[:, None] * table[i], 0),
+        lambda table, i, w: jnp.zeros(3000).at[i].add(w) @ table,
+        TABLE | {"w": (200_000,)},
+    ),
+    "E[i] @ W": Form(
+        lambda xp, table, i, w: table[i] @ w,
+        lambda table, i, w: (table @ w)[i],
+        TABLE | {"w": (64, 64)},
+    ),
+    "one-hot matrix products": Form(
+        _one_hot,
+        lambda i, x: jax.ops.segment_sum(x, i, 1000),
+        {"i": (WORDS,), "x": (WORDS, 8)},
+    ),
+    "max(exp(x))": Form(
+        lambda xp, x: xp.max(xp.exp(x)), lambda x: jnp.exp(jnp.max(x)), LONG
+    ),
+    "argmax(softmax(x))": Form(
+        lambda xp, x: xp.argmax((gt if xp is gt else jax).nn.softmax(x)),
+        jnp.argmax,
+        LONG,
+    ),
+    "sort(x)[-1]": Form(lambda xp, x: xp.sort(x)[-1], jnp.max, LONG),
+    "cumsum(x)[-1]": Form(lambda xp, x: xp.cumsum(x)[-1], jnp.sum, LONG),
+    "sum(cumsum(x))": Form(
+        lambda xp, x: xp.sum(xp.cumsum(x)),
+        lambda x: x @ jnp.arange(N, 0, -1, dtype="float32"),
+        LONG,
+        1e-2,
+    ),
+}
+
+
+def arguments(form: Form) -> tuple[list[Any], list[Any]]:
+    """Variables with symbolic sizes where the form has no table, and arrays."""
+    rng = np.random.default_rng(0)
+    inputs, arrays = [], []
+    for name, shape in form.shapes.items():
+        places = name == "i"
+        dtype = "int32" if places else "float32"
+        found = rng.integers(0, 1000, shape) if places else rng.uniform(0, 1, shape)
+        inputs.append(gt.tensor(name, dtype, shape))
+        arrays.append(jnp.asarray(found.astype(dtype)))
+    return inputs, arrays
+
+
+def form_rows() -> list[Row]:
+    """Time of each form, against the hand-made one; the note tells the gain."""
+    rows = []
+    for name, form in FORMS.items():
+        inputs, arrays = arguments(form)
+        f = graphc.function(inputs, form.written(gt, *inputs))
+        written = jax.jit(lambda *xs, form=form: form.written(jnp, *xs))
+        by_hand = jax.jit(form.by_hand)
+        same(_as_32_bits(f(*arrays)), _as_32_bits(written(*arrays)), form.rtol)
+        calls = _calls(lambda: f(*arrays))
+        gain = compare(
+            lambda: written(*arrays), lambda: f(*arrays), rounds=7, clock=CPU
+        )
+        result = compare(
+            lambda: f(*arrays), lambda: by_hand(*arrays), calls=calls, clock=CPU
+        )
+        note = f"{gain.ratio:.1f} times as fast as written"
+        rows.append(row(name, result, 1.11, note))
+    return rows
+
+
+def _calls(run: Callable[[], Any]) -> int:
+    """So many calls take about 20 ms."""
+    jax.block_until_ready(run())
+    start = time.perf_counter()
+    jax.block_until_ready(run())
+    return max(1, min(200, int(0.02 / (time.perf_counter() - start))))
+
+
+def _as_32_bits(x: Any) -> Any:
+    found = np.asarray(x)
+    return found.astype("int32") if found.dtype.kind == "i" else found
+
+
+def graph_of(name: str, nodes: int) -> Graph:
+    """A program of about so many nodes that no rule simplifies."""
+    x = gt.tensor("x", "float32", ("n", 64))
+    inputs = [x]
+    if name == "mlp":
+        weights = [gt.tensor(f"w{i}", "float32", (64, 64)) for i in range(nodes // 3)]
+        biases = [gt.tensor(f"b{i}", "float32", (64,)) for i in range(nodes // 3)]
+        y = mlp(gt, x, weights, biases)
+        inputs += weights + biases
+    else:
+        y = (chain if name == "chain" else dag)(gt, x, nodes)
+    names = tuple(str(v.node.params["name"]) for v in inputs)
+    return Graph(tuple(inputs), (y,), names, ("y",))
+
+
+def time_rows() -> list[Row]:
+    """Rewriting time per node, and how it grows."""
+    rows = []
+    for name in ("chain", "mlp", "dag"):
+        sizes = [100, 1000, 10_000] + ([100_000] if name == "chain" else [])
+        counts, times = [], []
+        for size in sizes:
+            graph = graph_of(name, max(size, 300) if name == "dag" else size)
+            start = time.process_time()
+            applied = len(rewritten(graph, default).log)
+            times.append(time.process_time() - start)
+            counts.append(len(ancestors(graph.outputs)))
+            rows.append(
+                Row(
+                    f"{name}, {counts[-1]:,} nodes",
+                    time_text(times[-1]),
+                    note=f"{times[-1] / counts[-1] * 1e6:.1f} us per node, "
+                    f"{applied} rewrites",
+                )
+            )
+        slope = exponent(counts[1:], times[1:])
+        rows.append(Row(f"{name}: exponent", "", "", slope, 1.1))
+    return rows
+
+
+def neutral_rows() -> list[Row]:
+    """Run time with and without rules where none applies."""
+    weights, biases = layers(20, 64, seed=0)
+    x = np.random.default_rng(0).normal(size=(1000, 64)).astype("float32")
+    v = gt.tensor("x", "float32", ("n", 64))
+    rows = []
+    for name, y in {
+        "mlp": mlp(gt, v, weights, biases),
+        "chain": chain(gt, v, 100),
+        "dag": dag(gt, v, 400),
+    }.items():
+        new = graphc.function([v], y)
+        old = graphc.function([v], y, rewrites=none)
+        same(new(x), old(x))
+        rows.append(
+            row(
+                name, compare(lambda: new(x), lambda: old(x), calls=20, clock=CPU), 1.02
+            )
+        )
+    return rows
+
+
+def main() -> None:
+    """Print the tables."""
+    print_table("Forms, against those rewritten by hand", form_rows())
+    print_table("Rewriting time", time_rows(), number="exponent")
+    print_table("Programs that no rule simplifies, against no rules", neutral_rows())
+
+
+if __name__ == "__main__":
+    main()
