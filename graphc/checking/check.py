@@ -278,7 +278,7 @@ class _Search:
             list(trial.arguments),
             outputs,
             backend=self.stage.backend,
-            jit=False,
+            jit="auto" if any(map(_on_host, outputs)) else False,
             rewrites=Rules(),
         )
         xp = {"numpy": np, "jax": jax.numpy}[self.stage.backend]
@@ -317,6 +317,11 @@ def _quietly() -> Iterator[None]:
     with np.errstate(all="ignore"), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield
+
+
+def _on_host(value: Value) -> bool:
+    """Whether a graph has checks, which an un-jitted program cannot do."""
+    return any(node.primitive.name == "assert" for node in ancestors([value]))
 
 
 def _smooth(made: Made) -> list[Value]:

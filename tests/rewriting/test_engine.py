@@ -114,11 +114,13 @@ def test_rules_that_undo_each_other_are_named():
     text = str(caught.value)
     assert "rewrite: rules undo each other: sin_to_tan and tan_to_sin" in text
     assert "got: sin float32[" in text
-    assert 'hint: leave one out: rewrites=graphc.rewrites.default - "tan_to_sin"' in text
+    assert "hint: leave one out: rewrites=" in text
+    assert 'graphc.rewrites.default - "tan_to_sin"' in text
     assert "test_engine.py:" in text.splitlines()[-1]
 
 
-def test_a_rule_that_makes_ever_more():
+def test_a_rule_that_makes_ever_more(monkeypatch):
+    monkeypatch.undo()  # `verified` looks at whole graphs, which grow here
     @graphc.rewrite(p.sin(v.x), exact=False)
     def grow(x):
         return F.sin(F.sin(F.cos(x)))
@@ -324,10 +326,15 @@ def test_values_used_as_sizes_stay_sizes():
         return x
 
     x, k = gt.tensor("x", "int64", ("n",)), gt.scalar("k", "int64")
-    kept = x[-(-x) > 0]
-    count = gt.count_nonzero(-(-(x + 1)) > 1)
-    most = gt.max(-(-(x * 2)))
-    outputs = [kept * 2, gt.zeros(count), gt.ones(-(-k) * 2), gt.ones((most, most - 3))]
+
+    def same(x):
+        return gt.negative(gt.negative(x))
+
+    kept = x[same(x) > 0]
+    count = gt.count_nonzero(same(x + 1) > 1)
+    most = gt.max(same(x * 2))
+    shapes = (count, same(k) * 2, (most, most - 3))
+    outputs = [kept * 2, *map(gt.ones, shapes)]
     plain = graphc.function([x, k], outputs, rewrites=none, backend="numpy")
     rules = rules_of(double_negative)
     for backend in ("numpy", "jax"):
@@ -415,12 +422,13 @@ def tries_in(length):
     return len(tried)
 
 
-def test_tries_grow_as_the_graph_does():
+def test_tries_grow_as_the_graph_does(monkeypatch):
+    monkeypatch.undo()
     assert tries_in(2000) == 10 * tries_in(200)
 
 
 def test_a_deep_graph_is_no_recursion(monkeypatch):
-    monkeypatch.undo()  # the checker looks at all nodes each time
+    monkeypatch.undo()
     x, y = chain(100_000)
     made = rewritten(graph_of([x], y), rules_of(sin_to_tan))
     assert len(made.log) == 50_000

@@ -1,0 +1,110 @@
+"""What each clean-up rule does, before and after; and where it must not apply."""
+
+import pathlib
+import re
+
+import numpy as np
+import pytest
+
+import graphc
+import graphc.tensor as gt
+from graphc.ir.graph import Graph
+from graphc.rewrites import Rules, default, rewritten
+from graphc.rewriting.cleanup import BINARY, CLEANUP, FOLDED
+
+X = gt.tensor("x", "float32", ("n", 3))
+
+
+PATH = pathlib.Path(__file__).with_name("cleanup.txt")
+
+
+def examples():
+    """By the rule: the code, and the lines before and after."""
+    found = {}
+    for block in PATH.read_text(encoding="utf-8").split("\n\n")[1:]:
+        head, *lines = block.strip().split("\n")
+        name, code = head.split(": ", 1)
+        lines = [line.strip() for line in lines]
+        arrow = lines.index("->")
+        found[name] = code, lines[:arrow], lines[arrow + 1 :]
+    return found
+
+
+EXAMPLES = examples()
+
+
+def text(value):
+    """The lines between the braces, without comments."""
+    lines = graphc.dump(value).split("\n")[1:-2]
+    return [re.sub("  # .*", "", line.strip()) for line in lines]
+
+
+def cleaned(value, *rules):
+    inputs = (X,)
+    made = rewritten(
+        Graph(inputs, (value,), ("x",), ("",)), Rules(rules or CLEANUP.rules)
+    )
+    return made.graph.outputs[0], made.log
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_before_and_after(name):
+    """The examples stand in cleanup.txt: code, its graph, and what is left."""
+    code, before, after = EXAMPLES[name]
+    value = eval(code, {"gt": gt, "np": np, "x": X})
+    made, log = cleaned(value, default[name])
+    assert [a.rule.name for a in log] == [name] * len(log) and log
+    assert text(value) == before
+    assert text(made) == after
+
+
+def test_every_rule_has_its_example():
+    families = {f"fold_{op}" for op in FOLDED} | {f"broadcast_in_{op}" for op in BINARY}
+    shown = {rule.name for rule in CLEANUP} - families
+    assert shown | {"fold_add", "broadcast_in_multiply"} == set(EXAMPLES)
+
+
+KEPT = {
+    "0.0 takes the sign of -0.0": lambda x: x + np.float32(0),
+    "-0.0 is no 0.0": lambda x: x - np.float32(-0.0),
+    "NaN times 0 is NaN": lambda x: x * np.float32(0),
+    "infinities less themselves are NaN": lambda x: x - x,
+    "0 / 0 is NaN": lambda x: x / x,
+    "a complex infinity times 1 has NaN": lambda x: x.astype("complex64") * 1,
+    "a wider 1 stretches": lambda x: gt.sum(x) * np.ones(3, "float32"),
+    "a narrower dtype loses digits": lambda x: x.astype("float16").astype("float32"),
+    "integers wrap": lambda x: x.astype("int8").astype("int32"),
+    "which branch is data": lambda x: gt.where(x > 0, x, 1),
+    "a square root squared has no sign": lambda x: gt.sqrt(gt.square(x)),
+    "not twice is no integer": lambda x: gt.negative(gt.logical_not(x).astype("int8")),
+}
+
+
+@pytest.mark.parametrize("reason", KEPT)
+def test_what_must_stay(reason):
+    value = KEPT[reason](X)
+    made, log = cleaned(value)
+    assert made is value and log == ()
+
+
+@pytest.mark.parametrize("op", FOLDED)
+def test_numbers_are_computed_as_they_would_be(op):
+    numbers = [gt.asarray(np.float32(2)), gt.asarray(np.float32(0.1))]
+    function = getattr(gt, op)
+    value = function(*numbers[: getattr(np, op).nin])
+    made, log = cleaned(value, default[f"fold_{op}"])
+    assert len(log) == 1 and made.node.primitive.name == "constant"
+    args = [np.float32(2), np.float32(0.1)][: getattr(np, op).nin]
+    assert made.node.params["data"].array == getattr(np, op)(*args)
+
+
+@pytest.mark.parametrize("op", BINARY)
+def test_what_stretches_by_itself_is_not_broadcast(op):
+    dtype = "bool" if op.startswith("logical") else "float32"
+    x = gt.tensor("x", dtype, ("n", 3))
+    row = gt.broadcast_to(x[0], x.shape)
+    for value in (getattr(gt, op)(row, x), getattr(gt, op)(x, row)):
+        graph = Graph((x,), (value,), ("x",), ("",))
+        made = rewritten(graph, Rules((default[f"broadcast_in_{op}"],)))
+        names = [v.node.primitive.name for v in made.graph.outputs[0].node.inputs]
+        assert sorted(names) == ["basic_index", "input"]
