@@ -6,11 +6,13 @@ that is not looked up counts for nothing, whatever it holds.
 
 from typing import Any
 
+import numpy as np
+
 from graphc.ir.build import cast, size_value
 from graphc.ir.graph import Value
 from graphc.ir.namespace import F
 from graphc.ir.op import PRIMITIVES
-from graphc.ir.types import INT64, is_float, is_integer
+from graphc.ir.types import INT32, INT64, DType, is_float, is_integer
 from graphc.rewriting.contraction import is_count
 from graphc.rewriting.pattern import once, p, v
 from graphc.rewriting.rule import Rule, Rules, rewrite
@@ -33,9 +35,14 @@ def _pays(table: Value, i: Value) -> bool:
 
 def _places(table: Value, i: Value, inside: Any) -> Value:
     """The rows that are looked up, none of them out of bounds."""
-    rows = F.arange(size_value(table.type.shape[0]))
+    rows = F.arange(size_value(table.type.shape[0]), dtype=_counting(i))
     found: Value = GATHER(rows, i, axes=(0,), inside=inside)
     return found
+
+
+def _counting(i: Value) -> DType:
+    """A dtype of integers that holds the number of look-ups: a short one is faster."""
+    return INT32 if at_most(i.type.size, np.iinfo(INT32).max) else INT64
 
 
 def _added_up(table: Value, weights: Value, used: Value) -> Value:
@@ -48,7 +55,7 @@ def sum_of_rows(table: Value, i: Value, inside: Any) -> Value | None:
     """The sum of many rows of a table, by how often each is looked up."""
     if not _pays(table, i):
         return None
-    ones, places = F.ones(i.shape, INT64), _places(table, i, inside)
+    ones, places = F.ones(i.shape, _counting(i)), _places(table, i, inside)
     times = BINCOUNT(places, ones, length=table.type.shape[0])
     return _added_up(table, cast(times, table.dtype), times > 0)
 

@@ -8,16 +8,19 @@ there a part of a sum overflows where the whole does not.
 
 from typing import Any
 
-from graphc.ir.build import literal_of
+import numpy as np
+
+from graphc.ir.build import cast, literal_of
 from graphc.ir.graph import Value
 from graphc.ir.namespace import F
 from graphc.ir.op import PRIMITIVES, Primitive
-from graphc.ir.types import is_float, is_inexact
+from graphc.ir.types import INT32, INT64, is_float, is_inexact
 from graphc.rewriting.pattern import once, p, v
 from graphc.rewriting.rule import Rule, Rules, rewrite
 from graphc.rewriting.sizes import (
     Axes,
     Reduction,
+    at_most,
     count,
     guarded,
     is_one,
@@ -38,7 +41,7 @@ def _reducing(primitive: Primitive) -> Reduction:
     return lambda x, axes: primitive(x, axes=axes, keepdims=False)
 
 
-_sum = _reducing(SUM)
+_sum, _max, _min = map(_reducing, (SUM, MAX, MIN))
 
 
 @rewrite(p.sum(v.s(once(p.multiply(v.x, v.y))), **REDUCED), exact=False)
@@ -220,9 +223,12 @@ def sum_of_cumsum(
     """Each element counts as often as running sums hold it."""
     if axis not in axes or not is_wide(x.dtype):
         return None
-    n = x.shape[axis]
-    times = F.arange(1, n + 1) if reverse else F.arange(n, 0, -1)
-    times = F.expand_dims(times.astype(x.dtype), tuple(range(1, x.type.rank - axis)))
+    n, short = x.shape[axis], at_most(x.type.shape[axis], np.iinfo(INT32).max)
+    bounds = (1, n + 1) if reverse else (n, 0, -1)
+    times = cast(F.arange(*bounds, dtype=INT32 if short else INT64), x.dtype)
+    if x.type.rank == 1 and not keepdims and is_inexact(x.dtype):
+        return F.matmul(x, times)
+    times = F.expand_dims(times, tuple(range(1, x.type.rank - axis)))
     return SUM(x * times, axes=axes, keepdims=keepdims)
 
 
@@ -248,8 +254,6 @@ def _of_pairs(x: Value, y: Value, s: Value, axes: Axes) -> bool:
 
 
 def _extreme_of_sum(name: str, op: str) -> Rule:
-    best_of, other = map(_reducing, (MAX, MIN) if name == "max" else (MIN, MAX))
-
     @rewrite(
         getattr(p, name)(v.s(once(getattr(p, op)(v.x, v.y))), **REDUCED),
         exact=False,
@@ -259,49 +263,56 @@ def _extreme_of_sum(name: str, op: str) -> Rule:
         """The largest sum of pairs is that of the largest; inf - inf stays NaN."""
         if not _of_pairs(x, y, s, axes):
             return None
-        rank = s.type.rank
+        rank, pair = s.type.rank, s.node.primitive
         only_x, only_y, _ = split(x, y, rank, axes)
-        of_y = best_of if op == "add" else other
-        best = s.node.primitive(
-            reduced(best_of, x, rank, only_x), reduced(of_y, y, rank, only_y)
-        )
-        signed = y if op == "add" else -y
-        clash = _clash(x, signed, rank, only_x, only_y)
+        top_x, low_x = (reduced(r, x, rank, only_x) for r in (_max, _min))
+        top_y, low_y = (reduced(r, y, rank, only_y) for r in (_max, _min))
+        if op == "subtract":
+            top_y, low_y = low_y, top_y
+        best = pair(top_x, top_y) if name == "max" else pair(low_x, low_y)
+        mixed = [F.isnan(pair(top_x, low_y)), F.isnan(pair(low_x, top_y))]
+        clash = F.logical_or(*mixed)
         return without(F.where(clash, float("nan"), best), axes, keepdims)
 
     return rule
 
 
-_PEAK = v.peak(
-    p.where(p.isfinite(v.m(p.max_from(v.s, v.least, axes=v.axes))), v.m, v.zero)
+def _written_logsumexp(largest: Any) -> tuple[Any, ...]:
+    """How log-sum-exp may be written with some maximum: axes squeezed, or kept."""
+    peak = v.peak(p.where(p.isfinite(v.m(largest)), v.m, v.zero))
+    terms = once(p.exp(once(p.subtract(v.s, peak))))
+    kept = p.sum(terms, axes=v.axes, keepdims=True)
+    squeezed = p.squeeze(peak, axes=v.axes)
+    return (
+        p.add(p.log(p.sum(terms, axes=v.axes, keepdims=False)), squeezed),
+        p.add(p.log(p.squeeze(kept, axes=v.axes)), squeezed),
+        p.add(p.log(kept), peak),
+    )
+
+
+_WRITTEN = (
+    *_written_logsumexp(p.max_from(v.s, v.least, axes=v.axes)),
+    *_written_logsumexp(p.max(v.s, axes=v.axes)),
 )
-_TERMS = once(p.exp(once(p.subtract(v.s, _PEAK))))
-_KEPT = p.sum(_TERMS, axes=v.axes, keepdims=True)
-_SQUEEZED = p.squeeze(_PEAK, axes=v.axes)
-_LOGSUMEXP = {
-    "logsumexp_of_sum": p.add(
-        p.log(p.sum(_TERMS, axes=v.axes, keepdims=False)), _SQUEEZED
-    ),
-    "logsumexp_of_sum_squeezed": p.add(p.log(p.squeeze(_KEPT, axes=v.axes)), _SQUEEZED),
-    "logsumexp_of_sum_kept": p.add(p.log(_KEPT), _PEAK),
-}
 
 
 def _logsumexp(x: Value, axes: Axes) -> Value:
     return F.nn.logsumexp(x, axis=axes)
 
 
-def _logsumexp_of_sum(name: str) -> Rule:
-    keepdims = name.endswith("kept")
+def _logsumexp_of_sum(number: int) -> Rule:
+    keepdims = number % 3 == 2
 
-    @rewrite(_LOGSUMEXP[name], exact=False, name=name)
-    def rule(s: Value, least: Value, zero: Value, axes: Axes) -> Value | None:
+    @rewrite(_WRITTEN[number], exact=False, name=f"logsumexp_of_sum_{number}")
+    def rule(s: Value, m: Value, zero: Value, axes: Axes) -> Value | None:
         """log-sum-exp of all pairs of sums is the sum of two; inf - inf stays NaN."""
-        start, nothing = literal_of(least), literal_of(zero)
-        if s.node.primitive.name != "add" or start is None or nothing is None:
+        starts = [literal_of(start) for start in m.node.inputs[1:]]
+        nothing = literal_of(zero)
+        if s.node.primitive.name != "add" or nothing is None or nothing != 0:
             return None
         x, y = s.node.inputs
-        if start != -float("inf") or nothing != 0 or not _of_pairs(x, y, s, axes):
+        least = all(a is not None and a == -float("inf") for a in starts)
+        if not least or not _of_pairs(x, y, s, axes):
             return None
         rank = s.type.rank
         only_x, only_y, _ = split(x, y, rank, axes)
@@ -354,7 +365,7 @@ REDUCTION = Rules(
         sum_of_matmul,
         sum_of_cumsum,
         *(_extreme_of_sum(m, op) for m in ("max", "min") for op in ("add", "subtract")),
-        *map(_logsumexp_of_sum, _LOGSUMEXP),
+        *map(_logsumexp_of_sum, range(len(_WRITTEN))),
         *(_extreme_of_monotone(m, op) for m in (MAX, MIN) for op in INCREASING),
     )
 )

@@ -6,6 +6,7 @@ is in front of it would be compiled anew for each of its values.
 
 from typing import Any
 
+from graphc.ir.build import cast
 from graphc.ir.graph import Value
 from graphc.ir.namespace import F
 from graphc.ir.op import PRIMITIVES
@@ -47,6 +48,12 @@ def index_new_axes(x: Value, y: Value) -> Value | None:
     made = basic(x, tuple(item for item in items if item[0] != "n"))
     places = [item[0] for item in items if item[0] != "i"]
     return F.expand_dims(made, tuple(i for i, k in enumerate(places) if k == "n"))
+
+
+@rewrite(v.y(p.convert(p.expand_dims(v.x, axes=v.new))), exact=True)
+def convert_of_expanded(x: Value, new: Axes, y: Value) -> Value:
+    """Axes of one element are put in behind a cast, where rules find them."""
+    return F.expand_dims(cast(x, y.dtype), new)
 
 
 def _share(x: Value, whole: Value, items: Items) -> Value:
@@ -325,6 +332,7 @@ RUNNING = ("sort", "argsort", "cumsum", "cumprod", "cummax", "cummin")
 SELECTION = Rules(
     (
         index_new_axes,
+        convert_of_expanded,
         index_of_elementwise,
         gather_of_elementwise,
         index_of_matmul,

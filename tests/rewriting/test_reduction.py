@@ -7,6 +7,7 @@ import pytest
 
 import graphc
 import graphc.tensor as gt
+from graphc.rewriting.default import DEFAULT
 from graphc.rewriting.reduction import REDUCTION
 from tests.rewriting.sides import (
     agree,
@@ -130,11 +131,12 @@ SUMS = {
 @pytest.mark.parametrize("case", SUMS)
 def test_sums_keep_their_values_at_all_sizes(case):
     rule, build, shapes = SUMS[case]
-    used = rules_used(build, shapes)
+    rules = DEFAULT + REDUCTION  # some have to be asked for
+    used = rules_used(build, shapes, rules=rules)
     assert rule in used or "backwards" in case, used
     empty = [s for s in EMPTY if set(s) & {n for v in shapes.values() for n in v}]
-    for sizes in ([arrays_of(shapes, s) for s in SIZES + empty],):
-        agree(build, shapes, sizes, rtol=1e-9)
+    arrays = [arrays_of(shapes, s) for s in SIZES + empty]
+    agree(build, shapes, arrays, rtol=1e-9, rules=rules)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "complex64", "int64", "uint64"])
@@ -198,7 +200,7 @@ def test_squared_differences_do_not_cancel():
     a, b = 1e6 + made((300,), seed=1), 1e6 + made((200,), seed=2)
     single = [a.astype("float32"), b.astype("float32")]
     x, y = variables(VECTORS, "float32")
-    f = graphc.function([x, y], gt.sum((x[:, None] - y) ** 2))
+    f = graphc.function([x, y], gt.sum((x[:, None] - y) ** 2), rewrites=REDUCTION)
     assert "sum_of_power" in {r.rule.name for r in f.rewrites}
     exact = ((single[0].astype("float64")[:, None] - single[1]) ** 2).sum()
     np.testing.assert_allclose(f(*single), exact, rtol=1e-5)
@@ -230,6 +232,14 @@ def test_extremes_of_pairs_keep_nan_and_infinities(case):
     vectors = [np.array(pair) for pair in pairs] + [np.array([1.0])]
     every = [list(pair) for pair in itertools.product(vectors, repeat=2)]
     agree(build, VECTORS, every, rtol=1e-12)
+
+
+@pytest.mark.parametrize("case", ["log-sum-exp", "log-sum-exp, kept"])
+def test_log_sum_exp_of_pairs_of_known_sizes(case):
+    shapes = {"a": (3,), "b": (2,)}
+    used = rules_used(EXTREMES[case], shapes)
+    assert any(name.startswith("logsumexp_of_sum") for name in used)
+    agree(EXTREMES[case], shapes, [arrays_of(shapes, {})], rtol=1e-12)
 
 
 @pytest.mark.parametrize("case", ["max of sums", "min of differences"])
