@@ -1,8 +1,9 @@
 """Products of matrices: fewer multiplications for the same result.
 
-Sums of products are made in another order: values differ by rounding. An infinity that
-met a zero of an identity, a diagonal or a one-hot matrix makes no NaN any more. Half
-precision is left alone, where that order decides what overflows.
+Sums of products are made in another order: values differ by rounding. An infinity or
+NaN that met a zero of an identity, a diagonal or a one-hot matrix makes no NaN any
+more; what of a chain meets an inner axis without elements, and so came to nothing, may
+meet a NaN first. Half precision is left alone, where the order decides what overflows.
 """
 
 from graphc.ir.dims import Size, equal
@@ -43,13 +44,13 @@ def _saves(a: Value, b: Value, c: Value) -> int:
     return int(right < left) - int(right > left)
 
 
-@rewrite(p.matmul(once(p.matmul(v.a, v.b)), v.c), exact=False)
+@rewrite(p.matmul(once(p.matmul(v.a, v.b)), v.c), exact=False, finite=True)
 def matmul_right_first(a: Value, b: Value, c: Value) -> Value | None:
     """(a @ b) @ c is a @ (b @ c), where that is cheaper."""
     return F.matmul(a, F.matmul(b, c)) if _saves(a, b, c) > 0 else None
 
 
-@rewrite(p.matmul(v.a, once(p.matmul(v.b, v.c))), exact=False)
+@rewrite(p.matmul(v.a, once(p.matmul(v.b, v.c))), exact=False, finite=True)
 def matmul_left_first(a: Value, b: Value, c: Value) -> Value | None:
     """a @ (b @ c) is (a @ b) @ c, where that is cheaper."""
     return F.matmul(F.matmul(a, b), c) if _saves(a, b, c) < 0 else None
@@ -70,7 +71,7 @@ def _no_longer(n: Size, before: Size) -> bool:
     return not is_one(before) and (is_one(n) or at_most(n, before))
 
 
-@rewrite(p.matmul(v.y(once(p.multiply(v.c, v.x))), v.w), exact=False)
+@rewrite(p.matmul(v.y(once(p.multiply(v.c, v.x))), v.w), exact=False, finite=True)
 def scaled_rows_by(y: Value, c: Value, x: Value, w: Value) -> Value | None:
     """Rows are scaled behind a product that makes them no longer: outer(c, x) @ w."""
     if not _is_plain(y, w) or not _row_wise(c) or not x.type.rank:
@@ -81,7 +82,7 @@ def scaled_rows_by(y: Value, c: Value, x: Value, w: Value) -> Value | None:
     return (F.squeeze(c, 1) if vector else c) * F.matmul(x, w)
 
 
-@rewrite(p.matmul(v.w, v.y(once(p.multiply(v.x, v.r)))), exact=False)
+@rewrite(p.matmul(v.w, v.y(once(p.multiply(v.x, v.r)))), exact=False, finite=True)
 def by_scaled_columns(y: Value, w: Value, x: Value, r: Value) -> Value | None:
     """Columns are scaled behind a product that makes them no longer."""
     flat = r.type.rank < 2 or is_one(r.type.shape[0])
@@ -112,7 +113,7 @@ def _diagonal(full: Value, d: Value, i: Value) -> bool:
     return fits and is_count(i, d.type.shape[0])
 
 
-@rewrite(v.y(p.matmul(_DIAGONAL, v.x)), exact=False)
+@rewrite(v.y(p.matmul(_DIAGONAL, v.x)), exact=False, finite=True)
 def diagonal_by(y: Value, full: Value, d: Value, i: Value, x: Value) -> Value | None:
     """diag(d) @ x scales the rows of x."""
     if not _diagonal(full, d, i):
@@ -121,7 +122,7 @@ def diagonal_by(y: Value, full: Value, d: Value, i: Value, x: Value) -> Value | 
     return guarded(made, y.node)
 
 
-@rewrite(v.y(p.matmul(v.x, _DIAGONAL)), exact=False)
+@rewrite(v.y(p.matmul(v.x, _DIAGONAL)), exact=False, finite=True)
 def by_diagonal(y: Value, full: Value, d: Value, i: Value, x: Value) -> Value | None:
     """x @ diag(d) scales the columns of x."""
     return guarded(x * d, y.node) if _diagonal(full, d, i) else None
@@ -130,28 +131,30 @@ def by_diagonal(y: Value, full: Value, d: Value, i: Value, x: Value) -> Value | 
 _IDENTITY = p.convert(v.eye(p.equal(p.expand_dims(v.i, axes=(1,)), v.i)))
 
 
-@rewrite(v.y(p.matmul(_IDENTITY, v.x)), exact=False)
+@rewrite(v.y(p.matmul(_IDENTITY, v.x)), exact=False, finite=True)
 def identity_by(y: Value, eye: Value, i: Value, x: Value) -> Value | None:
     """eye(n) @ x is x."""
     return guarded(x, y.node) if is_count(i, eye.type.shape[0]) else None
 
 
-@rewrite(v.y(p.matmul(v.x, _IDENTITY)), exact=False)
+@rewrite(v.y(p.matmul(v.x, _IDENTITY)), exact=False, finite=True)
 def by_identity(y: Value, eye: Value, i: Value, x: Value) -> Value | None:
     """x @ eye(n) is x."""
     return guarded(x, y.node) if is_count(i, eye.type.shape[0]) else None
 
 
-_BLOCKS = p.multiply(
-    p.expand_dims(v.a, axes=(1, 3)), p.expand_dims(v.b, axes=(0, 2))
+_BLOCKS = p.multiply(p.expand_dims(v.a, axes=(1, 3)), p.expand_dims(v.b, axes=(0, 2)))
+
+
+@rewrite(
+    v.y(p.matmul(v.k(once(p.reshape(once(_BLOCKS)))), v.w)), exact=False, finite=True
 )
-
-
-@rewrite(v.y(p.matmul(v.k(once(p.reshape(once(_BLOCKS)))), v.w)), exact=False)
 def kron_by(y: Value, k: Value, a: Value, b: Value, w: Value) -> Value | None:
     """kron(a, b) @ w multiplies by one after the other."""
+    if not _is_plain(k, w) or a.type.rank != 2 or b.type.rank != 2:
+        return None
     (m, n), (r, s) = a.type.shape, b.type.shape
-    if not _is_plain(k, w) or equal(k.type.shape[1], n * s) is not True:
+    if equal(k.type.shape[1], n * s) is not True:
         return None
     columns = w.type.shape[1:]
     blocks = F.matmul(a, F.reshape(guarded(w, y.node), (n, s * _columns(w))))
@@ -164,6 +167,7 @@ def kron_by(y: Value, k: Value, a: Value, b: Value, w: Value) -> Value | None:
 @rewrite(
     v.z(p.matmul(p.expand_dims(v.x, axes=v.row), p.expand_dims(v.y, axes=v.column))),
     exact=False,
+    finite=True,
 )
 def row_by_column(
     z: Value, x: Value, y: Value, row: Axes, column: Axes
@@ -179,9 +183,7 @@ def row_by_column(
 _TAKEN_BOTH = {"axes": (0, 1), "inside": v.inside}
 
 
-@rewrite(
-    p.gather(v.y(once(p.matmul(v.a, v.b))), v.i, v.i, **_TAKEN_BOTH), exact=False
-)
+@rewrite(p.gather(v.y(once(p.matmul(v.a, v.b))), v.i, v.i, **_TAKEN_BOTH), exact=False)
 def diagonal_of_matmul(y: Value, a: Value, b: Value, i: Value) -> Value | None:
     """Only the diagonal of a product is multiplied, as in its trace."""
     n = i.type.size
@@ -195,14 +197,14 @@ def diagonal_of_matmul(y: Value, a: Value, b: Value, i: Value) -> Value | None:
     return guarded(made, y.node)
 
 
-@rewrite(p.matmul(once(p.inv(v.a)), v.b), exact=False)
+@rewrite(p.matmul(once(p.inv(v.a)), v.b), exact=False, finite=True)
 def inverse_by(a: Value, b: Value) -> Value | None:
     """inv(a) @ b solves a system, which is cheaper and more accurate."""
     plain = a.type.rank == 2 and b.type.rank <= 2
     return F.linalg.solve(a, b) if plain else None
 
 
-@rewrite(p.matmul(v.b, once(p.inv(v.a))), exact=False)
+@rewrite(p.matmul(v.b, once(p.inv(v.a))), exact=False, finite=True)
 def by_inverse(a: Value, b: Value) -> Value | None:
     """b @ inv(a) solves the transposed system."""
     if a.type.rank != 2 or b.type.rank > 2:
@@ -210,7 +212,11 @@ def by_inverse(a: Value, b: Value) -> Value | None:
     return F.transpose(F.linalg.solve(F.transpose(a), F.transpose(b)))
 
 
-@rewrite(p.sum(once(p.multiply(v.x, v.y)), axes=v.axes, keepdims=False), exact=False)
+@rewrite(
+    p.sum(once(p.multiply(v.x, v.y)), axes=v.axes, keepdims=False),
+    exact=False,
+    finite=True,
+)
 def sum_of_outer(x: Value, y: Value, axes: Axes) -> Value | None:
     """A sum of outer products is a matrix product."""
     rank = x.type.rank

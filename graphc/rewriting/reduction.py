@@ -1,9 +1,9 @@
 """Reductions pushed towards inputs, through what they commute with.
 
 What is summed here may be multiplied or added up in another order: values differ by
-rounding. Where one factor holds an infinity and the other a zero, or something of no
-elements meets an infinity, a NaN may come or go. Half precision is left alone, since
-there a part of a sum overflows where the whole does not.
+rounding. Where one factor holds an infinity, and the other a zero or both signs or no
+element, a NaN may come or go. Half precision is left alone, since there a part of a sum
+overflows where the whole does not.
 """
 
 from typing import Any
@@ -14,7 +14,7 @@ from graphc.ir.build import cast, literal_of
 from graphc.ir.graph import Value
 from graphc.ir.namespace import F
 from graphc.ir.op import PRIMITIVES, Primitive
-from graphc.ir.types import INT32, INT64, is_float, is_inexact
+from graphc.ir.types import INT32, INT64, DType, is_float, is_inexact, same_shape
 from graphc.rewriting.pattern import once, p, v
 from graphc.rewriting.rule import Rule, Rules, rewrite
 from graphc.rewriting.sizes import (
@@ -27,6 +27,7 @@ from graphc.rewriting.sizes import (
     is_wide,
     limited,
     reduced,
+    repeated,
     split,
     unsqueezed,
     varies,
@@ -37,6 +38,11 @@ SUM, MAX, MIN = (PRIMITIVES[name] for name in ("sum", "max", "min"))
 REDUCED = {"axes": v.axes, "keepdims": v.keepdims}
 
 
+def _counts(dtype: DType) -> bool:
+    """Whether times a number is what adding up is: a complex infinity makes NaN."""
+    return is_wide(dtype) and dtype.kind != "c"
+
+
 def _reducing(primitive: Primitive) -> Reduction:
     return lambda x, axes: primitive(x, axes=axes, keepdims=False)
 
@@ -44,14 +50,26 @@ def _reducing(primitive: Primitive) -> Reduction:
 _sum, _max, _min = map(_reducing, (SUM, MAX, MIN))
 
 
+def _is_finite(x: Value) -> bool:
+    """Whether this is a constant without infinities, NaN and zeros."""
+    array = literal_of(x)
+    return array is not None and bool(np.all(np.isfinite(array) & (array != 0)))
+
+
 @rewrite(p.sum(v.s(once(p.multiply(v.x, v.y))), **REDUCED), exact=False)
 def sum_of_multiply(
     s: Value, x: Value, y: Value, axes: Axes, keepdims: bool
 ) -> Value | None:
-    """A factor is summed first along axes where the other does not vary."""
+    """A factor is summed first along axes where the other does not vary.
+
+    An infinite factor makes no NaN any more where the signs of the other differ.
+    """
     rank = max(x.type.rank, y.type.rank)
     only_x, only_y, both = split(x, y, rank, axes)
-    if not is_wide(x.dtype) or limited(s) or not (only_x or only_y):
+    whole = split(x, y, rank, tuple(range(rank)))
+    larger = bool(whole.x and whole.y and (only_x or only_y))  # than either factor
+    scaled = bool(only_x) and _is_finite(y)
+    if not is_wide(x.dtype) or limited(s) or not (larger or scaled):
         return None
     made = reduced(_sum, x, rank, only_x) * reduced(_sum, y, rank, only_y)
     return without(reduced(_sum, made, rank, both), axes, keepdims)
@@ -59,10 +77,10 @@ def sum_of_multiply(
 
 @rewrite(p.sum(once(p.true_divide(v.x, v.y)), **REDUCED), exact=False)
 def sum_of_true_divide(x: Value, y: Value, axes: Axes, keepdims: bool) -> Value | None:
-    """What is divided is summed first along axes where the divisor does not vary."""
+    """What is divided by a number is summed first."""
     rank = max(x.type.rank, y.type.rank)
     only_x, only_y, both = split(x, y, rank, axes)
-    if not is_wide(x.dtype) or only_y or not only_x:
+    if not is_wide(x.dtype) or only_y or not only_x or not _is_finite(y):
         return None
     made = reduced(_sum, x, rank, only_x) / y
     return without(reduced(_sum, made, rank, both), axes, keepdims)
@@ -78,11 +96,10 @@ def _sum_of_terms(op: str) -> Rule:
         """A term that does not vary along an axis counts as often as that is long."""
         rank, shape, dtype = s.type.rank, s.type.shape, s.dtype
         only_x, only_y, both = split(x, y, rank, axes)
-        if not is_wide(dtype) or limited(s) or not (only_x or only_y):
+        if not _counts(dtype) or limited(s) or not (only_x or only_y):
             return None
-        of_x, of_y = reduced(_sum, x, rank, only_x), reduced(_sum, y, rank, only_y)
-        of_x = of_x * count(shape, only_y, dtype) if only_y else of_x
-        of_y = of_y * count(shape, only_x, dtype) if only_x else of_y
+        of_x = repeated(reduced(_sum, x, rank, only_x), shape, only_y)
+        of_y = repeated(reduced(_sum, y, rank, only_y), shape, only_x)
         made = s.node.primitive(of_x, of_y)
         return without(reduced(_sum, made, rank, both), axes, keepdims)
 
@@ -90,8 +107,10 @@ def _sum_of_terms(op: str) -> Rule:
 
 
 def _sum_of_squared_difference(pattern: Any, name: str) -> Rule:
-    @rewrite(p.sum(once(pattern), **REDUCED), exact=False, name=name)
-    def rule(d: Value, x: Value, y: Value, axes: Axes, keepdims: bool) -> Value | None:
+    @rewrite(p.sum(v.s(once(pattern)), **REDUCED), exact=False, name=name)
+    def rule(
+        s: Value, d: Value, x: Value, y: Value, axes: Axes, keepdims: bool
+    ) -> Value | None:
         """The sum of (x - y)**2 over all pairs, by sums over each.
 
         The mean of x is taken from both first, so that hardly anything is left to
@@ -99,7 +118,9 @@ def _sum_of_squared_difference(pattern: Any, name: str) -> Rule:
         """
         rank, shape, dtype = d.type.rank, d.type.shape, d.dtype
         only_x, only_y, both = split(x, y, rank, axes)
-        if not (only_x and only_y and is_wide(dtype) and is_float(dtype)) or limited(d):
+        if not (only_x and only_y and is_wide(dtype) and is_float(dtype)):
+            return None
+        if limited(d) or not same_shape(s.type.shape, shape):
             return None
         size = count(_full_shape(x, rank), only_x, dtype)
         mean = reduced(_sum, x, rank, only_x) / F.maximum(size, 1)
@@ -134,11 +155,11 @@ def sum_of_broadcast(s: Value, x: Value, axes: Axes, keepdims: bool) -> Value | 
     stretched = tuple(
         a for a in axes if not varies(x, rank, a) and not is_one(s.type.shape[a])
     )
-    if not is_wide(x.dtype) or not stretched or limited(s):
+    if not _counts(x.dtype) or not stretched or limited(s):
         return None
     rest = tuple(a for a in axes if a not in stretched)
     made = reduced(_sum, unsqueezed(x, rank), rank, rest)
-    made = made * count(s.type.shape, stretched, x.dtype)
+    made = repeated(made, s.type.shape, stretched)
     kept = tuple(1 if a in axes else n for a, n in enumerate(s.type.shape))
     return without(guarded(F.broadcast_to(made, kept), s.node), axes, keepdims)
 
@@ -221,7 +242,7 @@ def sum_of_cumsum(
     x: Value, axis: int, reverse: bool, axes: Axes, keepdims: bool
 ) -> Value | None:
     """Each element counts as often as running sums hold it."""
-    if axis not in axes or not is_wide(x.dtype):
+    if axis not in axes or not _counts(x.dtype):
         return None
     n, short = x.shape[axis], at_most(x.type.shape[axis], np.iinfo(INT32).max)
     bounds = (1, n + 1) if reverse else (n, 0, -1)

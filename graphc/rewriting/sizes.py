@@ -79,6 +79,17 @@ def count(shape: tuple[Size, ...], axes: Axes, dtype: DType) -> Value:
     return cast(as_value(size_value(product([shape[a] for a in axes]))), dtype)
 
 
+def repeated(x: Value, shape: tuple[Size, ...], axes: Axes) -> Value:
+    """`x` times the number of elements along some axes; 0 where there is none."""
+    if not axes:
+        return x
+    n = product([shape[a] for a in axes])
+    made = x * cast(as_value(size_value(n)), x.dtype)
+    if at_most(1, n) or is_integer(x.dtype):
+        return made
+    return F.where(F.greater(size_value(n), 0), made, 0)  # where x may be NaN
+
+
 def is_wide(dtype: DType) -> bool:
     """Whether sums in this dtype may be made in parts.
 

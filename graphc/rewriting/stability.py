@@ -6,28 +6,33 @@ underflows or cancels, giving 0, an infinity or NaN, the number itself is found.
 
 from graphc.ir.graph import Value
 from graphc.ir.namespace import F
-from graphc.ir.types import is_float
+from graphc.ir.types import is_float, same_shape
 from graphc.rewriting.pattern import once, p, v
 from graphc.rewriting.rule import Rules, rewrite
 from graphc.rewriting.sizes import Axes
 
 
-@rewrite(p.log(once(p.add(1, v.x))), exact=False)
-def log_one_plus(x: Value) -> Value | None:
+def _is_float_of(x: Value, y: Value) -> bool:
+    """Whether `x` is of real floats, and of the shape of a result."""
+    return is_float(x.dtype) and same_shape(x.type.shape, y.type.shape)
+
+
+@rewrite(v.y(p.log(once(p.add(1, v.x)))), exact=False)
+def log_one_plus(x: Value, y: Value) -> Value | None:
     """log(1 + x) where x is small."""
-    return F.log1p(x) if is_float(x.dtype) else None
+    return F.log1p(x) if _is_float_of(x, y) else None
 
 
-@rewrite(p.log(once(p.subtract(1, v.x))), exact=False)
-def log_one_minus(x: Value) -> Value | None:
+@rewrite(v.y(p.log(once(p.subtract(1, v.x)))), exact=False)
+def log_one_minus(x: Value, y: Value) -> Value | None:
     """log(1 - x) where x is small."""
-    return F.log1p(-x) if is_float(x.dtype) else None
+    return F.log1p(-x) if _is_float_of(x, y) else None
 
 
-@rewrite(p.subtract(once(p.exp(v.x)), 1), exact=False)
-def exp_minus_one(x: Value) -> Value | None:
+@rewrite(v.y(p.subtract(once(p.exp(v.x)), 1)), exact=False)
+def exp_minus_one(x: Value, y: Value) -> Value | None:
     """exp(x) - 1 where x is small."""
-    return F.expm1(x) if is_float(x.dtype) else None
+    return F.expm1(x) if _is_float_of(x, y) else None
 
 
 @rewrite(p.log(once(p.expit(v.x))), exact=False)
@@ -42,10 +47,10 @@ def log_one_plus_exp(x: Value) -> Value | None:
     return F.logaddexp(x, 0) if is_float(x.dtype) else None
 
 
-@rewrite(p.subtract(1, once(p.expit(v.x))), exact=False)
-def one_minus_sigmoid(x: Value) -> Value | None:
+@rewrite(v.y(p.subtract(1, once(p.expit(v.x)))), exact=False)
+def one_minus_sigmoid(x: Value, y: Value) -> Value | None:
     """1 - sigmoid(x) is sigmoid(-x), where that is near 0."""
-    return F.special.expit(-x) if is_float(x.dtype) else None
+    return F.special.expit(-x) if _is_float_of(x, y) else None
 
 
 @rewrite(

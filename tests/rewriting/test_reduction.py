@@ -26,11 +26,6 @@ EMPTY = [{"n": 0, "m": 3, "k": 2}, {"n": 2, "m": 0, "k": 2}, {"n": 2, "m": 3, "k
 # name: (rule, build, shapes)
 SUMS = {
     "outer": ("sum_of_multiply", lambda a, b: gt.sum(gt.outer(a, b)), VECTORS),
-    "rows scaled": (
-        "sum_of_multiply",
-        lambda a, b: gt.sum(a * b[:, None], 1),
-        {"a": ("n", "k"), "b": ("n",)},
-    ),
     "scaled": ("sum_of_multiply", lambda a: gt.sum(gt.exp(a) * 3.0), {"a": ("n",)}),
     "divided": (
         "sum_of_true_divide",
@@ -139,7 +134,7 @@ def test_sums_keep_their_values_at_all_sizes(case):
     agree(build, shapes, arrays, rtol=1e-9, rules=rules)
 
 
-@pytest.mark.parametrize("dtype", ["float32", "complex64", "int64", "uint64"])
+@pytest.mark.parametrize("dtype", ["float32", "int64", "uint64"])
 @pytest.mark.parametrize(
     "case", ["outer", "sums of pairs", "matmul", "cumsum", "broadcast"]
 )

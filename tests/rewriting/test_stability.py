@@ -147,6 +147,17 @@ def test_what_else_is_used_is_kept():
     assert not rules_used(build, VECTOR)
 
 
+def test_ones_that_stretch_a_number_are_left_alone():
+    ones = np.ones((2, 3))
+    for build in (
+        lambda x: gt.log(ones + x),
+        lambda x: gt.log(ones - x),
+        lambda x: gt.exp(x) - ones,
+        lambda x: ones - gt.nn.sigmoid(x),
+    ):
+        agree(build, {"x": ()}, [[np.array(0.25)]], rtol=1e-12)
+
+
 def test_complex_numbers_and_integers_are_left_alone():
     build = lambda x: gt.log(1 + x)  # noqa: E731
     assert "log_one_plus" not in rules_used(build, VECTOR, "complex64")
