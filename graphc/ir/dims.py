@@ -45,16 +45,18 @@ class Symbol:
 class _Call:
     """An atom computed from other sizes; interned."""
 
-    __slots__ = ("__weakref__", "args", "op", "serial", "side", "symbols")
+    __slots__ = ("__weakref__", "args", "op", "serial", "side", "symbols", "weight")
 
     def __init__(self, op: str, args: tuple[Size, ...]) -> None:
         self.op, self.side = op, _SIDES.get(op, 0)
         # By text: what is printed must not depend on which argument is older.
         self.args = tuple(sorted(args, key=str)) if self.side else args
         self.symbols = {s for x in args if isinstance(x, Dim) for s in x.symbols}
+        self.weight = sum(map(weight, args))
         self.serial = next(_serials)
 
 
+MOST_SHOWN = 64  # terms of a formula in a message
 CLIP = "slice({}).indices({})[1]"  # what `clip` is in Python
 _SIDES = {"min": 1, "max": -1}  # a size times this is what the op minimises
 _Atom = Symbol | _Call
@@ -185,13 +187,19 @@ def _method(function: Callable[[Dim, Size], Size]) -> Callable[[Dim, Size], Size
 
 
 class Dim:
-    """A size that is not constant; `symbols` are all that occur, ordered by name."""
+    """A size that is not constant; `symbols` are all that occur, ordered by name.
 
-    __slots__ = ("__weakref__", "_results", "_terms", "_text", "symbols")
+    `weight` is how many terms its formula has, those within its functions too. Parts
+    may occur in it often, so that it can be far more than the memory it takes.
+    """
+
+    __slots__ = ("__weakref__", "_results", "_terms", "_text", "symbols", "weight")
 
     def __init__(self, terms: _Poly) -> None:
         self._terms, self._text = terms, ""
         self._results: dict[tuple[object, int], Size] = {}
+        calls = [a for m in terms for a in m if isinstance(a, _Call)]
+        self.weight: int = len(terms) + sum(call.weight for call in calls)
         parts = [{a} if isinstance(a, Symbol) else a.symbols for a in terms.atoms()]
         order = sorted(set[Symbol]().union(*parts), key=lambda s: (s.name, s.serial))
         self.symbols: tuple[Symbol, ...] = tuple(order)
@@ -221,6 +229,8 @@ class Dim:
         return self != 0
 
     def __str__(self) -> str:
+        if self.weight > MOST_SHOWN:
+            return f"<{self.weight} terms>"
         if not self._text:
             printer = _Printer(lambda symbol: symbol.name, "clip({}, {})")
             self._text = printer.size(self)
@@ -231,6 +241,11 @@ class Dim:
 
 
 Size = int | Dim
+
+
+def weight(size: Size) -> int:
+    """How many terms a formula has."""
+    return size.weight if isinstance(size, Dim) else 1
 
 
 def axis(name: str) -> Dim:
@@ -439,23 +454,6 @@ def substitute(d: Size, sizes: Mapping[Symbol, Size]) -> Size:
         return values[atom] if atom in values else symbol_dim(atom)
 
     return rebuild(d)
-
-
-def solve(d: Size, symbol: Symbol, value: int, known: Mapping[Symbol, int]) -> int:
-    """The value of `symbol` for which `d` is `value`, all else in `d` being `known`.
-
-    `symbol` must occur linearly and outside atoms: in 2*n + 1, not in n*n or n//2.
-    """
-    problem = f"{d} = {value} does not determine {symbol.name}"
-    factor, rest = _poly(d).collect(symbol)
-    if not factor or symbol in Dim(factor).symbols + Dim(rest).symbols:
-        raise GraphError(f"{problem}: it does not occur linearly")
-    by, left = evaluate(factor.size(), known), value - evaluate(rest.size(), known)
-    if by == 0 or left % by:
-        raise GraphError(f"{problem}: {left} is not a multiple of {by}")
-    if symbol.lower is not None and left // by < symbol.lower:
-        raise GraphError(f"{problem}: {left // by} is less than {symbol.lower}")
-    return left // by
 
 
 def expression(d: Size, name_of: Callable[[Symbol], str], clip: str = CLIP) -> str:

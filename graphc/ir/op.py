@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple, TypeVar
 import numpy as np
 
 from graphc.errors import GraphError, graph_error
-from graphc.ir.dims import Dim, Size, _Call, _poly, equal, less_equal
+from graphc.ir.dims import Dim, Size, equal, less_equal, weight
 from graphc.ir.graph import Guard, Node, Params, Value, intern_node, known_sizes
 from graphc.ir.types import TensorType, is_integer
 
@@ -268,7 +268,11 @@ def require_equal(a: Size, b: Size, reason: str, hint: str = "") -> Size:
         raise type_error(f"{reason}: {a} and {b} differ", hint=hint)
     if answer is None:
         _guard("==", a, b, reason)
-    return a if isinstance(a, int) or len(str(a)) <= len(str(b)) else b
+    return a if _simplicity(a) <= _simplicity(b) else b
+
+
+def _simplicity(size: Size) -> tuple[int, int]:
+    return (0, 0) if isinstance(size, int) else (size.weight, len(str(size)))
 
 
 def require_at_most(a: Size, b: Size, reason: str) -> None:
@@ -309,16 +313,9 @@ def _bounded(result: Any) -> "np.ndarray[Any, Any] | None":
     """Sizes as an object array, or None where the formulas have grown too long."""
     array = np.empty(np.shape(result), dtype=object)
     array[...] = result
-    if any(_terms(size) > MOST_TERMS for size in array.flat):
+    if any(weight(size) > MOST_TERMS for size in array.flat):
         return None
     return array
-
-
-def _terms(size: Size) -> int:
-    """How many terms a formula has, those in the arguments of its functions too."""
-    polynomial = _poly(size)
-    calls = [a for m in polynomial for a in m if isinstance(a, _Call)]
-    return len(polynomial) + sum(_terms(x) for call in calls for x in call.args)
 
 
 def rebuild(node: Node, inputs: tuple[Value, ...], params: Params) -> Node:

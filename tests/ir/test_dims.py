@@ -26,7 +26,6 @@ from graphc.ir.dims import (
     less_equal,
     maximum,
     minimum,
-    solve,
     substitute,
     symbol_dim,
 )
@@ -220,7 +219,7 @@ def test_long_sums_and_products_need_no_deep_stack() -> None:
     assert isinstance(total, Dim)
     assert evaluate(total, dict.fromkeys(total.symbols, 2)) == 3000
     assert less_equal(0, total) in (True, None)
-    assert len(str(total)) > 1500
+    assert len(expression(total, lambda symbol: symbol.name)) > 1500
 
 
 def test_expression_names_variables() -> None:
@@ -287,24 +286,6 @@ def test_substitute_keeps_the_others() -> None:
         4, 2 * k
     )
     assert substitute(5, sizes) == 5
-
-
-def test_solve() -> None:
-    (s,) = n.symbols
-    assert solve(3 * n + 2, s, 14, {}) == 4
-    assert solve(n * m - k, s, 11, {m.symbols[0]: 3, k.symbols[0]: 1}) == 4
-    for d, value, problem in [
-        (n * n, 4, r"n\*n = 4 does not determine n: it does not occur linearly"),
-        (n + n // 2, 4, "does not occur linearly"),
-        (m, 4, "does not occur linearly"),
-        (3, 4, "does not occur linearly"),
-        (2 * n, 5, r"2\*n = 5 does not determine n: 5 is not a multiple of 2"),
-        (n * m, 5, "5 is not a multiple of 0"),
-        (n + 3, 1, "-2 is less than 0"),
-    ]:
-        with pytest.raises(GraphError, match=problem):
-            solve(d, s, value, {m.symbols[0]: 0})
-    assert solve(index + 3, index.symbols[0], 1, {}) == -2
 
 
 # What is interned must not outlive its users.
@@ -493,12 +474,9 @@ def test_substitute_is_composition(recipe: Recipe, inner: Recipe) -> None:
             assert evaluate(size, sizes) == expected
 
 
-@given(st.integers(-4, 4), recipes(2), st.integers(0, 6), st.integers(0, 3))
-@settings(deadline=None)
-def test_solve_inverts_evaluate(a: int, rest: Recipe, x: int, y: int) -> None:
-    free = fresh_axis("x")
-    d = (a + m) * free + built(rest, [m, k])
-    known = {m.symbols[0]: y, k.symbols[0]: 2}
-    (unknown,) = free.symbols
-    assume(a + y and python_value(rest, known) is not None)
-    assert solve(d, unknown, evaluate(d, known | {unknown: x}), known) == x
+def test_formulas_of_shared_parts_cost_what_they_are_made_of() -> None:
+    size: Size = n
+    for _ in range(100):  # 2**100 terms when written out
+        size = minimum(size, m) * maximum(size // 2, k)
+    assert isinstance(size, Dim) and size.weight > 2**100
+    assert str(size) == f"<{size.weight} terms>"
