@@ -12,8 +12,8 @@ from graphc.ir.types import DType, dtype_of
 T = TypeVar("T")
 SIZES: tuple[Size, ...] = (2, 3, axis("n"), axis("m"), 1, 0)
 DTYPES = (
-    *("float64", "float32", "int64", "complex128", "bool", "float64", "int32"),
-    *("uint8", "float16", "float64", "bfloat16", "complex64"),
+    *("float64", "float32", "int64", "float64", "complex128", "bool", "float64"),
+    *("int32", "float64", "uint8", "float16", "float64", "bfloat16", "complex64"),
 )
 FLOATS = ("float64", "float32", "complex128")
 MOST_AXES = 3

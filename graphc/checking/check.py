@@ -33,6 +33,7 @@ from graphc.rewriting.rule import Rule, Rules
 from graphc.runtime.compile import function
 from graphc.transform.gradients import grad
 
+MOST_BARREN = 10  # graphs without a gradient, where none has one
 TRIES = 10  # graphs per example, until one is found in which the rule fires
 
 
@@ -56,12 +57,12 @@ STAGES = (
 @dataclass
 class Checked:
     """What a check has done: graphs made, those in which the rule fired, those of them
-    with floats to differentiate, and comparisons of values and of gradients."""
+    that have no gradient, comparisons of values and of gradients."""
 
     rule: Rule
     graphs: int = 0
     fired: int = 0
-    smooth: int = 0
+    barren: int = 0
     values: int = 0
     gradients: int = 0
 
@@ -74,6 +75,10 @@ class Checked:
 
 class _Counterexample(Exception):
     """A graph and arguments for which the sides differ; the parts of a message."""
+
+
+class _Barren(BaseException):
+    """No graph has a gradient. Ends a search, as no exception that is one does."""
 
 
 def check(
@@ -98,11 +103,11 @@ def check(
     report = Checked(rule)
     common = DTYPES if rule.exact else FLOATS
     for stage in STAGES:
-        if stage.gradient and not report.smooth:
+        if stage.gradient and stage.backend == "jax" and not report.gradients:
             continue
         chosen = tuple(dtypes or (FLOATS if stage.gradient else common))
         search = _Search(rule, stage, report, build, shapes or {}, chosen)
-        search.run(max(examples // stage.every, 2))
+        search.run(max(examples // stage.every, 1))
         if not report.fired:
             raise _unmatched(rule, report)
     return report
@@ -166,7 +171,7 @@ class _Search:
         try:
             with _quietly(), jax.enable_x64(True):
                 attempt()
-        except Unsatisfiable:
+        except (Unsatisfiable, _Barren):
             return  # this stage has nothing to compare: no gradient, say
         except _Counterexample as found:
             parts = found.args[0]
@@ -201,7 +206,6 @@ class _Search:
             after = self._rewritten(made)
             if after is not None:
                 self.report.fired += 1
-                self.report.smooth += bool(_smooth(made))
                 return made, after
         return reject()
 
@@ -214,18 +218,18 @@ class _Search:
         """What the rule makes of a graph; None where it does not fire."""
         names = tuple(str(x.node.params["name"]) for x in made.inputs)
         graph = Graph(made.inputs, (made.value,), names, ("",))
+        raised: Exception | None = None
         try:
             result = rewritten(graph, Rules((self.rule,)))
-            if not result.log:
-                return None
             verify(result.graph)
         except Exception as error:
-            problem = f"the rule {self.rule.name} raises {type(error).__name__}"
-            got = str(error).split("\n  at ")[0]
-            raise _Counterexample(
-                {"problem": problem, "got": got, "expected": expression(made.value)}
-            ) from error
-        return result.graph.outputs[0]
+            raised = error
+        if raised is not None:  # raised here, it has no context, which may vary
+            problem = f"the rule {self.rule.name} raises {type(raised).__name__}"
+            got = str(raised).split("\n  at ")[0]
+            parts = {"problem": problem, "got": got}
+            raise _Counterexample(parts | {"expected": expression(made.value)})
+        return result.graph.outputs[0] if result.log else None
 
     def _gradients(
         self, made: Made, before: Value, after: Value
@@ -233,44 +237,53 @@ class _Search:
         """The gradients of both sides in the inputs of floats."""
         wrt = _smooth(made)
         if not wrt:
+            self.report.barren += 1
+            if self.report.barren > MOST_BARREN and not self.report.gradients:
+                raise _Barren
             reject()
         try:
             expected = grad(_weighed(before), wrt, disconnected="zero")
         except GraphError:
             return reject()  # there is none to compare with
+        problem = ""
         try:
             return expected, grad(_weighed(after), wrt, disconnected="zero")
         except GraphError as error:
-            problem = f"the rule {self.rule.name} leaves a graph without a gradient"
-            raise _Counterexample(
-                {
-                    "problem": problem,
-                    "got": f"{expression(after)}: {str(error).splitlines()[0]}",
-                    "expected": expression(before),
-                }
-            ) from error
+            problem = str(error).splitlines()[0]
+        raise _Counterexample(
+            {
+                "problem": f"the rule {self.rule.name} leaves a graph without gradient",
+                "got": f"{expression(after)}: {problem}",
+                "expected": expression(before),
+            }
+        )
 
     def _compare(self, trial: _Trial) -> None:
         before, after = trial.compared
-        try:
-            found = self._run(trial, [*before, *after])
-        except Exception:
-            try:
-                self._run(trial, before)
-            except Exception:
+        self.report.values += not self.stage.gradient
+        self.report.gradients += self.stage.gradient
+        found = self._tried(trial, [*before, *after])
+        if found is None:
+            if self._tried(trial, [trial.made.value, *before]) is None:
+                self.report.values -= not self.stage.gradient
                 reject()  # arguments that do not fit the graph as it was
-            raise _Counterexample(self._raised(trial, after)) from None
+            raise _Counterexample(self._raised(trial, after))
         pairs = zip(found[: len(before)], found[len(before) :], strict=True)
         for i, (old, new) in enumerate(pairs):
             if not self._same(old, new, trial.unit):
                 raise _Counterexample(self._differs(trial, i, old, new))
-        self.report.values += not self.stage.gradient
-        self.report.gradients += self.stage.gradient
 
     def _same(self, old: Array, new: Array, unit: float) -> bool:
         if self.rule.exact and not self.stage.gradient:
             return same_bits(old, new)
         return close(old, new, unit, finite=self.stage.gradient)
+
+    def _tried(self, trial: _Trial, outputs: list[Value]) -> list[Array] | None:
+        """What a graph gives; None where it raises."""
+        try:
+            return self._run(trial, outputs)
+        except Exception:
+            return None
 
     def _run(self, trial: _Trial, outputs: list[Value]) -> list[Array]:
         """On JAX op by op, since XLA rounds in its own ways what it has fused."""

@@ -29,6 +29,7 @@ from graphc.rewriting.pattern import (
 
 Shapes = Mapping[str, Sequence[int | str]]
 NUMBERS = (0, 1, -1, 2, -0.0, 0.5)
+FUNCTIONS = ["negative", "square", "exp", "tanh"]
 WEAK = ("int64", "float64")
 BUILDING = (GraphError, AssertionError, IndexError, KeyError)  # of params that misfit
 
@@ -170,7 +171,7 @@ class _Maker:
                 return self.variable(want)
             return self.number(self.c.pick(NUMBERS), want.of())
         constants = (self.constant, self.scalar, self.literal)
-        computed = (self.stretched, self.filled, self.converted)
+        computed = (self.stretched, self.filled, self.converted, self.function)
         return self.c.pick((self.variable, *constants, *computed))(want)
 
     def constant(self, want: Want) -> Value:
@@ -194,6 +195,14 @@ class _Maker:
         """An input of another dtype."""
         given = Want(want.shape, self.c.dtype())
         return cast(self.variable(given), want.dtype)
+
+    def function(self, want: Want) -> Value:
+        """An input to which an elementwise function is applied."""
+        names = FUNCTIONS[: 4 if is_inexact(want.dtype) else 2]
+        if want.dtype.kind == "b":
+            names = ["logical_not"]
+        made: Value = getattr(F, self.c.pick(names))(self.variable(want))
+        return made
 
     def variable(self, want: Want, name: str = "") -> Value:
         """A new input."""

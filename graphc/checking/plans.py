@@ -124,7 +124,12 @@ def _some_of(c: Chance, rank: int, count: int) -> tuple[int, ...]:
     return tuple(sorted(c.order(rank)[:count]))
 
 
-@plans("sum", "prod", "max", "min", "any", "all")
+@plans("any", "all")
+def _(c: Chance, want: Want, fixed: Params, n: int) -> Plan:
+    return _reduction(c, replace(want, dtype=BOOL), fixed, n)
+
+
+@plans("sum", "prod", "max", "min")
 def _reduction(c: Chance, want: Want, fixed: Params, n: int) -> Plan:
     keep = fixed["keepdims"] if "keepdims" in fixed else c.flag(3)
     rank = len(want.shape)

@@ -61,11 +61,11 @@ def sum_of_rows(table: Value, i: Value, inside: Any) -> Value | None:
 
 
 @rewrite(
-    p.sum(once(p.multiply(v.w, once(_ROWS))), axes=(0,), keepdims=False), exact=False
+    p.sum(once(p.multiply(v.w, once(_ROWS))), axes=(0,), keepdims=False),
+    exact=False,
+    finite=True,
 )
-def sum_of_weighted_rows(
-    w: Value, table: Value, i: Value, inside: Any
-) -> Value | None:
+def sum_of_weighted_rows(w: Value, table: Value, i: Value, inside: Any) -> Value | None:
     """The weighted sum of many rows of a table, by the total weight of each.
 
     A row whose weights add up to zero counts for nothing, also where it is infinite.
@@ -89,9 +89,7 @@ def sum_within_rows(
         return None
     if not at_most(table.type.shape[0], looked_up):
         return None
-    made = GATHER(
-        SUM(table, axes=within, keepdims=True), i, axes=(0,), inside=inside
-    )
+    made = GATHER(SUM(table, axes=within, keepdims=True), i, axes=(0,), inside=inside)
     rest = tuple(a for a in axes if a < i.type.rank)
     made = SUM(made, axes=rest, keepdims=True) if rest else made
     return made if keepdims else F.squeeze(made, axes)
@@ -123,6 +121,7 @@ def _one_hot(numbers: Any, name: str) -> tuple[Rule, Rule]:
     @rewrite(
         p.matmul(p.transpose(hot, axes=(1, 0)), v.x),
         exact=False,
+        finite=True,
         name=f"one_hot_transposed_by{name}",
     )
     def adds(ids: Value, n: Value, x: Value) -> Value | None:
@@ -131,7 +130,9 @@ def _one_hot(numbers: Any, name: str) -> tuple[Rule, Rule]:
             return None
         return F.segment_sum(x, ids, size_value(n.type.shape[0]))
 
-    @rewrite(v.y(p.matmul(hot, v.x)), exact=False, name=f"one_hot_by{name}")
+    @rewrite(
+        v.y(p.matmul(hot, v.x)), exact=False, finite=True, name=f"one_hot_by{name}"
+    )
     def takes(y: Value, ids: Value, n: Value, x: Value) -> Value | None:
         """Rows that a one-hot matrix selects are looked up; beyond the last are 0."""
         if not counted(ids, n) or x.type.rank > 2:

@@ -107,7 +107,9 @@ def _sum_of_terms(op: str) -> Rule:
 
 
 def _sum_of_squared_difference(pattern: Any, name: str) -> Rule:
-    @rewrite(p.sum(v.s(once(pattern)), **REDUCED), exact=False, name=name)
+    @rewrite(
+        p.sum(v.s(once(pattern)), **REDUCED), exact=False, finite=True, name=name
+    )
     def rule(
         s: Value, d: Value, x: Value, y: Value, axes: Axes, keepdims: bool
     ) -> Value | None:
@@ -117,10 +119,10 @@ def _sum_of_squared_difference(pattern: Any, name: str) -> Rule:
         cancel. One infinity makes NaN of an infinite sum.
         """
         rank, shape, dtype = d.type.rank, d.type.shape, d.dtype
+        if limited(d) or not same_shape(s.type.shape, shape):
+            return None
         only_x, only_y, both = split(x, y, rank, axes)
         if not (only_x and only_y and is_wide(dtype) and is_float(dtype)):
-            return None
-        if limited(d) or not same_shape(s.type.shape, shape):
             return None
         size = count(_full_shape(x, rank), only_x, dtype)
         mean = reduced(_sum, x, rank, only_x) / F.maximum(size, 1)
@@ -214,7 +216,7 @@ def sum_of_sum(x: Value, first: Axes, axes: Axes) -> Value:
     return SUM(x, axes=every, keepdims=False)
 
 
-@rewrite(p.sum(once(p.matmul(v.a, v.b)), **REDUCED), exact=False)
+@rewrite(p.sum(once(p.matmul(v.a, v.b)), **REDUCED), exact=False, finite=True)
 def sum_of_matmul(a: Value, b: Value, axes: Axes, keepdims: bool) -> Value | None:
     """A factor is summed along its rows, columns or batch before it is multiplied."""
     if a.type.rank < 2 or b.type.rank < 2 or not is_wide(a.dtype):

@@ -67,7 +67,9 @@ _EXP = v.e(p.exp(v.x))
 
 
 @rewrite(
-    v.y(p.true_divide(_EXP, p.sum(v.e, axes=v.axes, keepdims=v.keepdims))), exact=False
+    v.y(p.true_divide(_EXP, p.sum(v.e, axes=v.axes, keepdims=v.keepdims))),
+    exact=False,
+    finite=True,
 )
 def written_softmax(y: Value, x: Value, axes: Axes, keepdims: bool) -> Value | None:
     """exp(x) / sum(exp(x)) where exp(x) overflows, or all of it underflows."""
