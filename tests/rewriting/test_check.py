@@ -9,15 +9,16 @@ import graphc.tensor as gt
 from graphc.ir.build import cast
 from graphc.ir.namespace import F
 from graphc.ir.types import dtype_of
-from graphc.rewrites import check, default, p, v
+from graphc.rewrites import check, p, v
 from graphc.rewriting.contraction import CONTRACTION
+from graphc.rewriting.default import ALL
 from tests.rewriting.builds import BUILDS
 
 EXAMPLES = int(os.environ.get("GRAPHC_EXAMPLES", "4"))
 
 
 # Patterns of whole products are tried in test_contraction.py, but for those below.
-TRIED = [rule for rule in default if rule not in CONTRACTION or rule.name in BUILDS]
+TRIED = [rule for rule in ALL if rule not in CONTRACTION or rule.name in BUILDS]
 
 
 @pytest.mark.parametrize("rule", TRIED, ids=lambda rule: rule.name)
@@ -27,7 +28,7 @@ def test_a_rule_changes_nothing_that_it_must_not(rule):
 
 
 def test_the_table_of_builds_is_of_rules():
-    assert [name for name in BUILDS if name not in default] == []
+    assert [name for name in BUILDS if name not in ALL] == []
 
 
 def refused(rule, **options):
