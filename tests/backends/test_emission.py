@@ -14,6 +14,8 @@ import graphc.tensor as gt
 from graphc.backends.literals import array_text, number, typed_number
 from graphc.backends.names import sanitise
 
+NONE = graphc.rewrites.none  # the programs stand here as they are written
+
 MASKED_JAX = """\
 def segment_0(x, w):
     n = x.shape[0]
@@ -122,12 +124,12 @@ def program_text(source, start):
 
 
 def test_jax_text_is_what_a_person_would_write(model):
-    f = graphc.function([model["x"], model["w"]], model["total"])
+    f = graphc.function([model["x"], model["w"]], model["total"], rewrites=NONE)
     assert program_text(f.source, "def segment_0") == MASKED_JAX
 
 
 def test_numpy_text_is_what_a_person_would_write(model):
-    f = graphc.function([model["x"], model["w"]], model["total"], backend="numpy")
+    f = graphc.function([model["x"], model["w"]], model["total"], backend="numpy", rewrites=NONE)
     assert program_text(f.source, "@np.errstate") == MASKED_NUMPY
 
 
@@ -136,7 +138,7 @@ def test_text_imports_jax_and_numpy_only(model):
         ("jax", {"jax", "jax.numpy", "numpy"}),
         ("numpy", {"numpy"}),
     ]:
-        f = graphc.function([model["x"], model["w"]], model["total"], backend=backend)
+        f = graphc.function([model["x"], model["w"]], model["total"], backend=backend, rewrites=NONE)
         imports = {
             alias.name
             for node in ast.walk(ast.parse(f.source))
@@ -150,7 +152,7 @@ def test_saved_programs_run_where_graphc_is_not(model, tmp_path):
     x = np.arange(12, dtype="float32").reshape(4, 3) - 6
     w = np.eye(3, dtype="float32")
     for backend in ("jax", "numpy"):
-        f = graphc.function([model["x"], model["w"]], model["total"], backend=backend)
+        f = graphc.function([model["x"], model["w"]], model["total"], backend=backend, rewrites=NONE)
         f.save(tmp_path / f"{backend}_model.py")
         script = (
             "import sys; sys.modules['graphc'] = None\n"
@@ -252,7 +254,11 @@ def test_users_may_jit_themselves():
     x = gt.tensor("x", "float32", ("n",))
     k = gt.iscalar("k")
     y = gt.sum(x[:k] ** 2)
-    for f in (graphc.function([x, k], y, jit=False), graphc.function([x, k], y)):
+    plain = {"rewrites": NONE}
+    for f in (
+        graphc.function([x, k], y, jit=False, **plain),
+        graphc.function([x, k], y, **plain),
+    ):
         assert f.static_argnums == (1,)
         run = jax.jit(f.jax_callable, static_argnums=f.static_argnums)
         assert run(jnp.arange(4.0), 3) == 5
@@ -280,7 +286,7 @@ def test_unjitted_64_bits_insist_on_the_mode():
 
 
 def test_the_source_of_one_segment(model):
-    f = graphc.function([model["x"], model["w"]], model["total"])
+    f = graphc.function([model["x"], model["w"]], model["total"], rewrites=NONE)
     text = f.segment_source(1)
     assert text.startswith("def segment_1(") and text.endswith("return total")
     with pytest.raises(graphc.GraphError, match="no segment 2"):

@@ -248,7 +248,7 @@ def test_defaults_must_fit(row):
 @pytest.mark.parametrize(
     ("build", "node", "line"),
     [
-        (lambda: graphc.function([x], gt.sum(kept), jit=True), "nonzero", "kept"),
+        (lambda: graphc.function([x], gt.sort(kept), jit=True), "nonzero", "kept"),
         (lambda: graphc.function([numbers], sized, jit=True), "full", "sized"),
     ],
     ids=["mask", "maximum"],
@@ -302,7 +302,7 @@ def test_inputs_of_which_only_the_size_matters_are_not(outputs):
 
 def test_nothing_is_left_behind_by_a_failed_compilation():
     with pytest.raises(graphc.GraphError):
-        graphc.function([x], gt.sum(kept), jit=True)
-    f = graphc.function([x], gt.sum(kept))
-    assert f(np.ones((2, 3), "float32")) == 6
+        graphc.function([x], kept + 0.5, jit=True)
+    f = graphc.function([x], kept + 0.5)
+    assert f(np.ones((2, 3), "float32")).shape == (2, 3)
     assert f.stats().calls == 1

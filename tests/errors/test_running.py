@@ -222,7 +222,7 @@ def test_errors_in_a_users_trace_are_ours_and_name_the_users_line():
 
 @pytest.mark.parametrize("transform", [jax.jit, jax.vmap], ids=["jit", "vmap"])
 def test_sizes_cannot_be_read_in_a_users_trace(transform):
-    f = graphc.function([x], gt.sum(x[x[:, 0] > 0]))
+    f = graphc.function([x], x[x[:, 0] > 0] + 1)
     with pytest.raises(graphc.CallError) as caught:
         transform(f)(ones(2, 3) if transform is jax.jit else ones(4, 2, 3))
     problem, hint = str(caught.value).splitlines()[:2]
