@@ -382,7 +382,8 @@ def associative_scan(
     their dtypes and shapes; `x` is one array or a list, tuple or dict of arrays, as
     is what `fn` takes and returns. The order is that of `jax.lax.associative_scan`,
     which applies `fn` about 2 log2(n) times, to all in all 2 n slices. Where `n` is
-    symbolic, the program has as many levels as any size may need.
+    symbolic, the program has as many levels as any size may need; for its gradient,
+    that is more than can be compiled: give the axis a number as size.
     """
     leaves, rebuild = _leaves(x)
     values = [strong(as_value(leaf)) for leaf in leaves]
