@@ -38,7 +38,16 @@ def lookup(build, **more):
     return {"build": build, "shapes": TABLE | more, "dtypes": ("float64", "float32")}
 
 
+def pairs(of):
+    """A function of all sums or differences of two vectors."""
+    return {"build": lambda x, y: of(x[:, None], y), "shapes": {"x": (3,), "y": (2,)}}
+
+
 BUILDS = {
+    "max_of_add": pairs(lambda x, y: gt.max(x + y)),
+    "max_of_subtract": pairs(lambda x, y: gt.max(x - y)),
+    "min_of_add": pairs(lambda x, y: gt.min(x + y)),
+    "min_of_subtract": pairs(lambda x, y: gt.min(x - y)),
     "matmul_right_first": {},
     "matmul_left_first": {},
     "sum_of_square": {
