@@ -82,7 +82,7 @@ def compiled(backend: Any) -> graphc.runtime.function.Function:
 
 
 def by_hand(x: np.ndarray, male: np.ndarray, species: np.ndarray) -> Any:
-    """The same in JAX: rows are chosen outside, for each number of rows a compilation."""
+    """The same in JAX: rows are chosen outside, each number of them is compiled."""
     known = ~np.isnan(male) & ~np.isnan(x).any(axis=1)
     data = x[known], male[known], species[known]
 

@@ -123,13 +123,18 @@ def program_text(source, start):
     return text[: end + 1]
 
 
+def as_written(model, backend="jax"):
+    inputs = [model["x"], model["w"]]
+    return graphc.function(inputs, model["total"], backend=backend, rewrites=NONE)
+
+
 def test_jax_text_is_what_a_person_would_write(model):
-    f = graphc.function([model["x"], model["w"]], model["total"], rewrites=NONE)
+    f = as_written(model)
     assert program_text(f.source, "def segment_0") == MASKED_JAX
 
 
 def test_numpy_text_is_what_a_person_would_write(model):
-    f = graphc.function([model["x"], model["w"]], model["total"], backend="numpy", rewrites=NONE)
+    f = as_written(model, "numpy")
     assert program_text(f.source, "@np.errstate") == MASKED_NUMPY
 
 
@@ -138,7 +143,7 @@ def test_text_imports_jax_and_numpy_only(model):
         ("jax", {"jax", "jax.numpy", "numpy"}),
         ("numpy", {"numpy"}),
     ]:
-        f = graphc.function([model["x"], model["w"]], model["total"], backend=backend, rewrites=NONE)
+        f = as_written(model, backend)
         imports = {
             alias.name
             for node in ast.walk(ast.parse(f.source))
@@ -152,7 +157,7 @@ def test_saved_programs_run_where_graphc_is_not(model, tmp_path):
     x = np.arange(12, dtype="float32").reshape(4, 3) - 6
     w = np.eye(3, dtype="float32")
     for backend in ("jax", "numpy"):
-        f = graphc.function([model["x"], model["w"]], model["total"], backend=backend, rewrites=NONE)
+        f = as_written(model, backend)
         f.save(tmp_path / f"{backend}_model.py")
         script = (
             "import sys; sys.modules['graphc'] = None\n"
@@ -286,7 +291,7 @@ def test_unjitted_64_bits_insist_on_the_mode():
 
 
 def test_the_source_of_one_segment(model):
-    f = graphc.function([model["x"], model["w"]], model["total"], rewrites=NONE)
+    f = as_written(model)
     text = f.segment_source(1)
     assert text.startswith("def segment_1(") and text.endswith("return total")
     with pytest.raises(graphc.GraphError, match="no segment 2"):
