@@ -3,13 +3,15 @@
     from graphc.rewrites import default, none, p, v, once
 
 `p.exp(v.x)` is a pattern; `graphc.rewrite` makes a rule of one and of a function.
-`graphc.function(..., rewrites=default + my_rule - "times_one")` chooses, and
+`graphc.function(..., rewrites=default + my_rule - "times_one")` chooses, `everything`
+are also those rules that are not applied by default, and
 `check(my_rule)` tries it on graphs that it matches.
 """
 
 import importlib
 from typing import Any
 
+from graphc.rewriting.default import ALL as everything
 from graphc.rewriting.default import DEFAULT as default
 from graphc.rewriting.default import NONE as none
 from graphc.rewriting.engine import Application, Rewritten, rewritten
@@ -32,6 +34,7 @@ __all__ = [
     "Rules",
     "check",
     "default",
+    "everything",
     "none",
     "once",
     "p",

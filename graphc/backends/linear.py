@@ -67,7 +67,9 @@ def emit_unjitted(plan: Plan, outputs: Outputs) -> Source:
         body.line("require(jax.config.jax_enable_x64, NEEDS_X64, 'the call')")
     body.line(f"check_inputs({', '.join(names)})")
     for i, (value, name) in enumerate(zip(plan.graph.inputs, names, strict=True)):
-        if value.type.rank == 0 and i not in plan.static_inputs:
+        if value.type.rank:
+            body.line(f"{name} = jnp.asarray({name})")
+        elif i not in plan.static_inputs:
             body.line(f'{name} = jnp.asarray({name}, "{value.dtype.name}")')
         body.bind(value, name)
         if value.type.rank == 0 and i in plan.static_inputs:

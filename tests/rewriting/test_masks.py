@@ -1,0 +1,126 @@
+"""Selections that are reduced or written back: same values, no size asked for."""
+
+import numpy as np
+import pytest
+
+import graphc
+import graphc.tensor as gt
+from graphc.ir.walk import ancestors
+from graphc.rewriting.default import ALL
+
+x = gt.tensor("x", "float64", ("n",))
+mask = gt.tensor("mask", "bool", ("n",))
+k = gt.iscalar("k")
+table = gt.tensor("table", "float64", ("n", "n"))
+INPUTS = [x, mask, k, table]
+
+PROGRAMS = {
+    "mean": lambda: gt.mean(gt.log(gt.abs(x[mask]))),
+    "variance": lambda: gt.var(x[mask]),
+    "deviation": lambda: gt.std(x[~gt.isnan(x)]),
+    "logsumexp": lambda: gt.nn.logsumexp(x[mask]),
+    "product": lambda: gt.prod(x[mask] + 1),
+    "largest from a start": lambda: gt.max(x[mask], initial=-5.0),
+    "any": lambda: gt.any(x[mask] > 0),
+    "all": lambda: gt.all(x[mask] > 0, keepdims=True),
+    "count": lambda: gt.sum((x[mask] > 0) * 2),
+    "rows": lambda: gt.sum(gt.exp(table[mask]), axis=0),
+    "rows and columns": lambda: gt.sum(table[mask] * x, keepdims=True),
+    "two axes": lambda: gt.sum(table[table > 0]),
+    "cut at the end": lambda: gt.sum(x[:k] ** 2),
+    "cut at the start": lambda: gt.mean(x[k:]),
+    "written back": lambda: x.at[mask].set(gt.exp(x[mask])),
+    "added to a part": lambda: x.at[:k].add(2 * x[:k]),
+    "gradient of a log": lambda: graphc.grad(gt.sum(gt.log(x[x > 0])), x),
+    "gradient of a cut": lambda: graphc.grad(gt.sum(x[:k] ** 2), x),
+}
+CHECKED = {
+    "largest": lambda: gt.max(x[mask]),
+    "smallest of rows": lambda: gt.min(table[mask], axis=(0, 1)),
+}
+
+
+def arguments(n=6, seed=0):
+    rng = np.random.default_rng(seed)
+    keep = np.append(rng.random(n - 1) > 0.4, True)
+    return rng.normal(size=n), keep, min(4, n), rng.normal(size=(n, n))
+
+
+def compiled(output, backend, rewrites):
+    nodes = ancestors([output])
+    used = [v for v in INPUTS if v.node in nodes]
+    f = graphc.function(used, output, backend=backend, rewrites=rewrites)
+    names = [v.name for v in INPUTS]
+    return f, lambda args: f(*(args[names.index(v.name)] for v in used))
+
+
+def agrees(output, backend, args):
+    _, plain = compiled(output, "numpy", graphc.rewrites.none)
+    _, masked = compiled(output, backend, ALL)
+    np.testing.assert_allclose(masked(args), plain(args), rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_one_segment_without_a_read_or_a_static_argument(name):
+    output = PROGRAMS[name]()
+    f, _ = compiled(output, "jax", graphc.rewrites.default)
+    assert len(f.plan.segments) == 1 and not f.plan.glue and not f.static_argnums
+    split, _ = compiled(output, "jax", graphc.rewrites.none)
+    assert split.plan.glue or split.static_argnums
+
+
+@pytest.mark.parametrize("backend", ["numpy", "jax"])
+@pytest.mark.parametrize("name", [*PROGRAMS, *CHECKED])
+def test_values_are_those_of_the_selection(name, backend):
+    output = (PROGRAMS | CHECKED)[name]()
+    for seed in range(2):
+        agrees(output, backend, arguments(seed=seed))
+    agrees(output, backend, arguments(n=1))
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_nothing_selected(name):
+    values, _, _, square = arguments()
+    agrees(PROGRAMS[name](), "numpy", (values, np.zeros(6, bool), 0, -np.abs(square)))
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_what_is_not_selected_spoils_nothing(name):
+    values, keep, cut, square = arguments()
+    if "start" in name or name in ("written back", "added to a part"):
+        return  # these take what others leave
+    values = np.where(keep & (np.arange(6) < cut), values, np.nan)
+    output = PROGRAMS[name]()
+    agrees(output, "numpy", (values, keep & (np.arange(6) < cut), cut, square))
+
+
+def test_the_largest_of_nothing_raises():
+    f, call = compiled(CHECKED["largest"](), "jax", ALL)
+    values, _, _, square = arguments()
+    with pytest.raises(graphc.CallError, match="^max: axis 0 has no element"):
+        call((values, np.zeros(6, bool), 0, square))
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda: gt.sum(gt.sort(x[mask])),
+        lambda: gt.sum(gt.cumsum(x[mask])[:1]),
+        lambda: gt.sum(x[mask] * gt.arange(x[mask].shape[0])),
+        lambda: gt.sum(table[:, mask], axis=1),
+        lambda: gt.sum(x[::2]),
+    ],
+)
+def test_other_selections_stay(build):
+    output = build()
+    f, _ = compiled(output, "numpy", ALL)
+    assert not any("select" in a.rule.name for a in f.rewrites)
+    agrees(output, "numpy", arguments())
+
+
+def test_long_chains_stay():
+    y = x[mask]
+    for _ in range(100):
+        y = gt.sin(y)
+    f, _ = compiled(gt.sum(y), "jax", graphc.rewrites.default)
+    assert f.plan.glue
