@@ -156,7 +156,7 @@ def nanstd(
     correction: Any = None,
 ) -> Value:
     """The standard deviation of what is not NaN, arguments as of `var`."""
-    return F.sqrt(
+    return F._root(
         nanvar(x, axis, dtype, ddof, keepdims, where=where, mean=mean,
                correction=correction)
     )

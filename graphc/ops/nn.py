@@ -171,7 +171,7 @@ def hard_silu(x: Any) -> Value:
 def squareplus(x: Any, b: Any = 4.0) -> Value:
     """(x + sqrt(x^2 + b)) / 2 for b >= 0, without overflow or cancellation."""
     b = number(b, "squareplus")
-    size = F.absolute(x)
+    size = F.maximum(x, -x)  # whose slope at 0 is 0
     total = size + F.hypot(size, F.sqrt(b))
     tiny = float(np.finfo(total.dtype).tiny)  # at x = b = 0
     return F.maximum(x, 0.0) + b / 2.0 / F.maximum(total, tiny)

@@ -127,6 +127,7 @@ def test_gradients_are_as_differences_say(family, dtype):
 @pytest.mark.parametrize("family", FAMILIES)
 def test_gradients_are_jax_s_of_the_emitted_program(family):
     given = [p for p in sharp(family) if p.sample.name not in NO_JAX]
+    given = [p for p in given if not p.sample.differs and "dtype" not in p.call.options]
     made = subjects(telling(given, most=2))
     problems = checked(made.subjects, by_jax)
     assert not problems, shown(problems)
