@@ -217,7 +217,8 @@ def spacing(x: Any) -> Value:
         far = F.nextafter(value, np.inf) - value
         return F.where(F.isinf(value), np.nan, far)
     size = F.absolute(value)
-    return F.copysign(F.nextafter(size, np.inf) - size, value)
+    far = F.nextafter(size, np.inf) - size
+    return F.where(value < 0, -far, far)
 
 
 @public()
