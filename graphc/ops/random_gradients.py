@@ -218,7 +218,7 @@ def normal_vectors_rule(
     each: Levels = (),
     result: Shape = (),
 ) -> Cotangents:
-    """Of mean + L z with L L' = cov, for the L of Cholesky."""
+    """Of mean + L z with L L' = (cov + cov') / 2, for the L of Cholesky."""
     if method != "cholesky":
         raise graph_error(
             "there is no gradient through this way of factoring the covariance",
@@ -232,6 +232,7 @@ def normal_vectors_rule(
     of_factor = spread.counted(F.expand_dims(g, -1) * F.expand_dims(z, -2))
     rule = PRIMITIVES["cholesky"].vjp_rule
     assert rule is not None
-    (of_cov,) = rule(F.tril(of_factor), cov)
+    even = 0.5 * (cov + F.swapaxes(cov, -1, -2))
+    (of_cov,) = rule(F.tril(of_factor), even)
     assert of_cov is not None
     return None, centre.counted(g), 0.5 * (of_cov + F.swapaxes(of_cov, -1, -2))

@@ -251,7 +251,12 @@ def wald_numpy(key: Any, mean: Any, shape: Any, dtype: Any) -> Any:
 def multivariate_normal_numpy(
     key: Any, mean: Any, cov: Any, shape: Any, dtype: Any, method: Any
 ) -> Any:
-    """Normal vectors; LinAlgError where cov is not positive definite."""
+    """Normal vectors; LinAlgError where cov is not positive definite.
+
+    As in JAX, the mean of cov and its transpose is factored, except by svd.
+    """
+    if method != "svd":
+        cov = (cov + np.swapaxes(cov, -1, -2)) / 2
     if method == "cholesky":
         factor = np.linalg.cholesky(cov)
     elif method == "eigh":

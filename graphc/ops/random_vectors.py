@@ -147,9 +147,9 @@ def multivariate_normal(
 ) -> Value:
     """Normal vectors; `shape` is without the axis of the vector.
 
-    `method` is how the covariance is factored: "cholesky", "eigh" or "svd". A
-    covariance that is not positive definite gives NaN under "cholesky" on JAX, and
-    the call raises on NumPy.
+    `method` is how the covariance is factored: "cholesky", "eigh" or "svd"; the first
+    two take the mean of the covariance and its transpose. A covariance that is not
+    positive definite gives NaN under "cholesky" on JAX, and the call raises on NumPy.
     """
     name = "random.multivariate_normal"
     if method not in FACTORS:

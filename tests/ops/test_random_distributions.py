@@ -181,6 +181,30 @@ def test_normal_vectors_have_the_covariance(method):
     assert stats.kstest(found[:, 0], stats.norm(1, 2**0.5).cdf).pvalue > LEAST
 
 
+UNEVEN = np.array([[2.0, 0.9], [0.1, 1.0]])
+
+
+@pytest.mark.parametrize("backend", ["jax", "numpy"])
+@pytest.mark.parametrize("method", ["cholesky", "eigh"])
+def test_of_an_uneven_covariance_both_halves_count(method, backend):
+    def draw(cov):
+        f = lambda k: R.multivariate_normal(k, np.zeros(2), cov, 5, method=method)
+        return drawn(f, backend)
+
+    np.testing.assert_array_equal(draw(UNEVEN), draw((UNEVEN + UNEVEN.T) / 2))
+
+
+@pytest.mark.parametrize("backend", ["jax", "numpy"])
+def test_the_gradient_in_an_uneven_covariance_is_as_differences_say(backend):
+    cov = gt.tensor("cov", "float64", (2, 2))
+    cost = gt.sum(R.multivariate_normal(KEY, np.zeros(2), cov, 5) ** 2)
+    f = graphc.function([cov], [cost, graphc.grad(cost, cov)], backend=backend)
+    at = lambda step: [np.asarray(y) for y in f(UNEVEN + step)]
+    steps = 1e-6 * np.eye(4).reshape(4, 2, 2)
+    found = [(at(h)[0] - at(-h)[0]) / 2e-6 for h in steps]
+    np.testing.assert_allclose(at(0)[1].ravel(), found, rtol=1e-7)
+
+
 def test_a_covariance_that_is_not_definite_raises_on_numpy():
     with pytest.raises(graphc.CallError, match="not positive definite"):
         drawn(lambda k: R.multivariate_normal(k, np.zeros(2), -np.eye(2)))

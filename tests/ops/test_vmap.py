@@ -93,8 +93,6 @@ def test_on_jax(family):
         )
 
     given = [p for p in telling(calls(family), 1) if runs(p)]
-    # Without optimizations XLA's eigenvectors of a batch are others.
-    given = [p for p in given if p.sample.name != "random.multivariate_normal"]
     made = mapped(given, 3)
     problems = made.problems + on_jax(made.mapped)
     assert not problems, shown(problems)
