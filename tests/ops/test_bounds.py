@@ -5,6 +5,7 @@ import pytest
 
 import graphc
 import graphc.tensor as gt
+from tests.ops.refusing import refused
 
 BACKENDS = ("jax", "numpy")
 X = np.arange(6.0).reshape(3, 2)
@@ -44,7 +45,7 @@ def test_a_check_raises_for_stray_indices_only(name, backend):
     x, i = variables()
     f = graphc.function([x, i], CASES[name][0](x, i), backend=backend, check=True)
     f(X, np.array([0, 1, -2]))
-    with pytest.raises(graphc.GraphError, match=r"index: out of .*\n.*test_bounds.py"):
+    with refused("^index: out of "):
         f(X, STRAY)
 
 
@@ -54,7 +55,7 @@ def test_a_check_raises_for_negative_counts(op, backend):
     i = gt.tensor("i", "int64", ("k",))
     f = graphc.function([i], op(i), backend=backend, check=True)
     f(np.array([2, 0, 3]))
-    with pytest.raises(graphc.GraphError, match="is negative"):
+    with refused("is negative"):
         f(np.array([2, -1, 3]))
 
 
@@ -67,14 +68,14 @@ def test_a_check_raises_where_a_slice_from_data_sticks_out(backend):
     np.testing.assert_array_equal(f(X, np.array([0, 0, 1])), X[1:])
     f = graphc.function([x, i], part, backend=backend, check=True)
     np.testing.assert_array_equal(f(X, np.array([0, 1, 0])), X[1:])
-    with pytest.raises(graphc.GraphError, match="a slice of 2 leaves axis 0"):
+    with refused("a slice of 2 leaves axis 0"):
         f(X, np.array([0, 0, 1]))
 
 
 def test_a_constant_index_out_of_bounds_raises_when_the_graph_is_built():
     x, _ = variables()
     for index in (3, -4, np.array([0, 3])):
-        with pytest.raises(graphc.GraphError, match="out of bounds for an axis of"):
+        with refused("out of bounds for an axis of"):
             x[index]
 
 
@@ -117,7 +118,7 @@ def test_literal_indices_must_be_within_an_axis_of_symbolic_size(name, backend):
     expected = np.broadcast_to(expected, f(SIX).shape)
     np.testing.assert_array_equal(f(SIX), expected)
     message = r"index (5|-6) is out of bounds for an axis of size n.*; got 5"
-    with pytest.raises(graphc.CallError, match=message):
+    with refused(message, graphc.CallError):
         f(SIX[:5])
 
 
@@ -190,5 +191,5 @@ def test_a_slice_from_an_argument_may_count_from_the_end(backend):
         if len(expected) == 2:
             np.testing.assert_array_equal(f(SIX[:, 0], first), expected)
         else:
-            with pytest.raises(graphc.CallError, match="the slice of 2 elements from"):
+            with refused("the slice of 2 elements from", graphc.CallError):
                 f(SIX[:, 0], first)

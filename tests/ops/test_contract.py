@@ -10,6 +10,7 @@ import pytest
 import graphc
 import graphc.tensor as gt
 from tests.ops.comparing import BACKENDS, agree
+from tests.ops.refusing import refused
 
 DTYPES = ("complex128", "uint16")  # the samples have the others
 
@@ -308,7 +309,7 @@ def test_sizes_that_may_differ_are_compared_at_the_call():
     for value in (x @ y, gt.einsum("ij,j", x, y), gt.vecdot(x, y), gt.inner(x, y)):
         f = graphc.function([x, y], value, backend="numpy")
         assert f(np.ones((2, 3)), np.ones(3)).tolist() == [3, 3]
-        with pytest.raises(graphc.CallError, match=NEEDS):
+        with refused(NEEDS, graphc.CallError):
             f(np.ones((2, 3)), np.ones(4))
 
 
@@ -320,7 +321,7 @@ WRONG = {
     "matmul: the inner sizes must agree: 3 and 4 differ": lambda: M @ V,
     "matmul: needs at least one axis": lambda: M @ gt.tensor("s", "float32", ()),
     "matvec: needs at least 2 axes": lambda: gt.matvec(V, V),
-    "dot: .*3 and 4": lambda: gt.dot(M, V),
+    "matmul: .*: 3 and 4": lambda: gt.dot(M, V),
     "tensordot: axis 1 of the first, axis 1 of the second": lambda: gt.dot(M, T.mT),
     "vecdot: the vectors must have one length: 3 and 4": lambda: gt.vecdot(M, V),
     "vecdot: axis 2 is out of range": lambda: gt.vecdot(M, M, axis=2),
@@ -358,6 +359,5 @@ WRONG = {
 
 @pytest.mark.parametrize("message", WRONG)
 def test_wrong_arguments_are_named(message):
-    with pytest.raises(graphc.GraphError, match=message) as caught:
+    with refused(message):
         WRONG[message]()
-    assert "test_contract.py:" in str(caught.value)

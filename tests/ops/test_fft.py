@@ -6,6 +6,7 @@ import pytest
 import graphc
 import graphc.tensor as gt
 from tests.ops.comparing import BACKENDS, agree
+from tests.ops.refusing import refused
 
 DTYPES = ("float64", "complex128", "float16")  # the samples have the others
 ALONG_ONE = ("fft", "ifft", "rfft", "irfft", "hfft", "ihfft")
@@ -149,7 +150,7 @@ def test_no_points_are_refused_at_the_call(backend):
     for value in (gt.fft.fft(x), gt.fft.irfft(x[:k], n=k), gt.fft.fftn(x, s=(k,))):
         f = graphc.function([x, k], [value, k], backend=backend)
         assert f(np.ones(1), 1)[0].shape == (1,)
-        with pytest.raises(graphc.CallError, match="needs at least one point"):
+        with refused("needs at least one point", graphc.CallError):
             f(np.ones(0), 0)
 
 
@@ -199,6 +200,5 @@ WRONG = {
 
 @pytest.mark.parametrize("message", WRONG)
 def test_wrong_arguments_are_named(message):
-    with pytest.raises(graphc.GraphError, match=message) as caught:
+    with refused(message):
         WRONG[message]()
-    assert "test_fft.py:" in str(caught.value)

@@ -12,6 +12,7 @@ import scipy.linalg as sl
 import graphc
 import graphc.tensor as gt
 from tests.ops.comparing import BACKENDS, agree
+from tests.ops.refusing import refused
 
 DTYPES = ("float32", "complex128")  # the samples have the others
 ROUNDING = {"float64": 1e-9, "complex128": 1e-9, "float32": 2e-3, "complex64": 2e-3}
@@ -493,9 +494,8 @@ def test_a_checked_function_raises_instead(name, backend):
         if i not in bad:
             f(BAD[i : i + 1], np.ones(2))
             continue
-        with pytest.raises(graphc.CallError, match=f"{name}: .*{message}") as caught:
+        with refused(f"{name}: .*{message}", graphc.CallError):
             f(BAD[i : i + 1], np.ones(2))
-        assert "test_linalg.py:" in str(caught.value)
 
 
 # Norms
@@ -684,16 +684,13 @@ WRONG = {
 
 @pytest.mark.parametrize("message", WRONG)
 def test_wrong_arguments_are_named(message):
-    with pytest.raises(graphc.GraphError, match=message) as caught:
+    with refused(message):
         WRONG[message]()
-    assert "test_linalg.py:" in str(caught.value)
 
 
 def test_symbolic_matrices_that_are_not_square_are_refused_at_the_call():
     x = gt.tensor("x", "float64", ("m", "n"))
     for value in (L.det(x), L.cholesky(x), L.matrix_power(x, 2), L.expm(x)):
         f = graphc.function([x], value, backend="numpy")
-        with pytest.raises(
-            graphc.CallError, match="needs square matrices: needs m == n"
-        ):
+        with refused("needs square matrices: needs m == n", graphc.CallError):
             f(np.ones((2, 3)))

@@ -8,6 +8,7 @@ import scipy.special as sp
 import graphc
 import graphc.tensor as gt
 from tests.ops.comparing import BACKENDS, agree
+from tests.ops.refusing import refused
 
 inf, nan = np.inf, np.nan
 RNG = np.random.default_rng(3)
@@ -207,7 +208,7 @@ def test_bessel_functions_of_real_order_are_refused_on_jax():
     }
     agree(cases, x, rounding=LOOSE)  # with backend="jax" they run between segments
     v = gt.vector("v", "float64")
-    with pytest.raises(graphc.GraphError, match=r"iv: jax cannot run it: .* order"):
+    with refused("iv: jax cannot run it: .* order"):
         graphc.function([v], gt.special.iv(0.5, v), backend="jax", jit=False)
 
 
@@ -313,9 +314,8 @@ ERRORS = [
 @pytest.mark.parametrize("row", ERRORS, ids=lambda row: row[1][:30])
 def test_errors(row):
     build, message = row
-    with pytest.raises(graphc.GraphError, match=message) as caught:
+    with refused(message):
         build()
-    assert "test_special.py" in str(caught.value)
 
 
 def test_numpy_programs_call_scipy_and_jax_programs_jax():

@@ -1,0 +1,33 @@
+"""What errors say, without the line of the user's code that they quote: a part of a
+message must not be found in the call that is to raise it."""
+
+import inspect
+import pathlib
+import re
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+
+import pytest
+
+import graphc
+
+PLACE = re.compile(r"^  (at|asked for by|declared at) [^ :]+:\d+", re.MULTILINE)
+
+
+def refused(
+    message: str, kind: type[Exception] = graphc.GraphError
+) -> AbstractContextManager[None]:
+    """Something is, with a message like the pattern and a line of the caller's file."""
+    return _refused(message, kind, pathlib.Path(inspect.stack()[1].filename).name)
+
+
+@contextmanager
+def _refused(message: str, kind: type[Exception], file: str) -> Iterator[None]:
+    with pytest.raises(kind) as caught:
+        yield
+    text = str(caught.value)
+    place = PLACE.search(text)
+    assert place is not None, f"no place is named:\n{text}"
+    said, where = text[: place.start()], text[place.start() :]
+    assert re.search(message, said), f"no {message!r} before the place:\n{text}"
+    assert f"{file}:" in where, text
