@@ -10,6 +10,7 @@ from graphc.rewriting.rule import rewrite
 from graphc.runtime.compile import Input, function
 from graphc.transform.checkpoint import checkpoint
 from graphc.transform.custom_vjp import custom_vjp
+from graphc.transform.policies import Bound, Pad, Specialize, learned
 from graphc.transform.gradients import (
     grad,
     hessian,

@@ -3,6 +3,7 @@
 from graphc.backends.program import (
     Outputs,
     argument_check,
+    entry,
     needs_64_bits,
     print_check,
     print_return,
@@ -36,7 +37,9 @@ def emit_driver(
     lines = body.lines
     if needs_64_bits(plan):
         lines = ["with jax.enable_x64(True):", *indent(lines)]
-    head = ["CHECKED = set()", "", "", f"def program({', '.join(names)}):"]
+    head = [f"def {entry(plan)}({', '.join(names)}):"]
+    if plan.padded is None:
+        head = ["CHECKED = set()", "", "", *head]
     return head + indent(argument_check(plan, names) + lines)
 
 

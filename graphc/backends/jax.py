@@ -1,10 +1,13 @@
 """The JAX program of a plan: jitted segments, and the driver that joins them."""
 
+from graphc.backends.entry import Entry
 from graphc.backends.glue import emit_driver
 from graphc.backends.program import (
     Outputs,
     Source,
     assemble,
+    entry,
+    flat,
     needs_64_bits,
     new_module,
     print_return,
@@ -24,17 +27,19 @@ def emit_jax(plan: Plan, outputs: Outputs) -> Source:
     """
     module, names = new_module(plan)
     direct = is_direct(plan)
+    inner = flat(plan, outputs)
     functions = []
     for segment in plan.segments:
-        functions.append(_segment(module, plan, segment, outputs if direct else None))
+        functions.append(_segment(module, plan, segment, inner if direct else None))
     if direct:
         functions.append(_direct(plan, names))
     else:
-        functions.append(emit_driver(module, plan, names, outputs))
+        functions.append(emit_driver(module, plan, names, inner))
+    names = names[: len(plan.called.inputs)]
+    if plan.padded is not None:
+        functions.append(Entry(module, plan, plan.padded, "jnp").lines(names, outputs))
     functions.append(COMPILING)
-    text = assemble(
-        module, plan.graph, names, title(plan, "JAX"), IMPORTS, functions
-    )
+    text = assemble(module, plan, names, title(plan, "JAX"), IMPORTS, functions)
     return Source(text, module.sizes)
 
 
@@ -55,7 +60,7 @@ def is_direct(plan: Plan) -> bool:
 def _direct(plan: Plan, names: list[str]) -> list[str]:
     """`program` where it is one jitted function; 64-bit arrays need JAX's leave."""
     if not needs_64_bits(plan, plan.graph.inputs):
-        return ["program = segment_0"]
+        return [f"{entry(plan)} = segment_0"]
     arguments = ", ".join(names)
     lines = [
         "if jax.config.jax_enable_x64:",
@@ -63,7 +68,7 @@ def _direct(plan: Plan, names: list[str]) -> list[str]:
         "with jax.enable_x64(True):",
         f"    return segment_0({arguments})",
     ]
-    return [f"def program({arguments}):", *indent(lines)]
+    return [f"def {entry(plan)}({arguments}):", *indent(lines)]
 
 
 def _segment(
@@ -75,7 +80,7 @@ def _segment(
     sizes = [module.size_name(s) for s in segment.statics]
     used = set(segment.inputs)
     body = Body(module, "jnp", reads=False)
-    if outputs is not None:
+    if outputs is not None and plan.padded is None:
         body.line(f"check_inputs({', '.join(names)})")
     for value, name in zip(inputs, names, strict=True):
         scalar = value.type.rank == 0 and value.node.primitive is INPUT

@@ -1,11 +1,14 @@
 """A graph as one straight function: the NumPy program, and un-jitted JAX."""
 
+from graphc.backends.entry import Entry
 from graphc.backends.program import (
     Outputs,
     Source,
     argument_check,
     assemble,
     checks_of,
+    entry,
+    flat,
     needs_64_bits,
     new_module,
     print_check,
@@ -33,23 +36,19 @@ def emit_numpy(plan: Plan, outputs: Outputs) -> Source:
         body.bind(value, name)
     _print_nodes(body, plan)
     results = [f"np.asarray({body.value(plan.resolve(v))})" for v in plan.graph.outputs]
-    body.line(f"return {outputs.text(results)}")
+    body.line(f"return {flat(plan, outputs).text(results)}")
     head = [
-        "CHECKED = set()",
-        "",
-        "",
         '@np.errstate(all="ignore")  # as in JAX, no warnings for NaN and infinity',
-        f"def program({', '.join(names)}):",
+        f"def {entry(plan)}({', '.join(names)}):",
     ]
-    function = head + indent(body.lines)
-    text = assemble(
-        module,
-        plan.graph,
-        names,
-        title(plan, "NumPy"),
-        ["import numpy as np"],
-        [function],
-    )
+    if plan.padded is None:
+        head = ["CHECKED = set()", "", "", *head]
+    functions = [head + indent(body.lines)]
+    names = names[: len(plan.called.inputs)]
+    if plan.padded is not None:
+        functions.append(Entry(module, plan, plan.padded, "np").lines(names, outputs))
+    imports = ["import numpy as np"]
+    text = assemble(module, plan, names, title(plan, "NumPy"), imports, functions)
     return Source(text, module.sizes)
 
 
@@ -81,7 +80,7 @@ def emit_unjitted(plan: Plan, outputs: Outputs) -> Source:
     if needs_64_bits(plan):
         function = [f"NEEDS_X64 = {NEEDS_X64!r}", "", "", *function]
     imports = ["import jax", "import jax.numpy as jnp", "import numpy as np"]
-    text = assemble(module, plan.graph, names, title(plan, "JAX"), imports, [function])
+    text = assemble(module, plan, names, title(plan, "JAX"), imports, [function])
     return Source(text, module.sizes)
 
 

@@ -16,7 +16,7 @@ from graphc.backends.source import (
 )
 from graphc.errors import shortened
 from graphc.ir.dims import Dim, Symbol, symbol_dim
-from graphc.ir.graph import Graph, Value
+from graphc.ir.graph import Graph, Guard, Node, Value
 
 LONGEST = 60  # characters of a name in a message
 
@@ -123,8 +123,16 @@ def helpers() -> list[str]:
     return lines
 
 
-def check_inputs(module: Module, graph: Graph, names: list[str]) -> list[str]:
-    """The function `check_inputs` of a program: dtypes, ranks, sizes that agree."""
+def check_inputs(
+    module: Module,
+    graph: Graph,
+    names: list[str],
+    guards: Iterable[tuple[Guard, Node]] = (),
+) -> list[str]:
+    """The function `check_inputs` of a program: dtypes, ranks, sizes that agree.
+
+    `guards` are relations of sizes that hold for the arguments as they are given.
+    """
     body = Body(module, "np", reads=False)
     axes = list(_symbolic_axes(graph, names))
     for symbol, axis in _sources(axes).items():
@@ -138,9 +146,25 @@ def check_inputs(module: Module, graph: Graph, names: list[str]) -> list[str]:
         )
     ]
     lines += [*body.lines, *_agreements(body, axes)]
+    lines += _guard_lines(module, graph, names, guards)
     head = f"def check_inputs({', '.join(names)}):"
     doc = '"""Raise ProgramError unless the arguments fit the program."""'
     return [head, *indent([doc, *lines])]
+
+
+def _guard_lines(
+    module: Module,
+    graph: Graph,
+    names: list[str],
+    guards: Iterable[tuple[Guard, Node]],
+) -> list[str]:
+    """The lines that test guards, after those of the sizes that they need."""
+    body = Body(module, "np", reads=True)
+    for value, name in zip(graph.inputs, names, strict=True):
+        body.bind(value, name)
+    for guard, node in guards:
+        body.line(body.guard_text(guard, node))
+    return body.lines
 
 
 def _expectation(value: Value, name: str, given: str) -> str:

@@ -47,6 +47,13 @@ class Source:
     sizes: dict[str, Symbol]  # by the names that they have in the text
 
 
+def flat(plan: Plan, outputs: "Outputs") -> "Outputs":
+    """How the function that runs the graph of a plan returns its outputs."""
+    if plan.padded is None:
+        return outputs
+    return Outputs("tuple", (), (Outputs("single"),) * len(plan.graph.outputs))
+
+
 def new_module(plan: Plan) -> tuple[Module, list[str]]:
     """A module with the names of the inputs taken, and those names."""
     graph = plan.graph
@@ -56,7 +63,15 @@ def new_module(plan: Plan) -> tuple[Module, list[str]]:
         if name:
             outputs.setdefault(plan.resolve(value), name)
     module = Module(Hints(nodes, outputs), plan.aliases)
+    if plan.padded is not None:
+        for old, new in zip(plan.called.inputs, graph.inputs, strict=False):
+            module.share_name(new, old)
     return module, [module.value_name(v) for v in graph.inputs]
+
+
+def entry(plan: Plan) -> str:
+    """The name of the function that runs the graph of a plan."""
+    return "program" if plan.padded is None else "on_padded"
 
 
 def checks_of(plan: Plan) -> list[Check]:
@@ -66,8 +81,8 @@ def checks_of(plan: Plan) -> list[Check]:
 
 def title(plan: Plan, backend: str) -> str:
     """The first line of the module."""
-    inputs = ", ".join(f"{v.type}" for v in plan.graph.inputs)
-    outputs = ", ".join(f"{v.type}" for v in plan.graph.outputs)
+    inputs = ", ".join(f"{v.type}" for v in plan.called.inputs)
+    outputs = ", ".join(f"{v.type}" for v in plan.called.outputs)
     return f"A {backend} program: ({inputs}) -> ({outputs})."
 
 
@@ -87,9 +102,19 @@ def needs_64_bits(plan: Plan, others: Iterable[Value] = ()) -> bool:
 
 
 def argument_check(plan: Plan, names: list[str]) -> list[str]:
-    """Lines that check the arguments once per combination of shapes and dtypes."""
+    """Lines that check the arguments once per combination of shapes and dtypes.
+
+    A padded program is given what has been checked.
+    """
+    if plan.padded is not None:
+        return []
+    return checked_once(plan.graph, names)
+
+
+def checked_once(graph: Graph, names: list[str]) -> list[str]:
+    """The lines that check arguments for a graph."""
     parts: list[str] = []
-    for value, name in zip(plan.graph.inputs, names, strict=True):
+    for value, name in zip(graph.inputs, names, strict=True):
         array = value.type.rank > 0
         parts += [f"{name}.shape", f"{name}.dtype"] if array else [f"kind({name})"]
     call = f"check_inputs({', '.join(names)})"
@@ -125,14 +150,15 @@ def _result(body: Body, value: Value) -> str:
 
 def assemble(
     module: Module,
-    graph: Graph,
+    plan: Plan,
     names: list[str],
     head: str,
     imports: list[str],
     functions: list[list[str]],
 ) -> str:
     """The whole text: the functions first, what they call behind them."""
-    checks = check_inputs(module, graph, names)
+    guards = () if plan.padded is None else plan.padded.guards
+    checks = check_inputs(module, plan.called, names, guards)
     lines = [f'"""{head}"""', "", *imports, *module.imports]
     for function in [*functions, checks]:
         lines += ["", "", *function]

@@ -48,6 +48,10 @@ class Module:
             name = self._values[value] = self.names.unique(self.hints.hint(value))
         return name
 
+    def share_name(self, value: Value, other: Value) -> None:
+        """Let `value`, of another function, be called as `other` is."""
+        self._values[value] = self.value_name(other)
+
     def size_name(self, symbol: Symbol) -> str:
         """The identifier of a size, the same in all functions of the module."""
         name = self._sizes.get(symbol)

@@ -21,8 +21,9 @@ from graphc.checking.arrays import Array, carriers, draw_array, draw_sizes
 from graphc.checking.chance import DTYPES, FLOATS, Chance, Misfit
 from graphc.checking.compare import close, coarsest, same_bits
 from graphc.checking.graphs import Made, Shapes, built, matching
+from graphc.checking.shown import Counterexample, expression, shown
+from graphc.checking.watched import watched
 from graphc.errors import GraphError, describe, graph_error
-from graphc.ir.build import CONSTANT, INPUT
 from graphc.ir.graph import Graph, Value
 from graphc.ir.namespace import F
 from graphc.ir.types import is_inexact
@@ -71,10 +72,6 @@ class Checked:
             f"{self.rule.name}: fired in {self.fired} of {self.graphs} graphs; "
             f"equal in {self.values} runs and {self.gradients} gradients"
         )
-
-
-class _Counterexample(Exception):
-    """A graph and arguments for which the sides differ; the parts of a message."""
 
 
 class _Barren(BaseException):
@@ -173,7 +170,7 @@ class _Search:
                 attempt()
         except (Unsatisfiable, _Barren):
             return  # this stage has nothing to compare: no gradient, say
-        except _Counterexample as found:
+        except Counterexample as found:
             parts = found.args[0]
             text = describe(op="rewrites.check", where=self.rule.place, **parts)
         else:
@@ -220,15 +217,17 @@ class _Search:
         graph = Graph(made.inputs, (made.value,), names, ("",))
         raised: Exception | None = None
         try:
-            result = rewritten(graph, Rules((self.rule,)))
+            result = rewritten(graph, Rules((watched(self.rule),)))
             verify(result.graph)
+        except Counterexample:
+            raise
         except Exception as error:
             raised = error
         if raised is not None:  # raised here, it has no context, which may vary
             problem = f"the rule {self.rule.name} raises {type(raised).__name__}"
             got = str(raised).split("\n  at ")[0]
             parts = {"problem": problem, "got": got}
-            raise _Counterexample(parts | {"expected": expression(made.value)})
+            raise Counterexample(parts | {"expected": expression(made.value)})
         return result.graph.outputs[0] if result.log else None
 
     def _gradients(
@@ -250,7 +249,7 @@ class _Search:
             return expected, grad(_weighed(after), wrt, disconnected="zero")
         except GraphError as error:
             problem = str(error).splitlines()[0]
-        raise _Counterexample(
+        raise Counterexample(
             {
                 "problem": f"the rule {self.rule.name} leaves a graph without gradient",
                 "got": f"{expression(after)}: {problem}",
@@ -266,12 +265,34 @@ class _Search:
         if found is None:
             if self._tried(trial, [trial.made.value, *before]) is None:
                 self.report.values -= not self.stage.gradient
+                self._need_error(trial)
                 reject()  # arguments that do not fit the graph as it was
-            raise _Counterexample(self._raised(trial, after))
+            raise Counterexample(self._raised(trial, after))
         pairs = zip(found[: len(before)], found[len(before) :], strict=True)
         for i, (old, new) in enumerate(pairs):
             if not self._same(old, new, trial.unit):
-                raise _Counterexample(self._differs(trial, i, old, new))
+                raise Counterexample(self._differs(trial, i, old, new))
+
+    def _need_error(self, trial: _Trial) -> None:
+        """What does not fit the graph as it was must not fit the new one either."""
+        before, after = trial.sides
+        try:
+            self._run(trial, [before])
+        except GraphError as found:
+            error = str(found).splitlines()[0]
+        except Exception:
+            return  # of NumPy, say
+        else:
+            return
+        new = self._tried(trial, [after])
+        if new is not None:
+            parts = {
+                "problem": f"what the rule {self.rule.name} gives raises no error",
+                "got": f"{expression(after)}: {shown(new[0])}",
+                "expected": f"{expression(before)}: {error}",
+                "arguments": _arguments(trial),
+            }
+            raise Counterexample(parts)
 
     def _same(self, old: Array, new: Array, unit: float) -> bool:
         if self.rule.exact and not self.stage.gradient:
@@ -355,28 +376,3 @@ def _weighed(x: Value) -> Value:
 def _arguments(trial: _Trial) -> str:
     parts = [f"{x.name} = {shown(trial.arguments[x])}" for x in trial.made.inputs]
     return ", ".join(parts) or "none"
-
-
-def shown(array: Array) -> str:
-    """An array on one line, with dtype and shape."""
-    text = np.array2string(array, separator=", ", threshold=30)
-    return f"{' '.join(text.split())} {array.dtype.name}{list(array.shape)}"
-
-
-def expression(value: Value) -> str:
-    """A small graph as one expression."""
-    node = value.node
-    if node.primitive is INPUT:
-        return value.name
-    if node.primitive is CONSTANT:
-        return shown(node.params["data"].array)
-    params = [f"{name}={_param(param)}" for name, param in node.params.items()]
-    index = f"[{value.index}]" if len(node.outputs) > 1 else ""
-    inside = ", ".join([*map(expression, node.inputs), *params])
-    return f"{node.primitive.name}({inside}){index}"
-
-
-def _param(param: Any) -> str:
-    if isinstance(param, tuple):
-        return f"({', '.join(map(_param, param))})"
-    return str(param)

@@ -26,6 +26,7 @@ from graphc.rewriting.pattern import (
     Pattern,
     Variable,
 )
+from graphc.rewriting.traced import Traced
 
 Shapes = Mapping[str, Sequence[int | str]]
 NUMBERS = (0, 1, -1, 2, -0.0, 0.5)
@@ -47,8 +48,10 @@ class Made:
         return tuple(self.wants)
 
 
-def matching(c: Chance, pattern: Pattern) -> Made:
+def matching(c: Chance, pattern: Pattern | Traced) -> Made:
     """A graph that the pattern may fit. Raises Misfit where none was found."""
+    if isinstance(pattern, Traced):
+        return _called(c, pattern)
     maker = _Maker(c, c.pick(("inputs", "inputs", "constants", "mixed")))
     shape, dtype = c.shape(), c.dtype()
     weak = not shape and dtype.name in WEAK and c.flag(6)
@@ -75,6 +78,27 @@ def built(c: Chance, build: Callable[..., Any], shapes: Shapes) -> Made:
     return Made(value, maker.wants)
 
 
+def _called(c: Chance, pattern: Traced) -> Made:
+    """What a function that is a pattern gives for values that it can be called with."""
+    example = c.pick(pattern.examples)
+    maker, sizes = _Maker(c, c.pick(("inputs", "inputs", "mixed"))), _Sizes(c)
+    dtype = None if c.flag() else c.dtype()
+    rank = max(t.rank for t in example)
+    alike = ("n",) * rank  # else of any sizes, for ops that broadcast
+    common = sizes.of(alike) if c.flag() else c.shape(rank, rank)
+    given = []
+    for name, t in zip(pattern.names, example, strict=True):
+        stated = pattern.shapes.get(name)
+        shape = common[rank - t.rank :] if stated is None else sizes.of(stated)
+        own = dtype if dtype is not None and name not in pattern.dtypes else t.dtype
+        given.append(maker.leaf(Want(shape, own)))
+    try:
+        value = pattern.function(*given)
+    except Exception:
+        raise Misfit from None
+    return Made(value, maker.wants)
+
+
 def _near(c: Chance, common: tuple[Size, ...]) -> tuple[Size, ...]:
     return common if not c.flag(3) else c.thinned(common)
 
@@ -86,8 +110,11 @@ class _Sizes:
         self._c = c
         self._found: dict[str, Size] = {}
 
-    def of(self, shape: Sequence[int | str]) -> tuple[Size, ...]:
-        return tuple(n if isinstance(n, int) else self._size(n) for n in shape)
+    def of(self, shape: Sequence[int | str | None]) -> tuple[Size, ...]:
+        return tuple(
+            n if isinstance(n, int) else self._c.size() if n is None else self._size(n)
+            for n in shape
+        )
 
     def _size(self, name: str) -> Size:
         if name not in self._found:
@@ -119,7 +146,7 @@ class _Maker:
                 return self.make(inner, want)
             case Apply():
                 return self.node(pattern, want)
-        return self.number(pattern, want)
+        return self.number(pattern, self.wider(want))
 
     def _known(self, name: str) -> Value:
         found = self.bound[name]
@@ -217,14 +244,25 @@ class _Maker:
         k = want.shape[-1]
         return F.add(F.matmul(x, F.conj(x.mT)), F.multiply(F.eye(k, dtype=x.dtype), 4))
 
+    def wider(self, want: Want) -> Want:
+        """Mostly what is wanted; else a shape to which the wanted one stretches."""
+        if want.weak or not self.c.flag(4):
+            return want
+        sizes = [2 if n == 1 and self.c.flag() else n for n in want.shape]
+        return want.of(*sizes) if sizes != [*want.shape] else want.of(2, *sizes)
+
     def number(self, number: Any, want: Want) -> Value:
-        """A constant that holds a number everywhere: a scalar, or of a whole shape."""
+        """A constant that holds a number everywhere: a scalar, or of a whole shape.
+
+        A named size is 1 in that.
+        """
         array = _array(number, want.dtype)
         if want.weak and want.dtype.name not in WEAK:
             raise Misfit
-        if not want.shape or not self.c.flag(3) or not _static(want.shape):
+        if not want.shape or want.weak or not self.c.flag(2):
             return constant(array, want.weak)
-        return constant(np.full(want.shape, array))
+        shape = tuple(n if isinstance(n, int) else 1 for n in want.shape)
+        return constant(np.full(shape, array))
 
     def literal(self, want: Want) -> Value:
         """A constant of several numbers."""

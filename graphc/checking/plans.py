@@ -61,14 +61,26 @@ def index(shape: tuple[Size, ...], limit: Size) -> Want:
 
 
 def elementwise(c: Chance, want: Want, fixed: Params, n: int) -> Plan:
-    """One input of the whole shape, the others of one that stretches to it."""
-    whole = c.up_to(n - 1) if n > 1 else 0
-    return Plan(
-        [
-            want if i == whole or not c.flag(3) else want.of(*c.thinned(want.shape))
-            for i in range(n)
-        ]
-    )
+    """Inputs of the whole shape, or of shapes that stretch to it together."""
+    how = c.pick(("alike", "alike", "beside", "across")) if n > 1 else "alike"
+    if how == "alike":
+        return Plan([want] * n)
+    if how == "beside":
+        whole = c.up_to(n - 1)
+        shapes = [c.thinned(want.shape) for _ in range(n)]
+        shapes[whole] = want.shape
+    else:
+        shapes = _across(c, want.shape, n)
+    return Plan([want.of(*shape) for shape in shapes])
+
+
+def _across(c: Chance, shape: tuple[Size, ...], n: int) -> list[tuple[Size, ...]]:
+    """Shapes of which every axis is whole in one at least, as of a column and a row."""
+    whole = [c.up_to(n - 1) for _ in shape]
+    return [
+        tuple(m if whole[a] == i or c.flag() else 1 for a, m in enumerate(shape))
+        for i in range(n)
+    ]
 
 
 @plans(

@@ -33,8 +33,10 @@ class Printing(NamedTuple):
 Emit = Callable[[Printing], str]
 Vjp = Callable[..., "tuple[Value | None, ...]"]
 Batch = Callable[..., "Value | tuple[Value, ...]"]
+Padded = Callable[..., Any]
 VjpRule = TypeVar("VjpRule", bound=Vjp)
 BatchRule = TypeVar("BatchRule", bound=Batch)
+PaddingRule = TypeVar("PaddingRule", bound=Padded)
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,6 +90,8 @@ class Primitive:
     no_gradient_for: dict[str, str] = field(default_factory=dict)  # argument: why
     batch_rule: Batch | None = None
     no_batch_reason: str = ""
+    padding_rule: Padded | None = None
+    no_padding_reason: str = ""
 
     def __post_init__(self) -> None:
         signature = inspect.signature(self.infer).parameters.values()
@@ -172,6 +176,21 @@ class Primitive:
     def no_batch(self, reason: str) -> "Primitive":
         """Declare that it cannot be done for each element of an axis, and why."""
         self.no_batch_reason = reason
+        return self
+
+    def padding(self, rule: PaddingRule) -> PaddingRule:
+        """Decorator: the node on inputs with padding at the end of some axes.
+
+        `rule(pad, *inputs, **params)` gives the outputs at their capacities, or None
+        where it has no answer; see `graphc.ops.masking`. Sizes in `params` are
+        capacities already; those in `pad.node.params` are true.
+        """
+        self.padding_rule = rule
+        return rule
+
+    def no_padding(self, reason: str) -> "Primitive":
+        """Declare that it needs true sizes, and why."""
+        self.no_padding_reason = reason
         return self
 
     def range_of(self, value: Value) -> Range:

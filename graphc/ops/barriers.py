@@ -8,6 +8,7 @@ from graphc.ir.graph import Value
 from graphc.ir.namespace import enroll, public
 from graphc.ir.op import Array, Printing, op
 from graphc.ir.types import TensorType
+from graphc.ops.masking import Padding, Ragged
 
 
 @op()
@@ -49,6 +50,11 @@ def _(g: Value, x: Value, *after: Value) -> tuple[Value | None, ...]:
 @_barrier.batch
 def _(n: Any, batched: Any, x: Value, *after: Value) -> Value:
     return _barrier(x, *after)
+
+
+@_barrier.padding
+def _(pad: Padding, x: Ragged, *after: Ragged) -> Ragged:
+    return pad.result(_barrier(x.value, *(r.value for r in after)), x.fill)
 
 
 enroll(_barrier, "_barrier")

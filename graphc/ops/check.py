@@ -9,6 +9,7 @@ from graphc.ir.namespace import F, enroll, public
 from graphc.ir.op import Array, Printing, op, require_at_most, type_error
 from graphc.ir.types import BOOL, TensorType
 from graphc.ops.batching import Batched, spread
+from graphc.ops.masking import Padding, Ragged
 
 
 @op()
@@ -30,6 +31,11 @@ _assert_.vjp(lambda g, x, condition, *, message: (g, None))
 def _(n: Size, batched: Batched, x: Value, condition: Value, *, message: str) -> Value:
     test = F.all(condition) if batched[1] else condition
     return _assert_(spread(n, batched[0], x), test, message=message)
+
+
+@_assert_.padding
+def _(pad: Padding, x: Ragged, condition: Ragged, *, message: str) -> Ragged:
+    return pad.result(_assert_(x.value, condition.value, message=message), x.fill)
 
 
 @public(name="assert_")
@@ -54,6 +60,11 @@ _at_most_.emit("{x}")
 _at_most_.linear = True
 _at_most_.vjp(lambda g, x, **params: (g,))
 _at_most_.batch(lambda n, batched, x, **params: _at_most_(x, **params))
+
+
+@_at_most_.padding
+def _(pad: Padding, x: Ragged, *, low: Size, high: Size, reason: str) -> Ragged:
+    return pad.result(x.value, x.fill)  # that it holds is checked before
 
 
 def at_most(low: Any, high: Any, reason: str, value: Value) -> Value:

@@ -25,6 +25,7 @@ from graphc.ir.op import (
 from graphc.ir.types import BFLOAT16, BOOL, TensorType, product
 from graphc.ops.batching import Batched, lined_up
 from graphc.ops.broadcasting import broadcast, promoted, stretched_axes, summed_to
+from graphc.ops.masking import Padding, Ragged
 
 Call = Callable[[Printing, tuple[str, ...]], str]
 
@@ -109,6 +110,32 @@ emit_product(_matmul, _plain("matmul"))
 emit_product(_vecdot, _plain("vecdot"))
 emit_product(_tensordot, _call_tensordot)
 _cross.emit("{xp}.cross({x}, {y})")
+
+
+# Padding: what is summed over holds zeros in both factors, since 0 * NaN is NaN.
+
+
+@_matmul.padding
+def _(pad: Padding, x: Ragged, y: Ragged) -> Value:
+    of_y = max(y.type.rank - 2, 0)
+    last = x.type.rank - 1
+    return _matmul(pad.filled(x, (last,), 0), pad.filled(y, (of_y,), 0))
+
+
+@_vecdot.padding
+def _(pad: Padding, x: Ragged, y: Ragged) -> Value:
+    return _vecdot(*(pad.filled(v, (v.type.rank - 1,), 0) for v in (x, y)))
+
+
+@_tensordot.padding
+def _(pad: Padding, x: Ragged, y: Ragged, *, axes: Axes) -> Value:
+    both = pad.filled(x, axes[0], 0), pad.filled(y, axes[1], 0)
+    return _tensordot(*both, axes=axes)
+
+
+@_cross.padding
+def _(pad: Padding, x: Ragged, y: Ragged) -> Value:
+    return _cross(x.value, y.value)
 
 
 # Gradients: a product is linear in each factor, so that it is a product again.

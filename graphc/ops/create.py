@@ -26,6 +26,7 @@ from graphc.ir.op import Array, op, require_at_most, type_error
 from graphc.ir.types import BOOL, DType, TensorType, dtype_of, is_integer
 from graphc.ops.batching import Batched
 from graphc.ops.broadcasting import common_dtype, require_countable
+from graphc.ops.masking import Padding, Ragged, constant_fill
 
 
 @op()
@@ -52,6 +53,12 @@ _full.linear = True
 def _(n: Size, batched: Batched, value: Value, *, shape: Shape) -> Value:
     column = F.expand_dims(value, tuple(range(1, 1 + len(shape))))
     return F.broadcast_to(column, (n, *shape))
+
+
+@_full.padding
+def _(pad: Padding, value: Ragged, *, shape: Shape) -> Ragged:
+    fill = constant_fill(value.value, len(shape))
+    return pad.result(_full(value.value, shape=shape), fill)
 
 
 def _given(dtype: Any, default: DType) -> DType:
@@ -122,6 +129,16 @@ def _print_iota(p: Any) -> str:
 
 
 _iota.emit(_print_iota)
+
+
+@_iota.padding
+def _(pad: Padding, *, start: Size, step: Size, length: Size, dtype: DType) -> Value:
+    given = pad.node.params
+    if isinstance(given["start"], int) and isinstance(given["step"], int):
+        return _iota(start=start, step=step, length=length, dtype=dtype)
+    first, by = pad.length(given["start"]), pad.length(given["step"])
+    places = _iota(start=0, step=1, length=length, dtype=dtype)
+    return cast(first + by * places, dtype)
 
 
 @public()

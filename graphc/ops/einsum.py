@@ -17,6 +17,7 @@ from graphc.ir.types import TensorType, dtype_of
 from graphc.ops.batching import Batched
 from graphc.ops.broadcasting import promoted
 from graphc.ops.contract import emit_product
+from graphc.ops.masking import Padding, Ragged
 
 Optimize = bool | str | tuple[tuple[int, ...], ...]
 Terms = list[list[Hashable]]  # the labels of each operand; Ellipsis stands for itself
@@ -44,6 +45,18 @@ def _call(p: Printing, inputs: tuple[str, ...]) -> str:
 
 
 emit_product(_einsum, _call)
+
+
+@_einsum.padding
+def _(
+    pad: Padding, *operands: Ragged, subscripts: str, optimize: Optimize
+) -> Value:
+    inputs, output = subscripts.split("->")
+    filled = [
+        pad.filled(x, [i for i, label in enumerate(term) if label not in output], 0)
+        for x, term in zip(operands, inputs.split(","), strict=True)
+    ]
+    return _einsum(*filled, subscripts=subscripts, optimize=optimize)
 
 
 @_einsum.vjp

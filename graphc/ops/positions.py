@@ -8,6 +8,7 @@ from graphc.ir.namespace import F, public
 from graphc.ir.op import Array, Primitive, Printing, require_at_most
 from graphc.ir.types import INT64, TensorType
 from graphc.ops.batching import batch_with_axes
+from graphc.ops.masking import Padding, Ragged, least, most
 from graphc.ops.reduce import extreme, kept_shape
 
 
@@ -30,6 +31,24 @@ _argmin = _arg_reduction("argmin")
 for _primitive in (_argmax, _argmin):
     _primitive.no_gradient("its result is of integers")
     batch_with_axes(_primitive, "axis")
+
+
+@_argmax.padding
+def _(pad: Padding, x: Ragged, *, axis: int, keepdims: bool) -> Value:
+    return _first(pad, _argmax, x, axis, keepdims, least(x.value.dtype))
+
+
+@_argmin.padding
+def _(pad: Padding, x: Ragged, *, axis: int, keepdims: bool) -> Value:
+    return _first(pad, _argmin, x, axis, keepdims, most(x.value.dtype))
+
+
+def _first(
+    pad: Padding, primitive: Primitive, x: Ragged, axis: int, keepdims: bool, fill: Any
+) -> Value:
+    """The padding comes last, so that elements win where they tie with it."""
+    found: Value = primitive(pad.filled(x, (axis,), fill), axis=axis, keepdims=keepdims)
+    return found
 
 
 def _is_extreme(x: Value, axis: int | None, primitive: Primitive) -> Value:

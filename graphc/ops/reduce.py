@@ -28,6 +28,7 @@ from graphc.ir.types import (
     is_integer,
 )
 from graphc.ops.batching import Batched, batch_with_axes, shifted, spread
+from graphc.ops.masking import Padding, Ragged, kept, least, most
 
 Axis = int | tuple[int, ...] | None
 
@@ -194,6 +195,45 @@ _extreme_vjp(_max)
 _extreme_vjp(_min)
 _extreme_from_rules(_max_from, "maximum")
 _extreme_from_rules(_min_from, "minimum")
+
+
+def _padded_reduction(primitive: Primitive, neutral: Callable[[DType], Any]) -> None:
+    """What counts for nothing fills the padding of the axes that are reduced."""
+
+    @primitive.padding
+    def _(pad: Padding, x: Ragged, *, axes: tuple[int, ...], keepdims: bool) -> Ragged:
+        number = neutral(x.value.dtype)
+        filled = pad.filled(x, axes, number)
+        if primitive in _FROM and x.ragged(axes):  # an expression may be of no size
+            start = as_value(np.asarray(number).astype(x.value.dtype))
+            found = _FROM[primitive](filled, start, axes=axes, keepdims=keepdims)
+        else:
+            found = primitive(filled, axes=axes, keepdims=keepdims)
+        fill = {a: n for a, n in kept(x.fill, axes, keepdims).items() if n == number}
+        return pad.result(found, fill)
+
+
+def _padded_reduction_from(primitive: Primitive, neutral: Any) -> None:
+    @primitive.padding
+    def _(
+        pad: Padding, x: Ragged, start: Ragged, *, axes: Any, keepdims: bool
+    ) -> Value:
+        filled = pad.filled(x, axes, neutral(x.value.dtype))
+        return primitive(filled, start.value, axes=axes, keepdims=keepdims)
+
+
+_FROM = {_max: _max_from, _min: _min_from}
+for _primitive, _number in (
+    (_sum, lambda dtype: 0),
+    (_prod, lambda dtype: 1),
+    (_max, least),
+    (_min, most),
+    (_any, lambda dtype: False),
+    (_all, lambda dtype: True),
+):
+    _padded_reduction(_primitive, _number)
+_padded_reduction_from(_max_from, least)
+_padded_reduction_from(_min_from, most)
 
 
 def numpy_sum_dtype(dtype: DType) -> DType:
@@ -386,6 +426,11 @@ def _count_range(node: Node) -> Range:
 
 _count_nonzero.range = _count_range
 _count_nonzero.no_gradient("its result is of integers")
+
+
+@_count_nonzero.padding
+def _(pad: Padding, x: Ragged) -> Value:
+    return _count_nonzero(pad.filled(x, x.axes, 0))
 
 
 @_count_nonzero.batch

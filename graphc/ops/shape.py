@@ -23,6 +23,7 @@ from graphc.ir.op import Array, op, require_at_most, require_equal, type_error
 from graphc.ir.types import TensorType, product, same_size
 from graphc.ops.batching import Batched, batch_with_axes
 from graphc.ops.broadcasting import require_countable, summed_to
+from graphc.ops.masking import Padding, Ragged, constant_fill
 
 
 def require_shape(shape: Shape) -> Shape:
@@ -54,6 +55,56 @@ _reshape.sizes = lambda x, *, shape: np.reshape(x, shape)
 _reshape.linear = True
 _reshape.vjp(lambda g, x, *, shape: (F.reshape(g, x.type.shape),))
 _reshape.batch(lambda n, batched, x, *, shape: _reshape(x, shape=(n, *shape)))
+
+
+@_reshape.padding
+def _(pad: Padding, x: Ragged, *, shape: Shape) -> Any:
+    """Elements that stay in front of their padding are reshaped with it.
+
+    Others are gathered from where they are.
+    """
+    before, after = x.type.shape, pad.out
+    same = 0
+    while same < min(len(before), len(after)) and before[same] is after[same]:
+        same += 1
+    end = 0
+    while end < min(len(before), len(after)) - same and same_size(
+        before[-1 - end], after[-1 - end]
+    ):
+        end += 1
+    inner = range(same + 1, len(before) - end)
+    if not x.ragged(inner) and all(
+        isinstance(n, int) for n in after[same + 1 : len(after) - end]
+    ):
+        fill = {a: n for a, n in x.fill.items() if a <= same}
+        fill |= {a + len(after) - len(before): n for a, n in x.fill.items() if a > same}
+        return pad.result(_reshape(x.value, shape=shape), fill)
+    return _compacted(pad, x, shape)
+
+
+def _compacted(pad: Padding, x: Ragged, shape: Shape) -> Value:
+    """Each element of the result from its place in the padded `x`."""
+    place = _flat_places(pad, pad.out, [pad.positions(n) for n in pad.out])
+    coordinates = []
+    for n in reversed(x.type.shape):
+        length = F.maximum(F.astype(pad.length(n), "int32"), 1)
+        coordinates.append(F.remainder(place, length))
+        place = F.floor_divide(place, length)
+    axes = tuple(range(x.type.rank))
+    every = (False,) * len(axes)
+    if not axes:
+        return F.broadcast_to(x.value, shape)
+    return F._gather(x.value, *reversed(coordinates), axes=axes, inside=every)
+
+
+def _flat_places(pad: Padding, shape: Shape, at: list[Value]) -> Value:
+    """The number of each element in row-major order among the true ones."""
+    place = as_value(np.zeros((1,) * len(shape), "int32"))
+    for axis, (n, positions) in enumerate(zip(shape, at, strict=True)):
+        others = tuple(a for a in range(len(shape)) if a != axis)
+        length = F.astype(pad.length(n), "int32")
+        place = place * length + expand_dims(positions, others)
+    return broadcast_to(place, tuple(map(pad.stored, shape)))
 
 
 @public()
@@ -134,6 +185,12 @@ def _(n: Size, batched: Batched, x: Value, *, axes: tuple[int, ...]) -> Value:
     return transpose(x, (0, *(a + 1 for a in axes)))
 
 
+@_transpose.padding
+def _(pad: Padding, x: Ragged, *, axes: tuple[int, ...]) -> Ragged:
+    fill = {axes.index(a): n for a, n in x.fill.items()}
+    return pad.result(transpose(x.value, axes), fill)
+
+
 @public()
 def transpose(x: Any, axes: Any = None) -> Value:
     """The axes in the order `axes`, reversed by default."""
@@ -212,6 +269,13 @@ _expand_dims.vjp(lambda g, x, *, axes: (F.squeeze(g, axes),))
 batch_with_axes(_expand_dims, "axes")
 
 
+@_expand_dims.padding
+def _(pad: Padding, x: Ragged, *, axes: tuple[int, ...]) -> Ragged:
+    old = [a for a in range(x.type.rank + len(axes)) if a not in axes]
+    fill = {old[a]: n for a, n in x.fill.items()}
+    return pad.result(_expand_dims(x.value, axes=axes), fill)
+
+
 @public()
 def expand_dims(x: Any, axis: Any) -> Value:
     """A new axis of size 1 at each of `axis` (positions in the result)."""
@@ -233,6 +297,15 @@ _squeeze.emit("{xp}.squeeze({x}, axis={axes})")
 _squeeze.sizes = lambda x, *, axes: np.squeeze(x, axes)
 _squeeze.linear = True
 batch_with_axes(_squeeze, "axes")
+
+
+@_squeeze.padding
+def _(pad: Padding, x: Ragged, *, axes: tuple[int, ...]) -> Ragged | None:
+    if x.ragged(axes):
+        return None
+    old = [a for a in range(x.type.rank) if a not in axes]
+    fill = {old.index(a): n for a, n in x.fill.items()}
+    return pad.result(_squeeze(x.value, axes=axes), fill)
 
 
 @_squeeze.vjp
@@ -279,6 +352,14 @@ def _(n: Size, batched: Batched, x: Value, *, shape: Shape) -> Value:
     return broadcast_to(expand_dims(x, tuple(range(1, 1 + missing))), (n, *shape))
 
 
+@_broadcast_to.padding
+def _(pad: Padding, x: Ragged, *, shape: Shape) -> Ragged:
+    shift = len(shape) - x.type.rank
+    fill = constant_fill(x.value, len(shape))
+    fill |= {a + shift: n for a, n in x.fill.items()}
+    return pad.result(broadcast_to(x.value, shape), fill)
+
+
 @public()
 def broadcast_to(x: Any, shape: Any) -> Value:
     """Stretched to `shape`, as `numpy.broadcast_to`."""
@@ -312,6 +393,11 @@ _specify_shape.vjp(lambda g, x, *, shape: (F.specify_shape(g, x.type.shape),))
 _specify_shape.batch(
     lambda n, batched, x, *, shape: _specify_shape(x, shape=(None, *shape))
 )
+
+
+@_specify_shape.padding
+def _(pad: Padding, x: Ragged, *, shape: Any) -> Ragged:
+    return pad.result(x.value, x.fill)  # that it holds is checked before
 
 
 @public()

@@ -18,6 +18,7 @@ from graphc.ir.graph import SERIALS, Graph, Node, Value
 from graphc.ir.replay import renewed
 from graphc.ir.walk import ancestors, operands
 from graphc.rewriting.rule import Rule, Rules
+from graphc.rewriting.traced import Traced
 
 MOST_PASSES = 8
 MOST_IN_PLACE = 50  # replacements of one value in one pass
@@ -67,21 +68,37 @@ class Rewritten:
 def rewritten(graph: Graph, rules: Rules) -> Rewritten:
     """The graph with the rules applied wherever they fit.
 
-    Raises GraphError where rules undo each other, naming them and the line, and where
-    a rule gives a value of another type.
+    Rules whose pattern is a function go first: it is of what users write, which other
+    rules change. Raises GraphError where rules undo each other, naming them and the
+    line, and where a rule gives a value of another type.
     """
-    table: dict[str, list[Rule]] = {}
-    for rule in rules:
-        table.setdefault(rule.op, []).append(rule)
     log: list[Application] = []
     outputs = graph.outputs
+    functions = [rule for rule in rules if isinstance(rule.pattern, Traced)]
+    for chosen in (functions, rules) if functions else (rules,):
+        outputs = _fixpoint(_by_op(chosen), outputs, log)
+    return Rewritten(replace(graph, outputs=outputs), tuple(log))
+
+
+def _by_op(rules: Iterable[Rule]) -> dict[str, list[Rule]]:
+    table: dict[str, list[Rule]] = {}
+    for rule in rules:
+        for op in rule.ops:
+            table.setdefault(op, []).append(rule)
+    return table
+
+
+def _fixpoint(
+    table: dict[str, list[Rule]], outputs: tuple[Value, ...], log: list[Application]
+) -> tuple[Value, ...]:
+    """The outputs after as many passes as change something."""
     for _ in range(MOST_PASSES):
         one = _Pass(table, outputs)
         outputs = one.run()
         log += one.log
         if not one.log:
             break
-    return Rewritten(replace(graph, outputs=outputs), tuple(log))
+    return outputs
 
 
 class _Pass:

@@ -49,6 +49,11 @@ class Apply:
     params: dict[str, Any] = field(default_factory=dict, hash=False)
     output: int = 0
 
+    @property
+    def ops(self) -> tuple[str, ...]:
+        """The primitive."""
+        return (self.op,)
+
 
 @dataclass(frozen=True)
 class Named:

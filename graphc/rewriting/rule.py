@@ -7,7 +7,16 @@ from typing import Any
 
 from graphc.errors import Place, graph_error
 from graphc.ir.graph import Value
-from graphc.rewriting.pattern import Apply, Named, Once, Pattern, Uses, matches
+from graphc.rewriting.pattern import (
+    Apply,
+    Bindings,
+    Named,
+    Once,
+    Pattern,
+    Uses,
+    matches,
+)
+from graphc.rewriting.traced import DTypes, Shapes, Traced, traced
 
 Replacement = Callable[..., Value | None]
 
@@ -23,7 +32,7 @@ class Rule:
     """
 
     name: str
-    pattern: Pattern
+    pattern: Pattern | Traced
     replace: Replacement
     takes: tuple[str, ...]  # the variables that `replace` asks for
     exact: bool
@@ -33,16 +42,26 @@ class Rule:
 
     @property
     def op(self) -> str:
-        """The primitive at the root of the pattern."""
+        """The primitive at the root of the pattern; the first, where it has several."""
+        return self.ops[0]
+
+    @property
+    def ops(self) -> tuple[str, ...]:
+        """The primitives that may be at the root of the pattern."""
         pattern = self.pattern
         while isinstance(pattern, (Named, Once)):
             pattern = pattern.pattern
-        assert isinstance(pattern, Apply)
-        return pattern.op
+        assert isinstance(pattern, (Apply, Traced))
+        return pattern.ops
+
+    def _matches(self, value: Value, uses: Uses) -> Iterator[Bindings]:
+        if isinstance(self.pattern, Traced):
+            return self.pattern.matches(value, uses)
+        return matches(self.pattern, value, uses)
 
     def apply(self, value: Value, uses: Uses) -> Value | None:
         """The replacement of a value; None where the rule does not apply."""
-        for found in matches(self.pattern, value, uses):
+        for found in self._matches(value, uses):
             made = self.replace(**{name: found[name] for name in self.takes})
             if made is not None and made is not value:
                 return made
@@ -100,15 +119,56 @@ class Rules:
 
 
 def rewrite(
-    pattern: Pattern, *, exact: bool, name: str = "", finite: bool = False
+    pattern: Pattern | Callable[..., Any],
+    *,
+    exact: bool,
+    name: str = "",
+    finite: bool = False,
+    shapes: Shapes | None = None,
+    dtypes: DTypes | None = None,
+    once: bool = False,
 ) -> Callable[[Replacement], Rule]:
     """Decorator: the rule that puts what the function gives in place of `pattern`.
 
     The function's arguments are the variables of the pattern. `exact`: values stay the
     same, bit for bit; else up to rounding. `finite`: that is claimed for finite inputs
     only, where the places of infinities and NaN may change.
-    """
 
+    The pattern may be an ordinary function, as in
+    `@rewrite(lambda a: gt.log(gt.sum(gt.exp(a))), exact=False)`. Then its arguments are
+    the variables, of any type for which it can be traced, but for what `shapes`, as
+    `{"a": ("n", 3)}`, and `dtypes`, as `{"a": "bool"}`, state. With `once=True`
+    nothing else may use what is inside.
+    """
+    given: Any = pattern
+    if inspect.isroutine(given):
+        names = _placeholders(given)
+        given = traced(given, names, shapes or {}, dtypes or {}, once)
+    elif shapes or dtypes or once:
+        raise graph_error(
+            "shapes, dtypes and once are for patterns that are functions",
+            op="rewrite",
+            hint="look at types in the replacement, and write once(...) in the pattern",
+        )
+    return _declared(given, exact, name, finite)
+
+
+def _placeholders(function: Callable[..., Any]) -> tuple[str, ...]:
+    parameters = inspect.signature(function).parameters.values()
+    if not parameters or any(
+        p.kind not in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) for p in parameters
+    ):
+        raise graph_error(
+            "the pattern must be a function of its placeholders, by position",
+            op="rewrite",
+            got=f"{function.__name__}{inspect.signature(function)}",
+        )
+    return tuple(p.name for p in parameters)
+
+
+def _declared(
+    pattern: Any, exact: bool, name: str, finite: bool
+) -> Callable[[Replacement], Rule]:
     def declare(replace: Replacement) -> Rule:
         called = name or replace.__name__
         takes = tuple(inspect.signature(replace).parameters)
@@ -125,6 +185,8 @@ def rewrite(
 
 
 def _names(pattern: Any) -> set[str]:
+    if isinstance(pattern, Traced):
+        return set(pattern.names)
     if hasattr(pattern, "inputs"):
         parts = [*pattern.inputs, *pattern.params.values()]
         return set().union(*map(_names, parts)) if parts else set()

@@ -17,14 +17,17 @@ from graphc.ir.build import INPUT, as_value, strong
 from graphc.ir.dims import Dim, Symbol, symbol_dim
 from graphc.ir.graph import Graph, Node, Value
 from graphc.ir.walk import ancestors, operands
+from graphc.rewriting.cleanup import CLEANUP
 from graphc.rewriting.default import DEFAULT
 from graphc.rewriting.engine import rewritten
 from graphc.rewriting.rule import Rule, Rules
 from graphc.runtime.arguments import Backend
 from graphc.runtime.function import Function
 from graphc.transform.grouping import CostModel, printed
+from graphc.transform.padding import padded
 from graphc.transform.partition import partition
 from graphc.transform.plan import Plan, needs_device
+from graphc.transform.policies import policies_of
 
 Jit = Literal["auto", True, False]
 UNDIVIDED = 1e12  # the cost of a segment of its own, where there shall be one
@@ -46,6 +49,7 @@ def function(
     jit: Jit = "auto",
     check: bool = False,
     rewrites: Rules = DEFAULT,
+    dims: Any = "specialize",
 ) -> Function:
     """Compile the graph between `inputs` and `outputs`.
 
@@ -67,7 +71,12 @@ def function(
     simplified = rewritten(graph, rewrites)
     graph = simplified.graph
     model = CostModel(base=UNDIVIDED) if jit is True else CostModel()
-    plan = partition(graph, model, bounds_checks=check)
+    policies = policies_of(graph, dims)
+    pad = padded(graph, policies) if policies else None
+    if pad is not None:
+        simplified_again = rewritten(pad.graph, CLEANUP)
+        graph = simplified_again.graph
+    plan = partition(graph, model, bounds_checks=check, padded=pad)
     if jit is True and backend == "jax":
         _require_one_segment(plan)
     emit = _EMIT[backend, backend == "jax" and jit is not False]

@@ -45,7 +45,7 @@ class Function:
         self.source = source.text
         self.backend = backend
         self._outputs = outputs
-        self._count = len(plan.graph.inputs)
+        self._count = len(plan.called.inputs)
         self._log = Log(plan, source.sizes)
         self._pending = self._log.pending
         self._calls = 0
@@ -54,9 +54,9 @@ class Function:
         module.compiling = self._log.compiling
         self._run: Callable[..., Any] = module.program
         self._jax_callable: Callable[..., Any] | None = None
-        names = plan.graph.input_names
+        names = plan.called.input_names
         self._signature = Signature(
-            plan.graph.inputs, names, defaults, backend, module.check_inputs
+            plan.called.inputs, names, defaults, backend, module.check_inputs
         )
         self._plain = self._signature.plain
 
@@ -130,6 +130,6 @@ class Function:
             file.write(self.source)
 
     def __repr__(self) -> str:
-        inputs = ", ".join(map(str, (v.type for v in self.plan.graph.inputs)))
-        outputs = ", ".join(map(str, (v.type for v in self.plan.graph.outputs)))
+        inputs = ", ".join(map(str, (v.type for v in self.plan.called.inputs)))
+        outputs = ", ".join(map(str, (v.type for v in self.plan.called.outputs)))
         return f"<graphc.Function ({inputs}) -> ({outputs}) on {self.backend}>"

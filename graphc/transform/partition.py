@@ -24,6 +24,7 @@ from graphc.transform.grouping import (
     split_by_keys,
     varying,
 )
+from graphc.transform.padding import Padded
 from graphc.transform.placement import postpone
 from graphc.transform.plan import Check, HostNode, Plan, Read, Segment, Step
 
@@ -83,9 +84,15 @@ class _Facts:
 
 
 def partition(
-    graph: Graph, model: CostModel | None = None, bounds_checks: bool = False
+    graph: Graph,
+    model: CostModel | None = None,
+    bounds_checks: bool = False,
+    padded: Padded | None = None,
 ) -> Plan:
-    """The plan of a graph; `bounds_checks` adds a check per data-dependent index."""
+    """The plan of a graph; `bounds_checks` adds a check per data-dependent index.
+
+    `padded` is where the graph comes from, if it was padded.
+    """
     facts = _facts(graph, bounds_checks)
     levels = _levels(facts)
     roots = _roots(facts)
@@ -97,7 +104,8 @@ def partition(
     parts = merge_parts(waves, operands, model or CostModel())
     host_only = [n for n in held if levels[n] % 2]
     steps = _host_steps(facts) + _assemble(facts, parts, host_only, levels)
-    return Plan(graph, tuple(steps), _static_inputs(facts), facts.aliases)
+    statics = _static_inputs(facts)
+    return Plan(graph, tuple(steps), statics, facts.aliases, padded)
 
 
 def sizes_needed(node: Node) -> list[Value]:

@@ -6,6 +6,7 @@ from graphc.errors import Place
 from graphc.ir.dims import Symbol
 from graphc.ir.graph import Graph, Node, Value
 from graphc.transform.grouping import printed, varying
+from graphc.transform.padding import Padded
 
 
 @dataclass(frozen=True)
@@ -82,6 +83,12 @@ class Plan:
     steps: tuple[Step, ...]
     static_inputs: tuple[int, ...]
     aliases: dict[Value, Value] = field(default_factory=dict)
+    padded: Padded | None = None
+
+    @property
+    def called(self) -> Graph:
+        """The graph as it is called: where it is padded, that of the true sizes."""
+        return self.graph if self.padded is None else self.padded.original
 
     @property
     def segments(self) -> tuple[Segment, ...]:

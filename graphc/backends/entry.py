@@ -1,0 +1,121 @@
+"""The entry of a padded program: true sizes in, capacities inside, true sizes out."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from graphc.backends.program import Outputs, checked_once, entry
+from graphc.backends.source import Body, Module, indent, tuple_text
+from graphc.ir.dims import Size
+from graphc.ir.graph import Value
+from graphc.ops.buckets import capacity_call
+from graphc.transform.padding import Padded
+from graphc.transform.plan import Plan
+from graphc.transform.policies import Pad
+
+
+def with_padding(array: Any, shape: Any) -> Any:
+    """Printed into programs: the array with zeros behind it."""
+    if array.shape == shape:
+        return array
+    result = np.zeros(shape, array.dtype)
+    result[tuple(map(slice, array.shape))] = array
+    return result
+
+
+def with_padding_jax(jax: Any, array: Any, shape: Any) -> Any:
+    """Printed into programs: on the host, where nothing is compiled for a size."""
+    if isinstance(array, jax.core.Tracer):
+        widths = [(0, n - m) for n, m in zip(shape, array.shape)]  # noqa: B905
+        return jax.numpy.pad(array, widths)
+    return with_padding(np.asarray(array), shape)
+
+
+def without_padding(array: Any, shape: Any) -> Any:
+    """Printed into programs: the part that counts."""
+    return array if array.shape == shape else array[tuple(map(slice, shape))]
+
+
+def without_padding_jax(jax: Any, array: Any, shape: Any) -> Any:
+    """Printed into programs: cut on the host, where nothing is compiled for a size."""
+    if array.shape == shape:
+        return array
+    if isinstance(array, jax.core.Tracer):
+        return without_padding(array, shape)
+    return jax.numpy.asarray(without_padding(np.asarray(array), shape))
+
+
+class Entry:
+    """Prints the function `program` around that on capacities."""
+
+    def __init__(self, module: Module, plan: Plan, padded: Padded, xp: str) -> None:
+        self._module = module
+        self._plan = plan
+        self._padded = padded
+        self._xp = xp
+        self._body = Body(module, "np", reads=True)
+
+    def lines(self, names: list[str], outputs: Outputs) -> list[str]:
+        """The text; `names` are those of the arguments."""
+        original = self._padded.original
+        for value, name in zip(original.inputs, names, strict=True):
+            self._body.bind(value, name)
+        arguments = self._arguments(names)
+        results = [self._module.names.unique("result") for _ in original.outputs]
+        counts = [self._module.size_name(s) for s in self._padded.counts]
+        target = tuple_text([*results, *counts])[1:-1]
+        call = f"{entry(self._plan)}({', '.join(arguments)})"
+        self._body.line(f"{target} = {call}" if target else call)
+        for symbol, name in zip(self._padded.counts, counts, strict=True):
+            self._body.line(f'{name} = integer("{symbol.name}", {name})')
+            self._body.bind_size(symbol, name)
+        found = [
+            self._cut(value, inner, name)
+            for value, inner, name in zip(
+                original.outputs, self._plan.graph.outputs, results, strict=False
+            )
+        ]
+        self._body.line(f"return {outputs.text(found)}")
+        head = ["CHECKED = set()", "", "", f"def program({', '.join(names)}):"]
+        lines = checked_once(original, names) + self._body.lines
+        if self._xp == "np":
+            head.insert(3, '@np.errstate(all="ignore")')
+        return head + indent(lines)
+
+    def _arguments(self, names: list[str]) -> list[str]:
+        """The padded arguments, then the true sizes."""
+        for symbol, capacity in self._padded.capacities.items():
+            size = self._body.size(symbol)
+            policy = self._padded.policies[symbol]
+            assert isinstance(policy, Pad)
+            function, rest = capacity_call(policy.capacities)
+            call = ", ".join([size, *map(repr, rest)])
+            name = self._module.size_name(capacity)
+            if not self._body.knows(capacity):
+                self._body.line(f"{name} = {self._module.helper(function)}({call})")
+                self._body.bind_size(capacity, name)
+        given = zip(
+            self._padded.original.inputs, self._plan.graph.inputs, names, strict=False
+        )
+        arrays = [self._pad(old, new, name) for old, new, name in given]
+        return arrays + [self._body.size(s) for s in self._padded.lengths]
+
+    def _pad(self, old: Value, new: Value, name: str) -> str:
+        if old is new:
+            return name
+        return self._helped(with_padding, with_padding_jax, name, new.type.shape)
+
+    def _cut(self, value: Value, inner: Value, name: str) -> str:
+        if all(a is b for a, b in zip(value.type.shape, inner.type.shape, strict=True)):
+            return name
+        shape = value.type.shape
+        return self._helped(without_padding, without_padding_jax, name, shape)
+
+    def _helped(
+        self, numpy: Any, jax: Any, name: str, shape: Iterable[Size]
+    ) -> str:
+        sizes = self._body.code(tuple(shape))
+        if self._xp == "np":
+            return f"{self._module.helper(numpy)}({name}, {sizes})"
+        return f"{self._module.helper(jax)}(jax, {name}, {sizes})"

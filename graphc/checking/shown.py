@@ -1,0 +1,36 @@
+"""A counterexample, and how graphs and arrays are shown in its message."""
+
+import numpy as np
+
+from graphc.checking.compare import Array
+from graphc.ir.build import CONSTANT, INPUT
+from graphc.ir.graph import Value
+
+
+class Counterexample(Exception):
+    """A graph and arguments for which the sides differ; the parts of a message."""
+
+
+def shown(array: Array) -> str:
+    """An array on one line, with dtype and shape."""
+    text = np.array2string(array, separator=", ", threshold=30)
+    return f"{' '.join(text.split())} {array.dtype.name}{list(array.shape)}"
+
+
+def expression(value: Value) -> str:
+    """A small graph as one expression."""
+    node = value.node
+    if node.primitive is INPUT:
+        return value.name
+    if node.primitive is CONSTANT:
+        return shown(node.params["data"].array)
+    params = [f"{name}={_param(param)}" for name, param in node.params.items()]
+    index = f"[{value.index}]" if len(node.outputs) > 1 else ""
+    inside = ", ".join([*map(expression, node.inputs), *params])
+    return f"{node.primitive.name}({inside}){index}"
+
+
+def _param(param: object) -> str:
+    if isinstance(param, tuple):
+        return f"({', '.join(map(_param, param))})"
+    return str(param)

@@ -1,0 +1,42 @@
+"""A rule that is watched: what it gives must be of the type of what it replaces."""
+
+from dataclasses import fields
+
+from graphc.checking.shown import Counterexample, expression
+from graphc.ir.dims import equal
+from graphc.ir.graph import Value
+from graphc.rewriting.pattern import Uses
+from graphc.rewriting.rule import Rule
+
+
+def watched(rule: Rule) -> Rule:
+    """The rule, which raises a Counterexample where it gives another type."""
+    return _Watched(**{f.name: getattr(rule, f.name) for f in fields(rule)})
+
+
+class _Watched(Rule):
+    def apply(self, value: Value, uses: Uses) -> Value | None:
+        """The replacement of a value, of the same type."""
+        made = super().apply(value, uses)
+        changed = made is not None and _changed(value, made)
+        if made is None or not changed:
+            return made
+        raise Counterexample(
+            {
+                "problem": f"the rule {self.name} changes {changed}",
+                "got": f"{expression(made)}: {made.type}",
+                "expected": f"{expression(value)}: {value.type}",
+            }
+        )
+
+
+def _changed(old: Value, new: Value) -> str:
+    """What of a type is not the same: sizes may be written otherwise."""
+    if new.dtype != old.dtype:
+        return "the dtype"
+    if new.type.weak != old.type.weak:
+        return "whether the dtype is weak"
+    if new.type.rank != old.type.rank:
+        return "the shape"
+    sizes = zip(new.type.shape, old.type.shape, strict=True)
+    return "the shape" if any(equal(a, b) is False for a, b in sizes) else ""

@@ -1,0 +1,79 @@
+"""Capacities: a size rounded up, so that few sizes are compiled for."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from graphc.ir.graph import Value
+from graphc.ir.op import Array, Printing, op, type_error
+from graphc.ir.types import TensorType, is_integer
+
+
+@dataclass(frozen=True)
+class Capacities:
+    """Which capacities there are.
+
+    `minimum` times powers of `growth`, rounded up; or the listed `buckets`; or
+    multiples of `multiple`.
+    """
+
+    growth: float = 2.0
+    minimum: int = 16
+    buckets: tuple[int, ...] = ()
+    multiple: int = 0
+
+
+def geometric(size: int, growth: float, minimum: int) -> int:
+    """The first of minimum, minimum*growth, ... (rounded up) with room for `size`."""
+    capacity = minimum
+    while capacity < size:
+        capacity = max(capacity + 1, -int(-capacity * growth // 1))
+    return capacity
+
+
+def listed(size: int, buckets: tuple[int, ...]) -> int:
+    """The first of `buckets` with room for `size`."""
+    for bucket in buckets:
+        if size <= bucket:
+            return bucket
+    raise ValueError(f"no bucket has room for {size}: there are {buckets}")
+
+
+def multiple_of(size: int, multiple: int) -> int:
+    """The first multiple, at least one, with room for `size`."""
+    return max(-(-size // multiple), 1) * multiple
+
+
+def capacity_call(capacities: Capacities) -> tuple[Any, tuple[Any, ...]]:
+    """The function that rounds up, and its arguments after the size."""
+    if capacities.buckets:
+        return listed, (capacities.buckets,)
+    if capacities.multiple:
+        return multiple_of, (capacities.multiple,)
+    return geometric, (capacities.growth, capacities.minimum)
+
+
+@op()
+def _bucket(size: Array, *, capacities: Capacities) -> TensorType:
+    """The capacity for an integer scalar, on the host."""
+    if size.type.rank or not is_integer(size.dtype):
+        raise type_error("needs an integer scalar")
+    return size.type.like()
+
+
+def _print_bucket(p: Printing) -> str:
+    function, rest = capacity_call(p.node.params["capacities"])
+    arguments = ", ".join([f"int({p.inputs[0]})", *map(repr, rest)])
+    return f"np.asarray({p.helper(function)}({arguments}), {p.code(p.node.outputs[0].dtype)})"
+
+
+_bucket.emit(numpy=_print_bucket)
+_bucket.refuse("jax", "capacities are chosen on the host")
+_bucket.range = lambda node: (f"{node.inputs[0].symbol.name}_capacity", 1, None)
+_bucket.no_gradient("its result is an integer")
+_bucket.no_batch("capacities are chosen on the host")
+
+
+def bucketed(size: Value, capacities: Capacities) -> Value:
+    """The capacity for an integer scalar."""
+    made: Value = _bucket(size, capacities=capacities)
+    return made

@@ -1,0 +1,178 @@
+"""Mask rules: what a node becomes when axes are longer than what counts of them.
+
+An axis of true size n is stored at a capacity of at least n, its elements first and
+padding behind. The rule of a primitive (`Primitive.padding`) makes the node anew on such
+inputs: it says what the padding must hold for the result to be right, and may say what
+the padding of the result holds. Rules are about values only: gradients are graphs, and
+are padded as any other.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from graphc.ir.build import as_value, cast, literal_of
+from graphc.ir.dims import Size
+from graphc.ir.graph import Node, Value
+from graphc.ir.namespace import F
+from graphc.ir.types import BOOL, INT32, DType, TensorType, is_integer
+
+Fill = Mapping[int, Any]  # by axis: what all of its padding holds
+Sizes = Callable[[Size], Size]
+
+
+@dataclass(frozen=True, eq=False)
+class Ragged:
+    """A value with padded axes.
+
+    `type` is that of what it stands for: its sizes are the true ones. `axes` are those
+    at a capacity. `fill` says what the padding along an axis holds, where that is known,
+    at true positions of the other axes.
+    """
+
+    value: Value
+    type: TensorType
+    axes: frozenset[int] = frozenset()
+    fill: Fill = field(default_factory=dict)
+
+    def ragged(self, axes: Iterable[int]) -> list[int]:
+        """Those of `axes` that are padded."""
+        return [a for a in axes if a in self.axes]
+
+
+class Padding:
+    """What a rule may use while `node` is made anew.
+
+    `stored` gives the size at which an axis of a true size is kept, `exact` the true
+    size in terms of what is known in the padded graph.
+    """
+
+    def __init__(self, node: Node, stored: Sizes, exact: Sizes) -> None:
+        self.node = node
+        self.stored = stored
+        self.exact = exact
+
+    def length(self, size: Size) -> Value:
+        """A true size as a number, known when the program runs."""
+        return as_value(F.size_value(self.exact(size)))
+
+    @cached_property
+    def out(self) -> tuple[Size, ...]:
+        """The true sizes of the first result."""
+        return self.node.outputs[0].type.shape
+
+    def positions(self, size: Size) -> Value:
+        """0, 1, 2 ... along an axis of this true size."""
+        return F.arange(self.stored(size), dtype="int32")
+
+    def mask(self, size: Size, axis: int, rank: int) -> Value:
+        """True at the elements of `axis`, to be broadcast against a rank."""
+        inside = self.positions(size) < cast(self.length(size), INT32)
+        return F.expand_dims(inside, tuple(a for a in range(rank) if a != axis))
+
+    def filled(self, x: Ragged, axes: Iterable[int], number: Any) -> Value:
+        """The value with `number` in the padding of these axes."""
+        fill = np.asarray(number).astype(x.value.dtype)
+        wrong = [a for a in x.ragged(axes) if not _holds(x.fill.get(a), fill)]
+        if not wrong:
+            return x.value
+        return F.where(self.inside(x, wrong), x.value, as_value(fill))
+
+    def inside(self, x: Ragged, axes: Iterable[int]) -> Value:
+        """True at the elements of several axes of `x`."""
+        rank = x.type.rank
+        mask: Value | None = None
+        for axis in axes:
+            one = self.mask(x.type.shape[axis], axis, rank)
+            mask = one if mask is None else F.logical_and(mask, one)
+        return as_value(True) if mask is None else mask
+
+    def result(self, value: Value, fill: Fill, index: int = 0) -> "Ragged":
+        """A result whose padding holds something known."""
+        return Ragged(value, self.node.outputs[index].type, fill=dict(fill))
+
+
+def _holds(found: Any, fill: "np.ndarray[Any, Any]") -> bool:
+    """Whether padding holds this very number, the sign of zeros aside."""
+    if found is None:
+        return False
+    return bool(found == fill) or bool(found != found and fill != fill)
+
+
+def least(dtype: DType) -> Any:
+    """What changes no maximum."""
+    return _limit(dtype, low=True)
+
+
+def most(dtype: DType) -> Any:
+    """What changes no minimum."""
+    return _limit(dtype, low=False)
+
+
+def _limit(dtype: DType, low: bool) -> Any:
+    if dtype == BOOL:
+        return not low
+    if is_integer(dtype):
+        limits = np.iinfo(dtype)
+        return limits.min if low else limits.max
+    return -np.inf if low else np.inf
+
+
+def kept(fill: Fill, axes: tuple[int, ...], keepdims: bool) -> dict[int, Any]:
+    """The fill by axis of the result, where `axes` are reduced."""
+    order = sorted(set(fill) - set(axes))
+    if keepdims:
+        return {a: fill[a] for a in order}
+    return {a - sum(b < a for b in axes): fill[a] for a in order}
+
+
+def elementwise(pad: Padding, inputs: Sequence[Ragged]) -> Ragged:
+    """The rule of an op whose elements depend on one element of each input."""
+    node = pad.node
+    value = node.primitive(*(r.value for r in inputs), **node.params)
+    rank = value.type.rank
+    fill = {}
+    for axis in {a + rank - r.type.rank for r in inputs for a in r.axes}:
+        found = [_fill_at(r, axis - rank) for r in inputs]
+        number = _computed(node, found)
+        if number is not None:
+            fill[axis] = number
+    return pad.result(value, fill)
+
+
+def _fill_at(x: Ragged, axis: int) -> Any:
+    """What `x` holds in the padding of a result's axis, counted from the end."""
+    literal = literal_of(x.value)
+    if literal is not None and literal.ndim == 0:
+        return literal[()]
+    return x.fill.get(axis + x.type.rank)
+
+
+def _computed(node: Node, numbers: list[Any]) -> Any:
+    """What comes of numbers in the padding, None where that is not known."""
+    dtype = node.outputs[0].dtype
+    if node.primitive.chooses and numbers[0] is not None:
+        chosen = numbers[1] if numbers[0] else numbers[2]
+        return None if chosen is None else dtype.type(chosen)
+    if any(n is None for n in numbers) or len(node.outputs) > 1:
+        return None
+    if node.primitive.name == "convert":
+        return dtype.type(numbers[0])
+    ufunc = getattr(np, node.primitive.name, None)
+    if not isinstance(ufunc, np.ufunc):
+        return None
+    types = [v.dtype.type for v in node.inputs]
+    with np.errstate(all="ignore"):
+        found = ufunc(*(t(n) for t, n in zip(types, numbers, strict=True)))
+    return dtype.type(found)
+
+
+def constant_fill(x: Value, rank: int) -> dict[int, Any]:
+    """What a scalar spread over `rank` axes holds everywhere, where it is known."""
+    literal = literal_of(x)
+    known = literal is not None and literal.ndim == 0
+    return dict.fromkeys(range(rank), literal[()]) if known and literal is not None else {}
+

@@ -1,0 +1,174 @@
+"""What is done about a size that varies: one choice per dim."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import Any
+
+from graphc.errors import graph_error, shortened
+from graphc.ir.build import as_size
+from graphc.ir.dims import Dim, Symbol, symbol_dim
+from graphc.ir.graph import Graph, Value
+from graphc.ir.walk import ancestors
+from graphc.ops.buckets import Capacities, capacity_call
+
+
+@dataclass(frozen=True)
+class Specialize:
+    """One compilation per value, as `jax.jit` does."""
+
+
+@dataclass(frozen=True)
+class Pad:
+    """Run at a capacity, with the true size as a number known at run time.
+
+    Capacities are `minimum` times powers of `growth`, rounded up; or the listed
+    `buckets`; or multiples of `multiple`. Raises GraphError for what is none of these.
+    """
+
+    growth: float = 2.0
+    minimum: int = 16
+    buckets: tuple[int, ...] = ()
+    multiple: int = 0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "buckets", tuple(sorted(self.buckets)))
+        problem = _problem(self)
+        if problem:
+            raise graph_error(problem, op="Pad", got=repr(self))
+
+    @property
+    def capacities(self) -> Capacities:
+        """The same as a param of the op that rounds up."""
+        return Capacities(self.growth, self.minimum, self.buckets, self.multiple)
+
+    def capacity(self, size: int) -> int:
+        """The smallest capacity with room for `size`; raises ValueError without."""
+        function, rest = capacity_call(self.capacities)
+        found: int = function(size, *rest)
+        return found
+
+
+@dataclass(frozen=True)
+class Bound:
+    """Stay at the largest size that there can be, with the true one counted.
+
+    For sizes that depend on data: nothing is read on the host.
+    """
+
+
+Policy = Specialize | Pad | Bound
+
+
+def _problem(pad: Pad) -> str:
+    if not pad.growth > 1:
+        return "capacities must grow: growth must be more than 1"
+    if pad.minimum < 1 or any(b < 1 for b in pad.buckets) or pad.multiple < 0:
+        return "capacities must be at least 1"
+    if pad.buckets and pad.multiple:
+        return "either buckets or a multiple"
+    return ""
+
+
+def learned(sizes: Sequence[int], most: int) -> Pad:
+    """The `most` buckets that waste least on these sizes.
+
+    Dynamic programming over the histogram of sizes: the last bucket of a set is the
+    largest size, and what the others cost is the same problem with fewer sizes.
+    O(distinct sizes squared times `most`).
+
+    >>> learned([3, 3, 3, 10, 11], 2).buckets
+    (3, 11)
+    """
+    if not sizes or most < 1:
+        raise graph_error("needs sizes and at least one bucket", op="learned")
+    histogram = Counter(max(int(n), 1) for n in sizes)
+    distinct = sorted(histogram)
+    total = [0, *accumulate(histogram[n] for n in distinct)]
+    best: list[tuple[float, tuple[int, ...]]] = [(0.0, ())]
+    best += [(float("inf"), ())] * len(distinct)
+    for _ in range(most):
+        best = [(0.0, ())] + [
+            min(
+                (best[i][0] + d * (total[j + 1] - total[i]), (*best[i][1], d))
+                for i in range(j + 1)
+            )
+            for j, d in enumerate(distinct)
+        ]
+    return Pad(buckets=best[-1][1])
+
+
+NAMED: dict[str, Policy] = {"specialize": Specialize(), "pad": Pad(), "bound": Bound()}
+
+
+def policies_of(graph: Graph, given: Any) -> dict[Symbol, Policy]:
+    """The policy of each size of a graph that is not specialized.
+
+    `given` is one policy for all sizes that can take it, or a dict from sizes to
+    policies; a size is named, or is a symbolic integer. A policy may be its name.
+
+    Raises GraphError for what is no policy, and for a size that the graph has not.
+    """
+    symbols = symbols_of(graph)
+    if not isinstance(given, Mapping):
+        policy = _policy(given)
+        chosen = {s: policy for s in symbols if _takes(s, policy)}
+    else:
+        chosen = {}
+        for key, value in given.items():
+            policy = _policy(value)
+            for symbol in _named(key, symbols):
+                if not _takes(symbol, policy):
+                    problem = f"Bound() is for sizes that depend on data, not {symbol.name}"
+                    raise graph_error(problem, op="function", hint="use Pad()")
+                chosen[symbol] = policy
+    return {s: p for s, p in chosen.items() if not isinstance(p, Specialize)}
+
+
+def symbols_of(graph: Graph) -> list[Symbol]:
+    """The symbols of all sizes in a graph, in the order in which they occur."""
+    found: dict[Symbol, None] = {}
+    for node in ancestors(graph.outputs):
+        for value in node.outputs:
+            for size in value.type.shape:
+                if isinstance(size, Dim):
+                    found.update(dict.fromkeys(size.symbols))
+    return list(found)
+
+
+def _takes(symbol: Symbol, policy: Policy) -> bool:
+    return not isinstance(policy, Bound) or symbol.upper is not None
+
+
+def _policy(given: Any) -> Policy:
+    if isinstance(given, (Specialize, Pad, Bound)):
+        return given
+    if isinstance(given, str) and given in NAMED:
+        return NAMED[given]
+    raise graph_error(
+        "no policy for sizes",
+        op="function",
+        got=f"dims={shortened(repr(given))}",
+        expected="Specialize(), Pad(...), Bound(), or the name of one of these",
+    )
+
+
+def _named(key: Any, symbols: Sequence[Symbol]) -> list[Symbol]:
+    """The symbols that a key of `dims` means."""
+    if isinstance(key, str):
+        found = [s for s in symbols if s.name == key]
+    elif isinstance(key, (Value, Dim)):
+        size = as_size(key)
+        found = [s for s in symbols if size is symbol_dim(s)]
+    else:
+        found = []
+    if not found:
+        names = ", ".join(dict.fromkeys(s.name for s in symbols))
+        raise graph_error(
+            "`dims` names a size that the graph has not",
+            op="function",
+            got=shortened(str(key)),
+            expected=f"one of {names}" if names else "a graph with symbolic sizes",
+        )
+    return found
