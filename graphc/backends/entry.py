@@ -34,16 +34,17 @@ def with_padding_jax(jax: Any, array: Any, shape: Any) -> Any:
 
 def without_padding(array: Any, shape: Any) -> Any:
     """Printed into programs: the part that counts."""
-    return array if array.shape == shape else array[tuple(map(slice, shape))]
+    if all(n in (None, m) for n, m in zip(shape, array.shape)):  # noqa: B905
+        return array
+    return array[tuple(map(slice, shape))]
 
 
 def without_padding_jax(jax: Any, array: Any, shape: Any) -> Any:
     """Printed into programs: cut on the host, where nothing is compiled for a size."""
-    if array.shape == shape:
-        return array
     if isinstance(array, jax.core.Tracer):
         return without_padding(array, shape)
-    return jax.numpy.asarray(without_padding(np.asarray(array), shape))
+    found = without_padding(np.asarray(array), shape)
+    return array if found.shape == array.shape else jax.numpy.asarray(found)
 
 
 class Entry:
@@ -71,9 +72,9 @@ class Entry:
             self._body.line(f'{name} = integer("{symbol.name}", {name})')
             self._body.bind_size(symbol, name)
         found = [
-            self._cut(value, inner, name)
-            for value, inner, name in zip(
-                original.outputs, self._plan.graph.outputs, results, strict=False
+            self._cut(value, axes, name)
+            for value, axes, name in zip(
+                original.outputs, self._padded.ragged, results, strict=True
             )
         ]
         self._body.line(f"return {outputs.text(found)}")
@@ -106,14 +107,14 @@ class Entry:
             return name
         return self._helped(with_padding, with_padding_jax, name, new.type.shape)
 
-    def _cut(self, value: Value, inner: Value, name: str) -> str:
-        if all(a is b for a, b in zip(value.type.shape, inner.type.shape, strict=True)):
+    def _cut(self, value: Value, axes: frozenset[int], name: str) -> str:
+        if not axes:
             return name
-        shape = value.type.shape
+        shape = [n if i in axes else None for i, n in enumerate(value.type.shape)]
         return self._helped(without_padding, without_padding_jax, name, shape)
 
     def _helped(
-        self, numpy: Any, jax: Any, name: str, shape: Iterable[Size]
+        self, numpy: Any, jax: Any, name: str, shape: Iterable[Size | None]
     ) -> str:
         sizes = self._body.code(tuple(shape))
         if self._xp == "np":

@@ -129,10 +129,12 @@ def kept(fill: Fill, axes: tuple[int, ...], keepdims: bool) -> dict[int, Any]:
     return {a - sum(b < a for b in axes): fill[a] for a in order}
 
 
-def elementwise(pad: Padding, inputs: Sequence[Ragged]) -> Ragged:
+def elementwise(pad: Padding, inputs: Sequence[Ragged]) -> Any:
     """The rule of an op whose elements depend on one element of each input."""
     node = pad.node
     value = node.primitive(*(r.value for r in inputs), **node.params)
+    if isinstance(value, tuple):
+        return value
     rank = value.type.rank
     fill = {}
     for axis in {a + rank - r.type.rank for r in inputs for a in r.axes}:
@@ -157,7 +159,7 @@ def _computed(node: Node, numbers: list[Any]) -> Any:
     if node.primitive.chooses and numbers[0] is not None:
         chosen = numbers[1] if numbers[0] else numbers[2]
         return None if chosen is None else dtype.type(chosen)
-    if any(n is None for n in numbers) or len(node.outputs) > 1:
+    if any(n is None for n in numbers):
         return None
     if node.primitive.name == "convert":
         return dtype.type(numbers[0])

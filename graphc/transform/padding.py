@@ -46,7 +46,8 @@ class Padded:
 
     Its inputs are those of the original, then one integer per symbol of `lengths`. Its
     outputs are those of the original, then the integers that the sizes of outputs
-    depend on, `counts`. `capacities` are the sizes at which padded axes are stored.
+    depend on, `counts`. `capacities` are the sizes at which padded axes are stored,
+    `ragged` the padded axes of each output. `guards` must hold for the true sizes.
     """
 
     original: Graph
@@ -55,6 +56,7 @@ class Padded:
     capacities: dict[Symbol, Symbol]
     lengths: tuple[Symbol, ...]
     counts: tuple[Symbol, ...]
+    ragged: tuple[frozenset[int], ...]
     cuts: tuple[Cut, ...]
     guards: tuple[tuple[Guard, Node], ...]
 
@@ -122,6 +124,7 @@ class _Pass:
             self._capacities,
             lengths,
             counts,
+            tuple(self._made[v].axes for v in self._graph.outputs),
             tuple(self._cuts),
             tuple(self._guards()),
         )
