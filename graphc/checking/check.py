@@ -85,14 +85,17 @@ def check(
     build: Callable[..., Any] | None = None,
     shapes: Shapes | None = None,
     dtypes: Sequence[str] | None = None,
+    first: Rules | None = None,
 ) -> Checked:
     """Try a rule on graphs that it matches, and compare both sides.
 
     The graphs are made from the rule's pattern; where that finds none, `build` makes a
     value from variables, one per argument of its own. `shapes` says by their names
     which shapes these have, `{"a": ("n", 3)}`; a named size is tried as a number and as
-    a symbol. `dtypes` are those to try. Compared are values, on NumPy and JAX, bit for
-    bit where the rule is exact, and gradients.
+    a symbol. `dtypes` are those to try; `first` are rules that simplify what is built,
+    where the pattern is of what they leave. Compared are values, on NumPy and JAX, bit
+    for bit where the rule is exact, and gradients; and arguments that the graph as it
+    was refuses are refused still.
 
     Raises GraphError with a small counterexample where the sides differ, or where no
     graph was found in which the rule fires.
@@ -103,7 +106,8 @@ def check(
         if stage.gradient and stage.backend == "jax" and not report.gradients:
             continue
         chosen = tuple(dtypes or (FLOATS if stage.gradient else common))
-        search = _Search(rule, stage, report, build, shapes or {}, chosen)
+        source = _Source(build, shapes or {}, first or Rules())
+        search = _Search(rule, stage, report, source, chosen)
         search.run(max(examples // stage.every, 1))
         if not report.fired:
             raise _unmatched(rule, report)
@@ -138,14 +142,35 @@ class _Trial:
 
 
 @dataclass(frozen=True)
+class _Source:
+    """Where graphs come from: from a function, or else from the rule's pattern."""
+
+    build: Callable[..., Any] | None
+    shapes: Shapes
+    first: Rules
+
+    def graph(self, c: Chance, rule: Rule) -> Made:
+        """A graph that the rule may match. Raises Misfit where none was found."""
+        if self.build is None:
+            return matching(c, rule.pattern)
+        made = built(c, self.build, self.shapes)
+        (value,) = rewritten(_graph_of(made), self.first).graph.outputs
+        return Made(value, made.wants)
+
+
+def _graph_of(made: Made) -> Graph:
+    names = tuple(str(x.node.params["name"]) for x in made.inputs)
+    return Graph(made.inputs, (made.value,), names, ("",))
+
+
+@dataclass(frozen=True)
 class _Search:
     """One stage of a check: looks for a counterexample."""
 
     rule: Rule
     stage: Stage
     report: Checked
-    build: Callable[..., Any] | None
-    shapes: Shapes
+    source: _Source
     dtypes: tuple[str, ...]
 
     def run(self, examples: int) -> None:
@@ -196,7 +221,7 @@ class _Search:
         """A graph, and what the rule makes of it."""
         for _ in range(TRIES):
             try:
-                made = self._graph(c)
+                made = self.source.graph(c, self.rule)
             except Misfit:
                 continue
             self.report.graphs += 1
@@ -206,15 +231,9 @@ class _Search:
                 return made, after
         return reject()
 
-    def _graph(self, c: Chance) -> Made:
-        if self.build is not None:
-            return built(c, self.build, self.shapes)
-        return matching(c, self.rule.pattern)
-
     def _rewritten(self, made: Made) -> Value | None:
         """What the rule makes of a graph; None where it does not fire."""
-        names = tuple(str(x.node.params["name"]) for x in made.inputs)
-        graph = Graph(made.inputs, (made.value,), names, ("",))
+        graph = _graph_of(made)
         raised: Exception | None = None
         try:
             result = rewritten(graph, Rules((watched(self.rule),)))

@@ -20,6 +20,7 @@ from graphc.ops import (
     grids,
     groups,
     index,
+    index_padding,
     join,
     layers,
     linalg,

@@ -21,6 +21,7 @@ from graphc.ir.op import Array, Primitive, Printing, require_equal, type_error
 from graphc.ir.types import BOOL, TensorType, dtype_of
 from graphc.ops.batching import Batched, batch_with_axes, spread
 from graphc.ops.broadcasting import common_dtype, loop_dtypes
+from graphc.ops.masking import Padding, Ragged, least, most
 from graphc.ops.reduce import numpy_sum_dtype, unwidened
 
 FULL = slice(None)
@@ -69,6 +70,27 @@ _cumlogsumexp = _cumulative(
 )
 
 
+def _padded_running(primitive: Primitive, neutral: Callable[[Any], Any]) -> None:
+    """Forwards, padding comes after all that counts; backwards, it must not count."""
+
+    @primitive.padding
+    def _(pad: Padding, x: Ragged, *, axis: int, reverse: bool) -> Value:
+        axes = (axis,) if reverse else ()
+        filled = pad.filled(x, axes, neutral(x.value.dtype))
+        found: Value = primitive(filled, axis=axis, reverse=reverse)
+        return found
+
+
+for _primitive, _neutral in (
+    (_cumsum, lambda dtype: 0),
+    (_cumprod, lambda dtype: 1),
+    (_cummax, least),
+    (_cummin, most),
+    (_cumlogsumexp, lambda dtype: -np.inf),
+):
+    _padded_running(_primitive, _neutral)
+
+
 def _recurrence_rule(
     factor: Array, term: Array, *, axis: int, reverse: bool
 ) -> TensorType:
@@ -112,6 +134,16 @@ def _print_recurrence(p: Printing) -> str:
 _recurrence = Primitive("recurrence", _recurrence_rule).emit(_print_recurrence)
 _recurrence.__doc__ = _recurrence_rule.__doc__
 enroll(_recurrence, "_recurrence")
+
+
+@_recurrence.padding
+def _(
+    pad: Padding, factor: Ragged, term: Ragged, *, axis: int, reverse: bool
+) -> Value:
+    axes = (axis,) if reverse else ()
+    both = [pad.filled(x, axes, 0) for x in (factor, term)]
+    found: Value = _recurrence(*both, axis=axis, reverse=reverse)
+    return found
 
 
 @_recurrence.vjp
@@ -315,13 +347,16 @@ def cumulative_prod(
 
 
 def _end(part: Any, like: Value, axis: int) -> Value:
-    """What is put before or behind: a scalar is one slice of that number."""
-    value = as_value(part)
+    """What is put before or behind: a scalar is one slice of that number.
+
+    As in NumPy, a Python number is first made an array: its dtype counts.
+    """
+    value = strong(as_value(part))
     if value.type.rank:
-        return strong(value)
+        return value
     shape = list(like.type.shape)
     shape[axis] = 1
-    return F.broadcast_to(cast(value, common_dtype([like, value])), tuple(shape))
+    return F.broadcast_to(value, tuple(shape))
 
 
 @public()

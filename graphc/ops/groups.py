@@ -14,6 +14,7 @@ from graphc.ir.op import Array, Printing, op, require_equal, type_error
 from graphc.ir.types import BOOL, INT64, DType, TensorType, is_inexact, is_integer
 from graphc.ops.batching import Batched, spread
 from graphc.ops.broadcasting import common_dtype
+from graphc.ops.masking import Padding, Ragged
 
 
 @public()
@@ -171,6 +172,18 @@ def _print_segment(p: Printing) -> str:
 
 
 _segment.emit(_print_segment)
+
+
+@_segment.padding
+def _(
+    pad: Padding, x: Ragged, ids: Ragged, start: Ragged, *, how: str, count: Size
+) -> Value:
+    """Rows of padding are in no segment."""
+    numbers = pad.filled(ids, (0,), -1)
+    found: Value = _segment(x.value, numbers, start.value, how=how, count=count)
+    return found
+
+
 _segment.no_gradient_for["start"] = "where a segment starts from is a constant"
 
 

@@ -199,6 +199,7 @@ def _slice_checks(node: Node) -> list[tuple[Any, str]]:
 
 _dynamic_slice.bounds_check = _slice_checks
 _dynamic_slice.linear = True
+DYNAMIC_SLICE = _dynamic_slice
 
 
 def _places(x: Value, start: Value, axis: int, length: int) -> Value:

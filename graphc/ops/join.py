@@ -21,6 +21,7 @@ from graphc.ir.op import Array, Printing, op, require_at_most, require_equal, ty
 from graphc.ir.types import TensorType, is_integer
 from graphc.ops.batching import Batched, batch_with_axes, spread
 from graphc.ops.broadcasting import promoted, require_countable
+from graphc.ops.masking import Padding, Ragged
 
 Widths = tuple[Size, ...]
 
@@ -60,6 +61,26 @@ def _(g: Value, *arrays: Value, axis: int) -> tuple[Value, ...]:
 @_concatenate.batch
 def _(n: Size, batched: Batched, *arrays: Value, axis: int) -> Value:
     return _concatenate(*map(spread, [n] * len(arrays), batched, arrays), axis=axis + 1)
+
+
+@_concatenate.padding
+def _(pad: Padding, *arrays: Ragged, axis: int) -> Any:
+    joined: Value = _concatenate(*(a.value for a in arrays), axis=axis)
+    if not any(a.ragged((axis,)) for a in arrays[:-1]):
+        last = arrays[-1].fill
+        return pad.result(joined, {axis: last[axis]} if axis in last else {})
+    # Padding in the middle is skipped: each element is taken from where it lies.
+    place = pad.positions(pad.out[axis])
+    start: Size = 0
+    shift = as_value(np.int32(0))
+    for a in arrays[:-1]:
+        start = start + a.type.shape[axis]
+        behind = place >= F.astype(pad.length(start), "int32")
+        n = F.astype(pad.length(a.type.shape[axis]), "int32")
+        kept = F.astype(F.size_value(a.value.type.shape[axis]), "int32")
+        shift = shift + F.where(behind, kept - n, as_value(np.int32(0)))
+    found: Value = F._gather(joined, place + shift, axes=(axis,), inside=(False,))
+    return found
 
 
 @public()
@@ -120,6 +141,12 @@ def _(g: Value, *arrays: Value, axis: int) -> tuple[Value, ...]:
 @_stack.batch
 def _(n: Size, batched: Batched, *arrays: Value, axis: int) -> Value:
     return _stack(*map(spread, [n] * len(arrays), batched, arrays), axis=axis + 1)
+
+
+@_stack.padding
+def _(pad: Padding, *arrays: Ragged, axis: int) -> Value:
+    found: Value = _stack(*(a.value for a in arrays), axis=axis)
+    return found
 
 
 @public()
@@ -200,6 +227,22 @@ def _(g: Value, x: Value, *, reps: Widths) -> tuple[Value]:
     return (F.sum(F.reshape(g, apart), axis=copies),)
 
 
+@_tile.padding
+def _(pad: Padding, x: Ragged, *, reps: Widths) -> Value | None:
+    shift = len(reps) - x.type.rank
+    if any(isinstance(n, Dim) for n in pad.node.params["reps"]):
+        return None
+    found: Value = x.value
+    spread_over = [1 if a - shift in x.axes else n for a, n in enumerate(reps)]
+    found = _tile(found, reps=tuple(spread_over))
+    for axis, n in enumerate(reps):
+        if spread_over[axis] != n:
+            length = F.astype(pad.length(x.type.shape[axis - shift]), "int32")
+            place = F.remainder(pad.positions(pad.out[axis]), F.maximum(length, 1))
+            found = F._gather(found, place, axes=(axis,), inside=(True,))
+    return found
+
+
 @public()
 def tile(x: Any, reps: Any) -> Value:
     """Repeated as a whole along each axis, as `numpy.tile`."""
@@ -231,6 +274,14 @@ def _(g: Value, x: Value, *, repeats: Size, axis: int) -> tuple[Value]:
     apart = list(x.type.shape)
     apart.insert(axis + 1, repeats)
     return (F.sum(F.reshape(g, apart), axis=axis + 1),)
+
+
+@_repeat.padding
+def _(pad: Padding, x: Ragged, *, repeats: Size, axis: int) -> Value | None:
+    if isinstance(pad.node.params["repeats"], Dim):
+        return None
+    found: Value = _repeat(x.value, repeats=repeats, axis=axis)
+    return found
 
 
 @op()

@@ -18,7 +18,14 @@ from graphc.ir.build import as_value, cast, literal_of
 from graphc.ir.dims import Size
 from graphc.ir.graph import Node, Value
 from graphc.ir.namespace import F
-from graphc.ir.types import BOOL, INT32, DType, TensorType, is_integer
+from graphc.ir.types import (
+    BOOL,
+    INT32,
+    DType,
+    TensorType,
+    is_inexact,
+    is_integer,
+)
 
 Fill = Mapping[int, Any]  # by axis: what all of its padding holds
 Sizes = Callable[[Size], Size]
@@ -178,3 +185,8 @@ def constant_fill(x: Value, rank: int) -> dict[int, Any]:
     known = literal is not None and literal.ndim == 0
     return dict.fromkeys(range(rank), literal[()]) if known and literal is not None else {}
 
+
+
+def last(dtype: DType) -> Any:
+    """What no element comes behind in ascending order, where NaN is last."""
+    return np.nan if is_inexact(dtype) else most(dtype)

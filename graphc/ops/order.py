@@ -21,6 +21,7 @@ from graphc.ir.op import (
 )
 from graphc.ir.types import DTYPES, INT64, TensorType
 from graphc.ops.batching import Batched, batch_with_axes, spread
+from graphc.ops.masking import Padding, Ragged, last, least
 
 
 def _strong(x: Any) -> Value:
@@ -49,6 +50,19 @@ _lexsort.no_gradient("its result is of integers")
 @_lexsort.batch
 def _(n: Size, batched: Batched, *keys: Value, axis: int) -> Value:
     return _lexsort(*map(spread, [n] * len(keys), batched, keys), axis=axis + 1)
+
+
+@_lexsort.padding
+def _(pad: Padding, *keys: Ragged, axis: int) -> Value:
+    """One more key, of most weight: the padding comes last."""
+    values = [k.value for k in keys]
+    if keys[0].ragged((axis,)):
+        rank = keys[0].type.rank
+        inside = pad.mask(keys[0].type.shape[axis], axis, rank)
+        behind = F.broadcast_to(F.logical_not(inside), keys[0].value.type.shape)
+        values.append(cast(behind, values[-1].dtype))
+    found: Value = _lexsort(*values, axis=axis)
+    return found
 
 
 @public()
@@ -91,6 +105,22 @@ _argpartition = _partition_rule(
 _argpartition.no_gradient("its result is of integers")
 batch_with_axes(_partition, "axis")
 batch_with_axes(_argpartition, "axis")
+
+
+def _padded_partition(primitive: Primitive) -> None:
+    """Positions from the end are not those of a capacity."""
+
+    @primitive.padding
+    def _(pad: Padding, x: Ragged, *, kth: tuple[int, ...], axis: int) -> Value | None:
+        if axis in x.axes and any(k < 0 for k in kth):
+            return None
+        filled = pad.filled(x, (axis,), last(x.value.dtype))
+        found: Value = primitive(filled, kth=kth, axis=axis)
+        return found
+
+
+_padded_partition(_partition)
+_padded_partition(_argpartition)
 
 
 @_partition.vjp
@@ -157,6 +187,12 @@ def _print_top_k(p: Printing) -> str:
 
 _top_k.emit(_print_top_k)
 batch_with_axes(_top_k, "axis")
+
+
+@_top_k.padding
+def _(pad: Padding, x: Ragged, *, k: Size, axis: int) -> tuple[Value, Value]:
+    values, places = _top_k(pad.filled(x, (axis,), least(x.value.dtype)), k=k, axis=axis)
+    return values, places
 
 
 @_top_k.vjp

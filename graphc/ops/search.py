@@ -20,6 +20,7 @@ from graphc.ir.op import Array, Printing, op, require_equal, type_error
 from graphc.ir.types import BOOL, INT64, TensorType, is_integer, product
 from graphc.ops.batching import Batched, batch_with_axes, spread
 from graphc.ops.broadcasting import promoted
+from graphc.ops.masking import Padding, Ragged, last
 
 
 @op()
@@ -30,6 +31,12 @@ def _sort(x: Array, *, axis: int) -> TensorType:
 
 _sort.emit("{xp}.sort({x}, axis={axis})")
 batch_with_axes(_sort, "axis")
+
+
+@_sort.padding
+def _(pad: Padding, x: Ragged, *, axis: int) -> Value:
+    found: Value = _sort(pad.filled(x, (axis,), last(x.value.dtype)), axis=axis)
+    return found
 
 
 @_sort.vjp
@@ -83,6 +90,13 @@ _argsort.no_gradient("its result is of integers")
 batch_with_axes(_argsort, "axis")
 
 
+@_argsort.padding
+def _(pad: Padding, x: Ragged, *, axis: int) -> Value:
+    # Stable: the padding stays behind elements that are equal to it.
+    found: Value = _argsort(pad.filled(x, (axis,), last(x.value.dtype)), axis=axis)
+    return found
+
+
 @public(method=True)
 def argsort(
     x: Any, axis: int | None = -1, descending: bool = False, stable: bool = True
@@ -114,6 +128,16 @@ _searchsorted.emit(
     jax='jnp.searchsorted({table}, {x}, side={side}).astype("int64")',
 )
 _searchsorted.no_gradient("its result is of integers")
+
+
+@_searchsorted.padding
+def _(pad: Padding, table: Ragged, x: Ragged, *, side: str) -> Value:
+    filled = pad.filled(table, (0,), last(table.value.dtype))
+    found: Value = _searchsorted(filled, x.value, side=side)
+    if not table.axes:
+        return found
+    most: Value = F.minimum(found, cast(pad.length(table.type.shape[0]), INT64))
+    return most
 
 
 @_searchsorted.batch
@@ -253,6 +277,16 @@ _bincount.bounds_check = lambda node: [
     (F.all(node.inputs[0] >= 0), "bincount: a number is negative")
 ]
 _bincount.linear = True
+
+
+@_bincount.padding
+def _(pad: Padding, x: Ragged, weights: Ragged, *, length: Size) -> Value | None:
+    """Padding counts for nothing, as a weight of 0 at 0; it needs an element there."""
+    if not isinstance(length, int) or length < 1:
+        return None
+    numbers, shares = pad.filled(x, (0,), 0), pad.filled(weights, (0,), 0)
+    found: Value = _bincount(numbers, shares, length=length)
+    return found
 
 
 @_bincount.vjp

@@ -18,6 +18,7 @@ Bound = Size | None
 Bounds = tuple[Bound, ...]
 Item = tuple[str, Bound, Bound, Bound]  # "s", "i" or "n"; start, stop, step
 FULL = slice(None)
+FULL_ITEM: Item = ("s", None, None, None)
 
 
 @dataclass(frozen=True)

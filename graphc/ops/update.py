@@ -105,7 +105,7 @@ _scatter.emit(numpy=_print_scatter_numpy, jax=_print_scatter_jax)
 
 
 _scatter.bounds_check = stray_checks
-enroll(_scatter, "_scatter")
+SCATTER = enroll(_scatter, "_scatter")
 
 
 @_scatter.vjp
@@ -309,7 +309,7 @@ _slice_update.emit(
     jax=lambda p: f"{p.inputs[0]}.at[{subscript(p)}]."
     f"{p.node.params['how']}({p.inputs[1]})",
 )
-enroll(_slice_update, "_slice_update")
+SLICE_UPDATE = enroll(_slice_update, "_slice_update")
 
 
 @_slice_update.vjp

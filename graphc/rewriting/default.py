@@ -2,6 +2,7 @@
 
 from graphc.rewriting.cleanup import CLEANUP
 from graphc.rewriting.contraction import CONTRACTION
+from graphc.rewriting.lifting import LIFTING
 from graphc.rewriting.lookup import LOOKUP
 from graphc.rewriting.masks import MASKS
 from graphc.rewriting.reduction import REDUCTION
@@ -10,7 +11,16 @@ from graphc.rewriting.selection import SELECTION
 from graphc.rewriting.stability import STABILITY
 
 NONE = Rules()
-ALL = CLEANUP + MASKS + SELECTION + LOOKUP + CONTRACTION + REDUCTION + STABILITY
+ALL = (
+    CLEANUP
+    + MASKS
+    + LIFTING
+    + SELECTION
+    + LOOKUP
+    + CONTRACTION
+    + REDUCTION
+    + STABILITY
+)
 # The first two are fast, but where x and y are close, what is left of the sums is
 # rounding. The last two need a test on the host, which a program that users jit
 # themselves cannot make.

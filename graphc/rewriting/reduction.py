@@ -56,7 +56,7 @@ def _is_finite(x: Value) -> bool:
     return array is not None and bool(np.all(np.isfinite(array) & (array != 0)))
 
 
-@rewrite(p.sum(v.s(once(p.multiply(v.x, v.y))), **REDUCED), exact=False)
+@rewrite(p.sum(v.s(once(p.multiply(v.x, v.y))), **REDUCED), exact=False, finite=True)
 def sum_of_multiply(
     s: Value, x: Value, y: Value, axes: Axes, keepdims: bool
 ) -> Value | None:

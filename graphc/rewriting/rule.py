@@ -18,6 +18,7 @@ from graphc.rewriting.pattern import (
 )
 from graphc.rewriting.traced import DTypes, Shapes, Traced, traced
 
+USES = "uses"  # what a replacement calls the function that counts uses
 Replacement = Callable[..., Value | None]
 
 
@@ -39,6 +40,7 @@ class Rule:
     place: Place
     doc: str
     finite: bool = False
+    checks: bool = False  # puts in tests that the host makes
 
     @property
     def op(self) -> str:
@@ -62,7 +64,8 @@ class Rule:
     def apply(self, value: Value, uses: Uses) -> Value | None:
         """The replacement of a value; None where the rule does not apply."""
         for found in self._matches(value, uses):
-            made = self.replace(**{name: found[name] for name in self.takes})
+            known = {USES: uses} | found
+            made = self.replace(**{name: known[name] for name in self.takes})
             if made is not None and made is not value:
                 return made
         return None
@@ -110,6 +113,10 @@ class Rules:
         gone = {other} if isinstance(other, Rule) else set(other.rules)
         return Rules(tuple(rule for rule in self.rules if rule not in gone))
 
+    def unchecked(self) -> "Rules":
+        """Those that put in no tests for the host."""
+        return Rules(tuple(rule for rule in self.rules if not rule.checks))
+
     def exact(self) -> "Rules":
         """Those that change no value, not even by rounding."""
         return Rules(tuple(rule for rule in self.rules if rule.exact))
@@ -127,12 +134,15 @@ def rewrite(
     shapes: Shapes | None = None,
     dtypes: DTypes | None = None,
     once: bool = False,
+    checks: bool = False,
 ) -> Callable[[Replacement], Rule]:
     """Decorator: the rule that puts what the function gives in place of `pattern`.
 
     The function's arguments are the variables of the pattern. `exact`: values stay the
     same, bit for bit; else up to rounding. `finite`: that is claimed for finite inputs
-    only, where the places of infinities and NaN may change.
+    only, where the places of infinities and NaN may change. `checks`: it puts in tests
+    that the host makes; programs that users jit themselves do without the rule.
+    A function that takes `uses` is given what counts the uses of a value.
 
     The pattern may be an ordinary function, as in
     `@rewrite(lambda a: gt.log(gt.sum(gt.exp(a))), exact=False)`. Then its arguments are
@@ -150,7 +160,7 @@ def rewrite(
             op="rewrite",
             hint="look at types in the replacement, and write once(...) in the pattern",
         )
-    return _declared(given, exact, name, finite)
+    return _declared(given, exact, name, finite, checks)
 
 
 def _placeholders(function: Callable[..., Any]) -> tuple[str, ...]:
@@ -167,19 +177,20 @@ def _placeholders(function: Callable[..., Any]) -> tuple[str, ...]:
 
 
 def _declared(
-    pattern: Any, exact: bool, name: str, finite: bool
+    pattern: Any, exact: bool, name: str, finite: bool, checks: bool
 ) -> Callable[[Replacement], Rule]:
     def declare(replace: Replacement) -> Rule:
         called = name or replace.__name__
         takes = tuple(inspect.signature(replace).parameters)
-        missing = sorted(set(takes) - _names(pattern))
+        missing = sorted(set(takes) - _names(pattern) - {USES})
         if missing:
             problem = f"the pattern of {called} has no {', '.join(missing)}"
             raise graph_error(problem, op="rewrite")
         doc = inspect.getdoc(replace) or ""
         code = replace.__code__
         place = Place(code.co_filename, code.co_firstlineno)
-        return Rule(called, pattern, replace, takes, exact, place, doc, finite)
+        claims = exact, place, doc, finite, checks
+        return Rule(called, pattern, replace, takes, *claims)
 
     return declare
 

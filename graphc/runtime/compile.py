@@ -68,7 +68,12 @@ def function(
     structure, names, results = _outputs(outputs)
     graph = Graph(values, results, input_names, names)
     _check_graph(graph)
+    if backend == "jax" and jit is False:
+        rewrites = rewrites.unchecked()
     simplified = rewritten(graph, rewrites)
+    unjitted = None
+    if backend == "jax" and any(a.rule.checks for a in simplified.log):
+        unjitted = partition(rewritten(graph, rewrites.unchecked()).graph)
     graph = simplified.graph
     model = CostModel(base=UNDIVIDED) if jit is True else CostModel()
     policies = policies_of(graph, dims)
@@ -81,7 +86,8 @@ def function(
         _require_one_segment(plan)
     emit = _EMIT[backend, backend == "jax" and jit is not False]
     source = emit(plan, structure)
-    return Function(plan, source, backend, structure, defaults, simplified.log)
+    log = simplified.log
+    return Function(plan, source, backend, structure, defaults, log, unjitted)
 
 
 _EMIT = {

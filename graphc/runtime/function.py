@@ -39,8 +39,10 @@ class Function:
         outputs: Outputs,
         defaults: Mapping[int, Any],
         rewrites: tuple[Application, ...] = (),
+        unjitted: Plan | None = None,
     ) -> None:
         self.plan = plan
+        self._unjitted = unjitted or plan  # without tests that the host makes
         self.rewrites = rewrites
         self.source = source.text
         self.backend = backend
@@ -94,13 +96,13 @@ class Function:
     @property
     def static_argnums(self) -> tuple[int, ...]:
         """Positions of the inputs that must be static when users jit themselves."""
-        return self.plan.static_inputs
+        return self._unjitted.static_inputs
 
     @property
     def jax_callable(self) -> Callable[..., Any]:
         """The program as plain JAX, un-jitted, to transform and compile yourself."""
         if self._jax_callable is None:
-            source = emit_unjitted(self.plan, self._outputs)
+            source = emit_unjitted(self._unjitted, self._outputs)
             self._jax_callable = load(source.text, "<graphc un-jitted program>").program
         return self._jax_callable
 

@@ -323,11 +323,19 @@ class _Pass:
         for size, (wanted, _) in zip(new.type.shape, storage, strict=True):
             if not same_size(size, wanted) and dims.equal(size, wanted) is not True:
                 raise _Refusal(f"its result would have {size} elements, not {wanted}")
-        self._require_trusted(new)
+        self._require_trusted(new, self._implied(node))
         fill = {a: n for a, n in result.fill.items() if a in axes}
         return Ragged(new, value.type, axes, fill)
 
-    def _require_trusted(self, value: Value) -> None:
+    def _implied(self, node: Node) -> list[tuple[Size, Size]]:
+        """Pairs a <= b at capacities that follow from what the true sizes must be."""
+        return [
+            (self.exact(g.left), self.stored(g.right))
+            for g in node.guards
+            if g.relation == "<=" and not any(map(self._is_ragged, _symbols(g.left)))
+        ]
+
+    def _require_trusted(self, value: Value, implied: list[tuple[Size, Size]]) -> None:
         """What a rule made must hold for all sizes: guards are about true sizes."""
         stack, seen = [value.node], set[Node]()
         while stack:
@@ -337,6 +345,11 @@ class _Pass:
             seen.add(node)
             for guard in node.guards:
                 symbols = {*_symbols(guard.left), *_symbols(guard.right)}
+                pair = guard.left, guard.right
+                if guard.relation == "<=" and any(
+                    all(map(same_size, pair, known)) for known in implied
+                ):
+                    continue
                 if not symbols.isdisjoint(self._own_symbols):
                     shown = f"{guard.left} {guard.relation} {guard.right}"
                     raise _Refusal(f"{shown} would not hold for all sizes")
