@@ -20,7 +20,7 @@ from graphc.ir.namespace import F, enroll, public
 from graphc.ir.op import Array, Primitive, Printing, require_equal, type_error
 from graphc.ir.types import BOOL, TensorType, dtype_of
 from graphc.ops.batching import Batched, batch_with_axes, spread
-from graphc.ops.broadcasting import common_dtype, loop_dtypes
+from graphc.ops.broadcasting import loop_dtypes
 from graphc.ops.masking import Padding, Ragged, least, most
 from graphc.ops.reduce import numpy_sum_dtype, unwidened
 

@@ -13,10 +13,9 @@ import numpy as np
 import graphc.tensor as gt
 from graphc.ir.build import as_value, strong
 from graphc.ir.graph import Value
-from tests.ops.sampling import arrays_in, flat, replaced
+from tests.ops.sampling import REFUSALS, applied, arrays_in, flat, shown
 from tests.samples.spec import VALUES, Array, Call, Sample
 
-REFUSALS = (TypeError, ValueError, IndexError, NotImplementedError)
 AWKWARD = {"special", "ties", "holes", "large"}  # values at which one cannot vary
 SMOOTH = {"mixed", "positive", "unit", "share", "square", "definite", "ordered"}
 
@@ -64,8 +63,7 @@ class Point:
     @cached_property
     def specs(self) -> list[Array]:
         """The described arrays, in order."""
-        options = tuple(self.call.options.values())
-        return [s for arg in (*self.call.args, *options) for s in arrays_in(arg)]
+        return arrays_in(self.call)
 
     @cached_property
     def awkward(self) -> bool:
@@ -112,11 +110,7 @@ class Point:
     def applied(self, function: Any, arrays: Iterable[Any]) -> Any:
         """`function` called with other arrays, or values, in the place of its own."""
         rest = iter(list(arrays))
-        args = [replaced(arg, lambda _: next(rest)) for arg in self.call.args]
-        options = {
-            k: replaced(v, lambda _: next(rest)) for k, v in self.call.options.items()
-        }
-        return function(*args, **options)
+        return applied(function, self.call, lambda _: next(rest))
 
     @cached_property
     def refused(self) -> bool:
@@ -149,17 +143,7 @@ class Point:
         return [strong(as_value(v)) for v in flat(made)]
 
     def __str__(self) -> str:
-        options = "".join(f", {k}={v}" for k, v in self.call.options.items())
-        args = ", ".join(map(_shown, self.call.args))
-        return f"{self.sample.name}({args}{options}) with {self.dtype}"
-
-
-def _shown(arg: Any) -> str:
-    if isinstance(arg, Array):
-        return f"{arg.values}{list(arg.shape)}"
-    if isinstance(arg, (list, tuple)):
-        return f"[{', '.join(map(_shown, arg))}]"
-    return repr(arg)
+        return shown(self.sample, self.call, self.dtype)
 
 
 def points(samples: Iterable[Sample], dtype: str, like: str = "") -> list[Point]:

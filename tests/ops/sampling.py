@@ -16,6 +16,7 @@ from graphc.ir.graph import Value
 from tests.samples.spec import Array, Call, Sample
 
 MOST = 150  # outputs of one compiled function
+REFUSALS = (TypeError, ValueError, IndexError, NotImplementedError)  # NumPy's
 
 
 @dataclass
@@ -29,9 +30,14 @@ class Trial:
     refused: Exception | None  # what NumPy raised
 
     def __str__(self) -> str:
-        options = "".join(f", {k}={v}" for k, v in self.call.options.items())
-        args = ", ".join(map(_shown, self.call.args))
-        return f"{self.sample.name}({args}{options}) with {self.dtype}"
+        return shown(self.sample, self.call, self.dtype)
+
+
+def shown(sample: Sample, call: Call, dtype: str) -> str:
+    """A call as one may read it."""
+    options = [f"{k}={_shown(v)}" for k, v in call.options.items()]
+    args = ", ".join([*map(_shown, call.args), *options])
+    return f"{sample.name}({args}) with {dtype}"
 
 
 def _shown(arg: Any) -> str:
@@ -63,21 +69,27 @@ def flat(result: Any) -> list[Any]:
     return [result]
 
 
-def arrays_in(arg: Any) -> list[Array]:
-    """The described arrays in an argument."""
+def applied(function: Any, call: Call, make: Any) -> Any:
+    """`function` of the arguments of a call, with `make` of each array in them."""
+    options = {k: replaced(v, make) for k, v in call.options.items()}
+    return function(*replaced(call.args, make), **options)
+
+
+def arrays_in(call: Call) -> list[Array]:
+    """The described arrays in the arguments of a call, in order."""
     found: list[Array] = []
-    replaced(arg, found.append)
+    applied(lambda *args, **options: None, call, found.append)
     return found
 
 
 def trial(sample: Sample, call: Call, dtype: str) -> Trial:
     """What NumPy says to a call."""
-    args = [replaced(arg, lambda spec: spec.make(dtype)) for arg in call.args]
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
         try:
-            result = sample.reference()(*args, **call.options)
-        except (TypeError, ValueError, IndexError, NotImplementedError) as error:
+            make = lambda spec: spec.make(dtype)
+            result = applied(sample.reference(), call, make)
+        except REFUSALS as error:
             return Trial(sample, call, dtype, [], error)
     return Trial(sample, call, dtype, [np.asarray(r) for r in flat(result)], None)
 
@@ -100,15 +112,12 @@ class Batch:
 
     def add(self, trial: Trial) -> None:
         """Build one call. Where NumPy refuses it, so must we."""
-        alone = sum(len(arrays_in(arg)) for arg in trial.call.args) == 1
-        args = [
-            replaced(arg, lambda spec: self._variable(spec, alone))
-            for arg in trial.call.args
-        ]
+        alone = len(arrays_in(trial.call)) == 1
+        make = lambda spec: self._variable(spec, alone)
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                made = flat(trial.sample.function()(*args, **trial.call.options))
+                made = flat(applied(trial.sample.function(), trial.call, make))
                 values = [strong(as_value(v)) for v in made]
         except graphc.GraphError as error:
             if trial.refused is None:

@@ -1,7 +1,6 @@
 """Convolution and pooling: both backends against `jax.lax`, and against plain loops."""
 
 import itertools
-import re
 
 import jax
 import numpy as np
@@ -11,6 +10,7 @@ from jax import lax
 import graphc
 import graphc.tensor as gt
 from tests.ops.comparing import BACKENDS, agree
+from tests.ops.refusing import refused
 
 RNG = np.random.default_rng(11)
 ROUNDING = {"float16": 2e-2, "float32": 1e-5, "float64": 1e-12, "complex64": 1e-5}
@@ -400,18 +400,15 @@ ERRORS = [
 @pytest.mark.parametrize("row", ERRORS, ids=lambda row: row[1][:40])
 def test_errors(row):
     build, message = row
-    with pytest.raises(graphc.GraphError) as caught:
+    with refused(message):
         build()
-    said, _, place = str(caught.value).partition("\n  at ")
-    assert re.search(message, said)  # the place quotes this file, and so the message
-    assert "test_conv.py" in place
 
 
 def test_channels_that_are_known_at_the_call():
     y = gt.tensor("y", "float32", (1, "c", "n"))
     f = graphc.function([y], gt.nn.conv(y, np.ones((2, 3, 1), "float32")))
     assert f(np.ones((1, 3, 5), "float32")).shape == (1, 2, 5)
-    with pytest.raises(graphc.CallError, match="the channels must fit the kernel"):
+    with refused("the channels must fit the kernel", graphc.CallError):
         f(np.ones((1, 4, 5), "float32"))
 
 

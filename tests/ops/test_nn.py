@@ -1,6 +1,5 @@
 """`gt.nn`: both backends against `jax.nn` and SciPy, at extreme values too."""
 
-import re
 
 import jax
 import numpy as np
@@ -10,6 +9,7 @@ import scipy.special as sp
 import graphc
 import graphc.tensor as gt
 from tests.ops.comparing import BACKENDS, agree
+from tests.ops.refusing import refused
 
 inf, nan = np.inf, np.nan
 RNG = np.random.default_rng(5)
@@ -459,16 +459,13 @@ ERRORS = [
 @pytest.mark.parametrize("row", ERRORS, ids=lambda row: row[1][:40])
 def test_errors(row):
     build, message = row
-    with pytest.raises(graphc.GraphError) as caught:
+    with refused(message):
         build()
-    said, _, place = str(caught.value).partition("\n  at ")
-    assert re.search(message, said)  # the place quotes this file, and so the message
-    assert "test_nn.py" in place
 
 
 def test_an_odd_symbolic_size_is_found_when_glu_is_called():
     v = gt.tensor("v", "float32", ("n",))
     f = graphc.function([v], gt.nn.glu(v))
     np.testing.assert_allclose(f(np.zeros(4, "float32")), 0)
-    with pytest.raises(graphc.CallError):
+    with refused(r"needs 2\*\(n//2\) == n; got 2 and 3", graphc.CallError):
         f(np.zeros(3, "float32"))

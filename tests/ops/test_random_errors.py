@@ -1,11 +1,14 @@
 """Bad input to `gt.random`: what the messages say, at building and at the call."""
 
+import re
+
 import jax
 import numpy as np
 import pytest
 
 import graphc
 import graphc.tensor as gt
+from tests.ops.refusing import refused
 
 R = gt.random
 K = R.key(5)
@@ -89,12 +92,8 @@ REFUSED = {
     [(message, build) for message, builds in REFUSED.items() for build in builds],
 )
 def test_bad_arguments_raise_when_the_graph_is_built(message, build):
-    with pytest.raises(graphc.GraphError) as caught:
+    with refused(rf"(?s)^(random|normal: ).*{re.escape(message)}"):
         build()
-    text = str(caught.value)
-    assert message in text
-    assert text.startswith(("random", "normal: a size"))
-    assert "test_random_errors.py:" in text
 
 
 @pytest.mark.parametrize("backend", ["jax", "numpy"])
@@ -113,7 +112,5 @@ def test_sizes_that_do_not_fit_raise_at_the_call(backend):
         "more draws than elements: needs 2 <= n; got 1": (words, 1, share[:1]),
     }
     for message, arguments in bad.items():
-        with pytest.raises(graphc.CallError) as caught:
+        with refused(re.escape(message), graphc.CallError):
             f(*arguments)
-        assert message in str(caught.value)
-        assert "test_random_errors.py:" in str(caught.value)

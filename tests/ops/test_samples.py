@@ -41,7 +41,7 @@ def telling(given: Sample) -> Sample:
     """The sample with one call: that with the most special values."""
 
     def weight(one: Call) -> tuple[bool, int]:
-        specs = [spec for arg in one.args for spec in arrays_in(arg)]
+        specs = arrays_in(one)
         special = any(s.values in ("special", "holes", "ties") for s in specs)
         return special, sum(int(np.prod(s.shape)) for s in specs)
 
@@ -167,6 +167,13 @@ def test_it_finds_one_wrong_call_among_many():
     calls = [call(a(n, 3)) for n in range(2, 9)]
     found = wrong(gt.sin, lambda x: np.cos(x) if len(x) == 5 else np.sin(x), *calls)
     assert found.count("sin(") == 1 and "sin(mixed[5, 3])" in found
+
+
+def test_arrays_in_options_are_arguments_like_others():
+    one = call(a(2, 3), other=a(2, 3, values="positive"))
+    ours, other = (lambda x, other: gt.hypot(x, other)), lambda x, other: np.hypot(x, 0)
+    assert not wrong(ours, lambda x, other: np.hypot(x, other), one)
+    assert "sin(mixed[2, 3], other=positive[2, 3])" in wrong(ours, other, one)
 
 
 def test_closeness():
