@@ -44,7 +44,10 @@ def without_padding_jax(jax: Any, array: Any, shape: Any) -> Any:
     if isinstance(array, jax.core.Tracer):
         return without_padding(array, shape)
     found = without_padding(np.asarray(array), shape)
-    return array if found.shape == array.shape else jax.numpy.asarray(found)
+    if found.shape == array.shape:
+        return array
+    with jax.enable_x64(True):  # keeps 64-bit arrays as they are
+        return jax.numpy.asarray(found)
 
 
 class Entry:

@@ -15,8 +15,9 @@ from graphc.ir.walk import ancestors
 
 Array = np.ndarray[Any, Any]
 Sizes = Mapping[Symbol, int]
-# Hypothesis tries numbers from 100 that stand in modules: in whichever are imported.
-MOST_SEED = 99
+# Half of the arrays. Of numbers from 100 on, Hypothesis tries those that stand in
+# modules, in whichever are imported.
+ORDINARY = 50
 SPECIAL = (float("nan"), float("inf"), -float("inf"), -0.0, 0.0)
 
 
@@ -38,16 +39,19 @@ def draw_sizes(c: Chance, values: Iterable[Value]) -> dict[Symbol, int]:
 
 
 def draw_array(c: Chance, want: Want, sizes: Sizes, special: bool) -> Array:
-    """An array of the wanted type; what is special in it shrinks away."""
+    """An array of the wanted type: a number tells which; the first ones are ordinary.
+
+    One is drawn only, so that an array is as simple as a constant of one number is.
+    """
     shape = tuple(evaluate(n, sizes) for n in want.shape)
-    rng = np.random.default_rng(c.up_to(MOST_SEED))
+    code = c.up_to(2 * ORDINARY - 1 if special else ORDINARY - 1)
+    rng = np.random.default_rng(code)
     if want.role == "index":
         return rng.integers(0, max(evaluate(want.limit, sizes), 1), shape, want.dtype)
-    array = _ordinary(rng, want, shape, special and c.flag())
-    if special and array.size and want.role != "definite":
-        for _ in range(c.up_to(3)):
-            place = c.up_to(array.size - 1)
-            array.flat[place] = _special(c, array.dtype)
+    array = _ordinary(rng, want, shape, special and code % 2 == 1)
+    if code >= ORDINARY and array.size and want.role != "definite":
+        for number in (*rng.integers(0, len(SPECIAL), rng.integers(0, 3)), code):
+            array.flat[rng.integers(array.size)] = _special(int(number), array.dtype)
     return array
 
 
@@ -66,15 +70,17 @@ def _ordinary(rng: Any, want: Want, shape: tuple[int, ...], ties: bool) -> Array
     return np.asarray(found).astype(want.dtype)
 
 
-def _special(c: Chance, dtype: Any) -> Any:
+def _special(number: int, dtype: Any) -> Any:
+    """One of the special numbers of a dtype."""
+    found = SPECIAL[number % len(SPECIAL)]
     if dtype.kind == "b":
         return True
     if dtype.kind == "c":
-        return complex(c.pick(SPECIAL), c.pick((0.0, *SPECIAL)))
+        return complex(found, (0.0, *SPECIAL)[number % (len(SPECIAL) + 1)])
     if is_inexact(dtype):
-        return c.pick(SPECIAL)
+        return found
     limits = np.iinfo(dtype)
-    return c.pick((0, limits.max, limits.min))
+    return (0, limits.max, limits.min)[number % 3]
 
 
 def carriers(names: Iterable[Symbol]) -> dict[Value, Want]:

@@ -17,6 +17,7 @@ DTYPES = (
 )
 FLOATS = ("float64", "float32", "complex128")
 MOST_AXES = 3
+MODES = ("inputs", "inputs", "constants", "mixed")  # what variables stand for
 
 
 class Misfit(Exception):
@@ -29,6 +30,7 @@ class Chance:
 
     data: Any
     dtypes: tuple[str, ...] = DTYPES
+    modes: tuple[str, ...] = MODES
 
     def pick(self, options: Sequence[T]) -> T:
         """One of the options."""

@@ -8,17 +8,17 @@ gradients. What differs is shrunk to a small counterexample.
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import jax
 import numpy as np
-from hypothesis import HealthCheck, Phase, Verbosity, given, reject, settings
+from hypothesis import HealthCheck, Phase, Verbosity, given, reject, seed, settings
 from hypothesis import strategies as st
 from hypothesis.errors import Unsatisfiable
 
 from graphc.checking.arrays import Array, carriers, draw_array, draw_sizes
-from graphc.checking.chance import DTYPES, FLOATS, Chance, Misfit
+from graphc.checking.chance import DTYPES, FLOATS, MODES, Chance, Misfit
 from graphc.checking.compare import close, coarsest, same_bits
 from graphc.checking.graphs import Made, Shapes, built, matching
 from graphc.checking.shown import Counterexample, expression, shown
@@ -34,7 +34,9 @@ from graphc.rewriting.rule import Rule, Rules
 from graphc.runtime.compile import function
 from graphc.transform.gradients import grad
 
+BATCH = 9  # examples; from 10 on Hypothesis varies the last one more than it makes new
 MOST_BARREN = 10  # graphs without a gradient, where none has one
+MOST_GRAPHS = 1000  # until one is found in which the rule fires
 TRIES = 10  # graphs per example, until one is found in which the rule fires
 
 
@@ -75,7 +77,7 @@ class Checked:
 
 
 class _Barren(BaseException):
-    """No graph has a gradient. Ends a search, as no exception that is one does."""
+    """No graph is of use. Ends a search, as no exception that is one does."""
 
 
 def check(
@@ -108,7 +110,11 @@ def check(
         chosen = tuple(dtypes or (FLOATS if stage.gradient else common))
         source = _Source(build, shapes or {}, first or Rules())
         search = _Search(rule, stage, report, source, chosen)
-        search.run(max(examples // stage.every, 1))
+        try:
+            search.run(max(examples // stage.every, 1))
+        except GraphError:
+            replace(search, modes=("inputs",)).run(2 * BATCH)  # to tell of no constants
+            raise
         if not report.fired:
             raise _unmatched(rule, report)
     return report
@@ -172,15 +178,19 @@ class _Search:
     report: Checked
     source: _Source
     dtypes: tuple[str, ...]
+    modes: tuple[str, ...] = MODES
 
     def run(self, examples: int) -> None:
         """Raises GraphError with the smallest counterexample."""
+        for start in range(0, examples, BATCH):
+            self._search(start, min(BATCH, examples - start))
 
+    def _search(self, start: int, examples: int) -> None:
+        @seed(start)
         @settings(
             max_examples=examples,
             database=None,
             deadline=None,
-            derandomize=True,
             phases=(Phase.generate, Phase.shrink),
             report_multiple_bugs=False,
             suppress_health_check=list(HealthCheck),
@@ -188,7 +198,7 @@ class _Search:
         )
         @given(st.data())
         def attempt(data: Any) -> None:
-            self.attempt(Chance(data, self.dtypes))
+            self.attempt(Chance(data, self.dtypes, self.modes))
 
         try:
             with _quietly(), jax.enable_x64(True):
@@ -225,6 +235,8 @@ class _Search:
             except Misfit:
                 continue
             self.report.graphs += 1
+            if self.report.graphs > MOST_GRAPHS and not self.report.fired:
+                raise _Barren
             after = self._rewritten(made)
             if after is not None:
                 self.report.fired += 1

@@ -52,7 +52,7 @@ def matching(c: Chance, pattern: Pattern | Traced) -> Made:
     """A graph that the pattern may fit. Raises Misfit where none was found."""
     if isinstance(pattern, Traced):
         return _called(c, pattern)
-    maker = _Maker(c, c.pick(("inputs", "inputs", "constants", "mixed")))
+    maker = _Maker(c, c.pick(c.modes))
     shape, dtype = c.shape(), c.dtype()
     weak = not shape and dtype.name in WEAK and c.flag(6)
     try:

@@ -170,16 +170,26 @@ def _(
     axes: tuple[int, ...],
     inside: tuple[bool, ...],
 ) -> Value:
-    places, within = [], []
+    places = []
+    array = x.value
     for index, axis, known in zip(indices, axes, inside, strict=True):
         place = pad.filled(index, index.axes, 0)
+        if index.axes:
+            array = _nonempty(array, axis)
         if axis in x.axes:
             place, n = _from_the_front(pad, x, axis, place)
             if not known:
                 place = F.clip(place, 0, F.maximum(n - 1, 0))
         places.append(place)
-        within.append(known and (not index.axes or axis in x.axes))
-    found: Value = GATHER(x.value, *places, axes=axes, inside=tuple(within))
+    found: Value = GATHER(array, *places, axes=axes, inside=inside)
+    return found
+
+
+def _nonempty(x: Value, axis: int) -> Value:
+    """With an element to be read at position 0, where padding of indices points."""
+    if dims.less_equal(1, x.type.shape[axis]) is True:
+        return x
+    found: Value = F.pad(x, [(0, int(a == axis)) for a in range(x.type.rank)])
     return found
 
 

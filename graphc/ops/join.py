@@ -329,6 +329,16 @@ def _(
     return _repeat_counts(x, counts, total=total, axis=axis + 1)
 
 
+@_repeat_counts.padding
+def _(pad: Padding, x: Ragged, counts: Ragged, *, total: Size, axis: int) -> Value:
+    """The element at a place is the first whose counts reach beyond it."""
+    ends = F.cumsum(pad.filled(counts, (0,), 0))
+    places = F.astype(pad.positions(pad.out[axis]), ends.dtype)
+    source = F.searchsorted(ends, places, side="right")
+    found: Value = F._gather(x.value, source, axes=(axis,), inside=(False,))
+    return found
+
+
 @public(method=True)
 def repeat(x: Any, repeats: Any, axis: int | None = None) -> Value:
     """Each element repeated: one number for all, or a vector of counts.

@@ -11,6 +11,7 @@ matrices must give finite results.
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
@@ -29,6 +30,7 @@ from graphc.ir.types import (
     is_float,
     is_inexact,
 )
+from graphc.ops import linalg_padding as padding
 from graphc.ops import linalg_rules as rules
 from graphc.ops.batching import batch_behind
 
@@ -141,6 +143,7 @@ _cholesky.emit(
 _checked(_cholesky, "the matrix is not positive definite")
 _cholesky.vjp(lambda g, x: (rules.of_cholesky(_cholesky(x), g),))
 batch_behind(_cholesky)
+padding.by_unit(_cholesky)
 
 
 @public(name="linalg.cholesky")
@@ -183,6 +186,7 @@ _qr.emit(
     else f'{p.xp}.linalg.qr({p.inputs[0]}, mode="{p.node.params["mode"]}")'
 )
 batch_behind(_qr)
+padding.by_zeros(_qr)  # the reflections leave its rows alone
 Cotangents = tuple[Value | None, ...]
 
 
@@ -261,6 +265,8 @@ _checked(_svd, "the iteration does not converge", output=1)
 _checked(_svdvals, "the iteration does not converge")
 batch_behind(_svd)
 batch_behind(_svdvals)
+_svd.padding(partial(padding.svd, _svd))
+padding.by_zeros(_svdvals)
 
 
 @_svd.vjp
@@ -372,6 +378,8 @@ _emit_hermitian(_eigh)
 _emit_hermitian(_eigvalsh)
 batch_behind(_eigh)
 batch_behind(_eigvalsh)
+padding.by_largest(_eigh)
+padding.by_largest(_eigvalsh)
 
 
 @_eigh.vjp
@@ -452,6 +460,8 @@ _checked(_eig, "the iteration does not converge")
 _checked(_eigvals, "the iteration does not converge")
 batch_behind(_eig)
 batch_behind(_eigvals)
+for _primitive in (_eig, _eigvals):
+    _primitive.no_padding("eigenvalues come in no order: padding has some too")
 
 
 @_eig.vjp

@@ -1,5 +1,6 @@
 """Linear algebra: powers and functions of matrices, special matrices."""
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from graphc.ir.graph import Value
 from graphc.ir.namespace import F, public
 from graphc.ir.op import Array, Printing, op, require_equal
 from graphc.ir.types import TensorType
+from graphc.ops import linalg_padding as padding
 from graphc.ops import linalg_rules as rules
 from graphc.ops.batching import batch_behind, lined_up
 from graphc.ops.broadcasting import broadcast, promoted, summed_to
@@ -77,6 +79,7 @@ _square_matrix.emit("{x}")
 _square_matrix.linear = True
 _square_matrix.vjp(lambda g, x: (F.specify_shape(g, x.type.shape),))
 batch_behind(_square_matrix)
+_square_matrix.padding(lambda pad, x: pad.result(_square_matrix(x.value), x.fill))
 
 
 def _squares(x: Value) -> Value:
@@ -94,6 +97,7 @@ def _expm(x: Array) -> TensorType:
 _expm.emit(numpy="scipy.linalg.expm({x})", jax="jax.scipy.linalg.expm({x})")
 _expm.imports.update(numpy="scipy.linalg", jax="jax.scipy.linalg")
 batch_behind(_expm)
+padding.by_zeros(_expm)
 
 
 @_expm.vjp
@@ -131,6 +135,7 @@ def _print_expm_slope(p: Printing) -> str:
 _expm_slope.emit(_print_expm_slope)
 _expm_slope.imports.update(numpy="scipy.linalg", jax="jax.scipy.linalg")
 batch_behind(_expm_slope)
+padding.by_zeros(_expm_slope)
 
 
 @_expm_slope.vjp
@@ -186,6 +191,7 @@ def _print_sqrtm(p: Printing) -> str:
 _sqrtm.emit(_print_sqrtm)
 _sqrtm.imports.update(numpy="scipy.linalg", jax="jax.scipy.linalg")
 batch_behind(_sqrtm)
+padding.by_unit(_sqrtm)
 
 
 @_sqrtm.vjp
@@ -225,6 +231,7 @@ def _print_sylvester(p: Printing) -> str:
 _sylvester.emit(_print_sylvester)
 _sylvester.imports.update(numpy="scipy.linalg", jax="jax.scipy.linalg")
 batch_behind(_sylvester)
+_sylvester.padding(partial(padding.sylvester, _sylvester))
 
 
 @_sylvester.vjp
@@ -288,6 +295,7 @@ _block_diag.emit(
     jax=lambda p: f"{p.helper(block_diag_jax)}(jnp, {', '.join(p.inputs)})",
 )
 _block_diag.linear = True
+_block_diag.padding(partial(padding.block_diag, _block_diag))
 _block_diag.batch(lambda n, batched, *blocks: _block_diag(*lined_up(batched, blocks)))
 
 
@@ -351,6 +359,7 @@ _toeplitz.emit(
     jax=lambda p: f"{p.helper(toeplitz_jax)}(jnp, {', '.join(p.inputs)})",
 )
 _toeplitz.linear = True
+_toeplitz.padding(lambda pad, c, r: _toeplitz(c.value, r.value))
 _toeplitz.batch(lambda n, batched, *ends: _toeplitz(*lined_up(batched, ends)))
 
 

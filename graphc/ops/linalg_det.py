@@ -10,6 +10,7 @@ from graphc.ir.graph import Value
 from graphc.ir.namespace import F, public
 from graphc.ir.op import Array, op
 from graphc.ir.types import TensorType
+from graphc.ops import linalg_padding as padding
 from graphc.ops import linalg_rules as rules
 from graphc.ops.batching import batch_behind
 from graphc.ops.linalg import _nan_unless, _square, matrices, real_dtype
@@ -34,6 +35,8 @@ _det.emit("{xp}.linalg.det({x})")
 _slogdet.emit("{xp}.linalg.slogdet({x})")
 batch_behind(_det)
 batch_behind(_slogdet)
+padding.by_unit(_det)
+padding.by_unit(_slogdet)
 
 
 @_det.vjp
@@ -77,6 +80,7 @@ _cofactors.emit(
     jax=lambda p: f"{p.helper(cofactors)}(jnp, {p.inputs[0]})",
 )
 batch_behind(_cofactors)
+padding.by_unit(_cofactors)
 
 
 @_cofactors.vjp

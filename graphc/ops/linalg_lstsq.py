@@ -3,6 +3,7 @@
 Gradients hold the rank: singular values that count as zero do so nearby too.
 """
 
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,6 +16,7 @@ from graphc.ir.graph import Value
 from graphc.ir.namespace import F, public
 from graphc.ir.op import Array, op, require_equal, type_error
 from graphc.ir.types import INT64, TensorType
+from graphc.ops import linalg_padding as padding
 from graphc.ops import linalg_rules as rules
 from graphc.ops.batching import Batched, batch_behind, spread
 from graphc.ops.linalg import _checked, matrices, real_dtype
@@ -74,6 +76,9 @@ _lstsq.emit(
 )
 _lstsq.range = lambda node: ("rank", 0, dims.minimum(*node.inputs[0].type.shape))
 _checked(_lstsq, "the iteration does not converge")
+
+
+_lstsq.padding(partial(padding.lstsq, _lstsq))
 
 
 @_lstsq.vjp
@@ -246,6 +251,7 @@ def _pinv(
 
 _pinv.emit("{found}")
 batch_behind(_pinv)
+_pinv.padding(lambda pad, found, *rest, **how: pad.result(found.value, found.fill))
 
 
 @_pinv.vjp

@@ -13,6 +13,7 @@ from graphc.ir.graph import Value
 from graphc.ir.namespace import F, enroll, public
 from graphc.ir.op import Array, Printing, op, require_at_most
 from graphc.ir.types import TensorType, dtype_of, is_inexact
+from graphc.ops import linalg_padding as padding
 from graphc.ops import linalg_rules as rules
 from graphc.ops.batching import batch_behind, batch_with_axes
 from graphc.ops.linalg import matrices, need_matrix, real_dtype
@@ -109,6 +110,9 @@ _sum_of_squares.batch(
 )
 
 
+padding.by_zeros(_sum_of_squares)
+
+
 @_sum_of_squares.vjp
 def _(g: Value, x: Value) -> tuple[Value]:
     return (cast(2 * g, x.dtype) * rules.conjugate(x),)
@@ -143,6 +147,7 @@ def _peak(x: Array, *, axis: int) -> TensorType:
 
 _peak.emit("{xp}.max({x}, axis={axis}, initial=0)")
 batch_with_axes(_peak, "axis")
+_peak.padding(lambda pad, x, *, axis: _peak(pad.filled(x, (axis,), 0), axis=axis))
 
 
 @_peak.vjp
@@ -228,6 +233,7 @@ _nonempty_matrix.emit("{x}")
 _nonempty_matrix.linear = True
 _nonempty_matrix.vjp(lambda g, x: (g,))
 batch_behind(_nonempty_matrix)
+_nonempty_matrix.padding(lambda pad, x: pad.result(x.value, x.fill))
 
 
 @public(name="linalg.cond")

@@ -1,6 +1,7 @@
 """Linear algebra: systems of equations, factors to solve them with, least squares."""
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from graphc.ir.op import (
     require_equal,
 )
 from graphc.ir.types import TensorType, is_integer
+from graphc.ops import linalg_padding as padding
 from graphc.ops import linalg_rules as rules
 from graphc.ops.batching import Batched, batch_behind, lined_up
 from graphc.ops.broadcasting import broadcast, summed_to
@@ -90,6 +92,8 @@ for _primitive in (_solve, _inv):
     _scipy(_primitive)
     _checked(_primitive, SINGULAR)
 batch_behind(_inv)
+padding.by_unit(_inv)
+_solve.padding(partial(padding.solve, _solve))
 
 
 @_inv.vjp
@@ -239,6 +243,7 @@ _solve_triangular.emit(
 _scipy(_solve_triangular)
 _checked(_solve_triangular, SINGULAR)
 batch_behind(_solve_triangular)
+_solve_triangular.padding(partial(padding.solve, _solve_triangular))
 
 
 @_solve_triangular.vjp
@@ -313,6 +318,7 @@ _lu_factor.emit(
 )
 _scipy(_lu_factor)
 batch_behind(_lu_factor)
+_lu_factor.padding(partial(padding.lu_factor, _lu_factor))
 
 
 @_lu_factor.vjp
@@ -376,6 +382,7 @@ _lu_solve.emit(
 _scipy(_lu_solve)
 _lu_solve.imports["jax"] = "jax.scipy.linalg"
 batch_behind(_lu_solve)
+_lu_solve.padding(partial(padding.lu_solve, _lu_solve))
 
 
 @_lu_solve.vjp

@@ -191,6 +191,43 @@ _nonzero.no_batch(
 )
 
 
+@op()
+def _nonzero_within(x: Array, *, count: Size) -> tuple[TensorType, ...]:
+    """The positions of the first `count` true elements, and zeros behind them."""
+    return (TensorType(INT64, (count,)),) * x.type.rank
+
+
+def nonzero_numpy(x: Any, count: Any) -> Any:
+    """Printed into NumPy programs."""
+    found = np.zeros((x.ndim, count), "int64")
+    places = np.nonzero(x)
+    most = min(count, len(places[0]))
+    for row, place in zip(found, places):  # noqa: B905
+        row[:most] = place[:most]
+    return tuple(found)
+
+
+_nonzero_within.several = True
+_nonzero_within.emit(
+    numpy=lambda p: f"{p.helper(nonzero_numpy)}({p.inputs[0]}, "
+    f"{p.code(p.node.params['count'])})",
+    jax="jnp.nonzero({x}, size={count})",
+)
+_nonzero_within.no_gradient("its results are of integers")
+_nonzero_within.no_batch(_nonzero.no_batch_reason)
+_nonzero_within.no_padding("it is what a mask rule makes")
+
+
+@_nonzero.padding
+def _(pad: Padding, x: Ragged, *, count: Size) -> Any:
+    mask = pad.filled(x, x.axes, False)
+    if count is pad.exact(pad.out[0]):
+        return _nonzero(mask, count=count)
+    made = _nonzero_within(mask, count=count)
+    found = made if isinstance(made, tuple) else (made,)
+    return tuple(pad.result(v, {0: 0}, i) for i, v in enumerate(found))
+
+
 def _positions(mask: Value) -> tuple[Value, ...]:
     found = _nonzero(mask, count=as_size(F.count_nonzero(mask)))
     return found if isinstance(found, tuple) else (found,)

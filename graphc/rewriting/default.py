@@ -21,9 +21,5 @@ ALL = (
     + REDUCTION
     + STABILITY
 )
-# The first two are fast, but where x and y are close, what is left of the sums is
-# rounding. The last two need a test on the host, which a program that users jit
-# themselves cannot make.
-DEFAULT = (
-    ALL - "sum_of_square" - "sum_of_power" - "max_of_selected" - "min_of_selected"
-)
+# These two are fast, but where x and y are close, what is left of the sums is rounding.
+DEFAULT = ALL - "sum_of_square" - "sum_of_power"

@@ -9,9 +9,9 @@ was there before, or a reduction over all that was reshaped, the same is had wit
 
 A reshape moves towards the inputs only for that. Anywhere else it would pay for
 nothing: XLA fuses it wherever it stands, and what it moves in front of would be
-compiled anew for each size. A broadcast moves the other way, behind the functions of elements,
-which are then computed once and not once for each copy; so does an index along axes
-that have copies only.
+compiled anew for each size. A broadcast moves the other way, behind functions of
+elements, which are computed once and not once for each copy, to where the copies are
+indexed or reduced and need not be made.
 
 A size that is asked for no more was tested by the way: k must not be negative and must
 divide the size of x. That test stays. Where the program computes k, or it is an
@@ -20,62 +20,31 @@ argument, the test is made on the host.
 
 from collections import Counter
 
-from graphc.ir.build import size_value
-from graphc.ir.dims import Dim, Size
-from graphc.ir.graph import Guard, Node, Value, origins
+from graphc.ir.dims import Size
+from graphc.ir.graph import Node, Value
 from graphc.ir.namespace import F
 from graphc.ir.op import PRIMITIVES
 from graphc.ir.types import product, same_shape, same_size
 from graphc.ir.walk import operands
-from graphc.rewriting.pattern import Uses, once, p, v
+from graphc.rewriting.pattern import Uses, once, one_of, p, v
 from graphc.rewriting.rule import Rule, Rules, rewrite
-from graphc.rewriting.sizes import Axes, at_most, guarded, is_one
+from graphc.rewriting.selection import of_axes, share
+from graphc.rewriting.sizes import (
+    Axes,
+    at_most,
+    is_one,
+    tested,
+    unsqueezed,
+    values_in,
+    varies,
+)
 
 Sizes = tuple[Size, ...]
-ASSERT = PRIMITIVES["assert"]
 EXACT = ("max", "min", "any", "all", "max_from", "min_from")
 ROUNDING = ("sum", "prod")
 SHAPING = ("reshape", "squeeze", "expand_dims")
+ELEMENTWISE = tuple(name for name, op in PRIMITIVES.items() if op.elementwise)
 MOST_OPS = 40  # that a change of shape moves through
-
-
-def values_in(sizes: Sizes) -> set[Value]:
-    """The integers of the program that sizes are computed from."""
-    return {x for n in sizes for x in origins(n)}
-
-
-def tested(value: Value, nodes: list[Node]) -> Value:
-    """`value`, where the sizes fit as nodes that it stands for needed them to."""
-    for node in dict.fromkeys(nodes):
-        if not any(values_in((g.left, g.right)) for g in node.guards):
-            value = guarded(value, node)
-            continue
-        for guard in (*_divisor(node), *node.guards):
-            left, right = (F.subtract(size_value(n), 0) for n in _sides(guard))
-            test = F.equal if guard.relation == "==" else F.less_equal
-            condition = test(left, right)
-            value = ASSERT(value, condition, message=_message(node, guard))
-    return value
-
-
-def _sides(guard: Guard) -> Sizes:
-    return guard.left, guard.right
-
-
-def _message(node: Node, guard: Guard) -> str:
-    relation = f"{guard.left} {guard.relation} {guard.right}"
-    return f"{node.primitive.name}: {guard.reason}: needs {relation}"
-
-
-def _divisor(node: Node) -> list[Guard]:
-    """That what -1 stands for in a reshape is no division by zero."""
-    shape = node.params.get("shape", ())
-    total = node.inputs[0].type.size
-    for i, n in enumerate(shape):
-        rest = product(shape[:i] + shape[i + 1 :])
-        if isinstance(n, Dim) and isinstance(rest, Dim) and n is total // rest:
-            return [Guard("<=", 1, rest, "a size is divided by zero")]
-    return []
 
 
 class Move:
@@ -212,9 +181,10 @@ def _reshape(x: Value, y: Value, uses: Uses, through: tuple[str, ...]) -> Value 
     if made is None or not move.met or not move.alone():
         return None
     nodes = [y.node, *move.met]
-    if not move.same and any(node.primitive.name != "reshape" for node in nodes):
+    reshapes = all(node.primitive.name == "reshape" for node in nodes)
+    if not move.same and not reshapes:
         return None
-    return tested(made, nodes)
+    return tested(made, move.met if move.same and reshapes else nodes)
 
 
 def _of_elementwise(op: str) -> Rule:
@@ -285,10 +255,88 @@ def _of_reduction(op: str) -> Rule:
     return rule
 
 
+def _thin(x: Value) -> Value:
+    """What copies are made of."""
+    copied = x.node.primitive.name in ("broadcast_to", "full")
+    return x.node.inputs[0] if copied else x
+
+
+@rewrite(v.y(one_of(ELEMENTWISE)), exact=True)
+def elementwise_of_copies(y: Value) -> Value | None:
+    """A function of elements is computed before these are copied."""
+    inputs = y.node.inputs
+    thin = tuple(map(_thin, inputs))
+    if len(y.node.outputs) > 1 or list(map(id, thin)) == list(map(id, inputs)):
+        return None
+    made = y.node.primitive(*thin, **y.node.params)
+    if made.dtype != y.dtype or made.type.weak != y.type.weak:
+        return None
+    if not made.type.rank:
+        return F.full(y.type.shape, made)
+    return F.broadcast_to(made, y.type.shape)
+
+
+def _forgotten(y: Value, nodes: list[Node]) -> list[Node]:
+    """The nodes whose guards ask for integers that a value does not ask for."""
+    asked = values_in(y.type.shape)
+    return [
+        node
+        for node in nodes
+        if any(not values_in((g.left, g.right)) <= asked for g in node.guards)
+    ]
+
+
+@rewrite(v.y(p.basic_index(v.x(p.broadcast_to(v.thin)))), exact=True, checks=True)
+def index_of_copies(x: Value, thin: Value, y: Value) -> Value | None:
+    """What is asked for is taken of what copies are made of."""
+    items = of_axes(y, x.type.rank)
+    if items is None:
+        return None
+    made = F.broadcast_to(share(thin, x, items), y.type.shape)
+    return tested(made, _forgotten(y, [y.node, x.node]))
+
+
+def _extreme_of_copies(op: str) -> Rule:
+    whole = v.x(p.broadcast_to(v.thin))
+
+    @rewrite(
+        v.y(getattr(p, op)(whole, axes=v.axes, keepdims=v.keepdims)),
+        exact=True,
+        checks=True,
+        name=f"{op}_of_copies",
+    )
+    def rule(
+        x: Value, thin: Value, y: Value, axes: Axes, keepdims: bool
+    ) -> Value | None:
+        """Of copies, of which there is one at least, one is as good as all."""
+        rank, shape = x.type.rank, x.type.shape
+        copies = tuple(
+            a
+            for a in axes
+            if not varies(thin, rank, a)
+            and not is_one(shape[a])
+            and (op in ("max", "min") or at_most(1, shape[a]))
+        )
+        if not copies:
+            return None
+        less = tuple(1 if a in copies else n for a, n in enumerate(shape))
+        rest = tuple(a for a in axes if a not in copies)
+        made = F.broadcast_to(unsqueezed(thin, rank), less)
+        if rest:
+            made = y.node.primitive(made, axes=rest, keepdims=True)
+        made = made if keepdims else F.squeeze(made, axes)
+        return tested(made, _forgotten(y, [y.node, x.node]))
+
+    return rule
+
+
 LIFTING = Rules(
     (
         *map(_of_elementwise, SHAPING),
         reshape_of_sums,
         *map(_of_reduction, ROUNDING + EXACT),
+        elementwise_of_copies,
+        index_of_copies,
+        *map(_extreme_of_copies, ("max", "min", "any", "all")),
     )
 )

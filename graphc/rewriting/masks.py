@@ -272,7 +272,8 @@ def _nonempty(name: str) -> Rule:
 
     replace.__doc__ = f"{name} of selected elements, after a test that there is one."
     pattern = getattr(p, name)(v.x, axes=v.axes, keepdims=v.keepdims)
-    return rewrite(pattern, exact=True, name=f"{name}_of_selected")(replace)
+    called = f"{name}_of_selected"
+    return rewrite(pattern, exact=True, checks=True, name=called)(replace)
 
 
 @rewrite(v.y(p.scatter(v.x, v.w, v.i)), exact=True)

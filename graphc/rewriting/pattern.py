@@ -56,6 +56,13 @@ class Apply:
 
 
 @dataclass(frozen=True)
+class OneOf:
+    """A node of one of several primitives, whatever its inputs are."""
+
+    ops: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class Named:
     """A pattern whose value has a name."""
 
@@ -70,7 +77,7 @@ class Once:
     pattern: "Pattern"
 
 
-Pattern = Variable | Apply | Named | Once | int | float | bool
+Pattern = Variable | Apply | OneOf | Named | Once | int | float | bool
 
 
 class Variables:
@@ -101,6 +108,11 @@ def once(pattern: Pattern) -> Once:
     return Once(pattern)
 
 
+def one_of(ops: Sequence[str]) -> OneOf:
+    """Any node of these primitives."""
+    return OneOf(tuple(ops))
+
+
 def matches(pattern: Pattern, value: Value, uses: Uses) -> Iterator[Bindings]:
     """What the variables stand for, for each way in which the pattern fits."""
     return _match(pattern, value, {}, uses)
@@ -120,6 +132,9 @@ def _match(
                 yield from _match(inner, value, bound, uses)
         case Apply():
             yield from _match_node(pattern, value, bound, uses)
+        case OneOf(ops):
+            if value.node.primitive.name in ops:
+                yield bound
         case _:
             array = literal_of(value)
             if array is not None and array.size and np.all(array == pattern):

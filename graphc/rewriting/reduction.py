@@ -29,7 +29,9 @@ from graphc.rewriting.sizes import (
     reduced,
     repeated,
     split,
+    tested,
     unsqueezed,
+    values_in,
     varies,
     without,
 )
@@ -150,20 +152,22 @@ def sum_of_negative(x: Value, axes: Axes, keepdims: bool) -> Value | None:
     return -SUM(x, axes=axes, keepdims=keepdims) if is_wide(x.dtype) else None
 
 
-@rewrite(p.sum(v.s(p.broadcast_to(v.x)), **REDUCED), exact=False)
+@rewrite(p.sum(v.s(p.broadcast_to(v.x)), **REDUCED), exact=False, checks=True)
 def sum_of_broadcast(s: Value, x: Value, axes: Axes, keepdims: bool) -> Value | None:
     """Equal elements are counted, not added up."""
     rank = s.type.rank
     stretched = tuple(
         a for a in axes if not varies(x, rank, a) and not is_one(s.type.shape[a])
     )
-    if not _counts(x.dtype) or not stretched or limited(s):
+    if not _counts(x.dtype) or not stretched:
+        return None
+    if limited(s) and not values_in(s.type.shape):
         return None
     rest = tuple(a for a in axes if a not in stretched)
     made = reduced(_sum, unsqueezed(x, rank), rank, rest)
     made = repeated(made, s.type.shape, stretched)
     kept = tuple(1 if a in axes else n for a, n in enumerate(s.type.shape))
-    return without(guarded(F.broadcast_to(made, kept), s.node), axes, keepdims)
+    return without(tested(F.broadcast_to(made, kept), [s.node]), axes, keepdims)
 
 
 def _of_expanded(op: str) -> Rule:

@@ -12,6 +12,7 @@ from graphc.rewriting.pattern import (
     Bindings,
     Named,
     Once,
+    OneOf,
     Pattern,
     Uses,
     matches,
@@ -53,7 +54,7 @@ class Rule:
         pattern = self.pattern
         while isinstance(pattern, (Named, Once)):
             pattern = pattern.pattern
-        assert isinstance(pattern, (Apply, Traced))
+        assert isinstance(pattern, (Apply, OneOf, Traced))
         return pattern.ops
 
     def _matches(self, value: Value, uses: Uses) -> Iterator[Bindings]:

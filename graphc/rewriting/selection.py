@@ -31,7 +31,7 @@ def _items(y: Value) -> Items:
     return list(zip(*y.node.params.values(), strict=True))
 
 
-def _of_axes(y: Value, rank: int) -> Items | None:
+def of_axes(y: Value, rank: int) -> Items | None:
     """One item for each axis; None where axes come in, or a call decides."""
     items = _items(y)
     if y.node.demands or any(item[0] == "n" for item in items):
@@ -56,7 +56,7 @@ def convert_of_expanded(x: Value, new: Axes, y: Value) -> Value:
     return F.expand_dims(cast(x, y.dtype), new)
 
 
-def _share(x: Value, whole: Value, items: Items) -> Value:
+def share(x: Value, whole: Value, items: Items) -> Value:
     """The same selection of an operand, which is stretched to the whole."""
     rank, own = x.type.rank, items[len(items) - x.type.rank :]
     taken = []
@@ -71,10 +71,10 @@ def _share(x: Value, whole: Value, items: Items) -> Value:
 @rewrite(v.y(p.basic_index(once(v.x))), exact=True)
 def index_of_elementwise(x: Value, y: Value) -> Value | None:
     """Functions of elements are computed where they are asked for."""
-    node, items = x.node, _of_axes(y, x.type.rank)
+    node, items = x.node, of_axes(y, x.type.rank)
     if not _is_elementwise(x) or items is None:
         return None
-    shares = [_share(z, x, items) for z in node.inputs]
+    shares = [share(z, x, items) for z in node.inputs]
     made: Value = node.primitive(*shares, **node.params)
     return made
 
@@ -127,7 +127,7 @@ def _factor(a: Value, b: Value, axis: int) -> tuple[int, int] | None:
 @rewrite(v.y(p.basic_index(once(p.matmul(v.a, v.b)))), exact=False)
 def index_of_matmul(a: Value, b: Value, y: Value) -> Value | None:
     """Rows and columns are taken of the factors."""
-    items = _of_axes(y, y.node.inputs[0].type.rank)
+    items = of_axes(y, y.node.inputs[0].type.rank)
     if items is None or b.type.rank > 2:
         return None
     of: tuple[Items, Items] = ([WHOLE] * a.type.rank, [WHOLE] * b.type.rank)
@@ -167,7 +167,7 @@ def _index_of_running(op: str) -> Rule:
     )
     def rule(x: Value, y: Value) -> Value | None:
         """What runs along one axis is done where others are asked for."""
-        inner, items = y.node.inputs[0], _of_axes(y, x.type.rank)
+        inner, items = y.node.inputs[0], of_axes(y, x.type.rank)
         axis = inner.node.params["axis"]
         if items is None or _only(items, axis) is not None:
             return None
@@ -188,7 +188,7 @@ def _last_of_running(op: str, reduction: str) -> Rule:
     )
     def rule(x: Value, y: Value, axis: int, reverse: bool) -> Value | None:
         """The last of running results is the result."""
-        items = _of_axes(y, x.type.rank)
+        items = of_axes(y, x.type.rank)
         if items is None or _only(items, axis) != ("i", reverse - 1, None, None):
             return None
         made = PRIMITIVES[reduction](x, axes=(axis,), keepdims=False)
@@ -218,7 +218,7 @@ def end_of_sort(x: Value, y: Value, axis: int) -> Value | None:
 
     Of zeros of both signs it may be another one.
     """
-    items = _of_axes(y, x.type.rank)
+    items = of_axes(y, x.type.rank)
     item = None if items is None else _only(items, axis)
     if not _has_order(x) or item not in (FIRST, ("i", -1, None, None)):
         return None

@@ -1,12 +1,13 @@
 """What rules ask of shapes: which axes are stretched, and what is surely smaller."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from graphc.ir.build import as_value, cast, size_value
-from graphc.ir.dims import Size, less_equal
-from graphc.ir.graph import Node, Value
+from graphc.ir.dims import Dim, Size, less_equal
+from graphc.ir.graph import Guard, Node, Value, origins
 from graphc.ir.namespace import F
+from graphc.ir.op import PRIMITIVES
 from graphc.ir.types import DType, is_integer, product
 
 Axes = tuple[int, ...]
@@ -115,3 +116,40 @@ def limited(x: Value) -> bool:
     Such a check tells the user that an array is far too large, so it stays there.
     """
     return any(guard.relation == "<=" for guard in x.node.guards)
+
+
+def values_in(sizes: Iterable[Size]) -> set[Value]:
+    """The integers of the program that sizes are computed from."""
+    return {x for n in sizes for x in origins(n)}
+
+
+def tested(value: Value, nodes: list[Node]) -> Value:
+    """`value`, where the sizes fit as nodes that it stands for needed them to."""
+    for node in dict.fromkeys(nodes):
+        if not any(values_in((g.left, g.right)) for g in node.guards):
+            value = guarded(value, node)
+            continue
+        for guard in _guards(node):
+            test = F.equal if guard.relation == "==" else F.less_equal
+            condition = test(size_value(guard.left), size_value(guard.right))
+            message = _message(node, guard)
+            value = PRIMITIVES["assert"](value, condition, message=message)
+    return value
+
+
+def _message(node: Node, guard: Guard) -> str:
+    relation = f"{guard.left} {guard.relation} {guard.right}"
+    return f"{node.primitive.name}: {guard.reason}: needs {relation}"
+
+
+def _guards(node: Node) -> list[Guard]:
+    """Those of a node, and that what -1 stands for is no division by zero."""
+    guards, shape = list(node.guards), node.params.get("shape", ())
+    total = node.inputs[0].type.size
+    for i, n in enumerate(shape):
+        rest = product(shape[:i] + shape[i + 1 :])
+        if isinstance(n, Dim) and isinstance(rest, Dim) and n is total // rest:
+            implied = [g for g in guards if g.relation == "<=" and g.right is rest]
+            first = Guard("<=", 1, rest, "the sizes beside -1 must be positive")
+            return [first, *(g for g in guards if g not in implied)]
+    return guards
