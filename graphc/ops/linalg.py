@@ -186,7 +186,7 @@ _qr.emit(
     else f'{p.xp}.linalg.qr({p.inputs[0]}, mode="{p.node.params["mode"]}")'
 )
 batch_behind(_qr)
-padding.by_zeros(_qr)  # the reflections leave its rows alone
+_qr.padding(partial(padding.qr, _qr))
 Cotangents = tuple[Value | None, ...]
 
 

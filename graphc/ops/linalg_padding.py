@@ -113,6 +113,16 @@ def svd(primitive: Primitive, pad: Padding, x: Ragged, **params: Any) -> Any:
     return tuple(behind_largest(pad, n, (u, last), (s, last - 1), (vh, last - 1)))
 
 
+def qr(primitive: Primitive, pad: Padding, x: Ragged, *, mode: str) -> Any:
+    """Reflections leave rows and columns of zeros alone.
+
+    With NaN above them that is not so, which only the mode raw shows.
+    """
+    if mode == "raw" and x.type.rank - 2 in x.axes:
+        return None
+    return primitive(with_zeros(pad, x), mode=mode)
+
+
 def lu_factor(primitive: Primitive, pad: Padding, x: Ragged) -> Any:
     """Of matrices that are not square, columns of zeros might move true rows."""
     if same(pad, x):

@@ -22,7 +22,6 @@ from graphc.rewriting.sizes import (
     Reduction,
     at_most,
     count,
-    guarded,
     is_one,
     is_wide,
     limited,
@@ -199,14 +198,6 @@ def sum_of_transposed(x: Value, order: Axes, axes: Axes, keepdims: bool) -> Valu
         return F.transpose(made, order)
     left = [a for a in order if a not in summed]
     return F.transpose(made, tuple(sorted(left).index(a) for a in left))
-
-
-@rewrite(p.sum(v.s(once(p.reshape(v.x))), **REDUCED), exact=False)
-def sum_of_reshaped(s: Value, x: Value, axes: Axes, keepdims: bool) -> Value | None:
-    """The sum of all elements asks for no shape."""
-    if len(axes) < s.type.rank or not x.type.rank or keepdims:
-        return None
-    return guarded(SUM(x, axes=tuple(range(x.type.rank)), keepdims=False), s.node)
 
 
 @rewrite(
@@ -387,7 +378,6 @@ REDUCTION = Rules(
         sum_of_broadcast,
         *map(_of_expanded, ("sum", "prod", "max", "min", "any", "all")),
         sum_of_transposed,
-        sum_of_reshaped,
         sum_of_sum,
         sum_of_matmul,
         sum_of_cumsum,

@@ -19,14 +19,14 @@ from graphc.ir.graph import Graph, Node, Value
 from graphc.ir.walk import ancestors, operands
 from graphc.rewriting.cleanup import CLEANUP
 from graphc.rewriting.default import DEFAULT
-from graphc.rewriting.engine import rewritten
+from graphc.rewriting.engine import Application, rewritten
 from graphc.rewriting.rule import Rule, Rules
 from graphc.runtime.arguments import Backend
 from graphc.runtime.function import Function
 from graphc.transform.grouping import CostModel, printed
 from graphc.transform.padding import padded
 from graphc.transform.partition import partition
-from graphc.transform.plan import Plan, needs_device
+from graphc.transform.plan import Check, Plan, needs_device
 from graphc.transform.policies import policies_of
 
 Jit = Literal["auto", True, False]
@@ -71,23 +71,31 @@ def function(
     if backend == "jax" and jit is False:
         rewrites = rewrites.unchecked()
     simplified = rewritten(graph, rewrites)
-    unjitted = None
-    if backend == "jax" and any(a.rule.checks for a in simplified.log):
-        unjitted = partition(rewritten(graph, rewrites.unchecked()).graph)
-    graph = simplified.graph
+    written, graph = graph, simplified.graph
     model = CostModel(base=UNDIVIDED) if jit is True else CostModel()
     policies = policies_of(graph, dims)
-    pad = padded(graph, policies) if policies else None
-    if pad is not None:
-        simplified_again = rewritten(pad.graph, CLEANUP)
-        graph = simplified_again.graph
-    plan = partition(graph, model, bounds_checks=check, padded=pad)
+    pad = None
+    if policies:
+        pad = padded(graph, policies, bounds_checks=check)
+        graph = rewritten(pad.graph, CLEANUP).graph
+    plan = partition(
+        graph, model, bounds_checks=check and pad is None, padded=pad
+    )
     if jit is True and backend == "jax":
         _require_one_segment(plan)
     emit = _EMIT[backend, backend == "jax" and jit is not False]
     source = emit(plan, structure)
-    log = simplified.log
+    log, unjitted = simplified.log, plan
+    if pad is None and _tests_of_rules(plan, log):
+        written = rewritten(written, rewrites.unchecked()).graph
+        unjitted = partition(written, bounds_checks=check)
     return Function(plan, source, backend, structure, defaults, log, unjitted)
+
+
+def _tests_of_rules(plan: Plan, log: tuple[Application, ...]) -> bool:
+    """Whether rules may have put in tests, which an un-jitted program cannot make."""
+    tests = any(isinstance(step, Check) for step in plan.glue)
+    return tests and any(a.rule.checks for a in log)
 
 
 _EMIT = {

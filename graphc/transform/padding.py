@@ -59,26 +59,38 @@ class Padded:
     ragged: tuple[frozenset[int], ...]
     cuts: tuple[Cut, ...]
     guards: tuple[tuple[Guard, Node], ...]
+    checks: tuple[tuple[Value, str, Place], ...]
 
 
 def padded(
-    graph: Graph, policies: Mapping[Symbol, Policy], *, clean: bool = True
+    graph: Graph,
+    policies: Mapping[Symbol, Policy],
+    *,
+    clean: bool = True,
+    bounds_checks: bool = False,
 ) -> Padded:
     """The graph with the axes of these sizes padded.
 
     `clean`: arguments arrive with zeros in their padding; otherwise with anything.
+    `bounds_checks` adds a condition per data-dependent index to `checks`.
     """
-    return _Pass(graph, dict(policies), clean).run()
+    return _Pass(graph, dict(policies), clean, bounds_checks).run()
 
 
 class _Pass:
     """One walk over a graph."""
 
     def __init__(
-        self, graph: Graph, policies: dict[Symbol, Policy], clean: bool
+        self,
+        graph: Graph,
+        policies: dict[Symbol, Policy],
+        clean: bool,
+        bounds_checks: bool,
     ) -> None:
         self._graph = graph
-        self._nodes = ancestors(graph.outputs)
+        nodes = ancestors(graph.outputs)
+        self._checks = _bounds_checks(nodes) if bounds_checks else []
+        self._nodes = ancestors([*graph.outputs, *(c for c, _, _ in self._checks)])
         self._policies = policies
         self._clean = clean
         self._made: dict[Value, Ragged] = {}
@@ -127,6 +139,7 @@ class _Pass:
             tuple(self._made[v].axes for v in self._graph.outputs),
             tuple(self._cuts),
             tuple(self._guards()),
+            tuple((self._made[c].value, *rest) for c, *rest in self._checks),
         )
 
     # Sizes.
@@ -418,6 +431,16 @@ _serial = attrgetter("serial")
 
 class _Refusal(Exception):
     """A node cannot be made anew on padded inputs."""
+
+
+def _bounds_checks(nodes: Iterable[Node]) -> list[tuple[Value, str, Place]]:
+    """What `check=True` must find true of these nodes, and messages."""
+    return [
+        (condition, message, node.place)
+        for node in nodes
+        if node.primitive.bounds_check is not None
+        for condition, message in node.primitive.bounds_check(node)
+    ]
 
 
 def _all_guards(nodes: Iterable[Node]) -> list[tuple[Guard, Node]]:

@@ -93,7 +93,8 @@ def partition(
 
     `padded` is where the graph comes from, if it was padded.
     """
-    facts = _facts(graph, bounds_checks)
+    given = () if padded is None else padded.checks
+    facts = _facts(graph, bounds_checks, [Check(*check) for check in given])
     levels = _levels(facts)
     roots = _roots(facts)
     held = [n for n in facts.compiled if n in roots or n not in facts.free]
@@ -133,9 +134,8 @@ def is_free(node: Node) -> bool:
     return True
 
 
-def _facts(graph: Graph, bounds_checks: bool) -> _Facts:
+def _facts(graph: Graph, bounds_checks: bool, checks: list[Check]) -> _Facts:
     aliases: dict[Value, Value] = {}
-    checks: list[Check] = []
     nodes = ancestors(graph.outputs)
     for node in nodes:
         if node.primitive.passes_on:
