@@ -78,7 +78,7 @@ SUMS = {
         {"a": ("n", "m", 2)},
     ),
     "reshaped": (
-        "sum_of_reshaped",
+        "sum_of_all_reshaped",
         lambda a: gt.sum(gt.reshape(a, (-1,))),
         {"a": ("n", "m")},
     ),
