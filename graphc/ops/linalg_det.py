@@ -4,6 +4,7 @@ The gradient of a determinant is the matrix of its cofactors, which singular mat
 have as well: it is right there too (JAX gives zeros for some of them).
 """
 
+from functools import partial
 from typing import Any, NamedTuple
 
 from graphc.ir.graph import Value
@@ -35,8 +36,8 @@ _det.emit("{xp}.linalg.det({x})")
 _slogdet.emit("{xp}.linalg.slogdet({x})")
 batch_behind(_det)
 batch_behind(_slogdet)
-padding.by_unit(_det)
-padding.by_unit(_slogdet)
+_det.padding(partial(padding.det, _det))
+_slogdet.padding(partial(padding.slogdet, _slogdet))
 
 
 @_det.vjp

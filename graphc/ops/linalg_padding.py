@@ -113,6 +113,25 @@ def svd(primitive: Primitive, pad: Padding, x: Ragged, **params: Any) -> Any:
     return tuple(behind_largest(pad, n, (u, last), (s, last - 1), (vh, last - 1)))
 
 
+def det(primitive: Primitive, pad: Padding, x: Ragged) -> Value:
+    """NaN is not lost where LAPACK takes a 0 of the padding as the pivot before it."""
+    found: Value = primitive(with_unit(pad, x))
+    lost = F.logical_and(_has_nan(pad, x), F.equal(found, 0))
+    return F.where(lost, np.nan, found)
+
+
+def slogdet(primitive: Primitive, pad: Padding, x: Ragged) -> tuple[Value, Value]:
+    """As `det`."""
+    sign, log = primitive(with_unit(pad, x))
+    lost = F.logical_and(_has_nan(pad, x), F.equal(log, -np.inf))
+    return F.where(lost, np.nan, sign), F.where(lost, np.nan, log)
+
+
+def _has_nan(pad: Padding, x: Ragged) -> Value:
+    found: Value = F.any(F.isnan(with_zeros(pad, x)), axis=(-2, -1))
+    return found
+
+
 def qr(primitive: Primitive, pad: Padding, x: Ragged, *, mode: str) -> Any:
     """Reflections leave rows and columns of zeros alone.
 
