@@ -18,6 +18,8 @@ def number(array: Array) -> str:
         return f"complex({number(array.real)}, {number(array.imag)})"
     text = repr(array.item()) if array.dtype.kind in "biu" else str(array[()])
     text = text.replace("inf", "np.inf").replace("nan", "np.nan")
+    if text == "-0":  # of bfloat16; the integer 0 has no sign
+        text = "-0.0"
     return f"({text})" if text.startswith("-") else text
 
 

@@ -23,6 +23,7 @@ from graphc.rewriting.pattern import (
     Apply,
     Named,
     Once,
+    OneOf,
     Pattern,
     Variable,
 )
@@ -146,6 +147,8 @@ class _Maker:
                 return self.make(inner, want)
             case Apply():
                 return self.node(pattern, want)
+            case OneOf():
+                raise Misfit  # that tells nothing of inputs
         return self.number(pattern, self.wider(want))
 
     def _known(self, name: str) -> Value:

@@ -10,11 +10,19 @@ from typing import Any
 
 import numpy as np
 
-from graphc.ir.build import cast, literal_of
+from graphc.ir.build import cast, literal_of, size_value
 from graphc.ir.graph import Value
 from graphc.ir.namespace import F
 from graphc.ir.op import PRIMITIVES, Primitive
-from graphc.ir.types import INT32, INT64, DType, is_float, is_inexact, same_shape
+from graphc.ir.types import (
+    INT32,
+    INT64,
+    DType,
+    is_float,
+    is_inexact,
+    product,
+    same_shape,
+)
 from graphc.rewriting.pattern import once, p, v
 from graphc.rewriting.rule import Rule, Rules, rewrite
 from graphc.rewriting.sizes import (
@@ -108,9 +116,7 @@ def _sum_of_terms(op: str) -> Rule:
 
 
 def _sum_of_squared_difference(pattern: Any, name: str) -> Rule:
-    @rewrite(
-        p.sum(v.s(once(pattern)), **REDUCED), exact=False, finite=True, name=name
-    )
+    @rewrite(p.sum(v.s(once(pattern)), **REDUCED), exact=False, finite=True, name=name)
     def rule(
         s: Value, d: Value, x: Value, y: Value, axes: Axes, keepdims: bool
     ) -> Value | None:
@@ -265,8 +271,10 @@ def _clash(x: Value, y: Value, rank: int, only_x: Axes, only_y: Axes) -> Value:
 def _of_pairs(x: Value, y: Value, s: Value, axes: Axes) -> bool:
     """Whether each of two terms varies alone along some axes, and none along others."""
     only_x, only_y, both = split(x, y, s.type.rank, axes)
-    alone = bool(only_x and only_y) and not limited(s) and not any(
-        varies(x, s.type.rank, a) for a in both
+    alone = (
+        bool(only_x and only_y)
+        and not limited(s)
+        and not any(varies(x, s.type.rank, a) for a in both)
     )
     return alone and is_float(s.dtype) and is_wide(s.dtype)
 
@@ -337,7 +345,11 @@ def _logsumexp_of_sum(number: int) -> Rule:
         found = reduced(_logsumexp, x, rank, only_x)
         found = found + reduced(_logsumexp, y, rank, only_y)
         clash = _clash(x, y, rank, only_x, only_y)
-        return without(F.where(clash, float("nan"), found), axes, keepdims)
+        found = F.where(clash, float("nan"), found)
+        pairs = product([s.type.shape[a] for a in axes])
+        if not at_most(1, pairs):  # where one is empty, the other may hold NaN
+            found = F.where(F.greater(size_value(pairs), 0), found, -float("inf"))
+        return without(found, axes, keepdims)
 
     return rule
 

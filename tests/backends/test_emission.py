@@ -208,7 +208,7 @@ def test_names_are_safe_and_recognisable(given, safe):
     assert safe.isidentifier()
 
 
-@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
 @pytest.mark.parametrize("x", [0.0, -0.0, 0.1, -1e30, np.inf, -np.inf, np.nan, 1e-45])
 def test_float_literals_are_exact(dtype, x):
     with np.errstate(over="ignore"):

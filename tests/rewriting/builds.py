@@ -1,7 +1,13 @@
 """Values in which rules fire that need more than their pattern says."""
 
-import graphc.tensor as gt
+import math
 
+import graphc.tensor as gt
+from graphc.rewriting.cleanup import CLEANUP
+from graphc.rewriting.selection import SELECTION
+from tests.rewriting.builds_lifting import LIFTED
+
+SIMPLER = CLEANUP + SELECTION
 ROW = {"x": ("n",), "z": ("n",)}
 
 
@@ -43,13 +49,113 @@ def pairs(of):
     return {"build": lambda x, y: of(x[:, None], y), "shapes": {"x": (3,), "y": (2,)}}
 
 
+def along(of, **shapes):
+    """A selection of results along the first axis, or of all of a vector."""
+    return {"build": of, "shapes": shapes or {"x": ("n", "k")}}
+
+
+def last_of(running):
+    """The last of running results, or the first of those that run backwards."""
+    return along(lambda x: running(x)[-1], x=(3, "k"))
+
+
+def definite(x):
+    """A matrix far from singular."""
+    small = gt.tanh(x)
+    return small @ small.T + 2 * gt.eye(x.shape[0], dtype=x.dtype)
+
+
+def diagonal(d):
+    """A matrix with these numbers on its diagonal."""
+    n = d.shape[0]
+    i = gt.arange(n)
+    return gt.zeros((n, n), d.dtype).at[i, i].set(d)
+
+
+PEAKS = {
+    "least": lambda s, **more: gt.max(s, initial=-math.inf, **more),
+    "some": lambda s, **more: gt.max(s, **more),
+}
+
+
+def written_logsumexp(number):
+    """log-sum-exp of all sums of pairs, in one of the ways of writing it."""
+    largest, form = PEAKS["least" if number < 3 else "some"], number % 3
+
+    def build(x, y):
+        s = x[:, None] + y
+        peak = largest(s, keepdims=True)
+        peak = gt.where(gt.isfinite(peak), peak, 0.0)
+        terms = gt.exp(s - peak)
+        if form == 0:
+            return gt.log(gt.sum(terms)) + gt.squeeze(peak, (0, 1))
+        total = gt.sum(terms, keepdims=True)
+        if form == 1:
+            return gt.log(gt.squeeze(total, (0, 1))) + gt.squeeze(peak, (0, 1))
+        return gt.log(total) + peak
+
+    return (
+        along(build, x=(3,), y=(2,))
+        if number >= 3
+        else along(build, x=("n",), y=("k",))
+    )
+
+
+def products(build, **shapes):
+    """Products of matrices of these shapes."""
+    return {"build": build, "shapes": shapes, "first": SIMPLER}
+
+
 BUILDS = {
+    **LIFTED,
     "max_of_add": pairs(lambda x, y: gt.max(x + y)),
     "max_of_subtract": pairs(lambda x, y: gt.max(x - y)),
     "min_of_add": pairs(lambda x, y: gt.min(x + y)),
     "min_of_subtract": pairs(lambda x, y: gt.min(x - y)),
-    "matmul_right_first": {},
-    "matmul_left_first": {},
+    "matmul_right_first": products(
+        lambda a, b, c: (a @ b) @ c, a=(3, "n"), b=("n", 3), c=(3,)
+    ),
+    "matmul_left_first": products(
+        lambda a, b, c: a @ (b @ c), a=(3,), b=(3, "n"), c=("n", 3)
+    ),
+    "scaled_rows_by": products(
+        lambda c, x, w: (c[:, None] * x) @ w, c=("n",), x=("n", 3), w=(3,)
+    ),
+    "by_scaled_columns": products(
+        lambda w, x, r: w @ (x * r), w=(3,), x=(3, "n"), r=("n",)
+    ),
+    "diagonal_by": products(lambda d, x: diagonal(d) @ x, d=("n",), x=("n", "k")),
+    "by_diagonal": products(lambda d, x: x @ diagonal(d), d=("n",), x=("k", "n")),
+    "identity_by": products(
+        lambda x: gt.eye(x.shape[0], dtype=x.dtype) @ x, x=("n", "k")
+    ),
+    "by_identity": products(
+        lambda x: x @ gt.eye(x.shape[-1], dtype=x.dtype), x=("n", "k")
+    ),
+    "kron_by": products(
+        lambda a, b, w: gt.kron(a, b) @ w, a=(2, "n"), b=("m", 1), w=("n", "k")
+    ),
+    "row_by_column": products(
+        lambda x, y: x[:, None, :] @ y[:, :, None], x=("n", "k"), y=("n", "k")
+    ),
+    "diagonal_of_matmul": products(
+        lambda a, b: gt.diagonal(a @ b), a=("n", "k"), b=("k", "n")
+    ),
+    "inverse_by": products(
+        lambda a, b: gt.linalg.inv(definite(a)) @ b, a=("n", "n"), b=("n", 2)
+    ),
+    "by_inverse": products(
+        lambda a, b: b @ gt.linalg.inv(definite(a)), a=("n", "n"), b=(2, "n")
+    ),
+    "sum_of_outer": products(
+        lambda x, y: gt.sum(x[:, :, None] * y[:, None], 0), x=(3, "n"), y=(3, "k")
+    ),
+    **{f"logsumexp_of_sum_{i}": written_logsumexp(i) for i in range(6)},
+    "last_of_cumsum": last_of(lambda x: gt.cumsum(x, 0)),
+    "last_of_cumprod": last_of(lambda x: gt.cumprod(x, 0)),
+    "last_of_cummax": last_of(lambda x: gt.cummax(x, 0)),
+    "last_of_cummin": last_of(lambda x: gt.cummin(x, 0)),
+    "end_of_sort": along(lambda x: gt.sort(x, 0)[0], x=(3, "k")),
     "sum_of_square": {
         "build": lambda x, y: gt.sum(gt.square(x[:, None] - y)),
         "shapes": {"x": ("n",), "y": ("k",)},
@@ -67,7 +173,7 @@ BUILDS = {
         lambda table, s, w: gt.sum(w[:, None] * table[places(s)], 0), w=(9,)
     ),
     "sum_within_rows": lookup(lambda table, s: gt.sum(table[places(s)], 1)),
-    "rows_by": lookup(lambda table, s, w: table[places(s)] @ w, w=("k", 3)),
+    "rows_by": lookup(lambda table, s, w: table[places(s)] @ w, w=(8, 3)),
     "one_hot_by": lookup(lambda x, s: same(s, x.dtype) @ x, x=(8, "k")),
     "one_hot_by_row": lookup(lambda x, s: hot(s, x.dtype) @ x, x=(8,)),
     "one_hot_transposed_by": lookup(lambda x, s: same(s, x.dtype).T @ x, x=(9, 2)),
