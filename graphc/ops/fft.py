@@ -29,6 +29,8 @@ from graphc.ir.namespace import F, public
 from graphc.ir.op import Array, Printing, op, require_at_most, type_error
 from graphc.ir.types import DType, TensorType, dtype_of, is_float, is_inexact, same_size
 from graphc.ops.batching import batch_with_axes
+from graphc.ops.masking import Padding, Ragged
+from graphc.ops.moving import is_known, number, places, read
 
 FLOAT16 = np.dtype("float16")
 Norm = str | None
@@ -79,6 +81,15 @@ def _print_fft(p: Printing) -> str:
 
 _fft.emit(_print_fft)
 batch_with_axes(_fft, "axes")
+
+
+@_fft.padding
+def _(
+    pad: Padding, x: Ragged, *, sizes: Shape, axes: tuple[int, ...], **how: Any
+) -> Value:
+    if not all(is_known(pad, n) for n in pad.node.params["sizes"]):
+        raise graph_error("a transform of more points has other frequencies", op="fft")
+    return _fft(pad.filled(x, axes, 0), sizes=sizes, axes=axes, **how)
 
 
 @_fft.vjp
@@ -357,6 +368,18 @@ _fftshift.vjp(
     lambda g, x, *, axes, back: (_fftshift(g, axes=axes, back=not back),)
 )
 batch_with_axes(_fftshift, "axes")
+
+
+@_fftshift.padding
+def _(pad: Padding, x: Ragged, *, axes: tuple[int, ...], back: bool) -> Value:
+    known = tuple(a for a in axes if a not in x.axes)
+    value = _fftshift(x.value, axes=known, back=back) if known else x.value
+    for axis in x.ragged(axes):
+        n = F.maximum(number(pad, x.type.shape[axis]), 1)
+        by = n // 2 if back else n - n // 2
+        at = places(pad.stored(x.type.shape[axis])) + by
+        value = read(value, axis, at % n)
+    return value
 
 
 def _shifted(x: Any, axes: Any, back: bool) -> Value:

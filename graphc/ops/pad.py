@@ -15,12 +15,14 @@ from graphc.ir.build import (
     size_value,
     strong,
 )
-from graphc.ir.dims import Size, minimum
+from graphc.ir.dims import Size, equal, minimum
 from graphc.ir.graph import Value
 from graphc.ir.namespace import F, public
 from graphc.ir.op import Array, Printing, op, require_at_most, type_error
 from graphc.ir.types import BOOL, TensorType, is_integer
 from graphc.ops.batching import Batched, spread
+from graphc.ops.masking import Padding, Ragged
+from graphc.ops.moving import is_known, moved, number, places, read
 
 Widths = tuple[Size, ...]
 Pair = tuple[Any, Any]
@@ -87,6 +89,27 @@ def _(
     column = F.expand_dims(fill, tuple(range(1, many.type.rank)))
     padded = _pad(many, cast(as_value(0), x.dtype), low=low, high=high)
     return F.where(_around(many, low, high), column, padded)
+
+
+@_pad.padding
+def _(pad: Padding, x: Ragged, fill: Ragged, *, low: Widths, high: Widths) -> Ragged:
+    literal, last = literal_of(fill.value), list(high)
+    value = x.value
+    if literal is not None:
+        value = pad.filled(x, x.axes, literal)
+    elif x.axes:
+        value = F.where(pad.inside(x, sorted(x.axes)), value, fill.value)
+    first = list(low)
+    for axis, n in enumerate(x.type.shape):
+        size, a = pad.stored(pad.out[axis]), pad.node.params["low"][axis]
+        whole = value.type.shape[axis] + low[axis] + high[axis]
+        if not is_known(pad, a) or equal(whole, size) is not True:
+            start = number(pad, a)
+            value = moved(pad, value, axis, n, start, size, fill.value)
+            first[axis] = last[axis] = 0
+    made = _pad(value, fill.value, low=tuple(first), high=tuple(last))
+    axes = range(x.type.rank) if literal is not None else ()
+    return pad.result(made, dict.fromkeys(axes, literal))
 
 
 @op()
@@ -157,6 +180,35 @@ def _added_to(x: Value, v: Value, places: Value, axis: int) -> Value:
 def _(n: Size, batched: Batched, x: Value, **params: Any) -> Value:
     widths = {name: (0, *params[name]) for name in ("low", "high")}
     return _pad_from(x, **(params | widths))
+
+
+@_pad_from.padding
+def _(
+    pad: Padding, x: Ragged, *, low: Widths, high: Widths, mode: str, odd: bool
+) -> Value | None:
+    if odd:
+        return None
+    value, widths = x.value, pad.node.params
+    for axis, n in enumerate(x.type.shape):
+        a, b = widths["low"][axis], widths["high"][axis]
+        if not (_is_nothing(a) and _is_nothing(b)):
+            at = places(pad.stored(pad.out[axis])) - number(pad, a)
+            value = read(value, axis, _source(at, number(pad, n), mode))
+    return value
+
+
+def _source(at: Value, n: Value, mode: str) -> Value:
+    """Which of `n` elements stands at a place, that may be before or behind them."""
+    last = F.maximum(n - 1, 0)
+    if mode == "edge":
+        return F.clip(at, 0, last)
+    if mode == "wrap":
+        return at % F.maximum(n, 1)
+    period = F.maximum(2 * last if mode == "reflect" else 2 * n, 1)
+    turned = period - (mode == "symmetric")
+    place = at % period
+    return F.minimum(place, turned - place)
+
 
 STATISTICS = {"maximum": "max", "minimum": "min", "mean": "mean", "median": "median"}
 OPTIONS = {
