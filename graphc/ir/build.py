@@ -275,11 +275,13 @@ class Config:
     """Defaults that hold for the whole process.
 
     `float` is the dtype of floats whose dtype is not said: "float32" as in JAX;
-    set it to "float64" for NumPy's.
+    set it to "float64" for NumPy's. `dims` is what is done about sizes that vary where
+    `graphc.function` is not told: see there.
     """
 
     def __init__(self) -> None:
         self._float = dtype_of("float32")
+        self.dims: Any = "specialize"
 
     @property
     def float(self) -> DType:

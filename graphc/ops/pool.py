@@ -1,5 +1,6 @@
 """Pooling (`gt.nn.max_pool` ...): a window moved over the last axes of an array."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -14,9 +15,11 @@ from graphc.ir.op import Array, Primitive, Printing, type_error
 from graphc.ir.types import BOOL, INT64, DType, TensorType, is_integer, product
 from graphc.ops.batching import batch_behind
 from graphc.ops.broadcasting import common_dtype
+from graphc.ops.masking import Padding, Ragged, least, most
 from graphc.ops.nn import number, real, widened
 from graphc.ops.windows import (
     Sizes,
+    aligned,
     extent,
     is_one,
     named_pads,
@@ -24,6 +27,7 @@ from graphc.ops.windows import (
     padding_text,
     pads,
     sizes,
+    steps_are_known,
     window_pads,
 )
 
@@ -234,6 +238,61 @@ _max_positions = _positions("max_pool_positions", "max", _max_pool)
 _min_positions = _positions("min_pool_positions", "min", _min_pool)
 for _primitive in (_max_pool, _min_pool, _sum_pool, _max_positions, _min_positions):
     batch_behind(_primitive)
+
+
+def _padded_pool(primitive: Primitive, fill: Callable[[DType], Any]) -> None:
+    @primitive.padding
+    def _(pad: Padding, x: Ragged, **params: Any) -> Value | None:
+        found = _aligned(pad, x, fill(x.value.dtype), params)
+        return None if found is None else primitive(found[0], **found[1])
+
+
+def _aligned(
+    pad: Padding, x: Ragged, fill: Any, params: dict[str, Any]
+) -> tuple[Value, dict[str, Any]] | None:
+    if not steps_are_known(pad, "window", "stride", "dilation"):
+        return None
+    count = len(params["window"])
+    value = pad.filled(x, range(x.type.rank - count, x.type.rank), fill)
+    wide = tuple(map(extent, params["window"], params["dilation"]))
+    return aligned(pad, x, value, fill, wide, params)
+
+
+_padded_pool(_sum_pool, lambda dtype: 0)
+_padded_pool(_max_pool, least)
+_padded_pool(_min_pool, most)
+
+
+def _padded_positions(primitive: Primitive, fill: Callable[[DType], Any]) -> None:
+    """Padding comes behind, so that elements win where they tie with it.
+
+    That is not so where elements are moved.
+    """
+
+    @primitive.padding
+    def _(pad: Padding, x: Ragged, **params: Any) -> Value | None:
+        found = _aligned(pad, x, fill(x.value.dtype), params)
+        if found is None or found[1] is not params:
+            return None
+        places = primitive(found[0], **params)
+        first = x.type.rank - len(params["window"])
+        return _renumbered(pad, places, found[0].type.shape[first:], x.type.shape[first:])
+
+
+def _renumbered(pad: Padding, places: Value, kept: Sizes, true: Sizes) -> Value:
+    """Numbers of elements among those kept as such among the true ones."""
+    inside = places < size_value(product(kept))
+    found, count = F.zeros_like(places), cast(as_value(1), INT64)
+    for size, n in zip(reversed(kept), reversed(true), strict=True):
+        at, places = places % size_value(size), places // size_value(size)
+        length = cast(pad.length(n), INT64)
+        inside = F.logical_and(inside, at < length)
+        found, count = found + at * count, count * length
+    return F.where(inside, found, count)
+
+
+_padded_positions(_max_positions, least)
+_padded_positions(_min_positions, most)
 
 
 @_sum_pool.vjp

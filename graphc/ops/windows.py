@@ -11,10 +11,12 @@ import numpy as np
 
 from graphc.errors import graph_error
 from graphc.ir import dims
-from graphc.ir.build import as_size
+from graphc.ir.build import as_size, as_value
 from graphc.ir.dims import Size
 from graphc.ir.graph import Value
 from graphc.ir.op import Printing, require_at_most
+from graphc.ops.masking import Padding, Ragged
+from graphc.ops.moving import is_known, moved, number
 
 Sizes = tuple[Size, ...]
 NAMED = ("SAME", "SAME_LOWER")
@@ -129,3 +131,51 @@ def window_pads(n: Any, window: Any, stride: Any, padding: Any) -> Any:
     total = max((-(-n // stride) - 1) * stride + window - n, 0)
     low = total // 2 if padding == "SAME" else total - total // 2
     return low, total - low
+
+
+# Mask rules: windows stand where they do at true sizes, and find padding behind.
+
+
+def steps_are_known(pad: Padding, *names: str) -> bool:
+    """Whether params that are sizes are those of the padded program."""
+    return all(is_known(pad, n) for name in names for n in pad.node.params[name])
+
+
+def true_low(pad: Padding, shape: Sequence[Size], window: Sizes) -> Sizes:
+    """The points before each axis, at true sizes."""
+    given = pad.node.params
+    if not given["padding"]:
+        low: Sizes = given["low"]
+        return low
+    return named_pads(given["padding"], shape, window, given["stride"])[0]
+
+
+def aligned(
+    pad: Padding,
+    x: Ragged,
+    value: Value,
+    fill: Any,
+    window: Sizes,
+    params: dict[str, Any],
+) -> tuple[Value, dict[str, Any]]:
+    """The array and the params with which windows start as at true sizes.
+
+    Named paddings put other numbers of points before an axis at other sizes: then
+    its elements are moved to where the first window starts, `fill` around them.
+    """
+    first = x.type.rank - len(window)
+    low, high = params["low"], params["high"]
+    if params["padding"]:
+        shape = value.type.shape[first:]
+        low, high = named_pads(params["padding"], shape, window, params["stride"])
+    before, after, as_it_is = list(low), list(high), True
+    for i, a in enumerate(true_low(pad, x.type.shape[first:], window)):
+        axis = first + i
+        if dims.equal(pad.exact(a), before[i]) is not True:
+            size = (pad.stored(pad.out[axis]) - 1) * params["stride"][i] + window[i]
+            n, start = x.type.shape[axis], number(pad, a)
+            value = moved(pad, value, axis, n, start, size, as_value(fill))
+            before[i], after[i], as_it_is = 0, 0, False
+    if as_it_is:
+        return value, params
+    return value, params | {"padding": "", "low": tuple(before), "high": tuple(after)}

@@ -44,6 +44,7 @@ EXACT = ("max", "min", "any", "all", "max_from", "min_from")
 ROUNDING = ("sum", "prod")
 SHAPING = ("reshape", "squeeze", "expand_dims")
 ELEMENTWISE = tuple(name for name, op in PRIMITIVES.items() if op.elementwise)
+COPIES = ("broadcast_to", "full")
 MOST_OPS = 40  # that a change of shape moves through
 
 
@@ -257,18 +258,15 @@ def _of_reduction(op: str) -> Rule:
 
 def _thin(x: Value) -> Value:
     """What copies are made of."""
-    copied = x.node.primitive.name in ("broadcast_to", "full")
-    return x.node.inputs[0] if copied else x
+    return x.node.inputs[0] if x.node.primitive.name in COPIES else x
 
 
-@rewrite(v.y(one_of(ELEMENTWISE)), exact=True)
+@rewrite(v.y(one_of(ELEMENTWISE, over=COPIES)), exact=True)
 def elementwise_of_copies(y: Value) -> Value | None:
     """A function of elements is computed before these are copied."""
-    inputs = y.node.inputs
-    thin = tuple(map(_thin, inputs))
-    if len(y.node.outputs) > 1 or list(map(id, thin)) == list(map(id, inputs)):
+    if len(y.node.outputs) > 1:
         return None
-    made = y.node.primitive(*thin, **y.node.params)
+    made = y.node.primitive(*map(_thin, y.node.inputs), **y.node.params)
     if made.dtype != y.dtype or made.type.weak != y.type.weak:
         return None
     if not made.type.rank:

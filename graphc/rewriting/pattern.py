@@ -57,9 +57,10 @@ class Apply:
 
 @dataclass(frozen=True)
 class OneOf:
-    """A node of one of several primitives, whatever its inputs are."""
+    """A node of one of several primitives, an input of which is of some others."""
 
     ops: tuple[str, ...]
+    over: frozenset[str]
 
 
 @dataclass(frozen=True)
@@ -108,9 +109,9 @@ def once(pattern: Pattern) -> Once:
     return Once(pattern)
 
 
-def one_of(ops: Sequence[str]) -> OneOf:
-    """Any node of these primitives."""
-    return OneOf(tuple(ops))
+def one_of(ops: Sequence[str], over: Sequence[str]) -> OneOf:
+    """Any node of these primitives that has an input of those that it stands over."""
+    return OneOf(tuple(ops), frozenset(over))
 
 
 def matches(pattern: Pattern, value: Value, uses: Uses) -> Iterator[Bindings]:
@@ -132,9 +133,11 @@ def _match(
                 yield from _match(inner, value, bound, uses)
         case Apply():
             yield from _match_node(pattern, value, bound, uses)
-        case OneOf(ops):
-            if value.node.primitive.name in ops:
-                yield bound
+        case OneOf(ops, over):
+            inputs = value.node.inputs
+            if any(x.node.primitive.name in over for x in inputs):
+                if value.node.primitive.name in ops:
+                    yield bound
         case _:
             array = literal_of(value)
             if array is not None and array.size and np.all(array == pattern):

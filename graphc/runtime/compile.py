@@ -13,7 +13,7 @@ from graphc.backends.prelude import ProgramError, expect
 from graphc.backends.program import Outputs
 from graphc.backends.source import solved
 from graphc.errors import GraphError, UnusedInputWarning, graph_error, shortened
-from graphc.ir.build import INPUT, as_value, strong
+from graphc.ir.build import INPUT, as_value, config, strong
 from graphc.ir.dims import Dim, Symbol, symbol_dim
 from graphc.ir.graph import Graph, Node, Value
 from graphc.ir.walk import ancestors, operands
@@ -49,7 +49,7 @@ def function(
     jit: Jit = "auto",
     check: bool = False,
     rewrites: Rules = DEFAULT,
-    dims: Any = "specialize",
+    dims: Any = None,
 ) -> Function:
     """Compile the graph between `inputs` and `outputs`.
 
@@ -59,6 +59,12 @@ def function(
     sizes allow; True insists on one segment; False leaves jit to the caller.
     `check=True` raises on data-dependent indices out of bounds. `rewrites` are the
     rules that simplify the graph first, see `graphc.rewrites`.
+
+    `dims` says what to do about sizes that vary: a policy for all sizes that can take
+    it, or a dict from sizes (their names, or symbolic integers) to policies. A policy
+    is `graphc.Specialize()`, one compilation per size; `graphc.Pad(...)`, arrays at
+    capacities, masked by rule; `graphc.Bound()`, for a size that depends on data, its
+    upper bound; or "specialize", "pad" or "bound". Results are those of true sizes.
 
     Raises GraphError, with the op and the line, where this cannot be done.
     """
@@ -73,7 +79,7 @@ def function(
     simplified = rewritten(graph, rewrites)
     written, graph = graph, simplified.graph
     model = CostModel(base=UNDIVIDED) if jit is True else CostModel()
-    policies = policies_of(graph, dims)
+    policies = policies_of(graph, config.dims if dims is None else dims)
     pad = None
     if policies:
         pad = padded(graph, policies, bounds_checks=check)

@@ -276,8 +276,23 @@ class _Pass:
         try:
             return self._by_rule(node, inputs)
         except _Refusal as refusal:
+            self._refuse_if_strict(node, inputs, str(refusal))
             self._cuts.append(Cut(node, str(refusal)))
             return self._by_cutting(node, inputs)
+
+    def _refuse_if_strict(self, node: Node, inputs: list[Ragged], why: str) -> None:
+        types = [r.type for r in inputs] + [v.type for v in node.outputs]
+        symbols = dict.fromkeys(s for t in types for n in t.shape for s in _symbols(n))
+        for symbol in symbols:
+            policy = self._policies.get(symbol)
+            if isinstance(policy, Pad) and policy.strict:
+                raise graph_error(
+                    f"the size {symbol.name} cannot be padded here: {why}",
+                    op=node.primitive.name,
+                    got=", ".join(str(r.type) for r in inputs),
+                    hint="leave strict out: the op is then compiled for each size",
+                    where=node.place,
+                )
 
     def _has_ragged_sizes(self, node: Node) -> bool:
         sizes = [n for v in node.outputs for n in v.type.shape]

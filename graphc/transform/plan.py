@@ -1,10 +1,12 @@
 """The compilation plan as data: segments, glue, and why each of them is there."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from graphc.errors import Place
 from graphc.ir.dims import Symbol
 from graphc.ir.graph import Graph, Node, Value
+from graphc.transform.forecast import Forecast, forecast
 from graphc.transform.grouping import printed, varying
 from graphc.transform.padding import Padded
 
@@ -99,6 +101,25 @@ class Plan:
     def glue(self) -> tuple[Glue, ...]:
         """What the driver does between segments."""
         return tuple(s for s in self.steps if not isinstance(s, Segment))
+
+    def forecast(self, sizes: Mapping[str, Sequence[int] | int]) -> Forecast:
+        """What calls with these sizes would cost, before anything has run.
+
+        `sizes` gives by name the sizes of axes and the numbers of integer inputs: one
+        per call, or one for all calls. Raises GraphError for a name that is missing or
+        unknown.
+
+        >>> import graphc, graphc.tensor as gt
+        >>> x = gt.tensor("x", "float32", ("n",))
+        >>> f = graphc.function([x], gt.mean(x), dims={"n": graphc.Pad()})
+        >>> told = f.plan.forecast({"n": [3, 20, 9, 31, 100]})
+        >>> told.compilations, round(told.waste, 2)
+        (3, 1.37)
+        """
+        keys = [segment.keys for segment in self.segments]
+        reads = sum(isinstance(step, Read) for step in self.steps)
+        inputs = self.graph.inputs
+        return forecast(self.called, inputs, self.padded, keys, reads, sizes)
 
     def resolve(self, value: Value) -> Value:
         """The value that is computed for `value`."""

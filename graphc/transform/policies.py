@@ -24,19 +24,32 @@ class Pad:
     """Run at a capacity, with the true size as a number known at run time.
 
     Capacities are `minimum` times powers of `growth`, rounded up; or the listed
-    `buckets`; or multiples of `multiple`. Raises GraphError for what is none of these.
+    `buckets`; or multiples of `multiple`. `strict`: compiling raises where an op needs
+    the true size; otherwise that op is compiled for each. Raises GraphError for what is
+    no capacity.
     """
 
     growth: float = 2.0
     minimum: int = 16
     buckets: tuple[int, ...] = ()
     multiple: int = 0
+    strict: bool = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "buckets", tuple(sorted(self.buckets)))
         problem = _problem(self)
         if problem:
             raise graph_error(problem, op="Pad", got=repr(self))
+
+    def __str__(self) -> str:
+        if self.buckets:
+            return f"padded to one of {', '.join(map(str, self.buckets))}"
+        if self.multiple:
+            return f"padded to a multiple of {self.multiple}"
+        first = [self.capacity(self.minimum)]
+        for _ in range(2):
+            first.append(self.capacity(first[-1] + 1))
+        return f"padded to {', '.join(map(str, first))} ..."
 
     @property
     def capacities(self) -> Capacities:
@@ -56,6 +69,9 @@ class Bound:
 
     For sizes that depend on data: nothing is read on the host.
     """
+
+    def __str__(self) -> str:
+        return "kept at the largest that there can be"
 
 
 Policy = Specialize | Pad | Bound

@@ -10,10 +10,11 @@ from graphc.transform.plan import Check, HostNode, Plan, Read, Segment, asked_by
 
 def explain(plan: Plan, backend: str) -> str:
     """A report that a person can read; one block per step."""
-    named = zip(plan.graph.input_names, plan.graph.inputs, strict=True)
+    named = zip(plan.called.input_names, plan.called.inputs, strict=True)
     inputs = ", ".join(f"{name}: {value.type}" for name, value in named)
     title = {"jax": "JAX", "numpy": "NumPy"}[backend]
     lines = [f"{title} program of ({inputs})"]
+    lines += _paddings(plan)
     if backend == "numpy":
         lines.append("one straight program: nothing is compiled, sizes are at hand")
         return "\n".join([*lines, *_guards(plan.segments)])
@@ -24,6 +25,22 @@ def explain(plan: Plan, backend: str) -> str:
         lines.append("")
         lines += _segment(step) if isinstance(step, Segment) else _glue(step)
     return "\n".join(lines)
+
+
+def _paddings(plan: Plan) -> list[str]:
+    """Which sizes are padded, how, and what is done at true sizes all the same."""
+    if plan.padded is None:
+        return []
+    lines = [f"size {s.name}: {p}" for s, p in plan.padded.policies.items()]
+    cuts: dict[tuple[str, str, str], int] = {}
+    for cut in plan.padded.cuts:
+        key = cut.node.primitive.name, _at(cut.place), cut.reason
+        cuts[key] = cuts.get(key, 0) + 1
+    for (name, place, reason), count in cuts.items():
+        times = f" ({count} times)" if count > 1 else ""
+        lines.append(f"{name}{times} is computed at true sizes, compiled for each")
+        lines += [f"  because {reason}", f"  asked for at {place}"]
+    return lines
 
 
 def _some(count: int, what: str) -> str:

@@ -1,0 +1,119 @@
+"""What a list of sizes would cost, told before anything runs."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from graphc.errors import graph_error
+from graphc.ir.dims import Dim, Symbol, evaluate
+from graphc.ir.graph import Graph, Value
+from graphc.transform.padding import Padded
+from graphc.transform.policies import Pad
+
+Sizes = Mapping[Symbol, int]
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """Compilations, and per segment; how much longer padded arguments are; reads.
+
+    `waste` is the number of elements of all arguments at their capacities, for all
+    calls, over that of the arguments as they are given. `reads` are integers read from
+    the device per call. `unknown` are sizes that depend on data: a segment that is
+    compiled for each of their values counts as compiled once per known sizes.
+    """
+
+    compilations: int
+    segments: tuple[int, ...]
+    waste: float
+    reads: int
+    unknown: tuple[str, ...]
+
+
+def forecast(
+    called: Graph,
+    inputs: Sequence[Value],
+    padded: Padded | None,
+    keys: Sequence[Sequence[Symbol]],
+    reads: int,
+    sizes: Mapping[str, Sequence[int] | int],
+) -> Forecast:
+    """What calls of a plan with these sizes would cost, with nothing compiled before.
+
+    `called` is the graph as it is called, `inputs` those of the graph that runs, and
+    `keys` are the sizes that each segment is compiled for. See `Plan.forecast`.
+    """
+    given = {s.name: s for s in _asked(called)}
+    calls = _calls(sizes, given)
+    known = [_with_capacities(padded, call) for call in calls]
+    unknown: dict[str, None] = {}
+    counts = []
+    for symbols in keys:
+        told = [s for s in symbols if all(s in call for call in known)]
+        unknown |= {s.name: None for s in symbols if s not in told}
+        counts.append(len({tuple(call[s] for s in told) for call in known}))
+    true = sum(_elements(v, call) for call in calls for v in called.inputs)
+    kept = sum(
+        _elements(v, call) for call in known for v in inputs[: len(called.inputs)]
+    )
+    waste = kept / true if true else 1.0
+    return Forecast(sum(counts), tuple(counts), waste, reads, tuple(unknown))
+
+
+def _asked(graph: Graph) -> list[Symbol]:
+    """The sizes that arguments have, and the integers among them."""
+    found: dict[Symbol, None] = {}
+    for value in graph.inputs:
+        for n in value.type.shape:
+            if isinstance(n, Dim):
+                found.update(dict.fromkeys(n.symbols))
+        if value._symbol is not None:
+            found[value._symbol] = None
+    return list(found)
+
+
+def _calls(
+    sizes: Mapping[str, Sequence[int] | int], given: Mapping[str, Symbol]
+) -> list[dict[Symbol, int]]:
+    wrong = sorted({*sizes} ^ {*given})
+    if wrong:
+        problem = "is missing" if wrong[0] in given else "is no size of the arguments"
+        raise graph_error(
+            f"{wrong[0]} {problem}",
+            op="forecast",
+            got=", ".join(sizes) or "no sizes",
+            expected=", ".join(given) or "no sizes",
+        )
+    lengths = {len(n) for n in sizes.values() if not isinstance(n, int)}
+    if len(lengths) > 1:
+        raise graph_error(
+            "the lists of sizes have different lengths",
+            op="forecast",
+            got=", ".join(map(str, sorted(lengths))),
+        )
+    count = lengths.pop() if lengths else 1
+    return [
+        {given[k]: n if isinstance(n, int) else int(n[i]) for k, n in sizes.items()}
+        for i in range(count)
+    ]
+
+
+def _with_capacities(padded: Padded | None, call: Sizes) -> dict[Symbol, int]:
+    """The sizes that keys of segments may be: also capacities and true sizes."""
+    known = dict(call)
+    if padded is None:
+        return known
+    for symbol, capacity in padded.capacities.items():
+        policy = padded.policies[symbol]
+        assert isinstance(policy, Pad)
+        known[capacity] = policy.capacity(call[symbol])
+    for symbol, value in zip(padded.lengths, _lengths(padded), strict=True):
+        known[value.symbol] = call[symbol]
+    return known
+
+
+def _lengths(padded: Padded) -> tuple[Value, ...]:
+    return padded.graph.inputs[len(padded.original.inputs) :]
+
+
+def _elements(value: Value, sizes: Sizes) -> int:
+    return evaluate(value.type.size, sizes)

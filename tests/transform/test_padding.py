@@ -1,0 +1,330 @@
+"""Policies per dim: padded programs give what exact ones give, compiled less often."""
+
+import functools
+
+import numpy as np
+import pytest
+
+import graphc
+import graphc.tensor as gt
+from graphc.runtime import compile as compiling
+from graphc.transform.padding import padded
+from graphc.transform.policies import learned
+from tests.conformance.cases import CASES
+from tests.conformance.programs import PROGRAMS
+from tests.conformance.runs import CHECKED, planned_calls
+
+PAD = graphc.Pad(minimum=4, growth=1.5)
+LENGTHS = (0, 1, 2, 3, 4, 5, 6, 7, 12, 13)
+
+
+def rows(n, seed=0):
+    return np.random.default_rng(seed).normal(size=(n, 3)).astype("float32")
+
+
+def matrix():
+    return gt.tensor("x", "float32", ("n", 3))
+
+
+def both(inputs, outputs, backend="numpy", dims=PAD):
+    """The padded program, and the exact one, which needs no compilation."""
+    made = graphc.function(inputs, outputs, backend=backend, dims=dims)
+    return made, graphc.function(inputs, outputs, backend="numpy")
+
+
+def same(got, expected):
+    for a, b in zip(got, expected, strict=True):
+        a, b = np.asarray(a), np.asarray(b)
+        assert a.shape == b.shape and a.dtype == b.dtype
+        np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-5)
+
+
+@pytest.fixture
+def garbage(monkeypatch):
+    """Arguments arrive with anything at all in their padding."""
+
+    def dirty(array, shape):
+        result = np.full(shape, np.nan if array.dtype.kind in "fc" else 77).astype(
+            array.dtype
+        )
+        result[..., -1:] = np.inf if array.dtype.kind in "fc" else 3
+        result[tuple(map(slice, array.shape))] = array
+        return result
+
+    def put_in(f):
+        f._run.__globals__["with_padding"] = dirty
+        return f
+
+    monkeypatch.setattr(compiling, "padded", functools.partial(padded, clean=False))
+    return put_in
+
+
+def moments(x):
+    centred = x - gt.mean(x, 0)
+    return [
+        gt.sum(x),
+        gt.mean(x, 0),
+        gt.var(x),
+        gt.max(x, initial=-1.0),
+        gt.nn.logsumexp(x),
+        gt.nn.softmax(x, 0),
+        gt.cumsum(x[::-1], 0),
+        gt.sort(x, 0),
+        centred @ centred.T,
+        gt.reshape(x.T, (-1,)),
+        gt.concatenate([x[1:], x, x[:2]]),
+        x[-1:],
+        gt.exp(x).sum(1),
+    ]
+
+
+@pytest.mark.parametrize("backend", ["numpy", "jax"])
+def test_results_are_those_of_true_sizes(backend):
+    x = matrix()
+    f, exact = both([x], moments(x), backend)
+    for n in LENGTHS:
+        same(f(rows(n)), exact(rows(n)))
+
+
+def test_nothing_in_the_padding_of_arguments_leaks(garbage):
+    x = matrix()
+    f, exact = both([x], moments(x))
+    garbage(f)
+    for n in LENGTHS:
+        same(f(rows(n)), exact(rows(n)))
+
+
+@pytest.mark.parametrize("backend", ["numpy", "jax"])
+def test_gradients_are_those_of_true_sizes(backend, garbage):
+    x = matrix()
+    loss = gt.sum(gt.log(x**2 + 1) * gt.nn.softmax(x, 0)) + gt.linalg.norm(x)
+    f, exact = both([x], [loss, graphc.grad(loss, x)], backend)
+    if backend == "numpy":
+        garbage(f)
+    for n in (1, 2, 5, 9):
+        same(f(rows(n)), exact(rows(n)))
+
+
+def test_a_capacity_is_compiled_once():
+    x = matrix()
+    f = graphc.function([x], gt.mean(x, 0), dims={"n": graphc.Pad(minimum=4)})
+    for n in [3, 4, 1, 5, 8, 7, 2, 16, 15, 9]:
+        np.testing.assert_allclose(f(rows(n)), rows(n).mean(0), rtol=1e-5, atol=1e-6)
+    told = f.plan.forecast({"n": [3, 4, 1, 5, 8, 7, 2, 16, 15, 9]})
+    assert len(f.stats().compilations) == told.compilations == 3
+    assert told.waste == pytest.approx(88 / 70) and told.reads == 0
+    assert "n_capacity changed from 4 to 8" in f.stats().compilations[1].reason
+
+
+def test_two_sizes_and_their_product():
+    x = gt.tensor("x", "float32", ("n", "m"))
+    f, exact = both([x], [gt.reshape(x, (-1,)), x.T @ x, gt.max(gt.reshape(x, (-1,)))])
+    for shape in [(1, 1), (3, 5), (7, 2), (4, 4)]:
+        a = np.random.default_rng(1).normal(size=shape).astype("float32")
+        same(f(a), exact(a))
+
+
+def test_sizes_that_a_guard_needs_equal_share_a_capacity():
+    x, y = gt.tensor("x", "float32", ("n",)), gt.tensor("y", "float32", ("m",))
+    f = graphc.function([x, y], gt.sum(x * y), dims={"n": PAD})
+    assert not f.plan.padded.cuts
+    a = np.arange(5, dtype="float32")
+    assert f(a, a) == np.sum(a * a)
+    with pytest.raises(graphc.GraphError, match=r"needs n == m; got 5 and 7"):
+        f(a, np.zeros(7, "float32"))
+
+
+def test_a_size_that_must_be_a_number_is_not_padded():
+    x = gt.tensor("x", "float32", ("n",))
+    f = graphc.function([x], x * np.ones(3, "float32"), dims="pad", backend="numpy")
+    same([f(np.ones(3, "float32"))], [np.ones(3, "float32")])
+    with pytest.raises(graphc.GraphError, match="needs n == 3"):
+        f(np.ones(4, "float32"))
+
+
+def test_an_op_without_a_rule_is_compiled_for_each_size_alone():
+    x = matrix()
+    plain = gt.sum(gt.exp(x) * 2 + gt.sin(x), 1)
+    for _ in range(20):
+        plain = gt.tanh(plain) + plain
+    spectrum = gt.fft.fft(x, axis=0)
+    f, exact = both([x], [plain, spectrum], "jax", dims=graphc.Pad(minimum=8))
+    for n in (3, 5, 6, 8):
+        same(f(rows(n)), exact(rows(n)))
+    counts = [0, 0]
+    for c in f.stats().compilations:
+        counts[c.segment] += 1
+    assert sorted(counts) == [1, 4]
+    assert "fft is computed at true sizes, compiled for each" in f.explain()
+    assert "size n: padded to 8, 16, 32 ..." in f.explain()
+
+
+def test_strict_raises_where_an_op_has_no_rule():
+    x = matrix()
+    with pytest.raises(graphc.GraphError) as caught:
+        graphc.function([x], gt.fft.fft(x, axis=0), dims=graphc.Pad(strict=True))
+    text = str(caught.value)
+    assert text.startswith("fft: the size n cannot be padded here")
+    assert "test_padding.py" in text and "hint: leave strict out" in text
+
+
+@pytest.mark.parametrize("backend", ["numpy", "jax"])
+@pytest.mark.parametrize("policy", ["bound", PAD])
+def test_counted_sizes(policy, backend):
+    x = matrix()
+    kept = x[x[:, 0] > 0]
+    outputs = [kept, gt.sum(kept, 0), gt.sort(kept[:, 1]), gt.unique(gt.floor(x))]
+    f, exact = both([x], outputs, backend, policy)
+    for n in (0, 1, 2, 9, 20):
+        same(f(rows(n)), exact(rows(n)))
+    if policy == "bound":
+        reads = f.plan.forecast({"n": [3]}).reads
+        assert reads == 0 and len(f.plan.segments) == 1
+
+
+def test_a_bound_needs_no_read_and_no_compilation_per_count():
+    x = gt.tensor("x", "float32", (50,))
+    f = graphc.function([x], gt.sort(x[x > 0]), dims="bound")
+    for seed in range(4):
+        a = np.random.default_rng(seed).normal(size=50).astype("float32")
+        same([f(a)], [np.sort(a[a > 0])])
+    assert len(f.stats().compilations) == 1
+
+
+def test_an_integer_input_is_rounded_up():
+    k = gt.iscalar("k")
+    f = graphc.function([k], gt.cumsum(gt.arange(k)), dims={k: PAD})
+    for n in (3, 4, 1, 5, 6):
+        same([f(n)], [np.cumsum(np.arange(n))])
+    assert len(f.stats().compilations) == 2
+
+
+def test_a_dim_may_be_given_as_the_size_itself():
+    x = matrix()
+    f = graphc.function([x], gt.mean(x), dims={x.shape[0]: PAD}, backend="numpy")
+    assert [s.name for s in f.plan.padded.policies] == ["n"]
+
+
+def test_a_default_for_the_process(monkeypatch):
+    monkeypatch.setattr(graphc.config, "dims", "pad")
+    x = matrix()
+    assert graphc.function([x], gt.mean(x)).plan.padded is not None
+    assert graphc.function([x], gt.mean(x), dims="specialize").plan.padded is None
+
+
+@pytest.mark.parametrize(
+    ("dims", "message"),
+    [
+        ({"m": PAD}, "`dims` names a size that the graph has not\n  got: m\n"),
+        ({"n": "bound"}, "Bound() is for sizes that depend on data, not n"),
+        ({"n": 3}, "no policy for sizes\n  got: dims=3"),
+        ("most", "no policy for sizes\n  got: dims='most'"),
+        ({3: PAD}, "expected: one of n\n"),
+    ],
+)
+def test_policies_that_make_no_sense(dims, message):
+    x = matrix()
+    with pytest.raises(graphc.GraphError) as caught:
+        graphc.function([x], gt.mean(x), dims=dims)
+    assert message in str(caught.value) and "test_padding.py" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"growth": 1.0}, "growth must be more than 1"),
+        ({"minimum": 0}, "capacities must be at least 1"),
+        ({"buckets": (0, 4)}, "capacities must be at least 1"),
+        ({"buckets": (4,), "multiple": 8}, "either buckets or a multiple"),
+    ],
+)
+def test_capacities_that_make_no_sense(options, message):
+    with pytest.raises(graphc.GraphError, match=message):
+        graphc.Pad(**options)
+
+
+def test_no_bucket_has_room():
+    x = matrix()
+    f = graphc.function([x], gt.mean(x), dims={"n": graphc.Pad(buckets=(8, 4))})
+    f(rows(5))
+    with pytest.raises(graphc.GraphError, match="no bucket has room for 9") as caught:
+        f(rows(9))
+    assert "(4, 8)" in str(caught.value) and "x: float32[9, 3]" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("pad", "sizes", "capacities"),
+    [
+        (graphc.Pad(), [0, 1, 16, 17, 33], [16, 16, 16, 32, 64]),
+        (graphc.Pad(growth=1.25, minimum=4), [4, 5, 6, 7, 8], [4, 5, 7, 7, 9]),
+        (graphc.Pad(multiple=10), [0, 1, 10, 11], [10, 10, 10, 20]),
+        (graphc.Pad(buckets=[7, 3]), [0, 3, 4, 7], [3, 3, 7, 7]),
+    ],
+)
+def test_capacities(pad, sizes, capacities):
+    assert [pad.capacity(n) for n in sizes] == capacities
+
+
+def test_learned_buckets_waste_least():
+    rng = np.random.default_rng(0)
+    sizes = rng.zipf(1.5, 40).clip(1, 30).tolist()
+
+    def kept(buckets):
+        return sum(min(b for b in buckets if b >= n) for n in sizes)
+
+    found = learned(sizes, 3).buckets
+    top = max(sizes)
+    others = sorted({*sizes} - {top})
+    by_hand = [kept((a, b, top)) for a in others for b in others if a < b]
+    assert len(found) == 3 and kept(found) == min(by_hand)
+    assert learned([5, 5], 3).buckets == (5,)
+
+
+def test_forecast_tells_what_it_does_not_know():
+    x = gt.tensor("x", "float32", ("n",))
+    f = graphc.function([x], gt.sort(x[x > 0]))
+    told = f.plan.forecast({"n": [3, 4, 3]})
+    assert told.reads == 1 and told.unknown == ("count",) and told.waste == 1
+    with pytest.raises(graphc.GraphError, match="m is no size of the arguments"):
+        f.plan.forecast({"n": 3, "m": 4})
+    with pytest.raises(graphc.GraphError, match="n is missing"):
+        f.plan.forecast({})
+
+
+def test_the_program_runs_without_graphc(tmp_path):
+    x = matrix()
+    f = graphc.function([x], gt.nn.softmax(x, 0), dims="pad")
+    f.save(tmp_path / "model.py")
+    text = (tmp_path / "model.py").read_text()
+    assert "import graphc" not in text
+    space = {}
+    exec(compile(text, "model.py", "exec"), space)
+    same([space["program"](rows(5))], [f(rows(5))])
+
+
+POLICIES = {"pad": PAD, "bound": "bound"}
+
+
+@pytest.mark.parametrize("backend", ["numpy", "jax"])
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("id", [i for i in PROGRAMS if CASES[i].check != "shape"])
+def test_everyday_programs(id, policy, backend):
+    case = CASES[id]
+    inputs = [gt.tensor(*declared) for declared in case.inputs]
+    made = PROGRAMS[id](*inputs)
+    f = graphc.function(
+        inputs,
+        list(made) if isinstance(made, tuple) else [made],
+        backend=backend,
+        check=id in CHECKED,
+        dims=POLICIES[policy],
+    )
+    for call in planned_calls(case):
+        if call.raises:
+            with pytest.raises(graphc.GraphError, match=r"programs\.py:"):
+                f(*call.arguments)
+            continue
+        for got, expected in zip(f(*call.arguments), call.expected, strict=True):
+            got, expected = np.asarray(got), np.asarray(expected)
+            assert got.shape == expected.shape
+            np.testing.assert_allclose(got, expected, rtol=case.rtol, atol=case.atol)
