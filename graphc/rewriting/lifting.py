@@ -20,7 +20,7 @@ argument, the test is made on the host.
 
 from collections import Counter
 
-from graphc.ir.dims import Size
+from graphc.ir.dims import Size, equal
 from graphc.ir.graph import Node, Value
 from graphc.ir.namespace import F
 from graphc.ir.op import PRIMITIVES
@@ -32,6 +32,7 @@ from graphc.rewriting.selection import of_axes, share
 from graphc.rewriting.sizes import (
     Axes,
     at_most,
+    divisor,
     is_one,
     tested,
     unsqueezed,
@@ -97,7 +98,7 @@ class Move:
         if not values_in(shape) <= known:
             return None
         self.met.append(node)
-        if _fits(x.type.shape, shape, node.outputs[0].type.size):
+        if _fits(node, shape):
             return x
         self.same = False
         return F.reshape(x, shape)
@@ -148,18 +149,26 @@ class Move:
         return found
 
 
-def _fits(own: Sizes, shape: Sizes, size: Size) -> bool:
-    """Whether a shape is that of a value which is known to have `size` elements.
+def _fits(node: Node, shape: Sizes) -> bool:
+    """Whether what a node reshapes has a shape already, where the node is tested.
 
     One axis may be written otherwise, as -1 in a reshape is.
     """
+    own, whole = node.inputs[0].type.shape, node.outputs[0].type.size
     if len(own) != len(shape):
         return False
     others = [n for n, m in zip(own, shape, strict=True) if same_size(n, m)]
     if len(others) == len(own):
         return True
-    nonzero = at_most(1, product(others))
-    return nonzero and len(others) == len(own) - 1 and same_size(product(shape), size)
+    alike = len(others) == len(own) - 1 and same_size(product(shape), whole)
+    return alike and _is_positive(product(others), divisor(node))
+
+
+def _is_positive(n: Size, multiple: Size | None) -> bool:
+    """Whether a size is surely 1 or more, where a multiple of it is."""
+    if at_most(1, n):
+        return True
+    return multiple is not None and equal(multiple % n, 0) is True
 
 
 def _changed(before: Sizes, after: Sizes) -> tuple[int, int, int]:

@@ -62,6 +62,12 @@ class OneOf:
     ops: tuple[str, ...]
     over: frozenset[str]
 
+    def fits(self, value: Value) -> bool:
+        """Whether a value is of such a node."""
+        inputs = value.node.inputs
+        found = any(x.node.primitive.name in self.over for x in inputs)
+        return found and value.node.primitive.name in self.ops
+
 
 @dataclass(frozen=True)
 class Named:
@@ -133,11 +139,8 @@ def _match(
                 yield from _match(inner, value, bound, uses)
         case Apply():
             yield from _match_node(pattern, value, bound, uses)
-        case OneOf(ops, over):
-            inputs = value.node.inputs
-            if any(x.node.primitive.name in over for x in inputs):
-                if value.node.primitive.name in ops:
-                    yield bound
+        case OneOf():
+            yield from [bound] * pattern.fits(value)
         case _:
             array = literal_of(value)
             if array is not None and array.size and np.all(array == pattern):

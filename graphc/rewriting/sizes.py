@@ -142,14 +142,20 @@ def _message(node: Node, guard: Guard) -> str:
     return f"{node.primitive.name}: {guard.reason}: needs {relation}"
 
 
-def _guards(node: Node) -> list[Guard]:
-    """Those of a node, and that what -1 stands for is no division by zero."""
-    guards, shape = list(node.guards), node.params.get("shape", ())
-    total = node.inputs[0].type.size
+def divisor(node: Node) -> Size | None:
+    """What the number of elements is divided by for the -1 of a reshape."""
+    shape, total = node.params.get("shape", ()), node.inputs[0].type.size
     for i, n in enumerate(shape):
         rest = product(shape[:i] + shape[i + 1 :])
         if isinstance(n, Dim) and isinstance(rest, Dim) and n is total // rest:
-            implied = [g for g in guards if g.relation == "<=" and g.right is rest]
-            first = Guard("<=", 1, rest, "the sizes beside -1 must be positive")
-            return [first, *(g for g in guards if g not in implied)]
-    return guards
+            return rest
+    return None
+
+
+def _guards(node: Node) -> list[Guard]:
+    """Those of a node, and that a divisor is not zero."""
+    rest = divisor(node)
+    if rest is None:
+        return list(node.guards)
+    first = Guard("<=", 1, rest, "the sizes beside -1 must be positive")
+    return [first, *(g for g in node.guards if g.right is not rest)]
