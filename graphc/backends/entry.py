@@ -46,6 +46,8 @@ def without_padding_jax(jax: Any, array: Any, shape: Any) -> Any:
     found = without_padding(np.asarray(array), shape)
     if found.shape == array.shape:
         return array
+    if found.dtype.itemsize < 8:
+        return jax.numpy.asarray(found)
     with jax.enable_x64(True):  # keeps 64-bit arrays as they are
         return jax.numpy.asarray(found)
 

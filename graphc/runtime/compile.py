@@ -1,7 +1,7 @@
 """`graphc.function`: from inputs and outputs to a compiled program."""
 
 import warnings
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -10,7 +10,7 @@ import numpy as np
 from graphc.backends.jax import emit_jax
 from graphc.backends.linear import emit_numpy, emit_unjitted
 from graphc.backends.prelude import ProgramError, expect
-from graphc.backends.program import Outputs
+from graphc.backends.program import Outputs, Source
 from graphc.backends.source import solved
 from graphc.errors import GraphError, UnusedInputWarning, graph_error, shortened
 from graphc.ir.build import INPUT, as_value, config, strong
@@ -21,13 +21,14 @@ from graphc.rewriting.cleanup import CLEANUP
 from graphc.rewriting.default import DEFAULT
 from graphc.rewriting.engine import Application, rewritten
 from graphc.rewriting.rule import Rule, Rules
+from graphc.runtime.adapt import Adapter
 from graphc.runtime.arguments import Backend
 from graphc.runtime.function import Function
 from graphc.transform.grouping import CostModel, printed
 from graphc.transform.padding import padded
 from graphc.transform.partition import partition
 from graphc.transform.plan import Check, Plan, needs_device
-from graphc.transform.policies import policies_of
+from graphc.transform.policies import Policy, policies_of
 
 Jit = Literal["auto", True, False]
 UNDIVIDED = 1e12  # the cost of a segment of its own, where there shall be one
@@ -65,6 +66,8 @@ def function(
     is `graphc.Specialize()`, one compilation per size; `graphc.Pad(...)`, arrays at
     capacities, masked by rule; `graphc.Bound()`, for a size that depends on data, its
     upper bound; or "specialize", "pad" or "bound". Results are those of true sizes.
+    "auto" specializes, until an axis has taken three sizes: from then on it is padded,
+    where every op can be masked; `stats()` tells.
 
     Raises GraphError, with the op and the line, where this cannot be done.
     """
@@ -79,23 +82,57 @@ def function(
     simplified = rewritten(graph, rewrites)
     written, graph = graph, simplified.graph
     model = CostModel(base=UNDIVIDED) if jit is True else CostModel()
-    policies = policies_of(graph, config.dims if dims is None else dims)
-    pad = None
-    if policies:
-        pad = padded(graph, policies, bounds_checks=check)
-        graph = rewritten(pad.graph, CLEANUP).graph
-    plan = partition(
-        graph, model, bounds_checks=check and pad is None, padded=pad
-    )
-    if jit is True and backend == "jax":
-        _require_one_segment(plan)
     emit = _EMIT[backend, backend == "jax" and jit is not False]
-    source = emit(plan, structure)
-    log, unjitted = simplified.log, plan
-    if pad is None and _tests_of_rules(plan, log):
+
+    def compile(policies: dict[Symbol, Policy]) -> tuple[Plan, Source]:
+        plan = _planned(graph, policies, model, check)
+        if jit is True and backend == "jax":
+            _require_one_segment(plan)
+        return plan, emit(plan, structure)
+
+    policies, auto = _policies(graph, dims, emit)
+    plan, source = compile(policies)
+    log, unjitted = simplified.log, None
+    if policies or _tests_of_rules(plan, log):
         written = rewritten(written, rewrites.unchecked()).graph
         unjitted = partition(written, bounds_checks=check)
-    return Function(plan, source, backend, structure, defaults, log, unjitted)
+    adapter = Adapter(graph, compile) if auto else None
+    return Function(
+        plan, source, backend, structure, defaults, log, unjitted, adapter
+    )
+
+
+def _policies(
+    graph: Graph, dims: Any, emit: Callable[..., Source]
+) -> tuple[dict[Symbol, Policy], bool]:
+    """The policies to start with, and whether they change with the sizes seen.
+
+    A program without jit is compiled by its caller, for sizes as they are.
+    """
+    chosen = config.dims if dims is None else dims
+    if isinstance(chosen, str) and chosen == "auto":
+        return {}, emit is emit_jax
+    policies = policies_of(graph, chosen)
+    if policies and emit is emit_unjitted:
+        if dims is None:
+            return {}, False
+        raise graph_error(
+            "sizes cannot be padded without jit",
+            op="function",
+            got="jit=False",
+            hint='leave `dims` out, or compile with jit="auto"',
+        )
+    return policies, False
+
+
+def _planned(
+    graph: Graph, policies: dict[Symbol, Policy], model: CostModel, check: bool
+) -> Plan:
+    """The plan of a graph, padded where policies say so."""
+    if not policies:
+        return partition(graph, model, bounds_checks=check)
+    pad = padded(graph, policies, bounds_checks=check)
+    return partition(rewritten(pad.graph, CLEANUP).graph, model, padded=pad)
 
 
 def _tests_of_rules(plan: Plan, log: tuple[Application, ...]) -> bool:

@@ -9,9 +9,10 @@ from graphc.backends.linear import emit_unjitted
 from graphc.backends.program import Outputs, Source
 from graphc.errors import CallError, graph_error
 from graphc.rewriting.engine import Application, applied
+from graphc.runtime.adapt import Adapter
 from graphc.runtime.arguments import Backend, Signature
 from graphc.runtime.failure import Program, ProgramError, call_error, running
-from graphc.runtime.log import Log, Stats
+from graphc.runtime.log import Compilation, Log, Stats
 from graphc.transform.plan import Plan
 from graphc.transform.report import explain
 
@@ -40,25 +41,37 @@ class Function:
         defaults: Mapping[int, Any],
         rewrites: tuple[Application, ...] = (),
         unjitted: Plan | None = None,
+        adapter: Adapter | None = None,
     ) -> None:
-        self.plan = plan
-        self._unjitted = unjitted or plan  # without tests that the host makes
+        self._unjitted = unjitted or plan  # exact, without tests that the host makes
         self.rewrites = rewrites
-        self.source = source.text
         self.backend = backend
         self._outputs = outputs
+        self._defaults = defaults
+        self._adapter = adapter
+        self._calls = 0
+        self._before: list[Compilation] = []
+        self._changes: list[str] = []
+        self._jax_callable: Callable[..., Any] | None = None
+        self._install(plan, source)
+
+    def _install(self, plan: Plan, source: Source) -> None:
+        """Go on with this program."""
+        self.plan = plan
+        self.source = source.text
         self._count = len(plan.called.inputs)
         self._log = Log(plan, source.sizes)
         self._pending = self._log.pending
-        self._calls = 0
-        self._program = Program(source.text, f"<graphc {backend} program>")
+        self._program = Program(source.text, f"<graphc {self.backend} program>")
         module = load(source.text, self._program.filename)
         module.compiling = self._log.compiling
         self._run: Callable[..., Any] = module.program
-        self._jax_callable: Callable[..., Any] | None = None
-        names = plan.called.input_names
         self._signature = Signature(
-            plan.called.inputs, names, defaults, backend, module.check_inputs
+            plan.called.inputs,
+            plan.called.input_names,
+            self._defaults,
+            self.backend,
+            module.check_inputs,
         )
         self._plain = self._signature.plain
 
@@ -79,7 +92,18 @@ class Function:
         self._calls += 1
         if self._pending:
             self._log.settle()
+            if self._adapter is not None:
+                self._adapt(self._adapter)
         return result
+
+    def _adapt(self, adapter: Adapter) -> None:
+        """Change the program where sizes have turned out to vary."""
+        change = adapter.notice(self._log.done, self._log.sizes)
+        if change is not None:
+            plan, source, why = change
+            self._before += self._log.done
+            self._changes.append(why)
+            self._install(plan, source)
 
     def _failure(self, error: Exception, args: tuple[Any, ...]) -> CallError:
         """The error of a failed call; segments that were compiled stay compiled."""
@@ -108,7 +132,8 @@ class Function:
 
     def stats(self) -> Stats:
         """Calls and compilations so far."""
-        return Stats(self._calls, list(self._log.done))
+        done = [*self._before, *self._log.done]
+        return Stats(self._calls, done, list(self._changes))
 
     def explain(self) -> str:
         """Why the program is split as it is, with the user's lines."""

@@ -28,12 +28,13 @@ class Stats:
 
     calls: int = 0
     compilations: list[Compilation] = field(default_factory=list)
-
+    changes: list[str] = field(default_factory=list)
 
     def __str__(self) -> str:
         lines = [f"{self.calls} calls, {len(self.compilations)} compilations"]
         for c in self.compilations:
             lines.append(f"  segment {c.segment}: {c.seconds:.3f} s, {c.reason}")
+        lines += [f"  {change}" for change in self.changes]
         return "\n".join(lines)
 
 
@@ -49,7 +50,7 @@ class Log:
 
     def __init__(self, plan: Plan, sizes: Mapping[str, Symbol]) -> None:
         self._plan = plan
-        self._sizes = sizes
+        self.sizes = dict(sizes)
         self._seen: dict[int, list[dict[str, int]]] = {}
         self.pending: list[_Pending] = []
         self.done: list[Compilation] = []
@@ -96,12 +97,12 @@ class Log:
         return "another shape, placement or weak type of an argument"
 
     def _called(self, name: str) -> str:
-        symbol = self._sizes.get(name)
+        symbol = self.sizes.get(name)
         return name if symbol is None else symbol.name
 
     def _asked_by(self, segment: int, name: str) -> str:
         """The first line of the segment that has this size in it."""
-        symbol = self._sizes.get(name)
+        symbol = self.sizes.get(name)
         if symbol is None:
             return ""
         node = asked_by(self._plan.segments[segment], symbol)

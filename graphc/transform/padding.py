@@ -17,6 +17,7 @@ from graphc.errors import GraphError, Place, graph_error, standing_at
 from graphc.ir import dims
 from graphc.ir.build import INPUT, SIZE_OP, as_size, as_value, variable
 from graphc.ir.dims import Dim, Size, Symbol, substitute, symbol_dim
+from graphc.ir.dims_growth import grows
 from graphc.ir.graph import Graph, Guard, Node, Params, Value, origins
 from graphc.ir.namespace import F
 from graphc.ir.op import rebuild
@@ -139,7 +140,7 @@ class _Pass:
             tuple(self._made[v].axes for v in self._graph.outputs),
             tuple(self._cuts),
             tuple(self._guards()),
-            tuple((self._made[c].value, *rest) for c, *rest in self._checks),
+            tuple((self._made[c].value, text, at) for c, text, at in self._checks),
         )
 
     # Sizes.
@@ -203,7 +204,7 @@ class _Pass:
 
     def _stored_at(self, size: Dim) -> tuple[Size, bool]:
         ragged = [s for s in size.symbols if self._is_ragged(s)]
-        if not ragged or not _grows(size, ragged):
+        if not ragged or not grows(size, ragged):
             return self.exact(size), False
         return substitute(size, self._exact | self._capacity), True
 
@@ -482,14 +483,6 @@ def _axis_symbol(size: Size) -> Symbol | None:
 def _inner(symbol: Symbol) -> bool:
     """Whether a size is computed by the program, so that no argument tells it."""
     return any(v.node.primitive is not INPUT for v in origins(symbol_dim(symbol)))
-
-
-def _grows(size: Dim, symbols: Iterable[Symbol]) -> bool:
-    """Whether a size is provably no smaller where these symbols are larger."""
-    more: dict[Symbol, Size] = {
-        s: symbol_dim(s) + dims.fresh_axis("more") for s in symbols
-    }
-    return dims.less_equal(size, substitute(size, more)) is True
 
 
 def _resized(params: Params, resize: Sizes) -> dict[str, Any]:

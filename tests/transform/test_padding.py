@@ -191,6 +191,37 @@ def test_a_bound_needs_no_read_and_no_compilation_per_count():
     assert len(f.stats().compilations) == 1
 
 
+def test_auto_pads_what_turns_out_to_vary():
+    x = gt.tensor("x", "float32", ("n", "m"))
+    f = graphc.function([x], [gt.mean(x, 0), gt.sort(x, 0)], dims="auto")
+    for n in (3, 4, 5, 6, 7, 8, 30, 17, 2, 50):
+        same(f(rows(n)), [rows(n).mean(0), np.sort(rows(n), 0)])
+    stats = f.stats()
+    assert len(stats.compilations) == 3 + 3 and stats.calls == 10
+    assert stats.changes == ["n took 3 sizes: padded from now on"]
+    assert "padded from now on" in str(stats) and "size n: padded" in f.explain()
+    assert [s.name for s in f.plan.padded.policies] == ["n"]
+
+
+def test_auto_leaves_sizes_that_some_op_needs():
+    x = matrix()
+    f = graphc.function([x], gt.fft.fft(x, axis=0), dims="auto")
+    for n in (3, 4, 5, 6):
+        assert f(rows(n)).shape == (n, 3)
+    assert f.plan.padded is None and not f.stats().changes
+
+
+def test_programs_without_jit_have_true_sizes(monkeypatch):
+    x = matrix()
+    with pytest.raises(graphc.GraphError, match="cannot be padded without jit"):
+        graphc.function([x], gt.mean(x), jit=False, dims="pad")
+    f = graphc.function([x], gt.mean(x, 0), dims="pad")
+    same([f.jax_callable(rows(5))], [f(rows(5))])
+    monkeypatch.setattr(graphc.config, "dims", "pad")
+    f = graphc.function([x], gt.mean(x, 0), jit=False)
+    same([f(rows(5))], [rows(5).mean(0)])
+
+
 def test_an_integer_input_is_rounded_up():
     k = gt.iscalar("k")
     f = graphc.function([k], gt.cumsum(gt.arange(k)), dims={k: PAD})
