@@ -10,6 +10,7 @@ from graphc.ops import (
     choices,
     contract,
     conv,
+    conv_padding,
     create,
     cumulative,
     dtypes,

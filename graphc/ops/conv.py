@@ -21,11 +21,8 @@ from graphc.ir.op import Array, Printing, op, require_at_most, require_equal, ty
 from graphc.ir.types import BOOL, TensorType
 from graphc.ops.batching import Batched
 from graphc.ops.broadcasting import promoted
-from graphc.ops.masking import Padding, Ragged
-from graphc.ops.moving import is_known, number, places, read
 from graphc.ops.windows import (
     Sizes,
-    aligned,
     extent,
     is_one,
     named_pads,
@@ -33,8 +30,7 @@ from graphc.ops.windows import (
     padding_text,
     pads,
     sizes,
-    steps_are_known,
-    true_low,
+    spaced,
     window_pads,
 )
 
@@ -72,10 +68,7 @@ def _conv(
 
 def _spaced(shape: Sequence[Size], spread: Sizes) -> list[Size]:
     """The sizes of axes between whose points zeros are put."""
-    return [
-        n if is_one(f) else dims.maximum(0, (n - 1) * f + 1)
-        for n, f in zip(shape, spread, strict=True)
-    ]
+    return [spaced(n, f) for n, f in zip(shape, spread, strict=True)]
 
 
 def spaced_numpy(x: Any, spread: Any) -> Any:
@@ -160,39 +153,7 @@ def _print_jax(p: Printing) -> str:
 
 
 _conv.emit(numpy=_print_numpy, jax=_print_jax)
-
-
-@_conv.padding
-def _(pad: Padding, x: Ragged, kernel: Ragged, **params: Any) -> Value | None:
-    apart = not is_one(params["groups"])
-    if not is_known(pad, pad.node.params["groups"]) or (
-        apart and (1 in x.axes or kernel.ragged((0, 1)))
-    ):
-        return None
-    if not steps_are_known(pad, "stride", "spread", "dilation"):
-        return None
-    spatial = range(2, x.type.rank)
-    value = pad.filled(x, (1, *spatial), 0)
-    weights = pad.filled(kernel, (1, *spatial), 0)
-    window = tuple(map(extent, kernel.value.type.shape[2:], params["dilation"]))
-    if kernel.ragged(spatial):
-        return _by_points(pad, x, kernel, (value, weights), params)
-    value, params = aligned(pad, x, value, 0, window, params)
-    return _conv(value, weights, **params)
-
-
-def _by_points(
-    pad: Padding,
-    x: Ragged,
-    kernel: Ragged,
-    values: tuple[Value, Value],
-    params: dict[str, Any],
-) -> Value | None:
-    """Point by point of the result where the kernel has padding.
-
-    Its zeros would meet elements that count for other points, and may be NaN.
-    """
-    return None
+CONV = _conv
 
 
 @_conv.vjp

@@ -1,7 +1,7 @@
 """Mask rules of ops that move the elements of an axis by its true size."""
 
 from graphc.ir.build import as_value, cast
-from graphc.ir.dims import Size, equal
+from graphc.ir.dims import Size, equal, less_equal
 from graphc.ir.graph import Value
 from graphc.ir.namespace import F
 from graphc.ir.types import INT32
@@ -14,8 +14,8 @@ def number(pad: Padding, size: Size) -> Value:
 
 
 def is_known(pad: Padding, size: Size) -> bool:
-    """Whether a true size is that of the padded program."""
-    return equal(pad.exact(size), pad.stored(size)) is True
+    """Whether a size has nothing to do with those that are padded."""
+    return equal(pad.exact(size), size) is True
 
 
 def places(size: Size) -> Value:
@@ -24,9 +24,17 @@ def places(size: Size) -> Value:
     return found
 
 
+def nonempty(x: Value, axis: int) -> Value:
+    """With an element more where there may be none: one can be read at least."""
+    if less_equal(1, x.type.shape[axis]) is True:
+        return x
+    found: Value = F.pad(x, [(0, int(a == axis)) for a in range(x.type.rank)])
+    return found
+
+
 def read(x: Value, axis: int, at: Value) -> Value:
     """The elements at these places of an axis; outside of it, any."""
-    found: Value = F._gather(x, at, axes=(axis,), inside=(False,))
+    found: Value = F._gather(nonempty(x, axis), at, axes=(axis,), inside=(False,))
     return found
 
 

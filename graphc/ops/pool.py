@@ -276,7 +276,8 @@ def _padded_positions(primitive: Primitive, fill: Callable[[DType], Any]) -> Non
             return None
         places = primitive(found[0], **params)
         first = x.type.rank - len(params["window"])
-        return _renumbered(pad, places, found[0].type.shape[first:], x.type.shape[first:])
+        kept, true = found[0].type.shape[first:], x.type.shape[first:]
+        return _renumbered(pad, places, kept, true)
 
 
 def _renumbered(pad: Padding, places: Value, kept: Sizes, true: Sizes) -> Value:

@@ -24,6 +24,7 @@ from graphc.ir.types import TensorType, product, same_size
 from graphc.ops.batching import Batched, batch_with_axes
 from graphc.ops.broadcasting import require_countable, summed_to
 from graphc.ops.masking import Padding, Ragged, constant_fill
+from graphc.ops.moving import nonempty
 
 
 def require_shape(shape: Shape) -> Shape:
@@ -94,7 +95,10 @@ def _compacted(pad: Padding, x: Ragged, shape: Shape) -> Value:
     every = (False,) * len(axes)
     if not axes:
         return F.broadcast_to(x.value, shape)
-    return F._gather(x.value, *reversed(coordinates), axes=axes, inside=every)
+    value = x.value
+    for axis in axes:
+        value = nonempty(value, axis)
+    return F._gather(value, *reversed(coordinates), axes=axes, inside=every)
 
 
 def _flat_places(pad: Padding, shape: Shape, at: list[Value]) -> Value:

@@ -102,6 +102,11 @@ def output_sizes(
     return found
 
 
+def spaced(n: Size, spread: Size) -> Size:
+    """The size of an axis between whose points `spread` - 1 others are put."""
+    return n if is_one(spread) else dims.maximum(0, (n - 1) * spread + 1)
+
+
 def named_pads(
     named: str, shape: Sequence[Size], window: Sizes, stride: Sizes
 ) -> tuple[Sizes, Sizes]:
@@ -157,25 +162,34 @@ def aligned(
     fill: Any,
     window: Sizes,
     params: dict[str, Any],
-) -> tuple[Value, dict[str, Any]]:
+) -> tuple[Value, dict[str, Any]] | None:
     """The array and the params with which windows start as at true sizes.
 
     Named paddings put other numbers of points before an axis at other sizes: then
-    its elements are moved to where the first window starts, `fill` around them.
+    its elements are moved to where the first window starts, `fill` around them. None
+    where there are others between them.
     """
     first = x.type.rank - len(window)
+    spread = params.get("spread", (1,) * len(window))
     low, high = params["low"], params["high"]
     if params["padding"]:
         shape = value.type.shape[first:]
         low, high = named_pads(params["padding"], shape, window, params["stride"])
     before, after, as_it_is = list(low), list(high), True
     for i, a in enumerate(true_low(pad, x.type.shape[first:], window)):
-        axis = first + i
-        if dims.equal(pad.exact(a), before[i]) is not True:
-            size = (pad.stored(pad.out[axis]) - 1) * params["stride"][i] + window[i]
+        axis, step = first + i, params["stride"][i]
+        count = pad.stored(pad.out[axis])
+        size = (count - 1) * step + window[i]  # as many points as the windows need
+        missing = size - spaced(value.type.shape[axis], spread[i]) - low[i]
+        fits = dims.maximum(0, (size - missing + high[i] - window[i]) // step + 1)
+        if not is_known(pad, a):
+            if not is_one(spread[i]):
+                return None
             n, start = x.type.shape[axis], number(pad, a)
             value = moved(pad, value, axis, n, start, size, as_value(fill))
             before[i], after[i], as_it_is = 0, 0, False
+        elif not params["padding"] and dims.equal(fits, count) is not True:
+            after[i], as_it_is = missing, False
     if as_it_is:
         return value, params
     return value, params | {"padding": "", "low": tuple(before), "high": tuple(after)}
