@@ -1,0 +1,37 @@
+"""The text of a graph in an order that is the same in every process.
+
+Nodes are printed in the order in which they were made, and one that another test has
+made already comes early.
+"""
+
+import re
+from collections import Counter
+
+from graphc.ir.text import to_text
+
+NAME = re.compile(r"\b[a-z]\w*\b(?![=(])")
+
+
+def ordered(graph):
+    """The head of a graph, and its lines: what is needed first, in the order of use."""
+    head, *lines = (line.strip() for line in to_text(graph).split("\n")[:-2])
+    made = dict(line.split(": ", 1) for line in lines[:-1])
+    order, names = [], {}
+    _place(lines[-1], made, order)
+    counts = Counter()
+    for name in order:
+        base = re.sub(r"_\d+$", "", name)
+        names[name] = f"{base}_{counts[base]}" if counts[base] else base
+        counts[base] += 1
+    text = [f"{name}: {made[name]}" for name in order] + [lines[-1]]
+    renamed = [NAME.sub(lambda m: names.get(m[0], m[0]), line) for line in text]
+    return [head.removeprefix("graph").removesuffix(" {"), *renamed]
+
+
+def _place(text, made, order):
+    """Put the lines of the names in a text in order, each behind what it needs."""
+    for name in NAME.findall(text):
+        if name in made and name not in order:
+            _place(made[name], made, order)
+            if name not in order:
+                order.append(name)

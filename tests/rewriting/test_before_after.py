@@ -1,0 +1,70 @@
+"""What every rule does, before and after, as before_after/*.txt show it.
+
+`GRAPHC_WRITE=1 pytest tests/rewriting/test_before_after.py` writes these files anew.
+"""
+
+import importlib
+import os
+import pathlib
+
+import numpy as np
+import pytest
+
+import graphc.tensor as gt
+from graphc.ir.graph import Graph
+from graphc.ir.walk import ancestors
+from graphc.rewrites import Rules, everything, rewritten
+from graphc.rewriting.cleanup import CLEANUP
+from graphc.rewriting.contraction import CONTRACTION
+from graphc.rewriting.selection import SELECTION
+from tests.rewriting.ordered import ordered
+from tests.rewriting.written import FAMILIES, VARIABLES
+
+FOLDER = pathlib.Path(__file__).with_name("before_after")
+WRITE = "GRAPHC_WRITE" in os.environ
+SIMPLER = CLEANUP + SELECTION
+INPUTS = {name: gt.tensor(name, *given) for name, given in VARIABLES.items()}
+
+
+def family(name):
+    return getattr(importlib.import_module(f"graphc.rewriting.{name}"), name.upper())
+
+
+def graph_of(code, first):
+    """The graph of some code, simplified by the rules that go first."""
+    value = eval(code, {"gt": gt, "np": np} | INPUTS)
+    nodes = set(ancestors([value]))
+    inputs = {name: x for name, x in INPUTS.items() if x.node in nodes}
+    graph = Graph(tuple(inputs.values()), (value,), tuple(inputs), ("",))
+    return rewritten(graph, first).graph
+
+
+def block(rule, code):
+    """The example of a rule: its code, the graph of that, and what is left."""
+    before = graph_of(code, SIMPLER if rule in CONTRACTION else Rules())
+    result = rewritten(before, Rules((rule,)))
+    assert result.log, f"{rule.name} does not apply in {code}"
+    marks = ["exact" if rule.exact else "rounds"] + ["finite"] * rule.finite
+    head = f"{rule.name} ({', '.join(marks)}): {code}"
+    body = [*ordered(before), "->", *ordered(result.graph)[1:]]
+    return "\n".join([head, *(f"    {line}" for line in body)])
+
+
+def text_of(name):
+    """The file of a family."""
+    made = [block(rule, FAMILIES[name][rule.name]) for rule in family(name)]
+    return "\n\n".join([f"The rules of {name}: code, its graph, what is left.", *made])
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_before_and_after(name):
+    path, text = FOLDER / f"{name}.txt", text_of(name) + "\n"
+    if WRITE:
+        path.write_text(text, encoding="utf-8")
+    assert path.read_text(encoding="utf-8") == text
+
+
+def test_every_rule_has_its_example():
+    shown = [name for examples in FAMILIES.values() for name in examples]
+    assert sorted(shown) == sorted(rule.name for rule in everything)
+    assert sorted(p.stem for p in FOLDER.iterdir()) == sorted(FAMILIES)

@@ -1,0 +1,227 @@
+"""For every rule, code in which it applies: what tests/rewriting/before_after shows.
+
+`x` is float32[n, 3], `y` float32[n, 3], `u` float32[n], `v` float32[m], `w`
+float32[3], `s` float32[k, k], `pairs` float32[8, 3], `table` float32[2, 8], `many`
+float32[9] and `i` int64[9].
+"""
+
+from graphc.rewriting.cleanup import BINARY
+from graphc.rewriting.reduction import INCREASING
+
+VARIABLES = {
+    "x": ("float32", ("n", 3)),
+    "y": ("float32", ("n", 3)),
+    "u": ("float32", ("n",)),
+    "v": ("float32", ("m",)),
+    "w": ("float32", (3,)),
+    "s": ("float32", ("k", "k")),
+    "pairs": ("float32", (8, 3)),
+    "table": ("float32", (2, 8)),
+    "many": ("float32", (9,)),
+    "i": ("int64", (9,)),
+}
+FOUR = ("sum", "prod", "max", "min")
+DIAGONAL = "gt.zeros((3, 3), w.dtype).at[gt.arange(3), gt.arange(3)].set(w)"
+ROW = "gt.broadcast_to(x[0], x.shape)"
+INTEGRAL = "gt.astype(i, 'float32')"
+
+
+def operated(op):
+    """An op on a row that is broadcast, and on what has that size already."""
+    if op.startswith("logical"):
+        return f"gt.{op}(gt.broadcast_to(x[0] > 0, x.shape), y > 0)"
+    return f"gt.{op}({ROW}, y)"
+
+
+def function(op):
+    """How a function is called, in whichever space it is."""
+    return f"gt.special.{op}" if op in ("expit", "ndtr", "erf") else f"gt.{op}"
+
+
+CLEANUP = {
+    "times_one": "x * 1",
+    "over_one": "x / 1",
+    "minus_zero": "x - 0",
+    "plus_zero": "i + 0",
+    "to_the_one": "x ** 1",
+    "double_negative": "-(-x)",
+    "double_not": "gt.logical_not(gt.logical_not(x > 0))",
+    "where_both_same": "gt.where(x > 0, x, x)",
+    "where_known": "gt.where(True, x, y)",
+    "cast_there_and_back": "x.astype('float64').astype('float32')",
+    "reshape_twice": "x.reshape(-1).reshape(3, -1)",
+    "transpose_twice": "x.T.T",
+    "broadcast_twice": "gt.broadcast_to(gt.broadcast_to(w, (2, 3)), (5, 2, 3))",
+    "broadcast_full": "gt.broadcast_to(gt.full((2, 3), u[0]), (5, 2, 3))",
+    "squeeze_expanded": "gt.squeeze(gt.expand_dims(x, 1), 1)",
+    "expand_squeezed": "gt.expand_dims(gt.squeeze(x[:, :1], 1), 1)",
+    **{
+        f"fold_{op}": f"u * gt.{op}(np.float32(2), np.float32(3))"
+        for op in ("add", "subtract", "multiply", "true_divide")
+    },
+    **{
+        f"fold_{op}": f"u * gt.{op}(np.float32(2))"
+        for op in ("negative", "sqrt", "square")
+    },
+    **{f"broadcast_in_{op}": operated(op) for op in BINARY},
+}
+COUNT = "gt.count_nonzero(i)"
+MASKS = {
+    **{f"{op}_of_selected": f"gt.{op}(gt.log(x[u > 0]), 0)" for op in FOUR},
+    **{f"{op}_of_selected": f"gt.{op}(x[u > 0] > 1, 0)" for op in ("any", "all")},
+    **{
+        f"{op}_from_of_selected": f"gt.{op}(u[u > 2], initial=0)"
+        for op in ("max", "min")
+    },
+    "write_to_selected": "u.at[u > 0].set(gt.log(u[u > 0]))",
+    "write_to_slice": f"u.at[:{COUNT}].set(gt.exp(u[:{COUNT}]))",
+}
+LIFTING = {
+    "reshape_of_reshaped": "gt.tanh(x.reshape(-1)).reshape(-1, 3)",
+    "squeeze_of_reshaped": "gt.tanh(gt.expand_dims(x, 1)).squeeze(1)",
+    "expand_dims_of_reshaped": "gt.expand_dims(gt.tanh(x[:, :1].squeeze(1)), 1)",
+    "reshape_of_sums": "gt.sum(x.reshape(2, -1, 3), 2).reshape(-1)",
+    **{
+        f"{op}_of_all_reshaped": f"gt.{op}(gt.tanh(x.reshape(2, -1, 3)), (0, 1))"
+        for op in FOUR
+    },
+    **{
+        f"{op}_of_all_reshaped": f"gt.{op}(x.reshape(2, -1, 3) > 0, (0, 1))"
+        for op in ("any", "all")
+    },
+    **{
+        f"{op}_from_of_all_reshaped": f"gt.{op}(x.reshape(2, -1, 3), (0, 1), initial=0)"
+        for op in ("max", "min")
+    },
+    "elementwise_of_copies": "gt.tanh(gt.broadcast_to(w, x.shape))",
+    "index_of_copies": "gt.broadcast_to(w, (4, 3))[1, :2]",
+    **{f"{op}_of_copies": f"gt.{op}(gt.broadcast_to(w, (4, 3)), 0)" for op in FOUR[2:]},
+    **{
+        f"{op}_of_copies": f"gt.{op}(gt.broadcast_to(w > 0, (4, 3)), 0)"
+        for op in ("any", "all")
+    },
+}
+RUNNING = ("cumsum", "cumprod", "cummax", "cummin")
+SELECTION = {
+    "index_new_axes": "x[:, None, 0]",
+    "convert_of_expanded": "gt.astype(gt.expand_dims(u, 0), 'float64')",
+    "index_of_elementwise": "gt.tanh(x + w)[0]",
+    "gather_of_elementwise": "gt.tanh(pairs + w)[gt.asarray([0, 5])]",
+    "index_of_matmul": "(x @ x.T)[:, 0]",
+    "gather_of_matmul": "(pairs @ w[:, None])[gt.asarray([0, 5])]",
+    **{f"index_of_{op}": f"gt.{op}(x, 0)[0, 1:]" for op in ("sort", "argsort")},
+    **{f"index_of_{op}": f"gt.{op}(x, 0)[0, 1:]" for op in RUNNING},
+    **{f"last_of_{op}": f"gt.{op}(x, 0)[-1]" for op in RUNNING},
+    "end_of_sort": "gt.sort(x, 0)[-1]",
+    "argmax_of_increasing": "gt.argmax(gt.nn.softmax(x, 1), 1)",
+    "squeeze_of_elementwise": "gt.squeeze(gt.tanh(gt.sum(x, 0, keepdims=True)), 0)",
+    **{
+        f"squeeze_of_{op}": f"gt.squeeze(gt.{op}(x, 0, keepdims=True), 0)"
+        for op in FOUR
+    },
+    **{
+        f"squeeze_of_{op}": f"gt.squeeze(gt.{op}(x > 0, 0, keepdims=True), 0)"
+        for op in ("any", "all")
+    },
+    **{
+        f"squeeze_of_{op}_from": f"gt.squeeze(gt.{op}(x, 0, keepdims=True, "
+        "initial=0), 0)"
+        for op in ("max", "min")
+    },
+    "squeeze_of_expanded": "gt.squeeze(gt.expand_dims(u, (1, 2)), 1)",
+}
+SAME = "gt.astype(gt.expand_dims(i, 1) == gt.arange(8), 'float32')"
+HOT = "gt.nn.one_hot(i, 8, dtype='float32')"
+LOOKUP = {
+    "sum_of_rows": "gt.sum(table[i], 0)",
+    "sum_of_weighted_rows": "gt.sum(many[:, None] * table[i], 0)",
+    "sum_within_rows": "gt.sum(table[i], 1)",
+    "rows_by": "table[i] @ pairs",
+    "one_hot_by": f"{SAME} @ pairs",
+    "one_hot_by_row": f"{HOT} @ pairs",
+    "one_hot_transposed_by": f"{SAME}.T @ many",
+    "one_hot_transposed_by_row": f"{HOT}.T @ many",
+}
+CONTRACTION = {
+    "matmul_right_first": "(x @ x.T) @ u",
+    "matmul_left_first": "u @ (x @ x.T)",
+    "scaled_rows_by": "(u[:, None] * x) @ w",
+    "by_scaled_columns": "w @ (pairs.T * pairs[:, 0])",
+    "diagonal_by": f"{DIAGONAL} @ x.T",
+    "by_diagonal": f"x @ {DIAGONAL}",
+    "identity_by": "gt.eye(3, dtype='float32') @ x.T",
+    "by_identity": "x @ gt.eye(3, dtype='float32')",
+    "kron_by": "gt.kron(table, x) @ gt.ones((24, 2), 'float32')",
+    "row_by_column": "gt.expand_dims(x, 1) @ gt.expand_dims(y, 2)",
+    "diagonal_of_matmul": "gt.diagonal(x @ y.T)",
+    "inverse_by": "gt.linalg.inv(s) @ s[0]",
+    "by_inverse": "s[0] @ gt.linalg.inv(s)",
+    "sum_of_outer": "gt.sum(x[:, :, None] * y[:, None], 0)",
+}
+PEAK = "gt.max(u[:, None] + v, axis=(0, 1), keepdims=True{start})"
+WRITTEN = (
+    "(lambda p: gt.log(gt.sum(gt.exp(u[:, None] + v - p))) + gt.squeeze(p))",
+    "(lambda p: gt.log(gt.squeeze(gt.sum(gt.exp(u[:, None] + v - p), "
+    "keepdims=True))) + gt.squeeze(p))",
+    "(lambda p: gt.log(gt.sum(gt.exp(u[:, None] + v - p), keepdims=True)) + p)",
+)
+
+
+def written_logsumexp(number):
+    """log-sum-exp of all sums of pairs, in one of the ways of writing it."""
+    peak = PEAK.format(start=", initial=-np.inf" if number < 3 else "")
+    finite = f"(lambda q: gt.where(gt.isfinite(q), q, 0.0))({peak})"
+    return f"{WRITTEN[number % 3]}({finite})"
+
+
+REDUCTION = {
+    "sum_of_multiply": "gt.sum(u[:, None] * v)",
+    "sum_of_true_divide": "gt.sum(x / 7, 0)",
+    "sum_of_add": "gt.sum(x + w, 0)",
+    "sum_of_subtract": "gt.sum(x - w, 0)",
+    "sum_of_square": "gt.sum(gt.square(u[:, None] - v))",
+    "sum_of_power": "gt.sum((u[:, None] - v) ** 2)",
+    "sum_of_negative": "gt.sum(-x, 0)",
+    "sum_of_broadcast": "gt.sum(gt.broadcast_to(w, (5, 3)), 0)",
+    **{f"{op}_of_expanded": f"gt.{op}(gt.expand_dims(x, 1), (0, 1))" for op in FOUR},
+    **{
+        f"{op}_of_expanded": f"gt.{op}(gt.expand_dims(x > 0, 1), (0, 1))"
+        for op in ("any", "all")
+    },
+    "sum_of_transposed": "gt.sum(x.T, 1)",
+    "sum_of_sum": "gt.sum(gt.sum(x, 1))",
+    "sum_of_matmul": "gt.sum(x @ y.T, 0)",
+    "sum_of_cumsum": "gt.sum(gt.cumsum(u))",
+    **{
+        f"{op}_of_{of}": f"gt.{op}(u[:, None] {sign} v)"
+        for op in ("max", "min")
+        for of, sign in (("add", "+"), ("subtract", "-"))
+    },
+    **{f"logsumexp_of_sum_{k}": written_logsumexp(k) for k in range(6)},
+    **{
+        f"{op}_of_{of}": f"gt.{op}({function(of)}(x), 0)"
+        for op in ("max", "min")
+        for of in INCREASING
+    },
+}
+STABILITY = {
+    "log_one_plus": "gt.log(1 + x)",
+    "log_one_minus": "gt.log(1 - x)",
+    "exp_minus_one": "gt.exp(x) - 1",
+    "log_of_sigmoid": "gt.log(gt.special.expit(x))",
+    "log_one_plus_exp": "gt.log1p(gt.exp(x))",
+    "one_minus_sigmoid": "1 - gt.special.expit(x)",
+    "log_of_sum_of_exp": "gt.log(gt.sum(gt.exp(x), 1))",
+    "written_softmax": "gt.exp(x) / gt.sum(gt.exp(x), 1, keepdims=True)",
+    "log_of_softmax": "gt.log(gt.nn.softmax(x, 1))",
+}
+FAMILIES = {
+    "cleanup": CLEANUP,
+    "masks": MASKS,
+    "lifting": LIFTING,
+    "selection": SELECTION,
+    "lookup": LOOKUP,
+    "contraction": CONTRACTION,
+    "reduction": REDUCTION,
+    "stability": STABILITY,
+}
