@@ -20,7 +20,7 @@ argument, the test is made on the host.
 
 from collections import Counter
 
-from graphc.ir.dims import Size, equal
+from graphc.ir.dims import Dim, Size
 from graphc.ir.graph import Node, Value
 from graphc.ir.namespace import F
 from graphc.ir.op import PRIMITIVES
@@ -32,7 +32,6 @@ from graphc.rewriting.selection import of_axes, share
 from graphc.rewriting.sizes import (
     Axes,
     at_most,
-    divisor,
     is_one,
     tested,
     unsqueezed,
@@ -60,6 +59,7 @@ class Move:
         self._inside: dict[Node, None] = {}
         self.met: list[Node] = []  # changes of shape that go
         self.same = True  # whether all of them meet their inverse
+        self.asked: set[Value] = set()  # integers that are still needed where not
 
     def alone(self) -> bool:
         """Whether nothing else uses what it moves through, which it would make anew."""
@@ -94,14 +94,16 @@ class Move:
 
     def _merged(self, node: Node, shape: Sizes) -> Value | None:
         (x,) = node.inputs
-        known = values_in(x.type.shape) | values_in(node.outputs[0].type.shape)
+        before = node.outputs[0].type
+        known = values_in(x.type.shape) | values_in(before.shape)
         if not values_in(shape) <= known:
             return None
         self.met.append(node)
-        if _fits(node, shape):
-            return x
-        self.same = False
-        return F.reshape(x, shape)
+        made = _reshaped(x, shape, before.size)
+        if made is not x:
+            self.same = False
+            self.asked |= values_in(shape) & values_in(made.type.shape)
+        return made
 
     def _elementwise(self, y: Value, lo: int, hi: int, sizes: Sizes) -> Value | None:
         inputs = []
@@ -149,26 +151,18 @@ class Move:
         return found
 
 
-def _fits(node: Node, shape: Sizes) -> bool:
-    """Whether what a node reshapes has a shape already, where the node is tested.
+def _reshaped(x: Value, shape: Sizes, size: Size) -> Value:
+    """`x`, which has `size` elements, in a shape; of fewer integers, where that can be.
 
-    One axis may be written otherwise, as -1 in a reshape is.
+    What is left for one axis, as for the -1 of a reshape, may be had of x itself.
     """
-    own, whole = node.inputs[0].type.shape, node.outputs[0].type.size
-    if len(own) != len(shape):
-        return False
-    others = [n for n, m in zip(own, shape, strict=True) if same_size(n, m)]
-    if len(others) == len(own):
-        return True
-    alike = len(others) == len(own) - 1 and same_size(product(shape), whole)
-    return alike and _is_positive(product(others), divisor(node))
-
-
-def _is_positive(n: Size, multiple: Size | None) -> bool:
-    """Whether a size is surely 1 or more, where a multiple of it is."""
-    if at_most(1, n):
-        return True
-    return multiple is not None and equal(multiple % n, 0) is True
+    for i, n in enumerate(shape):
+        before, after = shape[:i], shape[i + 1 :]
+        if isinstance(n, Dim) and n is size // product(before + after):
+            made: Value = F.reshape(x, (*before, -1, *after))
+            if made is x or values_in(made.type.shape) < values_in(shape):
+                return made
+    return F.reshape(x, shape)
 
 
 def _changed(before: Sizes, after: Sizes) -> tuple[int, int, int]:
@@ -192,7 +186,7 @@ def _reshape(x: Value, y: Value, uses: Uses, through: tuple[str, ...]) -> Value 
         return None
     nodes = [y.node, *move.met]
     reshapes = all(node.primitive.name == "reshape" for node in nodes)
-    if not move.same and not reshapes:
+    if not move.same and (move.asked or not reshapes):
         return None
     return tested(made, move.met if move.same and reshapes else nodes)
 

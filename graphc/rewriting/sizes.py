@@ -8,7 +8,7 @@ from graphc.ir.dims import Dim, Size, less_equal
 from graphc.ir.graph import Guard, Node, Value, origins
 from graphc.ir.namespace import F
 from graphc.ir.op import PRIMITIVES
-from graphc.ir.types import DType, is_integer, product
+from graphc.ir.types import DType, is_integer, product, same_size
 
 Axes = tuple[int, ...]
 Reduction = Callable[[Value, Axes], Value]
@@ -142,20 +142,32 @@ def _message(node: Node, guard: Guard) -> str:
     return f"{node.primitive.name}: {guard.reason}: needs {relation}"
 
 
-def divisor(node: Node) -> Size | None:
-    """What the number of elements is divided by for the -1 of a reshape."""
+def _divisor(node: Node) -> Size:
+    """What sizes are divided by for the -1 of a reshape, common factors apart."""
     shape, total = node.params.get("shape", ()), node.inputs[0].type.size
     for i, n in enumerate(shape):
-        rest = product(shape[:i] + shape[i + 1 :])
-        if isinstance(n, Dim) and isinstance(rest, Dim) and n is total // rest:
-            return rest
-    return None
+        others = shape[:i] + shape[i + 1 :]
+        if isinstance(n, Dim) and n is total // product(others):
+            return _without_factors(others, total)
+    return 1
+
+
+def _without_factors(sizes: tuple[Size, ...], total: Size) -> Size:
+    """The product of sizes, but for those that divide the total anyway."""
+    left: Size = 1
+    for n in sizes:
+        zero = isinstance(n, int) and not n
+        if not zero and same_size((total // n) * n, total):
+            total = total // n
+        else:
+            left = left * n
+    return left
 
 
 def _guards(node: Node) -> list[Guard]:
     """Those of a node, and that a divisor is not zero."""
-    rest = divisor(node)
-    if rest is None:
+    rest = _divisor(node)
+    if not isinstance(rest, Dim):
         return list(node.guards)
     first = Guard("<=", 1, rest, "the sizes beside -1 must be positive")
     return [first, *(g for g in node.guards if g.right is not rest)]
