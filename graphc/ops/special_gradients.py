@@ -109,8 +109,9 @@ def _betainc(a: Value, b: Value, x: Value) -> Value:
 
 
 def _gamma_density(a: Value, x: Value) -> Value:
-    finite = x < math.inf
-    x = F.where(finite, x, 1.0)
+    far = F.logical_or(F.equal(a, math.inf), F.equal(x, math.inf))
+    finite = F.logical_not(far)
+    a, x = F.where(finite, a, 1.0), F.where(finite, x, 1.0)
     density = F.exp(F.special.xlogy(a - 1, x) - x - F.special.gammaln(a))
     return F.where(finite, density, 0.0)
 

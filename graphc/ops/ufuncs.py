@@ -154,9 +154,10 @@ def _vjp_power(g: Value, x: Value, y: Value) -> Cotangents:
             return None, None
         less = x if exponent == 2 else x ** (exponent - 1)[()]
         return g * (exponent[()] * less), None
-    less = F.where(y == 0, 1, y - 1)
+    lost = F.logical_and(y == 0, F.square(x) == 0)  # there x**-1 may overflow
+    slope = y * F.where(lost, 1, x) ** (y - 1)
     base = F.where(x == 0, 1, x)
-    return g * (y * x**less), g * (x**y * F.log(base))
+    return g * slope, g * (x**y * F.log(base))
 
 
 def _vjp_true_divide(g: Value, x: Value, y: Value) -> Cotangents:
@@ -164,7 +165,8 @@ def _vjp_true_divide(g: Value, x: Value, y: Value) -> Cotangents:
 
 
 def _vjp_remainder(g: Value, x: Value, y: Value) -> Cotangents:
-    return g, -g * F.floor(x / y)
+    quotient = F.floor_divide(x, y)  # also where the rounded x / y is an integer
+    return g, -g * F.where(F.isfinite(x), quotient, F.floor(x / y))
 
 
 def _vjp_fmod(g: Value, x: Value, y: Value) -> Cotangents:

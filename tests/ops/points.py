@@ -16,7 +16,8 @@ from graphc.ir.graph import Value
 from tests.ops.sampling import REFUSALS, applied, arrays_in, flat, shown
 from tests.samples.spec import VALUES, Array, Call, Sample
 
-AWKWARD = {"special", "ties", "holes", "large"}  # values at which one cannot vary
+# Values at which one cannot vary, and others.
+AWKWARD = {"special", "across", "ties", "holes", "large"}
 SMOOTH = {"mixed", "positive", "unit", "share", "square", "definite", "ordered"}
 
 

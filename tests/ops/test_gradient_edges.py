@@ -103,3 +103,27 @@ def test_the_first_of_equal_elements_of_a_window_counts(backend):
     ):
         (g,) = gradients(backend, lambda x, pool=pool: pool(x, (3,), stride=1), x)
         np.testing.assert_allclose(g, of_x)
+
+
+def slope(function, name, backend, *numbers):
+    """The derivative in one of the numbers."""
+    variables = [gt.tensor(n, "float64", ()) for n in ("x", "y")]
+    made = function(*variables)
+    wrt = [v for v in variables if v.name == name]
+    f = graphc.function(variables, graphc.grad(made, wrt), backend=backend)
+    return float(f(*numbers)[0])
+
+
+@BACKENDS
+def test_the_slope_of_a_remainder_counts_what_was_taken_off(backend):
+    """1 / 0.1 is rounded to 10, and 0.1 fits into 1 only 9 times."""
+    assert slope(gt.remainder, "y", backend, 1.0, 0.1) == -9
+    assert slope(gt.remainder, "y", backend, -1.0, np.inf) == 1
+
+
+@BACKENDS
+@pytest.mark.parametrize("x", [2.0, np.inf, 0.0, 1e-310])
+def test_slopes_of_powers_at_the_exponent_zero(backend, x):
+    assert slope(gt.power, "x", backend, x, 0.0) == 0
+    both = lambda x, y: graphc.grad(gt.power(x, y), x)
+    assert slope(both, "y", backend, 2.0, 0.0) == 0.5

@@ -143,20 +143,16 @@ def test_categories_with_unequal_weights():
 
 def test_draws_without_replacement():
     weights = np.array([0.5, 0.2, 0.2, 0.1])
-    build = lambda k: gt.stack(  # noqa: E731
-        [R.choice(key, 4, (2,), False, weights) for key in R.split(k, 400)]
-    )
-    found = drawn(build)
+    draw = lambda key: R.choice(key, 4, (2,), False, weights)
+    found = drawn(lambda k: graphc.vmap(draw)(R.split(k, 400)))
     assert np.all(found[:, 0] != found[:, 1])
     counts = np.bincount(found[:, 0], minlength=4)
     assert stats.chisquare(counts, 400 * weights).pvalue > LEAST
 
 
 def test_every_order_is_as_likely():
-    build = lambda k: gt.stack(  # noqa: E731
-        [R.permutation(key, 3) for key in R.split(k, 600)]
-    )
-    found = drawn(build)
+    draw = lambda key: R.permutation(key, 3)
+    found = drawn(lambda k: graphc.vmap(draw)(R.split(k, 600)))
     assert np.all(np.sort(found, axis=1) == [0, 1, 2])
     counts = np.bincount(found @ [9, 3, 1], minlength=0)
     assert stats.chisquare(counts[counts > 0]).pvalue > LEAST

@@ -18,6 +18,7 @@ TWO = (
     call(a(2, 1), a(1, 3)),
     call(a(3), a(2, 3)),
     call(a(14, 1, values="special"), a(14, values="special")),
+    call(a(12, 12, values="special"), a(12, 12, values="across")),
 )
 NUMBER = (call(a(2, 3), 2), call(2, a(2, 3)), call(a(3), 0.5), call(a(3), True))
 SHIFTS = (

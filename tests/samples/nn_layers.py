@@ -105,7 +105,8 @@ CHANNELS = (
     call(a(3)),
 )
 GROUPS = (
-    call(a(2, 4), 2),
+    call(a(2, 6), 2),
+    call(a(2, 4), 2),  # groups of two become 1 and -1: gradients all but cancel
     call(a(3, 4, 2), 4),
     call(a(2, 6, 3), 2, epsilon=0.1),
     call(a(2, 3, 6), 3, axis=-1),

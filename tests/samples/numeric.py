@@ -25,6 +25,7 @@ ONE = (
 NEAR = (
     call(a(2, 3), a(3)),
     call(a(14, 1, values="special"), a(14, values="special")),
+    call(a(12, 12, values="special"), a(12, 12, values="across")),
     call(a(3), 1.5),
     call(a(0, 3), a(3)),
     call(a(3), a(3), 0.5, 0.25),

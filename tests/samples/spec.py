@@ -75,6 +75,11 @@ def _special(rng: Any, dtype: np.dtype, shape: tuple[int, ...]) -> np.ndarray:
     return np.resize(np.array(found, dtype), shape)
 
 
+def _across(rng: Any, dtype: np.dtype, shape: tuple[int, ...]) -> np.ndarray:
+    """The special numbers down the columns: beside `special`, each one meets each."""
+    return np.ascontiguousarray(_special(rng, dtype, shape[::-1]).T)
+
+
 def _large(rng: Any, dtype: np.dtype, shape: tuple[int, ...]) -> np.ndarray:
     """Numbers whose squares or exponentials overflow; the special ones of integers."""
     if dtype.kind != "f":
@@ -124,6 +129,7 @@ def _definite(rng: Any, dtype: np.dtype, shape: tuple[int, ...]) -> np.ndarray:
 VALUES: dict[str, Callable[..., np.ndarray]] = {
     "mixed": _mixed,
     "special": _special,
+    "across": _across,
     "large": _large,
     "ties": _ties,
     "index": _of(0, 2),

@@ -17,7 +17,10 @@ TWO = (
     call(a(3), a(4)),
 )
 NUMBER = (call(a(3, values="positive"), 2.5), call(1.5, a(3, values="positive")))
-PAIRS = (call(a(14, 1, values="special"), a(14, values="special")),)
+PAIRS = (
+    call(a(14, 1, values="special"), a(14, values="special")),
+    call(a(12, 12, values="special"), a(12, 12, values="across")),
+)
 BETA = (
     call(a(20, 1, values="positive"), a(20, values="positive"), a(20, values="share")),
     call(a(3, values="positive"), 2.5, a(2, 1, values="share")),
