@@ -11,7 +11,7 @@ TARGET = pathlib.Path(__file__).with_name("rewriting.md")
 TITLE = "## The rules\n"
 HEAD = """
 Those of `graphc.rewrites.default`, in the order in which they are tried; written by
-`python docs/rewriting_table.py`.
+`python docs/rewriting_table.py`. "Tests" puts in tests that the host makes.
 
 | rule | of | values | what it does |
 |---|---|---|---|
@@ -21,13 +21,15 @@ Those of `graphc.rewrites.default`, in the order in which they are tried; writte
 def claim(rule: Rule) -> str:
     """What a rule says about values."""
     text = "exact" if rule.exact else "rounds"
-    return f"{text}, finite" if rule.finite else text
+    marks = ["finite"] * rule.finite + ["tests"] * rule.checks
+    return ", ".join([text, *marks])
 
 
 def row(rule: Rule) -> str:
     """One line of the table."""
     what = " ".join(rule.doc.split("\n\n")[0].split()).replace("|", r"\|")
-    return f"| `{rule.name}` | `{rule.op}` | {claim(rule)} | {what} |\n"
+    op = f"`{rule.op}`" if len(rule.ops) == 1 else f"{len(rule.ops)} ops"
+    return f"| `{rule.name}` | {op} | {claim(rule)} | {what} |\n"
 
 
 def page() -> str:

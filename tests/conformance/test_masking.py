@@ -1,0 +1,33 @@
+"""Programs of kind M, whose sizes matter to no result, need no size from the device."""
+
+import pytest
+
+from graphc.transform.plan import Check, Read
+
+from .cases import CASES
+from .later import LATER
+from .programs import PROGRAMS
+from .runs import compiled
+
+MASKED = [id for id, case in CASES.items() if case.kind == "M"]
+# NumPy raises for the largest of no elements, and so does the program: one bool is
+# tested when all has been computed, and nothing is compiled for it.
+TESTED = {"mask_pos_max": "max: axis 0 has no element to reduce: none is selected"}
+
+
+def test_only_loops_are_left_to_a_later_part():
+    assert len(MASKED) == 16
+    left = [id for id in MASKED if id not in PROGRAMS]
+    assert left == ["scan_variable_lengths", "kalman_missing"]
+    assert all(id in LATER for id in left)
+
+
+@pytest.mark.parametrize("id", [id for id in MASKED if id in PROGRAMS])
+def test_one_segment_and_no_read(id):
+    plan = compiled(id, "jax").plan
+    assert len(plan.segments) == 1
+    assert plan.static_inputs == () and not plan.segments[0].statics
+    assert not any(isinstance(step, Read) for step in plan.glue)
+    messages = [step.message for step in plan.glue if isinstance(step, Check)]
+    assert len(messages) == len(plan.glue)
+    assert messages == ([TESTED[id]] if id in TESTED else [])
