@@ -24,6 +24,7 @@ from graphc.ir.op import (
     type_error,
 )
 from graphc.ir.types import TensorType
+from graphc.ops import random_padding
 
 Levels = tuple[str, ...]
 
@@ -46,6 +47,8 @@ def mapped(primitive: Primitive) -> None:
     primitive.infer = _inference(plain)
     for backend, rule in primitive.emission.items():
         primitive.emission[backend] = _emission(rule, backend)
+
+    random_padding.declare(primitive)
 
     @primitive.batch
     def _(

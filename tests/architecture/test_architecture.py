@@ -90,23 +90,24 @@ def test_there_are_no_import_cycles():
     assert list(nx.simple_cycles(graph)) == []
 
 
-SHARED = {"batching", "broadcasting"}
+SHARED = {"batching", "broadcasting", "masking", "moving"}
 FAMILIES = [  # files of ops that belong together; any other stands for itself
     {"contract", "einsum"},
     {"elementwise", "ufuncs"},
     {"cumulative", "moments", "positions", "reduce"},
-    {"index", "subscript", "update"},
+    {"index", "index_padding", "subscript", "update"},
     {"bessel", "bessel_series", "special", "special_gradients", "special_series"},
-    {"conv", "layers", "nn", "pool", "windows"},
+    {"conv", "conv_padding", "layers", "nn", "pool", "windows"},
     {"linalg", "linalg_derived", "linalg_det", "linalg_lstsq", "linalg_norm"}
-    | {"linalg_rules", "linalg_solve"},
+    | {"linalg_padding", "linalg_rules", "linalg_solve"},
     {"drawing", "random", "random_choice", "random_discrete", "random_vectors"}
-    | {"random_batches", "random_discrete_numpy", "random_gradients", "random_numpy"},
+    | {"random_batches", "random_discrete_numpy", "random_gradients", "random_numpy"}
+    | {"random_padding"},
 ]
 
 
 def test_op_families_meet_in_the_namespace_only():
-    """Promotion and batching aside, a family reaches others through `F`."""
+    """Promotion, batching and masking aside, a family reaches others through `F`."""
     ops = "graphc.ops."
     edges = [(a, b) for a, b in dependencies().edges if a.startswith(ops)]
     pairs = sorted((a[len(ops) :], b[len(ops) :]) for a, b in edges if ops in b)
