@@ -26,6 +26,12 @@ def compiled(inputs: list[Any], output: Any, mode: str) -> Any:
     return pytensor.function(inputs, output, mode=mode, on_unused_input="ignore")
 
 
+def rewriting(inputs: list[Any], output: Any) -> None:
+    """The rewrites of the mode "JAX" alone, on a copy of a graph."""
+    graph = pytensor.graph.fg.FunctionGraph(inputs, [output], clone=True)
+    pytensor.compile.mode.get_mode("JAX").optimizer.rewrite(graph)
+
+
 def tensor(name: str, shape: tuple[int | None, ...]) -> Any:
     """A float32 variable."""
     return pt.tensor(name, dtype="float32", shape=shape)

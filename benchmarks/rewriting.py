@@ -1,12 +1,14 @@
 """Rewrites against JAX of the written program, and of one rewritten by hand.
 
-    python -m benchmarks.rewriting
+    python -m benchmarks.rewriting [forms] [time] [rival] [neutral]
 
 Targets: for each form at least 90 % of the gain of the rewriting by hand, which is at
 most 1.11 of its time; no slowdown where no rule applies (1.02); rewriting is linear in
-the number of nodes up to 100,000.
+the number of nodes up to 100,000, and takes a tenth of PyTensor's
+`function(mode="JAX")`, which leaves the compilation by JAX to the first call.
 """
 
+import sys
 import time
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
@@ -17,6 +19,7 @@ import numpy as np
 
 import graphc
 import graphc.tensor as gt
+from benchmarks import pytensor_rival
 from benchmarks.harness import (
     CPU,
     Row,
@@ -25,6 +28,7 @@ from benchmarks.harness import (
     print_table,
     row,
     same,
+    seconds,
     time_text,
 )
 from benchmarks.programs import chain, dag, layers, mlp
@@ -250,17 +254,30 @@ def _as_32_bits(x: Any) -> Any:
     return found.astype("int32") if found.dtype.kind == "i" else found
 
 
+Tensor = Callable[[str, tuple[int | None, ...]], Any]
+
+
+def program_of(name: str, nodes: int, xp: Any, tensor: Tensor) -> tuple[Any, Any]:
+    """The inputs and the output of a program of about so many nodes.
+
+    No rule of ours simplifies it.
+    """
+    x = tensor("x", (None, 64))
+    if name != "mlp":
+        return [x], (chain if name == "chain" else dag)(xp, x, nodes)
+    weights = [tensor(f"w{i}", (64, 64)) for i in range(nodes // 3)]
+    biases = [tensor(f"b{i}", (64,)) for i in range(nodes // 3)]
+    return [x, *weights, *biases], mlp(xp, x, weights, biases)
+
+
+def our_tensor(name: str, shape: tuple[int | None, ...]) -> Any:
+    """A float32 variable; a size that is not known is called n."""
+    return gt.tensor(name, "float32", ["n" if n is None else n for n in shape])
+
+
 def graph_of(name: str, nodes: int) -> Graph:
-    """A program of about so many nodes that no rule simplifies."""
-    x = gt.tensor("x", "float32", ("n", 64))
-    inputs = [x]
-    if name == "mlp":
-        weights = [gt.tensor(f"w{i}", "float32", (64, 64)) for i in range(nodes // 3)]
-        biases = [gt.tensor(f"b{i}", "float32", (64,)) for i in range(nodes // 3)]
-        y = mlp(gt, x, weights, biases)
-        inputs += weights + biases
-    else:
-        y = (chain if name == "chain" else dag)(gt, x, nodes)
+    """Such a program as a graph."""
+    inputs, y = program_of(name, nodes, gt, our_tensor)
     names = tuple(str(v.node.params["name"]) for v in inputs)
     return Graph(tuple(inputs), (y,), names, ("y",))
 
@@ -290,6 +307,31 @@ def time_rows() -> list[Row]:
     return rows
 
 
+def rival_rows() -> list[Row]:
+    """Rewriting time against PyTensor's, where that is installed."""
+    sys.setrecursionlimit(100_000)  # which it needs for deep graphs
+    rows = []
+    for name in ("chain", "mlp", "dag") if pytensor_rival.available else ():
+        for size in (300, 1000, 10_000) if name == "dag" else (100, 1000, 10_000):
+            rows.append(_against_pytensor(name, size))
+    return rows
+
+
+def _against_pytensor(name: str, size: int) -> Row:
+    inputs, y = program_of(name, size, pytensor_rival.Space(), pytensor_rival.tensor)
+    graph, rounds = graph_of(name, size), 3 if size <= 1000 else 2
+    result = compare(
+        lambda: rewritten(graph, default),
+        lambda: pytensor_rival.compiled(inputs, y, "JAX"),
+        rounds=rounds,
+        clock=CPU,
+    )
+    alone = seconds(lambda: pytensor_rival.rewriting(inputs, y), clock=CPU)
+    count = len(ancestors(graph.outputs))
+    note = f"its rewrites alone {time_text(alone)}"
+    return row(f"{name}, {count:,} nodes; rival: PyTensor", result, 0.1, note)
+
+
 def neutral_rows() -> list[Row]:
     """Run time with and without rules where none applies."""
     weights, biases = layers(20, 64, seed=0)
@@ -312,11 +354,23 @@ def neutral_rows() -> list[Row]:
     return rows
 
 
+TABLES: dict[str, tuple[str, Callable[[], list[Row]], str]] = {
+    "forms": ("Forms, against those rewritten by hand", form_rows, "ratio"),
+    "time": ("Rewriting time", time_rows, "exponent"),
+    "rival": ("Rewriting time against PyTensor", rival_rows, "ratio"),
+    "neutral": (
+        "Programs that no rule simplifies, against no rules",
+        neutral_rows,
+        "ratio",
+    ),
+}
+
+
 def main() -> None:
-    """Print the tables."""
-    print_table("Forms, against those rewritten by hand", form_rows())
-    print_table("Rewriting time", time_rows(), number="exponent")
-    print_table("Programs that no rule simplifies, against no rules", neutral_rows())
+    """Print the tables, or those that are named."""
+    for name in sys.argv[1:] or TABLES:
+        title, rows, number = TABLES[name]
+        print_table(title, rows(), number=number)
 
 
 if __name__ == "__main__":

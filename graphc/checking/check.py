@@ -36,7 +36,7 @@ from graphc.transform.gradients import grad
 
 BATCH = 9  # examples; from 10 on Hypothesis varies the last one more than it makes new
 MOST_BARREN = 10  # graphs without a gradient, where none has one
-MOST_GRAPHS = 1000  # until one is found in which the rule fires
+MOST_GRAPHS = 600  # until one is found in which the rule fires
 TRIES = 10  # graphs per example, until one is found in which the rule fires
 
 

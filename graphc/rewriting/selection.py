@@ -225,7 +225,9 @@ def end_of_sort(x: Value, y: Value, axis: int) -> Value | None:
     return _sorted_ends(x, axis, item != FIRST)
 
 
-@rewrite(p.argmax(once(v.y), axis=v.axis, keepdims=v.keepdims), exact=False)
+@rewrite(
+    p.argmax(once(v.y), axis=v.axis, keepdims=v.keepdims), exact=False, finite=True
+)
 def argmax_of_increasing(y: Value, axis: int, keepdims: bool) -> Value | None:
     """The largest is where what a function grows with is largest, as in softmax.
 

@@ -168,6 +168,10 @@ BUILDS = {
         "build": lambda x: gt.squeeze(gt.exp(gt.sum(x, 0, keepdims=True)), 0),
         "shapes": {"x": ("n", "k")},
     },
+    "squeeze_of_expanded": along(lambda x: gt.squeeze(gt.expand_dims(x, (0, 2)), 2)),
+    "argmax_of_increasing": along(
+        lambda x: gt.argmax(gt.nn.softmax(x, 1), 1), x=(2, 3)
+    ),
     "sum_of_rows": lookup(lambda table, s: gt.sum(table[places(s)], 0)),
     "sum_of_weighted_rows": lookup(
         lambda table, s, w: gt.sum(w[:, None] * table[places(s)], 0), w=(9,)
