@@ -1,5 +1,6 @@
 """Linear algebra: powers and functions of matrices, special matrices."""
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -11,7 +12,7 @@ from graphc.ir.build import as_value, strong
 from graphc.ir.dims import Size
 from graphc.ir.graph import Value
 from graphc.ir.namespace import F, public
-from graphc.ir.op import Array, Printing, op, require_equal
+from graphc.ir.op import Array, Emit, Printing, op, require_equal
 from graphc.ir.types import TensorType
 from graphc.ops import linalg_padding as padding
 from graphc.ops import linalg_rules as rules
@@ -125,14 +126,15 @@ def expm_slope_jax(jvp: Any, function: Any, x: Any, direction: Any) -> Any:
     return jvp(function, (x,), (direction,))[1]
 
 
-def _print_expm_slope(p: Printing) -> str:
-    inputs = ", ".join(p.inputs)
-    if p.xp == "np":
-        return f"{p.helper(expm_slope_numpy)}(scipy.linalg.expm_frechet, {inputs})"
-    return f"{p.helper(expm_slope_jax)}(jax.jvp, jax.scipy.linalg.expm, {inputs})"
+def _by_helper(helper: Callable[..., Any], *functions: str) -> Emit:
+    """A call of the helper with functions of libraries, before the inputs."""
+    return lambda p: f"{p.helper(helper)}({', '.join([*functions, *p.inputs])})"
 
 
-_expm_slope.emit(_print_expm_slope)
+_expm_slope.emit(
+    numpy=_by_helper(expm_slope_numpy, "scipy.linalg.expm_frechet"),
+    jax=_by_helper(expm_slope_jax, "jax.jvp", "jax.scipy.linalg.expm"),
+)
 _expm_slope.imports.update(numpy="scipy.linalg", jax="jax.scipy.linalg")
 batch_behind(_expm_slope)
 padding.by_zeros(_expm_slope)
@@ -221,14 +223,10 @@ def sylvester_jax(solver: Any, a: Any, b: Any, c: Any) -> Any:
     return solver(a, b, c) if c.size else c
 
 
-def _print_sylvester(p: Printing) -> str:
-    inputs = ", ".join(p.inputs)
-    if p.xp == "np":
-        return f"{p.helper(sylvester_numpy)}(scipy.linalg.solve_sylvester, {inputs})"
-    return f"{p.helper(sylvester_jax)}(jax.scipy.linalg.solve_sylvester, {inputs})"
-
-
-_sylvester.emit(_print_sylvester)
+_sylvester.emit(
+    numpy=_by_helper(sylvester_numpy, "scipy.linalg.solve_sylvester"),
+    jax=_by_helper(sylvester_jax, "jax.scipy.linalg.solve_sylvester"),
+)
 _sylvester.imports.update(numpy="scipy.linalg", jax="jax.scipy.linalg")
 batch_behind(_sylvester)
 _sylvester.padding(partial(padding.sylvester, _sylvester))
