@@ -7,9 +7,11 @@ was there before, or a reduction over all that was reshaped, the same is had wit
     tanh(x.reshape(k, -1)).reshape(-1)    is    tanh(x)
     sum(exp(x.reshape(k, -1)))            is    sum(exp(x))
 
-A reshape moves towards the inputs only for that. Anywhere else it would pay for
+On the way may also be reductions, indices, concatenations and transpositions of other
+axes. A reshape moves towards the inputs only for that. Anywhere else it would pay for
 nothing: XLA fuses it wherever it stands, and what it moves in front of would be
-compiled anew for each size. A broadcast moves the other way, behind functions of
+compiled anew for each size. Transpositions, which ask for no size, are left to XLA; in
+NumPy they are views. A broadcast moves the other way, behind functions of
 elements, which are computed once and not once for each copy, to where the copies are
 indexed or reduced and need not be made.
 
@@ -19,6 +21,7 @@ argument, the test is made on the host.
 """
 
 from collections import Counter
+from collections.abc import Sequence
 
 from graphc.ir.dims import Dim, Size
 from graphc.ir.graph import Node, Value
@@ -26,9 +29,10 @@ from graphc.ir.namespace import F
 from graphc.ir.op import PRIMITIVES
 from graphc.ir.types import product, same_shape, same_size
 from graphc.ir.walk import operands
+from graphc.ops.index import basic
 from graphc.rewriting.pattern import Uses, once, one_of, p, v
 from graphc.rewriting.rule import Rule, Rules, rewrite
-from graphc.rewriting.selection import of_axes, share
+from graphc.rewriting.selection import WHOLE, of_axes, share
 from graphc.rewriting.sizes import (
     Axes,
     at_most,
@@ -90,7 +94,12 @@ class Move:
             return self._elementwise(x, lo, hi, sizes)
         if name in self._through:
             return self._reduction(x, lo, hi, sizes)
-        return None
+        others = {
+            "concatenate": self._concatenation,
+            "transpose": self._transposition,
+            "basic_index": self._index,
+        }
+        return others[name](x, lo, hi, sizes) if name in others else None
 
     def _merged(self, node: Node, shape: Sizes) -> Value | None:
         (x,) = node.inputs
@@ -135,20 +144,67 @@ class Move:
         x, params = y.node.inputs[0], y.node.params
         axes, kept = params["axes"], params["keepdims"]
         places = [a for a in range(x.type.rank) if kept or a not in axes]
-        span = places[lo:hi]
-        if not span or span != list(range(span[0], span[-1] + 1)):
+        span = _span(places[lo:hi])
+        if span is None or set(axes) & set(range(*span)):
             return None
-        if set(span) & set(axes):
-            return None
-        made = self.to(x, span[0], span[-1] + 1, sizes)
+        made = self.to(x, *span, sizes)
         if made is None:
             return None
-        more = len(sizes) - len(span)
-        own = tuple(a + more if a > span[0] else a for a in axes)
-        found: Value = y.node.primitive(
-            made, *y.node.inputs[1:], axes=own, keepdims=kept
-        )
+        own = tuple(_shifted(a, span, sizes) for a in axes)
+        rest = y.node.inputs[1:]
+        found: Value = y.node.primitive(made, *rest, axes=own, keepdims=kept)
         return found
+
+    def _concatenation(self, y: Value, lo: int, hi: int, sizes: Sizes) -> Value | None:
+        axis, parts = y.node.params["axis"], []
+        if lo <= axis < hi:
+            return None
+        for x in y.node.inputs:
+            alike = same_shape(x.type.shape[lo:hi], y.type.shape[lo:hi])
+            made = self.to(x, lo, hi, sizes) if alike else None
+            if made is None:
+                return None
+            parts.append(made)
+        return F.concatenate(parts, axis=_shifted(axis, (lo, hi), sizes))
+
+    def _transposition(self, y: Value, lo: int, hi: int, sizes: Sizes) -> Value | None:
+        (x,), order = y.node.inputs, y.node.params["axes"]
+        span = _span(order[lo:hi])
+        made = None if span is None else self.to(x, *span, sizes)
+        if span is None or made is None:
+            return None
+        first, last = order[:lo], order[hi:]
+        ordered = [_shifted(a, span, sizes) for a in first]
+        ordered += range(span[0], span[0] + len(sizes))
+        ordered += [_shifted(a, span, sizes) for a in last]
+        return F.transpose(made, tuple(ordered))
+
+    def _index(self, y: Value, lo: int, hi: int, sizes: Sizes) -> Value | None:
+        (x,) = y.node.inputs
+        items = of_axes(y, x.type.rank)
+        if items is None:
+            return None
+        span = _span([a for a, item in enumerate(items) if item[0] != "i"][lo:hi])
+        if span is None or any(item != WHOLE for item in items[slice(*span)]):
+            return None
+        made = self.to(x, *span, sizes)
+        if made is None:
+            return None
+        return basic(
+            made, (*items[: span[0]], *[WHOLE] * len(sizes), *items[span[1] :])
+        )
+
+
+def _span(axes: Sequence[int]) -> tuple[int, int] | None:
+    """Axes next to each other, from one to another; None where they are not."""
+    if not axes or list(axes) != list(range(axes[0], axes[0] + len(axes))):
+        return None
+    return axes[0], axes[-1] + 1
+
+
+def _shifted(axis: int, span: tuple[int, int], sizes: Sizes) -> int:
+    """An axis outside of a span, where that has other sizes."""
+    return axis if axis < span[0] else axis + len(sizes) - (span[1] - span[0])
 
 
 def _reshaped(x: Value, shape: Sizes, size: Size) -> Value:
@@ -158,7 +214,9 @@ def _reshaped(x: Value, shape: Sizes, size: Size) -> Value:
     """
     for i, n in enumerate(shape):
         before, after = shape[:i], shape[i + 1 :]
-        if isinstance(n, Dim) and n is size // product(before + after):
+        others = product(before + after)
+        known_zero = isinstance(others, int) and others == 0
+        if isinstance(n, Dim) and not known_zero and n is size // others:
             made: Value = F.reshape(x, (*before, -1, *after))
             if made is x or values_in(made.type.shape) < values_in(shape):
                 return made

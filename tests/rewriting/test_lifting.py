@@ -23,6 +23,14 @@ def heads():
     return table.reshape(n, k, -1)
 
 
+def blocks():
+    return gt.exp(table).reshape(k, -1, d)
+
+
+def rejoined(y):
+    return y.reshape(-1, y.shape[2])
+
+
 def centred():
     """What reshapes and sums over other axes leave where it was."""
     cube = gt.exp(table).reshape(k, -1, d)
@@ -46,6 +54,11 @@ PROGRAMS = {  # where an integer argument is asked for
     "beside a row": lambda: (table.reshape(k, -1, d) * table[0]).reshape(-1, d),
     "behind sums": lambda: gt.sum(table.reshape(k, -1, d), axis=2).reshape(-1),
     "sums within": centred,
+    "behind a slice": lambda: rejoined(gt.tanh(blocks()[:, :, 1:])),
+    "behind an index": lambda: gt.tanh(blocks()[:, :, 0]).reshape(-1),
+    "behind order": lambda: gt.sort(blocks(), 2)[:, :, 0].reshape(n),
+    "transposed": lambda: gt.tanh(blocks().transpose(2, 0, 1)).reshape(d, n),
+    "side by side": lambda: gt.concatenate([blocks(), -blocks()], 2).reshape(-1, 2 * d),
     "copies, summed": lambda: gt.sum(gt.exp(gt.broadcast_to(x, (k, n))), axis=0),
     "copies, mean": lambda: gt.mean(gt.exp(gt.broadcast_to(x, (k, n))) * 2),
     "copies, largest": lambda: gt.max(gt.exp(gt.broadcast_to(x, (k, n))), axis=0),
