@@ -8,9 +8,9 @@ from graphc.ir.graph import Value
 from graphc.ops.barriers import stop_gradient
 from graphc.rewriting.rule import rewrite
 from graphc.runtime.compile import Input, function
+from graphc.runtime.ragged import Rows, ragged
 from graphc.transform.checkpoint import checkpoint
 from graphc.transform.custom_vjp import custom_vjp
-from graphc.transform.policies import Bound, Pad, Specialize, learned
 from graphc.transform.gradients import (
     grad,
     hessian,
@@ -20,12 +20,17 @@ from graphc.transform.gradients import (
     value_and_grad,
     vjp,
 )
+from graphc.transform.policies import Bound, Pad, Specialize, learned
 from graphc.transform.vectorize import vmap
 
 __all__ = [
+    "Bound",
     "CallError",
     "GraphError",
     "Input",
+    "Pad",
+    "Rows",
+    "Specialize",
     "UnusedInputWarning",
     "Value",
     "checkpoint",
@@ -38,6 +43,8 @@ __all__ = [
     "hvp",
     "jacobian",
     "jvp",
+    "learned",
+    "ragged",
     "rewrite",
     "rewrites",
     "stop_gradient",

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -24,6 +25,16 @@ class Outputs:
     kind: str  # "single", "list", "tuple" or "dict"
     keys: tuple[str, ...] = ()
     parts: "tuple[Outputs, ...]" = ()
+
+    def built(self, values: Iterable[Any]) -> Any:
+        """The structure of the values in order."""
+        rest = iter(values)
+        if self.kind == "single":
+            return next(rest)
+        parts = [part.built(rest) for part in self.parts]
+        if self.kind == "dict":
+            return dict(zip(self.keys, parts, strict=True))
+        return parts if self.kind == "list" else tuple(parts)
 
     def text(self, values: Iterable[str]) -> str:
         """The expression after `return`, of the values in order."""

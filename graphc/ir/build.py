@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 
 from graphc.errors import graph_error
-from graphc.ir.dims import Dim, Size
+from graphc.ir.arithmetic import arithmetic
+from graphc.ir.dims import Dim, Size, Symbol, symbol_dim
 from graphc.ir.graph import Node, Value, known_sizes, origins
 from graphc.ir.namespace import F, enroll
 from graphc.ir.op import Printing, op
@@ -77,7 +78,18 @@ _size.emit(print_size)
 INPUT, CONSTANT, SIZE_OP = _input, _constant, _size
 _size.demanding = False  # where it is not on the host, it is computed there
 _size.no_gradient("its result is an integer")
-_size.no_batch("it would differ between examples")
+
+
+@_size.batch
+def _(n: Size, batched: Sequence[bool], *values: Value, size: Dim) -> Value:
+    """A number per example, computed from those of its origins; they are int64."""
+    numbers: dict[Symbol, Any] = dict.fromkeys(size.symbols)
+    for symbol in size.symbols:
+        numbers[symbol] = size_value(symbol_dim(symbol))
+    for origin, value in zip(origins(size), values, strict=True):
+        numbers[origin.symbol] = cast(value, SIZE)
+    found = arithmetic(size, numbers.__getitem__)
+    return cast(strong(as_value(found)), SIZE)
 
 
 def variable(name: str, type: TensorType) -> Value:
@@ -281,7 +293,7 @@ class Config:
 
     def __init__(self) -> None:
         self._float = dtype_of("float32")
-        self.dims: Any = "specialize"
+        self.dims: Any = "auto"
 
     @property
     def float(self) -> DType:

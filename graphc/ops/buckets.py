@@ -63,7 +63,8 @@ def _bucket(size: Array, *, capacities: Capacities) -> TensorType:
 def _print_bucket(p: Printing) -> str:
     function, rest = capacity_call(p.node.params["capacities"])
     arguments = ", ".join([f"int({p.inputs[0]})", *map(repr, rest)])
-    return f"np.asarray({p.helper(function)}({arguments}), {p.code(p.node.outputs[0].dtype)})"
+    dtype = p.code(p.node.outputs[0].dtype)
+    return f"np.asarray({p.helper(function)}({arguments}), {dtype})"
 
 
 _bucket.emit(numpy=_print_bucket)

@@ -110,12 +110,12 @@ def _number(pad: Padding, size: Size) -> Value:
 
 
 @BASIC_INDEX.padding
-def _(pad: Padding, x: Ragged, **_: Any) -> Any:
+def _(pad: Padding, x: Ragged, **params: Any) -> Any:
     items, special = _sorted_out(pad, x)
     found = BASIC_INDEX(x.value, **_items(items))
     kept = {}
     axis = at = 0
-    for kind, start, stop, step in items:
+    for kind, _, stop, _ in items:
         if kind == "s" and axis in x.fill and stop is None and not special:
             kept[at] = x.fill[axis]
         axis += kind != "n"

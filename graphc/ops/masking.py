@@ -1,10 +1,10 @@
 """Mask rules: what a node becomes when axes are longer than what counts of them.
 
 An axis of true size n is stored at a capacity of at least n, its elements first and
-padding behind. The rule of a primitive (`Primitive.padding`) makes the node anew on such
-inputs: it says what the padding must hold for the result to be right, and may say what
-the padding of the result holds. Rules are about values only: gradients are graphs, and
-are padded as any other.
+padding behind. The rule of a primitive (`Primitive.padding`) makes the node anew on
+such inputs: it says what the padding must hold for the result to be right, and may
+say what the padding of the result holds. Rules are about values only: gradients are
+graphs, and are padded as any other.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -36,8 +36,8 @@ class Ragged:
     """A value with padded axes.
 
     `type` is that of what it stands for: its sizes are the true ones. `axes` are those
-    at a capacity. `fill` says what the padding along an axis holds, where that is known,
-    at true positions of the other axes.
+    at a capacity. `fill` says what the padding along an axis holds, where that is
+    known, at true positions of the other axes.
     """
 
     value: Value
@@ -182,8 +182,9 @@ def _computed(node: Node, numbers: list[Any]) -> Any:
 def constant_fill(x: Value, rank: int) -> dict[int, Any]:
     """What a scalar spread over `rank` axes holds everywhere, where it is known."""
     literal = literal_of(x)
-    known = literal is not None and literal.ndim == 0
-    return dict.fromkeys(range(rank), literal[()]) if known and literal is not None else {}
+    if literal is None or literal.ndim:
+        return {}
+    return dict.fromkeys(range(rank), literal[()])
 
 
 

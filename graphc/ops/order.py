@@ -191,7 +191,8 @@ batch_with_axes(_top_k, "axis")
 
 @_top_k.padding
 def _(pad: Padding, x: Ragged, *, k: Size, axis: int) -> tuple[Value, Value]:
-    values, places = _top_k(pad.filled(x, (axis,), least(x.value.dtype)), k=k, axis=axis)
+    filled = pad.filled(x, (axis,), least(x.value.dtype))
+    values, places = _top_k(filled, k=k, axis=axis)
     return values, places
 
 

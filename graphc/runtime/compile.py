@@ -73,10 +73,8 @@ def function(
     """
     _check_options(backend, jit, check)
     rewrites = _rules(rewrites)
-    values, input_names, defaults = _inputs(inputs)
-    structure, names, results = _outputs(outputs)
-    graph = Graph(values, results, input_names, names)
-    _check_graph(graph)
+    graph, structure = examine(inputs, outputs)
+    _, _, defaults = _inputs(inputs)
     if backend == "jax" and jit is False:
         rewrites = rewrites.unchecked()
     simplified = rewritten(graph, rewrites)
@@ -139,6 +137,15 @@ def _tests_of_rules(plan: Plan, log: tuple[Application, ...]) -> bool:
     """Whether rules may have put in tests, which an un-jitted program cannot make."""
     tests = any(isinstance(step, Check) for step in plan.glue)
     return tests and any(a.rule.checks for a in log)
+
+
+def examine(inputs: Any, outputs: Any) -> tuple[Graph, Outputs]:
+    """The graph between variables and values, and the structure of the values."""
+    values, input_names, _ = _inputs(inputs)
+    structure, names, results = _outputs(outputs)
+    graph = Graph(values, results, input_names, names)
+    _check_graph(graph)
+    return graph, structure
 
 
 _EMIT = {

@@ -1,11 +1,11 @@
 """Pad and mask by rule: a graph for exact sizes becomes one for capacities.
 
 Each padded axis is stored at a capacity, its elements first; the true sizes become
-integers that are known when the program runs. One pass in topological order makes each
-node anew by the mask rule of its primitive (`graphc.ops.masking`). Where a rule refuses,
-or there is none, the inputs are cut to their true sizes, the node is made of these, and
-its results are padded again: the planner then gives it a segment that is compiled for
-each true size, and the others keep theirs.
+integers that are known when the program runs. One pass in topological order makes
+each node anew by the mask rule of its primitive (`graphc.ops.masking`). Where a rule
+refuses, or there is none, the inputs are cut to their true sizes, the node is made of
+these, and its results are padded again: the planner then gives it a segment that is
+compiled for each true size, and the others keep theirs.
 """
 
 from collections.abc import Iterable, Mapping
@@ -305,9 +305,9 @@ class _Pass:
 
     def _exactly(self, node: Node, inputs: list[Value]) -> tuple[Value, ...]:
         """The node on true sizes."""
-        if all(a is b for a, b in zip(inputs, node.inputs, strict=True)):
-            if not node.demands and not self._has_sizes(node):
-                return node.outputs
+        same = all(a is b for a, b in zip(inputs, node.inputs, strict=True))
+        if same and not node.demands and not self._has_sizes(node):
+            return node.outputs
         return rebuild(node, tuple(inputs), _resized(node.params, self.exact)).outputs
 
     def _has_sizes(self, node: Node) -> bool:
@@ -389,7 +389,8 @@ class _Pass:
         cut = [self._cut(r) for r in inputs]
         made = self._exactly(node, cut)
         return [
-            self._padded_again(v, new) for v, new in zip(node.outputs, made, strict=True)
+            self._padded_again(value, new)
+            for value, new in zip(node.outputs, made, strict=True)
         ]
 
     def _cut(self, ragged: Ragged) -> Value:

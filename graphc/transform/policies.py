@@ -136,8 +136,11 @@ def policies_of(graph: Graph, given: Any) -> dict[Symbol, Policy]:
             policy = _policy(value)
             for symbol in _named(key, symbols):
                 if not _takes(symbol, policy):
-                    problem = f"Bound() is for sizes that depend on data, not {symbol.name}"
-                    raise graph_error(problem, op="function", hint="use Pad()")
+                    raise graph_error(
+                        f"Bound() is for sizes that depend on data, not {symbol.name}",
+                        op="function",
+                        hint="use Pad()",
+                    )
                 chosen[symbol] = policy
     return {s: p for s, p in chosen.items() if not isinstance(p, Specialize)}
 

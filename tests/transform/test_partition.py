@@ -75,7 +75,8 @@ def test_two_independent_parts_compile_once_per_size_each():
     x = gt.tensor("x", "float32", ("n", 4))
     y = gt.tensor("y", "float32", ("m", 4))
     w, W = weights()
-    f = graphc.function([x, y, w], [gt.sum(mlp(x, w)), gt.sum(mlp(y, w))])
+    outputs = [gt.sum(mlp(x, w)), gt.sum(mlp(y, w))]
+    f = graphc.function([x, y, w], outputs, dims="specialize")
     ones = {n: np.ones((n, 4), "float32") for n in (2, 3, 4)}
     for n in ones:
         for m in ones:

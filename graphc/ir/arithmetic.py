@@ -1,0 +1,42 @@
+"""A formula of sizes as arithmetic on values, for what differs between examples."""
+
+import operator
+from collections.abc import Callable
+from functools import reduce
+from typing import Any
+
+from graphc.ir.dims import Size, Symbol, _Atom, _poly
+from graphc.ir.namespace import F
+
+Number = Any  # an integer, or a value
+
+
+def arithmetic(size: Size, number_of: Callable[[Symbol], Number]) -> Number:
+    """`size` computed from values for its symbols, which may be arrays."""
+
+    def formula(part: Size) -> Number:
+        terms = [
+            reduce(operator.mul, map(atom, monomial), coefficient)
+            for monomial, coefficient in _poly(part).items()
+        ]
+        return reduce(operator.add, terms, 0)
+
+    def atom(one: _Atom) -> Number:
+        if isinstance(one, Symbol):
+            return number_of(one)
+        return _FUNCTIONS[one.op](*map(formula, one.args))
+
+    return formula(size)
+
+
+def _clip(index: Number, size: Number) -> Number:
+    from_end = F.maximum(index + size, 0)
+    return F.where(F.less(index, 0), from_end, F.minimum(index, size))
+
+
+_FUNCTIONS: dict[str, Callable[..., Number]] = {
+    "//": lambda a, b: F.floor_divide(a, b),
+    "min": lambda *sizes: reduce(F.minimum, sizes),
+    "max": lambda *sizes: reduce(F.maximum, sizes),
+    "clip": _clip,
+}

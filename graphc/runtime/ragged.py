@@ -1,0 +1,294 @@
+"""`graphc.ragged`: one compiled call on examples of different sizes."""
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from graphc.errors import (
+    CallError,
+    UnusedInputWarning,
+    describe,
+    graph_error,
+    shortened,
+    user_place,
+)
+from graphc.ir.dims import Dim, Symbol, evaluate, symbol_dim
+from graphc.ir.graph import Graph, Value
+from graphc.rewriting.default import DEFAULT
+from graphc.rewriting.engine import rewritten
+from graphc.rewriting.rule import Rules
+from graphc.runtime.arguments import Backend
+from graphc.runtime.compile import examine, function
+from graphc.runtime.function import Function
+from graphc.transform.policies import Pad
+from graphc.transform.ragged import Batched, batched
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Examples one after another: all their `values`, and the `lengths` of each."""
+
+    values: Any
+    lengths: Any
+
+    def examples(self) -> list[Any]:
+        """An array per example. Raises CallError unless the lengths add up."""
+        ends = np.cumsum(np.asarray(self.lengths))
+        values = np.asarray(self.values)
+        if ends.size and ends[-1] != len(values):
+            got = f"{len(values)} values, lengths that add up to {ends[-1]}"
+            raise _refused("the lengths do not add up", got)
+        return np.split(values, ends[:-1]) if ends.size else []
+
+
+def ragged(
+    inputs: Sequence[Value],
+    outputs: Any,
+    *,
+    shared: Sequence[Value] = (),
+    total: bool = False,
+    pad: Pad | None = None,
+    group: bool = False,
+    backend: Backend = "jax",
+    rewrites: Rules = DEFAULT,
+) -> "Ragged":
+    """Compile the graph of one example, to be called with lists of examples.
+
+    The inputs in `shared` are given once, for all examples. Examples are stacked at
+    the capacity of the largest (see `graphc.Pad`), their true sizes are traced: what
+    is compiled depends on capacities only. `group=True` makes one call per capacity
+    instead of one for all, which wastes less where sizes differ much. `total` sums
+    each output over the examples, as gradients of a loss need; otherwise each output
+    is a list of NumPy arrays of their true sizes.
+
+    Raises GraphError where an op needs true sizes.
+
+    >>> import numpy as np, graphc, graphc.tensor as gt
+    >>> x = gt.tensor("x", "float32", ("n",))
+    >>> f = graphc.ragged([x], x / gt.sum(x), backend="numpy")
+    >>> for row in f([np.float32([1, 3]), np.float32([2, 1, 1])]):
+    ...     print(row)
+    [0.25 0.75]
+    [0.5  0.25 0.25]
+    """
+    graph, structure = examine(inputs, outputs)
+    for value in shared:
+        if all(value is not v for v in graph.inputs):
+            got = shortened(repr(value))
+            raise graph_error("a shared value is no input", op="ragged", got=got)
+    chosen = Pad() if pad is None else pad
+    strict = Pad(chosen.growth, chosen.minimum, chosen.buckets, chosen.multiple, True)
+    simple = rewritten(graph, rewrites.unchecked()).graph
+    made = batched(simple, shared, strict, total)
+    with warnings.catch_warnings():  # not every size is needed
+        warnings.simplefilter("ignore", UnusedInputWarning)
+        inner = function(
+            made.graph.inputs,
+            list(made.graph.outputs),
+            backend=backend,
+            rewrites=rewrites,
+            dims={symbol_dim(made.batch): Pad(minimum=1)},
+        )
+    return Ragged(made, inner, structure, strict, total, group)
+
+
+class Ragged:
+    """A compiled program of many examples; see `ragged`. `function` is what runs."""
+
+    def __init__(
+        self,
+        made: Batched,
+        function: Function,
+        structure: Any,
+        pad: Pad,
+        total: bool,
+        group: bool,
+    ) -> None:
+        self.function = function
+        self._made = made
+        self._structure = structure
+        self._pad = pad
+        self._total = total
+        self._group = group
+        self._example = made.one.original
+        self._sources = _sources(self._example, made)
+
+    def __call__(self, *args: Any) -> Any:
+        """Outputs per example, or sums. Raises CallError for what does not fit."""
+        examples = self._examples(args)
+        sizes = self._sizes(examples)
+        groups: dict[tuple[int, ...], list[int]] = {}
+        for i, row in enumerate(sizes):
+            key = tuple(map(self._pad.capacity, row)) if self._group else ()
+            groups.setdefault(key, []).append(i)
+        parts = [
+            (members, self._run(args, examples, sizes, members))
+            for members in (groups.values() if len(sizes) else [[]])
+        ]
+        count = len(self._example.outputs)
+        if self._total:
+            sums = [sum(found[k] for _, found in parts) for k in range(count)]
+            return self._structure.built(sums)
+        results: list[list[Any]] = [[None] * len(sizes) for _ in range(count)]
+        for members, found in parts:
+            for k, rows in enumerate(found):
+                for i, row in zip(members, rows, strict=True):
+                    results[k][i] = row
+        return self._structure.built(results)
+
+    def _examples(self, args: tuple[Any, ...]) -> list[list[Any]]:
+        """The examples of each stacked input."""
+        names = self._example.input_names
+        if len(args) != len(names):
+            got = f"{len(args)} arguments"
+            raise _refused("wrong number of arguments", got, f"{', '.join(names)}")
+        found = []
+        for value, name, arg, several in zip(
+            self._example.inputs, names, args, self._made.mapped, strict=True
+        ):
+            if several:
+                items = arg.examples() if isinstance(arg, Rows) else _listed(arg, name)
+                found.append([_checked(x, value, name) for x in items])
+        counts = {len(examples) for examples in found}
+        if len(counts) > 1:
+            got = ", ".join(map(str, sorted(counts)))
+            raise _refused("the inputs have different numbers of examples", got)
+        return found
+
+    def _sizes(self, examples: list[list[Any]]) -> "np.ndarray[Any, Any]":
+        """The true sizes: a row per example, a column per symbol."""
+        count = len(examples[0]) if examples else 0
+        sizes = np.zeros((count, len(self._sources)), "int32")
+        for column, (position, axis, _) in enumerate(self._sources):
+            sizes[:, column] = [x.shape[axis] for x in examples[position]]
+        symbols = [symbol for _, _, symbol in self._sources]
+        values = self._stacked()
+        for position, value in enumerate(values):
+            for i, array in enumerate(examples[position]):
+                known = dict(zip(symbols, map(int, sizes[i]), strict=True))
+                wanted = tuple(evaluate(n, known) for n in value.type.shape)
+                if array.shape != wanted:
+                    got = f"example {i} of {value.name}: {list(array.shape)}"
+                    shape = ", ".join(map(str, value.type.shape))
+                    raise _refused("sizes do not agree", got, f"[{shape}] = {wanted}")
+        return sizes
+
+    def _stacked(self) -> list[Value]:
+        pairs = zip(self._example.inputs, self._made.mapped, strict=True)
+        return [value for value, several in pairs if several]
+
+    def _run(
+        self,
+        args: tuple[Any, ...],
+        examples: list[list[Any]],
+        sizes: "np.ndarray[Any, Any]",
+        members: list[int],
+    ) -> list[Any]:
+        """Per output its sum, or a list of arrays per example."""
+        most = sizes[members].max(axis=0, initial=0).tolist()
+        capacities = {
+            self._made.one.capacities[symbol]: self._pad.capacity(n)
+            for (_, _, symbol), n in zip(self._sources, most, strict=True)
+        }
+        arrays = iter(self._pile(examples, members, capacities))
+        given = [
+            next(arrays) if several else arg
+            for arg, several in zip(args, self._made.mapped, strict=True)
+        ]
+        columns = [sizes[members, c] for c in range(sizes.shape[1])]
+        results = self.function(*given, *columns)
+        if self._total:
+            return [np.asarray(r) for r in results]
+        return [
+            self._rows(value, axes, np.asarray(result), sizes[members])
+            for value, axes, result in zip(
+                self._example.outputs, self._made.one.ragged, results, strict=True
+            )
+        ]
+
+    def _pile(
+        self, examples: list[list[Any]], members: list[int], sizes: dict[Symbol, int]
+    ) -> list[Any]:
+        """Per stacked input one array, zeros behind each example."""
+        piles = []
+        kept = self._made.graph.inputs
+        stacked = [v for v, m in zip(kept, self._made.mapped, strict=False) if m]
+        for value, of_input in zip(stacked, examples, strict=True):
+            shape = [evaluate(n, sizes) for n in value.type.shape[1:]]
+            pile = np.zeros((len(members), *shape), value.dtype)
+            for row, i in zip(pile, members, strict=True):
+                row[tuple(map(slice, of_input[i].shape))] = of_input[i]
+            piles.append(pile)
+        return piles
+
+    def _rows(
+        self,
+        value: Value,
+        axes: frozenset[int],
+        result: "np.ndarray[Any, Any]",
+        sizes: "np.ndarray[Any, Any]",
+    ) -> list[Any]:
+        if not axes:
+            return list(result)
+        symbols = [symbol for _, _, symbol in self._sources]
+        rows = []
+        for row, numbers in zip(result, sizes.tolist(), strict=True):
+            known = dict(zip(symbols, numbers, strict=True))
+            rows.append(
+                row[
+                    tuple(
+                        slice(evaluate(n, known)) if a in axes else slice(None)
+                        for a, n in enumerate(value.type.shape)
+                    )
+                ]
+            )
+        return rows
+
+
+def _sources(graph: Graph, made: Batched) -> list[tuple[int, int, Symbol]]:
+    """Per symbol of sizes the stacked input and the axis that tell it."""
+    found: dict[Symbol, tuple[int, int, Symbol]] = {}
+    position = -1
+    for value, several in zip(graph.inputs, made.mapped, strict=True):
+        position += several
+        for axis, n in enumerate(value.type.shape if several else ()):
+            if isinstance(n, Dim) and n is symbol_dim(n.symbols[0]):
+                found.setdefault(n.symbols[0], (position, axis, n.symbols[0]))
+    missing = [s.name for s in made.one.lengths if s not in found]
+    if missing:
+        raise graph_error(
+            f"the size {missing[0]} is not that of any axis of the examples",
+            op="ragged",
+            got=", ".join(str(v.type) for v in graph.inputs),
+        )
+    return [found[s] for s in made.one.lengths]
+
+
+def _listed(arg: Any, name: str) -> list[Any]:
+    if isinstance(arg, (list, tuple)):
+        return list(arg)
+    if hasattr(arg, "shape") and len(arg.shape):
+        return list(arg)
+    got = type(arg).__name__
+    raise _refused(f"input {name} must be a list of examples", got)
+
+
+def _checked(x: Any, value: Value, name: str) -> "np.ndarray[Any, Any]":
+    """One example as an array of the dtype and rank of its input."""
+    array = np.asarray(x)
+    if not hasattr(x, "dtype") and np.can_cast(array.dtype, value.dtype, "same_kind"):
+        array = array.astype(value.dtype)
+    if array.dtype != value.dtype or array.ndim != value.type.rank:
+        got = f"{array.dtype}{list(array.shape)}"
+        raise _refused(f"an example of {name} has another type", got, str(value.type))
+    return array
+
+
+def _refused(problem: str, got: str, expected: str = "") -> CallError:
+    text = describe(
+        problem, op="ragged", got=got, expected=expected, where=user_place()
+    )
+    return CallError(text)

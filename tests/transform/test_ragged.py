@@ -1,0 +1,138 @@
+"""One compiled call on examples of different sizes gives what a loop gives."""
+
+import numpy as np
+import pytest
+
+import graphc
+import graphc.tensor as gt
+
+BACKENDS = ["numpy", "jax"]
+W = np.array([1, 2, -1], "float32")
+
+
+def examples(*lengths, width=3):
+    rng = np.random.default_rng(0)
+    return [rng.normal(size=(n, width)).astype("float32") for n in lengths]
+
+
+def model():
+    """Inputs, and outputs of different sizes and none."""
+    x, w = gt.tensor("x", "float32", ("n", 3)), gt.tensor("w", "float32", (3,))
+    logits = x @ w
+    outputs = {
+        "attention": gt.nn.softmax(x @ x.T, -1) @ x,
+        "loss": gt.mean(gt.nn.softplus(logits)),
+        "sorted": gt.sort(logits),
+        "scaled": x / x.shape[0],
+    }
+    return x, w, outputs
+
+
+def close(got, expected):
+    got, expected = np.asarray(got), np.asarray(expected)
+    assert got.shape == expected.shape and got.dtype == expected.dtype
+    np.testing.assert_allclose(got, expected, rtol=2e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("group", [False, True])
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_as_a_loop_over_examples(backend, group):
+    x, w, outputs = model()
+    pad = graphc.Pad(minimum=4)
+    options = {"shared": [w], "pad": pad, "group": group, "backend": backend}
+    f = graphc.ragged([x, w], outputs, **options)
+    exact = graphc.function([x, w], outputs, backend="numpy")
+    given = examples(3, 1, 7, 5, 2)
+    found = f(given, W)
+    assert found.keys() == outputs.keys()
+    for i, example in enumerate(given):
+        for name, expected in exact(example, W).items():
+            close(found[name][i], expected)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_gradients_add_up(backend):
+    x, w, outputs = model()
+    slope = graphc.grad(outputs["loss"], w)
+    f = graphc.ragged([x, w], slope, shared=[w], total=True, backend=backend)
+    exact = graphc.function([x, w], slope, backend="numpy")
+    given = examples(3, 1, 7)
+    close(f(given, W), sum(exact(example, W) for example in given))
+
+
+def test_two_sizes_and_two_inputs():
+    x = gt.tensor("x", "float32", ("n", "m"))
+    y = gt.tensor("y", "float32", ("m",))
+    f = graphc.ragged([x, y], (x @ y, gt.sum(x)), backend="numpy")
+    rng = np.random.default_rng(0)
+    a = [rng.normal(size=s).astype("float32") for s in [(2, 3), (4, 1), (1, 5)]]
+    b = [rng.normal(size=s.shape[1]).astype("float32") for s in a]
+    products, sums = f(a, b)
+    for i in range(3):
+        close(products[i], a[i] @ b[i])
+        close(sums[i], a[i].sum())
+
+
+def test_what_is_compiled_depends_on_capacities():
+    x = gt.tensor("x", "float32", ("n",))
+    f = graphc.ragged([x], gt.sum(x), pad=graphc.Pad(minimum=8))
+    for lengths in [(3, 5), (8, 1), (2, 2)]:
+        f([np.ones(n, "float32") for n in lengths])
+    assert len(f.function.stats().compilations) == 1
+
+
+def test_no_examples_and_empty_ones():
+    x = gt.tensor("x", "float32", ("n",))
+    f = graphc.ragged([x], [gt.sum(x), x * 2], backend="numpy")
+    assert f([]) == [[], []]
+    sums, doubled = f([np.zeros(0, "float32"), np.ones(2, "float32")])
+    assert sums == [0, 2] and [len(d) for d in doubled] == [0, 2]
+
+
+def test_rows_one_after_another():
+    x = gt.tensor("x", "float32", ("n", 3))
+    f = graphc.ragged([x], gt.sum(x, 0), backend="numpy")
+    given = examples(3, 0, 2)
+    rows = graphc.Rows(np.concatenate(given), [3, 0, 2])
+    for a, b in zip(f(rows), f(given), strict=True):
+        close(a, b)
+    with pytest.raises(graphc.GraphError, match="the lengths do not add up"):
+        f(graphc.Rows(np.concatenate(given), [3, 3]))
+
+
+def test_lists_of_numbers():
+    x = gt.tensor("x", "float32", ("n",))
+    assert graphc.ragged([x], gt.sum(x), backend="numpy")([[1, 2], [3]]) == [3, 3]
+
+
+def refused(call, *parts):
+    with pytest.raises(graphc.GraphError) as caught:
+        call()
+    text = str(caught.value)
+    assert "test_ragged.py" in text
+    for part in parts:
+        assert part in text, text
+
+
+def test_arguments_that_do_not_fit():
+    x, y = gt.tensor("x", "float32", ("n", 3)), gt.tensor("y", "float32", ("n",))
+    f = graphc.ragged([x, y], x.T @ y, backend="numpy")
+    a, b = np.ones((2, 3), "float32"), np.ones(2, "float32")
+    refused(lambda: f([a]), "wrong number of arguments", "expected: x, y")
+    refused(lambda: f([a], [b, b]), "different numbers of examples", "got: 1, 2")
+    refused(lambda: f([a, a], [b, b[:1]]), "sizes do not agree", "example 1 of y")
+    refused(lambda: f([a[:, :2]], [b]), "sizes do not agree", "[n, 3] = (2, 3)")
+    refused(lambda: f([a.astype("float64")], [b]), "an example of x has another type")
+    refused(lambda: f([a], [np.float32(1)]), "got: float32[]")
+    refused(lambda: f(3, [b]), "input x must be a list of examples", "got: int")
+
+
+def test_graphs_that_cannot_be_ragged():
+    x, w = gt.tensor("x", "float32", ("n",)), gt.tensor("w", "float32", ("n",))
+    refused(lambda: graphc.ragged([x], gt.fft.fft(x)), "fft: ", "cannot be padded here")
+    refused(
+        lambda: graphc.ragged([x, w], x * w, shared=[w]),
+        "the size n of a shared input differs between examples",
+    )
+    refused(lambda: graphc.ragged([x], x, total=True), "cannot be summed")
+    refused(lambda: graphc.ragged([x], gt.sum(x), shared=[w]), "no input")
