@@ -6,6 +6,7 @@ that are exact are also tried by themselves, where every bit has to be the same.
 """
 
 import os
+import sys
 import warnings
 from collections import Counter
 
@@ -16,7 +17,7 @@ import graphc
 from graphc.checking.compare import same_bits
 from graphc.ir.graph import Graph
 from graphc.ir.walk import ancestors
-from graphc.rewrites import Rules, default, everything, none, rewritten
+from graphc.rewrites import Rules, default, everything, none, p, rewritten, v
 from tests.fuzz.generator import generate, run, tolerance
 from tests.fuzz.more_steps import MORE
 from tests.fuzz.rewritable_steps import REWRITABLE
@@ -108,3 +109,15 @@ def test_programs_that_failed_once(seed):
 def test_random_programs_are_the_same_without_rewrites():
     applied = sum(map(check, range(START, START + COUNT)), Counter())
     assert sum(applied.values()) > COUNT and len(applied) > 10
+
+
+def test_a_wrong_rule_is_noticed(monkeypatch):
+    @graphc.rewrite(p.sum(v.x, axes=(0,), keepdims=False), exact=False)
+    def first_only(x):
+        return x[0]
+
+    module = sys.modules[__name__]
+    monkeypatch.setattr(module, "everything", everything + first_only)
+    monkeypatch.setattr(module, "BACKENDS", ["numpy"])
+    with pytest.raises(AssertionError, match="first_only"):
+        sum(map(check, range(20)), Counter())

@@ -237,6 +237,13 @@ def test_log_sum_exp_of_pairs_of_known_sizes(case):
     agree(EXTREMES[case], shapes, [arrays_of(shapes, {})], rtol=1e-12)
 
 
+@pytest.mark.parametrize("case", ["log-sum-exp", "log-sum-exp, kept"])
+@pytest.mark.parametrize("number", [np.nan, np.inf])
+def test_log_sum_exp_of_no_pairs_knows_nothing_of_the_other_side(case, number):
+    some, none = np.array([number, 1.0]), np.zeros(0)
+    agree(EXTREMES[case], VECTORS, [[some, none], [none, some], [none, none]])
+
+
 @pytest.mark.parametrize("case", ["max of sums", "min of differences"])
 def test_extremes_of_nothing_stay_errors(case):
     agree(
