@@ -155,6 +155,7 @@ def mixed_draws():
     return graphc.function([key], outputs)(KEY)
 
 
+@pytest.mark.usefixtures("compiled_quickly")
 def test_draws_of_both_dtypes_in_one_program_are_those_of_jax():
     """One test: the program takes long to compile, and each worker would do so."""
     mixed = mixed_draws()
@@ -174,6 +175,7 @@ def numpy_draws(draws, t):
     return graphc.function([key], outputs, backend="numpy")(KEY)
 
 
+@pytest.mark.usefixtures("compiled_quickly")
 @pytest.mark.parametrize("t", ints)
 def test_numpy_draws_the_same_bits(t):
     expected = compiled_draws(SAME_BITS, t)
@@ -182,6 +184,7 @@ def test_numpy_draws_the_same_bits(t):
         np.testing.assert_array_equal(ours, expected[name], err_msg=name)
 
 
+@pytest.mark.usefixtures("compiled_quickly")
 @pytest.mark.parametrize("t", ints)
 def test_numpy_draws_the_same_up_to_rounding(t):
     expected = compiled_draws(SAME_ROUNDED, t)
@@ -210,6 +213,7 @@ def exact(r, k):
     return found
 
 
+@pytest.mark.usefixtures("compiled_quickly")
 def test_numpy_has_the_same_keys_bits_and_integers():
     key = key_variable()
     f = graphc.function([key], exact(gt.random, key), backend="numpy")

@@ -52,17 +52,21 @@ def run(inputs, outputs, arrays, backend):
     return np.asarray(graphc.function(inputs, outputs, backend=backend)(*arrays))
 
 
-def looped(function, arrays, mapped, backend):
+def alone(function, params, backend):
+    """A compiled function of one example."""
+    inputs = variables([KEYS[0], *(np.asarray(x[0]) for x in params)])
+    return graphc.function(inputs, function(*inputs), backend=backend)
+
+
+def looped(one, arrays, mapped):
     """Each example by itself, stacked."""
-    found = []
-    for i in range(3):
-        one = [x[i] if m else x for x, m in zip(arrays, mapped, strict=True)]
-        inputs = variables(list(map(np.asarray, one)))
-        found.append(run(inputs, function(*inputs), one, backend))
-    return np.stack(found)
+    pairs = list(zip(arrays, mapped, strict=True))
+    found = [one(*(x[i] if m else x for x, m in pairs)) for i in range(3)]
+    return np.stack([np.asarray(x) for x in found])
 
 
 def check(function, params, backend):
+    one = alone(function, params, backend)
     for mapped in ((True, True), (True, False), (False, True)):
         axes = mapped[:1] + mapped[1:] * len(params)
         if not any(axes):
@@ -73,11 +77,12 @@ def check(function, params, backend):
         places = tuple(0 if m else None for m in axes)
         made = graphc.vmap(function, in_axes=places)(*inputs)
         found = run(inputs, made, arrays, backend)
-        expected = looped(function, arrays, axes, backend)
+        expected = looped(one, arrays, axes)
         assert found.dtype == expected.dtype
         np.testing.assert_array_equal(found, expected)
 
 
+@pytest.mark.usefixtures("compiled_quickly")
 @pytest.mark.parametrize("backend", ["numpy", "jax"])
 @pytest.mark.parametrize("name", EXACT)
 def test_each_example_draws_as_alone(name, backend):

@@ -1,6 +1,5 @@
 """`vmap` of every sample, or the reason why there is none."""
 
-import jax
 import pytest
 
 import graphc.tensor as gt
@@ -76,15 +75,7 @@ def test_complex_numbers(family):
     assert not problems, shown(problems)
 
 
-@pytest.fixture
-def _compiled_quickly():
-    """Programs are run only once: compiling them well takes longer than they do."""
-    jax.config.update("jax_disable_most_optimizations", True)
-    yield
-    jax.config.update("jax_disable_most_optimizations", False)
-
-
-@pytest.mark.usefixtures("_compiled_quickly")
+@pytest.mark.usefixtures("compiled_quickly")
 @pytest.mark.parametrize("family", FAMILIES)
 def test_on_jax(family):
     def runs(point: Point) -> bool:
