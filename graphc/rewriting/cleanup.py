@@ -54,8 +54,8 @@ def plus_zero(x: Value, zero: Value, y: Value) -> Value | None:
 
 @rewrite(v.y(p.power(v.x, 1)), exact=True)
 def to_the_one(x: Value, y: Value) -> Value | None:
-    """x ** 1 is x."""
-    return _instead(x, y)
+    """x ** 1 is x; not for complex numbers, which JAX takes the logarithm of."""
+    return _instead(x, y) if x.dtype.kind != "c" else None
 
 
 @rewrite(p.negative(p.negative(v.x)), exact=True)
