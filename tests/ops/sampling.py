@@ -152,16 +152,19 @@ class Batch:
         """Size 1 stays a number where arrays meet: only that broadcasts."""
         return f"size{n}" if self._symbolic and (n != 1 or alone) else n
 
-    def run(self, backend: str) -> None:
-        """Compile, call, and compare with what NumPy said."""
+    def run(self, backend: str, compiled: Any = None) -> None:
+        """Compile, call, and compare with what NumPy said.
+
+        `compiled` makes the function, where not `graphc.function` does.
+        """
         if not self.outputs:
             return
         inputs = self.inputs
         arrays = [spec.make(self._dtype) for spec, _ in self._variables]
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            f = graphc.function(inputs, self.outputs, backend=backend)
-            found = f(*arrays)
+            make = compiled or graphc.function
+            found = make(inputs, self.outputs, backend=backend)(*arrays)
         sizes = {
             n.symbols[0]: actual
             for value, array in zip(inputs, arrays, strict=True)
@@ -229,31 +232,38 @@ def _type_errors(values: list[Value], got: list[np.ndarray], sizes: Any) -> str:
 
 
 def problems(
-    samples: Iterable[Sample], dtype: str, backend: str, symbolic: bool
+    samples: Iterable[Sample],
+    dtype: str,
+    backend: str,
+    symbolic: bool,
+    compiled: Any = None,
 ) -> list[str]:
     """What is wrong with the samples for one dtype."""
     tried = [s for s in samples if dtype in s.dtypes and not (symbolic and s.static)]
     trials = [trial(s, c, dtype) for s in tried for c in s.calls]
     found: list[str] = []
     for start in range(0, len(trials), MOST):
-        found += _problems(trials[start : start + MOST], dtype, backend, symbolic)
+        some = trials[start : start + MOST]
+        found += _problems(some, dtype, backend, symbolic, compiled)
     return found
 
 
 def _problems(
-    trials: list[Trial], dtype: str, backend: str, symbolic: bool
+    trials: list[Trial], dtype: str, backend: str, symbolic: bool, compiled: Any
 ) -> list[str]:
     batch = Batch(dtype, symbolic)
     for item in trials:
         batch.add(item)
     try:
-        batch.run(backend)
+        batch.run(backend, compiled)
     except Exception as error:
         if len(trials) == 1:
             shown = f"{type(error).__name__} {error}"
             return [*batch.problems, f"{trials[0]}, {backend}: raises {shown}"]
         half = len(trials) // 2
-        return _problems(trials[:half], dtype, backend, symbolic) + _problems(
-            trials[half:], dtype, backend, symbolic
-        )
+        return [
+            problem
+            for part in (trials[:half], trials[half:])
+            for problem in _problems(part, dtype, backend, symbolic, compiled)
+        ]
     return batch.problems

@@ -1,0 +1,157 @@
+"""Every op on padded axes gives what it gives on true sizes, forward and gradients.
+
+Sizes are symbols in all samples, and all are padded; what is in the padding must not
+matter. Calls that no rule covers are cut there, which is tried along.
+"""
+
+import os
+import warnings
+
+import numpy as np
+import pytest
+
+import graphc
+import graphc.tensor as gt
+from graphc.ir.op import PRIMITIVES
+from tests.ops.differentiating import checked, listed, subjects
+from tests.ops.points import points
+from tests.ops.sampling import close, problems
+from tests.ops.test_samples import CASES, FAMILIES, telling
+from tests.transform.dirty import clean_function, dirty_function
+
+AT_LENGTH = int(os.environ.get("GRAPHC_EXAMPLES", "0"))
+TRIED = [
+    (family, dtype)
+    for family, dtype in CASES
+    if family != "random" and (AT_LENGTH or dtype in ("float64", "int64"))
+]
+
+
+@pytest.mark.parametrize(("family", "dtype"), TRIED)
+def test_anything_in_the_padding_of_arguments(family, dtype):
+    found = problems(FAMILIES[family], dtype, "numpy", True, dirty_function)
+    assert not found, "\n".join(found)
+
+
+@pytest.mark.parametrize("family", [f for f, dtype in TRIED if dtype == "float64"])
+def test_zeros_in_the_padding_of_arguments(family):
+    found = problems(FAMILIES[family], "float64", "numpy", True, clean_function)
+    assert not found, "\n".join(found)
+
+
+# Families whose JAX forms have rules that differ from those of NumPy in what they need.
+ON_JAX = FAMILIES if AT_LENGTH else ("index", "linalg", "nn_windows", "pad")
+
+
+@pytest.mark.parametrize("family", [f for f in ON_JAX if f != "random"])
+def test_jax(family):
+    samples = [telling(s) for s in FAMILIES[family]]
+    found = problems(samples, "float32", "jax", True, dirty_function)
+    assert not found, "\n".join(found)
+
+
+def draws(key, n, x):
+    """Draws along the first axis, by functions of the bits."""
+    size, share = gt.abs(x) + 0.5, gt.abs(x) / 9 + 0.1
+    r = gt.random
+    return [
+        *(r.split(key, n), r.bits(key, (n, 3)), r.bits(key, (1, n, 2), "uint8")),
+        *(r.bits(key, (n,), "uint64"), r.uniform(key, (n, 3))),
+        *(r.uniform(key, (n,), "float64"), r.uniform(key, (n,), "float16")),
+        *(r.uniform(key, (n,), minval=-size, maxval=size), r.normal(key, (n, 2))),
+        *(r.normal(key, (n,), "float64"), r.normal(key, (n,), "complex64")),
+        *(r.truncated_normal(key, -size, size), r.lognormal(key, size)),
+        *(r.exponential(key, (n,)), r.pareto(key, size), r.rayleigh(key, size)),
+        *(r.weibull_min(key, size, size), r.maxwell(key, (n, 2)), r.wald(key, size)),
+        *(r.laplace(key, (n,)), r.cauchy(key, (n,)), r.logistic(key, (n,))),
+        *(r.gumbel(key, (n,)), r.triangular(key, -size, 0 * size, size)),
+        *(r.randint(key, (n, 3), -5, 2**40, "int64"), r.bernoulli(key, share)),
+        *(r.geometric(key, share), r.choice(key, 10, (n,))),
+        r.choice(key, 3, (n,), p=np.array([0.2, 0.5, 0.3], "float32")),
+        r.categorical(key, np.zeros((3, 4), "float32"), shape=(n, 3)),
+        r.multivariate_normal(key, np.zeros(2, "float32"), np.eye(2, 2), (n,)),
+    ]
+
+
+def drawn_each(key, x):
+    r = gt.random
+    return r.normal(key, (3,)), r.gamma(key, gt.abs(x) + 0.1), r.permutation(key, 5)
+
+
+@pytest.mark.parametrize("backend", ["numpy", "jax"])
+def test_the_first_draws_are_those_of_fewer(backend):
+    x = gt.tensor("x", "float32", ("n",))
+    keys = gt.random.split(gt.random.key(3), x.shape[0])
+    outputs = draws(gt.random.key(5), x.shape[0], x)
+    outputs += graphc.vmap(drawn_each)(keys, x)
+    padded = clean_function([x], outputs, backend=backend)
+    assert not padded.plan.padded.cuts
+    exact = exact_function([x], outputs, backend=backend)
+    for n in (0, 1, 5, 9):
+        given = np.linspace(-1, 2, n, dtype="float32")
+        pairs = zip(padded(given), exact(given), strict=True)
+        for i, (got, wanted) in enumerate(pairs):
+            assert close(np.asarray(got), np.asarray(wanted), 8), i
+
+
+# Gradients are graphs: padded as any other, they must be those of true sizes.
+
+
+class Gradients:
+    """The gradients of many calls in one function, by how it is made."""
+
+    def __init__(self, made):
+        self.made = made
+        self.inputs = [v for s in made for v in s.variables]
+        self.outputs = {
+            f"{s.key} {i}": g for s in made for i, g in enumerate(s.gradient)
+        }
+
+    def by(self, function):
+        arrays = [x for s in self.made for x in s.point.arrays]
+        with np.errstate(all="ignore"):
+            return function(self.inputs, self.outputs, backend="numpy")(*arrays)
+
+
+def exact_function(inputs, outputs, **options):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return graphc.function(inputs, outputs, dims="specialize", **options)
+
+
+def unlike(made):
+    """Calls whose padded gradients are not those of true sizes."""
+    both = Gradients(made)
+    padded, exact = both.by(dirty_function), both.by(exact_function)
+    return [
+        f"{s}: the gradient is {x}, not {y}"
+        for s in made
+        for x, y in zip(listed(s.key, padded), listed(s.key, exact), strict=True)
+        if np.shape(x) != np.shape(y) or not close(np.asarray(x), np.asarray(y), 2**16)
+    ]
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_gradients(family):
+    made = subjects(points(FAMILIES[family], "float64"), symbolic=True)
+    found = checked(made.subjects, unlike)
+    assert not found, "\n".join(found)
+
+
+# Completeness.
+
+
+WITHOUT = {"input", "constant", "size"}  # of the graph itself
+
+
+def without_a_rule():
+    return {
+        p.name
+        for p in PRIMITIVES.values()
+        if not (p.elementwise or p.padding_rule or p.no_padding_reason)
+    }
+
+
+def test_every_primitive_has_a_rule_or_says_why_not():
+    missing = sorted(without_a_rule() - WITHOUT)
+    assert not missing, f"mask rules: {', '.join(missing)}"
