@@ -5,6 +5,8 @@ from collections.abc import Collection
 from graphc.ir import dims
 from graphc.ir.dims import Dim, Size, Symbol, symbol_dim
 
+MOST_WEIGHT = 64  # of what is left to the prover
+
 
 def grows(size: Size, symbols: Collection[Symbol]) -> bool:
     """Whether a size is provably no smaller where these symbols are larger.
@@ -12,40 +14,61 @@ def grows(size: Size, symbols: Collection[Symbol]) -> bool:
     Sums, products and extremes of what grows do, which is seen part by part; other
     parts are left to the prover.
     """
-    if not isinstance(size, Dim) or set(size.symbols).isdisjoint(symbols):
-        return True
-    if all(_term_grows(term, c, symbols) for term, c in size._terms.items()):
-        return True
-    more: dict[Symbol, Size] = {
-        s: symbol_dim(s) + dims.fresh_axis("more") for s in symbols if s in size.symbols
-    }
-    return dims.less_equal(size, dims.substitute(size, more)) is True
+    return _Growth(symbols).of(size)
 
 
-def _term_grows(
-    term: dims._Monomial, factor: int, symbols: Collection[Symbol]
-) -> bool:
-    """Of a product, that its factors grow from 0 on."""
-    parts = [(atom, symbol_dim(atom)) for atom in term]
-    if all(set(d.symbols).isdisjoint(symbols) for _, d in parts):
-        return True
-    if factor < 0 or not all(_atom_grows(atom, symbols) for atom in term):
-        return False
-    return len(parts) == 1 or all(_is_natural(d) for _, d in parts)
+class _Growth:
+    """What is known of the parts of a size, each of which is looked at once."""
+
+    def __init__(self, symbols: Collection[Symbol]) -> None:
+        self._symbols = symbols
+        self._found: dict[dims._Atom, bool] = {}
+
+    def of(self, size: Size) -> bool:
+        if not isinstance(size, Dim) or self._is_fixed(size):
+            return True
+        terms = size._terms.items()
+        return all(self._term(term, c) for term, c in terms) or self._is_proved(size)
+
+    def _is_fixed(self, size: Size) -> bool:
+        return not isinstance(size, Dim) or set(size.symbols).isdisjoint(self._symbols)
+
+    def _is_proved(self, size: Dim) -> bool:
+        if size.weight > MOST_WEIGHT:
+            return False
+        more: dict[Symbol, Size] = {
+            s: symbol_dim(s) + dims.fresh_axis("more")
+            for s in size.symbols
+            if s in self._symbols
+        }
+        return dims.less_equal(size, dims.substitute(size, more)) is True
+
+    def _term(self, term: dims._Monomial, factor: int) -> bool:
+        """Of a product, that its factors grow from 0 on."""
+        parts = [symbol_dim(atom) for atom in term]
+        if all(map(self._is_fixed, parts)):
+            return True
+        if factor < 0 or not all(map(self._atom, term)):
+            return False
+        return len(parts) == 1 or all(map(_is_natural, parts))
+
+    def _atom(self, atom: dims._Atom) -> bool:
+        if isinstance(atom, Symbol):
+            return True
+        if atom not in self._found:
+            self._found[atom] = self._call(atom.op, *atom.args)
+        return self._found[atom]
+
+    def _call(self, op: str, *args: Size) -> bool:
+        if all(map(self._is_fixed, args)):
+            return True
+        if op in ("min", "max"):
+            return all(map(self.of, args))
+        a, by = args
+        growing = op == "//" and self._is_fixed(by) and dims.less_equal(1, by) is True
+        return growing and self.of(a)
 
 
 def _is_natural(size: Size) -> bool:
     low, _ = dims.bounds(size)
     return low is not None and low >= 0
-
-
-def _atom_grows(atom: dims._Atom, symbols: Collection[Symbol]) -> bool:
-    if isinstance(atom, Symbol):
-        return True
-    if atom.op in ("min", "max"):
-        return all(grows(part, symbols) for part in atom.args)
-    if atom.op != "//" or not grows(atom.args[0], symbols):
-        return False
-    by = atom.args[1]
-    fixed = not isinstance(by, Dim) or set(by.symbols).isdisjoint(symbols)
-    return fixed and dims.less_equal(1, by) is True
