@@ -88,7 +88,7 @@ def function(
             _require_one_segment(plan)
         return plan, emit(plan, structure)
 
-    policies, auto = _policies(graph, dims, emit)
+    policies, auto = _policies(graph, dims, emit, written)
     plan, source = compile(policies)
     log, unjitted = simplified.log, None
     if policies or _tests_of_rules(plan, log):
@@ -101,7 +101,7 @@ def function(
 
 
 def _policies(
-    graph: Graph, dims: Any, emit: Callable[..., Source]
+    graph: Graph, dims: Any, emit: Callable[..., Source], before: Graph
 ) -> tuple[dict[Symbol, Policy], bool]:
     """The policies to start with, and whether they change with the sizes seen.
 
@@ -110,7 +110,7 @@ def _policies(
     chosen = config.dims if dims is None else dims
     if isinstance(chosen, str) and chosen == "auto":
         return {}, emit is emit_jax
-    policies = policies_of(graph, chosen)
+    policies = policies_of(graph, chosen, before)
     if policies and emit is emit_unjitted:
         if dims is None:
             return {}, False
@@ -299,7 +299,7 @@ def _check_graph(graph: Graph) -> None:
             warnings.warn(
                 f"input {name!r} ({value.node.place}) does not affect the outputs",
                 UnusedInputWarning,
-                stacklevel=3,
+                stacklevel=4,
             )
 
 

@@ -118,15 +118,17 @@ def learned(sizes: Sequence[int], most: int) -> Pad:
 NAMED: dict[str, Policy] = {"specialize": Specialize(), "pad": Pad(), "bound": Bound()}
 
 
-def policies_of(graph: Graph, given: Any) -> dict[Symbol, Policy]:
+def policies_of(graph: Graph, given: Any, before: Graph) -> dict[Symbol, Policy]:
     """The policy of each size of a graph that is not specialized.
 
     `given` is one policy for all sizes that can take it, or a dict from sizes to
     policies; a size is named, or is a symbolic integer. A policy may be its name.
 
-    Raises GraphError for what is no policy, and for a size that the graph has not.
+    Raises GraphError for what is no policy, and for a size that neither the graph nor
+    that `before` it was rewritten has.
     """
     symbols = symbols_of(graph)
+    named = [*symbols, *(s for s in symbols_of(before) if s not in symbols)]
     if not isinstance(given, Mapping):
         policy = _policy(given)
         chosen = {s: policy for s in symbols if _takes(s, policy)}
@@ -134,7 +136,7 @@ def policies_of(graph: Graph, given: Any) -> dict[Symbol, Policy]:
         chosen = {}
         for key, value in given.items():
             policy = _policy(value)
-            for symbol in _named(key, symbols):
+            for symbol in _named(key, named):
                 if not _takes(symbol, policy):
                     raise graph_error(
                         f"Bound() is for sizes that depend on data, not {symbol.name}",
@@ -142,7 +144,8 @@ def policies_of(graph: Graph, given: Any) -> dict[Symbol, Policy]:
                         hint="use Pad()",
                     )
                 chosen[symbol] = policy
-    return {s: p for s, p in chosen.items() if not isinstance(p, Specialize)}
+    kept = {s: chosen[s] for s in symbols if s in chosen}
+    return {s: p for s, p in kept.items() if not isinstance(p, Specialize)}
 
 
 def symbols_of(graph: Graph) -> list[Symbol]:

@@ -1,0 +1,171 @@
+"""At which sizes axes are kept, and what their true sizes are in a padded graph."""
+
+from collections.abc import Iterable
+from operator import attrgetter
+
+from graphc.errors import Place, graph_error, standing_at
+from graphc.ir import dims
+from graphc.ir.build import as_size, variable
+from graphc.ir.dims import Dim, Size, Symbol, substitute, symbol_dim
+from graphc.ir.dims_growth import grows
+from graphc.ir.graph import Guard, Node, Value
+from graphc.ir.types import INT32, TensorType
+from graphc.ops.buckets import bucketed
+from graphc.transform.policies import Pad, Policy
+
+MOST_BOUND = 64  # a size that does not grow is kept at its bound, up to this one
+
+
+class Storage:
+    """By symbol of the original graph, its true size and its capacity.
+
+    `lengths` are the inputs that tell true sizes of padded axes, `capacities` the
+    symbols of what such axes are kept at. `own` are all symbols of the padded graph
+    that stand for either.
+    """
+
+    def __init__(
+        self, nodes: Iterable[Node], policies: dict[Symbol, Policy], place: Place
+    ) -> None:
+        self.policies = policies
+        self.capacities: dict[Symbol, Symbol] = {}
+        self.lengths: dict[Symbol, Value] = {}
+        self.own: set[Symbol] = set()
+        self._exact: dict[Symbol, Size] = {}
+        self._capacity: dict[Symbol, Size] = {}
+        self._found: dict[Dim, tuple[Size, bool]] = {}
+        same = self._equal_sizes(nodes)
+        for symbol, policy in list(policies.items()):
+            first = same.get(symbol, symbol)
+            if symbol.origin is None and first not in self._capacity:
+                self._pad_axis(first, policy, place)
+        for symbol, first in same.items():
+            if first in self._capacity:
+                self._capacity[symbol] = self._capacity[first]
+                self._exact[symbol] = self._exact[first]
+
+    def _equal_sizes(self, nodes: Iterable[Node]) -> dict[Symbol, Symbol]:
+        """Axes that a guard needs equal share a capacity; one of a number has none.
+
+        By symbol, the one whose capacity it shares.
+        """
+        groups: dict[Symbol, set[Symbol]] = {}
+        fixed: set[Symbol] = set()
+        for guard, _ in guards_of(nodes):
+            axes = {_axis_symbol(guard.left), _axis_symbol(guard.right)}
+            together = {s for s in axes if s is not None}
+            if guard.relation != "==" or not together:
+                continue
+            if isinstance(guard.left, int) or isinstance(guard.right, int):
+                fixed |= together
+            elif len(together) == 2:
+                joined = set[Symbol]().union(*(groups.get(s, {s}) for s in together))
+                groups.update(dict.fromkeys(joined, joined))
+        for symbol, joined in groups.items():
+            policies = [self.policies[s] for s in joined if s in self.policies]
+            if policies:
+                self.policies.setdefault(symbol, policies[0])
+            if fixed & joined:
+                fixed |= joined
+        for symbol in fixed:
+            self.policies.pop(symbol, None)
+        return {s: min(j, key=attrgetter("serial")) for s, j in groups.items()}
+
+    def _pad_axis(self, symbol: Symbol, policy: Policy, place: Place) -> None:
+        self.policies[symbol] = policy
+        capacity = Symbol(f"{symbol.name}_capacity", lower=1)
+        with standing_at(place):
+            length = variable(symbol.name, TensorType(INT32, ()))
+        length._symbol = Symbol(symbol.name, length, 0, symbol_dim(capacity))
+        self.capacities[symbol] = capacity
+        self.lengths[symbol] = length
+        self._settle(symbol, symbol_dim(length.symbol), symbol_dim(capacity))
+
+    def _settle(self, symbol: Symbol, exact: Size, capacity: Size) -> None:
+        self._exact[symbol], self._capacity[symbol] = exact, capacity
+        self.own.update(symbols_in(exact), symbols_in(capacity))
+
+    def settle_value(self, value: Value, new: Value) -> None:
+        """`value`, which serves as a size, is `new` in the padded graph."""
+        symbol = value.symbol
+        self._exact[symbol] = as_size(new)
+        policy = self.policies.get(symbol)
+        if policy is not None:
+            capacity = self._value_capacity(value, new, policy)
+            self._settle(symbol, self._exact[symbol], capacity)
+
+    def _value_capacity(self, value: Value, new: Value, policy: Policy) -> Size:
+        symbol = value.symbol
+        upper = None if symbol.upper is None else self.stored(symbol.upper)
+        if isinstance(policy, Pad):
+            bucket = as_size(bucketed(new, policy.capacities))
+            return bucket if upper is None else dims.minimum(bucket, upper)
+        if upper is None:
+            raise graph_error(
+                f"no bound of the size {symbol.name} is known",
+                op="function",
+                got=f"dims {symbol.name}: Bound()",
+                hint="give Pad(), or let it be specialized",
+                where=value.node.place,
+            )
+        return upper
+
+    def exact(self, size: Size) -> Size:
+        """A true size in terms of what is known in the padded graph."""
+        return substitute(size, self._exact) if isinstance(size, Dim) else size
+
+    def number(self, symbol: Symbol) -> Size:
+        """The true size that a symbol stands for."""
+        return self._exact[symbol]
+
+    def stored(self, size: Size) -> Size:
+        """The size at which an axis of a true size is kept."""
+        return self.kept(size)[0]
+
+    def kept(self, size: Size) -> tuple[Size, bool]:
+        """The stored size, and whether there is padding in it."""
+        if not isinstance(size, Dim):
+            return size, False
+        if size not in self._found:
+            self._found[size] = self._kept(size)
+        return self._found[size]
+
+    def _kept(self, size: Dim) -> tuple[Size, bool]:
+        ragged = [s for s in size.symbols if self.is_ragged(s)]
+        if ragged and grows(size, ragged):
+            return substitute(size, self._exact | self._capacity), True
+        most = dims.bounds(size)[1] if ragged else None
+        if most is not None and most <= MOST_BOUND:  # as of n % 2
+            return most, True
+        return self.exact(size), False
+
+    def is_ragged(self, symbol: Symbol) -> bool:
+        """Whether axes of this size are padded."""
+        return symbol in self._capacity
+
+    def has_ragged(self, size: object) -> bool:
+        """Whether a size depends on one that is padded."""
+        return isinstance(size, Dim) and any(map(self.is_ragged, size.symbols))
+
+
+def guards_of(nodes: Iterable[Node]) -> list[tuple[Guard, Node]]:
+    """The guards of nodes, each with the first node that needs it."""
+    found: dict[Guard, Node] = {}
+    for node in nodes:
+        for guard in node.guards:
+            found.setdefault(guard, node)
+    return list(found.items())
+
+
+def symbols_in(size: Size) -> tuple[Symbol, ...]:
+    """The symbols of a size; a number has none."""
+    return size.symbols if isinstance(size, Dim) else ()
+
+
+def _axis_symbol(size: Size) -> Symbol | None:
+    """The symbol of an axis that is a size itself."""
+    if isinstance(size, Dim) and len(size.symbols) == 1:
+        symbol = size.symbols[0]
+        if symbol.origin is None and size is symbol_dim(symbol):
+            return symbol
+    return None
