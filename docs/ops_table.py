@@ -10,6 +10,7 @@ from graphc.ir.namespace import FUNCTIONS
 from graphc.ir.op import PRIMITIVES, Primitive
 
 TARGET = pathlib.Path(__file__).with_name("ops.md")
+OF_GRAPHS = {"constant", "input", "size"}  # known to the mask pass itself
 HEAD = """\
 # Primitives and functions
 
@@ -18,11 +19,12 @@ Written by `python docs/ops_table.py`.
 Every function of `graphc.tensor` is either a primitive below or composed of them.
 A primitive runs on a backend or is refused there with a reason. "Sizes": integer
 results are followed as sizes, so that they can be used in shapes without a host read.
-"Bounds": what `check=True` adds. "Gradient" and "vmap": whether there is a rule, or why
-not.
+"Bounds": what `check=True` adds. "Gradient", "vmap" and "padding" (the mask rule):
+whether there is one, or why not. Without a mask rule an op is computed on true sizes.
 
-| primitive | inputs | NumPy | JAX | gradient | vmap | sizes | bounds | what it does |
-|---|---|---|---|---|---|---|---|---|
+| primitive | inputs | NumPy | JAX | gradient | vmap | padding | sizes | bounds \
+| what it does |
+|---|---|---|---|---|---|---|---|---|---|
 """
 
 
@@ -48,6 +50,14 @@ def batch_cell(primitive: Primitive) -> str:
     return f"no: {primitive.no_batch_reason}"
 
 
+def padding_cell(primitive: Primitive) -> str:
+    """`yes`, or why not."""
+    ruled = primitive.elementwise or primitive.padding_rule
+    if ruled or primitive.name in OF_GRAPHS:
+        return "yes"
+    return f"no: {primitive.no_padding_reason}"
+
+
 def first_line(primitive: Primitive) -> str:
     """What the primitive does: its own words, or those of the function it serves."""
     own = primitive.__dict__.get("__doc__")
@@ -67,6 +77,7 @@ def row(primitive: Primitive) -> str:
         backend_cell(primitive, "jax"),
         gradient_cell(primitive),
         batch_cell(primitive),
+        padding_cell(primitive),
         "followed" if primitive.sizes else "opaque",
         "checked" if primitive.bounds_check else "none needed",
         what.replace("|", r"\|"),

@@ -72,6 +72,7 @@ _bucket.refuse("jax", "capacities are chosen on the host")
 _bucket.range = lambda node: (f"{node.inputs[0].symbol.name}_capacity", 1, None)
 _bucket.no_gradient("its result is an integer")
 _bucket.no_batch("capacities are chosen on the host")
+_bucket.no_padding("capacities are made of true sizes")
 
 
 def bucketed(size: Value, capacities: Capacities) -> Value:

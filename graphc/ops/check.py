@@ -102,6 +102,7 @@ _debug_print.emit(_print_debug)
 _debug_print.linear = True
 _debug_print.vjp(lambda g, x, *, text: (g,))
 _debug_print.batch(lambda n, batched, x, *, text: _debug_print(x, text=text))
+_debug_print.no_padding("it shows arrays as they are")
 
 
 @public()

@@ -191,3 +191,11 @@ def constant_fill(x: Value, rank: int) -> dict[int, Any]:
 def last(dtype: DType) -> Any:
     """What no element comes behind in ascending order, where NaN is last."""
     return np.nan if is_inexact(dtype) else most(dtype)
+
+
+def first_values(
+    pad: Padding, *values: Ragged, count: int, **params: Any
+) -> tuple[Ragged, ...]:
+    """The rule of an op whose results are its first inputs."""
+    first = enumerate(values[:count])
+    return tuple(pad.result(x.value, x.fill, index=i) for i, x in first)

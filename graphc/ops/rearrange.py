@@ -14,6 +14,7 @@ from graphc.ir.op import Array, op
 from graphc.ir.types import TensorType
 from graphc.ops.batching import Batched, lined_up
 from graphc.ops.broadcasting import broadcast, summed_to
+from graphc.ops.masking import Padding, Ragged
 
 FULL = slice(None)
 
@@ -40,6 +41,11 @@ def _(g: tuple[Value | None, ...], *arrays: Value) -> tuple[Value | None, ...]:
 @_broadcast_arrays.batch
 def _(n: Size, batched: Batched, *arrays: Value) -> tuple[Value, ...]:
     return _broadcast_arrays.bind(tuple(lined_up(batched, arrays)), {}).outputs
+
+
+@_broadcast_arrays.padding
+def _(pad: Padding, *arrays: Ragged) -> tuple[Value, ...]:
+    return _broadcast_arrays.bind(tuple(x.value for x in arrays), {}).outputs
 
 
 @public()

@@ -14,6 +14,7 @@ from graphc.ir.namespace import F, public
 from graphc.ir.op import Array, op, type_error
 from graphc.ir.types import BOOL, INT64, TensorType, is_float, is_inexact
 from graphc.ops.broadcasting import promoted
+from graphc.ops.masking import Padding, Ragged
 
 
 class UniqueAll(NamedTuple):
@@ -122,6 +123,18 @@ _lexsort_rows.emit(
 )
 _lexsort_rows.no_gradient("its result is of integers")
 _lexsort_rows.batch(lambda n, batched, keys: _lexsort_rows(F.swapaxes(keys, 0, 1)))
+
+
+@_lexsort_rows.padding
+def _(pad: Padding, keys: Ragged) -> Value:
+    """Keys of padding are all the same; what is behind comes last by one more key."""
+    value, axis = pad.filled(keys, (0,), 0), keys.type.rank - 1
+    if axis in keys.axes:
+        inside = pad.mask(keys.type.shape[axis], axis, keys.type.rank)
+        behind = cast(F.logical_not(inside), value.dtype)
+        row = F.broadcast_to(behind, (1, *value.type.shape[1:]))
+        value = F.concatenate([value, row], axis=0)
+    return _lexsort_rows(value)
 
 
 def _slice_order(rows: Value) -> tuple[Value, Value]:

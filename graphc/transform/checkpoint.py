@@ -15,6 +15,7 @@ from graphc.ir.op import Array, op
 from graphc.ir.replay import region_between, replayed
 from graphc.ir.types import TensorType, is_inexact
 from graphc.ops.batching import Batched, spread
+from graphc.ops.masking import first_values
 from graphc.transform.autodiff import pull
 from graphc.transform.structure import flatten, unflatten
 
@@ -45,6 +46,9 @@ def _(g: Any, *values: Value, count: int) -> tuple[Value | None, ...]:
 def _(n: Any, batched: Batched, *values: Value, count: int) -> tuple[Value, ...]:
     spread_out = map(spread, [n] * len(values), batched, values)
     return _checkpointed.bind(tuple(spread_out), {"count": count}).outputs
+
+
+_checkpointed.padding(first_values)
 
 
 def checkpoint(function: Callable[..., Any]) -> Callable[..., Any]:

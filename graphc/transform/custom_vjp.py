@@ -12,6 +12,7 @@ from graphc.ir.op import Array, Opaque, op
 from graphc.ir.types import TensorType, is_inexact
 from graphc.ir.walk import ancestors
 from graphc.ops.batching import Batched, spread
+from graphc.ops.masking import first_values
 from graphc.transform.structure import flatten, unflatten
 from graphc.transform.vectorize import vmap
 
@@ -57,6 +58,9 @@ def _(
     spread_out = map(spread, [n] * len(values), batched, values)
     params = {"count": count, "rule": Opaque(rule.name, many)}
     return _custom_vjp.bind(tuple(spread_out), params).outputs
+
+
+_custom_vjp.padding(first_values)
 
 
 class CustomVjp:
