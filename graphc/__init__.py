@@ -1,7 +1,12 @@
 """graphc: a compiler for symbolic array programs."""
 
 from graphc import rewrites, tensor
-from graphc.errors import CallError, GraphError, UnusedInputWarning
+from graphc.errors import (
+    CallError,
+    GraphError,
+    RecompilationWarning,
+    UnusedInputWarning,
+)
 from graphc.explain.dump import dump
 from graphc.ir.build import config
 from graphc.ir.graph import Value
@@ -29,6 +34,7 @@ __all__ = [
     "GraphError",
     "Input",
     "Pad",
+    "RecompilationWarning",
     "Rows",
     "Specialize",
     "UnusedInputWarning",

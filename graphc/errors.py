@@ -25,6 +25,10 @@ class CallError(GraphError):
     """A compiled function was called with arguments that do not fit it."""
 
 
+class RecompilationWarning(UserWarning):
+    """A function that specializes has been compiled for many sizes of one dim."""
+
+
 class UnusedInputWarning(UserWarning):
     """An input of a function that none of its outputs depends on."""
 

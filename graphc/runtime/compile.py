@@ -21,7 +21,7 @@ from graphc.rewriting.cleanup import CLEANUP
 from graphc.rewriting.default import DEFAULT
 from graphc.rewriting.engine import Application, rewritten
 from graphc.rewriting.rule import Rule, Rules
-from graphc.runtime.adapt import Adapter
+from graphc.runtime.adapt import Adapter, Advisor
 from graphc.runtime.arguments import Backend
 from graphc.runtime.function import Function
 from graphc.transform.grouping import CostModel, printed
@@ -94,7 +94,7 @@ def function(
     if policies or _tests_of_rules(plan, log):
         written = rewritten(written, rewrites.unchecked()).graph
         unjitted = partition(written, bounds_checks=check)
-    adapter = Adapter(graph, compile) if auto else None
+    adapter = Adapter(graph, compile) if auto else Advisor(graph)
     return Function(
         plan, source, backend, structure, defaults, log, unjitted, adapter
     )

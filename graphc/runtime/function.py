@@ -9,7 +9,7 @@ from graphc.backends.linear import emit_unjitted
 from graphc.backends.program import Outputs, Source
 from graphc.errors import CallError, graph_error
 from graphc.rewriting.engine import Application, applied
-from graphc.runtime.adapt import Adapter
+from graphc.runtime.adapt import Adapter, Advisor
 from graphc.runtime.arguments import Backend, Signature
 from graphc.runtime.failure import Program, ProgramError, call_error, running
 from graphc.runtime.log import Compilation, Log, Stats
@@ -41,7 +41,7 @@ class Function:
         defaults: Mapping[int, Any],
         rewrites: tuple[Application, ...] = (),
         unjitted: Plan | None = None,
-        adapter: Adapter | None = None,
+        adapter: Adapter | Advisor | None = None,
     ) -> None:
         self._unjitted = unjitted or plan  # exact, without tests that the host makes
         self.rewrites = rewrites
@@ -96,7 +96,7 @@ class Function:
                 self._adapt(self._adapter)
         return result
 
-    def _adapt(self, adapter: Adapter) -> None:
+    def _adapt(self, adapter: Adapter | Advisor) -> None:
         """Change the program where sizes have turned out to vary."""
         change = adapter.notice(self._log.done, self._log.sizes)
         if change is not None:

@@ -47,6 +47,7 @@ class Padded:
     outputs are those of the original, then the integers that the sizes of outputs
     depend on, `counts`. `capacities` are the sizes at which padded axes are stored,
     `ragged` the padded axes of each output. `guards` must hold for the true sizes.
+    `originals` are the symbols that those of the graph stand for.
     """
 
     original: Graph
@@ -59,6 +60,7 @@ class Padded:
     cuts: tuple[Cut, ...]
     guards: tuple[tuple[Guard, Node], ...]
     checks: tuple[tuple[Value, str, Place], ...]
+    originals: dict[Symbol, Symbol]
 
 
 def padded(
@@ -126,6 +128,7 @@ class _Pass:
             tuple(self._cuts),
             tuple(self._guards()),
             tuple((self._made[c].value, text, at) for c, text, at in self._checks),
+            self._sizes.originals,
         )
 
     def _settle_sizes(self, node: Node) -> None:

@@ -114,6 +114,15 @@ class Storage:
         """A true size in terms of what is known in the padded graph."""
         return substitute(size, self._exact) if isinstance(size, Dim) else size
 
+    @property
+    def originals(self) -> dict[Symbol, Symbol]:
+        """By symbol of the padded graph, that of the original that it stands for."""
+        return {
+            new.symbols[0]: old
+            for old, new in self._exact.items()
+            if isinstance(new, Dim) and new is symbol_dim(new.symbols[0])
+        }
+
     def number(self, symbol: Symbol) -> Size:
         """The true size that a symbol stands for."""
         return self._exact[symbol]

@@ -198,9 +198,49 @@ def test_auto_pads_what_turns_out_to_vary():
         same(f(rows(n)), [rows(n).mean(0), np.sort(rows(n), 0)])
     stats = f.stats()
     assert len(stats.compilations) == 3 + 3 and stats.calls == 10
-    assert stats.changes == ["n took 3 sizes: padded from now on"]
-    assert "padded from now on" in str(stats) and "size n: padded" in f.explain()
+    assert stats.changes == [
+        "n took 3 sizes: padded to 16, 32, 64 ..., from now on"
+    ]
+    assert "n took 3 sizes" in str(stats) and "size n: padded" in f.explain()
     assert [s.name for s in f.plan.padded.policies] == ["n"]
+
+
+@pytest.mark.parametrize(
+    ("limit", "policy", "reads"), [(0.3, "kept at the largest", 0), (2, "padded", 1)]
+)
+def test_auto_bounds_a_count_unless_it_is_small(limit, policy, reads):
+    x = gt.tensor("x", "float32", (400,))
+    f = graphc.function([x], gt.sort(x[x > limit]), dims="auto")
+    for seed in range(7):
+        a = np.random.default_rng(seed).normal(size=400).astype("float32")
+        same([f(a)], [np.sort(a[a > limit])])
+    assert len(f.plan.forecast({}).unknown) == reads
+    assert f.plan.forecast({}).reads == reads
+    (change,) = f.stats().changes
+    assert change.startswith(f"count took 3 sizes: {policy}")
+
+
+def test_a_count_is_noticed_after_its_axis():
+    x = gt.tensor("x", "float32", ("n",))
+    f = graphc.function([x], gt.sort(x[x > 0]), dims="auto")
+    for seed, n in enumerate([5, 6, 7, 8, 8, 8, 8, 8, 8, 8, 8, 8]):
+        a = np.random.default_rng(seed).normal(size=n).astype("float32")
+        same([f(a)], [np.sort(a[a > 0])])
+    names = {s.name for s in f.plan.padded.policies}
+    assert names == {"n", "count"}
+
+
+def test_specializing_for_ever_new_sizes_warns():
+    x = gt.tensor("x", "float32", ("n",))
+    f = graphc.function([x], gt.sum(x), dims="specialize")
+    for n in range(1, 8):
+        f(np.ones(n, "float32"))
+    with pytest.warns(graphc.RecompilationWarning) as caught:
+        f(np.ones(8, "float32"))
+    (warning,) = caught
+    assert "n took 8 sizes, the last 8: 8 compilations, " in str(warning.message)
+    assert "dims={'n': graphc.Pad()}" in str(warning.message)
+    assert warning.filename == __file__
 
 
 def test_auto_leaves_sizes_that_some_op_needs():
