@@ -12,6 +12,7 @@ from graphc.ir.namespace import F, public
 from graphc.ir.op import Array, op, type_error
 from graphc.ir.types import BOOL, INT64, TensorType, is_inexact, is_integer
 from graphc.ops.broadcasting import broadcast, promoted
+from graphc.ops.masking import Padding, Ragged
 
 
 def _strong(x: Any) -> Value:
@@ -137,6 +138,13 @@ def _choose(index: Array, *choices: Array, mode: str) -> TensorType:
 
 _choose.emit("{xp}.choose({index}, [{choices}], mode={mode})")
 _choose.elementwise = True
+
+
+@_choose.padding
+def _(pad: Padding, index: Ragged, *choices: Ragged, mode: str) -> Value:
+    """NumPy counts around step by step: no large numbers in the padding."""
+    chosen = pad.filled(index, sorted(index.axes), 0)
+    return _choose(chosen, *(c.value for c in choices), mode=mode)
 
 
 @_choose.vjp
