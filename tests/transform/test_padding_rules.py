@@ -41,7 +41,7 @@ def test_zeros_in_the_padding_of_arguments(family):
 
 
 # Families whose JAX forms have rules that differ from those of NumPy in what they need.
-ON_JAX = FAMILIES if AT_LENGTH else ("index", "linalg", "nn_windows", "pad")
+ON_JAX = FAMILIES if AT_LENGTH else ("index", "pad")
 
 
 @pytest.mark.parametrize("family", [f for f in ON_JAX if f != "random"])
