@@ -25,6 +25,7 @@ from graphc.transform.gradients import (
     value_and_grad,
     vjp,
 )
+from graphc.transform.loops import LOOPS as _LOOPS  # noqa: F401  (they join gt)
 from graphc.transform.policies import Bound, Pad, Specialize, learned
 from graphc.transform.vectorize import vmap
 

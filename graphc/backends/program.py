@@ -12,6 +12,7 @@ from graphc.backends.source import Body, Module, tuple_text
 from graphc.ir.build import INPUT
 from graphc.ir.dims import Symbol
 from graphc.ir.graph import Graph, Value
+from graphc.ir.inner import within
 from graphc.ir.walk import ancestors
 from graphc.transform.plan import Check, Plan
 
@@ -104,7 +105,7 @@ def needs_64_bits(plan: Plan, others: Iterable[Value] = ()) -> bool:
     """
     if any(v.dtype in WIDE for v in plan.graph.outputs):  # a literal may be one
         return True
-    made = [v for s in plan.segments for n in s.nodes for v in n.outputs]
+    made = [v for s in plan.segments for n in within(s.nodes) for v in n.outputs]
     given = [v for s in plan.segments for v in s.inputs]
     return any(
         v.dtype in WIDE and not v.node.primitive.inline

@@ -3,7 +3,7 @@
 import ast
 import inspect
 from collections.abc import Callable, Iterable, Mapping
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ from graphc.errors import GraphError, Place
 from graphc.ir.build import CONSTANT, INPUT, SIZE_OP, Data
 from graphc.ir.dims import Dim, Size, Symbol, expression, substitute, symbol_dim
 from graphc.ir.graph import Guard, Node, Value
+from graphc.ir.inner import Inner
 from graphc.ir.op import Printing
 from graphc.ir.types import BFLOAT16, DType
 from graphc.transform.grouping import printed
@@ -32,6 +33,7 @@ class Module:
         self.helpers: dict[Callable[..., Any], tuple[str, str]] = {}
         self.imports: dict[str, None] = {}
         self.constants: dict[Data, tuple[str, str]] = {}
+        self.functions: dict[Inner, tuple[str, list[str]]] = {}
         self._values: dict[Value, str] = {}
         self._sizes: dict[Symbol, str] = {}
         self._types: dict[tuple[DType, tuple[Size, ...]], str] = {}
@@ -116,6 +118,8 @@ class Module:
     def preamble(self) -> list[str]:
         """Helper functions and constants, as lines."""
         lines: list[str] = []
+        for _, function in self.functions.values():
+            lines += ["", "", *function]
         for _, text in self.helpers.values():
             lines += ["", "", *text.splitlines()]
         if self.constants:
@@ -265,7 +269,8 @@ class Body:
         if self.backend in node.primitive.imports:
             self.module.imports[f"import {node.primitive.imports[self.backend]}"] = None
         inputs = tuple([self.operand(node, v) for v in node.inputs])
-        p = Printing(node, self.xp, inputs, self.code, self.module.helper)
+        inner = partial(print_inner, self.module, self.xp)
+        p = Printing(node, self.xp, inputs, self.code, self.module.helper, inner)
         text = node.primitive.emission[self.backend](p)
         if _leaves_python(node):
             text = f"{self.xp}.asarray({text})"
@@ -300,6 +305,36 @@ class Body:
         numbers = ", ".join(n for n in (left, right) if not n.lstrip("-").isdigit())
         holds = f"{left} {guard.relation} {right}"
         return f"require({holds}, {message!r}, {str(node.place)!r}, {numbers})"
+
+
+def print_inner(module: Module, xp: str, inner: Inner) -> str:
+    """Print a graph as a function of its inputs, then its sizes; its name.
+
+    It returns a tuple. Its own bodies are printed before it.
+    """
+    if inner in module.functions:
+        return module.functions[inner][0]
+    name = module.names.unique("body")
+    module.functions[inner] = name, []
+    body = Body(module, xp, reads=False)
+    for node in inner.nodes:
+        if node.primitive.passes_on:
+            pairs = zip(node.outputs, node.inputs, strict=False)
+            module.aliases.update((v, module.resolve(x)) for v, x in pairs)
+    parameters = [module.value_name(v) for v in inner.inputs]
+    for value, parameter in zip(inner.inputs, parameters, strict=True):
+        body.bind(value, parameter)
+    sizes = [module.size_name(s) for s in inner.symbols]
+    for symbol, size in zip(inner.symbols, sizes, strict=True):
+        body.bind_size(symbol, size)
+    for node in inner.nodes:
+        if not node.primitive.passes_on:
+            body.node(node)
+    results = [body.value(module.resolve(v)) for v in inner.outputs]
+    body.line(f"return {tuple_text(results)}")
+    head = f"def {name}({', '.join([*parameters, *sizes])}):"
+    module.functions[inner] = name, [head, *indent(body.lines)]
+    return name
 
 
 def _leaves_python(node: Node) -> bool:

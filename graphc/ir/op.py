@@ -28,6 +28,7 @@ class Printing(NamedTuple):
     inputs: tuple[str, ...]  # an expression per input
     code: Callable[[Any], str]  # a param (size, shape, dtype, text ...) as source
     helper: Callable[[Callable[..., Any]], str]  # print this function too: its name
+    inner: Callable[[Any], str]  # print a graph as a function: its name
 
 
 Emit = Callable[[Printing], str]

@@ -1,0 +1,140 @@
+"""Graphs inside of nodes: the bodies of loops and branches."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from graphc.errors import graph_error
+from graphc.ir.build import variable
+from graphc.ir.dims import Dim, Size, Symbol, substitute, symbol_dim
+from graphc.ir.graph import Node, Value
+from graphc.ir.op import Opaque, type_error
+from graphc.ir.replay import region_between, replayed
+from graphc.ir.types import TensorType
+from graphc.ir.walk import ancestors
+
+
+@dataclass(frozen=True, eq=False)
+class Inner:
+    """A graph of its own: nothing in it reaches out but through `inputs`.
+
+    `symbols` are sizes that its inputs' shapes do not tell; the node gives them.
+    """
+
+    inputs: tuple[Value, ...]
+    outputs: tuple[Value, ...]
+    symbols: tuple[Symbol, ...]
+
+    @cached_property
+    def nodes(self) -> list[Node]:
+        """Its nodes in topological order, without the inputs."""
+        given = {v.node for v in self.inputs}
+        return [n for n in ancestors(self.outputs, _inputs) if n not in given]
+
+    def applied(self, values: Sequence[Value]) -> list[Value]:
+        """The outputs, of other values."""
+        new = dict(zip(self.inputs, values, strict=True))
+        return replayed(self.outputs, new, region_between(self.outputs, self.inputs))
+
+    def types(
+        self, given: Sequence[TensorType], sizes: Sequence[Size]
+    ) -> list[TensorType]:
+        """The types of the outputs for inputs of these types. In a type rule only."""
+        known: dict[Symbol, Size] = dict(zip(self.symbols, sizes, strict=True))
+        for value, type in zip(self.inputs, given, strict=True):
+            if value.dtype != type.dtype or value.type.rank != type.rank:
+                raise type_error(f"the body takes {value.type}, not {type}")
+            for n, m in zip(value.type.shape, type.shape, strict=True):
+                if isinstance(n, Dim) and n is symbol_dim(n.symbols[0]):
+                    known.setdefault(n.symbols[0], m)
+        return [v.type.like(_sized(v.type.shape, known)) for v in self.outputs]
+
+
+def _inputs(node: Node) -> tuple[Value, ...]:
+    return node.inputs
+
+
+def _sized(shape: Iterable[Size], known: Mapping[Symbol, Size]) -> tuple[Size, ...]:
+    return tuple(substitute(n, known) if isinstance(n, Dim) else n for n in shape)
+
+
+def enclosed(
+    outputs: Sequence[Value], inputs: Sequence[Value], op: str
+) -> tuple[Inner, list[Value], list[Size]]:
+    """The graph between values as one of its own; what it takes from outside; sizes.
+
+    What does not depend on `inputs` stays outside: it is computed once. Raises
+    GraphError where a size within depends on `inputs`.
+    """
+    region = region_between(outputs, inputs)
+    inside, own = set(region), set(inputs)
+    for node in region:
+        for value in node.demands:
+            if value.node in inside or value in own:
+                raise graph_error(
+                    "a size within depends on what changes from step to step",
+                    op=op,
+                    got=f"{node.primitive.name} needs {value.symbol.name}",
+                    hint="compute on the largest size and mask with gt.where",
+                    where=node.place,
+                )
+    captured = dict.fromkeys(
+        v
+        for v in [*(v for n in region for v in n.inputs), *outputs]
+        if v.node not in inside and v not in own and not _is_literal(v)
+    )
+    return _closed(outputs, inputs, list(captured), region)
+
+
+def _is_literal(value: Value) -> bool:
+    return value.node.primitive.inline and not value.node.inputs
+
+
+def _closed(
+    outputs: Sequence[Value],
+    inputs: Sequence[Value],
+    captured: list[Value],
+    region: Sequence[Node],
+) -> tuple[Inner, list[Value], list[Size]]:
+    new = {v: variable(v.name or v.node.primitive.name, v.type) for v in captured}
+    made = replayed(outputs, new, region)
+    given = (*inputs, *new.values())
+    told = {
+        n.symbols[0]
+        for v in given
+        for n in v.type.shape
+        if isinstance(n, Dim) and n is symbol_dim(n.symbols[0])
+    }
+    inner = Inner(given, tuple(made), ())
+    asked: dict[Symbol, None] = {}
+    for node in inner.nodes:
+        asked.update(dict.fromkeys(s for s in _symbols(node) if s not in told))
+    symbols = tuple(asked)
+    sizes: list[Size] = [symbol_dim(s) for s in symbols]
+    return Inner(given, tuple(made), symbols), captured, sizes
+
+
+def _symbols(node: Node) -> list[Symbol]:
+    sizes: list[object] = [n for v in node.outputs for n in v.type.shape]
+    for param in node.params.values():
+        sizes += param if isinstance(param, tuple) else [param]
+    for guard in node.guards:
+        sizes += [guard.left, guard.right]
+    return [s for n in sizes if isinstance(n, Dim) for s in n.symbols]
+
+
+
+
+
+def within(nodes: Iterable[Node]) -> Iterator[Node]:
+    """The nodes, and those of the graphs inside of them."""
+    stack = list(nodes)
+    while stack:
+        node = stack.pop()
+        yield node
+        for param in node.params.values():
+            if isinstance(param, Opaque):
+                parts = param.content
+                for part in parts if isinstance(parts, tuple) else (parts,):
+                    if isinstance(part, Inner):
+                        stack += part.nodes

@@ -1,0 +1,8 @@
+"""Loops and branches: nodes that have graphs inside.
+
+They join the functions of `graphc.tensor` when they are imported.
+"""
+
+from graphc.transform.loops import branches, counted, scan, while_loop
+
+LOOPS = (branches, counted, scan, while_loop)

@@ -1,0 +1,240 @@
+"""`cond` and `switch`: one of several graphs, chosen when the program runs."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from graphc.errors import graph_error
+from graphc.ir.build import as_value, cast
+from graphc.ir.dims import Size, equal
+from graphc.ir.graph import Value
+from graphc.ir.inner import Inner, enclosed
+from graphc.ir.namespace import F, public
+from graphc.ir.op import Array, Opaque, Printing, op, type_error
+from graphc.ir.replay import region_between, replayed
+from graphc.ir.types import BOOL, INT32, TensorType, is_inexact, is_integer
+from graphc.ops.batching import Batched, spread
+from graphc.transform.autodiff import pull
+from graphc.transform.loops.carries import fresh, value_of
+from graphc.transform.structure import flatten, unflatten
+from graphc.transform.vectorize import vmap
+
+Branch = Callable[[list[Value]], list[Value]]
+
+
+@op()
+def _switch(
+    index: Array, *values: Array, branches: Opaque, sizes: tuple[Size, ...]
+) -> tuple[TensorType, ...]:
+    """What the branch of a number gives; numbers out of range are clamped."""
+    if index.type.rank or index.dtype != INT32:
+        raise type_error("the branch is chosen by an integer scalar")
+    given = [v.type for v in values]
+    return tuple(branches.content[0].types(given, sizes))
+
+
+def switch_numpy(index: Any, branches: Any, values: Any) -> Any:
+    """Printed into NumPy programs."""
+    return branches[min(max(int(index), 0), len(branches) - 1)](*values)
+
+
+def switch_jax(
+    jax: Any, index: Any, branches: Any, values: Any, sizes: Any
+) -> Any:
+    """Printed into JAX programs."""
+
+    def chosen(branch: Any) -> Any:
+        return lambda *values: branch(*values, *sizes)
+
+    return jax.lax.switch(index, [chosen(b) for b in branches], *values)
+
+
+def _print_switch(p: Printing) -> str:
+    params = p.node.params
+    branches = ", ".join(map(p.inner, params["branches"].content))
+    index, *values = p.inputs
+    sizes = list(map(p.code, params["sizes"]))
+    if p.xp == "np":
+        listed = ", ".join([*values, *sizes])
+        return f"{p.helper(switch_numpy)}({index}, [{branches}], [{listed}])"
+    parts = f"[{', '.join(values)}], [{', '.join(sizes)}]"
+    return f"{p.helper(switch_jax)}(jax, {index}, [{branches}], {parts})"
+
+
+_switch.several = True
+_switch.emit(_print_switch)
+_switch.no_padding("a branch is a graph of its own")
+
+
+@_switch.vjp
+def _(
+    g: Any, index: Value, *values: Value, **params: Any
+) -> tuple[Value | None, ...]:
+    inners: tuple[Inner, ...] = params["branches"].content
+    cotangents = list(g) if isinstance(g, tuple) else [g]
+    given = [c for c in cotangents if c is not None]
+    smooth = [i for i, v in enumerate(values) if is_inexact(v.dtype)]
+
+    def back(inner: Inner) -> Branch:
+        def slopes(taken: list[Value]) -> list[Value]:
+            own, rest = taken[: len(values)], iter(taken[len(values) :])
+            found = pull(
+                inner.applied(own),
+                [None if c is None else next(rest) for c in cotangents],
+                own,
+            )
+            return [
+                F.zeros_like(own[i]) if (d := found[i]) is None else d for i in smooth
+            ]
+
+        return slopes
+
+    made = run_switch(index, [back(inner) for inner in inners], [*values, *given])
+    result: list[Value | None] = [None] * len(values)
+    for i, d in zip(smooth, made, strict=True):
+        result[i] = d
+    return (None, *result)
+
+
+@_switch.batch
+def _(n: Size, batched: Batched, index: Value, *values: Value, **params: Any) -> Any:
+    """Where examples choose for themselves, all branches are computed."""
+    inners: tuple[Inner, ...] = params["branches"].content
+    many = [spread(n, b, v) for b, v in zip(batched[1:], values, strict=True)]
+
+    def mapped(inner: Inner) -> Branch:
+        return lambda taken: list(vmap(lambda *one: inner.applied(one))(*taken))
+
+    if not batched[0]:
+        return tuple(run_switch(index, [mapped(i) for i in inners], many))
+    found = [mapped(inner)(many) for inner in inners]
+    results = found[-1]
+    for k in range(len(inners) - 2, -1, -1):
+        chosen = index <= k
+        results = [
+            F.where(_on_axes(chosen, new), new, old)
+            for new, old in zip(found[k], results, strict=True)
+        ]
+    return tuple(results)
+
+
+def _on_axes(mask: Value, like: Value) -> Value:
+    axes = tuple(range(1, like.type.rank))
+    found: Value = F.expand_dims(mask, axes) if axes else mask
+    return found
+
+
+def run_switch(
+    index: Value, branches: Sequence[Branch], values: Sequence[Value]
+) -> list[Value]:
+    """The switch of functions of lists of values."""
+    variables = [fresh(v) for v in values]
+    made = [branch(variables) for branch in branches]
+    counts = [len(outputs) for outputs in made]
+    flat = [v for outputs in made for v in outputs]
+    together, captured, sizes = enclosed(flat, variables, "switch")
+    rest = iter(together.outputs)
+    inners = tuple(
+        Inner(together.inputs, tuple(next(rest) for _ in range(n)), together.symbols)
+        for n in counts
+    )
+    node = _switch.bind(
+        (index, *values, *captured),
+        {"branches": Opaque("branches", inners), "sizes": tuple(sizes)},
+    )
+    return list(node.outputs)
+
+
+def _agreeing(made: list[list[Value]], op: str) -> list[list[Value]]:
+    """Outputs of branches in one type each; Python numbers adapt."""
+    first = made[0]
+    for i, outputs in enumerate(made[1:], 1):
+        if len(outputs) != len(first):
+            got = f"{len(outputs)} values of branch {i}, {len(first)} of branch 0"
+            raise graph_error("branches return different structures", op=op, got=got)
+    columns = []
+    for k, column in enumerate(zip(*made, strict=True)):
+        strong_ones = [v for v in column if not v.type.weak]
+        like = strong_ones[0] if strong_ones else value_of(column[0])
+        cast_to = [cast(v, like.dtype) if v.type.weak else v for v in column]
+        for i, value in enumerate(cast_to):
+            pairs = list(zip(value.type.shape, like.type.shape, strict=False))
+            same = value.dtype == like.dtype and value.type.rank == like.type.rank
+            if not same or any(equal(a, b) is False for a, b in pairs):
+                raise graph_error(
+                    f"branches return different types in place {k}",
+                    op=op,
+                    got=f"{value.type} of branch {i}",
+                    expected=f"{like.type}",
+                )
+        shape = like.type.shape
+        columns.append([F.specify_shape(v, shape) for v in cast_to])
+    return [list(row) for row in zip(*columns, strict=True)] if columns else made
+
+
+def _choose(
+    index: Value, branches: Sequence[Callable[..., Any]], operands: Any, op: str
+) -> Any:
+    values, form = flatten(list(operands), leaf=value_of)
+    likes: list[Any] = []
+    variables = [fresh(v) for v in values]
+    made = []
+    for branch in branches:
+        outputs, like = flatten(branch(*unflatten(form, variables)), leaf=as_value)
+        likes.append(like)
+        made.append(outputs)
+    agreed = _agreeing(made, op)
+    inners = [_of(outputs, variables) for outputs in agreed]
+    return unflatten(likes[0], run_switch(index, inners, values))
+
+
+def _of(outputs: list[Value], variables: list[Value]) -> Branch:
+    """A traced branch as a function of other values."""
+    region = region_between(outputs, variables)
+
+    def branch(values: list[Value]) -> list[Value]:
+        return replayed(outputs, dict(zip(variables, values, strict=True)), region)
+
+    return branch
+
+
+@public()
+def cond(pred: Any, true_fun: Any, false_fun: Any, *operands: Any) -> Any:
+    """`true_fun(*operands)` where `pred` holds, else `false_fun(*operands)`.
+
+    As `jax.lax.cond`: only one of them is computed, unless under `vmap`. What they
+    use from outside is found by itself; both return the same structure and types.
+
+    >>> import graphc, graphc.tensor as gt
+    >>> x = gt.scalar("x")
+    >>> y = gt.cond(x > 0, lambda: gt.log(x), lambda: x * 0)
+    >>> f = graphc.function([x], graphc.grad(y, x), backend="numpy")
+    >>> print(f(4.0), f(-1.0))
+    0.25 0.0
+    """
+    test = as_value(pred)
+    if test.type.rank:
+        hint = "use gt.where, which chooses element by element"
+        problem = "the condition must be a scalar"
+        raise graph_error(problem, op="cond", got=str(test.type), hint=hint)
+    index = cast(cast(test, BOOL), INT32)
+    return _choose(index, [false_fun, true_fun], operands, "cond")
+
+
+@public()
+def switch(index: Any, branches: Sequence[Any], *operands: Any) -> Any:
+    """`branches[index](*operands)`, as `jax.lax.switch`; the index is clamped.
+
+    >>> import graphc, graphc.tensor as gt
+    >>> i, x = gt.iscalar("i"), gt.scalar("x")
+    >>> y = gt.switch(i, [lambda: x, lambda: x * x, lambda: -x])
+    >>> print(graphc.function([i, x], y, backend="numpy")(1, 3.0))
+    9.0
+    """
+    value = as_value(index)
+    if value.type.rank or not is_integer(value.dtype):
+        problem = "the index must be an integer scalar"
+        raise graph_error(problem, op="switch", got=str(value.type))
+    if not branches:
+        raise graph_error("needs at least one branch", op="switch")
+    clamped = F.clip(value_of(value), 0, len(branches) - 1)
+    return _choose(cast(clamped, INT32), list(branches), operands, "switch")

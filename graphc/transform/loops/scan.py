@@ -1,0 +1,314 @@
+"""`scan`: a step, done for each element of sequences, that carries values along."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from graphc.errors import graph_error
+from graphc.ir.build import as_size, as_value, variable
+from graphc.ir.dims import Size, equal
+from graphc.ir.graph import Value
+from graphc.ir.inner import Inner, enclosed
+from graphc.ir.namespace import F, public
+from graphc.ir.op import (
+    Array,
+    Opaque,
+    Printing,
+    op,
+    require_equal,
+    type_error,
+)
+from graphc.ir.replay import region_between, replayed
+from graphc.ir.types import TensorType, is_inexact
+from graphc.ops.batching import Batched, spread
+from graphc.transform.autodiff import pull
+from graphc.transform.loops.carries import as_before, fresh, value_of
+from graphc.transform.loops.printing import body_call
+from graphc.transform.structure import flatten, unflatten
+from graphc.transform.vectorize import vmap
+
+Pair = tuple[list[Value], list[Value]]
+Step = Callable[[list[Value], list[Value]], Pair]
+
+
+@op()
+def _scan(
+    *values: Array,
+    body: Opaque,
+    carries: int,
+    sequences: int,
+    sizes: tuple[Size, ...],
+    length: Size,
+    reverse: bool,
+) -> tuple[TensorType, ...]:
+    """The last carries, and what each step gives, stacked along a first axis.
+
+    `values` are the first carries, the sequences, then what the body takes from
+    outside.
+    """
+    rows = []
+    for value in values[carries : carries + sequences]:
+        require_equal(value.type.shape[0], length, "sequences must have one length")
+        rows.append(value.type.like(value.type.shape[1:]))
+    first = [v.type for v in values[:carries]]
+    rest = [v.type for v in values[carries + sequences :]]
+    made = body.content.types([*first, *rows, *rest], sizes)
+    for before, after in zip(first, made, strict=False):
+        if before.dtype != after.dtype or before.rank != after.rank:
+            raise type_error(f"a carry is {before} before a step and {after} behind it")
+    stacked = [t.like((length, *t.shape)) for t in made[carries:]]
+    return (*first, *stacked)
+
+
+def scan_numpy(
+    body: Any,
+    carry: Any,
+    rows: Any,
+    rest: Any,
+    length: Any,
+    reverse: Any,
+    types: Any,
+) -> Any:
+    """Printed into NumPy programs."""
+    stacked = [np.empty((length, *shape), dtype) for shape, dtype in types]
+    for i in range(length)[:: -1 if reverse else 1]:
+        found = body(*carry, *[x[i] for x in rows], *rest)
+        carry = found[: len(carry)]
+        for out, row in zip(stacked, found[len(carry) :]):  # noqa: B905
+            out[i] = row
+    return (*carry, *stacked)
+
+
+def scan_jax(
+    jax: Any, body: Any, carry: Any, rows: Any, rest: Any, length: Any, reverse: Any
+) -> Any:
+    """Printed into JAX programs."""
+
+    def step(carry: Any, rows: Any) -> Any:
+        found = body(*carry, *rows, *rest)
+        return found[: len(carry)], found[len(carry) :]
+
+    carry, stacked = jax.lax.scan(
+        step, tuple(carry), tuple(rows), length=length, reverse=reverse
+    )
+    return (*carry, *stacked)
+
+
+def _print_scan(p: Printing) -> str:
+    params = p.node.params
+    body, parts = body_call(p, params["carries"], params["sequences"])
+    length, reverse = p.code(params["length"]), params["reverse"]
+    if p.xp == "jnp":
+        return f"{p.helper(scan_jax)}(jax, {body}, {parts}, {length}, {reverse})"
+    types = [
+        f"({p.code(v.type.shape[1:])}, {p.code(v.dtype)})"
+        for v in p.node.outputs[params["carries"] :]
+    ]
+    listed = f"[{', '.join(types)}]"
+    return f"{p.helper(scan_numpy)}({body}, {parts}, {length}, {reverse}, {listed})"
+
+
+_scan.several = True
+_scan.emit(_print_scan)
+
+
+@_scan.vjp
+def _(g: Any, *values: Value, **params: Any) -> tuple[Value | None, ...]:
+    """Backwards over the steps, each computed again from the carry it started with.
+
+    Memory is that of one carry per step; time is linear in the steps.
+    """
+    inner: Inner = params["body"].content
+    carries, sequences = params["carries"], params["sequences"]
+    split = carries + sequences
+    first, rows, rest = values[:carries], values[carries:split], values[split:]
+    cotangents = list(g) if isinstance(g, tuple) else [g]
+    before = _starts(inner, list(first), list(rows), list(rest), params)
+    smooth = [i for i, v in enumerate(first) if is_inexact(v.dtype)]
+    kept = [i for i, v in enumerate(rest) if is_inexact(v.dtype)]
+    taken = [i for i, c in enumerate(cotangents[carries:]) if c is not None]
+
+    def back(carry: list[Value], row: list[Value]) -> Pair:
+        slopes, sums = carry[: len(smooth)], carry[len(smooth) :]
+        state, inputs, given = row[:carries], row[carries:split], row[split:]
+        wrt = [*state, *inputs, *rest]
+        own = [fresh(v) for v in wrt]
+        outputs = inner.applied(own)
+        of_outputs: list[Value | None] = [None] * len(outputs)
+        for i, slope in zip(smooth, slopes, strict=True):
+            of_outputs[i] = slope
+        for i, slope in zip(taken, given, strict=True):
+            of_outputs[carries + i] = slope
+        found = pull(outputs, of_outputs, own)
+        back_to = dict(zip(own, wrt, strict=True))
+        found = _put_back(found, own, back_to)
+        zeros = [
+            F.zeros_like(v) if d is None else d for d, v in zip(found, wrt, strict=True)
+        ]
+        sums = [s + zeros[split + i] for s, i in zip(sums, kept, strict=True)]
+        return [*(zeros[i] for i in smooth), *sums], zeros[carries:split]
+
+    start = [
+        F.zeros_like(first[i]) if cotangents[i] is None else cotangents[i]
+        for i in smooth
+    ]
+    start += [F.zeros_like(rest[i]) for i in kept]
+    sequence = [*before, *rows, *(cotangents[carries + i] for i in taken)]
+    ends, stacked = run_scan(
+        back, start, sequence, params["length"], not params["reverse"]
+    )
+    of_first: list[Value | None] = [None] * carries
+    for i, d in zip(smooth, ends, strict=False):
+        of_first[i] = d
+    of_rest: list[Value | None] = [None] * len(rest)
+    for i, d in zip(kept, ends[len(smooth) :], strict=True):
+        of_rest[i] = d
+    of_rows = [
+        d if is_inexact(v.dtype) else None
+        for d, v in zip(stacked, rows, strict=True)
+    ]
+    return (*of_first, *of_rows, *of_rest)
+
+
+def _put_back(
+    found: Sequence[Value | None], own: Sequence[Value], back_to: dict[Value, Value]
+) -> list[Value | None]:
+    """Cotangents in terms of the values that the variables stood for."""
+    values = [d for d in found if d is not None]
+    made = iter(replayed(values, back_to, region_between(values, own)))
+    return [None if d is None else next(made) for d in found]
+
+
+def _starts(
+    inner: Inner,
+    first: list[Value],
+    rows: list[Value],
+    rest: list[Value],
+    params: dict[str, Any],
+) -> list[Value]:
+    """The carries before each step, stacked."""
+
+    def step(carry: list[Value], row: list[Value]) -> Pair:
+        made = inner.applied([*carry, *row, *rest])
+        return made[: len(carry)], carry
+
+    _, stacked = run_scan(step, first, rows, params["length"], params["reverse"])
+    return stacked
+
+
+@_scan.batch
+def _(n: Size, batched: Batched, *values: Value, **params: Any) -> tuple[Value, ...]:
+    inner: Inner = params["body"].content
+    carries, sequences = params["carries"], params["sequences"]
+    split = carries + sequences
+    many = [spread(n, b, v) for b, v in zip(batched, values, strict=True)]
+    rows = [F.swapaxes(v, 0, 1) for v in many[carries:split]]
+    rest = many[split:]
+
+    def step(carry: list[Value], row: list[Value]) -> Pair:
+        made = vmap(lambda *one: inner.applied(one))(*carry, *row, *rest)
+        return list(made[:carries]), list(made[carries:])
+
+    ends, stacked = run_scan(
+        step, many[:carries], rows, params["length"], params["reverse"]
+    )
+    return (*ends, *(F.swapaxes(v, 0, 1) for v in stacked))
+
+
+_scan.no_padding("the steps beyond the true length would change the carry")
+
+
+def run_scan(
+    step: Step,
+    first: Sequence[Value],
+    rows: Sequence[Value],
+    length: Size,
+    reverse: bool,
+) -> Pair:
+    """The scan of a step on lists of values."""
+    carry = [fresh(v) for v in first]
+    row = [variable(v.name or "row", v.type.like(v.type.shape[1:])) for v in rows]
+    after, given = step(carry, row)
+    inner, captured, sizes = enclosed([*after, *given], [*carry, *row], "scan")
+    node = _scan.bind(
+        (*first, *rows, *captured),
+        {
+            "body": Opaque("body", inner),
+            "carries": len(carry),
+            "sequences": len(row),
+            "sizes": tuple(sizes),
+            "length": length,
+            "reverse": reverse,
+        },
+    )
+    found = list(node.outputs)
+    return found[: len(carry)], found[len(carry) :]
+
+
+@public()
+def scan(
+    body: Callable[[Any, Any], tuple[Any, Any]],
+    init: Any,
+    xs: Any = None,
+    length: Any = None,
+    reverse: bool = False,
+) -> tuple[Any, Any]:
+    """`carry, y = body(carry, x)` for each element of `xs`, as `jax.lax.scan`.
+
+    `init`, `xs` and what the body gives are values, or lists, tuples and dicts of
+    them. Returns the last carry and the `y`s stacked along a first axis. Without `xs`,
+    `length` says how many steps there are. What the body uses from outside is found by
+    itself, and what does not change from step to step is computed once.
+
+    Raises GraphError where a step changes the type of the carry, where sequences have
+    different lengths, and where a size within depends on the step.
+
+    >>> import numpy as np, graphc, graphc.tensor as gt
+    >>> x = gt.vector("x")
+    >>> total, sums = gt.scan(lambda c, v: (c + v, c + v), 0.0, x)
+    >>> f = graphc.function([x], [total, sums], backend="numpy")
+    >>> f(np.array([1, 2, 4], "float32"))
+    [array(7., dtype=float32), array([1., 3., 7.], dtype=float32)]
+    """
+    first, like = flatten(init, leaf=value_of)
+    rows, form = ([], None) if xs is None else flatten(xs, leaf=value_of)
+    count = _length(rows, length)
+    given: list[Any] = []
+
+    def step(carry: list[Value], row: list[Value]) -> Pair:
+        x = None if form is None else unflatten(form, row)
+        result = body(unflatten(like, carry), x)
+        if not isinstance(result, tuple) or len(result) != 2:
+            problem = "the body must return a pair: the next carry, and an output"
+            raise graph_error(problem, op="scan", got=type(result).__name__)
+        after, _ = flatten(result[0], leaf=as_value)
+        outputs, shape = ([], None) if result[1] is None else flatten(
+            result[1], leaf=value_of
+        )
+        given.append(shape)
+        return as_before(carry, after, "scan"), outputs
+
+    ends, stacked = run_scan(step, first, rows, count, bool(reverse))
+    ys = None if given[0] is None else unflatten(given[0], stacked)
+    return unflatten(like, ends), ys
+
+
+def _length(rows: Sequence[Value], length: Any) -> Size:
+    for value in rows:
+        if not value.type.rank:
+            got = str(value.type)
+            raise graph_error("a sequence needs an axis", op="scan", got=got)
+    if length is not None:
+        count = as_size(length, "the length")
+        if isinstance(count, int) and count < 0:
+            raise graph_error("the length is negative", op="scan", got=str(count))
+        return count
+    if not rows:
+        raise graph_error("needs sequences, or a length", op="scan")
+    lengths = [v.type.shape[0] for v in rows]
+    for n in lengths[1:]:
+        if equal(n, lengths[0]) is False:
+            got = ", ".join(str(v.type) for v in rows)
+            raise graph_error("sequences have different lengths", op="scan", got=got)
+    return lengths[0]
