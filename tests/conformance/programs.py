@@ -516,3 +516,100 @@ def mask_normal_logp(x, mask, mu, sigma):
 @program
 def repeat_counts_grad(x, counts):
     return graphc.grad(gt.sum(gt.repeat(x, counts) ** 2), x)
+
+
+# loops
+
+
+@program
+def scan_n_last(x, k):
+    return gt.fori_loop(0, k, lambda i, s: gt.tanh(s) * 0.9 + 0.1, x)
+
+
+def decaying_sums(x):
+    """0.5 times the sum before, plus the element."""
+
+    def body(s, v):
+        s = 0.5 * s + v
+        return s, s
+
+    return gt.scan(body, gt.zeros((), x.dtype), x)[1]
+
+
+@program
+def scan_over_seq(x):
+    return decaying_sums(x)
+
+
+@program
+def scan_while_last(a):
+    def goes_on(state):
+        i, _, change = state
+        return (i < 100) & (change >= 1e-8)
+
+    def newton(state):
+        i, x, _ = state
+        new = 0.5 * (x + a / x)
+        return i + 1, new, gt.abs(new - x)
+
+    return gt.while_loop(goes_on, newton, (0, a, gt.full_like(a, gt.inf)))[1]
+
+
+@program
+def scan_seq_trunc(x, k):
+    return decaying_sums(x[:k])
+
+
+@program
+def scan_prefix_inside(x):
+    positions = gt.arange(x.shape[0])
+    prefix = gt.map(lambda t: gt.where(positions <= t, x, -gt.inf).max(), positions)
+    return prefix
+
+
+@program
+def scan_while_grad(a):
+    end = gt.while_loop(lambda v: v <= 100, lambda v: 2 * v, a, max_steps=50)
+    return graphc.grad(end, a)
+
+
+@program
+def scan_fib_n(init, k):
+    def body(last, _):
+        new = last[0] + last[1]
+        return (last[1], new), new
+
+    return gt.scan(body, (init[0], init[1]), length=k)[1]
+
+
+@program
+def scan_nested_k(x, k):
+    start = gt.zeros((), x.dtype)
+    return gt.map(lambda v: gt.fori_loop(0, k, lambda i, s: gt.cos(s) + v, start), x)
+
+
+@program
+def scan_variable_lengths(X, lengths):
+    def body(s, column):
+        t, x = column
+        return gt.where(t < lengths, gt.tanh(0.5 * s + x), s), None
+
+    b, t = X.shape
+    return gt.scan(body, gt.zeros(b, X.dtype), (gt.arange(t), X.T))[0]
+
+
+@program
+def kalman_missing(y):
+    def body(state, v):
+        a, P, logp = state
+        P = P + 0.1
+        seen = ~gt.isnan(v)
+        S = P + 0.5
+        e = gt.where(seen, v - a, 0)
+        term = -0.5 * (gt.log(2 * math.pi * S) + e * e / S)
+        gain = gt.where(seen, P / S, 0)
+        logp = logp + gt.where(seen, term, 0)
+        return (a + gain * e, P * (1 - gain), logp), None
+
+    zero, one = gt.zeros((), y.dtype), gt.ones((), y.dtype)
+    return gt.scan(body, (zero, one, zero), y)[0][2]
