@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from graphc.errors import graph_error
-from graphc.ir.build import as_size, as_value, variable
+from graphc.ir.build import as_size, as_value, cast, variable
 from graphc.ir.dims import Size, equal
 from graphc.ir.graph import Value
 from graphc.ir.inner import Inner, enclosed
@@ -20,8 +20,9 @@ from graphc.ir.op import (
     type_error,
 )
 from graphc.ir.replay import region_between, replayed
-from graphc.ir.types import TensorType, is_inexact
+from graphc.ir.types import INT32, TensorType, is_inexact
 from graphc.ops.batching import Batched, spread
+from graphc.ops.masking import Padding, Ragged
 from graphc.transform.autodiff import pull
 from graphc.transform.loops.carries import as_before, fresh, value_of
 from graphc.transform.loops.printing import body_call
@@ -216,7 +217,38 @@ def _(n: Size, batched: Batched, *values: Value, **params: Any) -> tuple[Value, 
     return (*ends, *(F.swapaxes(v, 0, 1) for v in stacked))
 
 
-_scan.no_padding("the steps beyond the true length would change the carry")
+@_scan.padding
+def _(pad: Padding, *values: Ragged, **params: Any) -> tuple[Value, ...] | None:
+    """Steps beyond the true length change nothing; other axes must have true sizes."""
+    inner: Inner = params["body"].content
+    carries, sequences = params["carries"], params["sequences"]
+    split = carries + sequences
+    for i, x in enumerate(values):
+        if x.axes - ({0} if carries <= i < split else set()):
+            return None
+    given = pad.node.params["sizes"]
+    if any(pad.stored(n) is not pad.exact(n) for n in given):
+        return None
+    true = cast(pad.length(pad.node.params["length"]), INT32)
+    plain = [x.value for x in values]
+    rest = plain[split:]
+
+    def step(carry: list[Value], row: list[Value]) -> Pair:
+        place, *own = row
+        made = inner.applied([*carry, *own, *rest])
+        pairs = zip(made[:carries], carry, strict=True)
+        held = [F.where(place < true, new, old) for new, old in pairs]
+        return held, made[carries:]
+
+    places = pad.positions(pad.node.params["length"])
+    ends, stacked = run_scan(
+        step,
+        plain[:carries],
+        [places, *plain[carries:split]],
+        params["length"],
+        params["reverse"],
+    )
+    return (*ends, *stacked)
 
 
 def run_scan(
