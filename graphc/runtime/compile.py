@@ -24,13 +24,16 @@ from graphc.rewriting.rule import Rule, Rules
 from graphc.runtime.adapt import Adapter, Advisor
 from graphc.runtime.arguments import Backend
 from graphc.runtime.function import Function
+from graphc.runtime.tiering import require_both
 from graphc.transform.grouping import CostModel, printed
+from graphc.transform.loops.merge import merged
 from graphc.transform.padding import padded
 from graphc.transform.partition import partition
 from graphc.transform.plan import Check, Plan, needs_device
 from graphc.transform.policies import Policy, policies_of
 
 Jit = Literal["auto", True, False]
+Tier = Literal["auto", "jax", "numpy"]
 UNDIVIDED = 1e12  # the cost of a segment of its own, where there shall be one
 
 
@@ -51,6 +54,7 @@ def function(
     check: bool = False,
     rewrites: Rules = DEFAULT,
     dims: Any = None,
+    tier: Tier | None = None,
 ) -> Function:
     """Compile the graph between `inputs` and `outputs`.
 
@@ -69,14 +73,17 @@ def function(
     "auto" specializes, until an axis has taken three sizes: from then on it is padded,
     where every op can be masked; `stats()` tells.
 
+    `tier` is the backend, or "auto": NumPy for what is new, compiled once that pays;
+    results are NumPy arrays.
+
     Raises GraphError, with the op and the line, where this cannot be done.
     """
     _check_options(backend, jit, check)
-    rewrites = _rules(rewrites)
+    backend = _backend(tier, backend, jit)
+    rewrites = _rules(rewrites, backend == "jax" and jit is False)
     graph, structure = examine(inputs, outputs)
-    _, _, defaults = _inputs(inputs)
-    if backend == "jax" and jit is False:
-        rewrites = rewrites.unchecked()
+    defaults = _inputs(inputs)[2]
+    graph = merged(graph)
     simplified = rewritten(graph, rewrites)
     written, graph = graph, simplified.graph
     model = CostModel(base=UNDIVIDED) if jit is True else CostModel()
@@ -92,12 +99,43 @@ def function(
     plan, source = compile(policies)
     log, unjitted = simplified.log, None
     if policies or _tests_of_rules(plan, log):
-        written = rewritten(written, rewrites.unchecked()).graph
-        unjitted = partition(written, bounds_checks=check)
+        unjitted = _exact(rewritten(written, rewrites.unchecked()).graph, check)
     adapter = Adapter(graph, compile) if auto else Advisor(graph)
+    numpy = _on_numpy(graph, structure, check) if tier == "auto" else None
     return Function(
-        plan, source, backend, structure, defaults, log, unjitted, adapter
+        plan, source, backend, structure, defaults, log, unjitted, adapter, numpy
     )
+
+
+def _exact(graph: Graph, check: bool) -> Plan:
+    """The plan of a graph at true sizes."""
+    return partition(graph, bounds_checks=check)
+
+
+def _on_numpy(graph: Graph, structure: Outputs, check: bool) -> tuple[Plan, Source]:
+    """The program for what is new, at true sizes, where one can stand in for JAX."""
+    require_both(graph)
+    plan = _exact(graph, check)
+    return plan, emit_numpy(plan, structure)
+
+
+def _backend(tier: object, backend: Backend, jit: Jit) -> Backend:
+    """The backend that a tier means; "auto" is an addition to compiled JAX."""
+    _check_option("tier", tier, ("auto", "jax", "numpy", None))
+    if tier == "numpy":
+        return "numpy"
+    if tier is not None and backend == "numpy":
+        problem = f"tier={tier!r} is not for the backend NumPy"
+        hint = 'leave backend="numpy" out'
+        raise graph_error(problem, op="function", hint=hint)
+    if tier == "auto" and jit is False:
+        raise graph_error(
+            "there are no tiers without jit: the program is compiled by its caller",
+            op="function",
+            got='tier="auto", jit=False',
+            hint='leave `tier` out, or compile with jit="auto"',
+        )
+    return backend
 
 
 def _policies(
@@ -155,11 +193,11 @@ _EMIT = {
 }
 
 
-def _rules(rewrites: object) -> Rules:
-    if isinstance(rewrites, Rule):
-        return Rules((rewrites,))
-    if isinstance(rewrites, Rules):
-        return rewrites
+def _rules(rewrites: object, unjitted: bool) -> Rules:
+    """The rules as a set; a program without jit cannot make their tests."""
+    found = Rules((rewrites,)) if isinstance(rewrites, Rule) else rewrites
+    if isinstance(found, Rules):
+        return found.unchecked() if unjitted else found
     raise graph_error(
         "`rewrites` must be a set of rules",
         op="function",
@@ -169,15 +207,16 @@ def _rules(rewrites: object) -> Rules:
 
 
 def _check_options(backend: object, jit: object, check: object) -> None:
-    for option, value, allowed in (
-        ("backend", backend, ("jax", "numpy")),
-        ("jit", jit, ("auto", True, False)),
-        ("check", check, (True, False)),
-    ):
-        if not any(type(value) is type(a) and value == a for a in allowed):
-            expected = f"one of {', '.join(map(repr, allowed))}"
-            problem = f"{option} cannot be {value!r}"
-            raise graph_error(problem, op="function", expected=expected)
+    _check_option("backend", backend, ("jax", "numpy"))
+    _check_option("jit", jit, ("auto", True, False))
+    _check_option("check", check, (True, False))
+
+
+def _check_option(option: str, value: object, allowed: tuple[object, ...]) -> None:
+    if not any(type(value) is type(a) and value == a for a in allowed):
+        expected = f"one of {', '.join(map(repr, allowed))}"
+        problem = f"{option} cannot be {value!r}"
+        raise graph_error(problem, op="function", expected=expected)
 
 
 def _inputs(

@@ -23,6 +23,7 @@ from graphc.rewriting.rule import Rules
 from graphc.runtime.arguments import Backend
 from graphc.runtime.compile import examine, function
 from graphc.runtime.function import Function
+from graphc.transform.loops.merge import merged
 from graphc.transform.policies import Pad
 from graphc.transform.ragged import Batched, batched
 
@@ -81,7 +82,7 @@ def ragged(
             raise graph_error("a shared value is no input", op="ragged", got=got)
     chosen = Pad() if pad is None else pad
     strict = Pad(chosen.growth, chosen.minimum, chosen.buckets, chosen.multiple, True)
-    simple = rewritten(graph, rewrites.unchecked()).graph
+    simple = rewritten(merged(graph), rewrites.unchecked()).graph
     made = batched(simple, shared, strict, total)
     with warnings.catch_warnings():  # not every size is needed
         warnings.simplefilter("ignore", UnusedInputWarning)

@@ -42,11 +42,12 @@ def _scan(
     sizes: tuple[Size, ...],
     length: Size,
     reverse: bool,
+    wider: Opaque | None,
 ) -> tuple[TensorType, ...]:
     """The last carries, and what each step gives, stacked along a first axis.
 
     `values` are the first carries, the sequences, then what the body takes from
-    outside.
+    outside. `wider` is the node of a scan that gives the first of these outputs.
     """
     rows = []
     for value in values[carries : carries + sequences]:
@@ -125,7 +126,7 @@ def _(g: Any, *values: Value, **params: Any) -> tuple[Value | None, ...]:
     split = carries + sequences
     first, rows, rest = values[:carries], values[carries:split], values[split:]
     cotangents = list(g) if isinstance(g, tuple) else [g]
-    before = _starts(inner, list(first), list(rows), list(rest), params)
+    before = _starts(inner, values, params)
     smooth = [i for i, v in enumerate(first) if is_inexact(v.dtype)]
     kept = [i for i, v in enumerate(rest) if is_inexact(v.dtype)]
     taken = [i for i, c in enumerate(cotangents[carries:]) if c is not None]
@@ -182,20 +183,26 @@ def _put_back(
 
 
 def _starts(
-    inner: Inner,
-    first: list[Value],
-    rows: list[Value],
-    rest: list[Value],
-    params: dict[str, Any],
+    inner: Inner, values: tuple[Value, ...], params: dict[str, Any]
 ) -> list[Value]:
-    """The carries before each step, stacked."""
+    """The carries before each step, stacked, behind all that the scan itself gives."""
+    carries = params["carries"]
+    split = carries + params["sequences"]
+    rest = values[split:]
 
     def step(carry: list[Value], row: list[Value]) -> Pair:
         made = inner.applied([*carry, *row, *rest])
-        return made[: len(carry)], carry
+        return made[:carries], [*made[carries:], *carry]
 
-    _, stacked = run_scan(step, first, rows, params["length"], params["reverse"])
-    return stacked
+    _, stacked = run_scan(
+        step,
+        values[:carries],
+        values[carries:split],
+        params["length"],
+        params["reverse"],
+        wider=Opaque("scan", _scan.bind(values, params)),
+    )
+    return stacked[len(stacked) - carries :]
 
 
 @_scan.batch
@@ -257,6 +264,7 @@ def run_scan(
     rows: Sequence[Value],
     length: Size,
     reverse: bool,
+    wider: Opaque | None = None,
 ) -> Pair:
     """The scan of a step on lists of values."""
     carry = [fresh(v) for v in first]
@@ -272,6 +280,7 @@ def run_scan(
             "sizes": tuple(sizes),
             "length": length,
             "reverse": reverse,
+            "wider": wider,
         },
     )
     found = list(node.outputs)

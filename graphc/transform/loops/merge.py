@@ -1,0 +1,56 @@
+"""A scan and the one that its gradient needs become one.
+
+The gradient of a scan runs it once more, to have the carry before each step too. That
+scan gives all that the first one does, and says which one it is: where both are in a
+graph, the first is done without.
+"""
+
+from dataclasses import replace
+
+from graphc.ir.graph import Graph, Node, Value
+from graphc.ir.replay import renewed
+from graphc.ir.walk import ancestors, operands
+
+
+def merged(graph: Graph) -> Graph:
+    """The graph without scans that others stand for."""
+    nodes = ancestors(graph.outputs)
+    inside = set(nodes)
+    wider = {
+        node.params["wider"].content: node
+        for node in nodes
+        if node.primitive.name == "scan" and node.params["wider"] is not None
+    }
+    wider = {old: new for old, new in wider.items() if old in inside}
+    if not wider:
+        return graph
+    made: dict[Value, Value] = {}
+    for node in _order(graph, wider):
+        if node in wider:
+            other = wider[node].outputs
+            new = [made.get(v, v) for v in other[: len(node.outputs)]]
+        elif any(v in made for v in operands(node)):
+            new = list(renewed(node, made, node.place).outputs)
+        else:
+            continue
+        made.update(zip(node.outputs, new, strict=True))
+    return replace(graph, outputs=tuple([made.get(v, v) for v in graph.outputs]))
+
+
+def _order(graph: Graph, wider: dict[Node, Node]) -> list[Node]:
+    """Nodes after what they are made of; a scan after the one that stands for it."""
+    done: dict[Node, None] = {}
+    stack = [v.node for v in reversed(graph.outputs)]
+    while stack:
+        node = stack[-1]
+        if node in done:
+            stack.pop()
+            continue
+        before = [wider[node]] if node in wider else [v.node for v in operands(node)]
+        waiting = [n for n in before if n not in done]
+        if waiting:
+            stack += waiting
+        else:
+            done[node] = None
+            stack.pop()
+    return list(done)
