@@ -7,6 +7,8 @@ functions. Here the line of the program is looked up, and the user's line above 
 import traceback
 from collections.abc import Iterable
 from dataclasses import dataclass
+from types import ModuleType
+from typing import Any
 
 from graphc.errors import CallError, describe, shortened, user_place
 
@@ -25,6 +27,13 @@ class Program:
 
     text: str
     filename: str
+
+    def load(self) -> Any:
+        """The text executed as a module of its own."""
+        module = ModuleType("graphc_program")
+        exec(compile(self.text, self.filename, "exec"), module.__dict__)
+        module.__dict__["ProgramError"] = ProgramError  # what it raises is ours
+        return module
 
     def frames(self, error: BaseException) -> list[tuple[str, int]]:
         """The functions of the program that were running, and their lines."""

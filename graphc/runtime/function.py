@@ -2,7 +2,6 @@
 
 import ast
 from collections.abc import Callable, Mapping
-from types import ModuleType
 from typing import Any
 
 from graphc.backends.linear import emit_unjitted
@@ -13,23 +12,16 @@ from graphc.runtime.adapt import Adapter, Advisor
 from graphc.runtime.arguments import Backend, Signature
 from graphc.runtime.failure import Program, ProgramError, call_error, running
 from graphc.runtime.log import Compilation, Log, Stats
+from graphc.runtime.tiering import Tiers
 from graphc.transform.plan import Plan
 from graphc.transform.report import explain
-
-
-def load(text: str, filename: str) -> Any:
-    """Execute the text of a program as a module of its own."""
-    module = ModuleType("graphc_program")
-    exec(compile(text, filename, "exec"), module.__dict__)
-    module.__dict__["ProgramError"] = ProgramError  # what it raises is ours
-    return module
 
 
 class Function:
     """A compiled program; call it with one argument per input.
 
-    `source` is the very text that runs; `rewrites` tells which rules changed the graph
-    before, and where.
+    `source` is the very text that runs (with two tiers, that on JAX); `rewrites` tells
+    which rules changed the graph before, and where.
     """
 
     def __init__(
@@ -42,6 +34,7 @@ class Function:
         rewrites: tuple[Application, ...] = (),
         unjitted: Plan | None = None,
         adapter: Adapter | Advisor | None = None,
+        numpy: tuple[Plan, Source] | None = None,
     ) -> None:
         self._unjitted = unjitted or plan  # exact, without tests that the host makes
         self.rewrites = rewrites
@@ -53,6 +46,7 @@ class Function:
         self._before: list[Compilation] = []
         self._changes: list[str] = []
         self._jax_callable: Callable[..., Any] | None = None
+        self._tiers = numpy and Tiers(*numpy, outputs, self._changes.append)
         self._install(plan, source)
 
     def _install(self, plan: Plan, source: Source) -> None:
@@ -63,9 +57,11 @@ class Function:
         self._log = Log(plan, source.sizes)
         self._pending = self._log.pending
         self._program = Program(source.text, f"<graphc {self.backend} program>")
-        module = load(source.text, self._program.filename)
+        module = self._program.load()
         module.compiling = self._log.compiling
         self._run: Callable[..., Any] = module.program
+        if self._tiers is not None:
+            self._run = self._tiers.around(plan, self._run, self._pending)
         self._signature = Signature(
             plan.called.inputs,
             plan.called.input_names,
@@ -109,13 +105,16 @@ class Function:
         """The error of a failed call; segments that were compiled stay compiled."""
         if type(error) is CallError:  # from the signature
             return error.with_traceback(None)
-        self._log.fail(running(error, self._program))
+        program = self._program
+        self._log.fail(running(error, program))
         misfit = self._signature.check(args)  # sees the arguments as they were given
         if misfit is not None:
             return misfit
         if isinstance(error, ProgramError):
             return self._signature.misfit(error, args)
-        return call_error(error, self._program, self._signature.text(args))
+        if self._tiers is not None and self._tiers.program.frames(error):
+            program = self._tiers.program
+        return call_error(error, program, self._signature.text(args))
 
     @property
     def static_argnums(self) -> tuple[int, ...]:
@@ -127,17 +126,27 @@ class Function:
         """The program as plain JAX, un-jitted, to transform and compile yourself."""
         if self._jax_callable is None:
             source = emit_unjitted(self._unjitted, self._outputs)
-            self._jax_callable = load(source.text, "<graphc un-jitted program>").program
+            program = Program(source.text, "<graphc un-jitted program>")
+            self._jax_callable = program.load().program
         return self._jax_callable
 
     def stats(self) -> Stats:
         """Calls and compilations so far."""
         done = [*self._before, *self._log.done]
-        return Stats(self._calls, done, list(self._changes))
+        numpy = 0 if self._tiers is None else self._tiers.calls
+        return Stats(self._calls, done, list(self._changes), numpy)
 
     def explain(self) -> str:
         """Why the program is split as it is, with the user's lines."""
-        return explain(self.plan, self.backend) + applied(self.rewrites)
+        tier = "" if self._tiers is None else self._tiers.explain()
+        return explain(self.plan, self.backend) + tier + applied(self.rewrites)
+
+    @property
+    def numpy_source(self) -> str:
+        """The text that runs on NumPy; with one tier "", or `source` itself."""
+        if self._tiers is not None:
+            return self._tiers.program.text
+        return self.source if self.backend == "numpy" else ""
 
     def segment_source(self, index: int) -> str:
         """The lines of `source` that segment `index` of the plan is printed as."""

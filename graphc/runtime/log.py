@@ -24,14 +24,17 @@ class Compilation:
 
 @dataclass
 class Stats:
-    """What a function has done so far."""
+    """What a function has done so far; `numpy_calls` of two tiers."""
 
     calls: int = 0
     compilations: list[Compilation] = field(default_factory=list)
     changes: list[str] = field(default_factory=list)
+    numpy_calls: int = 0
 
     def __str__(self) -> str:
         lines = [f"{self.calls} calls, {len(self.compilations)} compilations"]
+        if self.numpy_calls:
+            lines[0] += f", {self.numpy_calls} calls ran on NumPy"
         for c in self.compilations:
             lines.append(f"  segment {c.segment}: {c.seconds:.3f} s, {c.reason}")
         lines += [f"  {change}" for change in self.changes]
