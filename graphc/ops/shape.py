@@ -1,5 +1,7 @@
 """Ops that move elements about without computing: reshape, transpose, broadcast."""
 
+import math
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -80,7 +82,27 @@ def _(pad: Padding, x: Ragged, *, shape: Shape) -> Any:
         fill = {a: n for a, n in x.fill.items() if a <= same}
         fill |= {a + len(after) - len(before): n for a, n in x.fill.items() if a > same}
         return pad.result(_reshape(x.value, shape=shape), fill)
+    moved = _blocks(before, after)
+    if moved is not None:
+        fill = {moved[a]: n for a, n in x.fill.items() if a in moved}
+        return pad.result(_reshape(x.value, shape=shape), fill)
     return _compacted(pad, x, shape)
+
+
+def _blocks(before: Shape, after: Shape) -> dict[int, int] | None:
+    """Where symbolic axes go, if only integers between the same two are regrouped."""
+    here = [i for i, n in enumerate(before) if isinstance(n, Dim)]
+    there = [i for i, n in enumerate(after) if isinstance(n, Dim)]
+    moved = list(zip(here, there, strict=False))
+    if len(here) != len(there) or not all(
+        same_size(before[i], after[j]) for i, j in moved
+    ):
+        return None
+    ends = [(-1, -1), *moved, (len(before), len(after))]
+    for (i, j), (k, m) in pairwise(ends):
+        if math.prod(before[i + 1 : k]) != math.prod(after[j + 1 : m]):
+            return None
+    return dict(moved)
 
 
 def _compacted(pad: Padding, x: Ragged, shape: Shape) -> Value:

@@ -103,6 +103,19 @@ def test_two_sizes_and_their_product():
         same(f(a), exact(a))
 
 
+@pytest.mark.parametrize("shape", [(-1, 1, 3, 2), (3, -1, 6), (1, 3, -1, 1, 3, 2, 1)])
+def test_regrouping_sizes_beside_a_padded_axis_moves_nothing(shape):
+    x = gt.tensor("x", "float32", (1, 3, "n", 2, 3))
+    y = gt.reshape(x, shape)
+    outputs = [y, gt.sum(gt.exp(y), tuple(range(y.ndim)))]
+    f, exact = both([x], outputs)
+    names = [n.primitive.name for s in f.plan.segments for n in s.nodes]
+    assert ("gather" in names) == (shape[0] == -1)
+    for n in (0, 1, 4, 5):
+        a = np.random.default_rng(n).normal(size=(1, 3, n, 2, 3)).astype("float32")
+        same(f(a), exact(a))
+
+
 def test_sizes_that_a_guard_needs_equal_share_a_capacity():
     x, y = gt.tensor("x", "float32", ("n",)), gt.tensor("y", "float32", ("m",))
     f = graphc.function([x, y], gt.sum(x * y), dims={"n": PAD})
