@@ -10,7 +10,7 @@ from graphc.ir.dims import Dim, Size, Symbol, substitute, symbol_dim
 from graphc.ir.graph import Node, Value
 from graphc.ir.op import Opaque, type_error
 from graphc.ir.replay import region_between, replayed
-from graphc.ir.types import TensorType
+from graphc.ir.types import TensorType, is_integer
 from graphc.ir.walk import ancestors
 
 
@@ -69,6 +69,14 @@ def enclosed(
     region = region_between(outputs, inputs)
     inside, own = set(region), set(inputs)
     for node in region:
+        if node.primitive.name == "assert":
+            raise graph_error(
+                "a check cannot be made here",
+                op=op,
+                got=str(node.params["message"]),
+                hint="check what comes out, or what goes in",
+                where=node.place,
+            )
         for value in node.demands:
             if value.node in inside or value in own:
                 raise graph_error(
@@ -110,20 +118,27 @@ def _closed(
     for node in inner.nodes:
         asked.update(dict.fromkeys(s for s in _symbols(node) if s not in told))
     symbols = tuple(asked)
-    sizes: list[Size] = [symbol_dim(s) for s in symbols]
+    # A captured value that is a size too stands for the one outside.
+    outside = {inside.symbol: v.symbol for v, inside in new.items() if _is_size(v)}
+    sizes: list[Size] = [symbol_dim(outside.get(s, s)) for s in symbols]
     return Inner(given, tuple(made), symbols), captured, sizes
 
 
+def _is_size(value: Value) -> bool:
+    return not value.type.rank and is_integer(value.dtype)
+
+
 def _symbols(node: Node) -> list[Symbol]:
+    """The sizes that a node needs to know when it is compiled."""
     sizes: list[object] = [n for v in node.outputs for n in v.type.shape]
     for param in node.params.values():
         sizes += param if isinstance(param, tuple) else [param]
     for guard in node.guards:
         sizes += [guard.left, guard.right]
-    return [s for n in sizes if isinstance(n, Dim) for s in n.symbols]
-
-
-
+    symbols = [s for n in sizes if isinstance(n, Dim) for s in n.symbols]
+    if node.primitive.demanding:
+        return symbols
+    return [s for s in symbols if s.origin is None]
 
 
 def within(nodes: Iterable[Node]) -> Iterator[Node]:

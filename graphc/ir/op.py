@@ -65,6 +65,7 @@ class Primitive:
     each. `linear`: the derivative holds no element of an input, so none can spoil it.
     `no_gradient_for`: inputs, by their names, for which the rule has none, and why.
     `chooses`: elements that the first input does not choose count for nothing.
+    `selective`: the gradient rule is told as `wanted` of which inputs one is needed.
     """
 
     name: str
@@ -85,6 +86,7 @@ class Primitive:
     arguments: tuple[str, ...] = ()
     elementwise: bool = False
     linear: bool = False
+    selective: bool = False
     chooses: bool = False
     vjp_rule: Vjp | None = None
     no_gradient_reason: str = ""

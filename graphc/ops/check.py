@@ -24,7 +24,14 @@ _assert_.emit("{x}")
 ASSERT = _assert_
 _assert_.passes_on = True
 _assert_.linear = True
-_assert_.vjp(lambda g, x, condition, *, message: (g, None))
+
+
+@_assert_.vjp
+def _(
+    g: Value, x: Value, condition: Value, *, message: str
+) -> tuple[Value | None, ...]:
+    """A derivative of what must not be is none either."""
+    return _assert_(g, condition, message=message), None
 
 
 @_assert_.batch

@@ -106,7 +106,10 @@ class _Sweep:
             if reason or rule is None:
                 raise _no_rule(node, outputs, reason)
             g = tuple([None if c is None else c.value for c in given])
-            found = rule(g[0] if len(g) == 1 else g, *node.inputs, **node.params)
+            params = dict(node.params)
+            if node.primitive.selective:
+                params["wanted"] = [v in self._active for v in node.inputs]
+            found = rule(g[0] if len(g) == 1 else g, *node.inputs, **params)
             for i, (value, d) in enumerate(zip(node.inputs, found, strict=True)):
                 if d is not None and value in self._active:
                     self.add(value, _settled(node, i, d, given[0]))

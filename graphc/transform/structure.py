@@ -17,10 +17,11 @@ def _need_value(x: Any) -> Value:
 
 
 def flatten(
-    given: Any, leaf: Callable[[Any], Value] = _need_value
+    given: Any, leaf: Callable[[Any], Value] = _need_value, none: bool = False
 ) -> tuple[list[Value], Any]:
     """The values of a structure in order, and the structure to give back.
 
+    With `none`, None may stand in it and holds no value.
     Raises GraphError where something else than a value stands in it.
     """
     found: list[Value] = []
@@ -32,7 +33,7 @@ def flatten(
         elif isinstance(part, (list, tuple)):
             for item in part:
                 walk(item)
-        else:
+        elif part is not None or not none:
             found.append(leaf(part))
 
     walk(given)
@@ -50,6 +51,6 @@ def unflatten(like: Any, values: list[Any]) -> Any:
             return type(part)(*map(walk, part))
         if isinstance(part, (list, tuple)):
             return type(part)(map(walk, part))
-        return next(rest)
+        return None if part is None else next(rest)
 
     return walk(like)

@@ -11,10 +11,11 @@ from graphc.ir.inner import Inner, enclosed
 from graphc.ir.namespace import F, public
 from graphc.ir.op import Array, Opaque, Printing, op, type_error
 from graphc.ir.replay import region_between, replayed
-from graphc.ir.types import BOOL, INT32, TensorType, is_inexact, is_integer
+from graphc.ir.types import BOOL, INT32, TensorType, is_integer
 from graphc.ops.batching import Batched, spread
-from graphc.transform.autodiff import pull
-from graphc.transform.loops.carries import fresh, value_of
+from graphc.transform.loops.backward import pulled
+from graphc.transform.loops.carries import fresh, in_form, parts, value_of
+from graphc.transform.loops.checks import Check, checked, held, taken_out
 from graphc.transform.structure import flatten, unflatten
 from graphc.transform.vectorize import vmap
 
@@ -61,36 +62,31 @@ def _print_switch(p: Printing) -> str:
 
 
 _switch.several = True
+_switch.selective = True
 _switch.emit(_print_switch)
 _switch.no_padding("a branch is a graph of its own")
 
 
 @_switch.vjp
 def _(
-    g: Any, index: Value, *values: Value, **params: Any
+    g: Any, index: Value, *values: Value, wanted: list[bool], **params: Any
 ) -> tuple[Value | None, ...]:
     inners: tuple[Inner, ...] = params["branches"].content
     cotangents = list(g) if isinstance(g, tuple) else [g]
     given = [c for c in cotangents if c is not None]
-    smooth = [i for i, v in enumerate(values) if is_inexact(v.dtype)]
+    asked = [i for i in range(len(values)) if wanted[i + 1]]
 
     def back(inner: Inner) -> Branch:
         def slopes(taken: list[Value]) -> list[Value]:
             own, rest = taken[: len(values)], iter(taken[len(values) :])
-            found = pull(
-                inner.applied(own),
-                [None if c is None else next(rest) for c in cotangents],
-                own,
-            )
-            return [
-                F.zeros_like(own[i]) if (d := found[i]) is None else d for i in smooth
-            ]
+            of_outputs = [None if c is None else next(rest) for c in cotangents]
+            return pulled(inner, own, of_outputs, asked)
 
         return slopes
 
     made = run_switch(index, [back(inner) for inner in inners], [*values, *given])
     result: list[Value | None] = [None] * len(values)
-    for i, d in zip(smooth, made, strict=True):
+    for i, d in zip(asked, made, strict=True):
         result[i] = d
     return (None, *result)
 
@@ -128,7 +124,9 @@ def run_switch(
 ) -> list[Value]:
     """The switch of functions of lists of values."""
     variables = [fresh(v) for v in values]
-    made = [branch(variables) for branch in branches]
+    taken = [taken_out(branch(variables), variables) for branch in branches]
+    checks = [check for _, own in taken for check in own]
+    made = [[*outputs, *_of_all(own, checks)] for outputs, own in taken]
     counts = [len(outputs) for outputs in made]
     flat = [v for outputs in made for v in outputs]
     together, captured, sizes = enclosed(flat, variables, "switch")
@@ -141,16 +139,19 @@ def run_switch(
         (index, *values, *captured),
         {"branches": Opaque("branches", inners), "sizes": tuple(sizes)},
     )
-    return list(node.outputs)
+    found = node.outputs[: len(taken[0][0])]
+    return checked(found, node.outputs[len(found) :], checks)
+
+
+def _of_all(own: list[Check], checks: list[Check]) -> list[Value]:
+    """Whether each check held in a branch; those of other branches are not made."""
+    flags = held(len(checks))
+    pairs = zip(checks, flags, strict=True)
+    return [c.condition if any(c is o for o in own) else true for c, true in pairs]
 
 
 def _agreeing(made: list[list[Value]], op: str) -> list[list[Value]]:
     """Outputs of branches in one type each; Python numbers adapt."""
-    first = made[0]
-    for i, outputs in enumerate(made[1:], 1):
-        if len(outputs) != len(first):
-            got = f"{len(outputs)} values of branch {i}, {len(first)} of branch 0"
-            raise graph_error("branches return different structures", op=op, got=got)
     columns = []
     for k, column in enumerate(zip(*made, strict=True)):
         strong_ones = [v for v in column if not v.type.weak]
@@ -174,17 +175,16 @@ def _agreeing(made: list[list[Value]], op: str) -> list[list[Value]]:
 def _choose(
     index: Value, branches: Sequence[Callable[..., Any]], operands: Any, op: str
 ) -> Any:
-    values, form = flatten(list(operands), leaf=value_of)
-    likes: list[Any] = []
+    values, form = parts(list(operands))
     variables = [fresh(v) for v in values]
-    made = []
-    for branch in branches:
-        outputs, like = flatten(branch(*unflatten(form, variables)), leaf=as_value)
-        likes.append(like)
-        made.append(outputs)
+    results = [branch(*unflatten(form, variables)) for branch in branches]
+    like = results[0]
+    problem = "branches return different structures"
+    alike = [in_form(result, like, problem, op) for result in results]
+    made = [flatten(result, leaf=as_value, none=True)[0] for result in alike]
     agreed = _agreeing(made, op)
     inners = [_of(outputs, variables) for outputs in agreed]
-    return unflatten(likes[0], run_switch(index, inners, values))
+    return unflatten(like, run_switch(index, inners, values))
 
 
 def _of(outputs: list[Value], variables: list[Value]) -> Branch:

@@ -1,4 +1,4 @@
-"""Carries: values that keep their types from step to step."""
+"""Carries: values that keep their structure and types from step to step."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -9,6 +9,7 @@ from graphc.ir.dims import equal
 from graphc.ir.graph import Value
 from graphc.ir.namespace import F
 from graphc.ir.types import same_shape
+from graphc.transform.structure import flatten
 
 
 def value_of(x: Any) -> Value:
@@ -21,25 +22,91 @@ def fresh(value: Value) -> Value:
     return variable(value.name or "value", value.type)
 
 
-def as_before(before: Sequence[Value], after: Sequence[Value], op: str) -> list[Value]:
+def parts(given: Any) -> tuple[list[Value], Any]:
+    """The values of a structure, in which None holds none; and the structure."""
+    return flatten(given, leaf=value_of, none=True)
+
+
+def leaves(given: Any) -> list[tuple[str, Any]]:
+    """What a structure holds, each with the index that leads there."""
+    found: list[tuple[str, Any]] = []
+
+    def walk(part: Any, path: str) -> None:
+        if isinstance(part, dict):
+            for key, item in part.items():
+                walk(item, f"{path}[{key!r}]")
+        elif isinstance(part, (list, tuple)):
+            for i, item in enumerate(part):
+                walk(item, f"{path}[{i}]")
+        elif part is not None:
+            found.append((path, part))
+
+    walk(given, "")
+    return found
+
+
+def in_form(given: Any, like: Any, problem: str, op: str) -> Any:
+    """`given` with dicts in the order of those in `like`, whose structure it must have.
+
+    Raises GraphError with the place in the structure where they differ.
+    """
+
+    def walk(part: Any, form: Any, path: str) -> Any:
+        kind = _kind(form)
+        if _kind(part) is not kind or len(_keys(part)) != len(_keys(form)):
+            raise _differs(part, form, path)
+        if kind is dict:
+            if part.keys() != form.keys():
+                raise _differs(part, form, path)
+            return {k: walk(part[k], form[k], f"{path}[{k!r}]") for k in form}
+        if kind in (None, Value):
+            return part
+        pairs = enumerate(zip(part, form, strict=True))
+        return [walk(a, b, f"{path}[{i}]") for i, (a, b) in pairs]
+
+    def _differs(part: Any, form: Any, path: str) -> Exception:
+        where = f" at {path}" if path else ""
+        return graph_error(
+            f"{problem}{where}", op=op, got=_shown(part), expected=_shown(form)
+        )
+
+    return walk(given, like, "")
+
+
+def _kind(part: Any) -> Any:
+    if isinstance(part, dict):
+        return dict
+    if isinstance(part, (list, tuple)):
+        return type(part)
+    return None if part is None else Value
+
+
+def _keys(part: Any) -> Any:
+    return part if isinstance(part, (dict, list, tuple)) else ()
+
+
+def _shown(part: Any) -> str:
+    if isinstance(part, dict):
+        return f"a dict of {', '.join(map(repr, part)) or 'nothing'}"
+    if isinstance(part, (list, tuple)):
+        return f"a {type(part).__name__} of {len(part)}"
+    return "None" if part is None else str(as_value(part).type)
+
+
+def as_before(like: Any, before: Sequence[Value], after: Any, op: str) -> list[Value]:
     """The carry behind a step; Python numbers take the dtype that was there.
 
-    Raises GraphError where a step changes the structure or the type of the carry.
+    `like` is the structure of the carry. Raises GraphError where a step changes it, or
+    the type of a value.
     """
-    if len(before) != len(after):
-        raise graph_error(
-            "a step changes the structure of the carry",
-            op=op,
-            got=f"{len(after)} values behind it",
-            expected=f"{len(before)}, as before it",
-        )
-    return [
-        _as_before(i, old, new, op)
-        for i, (old, new) in enumerate(zip(before, after, strict=True))
-    ]
+    found = in_form(after, like, "a step changes the structure of the carry", op)
+    values = flatten(found, leaf=as_value, none=True)[0]
+    names = [path or "" for path, _ in leaves(like)]
+    triples = zip(names, before, values, strict=True)
+    return [_as_before(name, old, new, op) for name, old, new in triples]
 
 
-def _as_before(i: int, old: Value, new: Value, op: str) -> Value:
+def _as_before(name: str, old: Value, new: Value, op: str) -> Value:
     value = cast(new, old.dtype) if new.type.weak else new
     same = value.dtype == old.dtype and value.type.rank == old.type.rank
     if same and not same_shape(value.type.shape, old.type.shape):
@@ -47,8 +114,9 @@ def _as_before(i: int, old: Value, new: Value, op: str) -> Value:
         same = all(equal(a, b) is not False for a, b in sizes)
         value = F.specify_shape(value, old.type.shape) if same else value
     if not same:
+        where = f" at {name}" if name else ""
         raise graph_error(
-            f"a step changes the type of value {i} of the carry",
+            f"a step changes the type of the carry{where}",
             op=op,
             got=f"{value.type} behind it",
             expected=f"{old.type}, as before it",

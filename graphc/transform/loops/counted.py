@@ -8,9 +8,9 @@ from graphc.ir.build import as_size, as_value
 from graphc.ir.dims import maximum
 from graphc.ir.graph import Value
 from graphc.ir.namespace import public
-from graphc.transform.loops.carries import as_before, value_of
+from graphc.transform.loops.carries import as_before, parts, value_of
 from graphc.transform.loops.scan import run_scan, scan
-from graphc.transform.structure import flatten, unflatten
+from graphc.transform.structure import unflatten
 
 
 @public()
@@ -28,14 +28,14 @@ def fori_loop(
     >>> print(graphc.function([x], graphc.grad(y, x), backend="numpy")(2.0))
     12.0
     """
-    first, like = flatten(init, leaf=value_of)
+    first, like = parts(init)
     start = as_value(lower)
     length = maximum(as_size(upper, "upper") - as_size(lower, "lower"), 0)
 
     def step(carry: list[Value], _: list[Value]) -> tuple[list[Value], list[Value]]:
         i, *own = carry
-        after, _like = flatten(body(i, unflatten(like, own)), leaf=as_value)
-        return [i + 1, *as_before(own, after, "fori_loop")], []
+        after = body(i, unflatten(like, own))
+        return [i + 1, *as_before(like, own, after, "fori_loop")], []
 
     ends, _ = run_scan(step, [value_of(start), *first], [], length, False)
     return unflatten(like, ends[1:])

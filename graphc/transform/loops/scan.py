@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from graphc.errors import graph_error
-from graphc.ir.build import as_size, as_value, cast, variable
+from graphc.ir.build import as_size, cast, variable
 from graphc.ir.dims import Size, equal
 from graphc.ir.graph import Value
 from graphc.ir.inner import Inner, enclosed
@@ -16,17 +16,20 @@ from graphc.ir.op import (
     Opaque,
     Printing,
     op,
+    require_at_most,
     require_equal,
     type_error,
 )
-from graphc.ir.replay import region_between, replayed
+from graphc.ir.replay import region_between
 from graphc.ir.types import INT32, TensorType, is_inexact
+from graphc.ir.walk import operands
 from graphc.ops.batching import Batched, spread
 from graphc.ops.masking import Padding, Ragged
-from graphc.transform.autodiff import pull
-from graphc.transform.loops.carries import as_before, fresh, value_of
+from graphc.transform.loops.backward import pulled
+from graphc.transform.loops.carries import as_before, fresh, parts
+from graphc.transform.loops.checks import and_held, checked, held, taken_out
 from graphc.transform.loops.printing import body_call
-from graphc.transform.structure import flatten, unflatten
+from graphc.transform.structure import unflatten
 from graphc.transform.vectorize import vmap
 
 Pair = tuple[list[Value], list[Value]]
@@ -49,6 +52,7 @@ def _scan(
     `values` are the first carries, the sequences, then what the body takes from
     outside. `wider` is the node of a scan that gives the first of these outputs.
     """
+    require_at_most(0, length, "the length must not be negative")
     rows = []
     for value in values[carries : carries + sequences]:
         require_equal(value.type.shape[0], length, "sequences must have one length")
@@ -112,11 +116,14 @@ def _print_scan(p: Printing) -> str:
 
 
 _scan.several = True
+_scan.selective = True
 _scan.emit(_print_scan)
 
 
 @_scan.vjp
-def _(g: Any, *values: Value, **params: Any) -> tuple[Value | None, ...]:
+def _(
+    g: Any, *values: Value, wanted: list[bool], **params: Any
+) -> tuple[Value | None, ...]:
     """Backwards over the steps, each computed again from the carry it started with.
 
     Memory is that of one carry per step; time is linear in the steps.
@@ -128,58 +135,36 @@ def _(g: Any, *values: Value, **params: Any) -> tuple[Value | None, ...]:
     cotangents = list(g) if isinstance(g, tuple) else [g]
     before = _starts(inner, values, params)
     smooth = [i for i, v in enumerate(first) if is_inexact(v.dtype)]
-    kept = [i for i, v in enumerate(rest) if is_inexact(v.dtype)]
+    asked = [i for i in range(carries, len(values)) if wanted[i]]
+    of_rows = [i for i in asked if i < split]
+    of_rest = [i for i in asked if i >= split]
     taken = [i for i, c in enumerate(cotangents[carries:]) if c is not None]
 
     def back(carry: list[Value], row: list[Value]) -> Pair:
         slopes, sums = carry[: len(smooth)], carry[len(smooth) :]
         state, inputs, given = row[:carries], row[carries:split], row[split:]
-        wrt = [*state, *inputs, *rest]
-        own = [fresh(v) for v in wrt]
-        outputs = inner.applied(own)
-        of_outputs: list[Value | None] = [None] * len(outputs)
+        of_outputs: list[Value | None] = [None] * len(inner.outputs)
         for i, slope in zip(smooth, slopes, strict=True):
             of_outputs[i] = slope
         for i, slope in zip(taken, given, strict=True):
             of_outputs[carries + i] = slope
-        found = pull(outputs, of_outputs, own)
-        back_to = dict(zip(own, wrt, strict=True))
-        found = _put_back(found, own, back_to)
-        zeros = [
-            F.zeros_like(v) if d is None else d for d, v in zip(found, wrt, strict=True)
-        ]
-        sums = [s + zeros[split + i] for s, i in zip(sums, kept, strict=True)]
-        return [*(zeros[i] for i in smooth), *sums], zeros[carries:split]
+        wrt = [*smooth, *asked]
+        found = pulled(inner, [*state, *inputs, *rest], of_outputs, wrt)
+        made = dict(zip(wrt, found, strict=True))
+        sums = [s + made[i] for s, i in zip(sums, of_rest, strict=True)]
+        return [*(made[i] for i in smooth), *sums], [made[i] for i in of_rows]
 
     start = [
-        F.zeros_like(first[i]) if cotangents[i] is None else cotangents[i]
-        for i in smooth
+        F.zeros_like(first[i]) if (c := cotangents[i]) is None else c for i in smooth
     ]
-    start += [F.zeros_like(rest[i]) for i in kept]
+    start += [F.zeros_like(values[i]) for i in of_rest]
     sequence = [*before, *rows, *(cotangents[carries + i] for i in taken)]
-    ends, stacked = run_scan(
-        back, start, sequence, params["length"], not params["reverse"]
-    )
-    of_first: list[Value | None] = [None] * carries
-    for i, d in zip(smooth, ends, strict=False):
-        of_first[i] = d
-    of_rest: list[Value | None] = [None] * len(rest)
-    for i, d in zip(kept, ends[len(smooth) :], strict=True):
-        of_rest[i] = d
-    of_rows = [
-        d if is_inexact(v.dtype) else None
-        for d, v in zip(stacked, rows, strict=True)
-    ]
-    return (*of_first, *of_rows, *of_rest)
-
-
-def _put_back(
-    found: Sequence[Value | None], own: Sequence[Value], back_to: dict[Value, Value]
-) -> list[Value | None]:
-    """Cotangents in terms of the values that the variables stood for."""
-    values = [d for d in found if d is not None]
-    made = iter(replayed(values, back_to, region_between(values, own)))
-    return [None if d is None else next(made) for d in found]
+    length, reverse = params["length"], not params["reverse"]
+    ends, stacked = run_scan(back, start, sequence, length, reverse, pruned=True)
+    result: list[Value | None] = [None] * len(values)
+    for i, d in zip([*smooth, *of_rest, *of_rows], [*ends, *stacked], strict=True):
+        result[i] = d
+    return tuple(result)
 
 
 def _starts(
@@ -265,11 +250,21 @@ def run_scan(
     length: Size,
     reverse: bool,
     wider: Opaque | None = None,
+    pruned: bool = False,
 ) -> Pair:
-    """The scan of a step on lists of values."""
-    carry = [fresh(v) for v in first]
+    """The scan of a step on lists of values; `pruned`: without sequences not used."""
+    own = [fresh(v) for v in first]
     row = [variable(v.name or "row", v.type.like(v.type.shape[1:])) for v in rows]
-    after, given = step(carry, row)
+    after, given = step(own, row)
+    outputs, checks = taken_out([*after, *given], [*own, *row])
+    flags = held(len(checks))
+    first, carry = [*first, *flags], [*own, *map(fresh, flags)]
+    after, given = outputs[: len(own)], outputs[len(own) :]
+    after += and_held(carry[len(own) :], checks)
+    if pruned:
+        used = _used([*after, *given], row)
+        rows = [v for v, one in zip(rows, row, strict=True) if one in used]
+        row = [v for v in row if v in used]
     inner, captured, sizes = enclosed([*after, *given], [*carry, *row], "scan")
     node = _scan.bind(
         (*first, *rows, *captured),
@@ -283,8 +278,14 @@ def run_scan(
             "wider": wider,
         },
     )
-    found = list(node.outputs)
-    return found[: len(carry)], found[len(carry) :]
+    ends, stacked = node.outputs[: len(own)], node.outputs[len(carry) :]
+    found = checked([*ends, *stacked], node.outputs[len(own) : len(carry)], checks)
+    return found[: len(own)], found[len(own) :]
+
+
+def _used(outputs: Sequence[Value], inputs: Sequence[Value]) -> set[Value]:
+    region = region_between(outputs, inputs)
+    return {*outputs, *(v for node in region for v in operands(node))}
 
 
 @public()
@@ -312,27 +313,22 @@ def scan(
     >>> f(np.array([1, 2, 4], "float32"))
     [array(7., dtype=float32), array([1., 3., 7.], dtype=float32)]
     """
-    first, like = flatten(init, leaf=value_of)
-    rows, form = ([], None) if xs is None else flatten(xs, leaf=value_of)
+    first, like = parts(init)
+    rows, form = parts(xs)
     count = _length(rows, length)
     given: list[Any] = []
 
     def step(carry: list[Value], row: list[Value]) -> Pair:
-        x = None if form is None else unflatten(form, row)
-        result = body(unflatten(like, carry), x)
+        result = body(unflatten(like, carry), unflatten(form, row))
         if not isinstance(result, tuple) or len(result) != 2:
             problem = "the body must return a pair: the next carry, and an output"
             raise graph_error(problem, op="scan", got=type(result).__name__)
-        after, _ = flatten(result[0], leaf=as_value)
-        outputs, shape = ([], None) if result[1] is None else flatten(
-            result[1], leaf=value_of
-        )
+        outputs, shape = parts(result[1])
         given.append(shape)
-        return as_before(carry, after, "scan"), outputs
+        return as_before(like, carry, result[0], "scan"), outputs
 
     ends, stacked = run_scan(step, first, rows, count, bool(reverse))
-    ys = None if given[0] is None else unflatten(given[0], stacked)
-    return unflatten(like, ends), ys
+    return unflatten(like, ends), unflatten(given[0], stacked)
 
 
 def _length(rows: Sequence[Value], length: Any) -> Size:

@@ -12,9 +12,10 @@ from graphc.ir.namespace import F, public
 from graphc.ir.op import Array, Opaque, Printing, op, type_error
 from graphc.ir.types import BOOL, TensorType
 from graphc.ops.batching import Batched, spread
-from graphc.transform.loops.carries import as_before, fresh, value_of
+from graphc.transform.loops.carries import as_before, fresh, parts
+from graphc.transform.loops.checks import and_held, checked, held, taken_out
 from graphc.transform.loops.scan import run_scan
-from graphc.transform.structure import flatten, unflatten
+from graphc.transform.structure import unflatten
 from graphc.transform.vectorize import vmap
 
 UNKNOWN = (
@@ -108,9 +109,12 @@ def run_while(
     first: Sequence[Value],
 ) -> list[Value]:
     """The loop of functions of lists of values."""
-    carry = [fresh(v) for v in first]
-    after, held = body(carry), test(carry)
-    both, captured, sizes = enclosed([*after, held], carry, "while_loop")
+    own = [fresh(v) for v in first]
+    after, checks = taken_out(body(own), own)
+    flags = held(len(checks))
+    first, carry = [*first, *flags], [*own, *map(fresh, flags)]
+    after += and_held(carry[len(own) :], checks)
+    both, captured, sizes = enclosed([*after, test(own)], carry, "while_loop")
     outputs = both.outputs
     inners = {
         "test": Inner(both.inputs, outputs[-1:], both.symbols),
@@ -124,7 +128,8 @@ def run_while(
             "sizes": tuple(sizes),
         },
     )
-    return list(node.outputs)
+    ends = node.outputs[: len(own)]
+    return checked(ends, node.outputs[len(own) :], checks)
 
 
 @public()
@@ -147,7 +152,7 @@ def while_loop(
     >>> int(f(100))
     128
     """
-    first, like = flatten(init, leaf=value_of)
+    first, like = parts(init)
 
     def test(carry: list[Value]) -> Value:
         held = as_value(cond(unflatten(like, carry)))
@@ -158,8 +163,7 @@ def while_loop(
         return cast(held, BOOL)
 
     def step(carry: list[Value]) -> list[Value]:
-        after, _ = flatten(body(unflatten(like, carry)), leaf=as_value)
-        return as_before(carry, after, "while_loop")
+        return as_before(like, carry, body(unflatten(like, carry)), "while_loop")
 
     if max_steps is None:
         return unflatten(like, run_while(test, step, first))
@@ -175,14 +179,14 @@ def _bounded(
 ) -> list[Value]:
     """At most so many steps, with a gradient; too few are an error."""
 
-    def held(carry: list[Value], _: list[Value]) -> tuple[list[Value], list[Value]]:
+    def bounded(carry: list[Value], _: list[Value]) -> tuple[list[Value], list[Value]]:
         running = test(carry)
         after = step(carry)
         pairs = zip(carry, after, strict=True)
         return [F.where(running, new, old) for old, new in pairs], []
 
     count = as_size(max_steps, "max_steps")
-    ends, _ = run_scan(held, first, [], count, False)
+    ends, _ = run_scan(bounded, first, [], count, False)
     done = F.logical_not(test(ends))
     message = f"while_loop: more than max_steps={max_steps} steps"
-    return [F.assert_(done, message, ends[0]), *ends[1:]] if ends else ends
+    return [F.assert_(done, message, v) for v in ends]  # any may be the one used

@@ -1,0 +1,62 @@
+"""Checks inside of bodies: the loop carries whether they held, and then raises."""
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from graphc.errors import Place, standing_at
+from graphc.ir.build import as_value
+from graphc.ir.graph import Value
+from graphc.ir.namespace import F
+from graphc.ir.replay import region_between, renewed
+from graphc.ir.walk import operands
+from graphc.ops.check import ASSERT
+
+
+class Check(NamedTuple):
+    """What must hold whenever a body has run."""
+
+    condition: Value
+    message: str
+    place: Place
+
+
+def taken_out(
+    outputs: Sequence[Value], inputs: Sequence[Value]
+) -> tuple[list[Value], list[Check]]:
+    """The outputs without the checks on the way to them, and these."""
+    region = region_between(outputs, inputs)
+    if not any(node.primitive is ASSERT for node in region):
+        return list(outputs), []
+    made: dict[Value, Value] = {}
+    checks = []
+    for node in region:
+        if node.primitive is ASSERT:
+            value, condition = (made.get(v, v) for v in node.inputs)
+            checks.append(Check(condition, node.params["message"], node.place.plain))
+            made[node.outputs[0]] = value
+        elif any(v in made for v in operands(node)):
+            fresh = renewed(node, made, node.place.plain)
+            made.update(zip(node.outputs, fresh.outputs, strict=True))
+    return [made.get(v, v) for v in outputs], checks
+
+
+def held(count: int) -> list[Value]:
+    """Flags that say that nothing has failed."""
+    return [as_value(True) for _ in range(count)]
+
+
+def and_held(flags: Iterable[Value], checks: Iterable[Check]) -> list[Value]:
+    """The flags behind a step."""
+    pairs = zip(flags, checks, strict=True)
+    return [F.logical_and(flag, check.condition) for flag, check in pairs]
+
+
+def checked(
+    values: Iterable[Value], flags: Sequence[Value], checks: Iterable[Check]
+) -> list[Value]:
+    """The values, each with all the checks: any of them may be the one that is used."""
+    found = list(values)
+    for flag, check in zip(flags, checks, strict=True):
+        with standing_at(check.place):
+            found = [F.assert_(flag, check.message, v) for v in found]
+    return found
