@@ -23,6 +23,7 @@ from graphc.backends.program import Outputs, Source
 from graphc.errors import graph_error
 from graphc.ir.dims import Dim, Symbol, symbol_dim
 from graphc.ir.graph import Graph
+from graphc.ir.inner import within
 from graphc.ir.walk import ancestors
 from graphc.runtime.arguments import Arguments, Signature
 from graphc.runtime.failure import Program
@@ -32,6 +33,7 @@ from graphc.transform.policies import Pad
 PRIOR = 0.3  # seconds that a compilation is taken to last while none was seen
 LEAST = 0.5  # of NumPy's time: so much counts as lost, however slow JAX has been
 TRIAL = 5  # calls of a compiled key, until it is known which tier is faster
+SLOWER = 1.25  # so much slower than NumPy sends a key back: less may be chance
 
 Key = tuple[Any, ...]
 Part = Callable[[Arguments], Any]
@@ -95,7 +97,7 @@ class Costs:
         found.trials += 1
         if found.trials == TRIAL:
             found.settled = True
-            found.compiled = found.jax <= found.numpy
+            found.compiled = found.jax <= SLOWER * found.numpy
             self._ratios.append(found.jax / max(found.numpy, 1e-9))
             self._lost = max(1 - statistics.median(self._ratios), LEAST)
 
@@ -268,7 +270,7 @@ def _is_traced(argument: Any) -> bool:
 
 def require_both(graph: Graph) -> None:
     """Raise GraphError where results would depend on the tier, or one is missing."""
-    for node in ancestors(graph.outputs):
+    for node in within(ancestors(graph.outputs)):
         primitive = node.primitive
         refused = primitive.refusals.get("numpy", "")
         if refused:

@@ -344,10 +344,18 @@ def test_errors_are_those_of_one_tier(second_is_compiled):
         assert messages(f, calls) == expected  # where they can, compiled
 
 
-def test_random_draws_would_depend_on_the_tier():
+def drawn_in_a_loop(key):
+    def step(total, i):
+        return total + gt.random.normal(gt.random.fold_in(key, i)), i
+
+    return gt.scan(step, gt.zeros((), "float32"), gt.arange(3))[0]
+
+
+@pytest.mark.parametrize("draw", [gt.random.normal, drawn_in_a_loop])
+def test_random_draws_would_depend_on_the_tier(draw):
     key = gt.tensor("key", "uint32", (2,))
     with pytest.raises(graphc.GraphError) as caught:
-        graphc.function([key], gt.random.normal(key, (3,)), tier="auto")
+        graphc.function([key], draw(key), tier="auto")
     text = str(caught.value)
     assert 'normal: tier="auto" is impossible: its numbers on NumPy may' in text
     assert 'hint: use tier="jax"' in text and "test_tiering.py" in text

@@ -1,0 +1,141 @@
+"""Calls whose lengths are few or many, nobody knows: compiled at once, or when it pays.
+
+    OPENBLAS_NUM_THREADS=1 python -m benchmarks.tiering
+
+(More threads than free cores would spin, which counts as CPU time of NumPy.)
+3,000 calls in one process, on 100 distinct lengths in 17..1000, the k-th most frequent
+of which comes in proportion to 1/k (Zipf). Compiled at the first visit of a length, run
+on NumPy alone, and with `tier="auto"`, for the CPU seconds of all calls and of one pass
+over the lengths in which each comes once. Target: one pass in less than 0.5 s for a
+64-128-128-1 tanh MLP, with mean squared error, logsumexp and mean.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+import graphc
+import graphc.tensor as gt
+from benchmarks.harness import (
+    CPU,
+    Row,
+    print_table,
+    same,
+    seconds,
+    time_text,
+    xla_compilations,
+)
+
+CALLS, LENGTHS, WIDTHS = 3000, 100, (64, 128, 128, 1)
+Array = Any
+
+
+@dataclass(frozen=True)
+class Work:
+    """One program over arrays with `columns` and any number of rows."""
+
+    name: str
+    graph: Callable[[Any], list[Any]]
+    columns: int
+
+
+def mlp(x: Any) -> list[Any]:
+    """A network on the rows, and what a training loop looks at."""
+    rng = np.random.default_rng(1)
+    hidden = x
+    for i, (m, n) in enumerate(zip(WIDTHS[:-1], WIDTHS[1:], strict=True)):
+        weights = (rng.normal(size=(m, n)) / m**0.5).astype("float32")
+        hidden = (gt.tanh(hidden) if i else hidden) @ weights
+    found = hidden[:, 0]
+    return [gt.mean((found - x[:, 0]) ** 2), gt.nn.logsumexp(found), gt.mean(found)]
+
+
+def attention(x: Any) -> list[Any]:
+    """Rows weighted by their similarity: costs grow with the square of the length."""
+    return [gt.sum(gt.nn.softmax(x @ x.T, axis=-1) @ x, 0)]
+
+
+def moments(x: Any) -> list[Any]:
+    """Little work: NumPy is hardly slower than compiled code."""
+    return [gt.mean(x, 0), gt.var(x, 0), gt.max(x, 0), gt.nn.logsumexp(x, axis=0)]
+
+
+WORK = [
+    Work("MLP", mlp, WIDTHS[0]),
+    Work("attention", attention, 16),
+    Work("moments", moments, 4),
+]
+
+
+def data(work: Work) -> tuple[list[Array], list[int]]:
+    """The arrays, and which of them each call is given."""
+    rng = np.random.default_rng(0)
+    lengths = rng.choice(np.arange(17, 1001), LENGTHS, replace=False)
+    arrays = [rng.normal(size=(n, work.columns)).astype("float32") for n in lengths]
+    share = 1 / np.arange(1, LENGTHS + 1)
+    return arrays, rng.choice(LENGTHS, CALLS, p=share / share.sum()).tolist()
+
+
+def over(f: Any, arrays: list[Array], order: list[int]) -> tuple[float, int]:
+    """CPU seconds and compilations of these calls, one after the other."""
+
+    def run() -> Any:
+        for i in order:
+            result = f(arrays[i])
+            [np.asarray(part) for part in result]
+        return result
+
+    with xla_compilations() as compiled:
+        spent = seconds(run, 1, CPU)
+    return spent, len(compiled)
+
+
+def made(work: Work, tier: Any, dims: str = "specialize") -> Any:
+    """The function; its warning of many sizes is what is measured here."""
+    x = gt.tensor("x", "float32", ("n", work.columns))
+    return graphc.function([x], work.graph(x), tier=tier, dims=dims)
+
+
+def rows(work: Work) -> list[Row]:
+    """The rows of one program; each function starts anew."""
+    arrays, order = data(work)
+    once = list(range(LENGTHS))
+    passes = {t: over(made(work, t), arrays, once) for t in ("auto", "numpy")}
+    target = 0.5 if work.name == "MLP" else None
+    first = passes["auto"][0]
+    found = [
+        Row(f"{work.name}: each length once", time_text(first),
+            time_text(passes["numpy"][0]), first, target,
+            f"{passes['auto'][1]} compilations; rival: NumPy alone"),
+    ]
+    functions = {t: made(work, t) for t in ("auto", "jax", "numpy")}
+    spent = {t: over(f, arrays, order) for t, f in functions.items()}
+    for i in (0, order[0]):
+        same(functions["auto"](arrays[i]), functions["jax"](arrays[i]), 1e-3)
+    auto, built = spent["auto"]
+    for rival in ("jax", "numpy"):
+        name = "compiled at once" if rival == "jax" else "never compiled"
+        note = f"{built} compilations instead of {spent[rival][1]}"
+        other = spent[rival][0]
+        found.append(
+            Row(f"{work.name}: against {name}", time_text(auto), time_text(other),
+                auto / other, None, note)
+        )
+    padded, count = over(made(work, "auto", "pad"), arrays, order)
+    found.append(
+        Row(f"{work.name}: with dims=\"pad\"", time_text(padded), time_text(auto),
+            padded / auto, None, f"{count} compilations; rival: without")
+    )
+    return found
+
+
+def main() -> None:
+    """Print the table."""
+    found = [row for work in WORK for row in rows(work)]
+    print_table(f"{CALLS} calls with Zipf-distributed lengths, CPU time", found)
+
+
+if __name__ == "__main__":
+    main()
