@@ -98,41 +98,42 @@ def made(work: Work, tier: Any, dims: str = "specialize") -> Any:
     return graphc.function([x], work.graph(x), tier=tier, dims=dims)
 
 
-def rows(work: Work) -> list[Row]:
-    """The rows of one program; each function starts anew."""
-    arrays, order = data(work)
+def first_pass(work: Work) -> Row:
+    """Each length once."""
+    arrays, _ = data(work)
     once = list(range(LENGTHS))
-    passes = {t: over(made(work, t), arrays, once) for t in ("auto", "numpy")}
+    spent, built = over(made(work, "auto"), arrays, once)
+    alone, _ = over(made(work, "numpy"), arrays, once)
     target = 0.5 if work.name == "MLP" else None
-    first = passes["auto"][0]
-    found = [
-        Row(f"{work.name}: each length once", time_text(first),
-            time_text(passes["numpy"][0]), first, target,
-            f"{passes['auto'][1]} compilations; rival: NumPy alone"),
-    ]
+    note = f"{built} compilations; rival: NumPy alone"
+    return Row(work.name, time_text(spent), time_text(alone), spent, target, note)
+
+
+def rows(work: Work) -> list[Row]:
+    """All calls; each function starts anew."""
+    arrays, order = data(work)
     functions = {t: made(work, t) for t in ("auto", "jax", "numpy")}
     spent = {t: over(f, arrays, order) for t, f in functions.items()}
     for i in (0, order[0]):
         same(functions["auto"](arrays[i]), functions["jax"](arrays[i]), 1e-3)
-    auto, built = spent["auto"]
-    for rival in ("jax", "numpy"):
-        name = "compiled at once" if rival == "jax" else "never compiled"
-        note = f"{built} compilations instead of {spent[rival][1]}"
-        other = spent[rival][0]
-        found.append(
-            Row(f"{work.name}: against {name}", time_text(auto), time_text(other),
-                auto / other, None, note)
-        )
-    padded, count = over(made(work, "auto", "pad"), arrays, order)
-    found.append(
-        Row(f"{work.name}: with dims=\"pad\"", time_text(padded), time_text(auto),
-            padded / auto, None, f"{count} compilations; rival: without")
-    )
-    return found
+    padded = over(made(work, "auto", "pad"), arrays, order)
+    rivals = [
+        ("against compiled at once", spent["auto"], spent["jax"]),
+        ("against never compiled", spent["auto"], spent["numpy"]),
+        ("with dims='pad', against without", padded, spent["auto"]),
+    ]
+    return [
+        Row(f"{work.name}: {name}", time_text(ours), time_text(other), ours / other,
+            None, f"{built} compilations instead of {others}")
+        for name, (ours, built), (other, others) in rivals
+    ]
 
 
 def main() -> None:
-    """Print the table."""
+    """Print the tables."""
+    print_table(
+        f"{LENGTHS} lengths once each, CPU time", map(first_pass, WORK), number="s"
+    )
     found = [row for work in WORK for row in rows(work)]
     print_table(f"{CALLS} calls with Zipf-distributed lengths, CPU time", found)
 
