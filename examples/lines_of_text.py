@@ -26,7 +26,7 @@ import graphc.tensor as gt
 
 TEXT = Path(__file__).parents[1] / "README.md"
 KINDS, START = 96, 96  # printable ASCII and one for all others; what a line begins with
-LONGEST, WIDTH, HIDDEN, BATCH, EPOCHS = 128, 24, 48, 24, 8
+LONGEST, WIDTH, HIDDEN, BATCH, EPOCHS = 96, 24, 48, 24, 6
 SHAPES = {
     "embedding": (KINDS + 1, WIDTH),
     "near": (3 * WIDTH, HIDDEN),
