@@ -1,0 +1,269 @@
+"""Scans against jax.lax.scan, and loops and branches against Python's own."""
+
+import functools
+import operator
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import graphc
+import graphc.tensor as gt
+
+BACKENDS = ("numpy", "jax")
+LENGTHS = {"numpy": (0, 1, 2, 7), "jax": (4,)}
+W = np.array([[0.5, -0.25], [0.125, 0.75]])
+
+
+def tensor(name, *shape, dtype="float64"):
+    return gt.tensor(name, dtype, shape)
+
+
+def values(outputs, given, backend, **options):
+    """The outputs, for a dict from inputs to arrays."""
+    f = graphc.function(list(given), outputs, backend=backend, **options)
+    return f(*given.values())
+
+
+def leaves(part):
+    """What a structure holds; None holds nothing."""
+    if isinstance(part, dict):
+        return [leaf for key in sorted(part) for leaf in leaves(part[key])]
+    if isinstance(part, (list, tuple)):
+        return [leaf for item in part for leaf in leaves(item)]
+    return [] if part is None else [part]
+
+
+def cost_of(found, np):
+    """A smooth number that depends on every float."""
+    terms = []
+    for i, leaf in enumerate(leaves(found)):
+        if leaf.dtype.kind in "fc":
+            real = leaf if leaf.dtype.kind == "f" else np.real(leaf * (1 + 2j))
+            terms.append(np.sum(np.sin(real * (1 + 0.3 * i))))
+    return functools.reduce(operator.add, terms)
+
+
+def alike(found, expected, rtol=1e-9, atol=1e-12):
+    assert len(found) == len(expected)
+    for a, b in zip(found, expected, strict=True):
+        a, b = np.asarray(a), np.asarray(b)
+        assert (a.dtype, a.shape) == (b.dtype, b.shape)
+        np.testing.assert_allclose(a, b, rtol=rtol, atol=atol)
+
+
+# Bodies, for graphc and for JAX: what they carry, their rows, and one step.
+
+
+def decay(np, w, c, x):
+    c = 0.5 * c + np.sin(x) * w
+    return c, c * c
+
+
+def network(np, w, c, x):
+    h = np.tanh(W @ c + x * w)
+    return h, np.sum(h)
+
+
+def several(np, w, c, x):
+    a, b = c["speed"], c["place"]
+    new = {"speed": a - 0.1 * b * w, "place": b + 0.1 * a * x["force"]}
+    return new, (x["mass"] * a, {"place": b})
+
+
+def ends_only(np, w, c, x):
+    return (c[0] * np.cos(x) + w, c[1] + c[0]), None
+
+
+def rows_only(np, w, c, x):
+    return c, x * x * w
+
+
+def counted(np, w, c, x):
+    i, total, odd = c
+    total = total + np.where(odd, x, w * x * x) / (i + 1)
+    return (i + 1, total, ~odd), (total, i, odd)
+
+
+def written(np, w, c, x):
+    i, buffer = c
+    new = buffer.at[i % 3].set(np.sin(buffer[(i + 1) % 3] * w + x))
+    return (i + 1, new), new[0]
+
+
+def complex_turn(np, w, c, x):
+    c = c * np.exp(1j * x) + w
+    return c, np.abs(c)
+
+
+def unused(np, w, c, x):
+    return c, w * c
+
+
+ZERO = np.float64(0.25)
+CASES = {
+    "decay": (decay, ZERO, ()),
+    "network": (network, np.array([0.5, -1.0]), (2,)),
+    "several": (
+        several,
+        {"place": ZERO, "speed": ZERO * 4},
+        {"force": (), "mass": (2,)},
+    ),
+    "ends_only": (ends_only, (ZERO, ZERO * 2), ()),
+    "rows_only": (rows_only, None, (2, 3)),
+    "counted": (counted, (np.int64(0), ZERO, np.bool_(True)), ()),
+    "written": (written, (np.int64(0), np.array([0.5, 1.0, 2.0])), ()),
+    "complex": (complex_turn, np.complex128(0.5 - 1j), ()),
+    "unused": (unused, ZERO, ()),
+}
+
+
+def rows(shapes, n, make):
+    """Sequences of `n` rows of these shapes, in their structure."""
+    if isinstance(shapes, dict):
+        return {k: make(k, (n, *s)) for k, s in shapes.items()}
+    return make("x", (n, *shapes))
+
+
+def array(name, shape):
+    count = int(np.prod(shape))
+    return (np.cos(np.arange(count) * 1.7 + len(name)) * 1.2).reshape(shape)
+
+
+class Scan:
+    """A scan by graphc, and the same by JAX."""
+
+    def __init__(self, case, reverse=False, n="n"):
+        self.body, self.init, self.shapes = CASES[case]
+        self.reverse = reverse
+        self.w = tensor("w")
+        self.xs = rows(self.shapes, n, lambda name, shape: tensor(name, *shape))
+        self.first = jax.tree.map(
+            lambda v: tensor("first", *v.shape, dtype=str(v.dtype)), self.init
+        )
+        self.inputs = [self.w, *leaves(self.first), *leaves(self.xs)]
+        step = functools.partial(self.body, gt, self.w)
+        self.found = gt.scan(step, self.first, self.xs, reverse=reverse)
+        self.wrt = [v for v in self.inputs if v.dtype.kind in "fc"]
+
+    def arguments(self, n):
+        xs = rows(self.shapes, n, array)
+        return [np.float64(1.5), *leaves(self.init), *leaves(xs)]
+
+    def theirs(self, *arguments):
+        """JAX's side, for the same arguments."""
+        w, *rest = arguments
+        tree = jax.tree.structure((self.init, self._like()))
+        init, xs = jax.tree.unflatten(tree, rest)
+        step = functools.partial(self.body, jnp, w)
+        return jax.lax.scan(step, init, xs, reverse=self.reverse)
+
+    def _like(self):
+        return rows(self.shapes, 1, array)
+
+    def smooth(self, arguments):
+        return [i for i, v in enumerate(arguments) if v.dtype.kind in "fc"]
+
+    def cost(self, *arguments):
+        return cost_of(self.theirs(*arguments), jnp)
+
+
+@pytest.fixture
+def compiled_quickly():
+    """Programs are run only once: compiling them well takes longer than they do."""
+    jax.config.update("jax_disable_most_optimizations", True)
+    yield
+    jax.config.update("jax_disable_most_optimizations", False)
+
+
+@pytest.fixture(autouse=True)
+def wide():
+    with jax.enable_x64(True):
+        yield
+
+
+@pytest.mark.usefixtures("compiled_quickly")
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("reverse", [False, True], ids=["forward", "reverse"])
+@pytest.mark.parametrize("case", CASES)
+def test_scans_and_their_gradients(case, reverse, backend):
+    ours = Scan(case, reverse)
+    gradient = graphc.grad(cost_of(ours.found, gt), ours.wrt, disconnected="zero")
+    outputs = [*leaves(ours.found), *gradient]
+    f = graphc.function(ours.inputs, outputs, backend=backend)
+    for n in LENGTHS[backend]:
+        arguments = ours.arguments(n)
+        expected = leaves(ours.theirs(*arguments))
+        expected += jax.grad(ours.cost, ours.smooth(arguments))(*arguments)
+        alike(f(*arguments), expected)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_scans_of_a_length_that_is_a_number(case):
+    ours = Scan(case, n=3)
+    gradient = graphc.grad(cost_of(ours.found, gt), ours.wrt, disconnected="zero")
+    arguments = ours.arguments(3)
+    expected = leaves(ours.theirs(*arguments))
+    expected += jax.grad(ours.cost, ours.smooth(arguments))(*arguments)
+    given = dict(zip(ours.inputs, arguments, strict=True))
+    alike(values([*leaves(ours.found), *gradient], given, "numpy"), expected)
+
+
+FEW = [("several", "jax"), ("written", "jax")]  # JAX compiles them for long
+REAL = [(c, "numpy") for c in CASES if c not in ("complex", "unused")]
+
+
+@pytest.mark.usefixtures("compiled_quickly")
+@pytest.mark.parametrize(("case", "backend"), REAL + FEW)
+def test_second_derivatives(case, backend):
+    ours = Scan(case)
+    cost = cost_of(ours.found, gt)
+    arguments = ours.arguments(5)
+    places = ours.smooth(arguments)
+    along = [np.cos(arguments[i] * 3) for i in places]
+    directions = [gt.cos(v * 3) for v in ours.wrt]
+    slope = graphc.jvp(cost, ours.wrt, directions)
+    curvature = graphc.hvp(cost, ours.wrt, directions)
+
+    def of_smooth(*given):
+        whole = list(arguments)
+        for i, v in zip(places, given, strict=True):
+            whole[i] = v
+        return ours.cost(*whole)
+
+    at = tuple(arguments[i] for i in places)
+    gradient = jax.grad(of_smooth, tuple(range(len(at))))
+    expected = [jax.jvp(of_smooth, at, tuple(along))[1]]
+    expected += jax.jvp(gradient, at, tuple(along))[1]
+    given = dict(zip(ours.inputs, arguments, strict=True))
+    alike(values([slope, *curvature], given, backend), expected, 1e-8, 1e-10)
+
+
+@pytest.mark.usefixtures("compiled_quickly")
+@pytest.mark.parametrize(("case", "backend"), [(c, "numpy") for c in CASES] + FEW)
+def test_vmap_of_scans(case, backend):
+    """Over the sequences alone: what is carried first is the same for all."""
+    body, init, shapes = CASES[case]
+    ours = Scan(case)
+    many = [tensor("many", 3, *v.type.shape) for v in leaves(ours.xs)]
+
+    def one(*xs):
+        like = jax.tree.unflatten(jax.tree.structure(ours._like()), xs)
+        return leaves(gt.scan(functools.partial(body, gt, ours.w), ours.first, like))
+
+    found = graphc.vmap(one)(*many)
+    gradient = graphc.grad(cost_of(found, gt), many)
+    given = ours.arguments(4)
+    count = len(leaves(ours.init)) + 1
+    stacked = [np.stack([v, v * 0.5, v - 1]) for v in given[count:]]
+
+    def theirs(*xs):
+        return jax.vmap(lambda *one: leaves(ours.theirs(*given[:count], *one)))(*xs)
+
+    expected = theirs(*stacked)
+    slopes = jax.grad(lambda *xs: cost_of(theirs(*xs), jnp), tuple(range(len(many))))
+    inputs = [*ours.inputs[:count], *many]
+    arguments = dict(zip(inputs, [*given[:count], *stacked], strict=True))
+    found = values([*found, *gradient], arguments, backend)
+    alike(found, [*expected, *slopes(*stacked)])

@@ -1,0 +1,233 @@
+"""What loops and branches refuse, in words that say where and what to do."""
+
+import numpy as np
+import pytest
+
+import graphc
+import graphc.tensor as gt
+
+BACKENDS = ("numpy", "jax")
+A = gt.tensor("a", "float64", ())
+X = gt.tensor("x", "float64", ("n",))
+N = gt.tensor("k", "int64", ())
+FIVE = np.arange(1.0, 6)
+
+
+def refusal(call):
+    """The message without the line of the user's, which it must name."""
+    with pytest.raises(graphc.GraphError) as caught:
+        call()
+    lines = str(caught.value).splitlines()
+    assert "test_loops_refused.py" in lines[-1]
+    return "\n".join(lines[:-1])
+
+
+def at_the_call(inputs, outputs, *arguments, backend):
+    f = graphc.function(inputs, outputs, backend=backend)
+    with pytest.raises(graphc.GraphError) as caught:
+        f(*arguments)
+    return str(caught.value)
+
+
+def summed(c, v):
+    return c + v, c
+
+
+def test_a_step_that_changes_the_type():
+    start = {"total": A, "parts": (A, X)}
+
+    def step(c, v):
+        first, rest = c["parts"]
+        return {"total": c["total"] + v, "parts": (first > 0, rest)}, None
+
+    assert refusal(lambda: gt.scan(step, start, X)) == (
+        "scan: a step changes the type of the carry at ['parts'][0]\n"
+        "  got: bool[] behind it\n  expected: float64[], as before it\n"
+        "  hint: convert it, or start from another type"
+    )
+
+
+def test_a_step_that_changes_the_shape():
+    doubled = lambda c: gt.concatenate([c, c])
+    text = refusal(lambda: gt.while_loop(lambda c: c[0] > 0, doubled, gt.zeros(3)))
+    assert "got: float32[6] behind it\n  expected: float32[3], as before it" in text
+    stacked = lambda i, c: gt.stack([c, c])
+    text = refusal(lambda: gt.fori_loop(0, 3, stacked, A))
+    assert "got: float64[2] behind it\n  expected: float64[], as before it" in text
+
+
+@pytest.mark.parametrize(
+    ("after", "got", "expected", "at"),
+    [
+        (lambda c: {"a": A}, "a dict of 'a'", "a dict of 'a', 'b'", ""),
+        (lambda c: {"a": A, "c": (A, A)}, "'a', 'c'", "a dict of 'a', 'b'", ""),
+        (lambda c: {"b": (A,), "a": A}, "a tuple of 1", "a tuple of 2", " at ['b']"),
+        (lambda c: {"b": [A, A], "a": A}, "a list of 2", "a tuple of 2", " at ['b']"),
+        (lambda c: {"b": (A, None), "a": A}, "None", "float64[]", " at ['b'][1]"),
+        (lambda c: A, "float64[]", "a dict of 'a', 'b'", ""),
+    ],
+)
+def test_a_step_that_changes_the_structure(after, got, expected, at):
+    start = {"a": A, "b": (A, A)}
+    text = refusal(lambda: gt.scan(lambda c, v: (after(c), None), start, X))
+    assert text.startswith(f"scan: a step changes the structure of the carry{at}\n")
+    assert got in text and f"expected: {expected}" in text
+
+
+def test_dicts_are_matched_by_their_keys():
+    step = lambda c, v: ({"b": c["b"] + 1, "a": c["a"] * v}, None)
+    ends, _ = gt.scan(step, {"a": A, "b": A}, X)
+    f = graphc.function([A, X], [ends["a"], ends["b"]], backend="numpy")
+    assert f(1.0, FIVE) == [120.0, 6.0]
+    y = gt.cond(A > 0, lambda: {"p": A, "q": 2 * A}, lambda: {"q": A, "p": -A})
+    f = graphc.function([A], [y["p"], y["q"]], backend="numpy")
+    assert f(3.0) == [3.0, 6.0] and f(-3.0) == [3.0, -3.0]
+
+
+def test_branches_that_disagree():
+    assert refusal(lambda: gt.cond(A > 0, lambda: X, lambda: A)) == (
+        "cond: branches return different types in place 0\n"
+        "  got: float64[n] of branch 1\n  expected: float64[]"
+    )
+    assert refusal(lambda: gt.switch(N, [lambda: A, lambda: (A, A)])) == (
+        "switch: branches return different structures\n"
+        "  got: a tuple of 2\n  expected: float64[]"
+    )
+    assert "at least one branch" in refusal(lambda: gt.switch(N, []))
+    assert "use gt.where" in refusal(lambda: gt.cond(X > 0, lambda: A, lambda: A))
+    assert "an integer scalar" in refusal(lambda: gt.switch(A, [lambda: A]))
+
+
+def test_lengths():
+    negative = lambda: gt.scan(summed, A, length=-1)
+    assert "the length is negative\n  got: -1" in refusal(negative)
+    assert "needs sequences, or a length" in refusal(lambda: gt.scan(summed, A))
+    assert "a sequence needs an axis" in refusal(lambda: gt.scan(summed, A, A))
+    for bad in (True, 1.5, A):
+        call = lambda: gt.scan(summed, A, length=bad)
+        assert "must be an integer scalar" in refusal(call)
+    three, four = gt.tensor("p", "float64", (3,)), gt.tensor("q", "float64", (4,))
+    assert refusal(lambda: gt.scan(summed, A, (three, four))) == (
+        "scan: sequences have different lengths\n  got: float64[3], float64[4]"
+    )
+    text = refusal(lambda: gt.scan(summed, A, three, length=4))
+    assert "sequences must have one length: 3 and 4 differ" in text
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_lengths_at_the_call(backend):
+    y = gt.scan(lambda c, _: (c * 2, None), A, length=N)[0]
+    text = at_the_call([A, N], y, 1.0, -1, backend=backend)
+    assert "the length must not be negative" in text and "got -1" in text
+    other = gt.tensor("y", "float64", ("m",))
+    y = gt.scan(lambda c, v: (c + v[0], None), A, (X, other))[0]
+    text = at_the_call([A, X, other], y, 1.0, FIVE, FIVE[:3], backend=backend)
+    assert "sequences must have one length: needs m == n; got 3 and 5" in text
+
+
+def test_what_a_body_must_return():
+    text = refusal(lambda: gt.scan(lambda c, v: c, A, X))
+    assert "must return a pair: the next carry, and an output\n  got: Value" in text
+    vector = lambda: gt.while_loop(lambda c: c > 0, lambda c: c, X)
+    assert "the condition must be a scalar" in refusal(vector)
+    assert "the first argument is the function" in refusal(lambda: gt.map(X, X))
+
+
+def steps(most, use):
+    end = gt.while_loop(
+        lambda s: s[0] < 3, lambda s: (s[0] + 1, s[1] * A), (0, A), max_steps=most
+    )
+    return use(end)
+
+
+USES = {
+    "the first": lambda end: end[0],
+    "another": lambda end: end[1],
+    "the gradient": lambda end: graphc.grad(end[1], A),
+    "the second derivative": lambda end: graphc.hvp(end[1], A, gt.cos(A)),
+}
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("use", USES)
+def test_too_few_steps_are_never_silent(use, backend):
+    with np.errstate(all="ignore"):
+        f = graphc.function([A], [steps(3, USES[use]), A], backend=backend)
+        f(1.5)
+    outputs = [steps(2, USES[use]), A]
+    text = at_the_call([A], outputs, 1.5, backend=backend)
+    assert text.startswith("while_loop: more than max_steps=2 steps\n")
+    assert "test_loops_refused.py" in text
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_checks_inside_of_bodies(backend):
+    """They are made, in loops in loops and branches in loops too."""
+
+    def positive(c, v):
+        return gt.assert_(v > 0, "not positive", c + v), None
+
+    y = gt.scan(positive, A, X)[0]
+    f = graphc.function([A, X], y, backend=backend)
+    assert f(1.0, FIVE) == 16
+    text = at_the_call([A, X], y, 1.0, -FIVE, backend=backend)
+    assert text.startswith("not positive\n")
+
+    def inside(c, v):
+        either = lambda: gt.scan(positive, c, X * v)[0]
+        return gt.cond(v < 3, either, lambda: c), None
+
+    y = gt.scan(inside, A, X)[0]
+    f = graphc.function([A, X], [y, graphc.grad(y, A)], backend=backend)
+    assert f(1.0, FIVE) == [46.0, 1.0]
+    assert f(1.0, np.array([4.0, -1.0, 5])[[0, 2]]) == [1.0, 1.0]
+    text = at_the_call([A, X], y, 1.0, -FIVE[:0:-1] + 4.5, backend=backend)
+    assert text.startswith("not positive\n")
+
+    doubled = lambda c: gt.assert_(c < 40, "too large", 2 * c)
+    y = gt.while_loop(lambda c: c < A, doubled, 1.0)
+    assert graphc.function([A], y, backend=backend)(50.0) == 64
+    text = at_the_call([A], y, 100.0, backend=backend)
+    assert text.startswith("too large\n")
+
+
+def test_a_check_in_a_condition():
+    held = lambda c: gt.assert_(c < 40, "too large", c < A)
+    text = refusal(lambda: gt.while_loop(held, lambda c: 2 * c, A))
+    assert "a check cannot be made here\n  got: too large" in text
+
+
+def test_gradients_need_a_number_of_steps():
+    y = gt.while_loop(lambda c: c < 100, lambda c: c * A, A)
+    text = refusal(lambda: graphc.grad(y, A))
+    assert "there is no gradient through while: how often it runs is not known" in text
+    assert "give while_loop a max_steps" in text
+
+
+@pytest.mark.parametrize(
+    ("step", "got"),
+    [
+        (lambda i, v: (i + gt.sum(X[:i]).astype("int64"), None), "needs k"),
+        (lambda i, v: (i + gt.sum(gt.arange(i)), None), "iota needs k"),
+        (lambda i, v: (i + gt.sum(X[v < X] > 0), None), "nonzero needs count"),
+    ],
+)
+def test_sizes_that_depend_on_the_step(step, got):
+    text = refusal(lambda: gt.scan(step, N, X))
+    assert "a size within depends on what changes from step to step" in text
+    assert got in text and "mask with gt.where" in text
+
+
+def test_variables_of_a_body_are_its_own():
+    kept = []
+
+    def step(c, v):
+        kept.append(v)
+        return c + v, c
+
+    y = gt.scan(step, A, X)[0]
+    text = refusal(lambda: graphc.function([A, X], y + kept[0]))
+    assert "which is not an input" in text
+    z = gt.scan(lambda c, v: (c + kept[0], c), y, X)[0]
+    text = refusal(lambda: graphc.function([A, X], z))
+    assert "which is not an input" in text
