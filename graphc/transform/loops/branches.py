@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from graphc.errors import graph_error
-from graphc.ir.build import as_value, cast
+from graphc.ir.build import as_value, cast, variable
 from graphc.ir.dims import Size, equal
 from graphc.ir.graph import Value
 from graphc.ir.inner import Inner, enclosed
@@ -12,6 +12,7 @@ from graphc.ir.namespace import F, public
 from graphc.ir.op import Array, Opaque, Printing, op, type_error
 from graphc.ir.replay import region_between, replayed
 from graphc.ir.types import BOOL, INT32, TensorType, is_integer
+from graphc.ir.walk import ancestors
 from graphc.ops.batching import Batched, spread
 from graphc.transform.loops.backward import pulled
 from graphc.transform.loops.carries import fresh, in_form, parts, value_of
@@ -177,14 +178,34 @@ def _choose(
 ) -> Any:
     values, form = parts(list(operands))
     variables = [fresh(v) for v in values]
+    start = variable("start", TensorType(INT32, ())).node.serial
     results = [branch(*unflatten(form, variables)) for branch in branches]
     like = results[0]
     problem = "branches return different structures"
     alike = [in_form(result, like, problem, op) for result in results]
     made = [flatten(result, leaf=as_value, none=True)[0] for result in alike]
     agreed = _agreeing(made, op)
-    inners = [_of(outputs, variables) for outputs in agreed]
-    return unflatten(like, run_switch(index, inners, values))
+    taken = _taken([v for outputs in agreed for v in outputs], start, variables)
+    inners = [_of(outputs, [*variables, *taken]) for outputs in agreed]
+    return unflatten(like, run_switch(index, inners, [*values, *taken]))
+
+
+def _taken(
+    outputs: list[Value], start: int, variables: Sequence[Value]
+) -> list[Value]:
+    """What branches take from outside, so that what they make of it stays in them.
+
+    Sizes are needed outside, and what they are computed from stays there.
+    """
+    made = [n for n in ancestors(outputs) if n.serial > start]
+    sizes = [v for n in made for v in n.demands]
+    outside = set(ancestors(sizes))
+    inside = {n for n in made if n not in outside and n.inputs}
+    own = {*variables, *sizes}
+    used = [v for n in made if n in inside for v in n.inputs]
+    found = [v for v in used if v.node not in inside and v not in own]
+    literal = [v for v in found if v.node.primitive.inline and not v.node.inputs]
+    return [v for v in dict.fromkeys(found) if v not in set(literal)]
 
 
 def _of(outputs: list[Value], variables: list[Value]) -> Branch:
