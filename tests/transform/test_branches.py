@@ -14,6 +14,7 @@ import graphc.tensor as gt
 BACKENDS = ("numpy", "jax")
 A = gt.tensor("a", "float64", ())
 X = gt.tensor("x", "float64", ("n",))
+W = gt.tensor("w", "float64", ("n", 2))
 K = gt.tensor("k", "int64", ())
 FIVE = np.array([0.5, -1.25, 2.0, 0.75, 3.0])
 
@@ -261,6 +262,17 @@ def test_checkpoints_around_and_inside(backend):
         return jnp.sum(jax.lax.scan(step, a, x)[1])
 
     alike(values(given, with_gradient(y, [X, A]), backend), theirs(cost, FIVE, 0.7))
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_map(backend):
+    y = gt.map(lambda row: {"p": row["v"] * A, "q": gt.sum(row["w"])}, {"v": X, "w": W})
+    w = np.arange(10.0).reshape(5, 2)
+    given = {X: FIVE, W: w, A: np.float64(0.7)}
+    alike(values(given, [y["p"], y["q"]], backend), [FIVE * 0.7, w.sum(1)])
+    slopes = graphc.grad(gt.sum(y["p"] * y["q"]), [X, W, A])
+    expected = [0.7 * w.sum(1), 0.7 * FIVE[:, None] * np.ones(2), FIVE @ w.sum(1)]
+    alike(values(given, slopes, backend), expected)
 
 
 # What is around them.
