@@ -364,3 +364,11 @@ def test_one_compilation_for_one_length(backend):
     for _ in range(3):
         f(1.0, FIVE)
     assert len(f.stats().compilations) <= 1
+
+
+def test_loops_stay_on_the_device():
+    """A check of what a loop ends with does not run it on the host once more."""
+    y = gt.while_loop(lambda c: c < A, lambda c: gt.assert_(c < 40, "no", 2 * c), 1.0)
+    f = graphc.function([A], y, backend="jax")
+    assert f(50.0) == 64
+    assert "while_numpy" not in f.source

@@ -63,6 +63,7 @@ def _print_switch(p: Printing) -> str:
 
 
 _switch.several = True
+_switch.on_host = False
 _switch.selective = True
 _switch.emit(_print_switch)
 _switch.no_padding("a branch is a graph of its own")

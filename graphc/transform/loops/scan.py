@@ -116,6 +116,7 @@ def _print_scan(p: Printing) -> str:
 
 
 _scan.several = True
+_scan.on_host = False  # a loop is no matter of glue
 _scan.selective = True
 _scan.emit(_print_scan)
 

@@ -66,6 +66,7 @@ def _print_while(p: Printing) -> str:
 
 
 _while.several = True
+_while.on_host = False  # a loop is no matter of glue
 _while.emit(_print_while)
 _while.no_gradient(UNKNOWN)
 _while.no_padding("how often it runs may depend on the padding")
