@@ -147,9 +147,20 @@ def within(nodes: Iterable[Node]) -> Iterator[Node]:
     while stack:
         node = stack.pop()
         yield node
-        for param in node.params.values():
-            if isinstance(param, Opaque):
-                parts = param.content
-                for part in parts if isinstance(parts, tuple) else (parts,):
-                    if isinstance(part, Inner):
-                        stack += part.nodes
+        for inner in _inners(node):
+            stack += inner.nodes
+
+
+def has_inner(node: Node) -> bool:
+    """Whether there are graphs inside of a node."""
+    return bool(_inners(node))
+
+
+def _inners(node: Node) -> list[Inner]:
+    found: list[Inner] = []
+    for param in node.params.values():
+        if isinstance(param, Opaque):
+            parts = param.content
+            listed = parts if isinstance(parts, tuple) else (parts,)
+            found += [part for part in listed if isinstance(part, Inner)]
+    return found

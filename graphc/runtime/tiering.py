@@ -23,7 +23,7 @@ from graphc.backends.program import Outputs, Source
 from graphc.errors import graph_error
 from graphc.ir.dims import Dim, Symbol, symbol_dim
 from graphc.ir.graph import Graph
-from graphc.ir.inner import within
+from graphc.ir.inner import has_inner, within
 from graphc.ir.walk import ancestors
 from graphc.runtime.arguments import Arguments, Signature
 from graphc.runtime.failure import Program
@@ -275,7 +275,7 @@ def require_both(graph: Graph) -> None:
         refused = primitive.refusals.get("numpy", "")
         if refused:
             reason = f"NumPy cannot run it: {refused}"
-        elif not primitive.on_host:
+        elif not primitive.on_host and not has_inner(node):
             reason = "its numbers on NumPy may differ from those on JAX"
         else:
             continue

@@ -365,7 +365,7 @@ def test_the_program_runs_without_graphc(tmp_path):
     same([space["program"](rows(5))], [f(rows(5))])
 
 
-POLICIES = {"pad": PAD, "bound": "bound"}
+POLICIES = {"pad": PAD, "bound": "bound", "auto": "auto"}
 
 
 @pytest.mark.parametrize("backend", ["numpy", "jax"])
