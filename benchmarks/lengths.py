@@ -89,6 +89,32 @@ def masked_entropy(x: Array, mask: Array, n: Array) -> Array:
     return jnp.sum(jnp.where(mask[:, 0], losses, 0)) / n
 
 
+MIX = (np.random.default_rng(1).normal(size=(3, 16, 16)) / 8).astype("float32")
+
+
+def gru(xp: Any, h: Array, x: Array) -> Array:
+    """One step of a gated recurrent unit."""
+    keep = 1 / (1 + xp.exp(-(h @ MIX[0] + x)))
+    reset = 1 / (1 + xp.exp(-(h @ MIX[1] + x)))
+    return keep * h + (1 - keep) * xp.tanh((reset * h) @ MIX[2] + x)
+
+
+def plain_gru(x: Array) -> Array:
+    """The state behind a sequence."""
+    start = jnp.zeros(16, "float32")
+    return jax.lax.scan(lambda h, row: (gru(jnp, h, row), None), start, x)[0]
+
+
+def masked_gru(x: Array, mask: Array, n: Array) -> Array:
+    """The state is held where the sequence has ended."""
+
+    def step(h: Array, row: Array) -> tuple[Array, None]:
+        value, inside = row
+        return jnp.where(inside, gru(jnp, h, value), h), None
+
+    return jax.lax.scan(step, jnp.zeros(16, "float32"), (x, mask[:, 0]))[0]
+
+
 TAPS = np.array([0.2, 0.3, 0.5, 0.3, 0.2], "float32")
 
 WORK = [
@@ -129,6 +155,13 @@ WORK = [
         masked_gp,
         longest=500,
         growth=1.5,
+    ),
+    Work(
+        "GRU",
+        lambda x: gt.scan(lambda h, row: (gru(gt, h, row), None), gt.zeros(16), x)[0],
+        plain_gru,
+        masked_gru,
+        columns=16,
     ),
     Work(
         "median",
