@@ -23,7 +23,7 @@ argument, the test is made on the host.
 from collections import Counter
 from collections.abc import Sequence
 
-from graphc.ir.dims import Dim, Size
+from graphc.ir.dims import Dim, Size, equal
 from graphc.ir.graph import Node, Value
 from graphc.ir.namespace import F
 from graphc.ir.op import PRIMITIVES
@@ -235,9 +235,16 @@ def _changed(before: Sizes, after: Sizes) -> tuple[int, int, int]:
     return lo, len(before) - tail, len(after) - tail
 
 
+def _may_hold(before: Sizes, after: Sizes) -> bool:
+    """Whether sizes may stand for others: those of (0,) and (0, 3) differ in a 3."""
+    return equal(product(before), product(after)) is not False
+
+
 def _reshape(x: Value, y: Value, uses: Uses, through: tuple[str, ...]) -> Value | None:
     """`y`, which changes the shape of `x`, by what has its shape already."""
     lo, hi, end = _changed(x.type.shape, y.type.shape)
+    if not _may_hold(x.type.shape[lo:hi], y.type.shape[lo:end]):
+        return None
     move = Move(x, uses, through)
     made = move.to(x, lo, hi, y.type.shape[lo:end])
     if made is None or not move.met or not move.alone():
@@ -303,6 +310,8 @@ def _of_reduction(op: str) -> Rule:
         lo, hi, end = _changed(x.type.shape, before)
         move = Move(x, uses, EXACT)
         if not set(range(lo, hi)) <= set(axes) or end == lo:
+            return None
+        if not _may_hold(x.type.shape[lo:hi], before[lo:end]):
             return None
         made = move.to(x, lo, hi, before[lo:end])
         if made is None or not move.alone():

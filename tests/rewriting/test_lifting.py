@@ -261,3 +261,19 @@ def test_all_rules_together_come_to_an_end():
     f, _ = compiled(gt.sum(y))
     assert len(f.plan.segments) == 1 and len(kinds(f, Segment)) == 1
     assert f.plan.static_inputs == ()
+
+
+@pytest.mark.parametrize(
+    "cost",
+    [
+        lambda x: gt.sum(gt.ravel(x) * 2),
+        lambda x: gt.linalg.vector_norm(x, ord=np.inf),
+        lambda x: gt.sum(gt.exp(gt.reshape(x, (0, 1, 5)))),
+    ],
+)
+def test_nothing_is_lifted_between_shapes_without_elements(cost):
+    x = gt.tensor("x", "float64", (0, 3))
+    outputs = [cost(x), graphc.grad(cost(x), x)]
+    f = graphc.function([x], outputs, backend="numpy")
+    value, slope = f(np.zeros((0, 3)))
+    assert value == 0 and slope.shape == (0, 3)
