@@ -58,7 +58,11 @@ CASES = [(f, d) for f, samples in FAMILIES.items() for d in tried(samples)]
 @pytest.mark.parametrize(("family", "dtype"), CASES)
 @pytest.mark.parametrize("symbolic", [False, True], ids=["static", "symbolic"])
 def test_numpy_backend(family, dtype, symbolic):
-    found = problems(FAMILIES[family], dtype, "numpy", symbolic)
+    samples = FAMILIES[family]
+    if family == "random" and not symbolic:
+        # What draws are compared with is compiled by JAX for each call.
+        samples = [s if s.static else telling(s) for s in samples]
+    found = problems(samples, dtype, "numpy", symbolic)
     assert not found, "\n".join(found)
 
 
