@@ -1,6 +1,6 @@
 """Building part of a graph once more on other values."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from graphc.errors import Place, standing_at
@@ -57,10 +57,15 @@ def _resized(node: Node, made: Mapping[Value, Value]) -> Params:
     }
     if not changed:
         return node.params
+    return resized(node.params, lambda size: substitute(size, changed))
 
-    def resize(param: Any) -> Any:
+
+def resized(params: Params, resize: Callable[[Size], Size]) -> dict[str, Any]:
+    """Params with `resize` of the sizes in them."""
+
+    def one(param: Any) -> Any:
         if isinstance(param, tuple):
-            return tuple(map(resize, param))
-        return substitute(param, changed) if isinstance(param, Dim) else param
+            return tuple(map(one, param))
+        return resize(param) if isinstance(param, Dim) else param
 
-    return {name: resize(param) for name, param in node.params.items()}
+    return {name: one(param) for name, param in params.items()}

@@ -14,7 +14,7 @@ from graphc.ir.op import Array, Printing, op, require_equal, type_error
 from graphc.ir.types import BOOL, INT64, DType, TensorType, is_inexact, is_integer
 from graphc.ops.batching import Batched, spread
 from graphc.ops.broadcasting import common_dtype
-from graphc.ops.masking import Padding, Ragged
+from graphc.ops.masking import Padding, Ragged, least, most
 
 
 @public()
@@ -134,8 +134,8 @@ def _limits(value: Value, limits: Any) -> tuple[Value, Value, DType]:
 def _data_range(value: Value) -> tuple[Value, Value, DType]:
     """The smallest and largest element, 0 and 1 where there is none."""
     dtype = _floating(value.dtype)
-    low = F.min(value, initial=_highest(value))
-    high = F.max(value, initial=_lowest(value))
+    low = F.min(value, initial=most(value.dtype))
+    high = F.max(value, initial=least(value.dtype))
     nothing = low > high
     low, high = cast(low, dtype), cast(high, dtype)
     return F.where(nothing, 0, low), F.where(nothing, 1, high), dtype
@@ -290,21 +290,7 @@ def _segment_function(name: str, how: str, start: Callable[[Value], Any]) -> Non
     enroll(function, name)
 
 
-def _lowest(value: Value) -> Any:
-    """What a maximum starts from."""
-    if value.dtype == BOOL:
-        return False
-    return -np.inf if is_inexact(value.dtype) else int(np.iinfo(value.dtype).min)
-
-
-def _highest(value: Value) -> Any:
-    """What a minimum starts from."""
-    if value.dtype == BOOL:
-        return True
-    return np.inf if is_inexact(value.dtype) else int(np.iinfo(value.dtype).max)
-
-
 _segment_function("segment_sum", "add", lambda v: 0)
 _segment_function("segment_prod", "multiply", lambda v: 1)
-_segment_function("segment_max", "max", _lowest)
-_segment_function("segment_min", "min", _highest)
+_segment_function("segment_max", "max", lambda value: least(value.dtype))
+_segment_function("segment_min", "min", lambda value: most(value.dtype))

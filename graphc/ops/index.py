@@ -30,6 +30,7 @@ from graphc.ops.batching import Batched, lined_up
 from graphc.ops.broadcasting import broadcast
 from graphc.ops.subscript import (
     FULL,
+    FULL_ITEM,
     Bound,
     Bounds,
     Index,
@@ -135,7 +136,7 @@ def behind_batch(items: dict[str, Any]) -> dict[str, Any]:
 
 def part(x: Value, axis: int, start: Size, stop: Size) -> Value:
     """`x[..., start:stop, ...]` along one axis, for the rules of other ops."""
-    return basic(x, (("s", None, None, None),) * axis + (("s", start, stop, None),))
+    return basic(x, (FULL_ITEM,) * axis + (("s", start, stop, None),))
 
 
 enroll(part, "_part")
@@ -439,7 +440,7 @@ def axis_before(parsed: Index, out: int) -> int:
 
 def basic(value: Value, items: tuple[Item, ...]) -> Value:
     """The basic items of an index applied to `value`."""
-    while items and items[-1] == ("s", None, None, None):
+    while items and items[-1] == FULL_ITEM:
         items = items[:-1]
     if not items:
         return value

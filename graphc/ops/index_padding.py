@@ -11,6 +11,7 @@ from graphc.ir.namespace import F
 from graphc.ir.types import INT32, INT64
 from graphc.ops.index import BASIC_INDEX, DYNAMIC_SLICE, GATHER
 from graphc.ops.masking import Padding, Ragged
+from graphc.ops.moving import nonempty, number
 from graphc.ops.subscript import FULL_ITEM, Item
 from graphc.ops.update import SCATTER, SLICE_UPDATE
 
@@ -83,15 +84,15 @@ def _places(pad: Padding, x: Ragged, part: Part, length: Size | None) -> Value |
     n = x.type.shape[part.axis]
     if kind == "i":
         assert start is not None
-        place = _number(pad, start)
-        return F.where(place < 0, place + _number(pad, n), place)
+        place = number(pad, start)
+        return F.where(place < 0, place + number(pad, n), place)
     if step is not None and not isinstance(step, int):
         return None
     by = 1 if step is None else step
     first = _first(start, n, by)
     if first is None or length is None:
         return None
-    return _number(pad, first) + by * pad.positions(length)
+    return number(pad, first) + by * pad.positions(length)
 
 
 def _first(start: Size | None, n: Size, step: int) -> Size | None:
@@ -103,10 +104,6 @@ def _first(start: Size | None, n: Size, step: int) -> Size | None:
     if isinstance(start, int):
         return dims.minimum(start, n - 1) if start >= 0 else start + n
     return None
-
-
-def _number(pad: Padding, size: Size) -> Value:
-    return cast(pad.length(size), INT32)
 
 
 @BASIC_INDEX.padding
@@ -131,7 +128,7 @@ def _(pad: Padding, x: Ragged, **params: Any) -> Any:
         places = _places(pad, x, part, length)
         if places is None:
             return None
-        most = F.maximum(_number(pad, x.type.shape[part.axis]) - 1, 0)
+        most = F.maximum(number(pad, x.type.shape[part.axis]) - 1, 0)
         places = F.clip(places, 0, most)
         found = GATHER(found, places, axes=(part.at,), inside=(False,))
     return found
@@ -175,21 +172,13 @@ def _(
     for index, axis, known in zip(indices, axes, inside, strict=True):
         place = pad.filled(index, index.axes, 0)
         if index.axes:
-            array = _nonempty(array, axis)
+            array = nonempty(array, axis)
         if axis in x.axes:
             place, n = _from_the_front(pad, x, axis, place)
             if not known:
                 place = F.clip(place, 0, F.maximum(n - 1, 0))
         places.append(place)
     found: Value = GATHER(array, *places, axes=axes, inside=inside)
-    return found
-
-
-def _nonempty(x: Value, axis: int) -> Value:
-    """With an element to be read at position 0, where padding of indices points."""
-    if dims.less_equal(1, x.type.shape[axis]) is True:
-        return x
-    found: Value = F.pad(x, [(0, int(a == axis)) for a in range(x.type.rank)])
     return found
 
 

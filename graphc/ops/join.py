@@ -22,6 +22,7 @@ from graphc.ir.types import TensorType, is_integer
 from graphc.ops.batching import Batched, batch_with_axes, spread
 from graphc.ops.broadcasting import promoted, require_countable
 from graphc.ops.masking import Padding, Ragged
+from graphc.ops.moving import number
 
 Widths = tuple[Size, ...]
 
@@ -75,8 +76,8 @@ def _(pad: Padding, *arrays: Ragged, axis: int) -> Any:
     shift = as_value(np.int32(0))
     for a in arrays[:-1]:
         start = start + a.type.shape[axis]
-        behind = place >= F.astype(pad.length(start), "int32")
-        n = F.astype(pad.length(a.type.shape[axis]), "int32")
+        behind = place >= number(pad, start)
+        n = number(pad, a.type.shape[axis])
         kept = F.astype(F.size_value(a.value.type.shape[axis]), "int32")
         shift = shift + F.where(behind, kept - n, as_value(np.int32(0)))
     found: Value = F._gather(joined, place + shift, axes=(axis,), inside=(False,))
@@ -237,7 +238,7 @@ def _(pad: Padding, x: Ragged, *, reps: Widths) -> Value | None:
     found = _tile(found, reps=tuple(spread_over))
     for axis, n in enumerate(reps):
         if spread_over[axis] != n:
-            length = F.astype(pad.length(x.type.shape[axis - shift]), "int32")
+            length = number(pad, x.type.shape[axis - shift])
             place = F.remainder(pad.positions(pad.out[axis]), F.maximum(length, 1))
             found = F._gather(found, place, axes=(axis,), inside=(True,))
     return found

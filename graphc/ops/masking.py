@@ -124,7 +124,7 @@ def _limit(dtype: DType, low: bool) -> Any:
         return not low
     if is_integer(dtype):
         limits = np.iinfo(dtype)
-        return limits.min if low else limits.max
+        return int(limits.min if low else limits.max)
     return -np.inf if low else np.inf
 
 

@@ -25,7 +25,6 @@ from graphc.ir.types import (
     DType,
     TensorType,
     dtype_of,
-    is_integer,
 )
 from graphc.ops.batching import Batched, batch_with_axes, shifted, spread
 from graphc.ops.masking import Padding, Ragged, kept, least, most
@@ -173,22 +172,11 @@ def _extreme_from_rules(primitive: Primitive, pairwise: str) -> None:
             return primitive(x, start, axes=shifted(axes), keepdims=keepdims)
         many = spread(n, batched[0], x)
         front = F.expand_dims(start, tuple(range(1, many.type.rank)))
-        least = _neutral(pairwise, x.dtype)
-        found = primitive(many, least, axes=shifted(axes), keepdims=True)
+        neutral = least(x.dtype) if pairwise == "maximum" else most(x.dtype)
+        start = as_value(np.asarray(neutral).astype(x.dtype))
+        found = primitive(many, start, axes=shifted(axes), keepdims=True)
         joined = FUNCTIONS[pairwise](found, front)
         return joined if keepdims else F.squeeze(joined, shifted(axes))
-
-
-def _neutral(pairwise: str, dtype: DType) -> Value:
-    """What changes no maximum, or no minimum, of a dtype."""
-    sign = -1 if pairwise == "maximum" else 1
-    if dtype.kind == "b":
-        return as_value(np.asarray(sign > 0))
-    if is_integer(dtype):
-        limits = np.iinfo(dtype)
-        number = limits.max if sign > 0 else limits.min
-        return as_value(np.asarray(number, dtype))
-    return cast(as_value(sign * np.inf), dtype)
 
 
 _extreme_vjp(_max)

@@ -26,7 +26,7 @@ from graphc.ir.types import TensorType, product, same_size
 from graphc.ops.batching import Batched, batch_with_axes
 from graphc.ops.broadcasting import require_countable, summed_to
 from graphc.ops.masking import Padding, Ragged, constant_fill
-from graphc.ops.moving import nonempty
+from graphc.ops.moving import nonempty, number
 
 
 def require_shape(shape: Shape) -> Shape:
@@ -110,7 +110,7 @@ def _compacted(pad: Padding, x: Ragged, shape: Shape) -> Value:
     place = _flat_places(pad, pad.out, [pad.positions(n) for n in pad.out])
     coordinates = []
     for n in reversed(x.type.shape):
-        length = F.maximum(F.astype(pad.length(n), "int32"), 1)
+        length = F.maximum(number(pad, n), 1)
         coordinates.append(F.remainder(place, length))
         place = F.floor_divide(place, length)
     axes = tuple(range(x.type.rank))
@@ -128,7 +128,7 @@ def _flat_places(pad: Padding, shape: Shape, at: list[Value]) -> Value:
     place = as_value(np.zeros((1,) * len(shape), "int32"))
     for axis, (n, positions) in enumerate(zip(shape, at, strict=True)):
         others = tuple(a for a in range(len(shape)) if a != axis)
-        length = F.astype(pad.length(n), "int32")
+        length = number(pad, n)
         place = place * length + expand_dims(positions, others)
     return broadcast_to(place, tuple(map(pad.stored, shape)))
 

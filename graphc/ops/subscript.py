@@ -116,14 +116,14 @@ def parse_index(x: Value, index: Any) -> Index:
             found = _slice_item(item, n[0])
             if found[0] == "d":
                 dynamic.append((out, found[1], found[2]))
-                found = ("s", None, None, None)
+                found = FULL_ITEM
             items.append(found)
             axis, out = axis + 1, out + 1
         elif is_mask(item):
             arrays += _mask_positions(x, item, axis)
             inside += [True] * item.type.rank
             axes += range(out, out + item.type.rank)
-            items += [("s", None, None, None)] * item.type.rank
+            items += [FULL_ITEM] * item.type.rank
             axis, out = axis + item.type.rank, out + item.type.rank
         elif not advanced and (size := _host_size(item)) is not None:
             _check_constant(size, n[0], x)
@@ -134,7 +134,7 @@ def parse_index(x: Value, index: Any) -> Index:
             inside.append(_check_array(value, n[0], x))
             arrays.append(widened(value))
             axes.append(out)
-            items.append(("s", None, None, None))
+            items.append(FULL_ITEM)
             axis, out = axis + 1, out + 1
     return Index(
         tuple(items), tuple(arrays), tuple(axes), tuple(dynamic), tuple(inside)

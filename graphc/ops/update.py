@@ -33,7 +33,14 @@ from graphc.ops.index import (
     stray_checks,
     subscript,
 )
-from graphc.ops.subscript import Bounds, Index, as_item, is_mask, parse_index
+from graphc.ops.subscript import (
+    FULL_ITEM,
+    Bounds,
+    Index,
+    as_item,
+    is_mask,
+    parse_index,
+)
 
 
 @op()
@@ -420,7 +427,7 @@ def _write(x: Value, value: Value, parsed: Index, how: str) -> Value:
             x, value, how=how, kinds="".join(kinds), starts=starts, stops=stops,
             steps=steps,
         )
-    plain = all(i == ("s", None, None, None) for i in parsed.items)
+    plain = all(i == FULL_ITEM for i in parsed.items)
     if plain and not parsed.dynamic:
         return _scatter(
             x, value, *parsed.arrays, axes=parsed.axes, how=how,

@@ -30,9 +30,10 @@ from graphc.ir.op import PRIMITIVES
 from graphc.ir.types import product, same_shape, same_size
 from graphc.ir.walk import operands
 from graphc.ops.index import basic
+from graphc.ops.subscript import FULL_ITEM
 from graphc.rewriting.pattern import Uses, once, one_of, p, v
 from graphc.rewriting.rule import Rule, Rules, rewrite
-from graphc.rewriting.selection import WHOLE, of_axes, share
+from graphc.rewriting.selection import of_axes, share
 from graphc.rewriting.sizes import (
     Axes,
     at_most,
@@ -185,13 +186,13 @@ class Move:
         if items is None:
             return None
         span = _span([a for a, item in enumerate(items) if item[0] != "i"][lo:hi])
-        if span is None or any(item != WHOLE for item in items[slice(*span)]):
+        if span is None or any(item != FULL_ITEM for item in items[slice(*span)]):
             return None
         made = self.to(x, *span, sizes)
         if made is None:
             return None
         return basic(
-            made, (*items[: span[0]], *[WHOLE] * len(sizes), *items[span[1] :])
+            made, (*items[: span[0]], *[FULL_ITEM] * len(sizes), *items[span[1] :])
         )
 
 

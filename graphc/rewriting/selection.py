@@ -12,13 +12,13 @@ from graphc.ir.namespace import F
 from graphc.ir.op import PRIMITIVES
 from graphc.ir.types import is_float, is_integer
 from graphc.ops.index import basic
+from graphc.ops.subscript import FULL_ITEM
 from graphc.rewriting.pattern import once, p, v
 from graphc.rewriting.rule import Rule, Rules, rewrite
 from graphc.rewriting.sizes import Axes, at_most, guarded, is_one, is_wide
 
 MAX, MIN, SUM, PROD = (PRIMITIVES[name] for name in ("max", "min", "sum", "prod"))
 GATHER = PRIMITIVES["gather"]
-WHOLE = ("s", None, None, None)
 FIRST = ("i", 0, None, None)
 REDUCING = ("sum", "prod", "max", "min", "any", "all", "max_from", "min_from")
 MOST_DEPTH = 6  # to which is looked whether axes can go
@@ -36,7 +36,7 @@ def of_axes(y: Value, rank: int) -> Items | None:
     items = _items(y)
     if y.node.demands or any(item[0] == "n" for item in items):
         return None
-    return items + [WHOLE] * (rank - len(items))
+    return items + [FULL_ITEM] * (rank - len(items))
 
 
 @rewrite(v.y(p.basic_index(v.x)), exact=True)
@@ -64,7 +64,7 @@ def share(x: Value, whole: Value, items: Items) -> Value:
         x.type.shape, whole.type.shape[len(items) - rank :], own, strict=True
     ):
         stretched = is_one(n) and not is_one(m)
-        taken.append((FIRST if item[0] == "i" else WHOLE) if stretched else item)
+        taken.append((FIRST if item[0] == "i" else FULL_ITEM) if stretched else item)
     return basic(x, tuple(taken))
 
 
@@ -108,7 +108,7 @@ def gather_of_elementwise(x: Value, i: Value, y: Value, axes: Axes) -> Value | N
         if own < 0:
             shares.append(z)
         elif is_one(z.type.shape[own]) and not is_one(x.type.shape[at]):
-            shares.append(z if i.type.rank else basic(z, (WHOLE,) * own + (FIRST,)))
+            shares.append(z if i.type.rank else basic(z, (FULL_ITEM,) * own + (FIRST,)))
         else:
             shares.append(GATHER(z, i, axes=(own,), inside=y.node.params["inside"]))
     made: Value = x.node.primitive(*shares, **x.node.params)
@@ -130,7 +130,7 @@ def index_of_matmul(a: Value, b: Value, y: Value) -> Value | None:
     items = of_axes(y, y.node.inputs[0].type.rank)
     if items is None or b.type.rank > 2:
         return None
-    of: tuple[Items, Items] = ([WHOLE] * a.type.rank, [WHOLE] * b.type.rank)
+    of: tuple[Items, Items] = ([FULL_ITEM] * a.type.rank, [FULL_ITEM] * b.type.rank)
     for axis, item in enumerate(items):
         place = _factor(a, b, axis)
         assert place is not None
@@ -156,7 +156,7 @@ def gather_of_matmul(
 def _only(items: Items, axis: int) -> Item | None:
     """What is taken along an axis, where all of the others is taken."""
     rest = items[:axis] + items[axis + 1 :]
-    return items[axis] if all(item == WHOLE for item in rest) else None
+    return items[axis] if all(item == FULL_ITEM for item in rest) else None
 
 
 def _index_of_running(op: str) -> Rule:
@@ -171,11 +171,11 @@ def _index_of_running(op: str) -> Rule:
         axis = inner.node.params["axis"]
         if items is None or _only(items, axis) is not None:
             return None
-        others = [WHOLE if a == axis else item for a, item in enumerate(items)]
+        others = [FULL_ITEM if a == axis else item for a, item in enumerate(items)]
         left = axis - sum(item[0] == "i" for item in others[:axis])
         params = {**inner.node.params, "axis": left}
         made = inner.node.primitive(basic(x, tuple(others)), **params)
-        return basic(made, (WHOLE,) * left + (items[axis],))
+        return basic(made, (FULL_ITEM,) * left + (items[axis],))
 
     return rule
 

@@ -81,8 +81,7 @@ def function(
     _check_options(backend, jit, check)
     backend = _backend(tier, backend, jit)
     rewrites = _rules(rewrites, backend == "jax" and jit is False)
-    graph, structure = examine(inputs, outputs)
-    defaults = _inputs(inputs)[2]
+    graph, structure, defaults = examine(inputs, outputs)
     graph = merged(graph)
     simplified = rewritten(graph, rewrites)
     written, graph = graph, simplified.graph
@@ -177,13 +176,13 @@ def _tests_of_rules(plan: Plan, log: tuple[Application, ...]) -> bool:
     return tests and any(a.rule.checks for a in log)
 
 
-def examine(inputs: Any, outputs: Any) -> tuple[Graph, Outputs]:
-    """The graph between variables and values, and the structure of the values."""
-    values, input_names, _ = _inputs(inputs)
+def examine(inputs: Any, outputs: Any) -> tuple[Graph, Outputs, dict[int, Any]]:
+    """The graph between variables and values, their structure, and defaults."""
+    values, input_names, defaults = _inputs(inputs)
     structure, names, results = _outputs(outputs)
     graph = Graph(values, results, input_names, names)
     _check_graph(graph)
-    return graph, structure
+    return graph, structure, defaults
 
 
 _EMIT = {

@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -75,13 +75,13 @@ def ragged(
     [0.25 0.75]
     [0.5  0.25 0.25]
     """
-    graph, structure = examine(inputs, outputs)
+    graph, structure, _ = examine(inputs, outputs)
     for value in shared:
         if all(value is not v for v in graph.inputs):
             got = shortened(repr(value))
             raise graph_error("a shared value is no input", op="ragged", got=got)
     chosen = Pad() if pad is None else pad
-    strict = Pad(chosen.growth, chosen.minimum, chosen.buckets, chosen.multiple, True)
+    strict = replace(chosen, strict=True)
     simple = rewritten(merged(graph), rewrites.unchecked()).graph
     made = batched(simple, shared, strict, total)
     with warnings.catch_warnings():  # not every size is needed

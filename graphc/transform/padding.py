@@ -16,12 +16,13 @@ from graphc.errors import GraphError, Place, graph_error, standing_at, user_plac
 from graphc.ir import dims
 from graphc.ir.build import INPUT, SIZE_OP, as_value, variable
 from graphc.ir.dims import Dim, Size, Symbol, symbol_dim
-from graphc.ir.graph import Graph, Guard, Node, Params, Value, origins
+from graphc.ir.graph import Graph, Guard, Node, Value, origins
 from graphc.ir.namespace import F
 from graphc.ir.op import rebuild
+from graphc.ir.replay import resized
 from graphc.ir.types import TensorType, same_size
 from graphc.ir.walk import ancestors, operands
-from graphc.ops.masking import Padding, Ragged, Sizes, elementwise
+from graphc.ops.masking import Padding, Ragged, elementwise
 from graphc.transform.policies import Pad, Policy
 from graphc.transform.storage import Storage, guards_of, symbols_in
 
@@ -139,9 +140,7 @@ class _Pass:
                     self._sizes.settle_value(value, self._made[value].value)
 
     def _input(self, value: Value) -> Value:
-        storage = [self._sizes.kept(n) for n in value.type.shape]
-        axes = frozenset(i for i, (_, padded) in enumerate(storage) if padded)
-        shape = tuple(size for size, _ in storage)
+        shape, axes = self._sizes.of(value.type)
         new = value
         if not all(map(same_size, shape, value.type.shape)):
             with standing_at(value.node.place.plain):
@@ -206,7 +205,7 @@ class _Pass:
         same = all(a is b for a, b in zip(inputs, node.inputs, strict=True))
         if same and not node.demands and not self._has_sizes(node):
             return node.outputs
-        params = _resized(node.params, self._sizes.exact)
+        params = resized(node.params, self._sizes.exact)
         return rebuild(node, tuple(inputs), params).outputs
 
     def _has_sizes(self, node: Node) -> bool:
@@ -228,7 +227,7 @@ class _Pass:
             if primitive.padding_rule is None:
                 made: Any = elementwise(pad, inputs)
             else:
-                params = _resized(node.params, self._sizes.stored)
+                params = resized(node.params, self._sizes.stored)
                 made = primitive.padding_rule(pad, *inputs, **params)
         except GraphError as error:
             raise _Refusal(error.args[0].splitlines()[0]) from None
@@ -243,12 +242,11 @@ class _Pass:
         if made is None:
             raise _Refusal("its mask rule does not cover this form")
         result = made if isinstance(made, Ragged) else Ragged(made, value.type)
-        storage = [self._sizes.kept(n) for n in value.type.shape]
+        shape, axes = self._sizes.of(value.type)
         new = result.value
-        axes = frozenset(i for i, (_, padded) in enumerate(storage) if padded)
         if new.dtype != value.dtype or new.type.rank != value.type.rank:
             raise AssertionError(f"{node.primitive.name}: {new.type} for {value.type}")
-        for size, (wanted, _) in zip(new.type.shape, storage, strict=True):
+        for size, wanted in zip(new.type.shape, shape, strict=True):
             if not same_size(size, wanted) and dims.equal(size, wanted) is not True:
                 raise _Refusal(f"its result would have {size} elements, not {wanted}")
         self._require_trusted(new, self._implied(node))
@@ -301,17 +299,12 @@ class _Pass:
         return F.specify_shape(value, tuple(map(self._sizes.exact, ragged.type.shape)))
 
     def _padded_again(self, value: Value, new: Value) -> Ragged:
-        storage = [self._sizes.kept(n) for n in value.type.shape]
-        axes = frozenset(i for i, (_, padded) in enumerate(storage) if padded)
+        shape, axes = self._sizes.of(value.type)
         if axes:
-            ends = [
-                (0, stored - n if i in axes else 0)
-                for i, (n, (stored, _)) in enumerate(
-                    zip(new.type.shape, storage, strict=True)
-                )
-            ]
-            new = F.pad(new, [(0, as_value(F.size_value(e))) for _, e in ends])
-            new = F.specify_shape(new, tuple(size for size, _ in storage))
+            pairs = enumerate(zip(new.type.shape, shape, strict=True))
+            more = [kept - n if i in axes else 0 for i, (n, kept) in pairs]
+            new = F.pad(new, [(0, as_value(F.size_value(n))) for n in more])
+            new = F.specify_shape(new, shape)
         return Ragged(new, value.type, axes, dict.fromkeys(axes, value.dtype.type(0)))
 
     # What the entry must know.
@@ -359,14 +352,3 @@ def _bounds_checks(nodes: Iterable[Node]) -> list[tuple[Value, str, Place]]:
 def _inner(symbol: Symbol) -> bool:
     """Whether a size is computed by the program, so that no argument tells it."""
     return any(v.node.primitive is not INPUT for v in origins(symbol_dim(symbol)))
-
-
-def _resized(params: Params, resize: Sizes) -> dict[str, Any]:
-    """Params with their sizes replaced."""
-
-    def one(param: Any) -> Any:
-        if isinstance(param, tuple):
-            return tuple(map(one, param))
-        return resize(param) if isinstance(param, Dim) else param
-
-    return {name: one(param) for name, param in params.items()}

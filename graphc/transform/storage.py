@@ -139,6 +139,12 @@ class Storage:
             self._found[size] = self._kept(size)
         return self._found[size]
 
+    def of(self, type: TensorType) -> tuple[tuple[Size, ...], frozenset[int]]:
+        """The shape at which values of a type are stored, and its padded axes."""
+        found = [self.kept(n) for n in type.shape]
+        axes = frozenset(i for i, (_, padded) in enumerate(found) if padded)
+        return tuple(size for size, _ in found), axes
+
     def _kept(self, size: Dim) -> tuple[Size, bool]:
         ragged = [s for s in size.symbols if self.is_ragged(s)]
         if ragged and grows(size, ragged):
