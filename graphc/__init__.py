@@ -22,6 +22,8 @@ from graphc.transform.gradients import (
     hvp,
     jacobian,
     jvp,
+    pullback,
+    pushforward,
     value_and_grad,
     vjp,
 )
@@ -51,6 +53,8 @@ __all__ = [
     "jacobian",
     "jvp",
     "learned",
+    "pullback",
+    "pushforward",
     "ragged",
     "rewrite",
     "rewrites",

@@ -1,6 +1,7 @@
 """Building part of a graph once more on other values."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from graphc.errors import Place, standing_at
@@ -31,30 +32,42 @@ def region_between(outputs: Iterable[Value], inputs: Iterable[Value]) -> list[No
 
 
 def replayed(
-    outputs: Sequence[Value], new: Mapping[Value, Value], region: Iterable[Node]
+    outputs: Sequence[Value],
+    new: Mapping[Value, Value],
+    region: Iterable[Node],
+    sizes: Mapping[Symbol, Size] = MappingProxyType({}),
 ) -> list[Value]:
-    """`outputs`, with the nodes of `region` made anew on the values of `new`."""
+    """`outputs`, with the nodes of `region` made anew on the values of `new`.
+
+    `sizes` are those of axes that are others there.
+    """
     made = dict(new)
     for node in region:
-        fresh = renewed(node, made, node.place.plain)
+        fresh = renewed(node, made, node.place.plain, sizes)
         made.update(zip(node.outputs, fresh.outputs, strict=True))
     return [made.get(v, v) for v in outputs]
 
 
-def renewed(node: Node, made: Mapping[Value, Value], place: Place) -> Node:
+def renewed(
+    node: Node,
+    made: Mapping[Value, Value],
+    place: Place,
+    sizes: Mapping[Symbol, Size] = MappingProxyType({}),
+) -> Node:
     """A node on the values that stand for its own, made for a line of the user."""
     inputs = tuple([made.get(v, v) for v in node.inputs])
     with standing_at(place):
-        return rebuild(node, inputs, _resized(node, made))
+        return rebuild(node, inputs, _resized(node, made, sizes))
 
 
-def _resized(node: Node, made: Mapping[Value, Value]) -> Params:
+def _resized(
+    node: Node, made: Mapping[Value, Value], sizes: Mapping[Symbol, Size]
+) -> Params:
     """The params, with sizes that stand for replaced values replaced too."""
     # A node that does not demand its sizes on the host has them as inputs.
-    sizes = node.demands if node.primitive.demanding else node.inputs
-    changed: dict[Symbol, Size] = {
-        v.symbol: symbol_dim(made[v].symbol) for v in sizes if v in made
-    }
+    known = node.demands if node.primitive.demanding else node.inputs
+    changed = dict(sizes)
+    changed.update((v.symbol, symbol_dim(made[v].symbol)) for v in known if v in made)
     if not changed:
         return node.params
     return resized(node.params, lambda size: substitute(size, changed))

@@ -50,7 +50,7 @@ def vjp(
     """The product of `cotangents` with the Jacobian of `outputs` in `wrt`.
 
     `cotangents` has the structure of `outputs` and its shapes; the result the
-    structure of `wrt`.
+    structure of `wrt`. `pullback` is another name of it.
     """
     found, _ = flatten(outputs)
     made = _alike(cotangents, found, "vjp", "cotangent")
@@ -64,7 +64,7 @@ def jvp(outputs: Any, wrt: Any, tangents: Any) -> Any:
     `outputs`. Computed as the transpose of the transpose, so that one rule per op
     serves both: the vector-Jacobian product is linear in its cotangents, and its own
     gradient in them is what is asked for (Townsend, 2017, "A new trick for
-    calculating Jacobian vector products").
+    calculating Jacobian vector products"). `pushforward` is another name of it.
     """
     found, like = flatten(outputs)
     values, _ = flatten(wrt)
@@ -81,6 +81,10 @@ def jvp(outputs: Any, wrt: Any, tangents: Any) -> Any:
         for p, v in zip(pushed, found, strict=True)
     ]
     return unflatten(like, _without_seeds(results, seeds))
+
+
+pullback = vjp
+pushforward = jvp
 
 
 def jacobian(

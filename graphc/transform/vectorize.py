@@ -5,14 +5,15 @@ primitive, with the mapped axis first. One pass in topological order.
 """
 
 from collections.abc import Callable, Sequence
-from functools import wraps
+from functools import partial, wraps
 from typing import Any
 
 from graphc.errors import GraphError, graph_error, standing_at
 from graphc.ir.build import as_value, normal_axis, strong, variable
-from graphc.ir.dims import Dim, Size, equal
-from graphc.ir.graph import Node, Value
+from graphc.ir.dims import Dim, Size, Symbol, equal, substitute, symbol_dim
+from graphc.ir.graph import Graph, Node, Value
 from graphc.ir.namespace import F
+from graphc.ir.replay import region_between, replayed
 from graphc.ir.types import TensorType
 from graphc.ir.walk import ancestors
 from graphc.ops.batching import lined_up, spread
@@ -22,9 +23,12 @@ Axis = int | str | None
 
 
 def vmap(
-    function: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0
+    function: Callable[..., Any] | Graph, in_axes: Any = 0, out_axes: Any = 0
 ) -> Callable[..., Any]:
     """`function` for each index of an axis of its arguments, all at once.
+
+    A graph stands for the function of its inputs that gives its output, or a list of
+    its outputs.
 
     An axis is a number, or the name of the size it has; None gives every example the
     whole argument. `in_axes` is one axis for all arguments, or a tuple or list with
@@ -44,6 +48,9 @@ def vmap(
            [0.5 , 0.5 ]], dtype=float32)
     """
 
+    if isinstance(function, Graph):
+        function = partial(_graph_of, function)
+
     @wraps(function)
     def mapped(*args: Any) -> Any:
         values, like = flatten(list(args), leaf=lambda v: strong(as_value(v)))
@@ -61,6 +68,36 @@ def vmap(
         return unflatten(form, [batch.moved_to(v, axis) for v, axis in made])
 
     return mapped
+
+
+def _graph_of(graph: Graph, *values: Value) -> Any:
+    """The output of a graph, or a list of several, computed of other inputs."""
+    if len(values) != len(graph.inputs):
+        problem = f"{len(values)} arguments for a graph of {len(graph.inputs)} inputs"
+        raise graph_error(problem, op="vmap", got=", ".join(graph.input_names))
+    sizes: dict[Symbol, Size] = {}
+    new = {}
+    triples = zip(graph.inputs, graph.input_names, values, strict=True)
+    for given, name, value in triples:
+        if value.dtype != given.dtype or value.type.rank != given.type.rank:
+            raise graph_error(
+                f"an example does not fit the input {name} of the graph",
+                op="vmap",
+                got=str(value.type),
+                expected=str(given.type),
+            )
+        new[given] = F.specify_shape(value, _matched(given, value, sizes))
+    region = region_between(graph.outputs, graph.inputs)
+    made = replayed(graph.outputs, new, region, sizes)
+    return made[0] if len(made) == 1 else made
+
+
+def _matched(given: Value, value: Value, sizes: dict[Symbol, Size]) -> list[Size]:
+    """The shape of `given` in sizes of `value`, which tell what its symbols are."""
+    for n, m in zip(given.type.shape, value.type.shape, strict=True):
+        if isinstance(n, Dim) and n is symbol_dim(n.symbols[0]):
+            sizes.setdefault(n.symbols[0], m)
+    return [n if isinstance(n, int) else substitute(n, sizes) for n in given.type.shape]
 
 
 def _axes_of(axes: Any, args: Any, what: str) -> list[Axis]:

@@ -442,8 +442,8 @@ def test_jvp_and_vjp_are_jax_s():
     x, v, ct = vector("x"), vector("v"), vector("ct")
     y = gt.cumsum(gt.sin(x)) * x
     given = {x: X, v: X[::-1].copy(), ct: X**2}
-    pushed = value(graphc.jvp(y, x, v), {x: X, v: given[v]})
-    pulled = value(graphc.vjp(y, x, ct), {x: X, ct: given[ct]})
+    pushed = value(graphc.pushforward(y, x, v), {x: X, v: given[v]})
+    pulled = value(graphc.pullback(y, x, ct), {x: X, ct: given[ct]})
 
     def theirs(x):
         return jnp.cumsum(jnp.sin(x)) * x

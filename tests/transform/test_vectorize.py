@@ -7,6 +7,7 @@ import pytest
 
 import graphc
 import graphc.tensor as gt
+from graphc.ir.graph import Graph
 from graphc.ir.op import PRIMITIVES
 
 A = np.arange(24.0).reshape(2, 3, 4) / 7 - 1
@@ -39,6 +40,43 @@ def softmaxes(x, axis):
     moved = np.moveaxis(x, axis, 0)
     e = [np.exp(part - part.max()) for part in moved]
     return np.stack([part / part.sum() for part in e])
+
+
+# Graphs.
+
+
+def scaled(*shape):
+    """Two outputs, of which one has a size in its own computation."""
+    x, n = tensor("x", *shape), gt.scalar("n", "int64")
+    outputs = [x / gt.sum(x) * n, gt.reshape(gt.stack([x, x]), (2 * x.shape[0],))]
+    return Graph((x, n), tuple(outputs), ("x", "n"), ("", ""))
+
+
+@pytest.mark.parametrize("size", ["rows", "other", 4])
+def test_a_graph_is_the_function_of_its_inputs(size):
+    xs, ns = tensor("xs", "batch", size), gt.vector("ns", "int64")
+    found = value(graphc.vmap(scaled("rows"))(xs, ns), {xs: A[0], ns: np.arange(3)})
+    totals = A[0].sum(1, keepdims=True)
+    np.testing.assert_allclose(found[0], A[0] / totals * np.arange(3)[:, None])
+    np.testing.assert_array_equal(found[1], np.tile(A[0], 2))
+
+
+def test_a_graph_of_one_output_gives_it():
+    x, xs = tensor("x", "k"), tensor("xs", 2, 3, 4)
+    graph = Graph((x,), (gt.sum(x),), ("x",), ("",))
+    mapped = graphc.vmap(graphc.vmap(graph, in_axes=1, out_axes=0))
+    np.testing.assert_allclose(value(mapped(xs), {xs: A}), A.sum(1))
+
+
+def test_what_does_not_fit_a_graph():
+    mapped = graphc.vmap(scaled("rows"))
+    assert refusal(lambda: mapped(tensor("xs", 2, 3))) == (
+        "vmap: 1 arguments for a graph of 2 inputs\n  got: x, n"
+    )
+    assert refusal(lambda: mapped(tensor("xs", 2, 3, 4), gt.vector("ns", "int64"))) == (
+        "vmap: an example does not fit the input x of the graph\n"
+        "  got: float64[3, 4]\n  expected: float64[rows]"
+    )
 
 
 # Which axis.
