@@ -1,7 +1,7 @@
 """`dims="auto"`: specialized at first, padded where a size turns out to vary."""
 
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 
 from graphc.backends.program import Source
 from graphc.errors import GraphError, RecompilationWarning
@@ -14,6 +14,7 @@ from graphc.transform.plan import Plan
 from graphc.transform.policies import Bound, Pad, Policy, symbols_of
 
 MANY = 3  # so many sizes of one dim are taken for a sign of more to come
+PER_CALL = 50e-6  # seconds by which padding and cutting make a call longer
 TOO_MANY = 8  # so many are worth a warning where they are specialized for good
 SPARSE = 8  # a bound this many times the sizes seen wastes too much
 
@@ -22,29 +23,40 @@ Change = tuple[Plan, Source, str]
 
 
 class Seen:
-    """The sizes that a function was compiled for, by symbol."""
+    """The sizes that a function was compiled for, by symbol.
+
+    `lost` are the seconds of compilations for sizes behind the first.
+    """
 
     def __init__(self) -> None:
         self.sizes: dict[Symbol, set[int]] = {}
         self.last: dict[Symbol, int] = {}
+        self.lost: dict[Symbol, float] = {}
 
     def add(
-        self, compilations: Iterable[Compilation], names: dict[str, Symbol]
+        self, compilations: Sequence[Compilation], names: dict[str, Symbol]
     ) -> None:
         """Take note of the sizes of compilations; `names` are those in their text."""
         for compilation in compilations:
             for name, size in compilation.sizes.items():
                 symbol = names.get(name)
-                if symbol is not None:
-                    self.sizes.setdefault(symbol, set()).add(size)
-                    self.last[symbol] = size
+                if symbol is None:
+                    continue
+                before = self.sizes.setdefault(symbol, set())
+                again = compilation.seconds if before and size not in before else 0.0
+                self.lost[symbol] = self.lost.get(symbol, 0.0) + again
+                before.add(size)
+                self.last[symbol] = size
 
 
 class Adapter:
     """Watches which sizes a function was compiled for, and what is to be padded.
 
-    An axis or an integer input is padded; a size that depends on data is kept at its
-    bound where the sizes seen come near it, so that nothing is read, else padded.
+    What a size has cost in compilations is weighed against what padding would have
+    cost in all calls so far: a size that is cheap to compile for and changes once in
+    thousands of calls stays. An axis or an integer input is padded; a size that depends
+    on data is kept at its bound where the sizes seen come near it, so that nothing is
+    read, else padded.
     """
 
     def __init__(self, graph: Graph, compile: Compile) -> None:
@@ -57,15 +69,18 @@ class Adapter:
         self._originals: dict[Symbol, Symbol] = {}
 
     def notice(
-        self, compilations: Iterable[Compilation], sizes: dict[str, Symbol]
+        self, new: Sequence[Compilation], sizes: dict[str, Symbol], calls: int
     ) -> Change | None:
         """The program to go on with, and why; None where nothing changes."""
         names = {name: self._originals.get(s, s) for name, s in sizes.items()}
-        self._seen.add(compilations, names)
+        seen = self._seen
+        seen.add(new, names)
         varying = [
             s
-            for s, found in self._seen.sizes.items()
-            if len(found) >= MANY and s in self._symbols
+            for s, found in seen.sizes.items()
+            if s in self._symbols
+            and len(found) >= MANY
+            and seen.lost[s] > calls * PER_CALL
         ]
         settled = {*self._policies, *self._refused}
         told = [s for s in varying if s not in settled and self._takes(s)]
@@ -74,7 +89,10 @@ class Adapter:
         plan, source = self._compile(self._policies)
         if plan.padded is not None:
             self._originals = plan.padded.originals
-        reasons = [f"{s.name} took {MANY} sizes: {self._policies[s]}" for s in told]
+        reasons = [
+            f"{s.name} took {len(seen.sizes[s])} sizes: {self._policies[s]}"
+            for s in told
+        ]
         return plan, source, f"{'; '.join(reasons)}, from now on"
 
     def _takes(self, symbol: Symbol) -> bool:
@@ -109,13 +127,15 @@ class Advisor:
         self._symbols = set(symbols_of(graph))
         self._seen = Seen()
         self._warned: set[Symbol] = set()
+        self._done: list[Compilation] = []
 
     def notice(
-        self, compilations: Iterable[Compilation], sizes: dict[str, Symbol]
+        self, new: Sequence[Compilation], sizes: dict[str, Symbol], calls: int
     ) -> Change | None:
         """Warn once per dim; the program stays as it is."""
-        done = list(compilations)
-        self._seen.add(done, sizes)
+        done = self._done
+        done += new
+        self._seen.add(new, sizes)
         for symbol, found in self._seen.sizes.items():
             known = symbol in self._symbols and symbol not in self._warned
             if len(found) >= TOO_MANY and known:

@@ -87,14 +87,14 @@ class Function:
             raise failure from failure.__cause__
         self._calls += 1
         if self._pending:
-            self._log.settle()
+            new = self._log.settle()
             if self._adapter is not None:
-                self._adapt(self._adapter)
+                self._adapt(self._adapter, new)
         return result
 
-    def _adapt(self, adapter: Adapter | Advisor) -> None:
+    def _adapt(self, adapter: Adapter | Advisor, new: list[Compilation]) -> None:
         """Change the program where sizes have turned out to vary."""
-        change = adapter.notice(self._log.done, self._log.sizes)
+        change = adapter.notice(new, self._log.sizes, self._calls)
         if change is not None:
             plan, source, why = change
             self._before += self._log.done

@@ -57,15 +57,19 @@ class Log:
         self._seen: dict[int, list[dict[str, int]]] = {}
         self.pending: list[_Pending] = []
         self.done: list[Compilation] = []
+        self._told = 0
 
     def compiling(self, segment: int, **sizes: int) -> None:
         """A segment is being traced for these sizes."""
         self._finish_last()
         self.pending.append(_Pending(segment, sizes, time.perf_counter()))
 
-    def settle(self) -> None:
-        """The call is over: what was being compiled is done."""
+    def settle(self) -> list[Compilation]:
+        """The call is over: what was being compiled is done; what is new of it."""
         self._finish_last()
+        new = self.done[self._told :]
+        self._told = len(self.done)
+        return new
 
     def fail(self, running: Iterable[str]) -> None:
         """The call failed in these functions: a segment among them is not compiled."""

@@ -5,6 +5,7 @@ import pytest
 
 import graphc
 import graphc.tensor as gt
+from graphc.runtime import adapt
 from graphc.transform.policies import learned
 from tests.conformance.cases import CASES
 from tests.conformance.programs import PROGRAMS
@@ -195,6 +196,22 @@ def test_auto_pads_what_turns_out_to_vary():
     ]
     assert "n took 3 sizes" in str(stats) and "size n: padded" in f.explain()
     assert [s.name for s in f.plan.padded.policies] == ["n"]
+
+
+@pytest.mark.parametrize("cost", [0.0, 1.0])
+def test_auto_weighs_compilations_against_longer_calls(cost, monkeypatch):
+    x = gt.tensor("x", "float32", ("n",))
+    f = graphc.function([x], gt.sum(x), dims="auto")
+    monkeypatch.setattr(adapt, "PER_CALL", cost)
+    for n in (3, 4, 5, 6):
+        same([f(np.ones(n, "float32"))], [np.float32(n)])
+    assert bool(f.stats().changes) is (cost == 0)
+    monkeypatch.setattr(adapt, "PER_CALL", 0.0)
+    same([f(np.ones(7, "float32"))], [np.float32(7)])
+    taken = 3 if cost == 0 else 5
+    assert f.stats().changes == [
+        f"n took {taken} sizes: padded to 16, 32, 64 ..., from now on"
+    ]
 
 
 @pytest.mark.parametrize(
