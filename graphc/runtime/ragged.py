@@ -53,6 +53,7 @@ def ragged(
     total: bool = False,
     pad: Pad | None = None,
     group: bool = False,
+    batch: int | None = None,
     backend: Backend = "jax",
     rewrites: Rules = DEFAULT,
 ) -> "Ragged":
@@ -61,11 +62,13 @@ def ragged(
     The inputs in `shared` are given once, for all examples. Examples are stacked at
     the capacity of the largest (see `graphc.Pad`), their true sizes are traced: what
     is compiled depends on capacities only. `group=True` makes one call per capacity
-    instead of one for all, which wastes less where sizes differ much. `total` sums
+    instead of one for all, which wastes less where sizes differ much. `batch` packs the
+    examples, in the order of their sizes, into calls of at most so many: memory is
+    bounded, and what is compiled depends on the sizes of examples alone. `total` sums
     each output over the examples, as gradients of a loss need; otherwise each output
     is a list of NumPy arrays of their true sizes.
 
-    Raises GraphError where an op needs true sizes.
+    Raises GraphError where an op needs true sizes, and for a batch of no examples.
 
     >>> import numpy as np, graphc, graphc.tensor as gt
     >>> x = gt.tensor("x", "float32", ("n",))
@@ -80,10 +83,13 @@ def ragged(
         if all(value is not v for v in graph.inputs):
             got = shortened(repr(value))
             raise graph_error("a shared value is no input", op="ragged", got=got)
+    if batch is not None and (isinstance(batch, bool) or batch < 1):
+        raise graph_error("a batch has no examples", op="ragged", got=repr(batch))
     chosen = Pad() if pad is None else pad
     strict = replace(chosen, strict=True)
     simple = rewritten(merged(graph), rewrites.unchecked()).graph
     made = batched(simple, shared, strict, total)
+    rows = Pad(minimum=1) if batch is None else Pad(buckets=(batch,))
     with warnings.catch_warnings():  # not every size is needed
         warnings.simplefilter("ignore", UnusedInputWarning)
         inner = function(
@@ -91,9 +97,32 @@ def ragged(
             list(made.graph.outputs),
             backend=backend,
             rewrites=rewrites,
-            dims={symbol_dim(made.batch): Pad(minimum=1)},
+            dims={symbol_dim(made.batch): rows},
         )
-    return Ragged(made, inner, structure, strict, total, group)
+    return Ragged(made, inner, structure, strict, total, Packing(group, batch))
+
+
+@dataclass(frozen=True)
+class Packing:
+    """Which examples go through one call: those of a capacity, at most so many."""
+
+    group: bool
+    batch: int | None
+
+    def packs(self, sizes: "np.ndarray[Any, Any]", pad: Pad) -> list[list[int]]:
+        """The numbers of the examples of each call; `sizes` has a row per example."""
+        groups: dict[tuple[int, ...], list[int]] = {}
+        for i, row in enumerate(sizes):
+            key = tuple(map(pad.capacity, row)) if self.group else ()
+            groups.setdefault(key, []).append(i)
+        if self.batch is None:
+            return list(groups.values()) or [[]]
+        packs = []
+        for members in groups.values():
+            members.sort(key=lambda i: sizes[i].tolist())
+            starts = range(0, len(members), self.batch)
+            packs += [members[k : k + self.batch] for k in starts]
+        return packs or [[]]
 
 
 class Ragged:
@@ -106,14 +135,14 @@ class Ragged:
         structure: Any,
         pad: Pad,
         total: bool,
-        group: bool,
+        packing: Packing,
     ) -> None:
         self.function = function
         self._made = made
         self._structure = structure
         self._pad = pad
         self._total = total
-        self._group = group
+        self._packing = packing
         self._example = made.one.original
         self._sources = _sources(self._example, made)
 
@@ -121,13 +150,9 @@ class Ragged:
         """Outputs per example, or sums. Raises CallError for what does not fit."""
         examples = self._examples(args)
         sizes = self._sizes(examples)
-        groups: dict[tuple[int, ...], list[int]] = {}
-        for i, row in enumerate(sizes):
-            key = tuple(map(self._pad.capacity, row)) if self._group else ()
-            groups.setdefault(key, []).append(i)
         parts = [
             (members, self._run(args, examples, sizes, members))
-            for members in (groups.values() if len(sizes) else [[]])
+            for members in self._packing.packs(sizes, self._pad)
         ]
         count = len(self._example.outputs)
         if self._total:

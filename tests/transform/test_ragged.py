@@ -35,12 +35,12 @@ def close(got, expected):
 
 
 @pytest.mark.parametrize("group", [False, True])
+@pytest.mark.parametrize("batch", [None, 1, 2, 9])
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_as_a_loop_over_examples(backend, group):
+def test_as_a_loop_over_examples(backend, group, batch):
     x, w, outputs = model()
-    pad = graphc.Pad(minimum=4)
-    options = {"shared": [w], "pad": pad, "group": group, "backend": backend}
-    f = graphc.ragged([x, w], outputs, **options)
+    packing = {"pad": graphc.Pad(minimum=4), "group": group, "batch": batch}
+    f = graphc.ragged([x, w], outputs, shared=[w], backend=backend, **packing)
     exact = graphc.function([x, w], outputs, backend="numpy")
     given = examples(3, 1, 7, 5, 2)
     found = f(given, W)
@@ -50,11 +50,36 @@ def test_as_a_loop_over_examples(backend, group):
             close(found[name][i], expected)
 
 
+@pytest.mark.parametrize("group", [False, True])
+def test_batches_are_compiled_for_capacities_of_examples_alone(group):
+    x, w, _ = model()
+    pad = graphc.Pad(minimum=4)
+    packing = {"pad": pad, "batch": 3, "group": group}
+    f = graphc.ragged([x, w], gt.nn.softmax(x @ w), shared=[w], **packing)
+    rng = np.random.default_rng(1)
+    for count in (0, 1, 2, 5, 9, 20):
+        given = examples(*rng.integers(1, 17, count))
+        for row, example in zip(f(given, W), given, strict=True):
+            e = np.exp(example @ W - (example @ W).max())
+            close(row, e / e.sum())
+    taken = {pad.capacity(n) for n in range(1, 17)}
+    assert len(f.function.stats().compilations) <= len(taken) == 3
+
+
+def test_a_batch_has_examples():
+    x, w, _ = model()
+    with pytest.raises(graphc.GraphError) as caught:
+        graphc.ragged([x, w], x @ w, shared=[w], batch=0)
+    assert str(caught.value).startswith("ragged: a batch has no examples\n  got: 0\n")
+
+
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_gradients_add_up(backend):
+@pytest.mark.parametrize("batch", [None, 2])
+def test_gradients_add_up(backend, batch):
     x, w, outputs = model()
     slope = graphc.grad(outputs["loss"], w)
-    f = graphc.ragged([x, w], slope, shared=[w], total=True, backend=backend)
+    options = {"total": True, "backend": backend, "batch": batch}
+    f = graphc.ragged([x, w], slope, shared=[w], **options)
     exact = graphc.function([x, w], slope, backend="numpy")
     given = examples(3, 1, 7)
     close(f(given, W), sum(exact(example, W) for example in given))
