@@ -11,11 +11,11 @@ from graphc.errors import GraphError, graph_error
 from graphc.ir.build import INPUT, Data
 from graphc.ir.dims import Dim
 from graphc.ir.graph import Graph, Guard, Node, origins
-from graphc.ir.op import PRIMITIVES, Primitive, infer_types
+from graphc.ir.op import PRIMITIVES, Opaque, Primitive, infer_types
 from graphc.ir.types import TensorType, same_size
 from graphc.ir.walk import ancestors, operands
 
-_PLAIN = (int, float, str, Dim, Data, TensorType, np.dtype)
+_PLAIN = (int, float, str, Dim, Data, TensorType, np.dtype, Opaque)
 
 
 def verify(graph: Graph) -> None:

@@ -2,6 +2,7 @@
 
 from graphc.rewriting.cleanup import CLEANUP
 from graphc.rewriting.contraction import CONTRACTION
+from graphc.rewriting.hoisting import HOISTING
 from graphc.rewriting.lifting import LIFTING
 from graphc.rewriting.lookup import LOOKUP
 from graphc.rewriting.masks import MASKS
@@ -12,7 +13,8 @@ from graphc.rewriting.stability import STABILITY
 
 NONE = Rules()
 ALL = (
-    CLEANUP
+    HOISTING
+    + CLEANUP
     + MASKS
     + LIFTING
     + SELECTION

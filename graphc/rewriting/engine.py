@@ -73,17 +73,32 @@ def rewritten(graph: Graph, rules: Rules) -> Rewritten:
     line, and where a rule gives a value of another type.
     """
     log: list[Application] = []
-    outputs = graph.outputs
+    outputs = _replaced(graph, rules, log).outputs
     functions = [rule for rule in rules if isinstance(rule.pattern, Traced)]
     for chosen in (functions, rules) if functions else (rules,):
         outputs = _fixpoint(_by_op(chosen), outputs, log)
-    return Rewritten(replace(graph, outputs=outputs), tuple(log))
+    made = _replaced(replace(graph, outputs=outputs), rules, log)
+    return Rewritten(made, tuple(log))
+
+
+def _replaced(graph: Graph, rules: Rules, log: list[Application]) -> Graph:
+    """The graph after the rules that look at all of it, as often as they apply."""
+    waiting = [rule for rule in rules if rule.whole is not None]
+    while waiting:
+        rule = waiting.pop(0)
+        assert rule.whole is not None
+        while (found := rule.whole(graph)) is not None:
+            graph, pairs = found
+            for old, new in pairs:
+                _check(rule, old, new)
+                log.append(Application(rule, old, new))
+    return graph
 
 
 def _by_op(rules: Iterable[Rule]) -> dict[str, list[Rule]]:
     table: dict[str, list[Rule]] = {}
     for rule in rules:
-        for op in rule.ops:
+        for op in rule.ops if rule.whole is None else ():
             table.setdefault(op, []).append(rule)
     return table
 

@@ -1,12 +1,12 @@
 """Rules, and sets of rules that add and subtract."""
 
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from graphc.errors import Place, graph_error
-from graphc.ir.graph import Value
+from graphc.ir.graph import Graph, Value
 from graphc.rewriting.pattern import (
     Apply,
     Bindings,
@@ -21,6 +21,8 @@ from graphc.rewriting.traced import DTypes, Shapes, Traced, traced
 
 USES = "uses"  # what a replacement calls the function that counts uses
 Replacement = Callable[..., Value | None]
+Replaced = tuple[Graph, list[tuple[Value, Value]]]  # and what was replaced by what
+Whole = Callable[[Graph], Replaced | None]
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,6 +44,7 @@ class Rule:
     doc: str
     finite: bool = False
     checks: bool = False  # puts in tests that the host makes
+    whole: Whole | None = None  # replaces in a whole graph, instead of by a pattern
 
     @property
     def op(self) -> str:
@@ -162,6 +165,30 @@ def rewrite(
             hint="look at types in the replacement, and write once(...) in the pattern",
         )
     return _declared(given, exact, name, finite, checks)
+
+
+def whole_graph(
+    *, over: Sequence[str], exact: bool, name: str = ""
+) -> Callable[[Whole], Rule]:
+    """Decorator: a rule that looks at a whole graph, of whose nodes some are `over`.
+
+    The function gives the graph after one replacement, or several, and what was
+    replaced; None where there is nothing to replace.
+    """
+
+    def declare(function: Whole) -> Rule:
+        code = function.__code__
+        place = Place(code.co_filename, code.co_firstlineno)
+        doc = inspect.getdoc(function) or ""
+        pattern = OneOf(tuple(over), frozenset())
+        called = name or function.__name__
+        return Rule(called, pattern, _never, (), exact, place, doc, whole=function)
+
+    return declare
+
+
+def _never() -> None:
+    """What is replaced by a pattern: nothing."""
 
 
 def _placeholders(function: Callable[..., Any]) -> tuple[str, ...]:

@@ -106,8 +106,29 @@ def products(build, **shapes):
     return {"build": build, "shapes": shapes, "first": SIMPLER}
 
 
+def stacked(x):
+    """What a scan over the rows stacks."""
+    start = gt.zeros(x.shape[1:], x.dtype)
+    return gt.scan(lambda c, r: (gt.tanh(c + r), c * r), start, x)[1]
+
+
+def total(xs):
+    """A scan that adds up functions of its sequences."""
+    start = gt.zeros(xs[0].shape[1:], xs[0].dtype)
+    return gt.scan(lambda c, r: (c + gt.sin(r[0]) * r[1], []), start, xs)[0]
+
+
+def looped(build):
+    """A loop over the rows of one array, beside another."""
+    shapes = {"x": ("n", "k"), "y": ("n", "k")}
+    return {"build": build, "shapes": shapes, "dtypes": ("float64", "float32")}
+
+
 BUILDS = {
     **LIFTED,
+    "sequence_in_scan": looped(lambda x, y: total((x, gt.exp(stacked(x) - y)))),
+    "recomputed_in_scan": looped(lambda x, y: total((y, gt.map(gt.tanh, x)))),
+    "reduction_in_scan": looped(lambda x, y: gt.sum((stacked(x) - y) ** 2)),
     "max_of_add": pairs(lambda x, y: gt.max(x + y)),
     "max_of_subtract": pairs(lambda x, y: gt.max(x - y)),
     "min_of_add": pairs(lambda x, y: gt.min(x + y)),

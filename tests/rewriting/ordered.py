@@ -15,15 +15,19 @@ NAME = re.compile(r"\b[a-z]\w*\b(?![=(])")
 def ordered(graph):
     """The head of a graph, and its lines: what is needed first, in the order of use."""
     head, *lines = (line.strip() for line in to_text(graph).split("\n")[:-2])
-    made = dict(line.split(": ", 1) for line in lines[:-1])
+    made = {}  # the names of a node, and the rest of its line, by each name
+    for line in lines[:-1]:
+        names, rest = line.split(": ", 1)
+        made |= dict.fromkeys(names.split(", "), (names, rest))
     order, names = [], {}
     _place(lines[-1], made, order)
     counts = Counter()
-    for name in order:
-        base = re.sub(r"_\d+$", "", name)
-        names[name] = f"{base}_{counts[base]}" if counts[base] else base
-        counts[base] += 1
-    text = [f"{name}: {made[name]}" for name in order] + [lines[-1]]
+    for group, _ in order:
+        for name in group.split(", "):
+            base = re.sub(r"_\d+$", "", name)
+            names[name] = f"{base}_{counts[base]}" if counts[base] else base
+            counts[base] += 1
+    text = [": ".join(line) for line in order] + [lines[-1]]
     renamed = [NAME.sub(lambda m: names.get(m[0], m[0]), line) for line in text]
     return [head.removeprefix("graph").removesuffix(" {"), *renamed]
 
@@ -31,7 +35,7 @@ def ordered(graph):
 def _place(text, made, order):
     """Put the lines of the names in a text in order, each behind what it needs."""
     for name in NAME.findall(text):
-        if name in made and name not in order:
-            _place(made[name], made, order)
-            if name not in order:
-                order.append(name)
+        if name in made and made[name] not in order:
+            _place(made[name][1], made, order)
+            if made[name] not in order:
+                order.append(made[name])

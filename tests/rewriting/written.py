@@ -215,7 +215,16 @@ STABILITY = {
     "written_softmax": "gt.exp(x) / gt.sum(gt.exp(x), 1, keepdims=True)",
     "log_of_softmax": "gt.log(gt.nn.softmax(x, 1))",
 }
+RUNS = "gt.scan(lambda c, r: (c + r, c * r), gt.zeros(3, 'float32'), x)[1]"
+BACK = "gt.scan(lambda c, r: (c + r, []), gt.zeros(3, 'float32'), {})[0]"
+HOISTING = {
+    "sequence_in_scan": BACK.format(f"gt.exp(2 * {RUNS})"),
+    "recomputed_in_scan": "gt.scan(lambda c, r: (c + r[0] * r[1], []), "
+    "gt.zeros(3, 'float32'), (x, gt.map(gt.tanh, x)))[0]",
+    "reduction_in_scan": f"gt.sum(({RUNS} - y) ** 2)",
+}
 FAMILIES = {
+    "hoisting": HOISTING,
     "cleanup": CLEANUP,
     "masks": MASKS,
     "lifting": LIFTING,

@@ -10,7 +10,7 @@ from graphc.ir.build import as_size, cast, variable
 from graphc.ir.dims import Size, equal
 from graphc.ir.graph import Value
 from graphc.ir.inner import Inner, enclosed
-from graphc.ir.namespace import F, public
+from graphc.ir.namespace import F, enroll, public
 from graphc.ir.op import (
     Array,
     Opaque,
@@ -282,6 +282,9 @@ def run_scan(
     ends, stacked = node.outputs[: len(own)], node.outputs[len(carry) :]
     found = checked([*ends, *stacked], node.outputs[len(own) : len(carry)], checks)
     return found[: len(own)], found[len(own) :]
+
+
+enroll(run_scan, "_run_scan")
 
 
 def _used(outputs: Sequence[Value], inputs: Sequence[Value]) -> set[Value]:

@@ -1,0 +1,56 @@
+"""A scan, its parts by name, and graphs in which another one stands for it."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+from graphc.ir.build import as_value, cast, size_value
+from graphc.ir.dims import Size
+from graphc.ir.graph import Graph, Node, Value
+from graphc.ir.inner import Inner
+from graphc.ir.namespace import F
+from graphc.ir.replay import renewed
+from graphc.ir.types import INT64
+from graphc.ir.walk import operands
+
+
+class Loop:
+    """A scan, and its parts by name."""
+
+    def __init__(self, node: Node) -> None:
+        params = node.params
+        self.node = node
+        self.inner: Inner = params["body"].content
+        self.length: Size = params["length"]
+        self.reverse: bool = params["reverse"]
+        self.carries: int = params["carries"]
+        split = self.carries + params["sequences"]
+        self.first = node.inputs[: self.carries]
+        self.sequences = node.inputs[self.carries : split]
+        self.rest = node.inputs[split:]
+        self.ends = node.outputs[: self.carries]
+        self.stacked = node.outputs[self.carries :]
+
+    def first_place(self) -> Value:
+        """The position of the first step."""
+        start = size_value(self.length - 1) if self.reverse else 0
+        return cast(as_value(start), INT64)
+
+    def next_place(self, place: Value) -> Value:
+        """The position of the next step."""
+        found: Value = F.subtract(place, 1) if self.reverse else F.add(place, 1)
+        return found
+
+
+def with_made(
+    graph: Graph, nodes: Iterable[Node], made: Mapping[Value, Value]
+) -> Graph:
+    """The graph with values in place of others, on which they do not depend."""
+    new = dict(made)
+    for node in nodes:
+        if all(v in new for v in node.outputs):
+            continue
+        if any(v in new for v in operands(node)):
+            fresh = renewed(node, new, node.place)
+            pairs = zip(node.outputs, fresh.outputs, strict=True)
+            new.update(pair for pair in pairs if pair[0] not in new)
+    return replace(graph, outputs=tuple([new.get(v, v) for v in graph.outputs]))

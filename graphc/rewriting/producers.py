@@ -1,0 +1,179 @@
+"""Sequences that a scan reads are computed in its body instead, row by row.
+
+The gradient of a loss of stacked outputs runs a second scan, backwards, which reads the
+cotangent of each output: an elementwise function of what the first scan has stacked.
+Computed step by step it needs no array of its own; and where the second scan computes
+the step of the first once more, as it does for the gradient, what that has given need
+not be kept either.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from graphc.errors import standing_at
+from graphc.ir.graph import Graph, Node, Value
+from graphc.ir.namespace import F
+from graphc.ir.replay import region_between, replayed
+from graphc.ir.walk import ancestors, operands
+from graphc.rewriting.loop import Loop, with_made
+from graphc.rewriting.rule import Replaced, Rules, whole_graph
+from graphc.rewriting.sizes import guarded
+from graphc.rewriting.stepwise import LIGHT, Uses, Wanted
+
+Rows = Mapping[Value, Value]  # of sequences
+
+
+def _is_stacked(value: Value) -> bool:
+    """Whether a scan has stacked it."""
+    node = value.node
+    return node.primitive.name == "scan" and value.index >= node.params["carries"]
+
+
+def _read_by(
+    loop: Loop, sequences: Sequence[Value], rows: Callable[[Rows], Rows]
+) -> Node:
+    """The scan on other sequences, of whose rows those that it had can be made."""
+
+    def step(carry: list[Value], given: list[Value]) -> tuple[list[Value], list[Value]]:
+        row_of = rows(dict(zip(sequences, given, strict=True)))
+        read = [row_of[v] for v in loop.sequences]
+        made = loop.inner.applied([*carry, *read, *loop.rest])
+        return made[: loop.carries], made[loop.carries :]
+
+    with standing_at(loop.node.place.plain):
+        ends, stacked = F._run_scan(
+            step, loop.first, sequences, loop.length, loop.reverse
+        )
+    node: Node = (ends or stacked)[0].node
+    return node
+
+
+def _in_place(
+    graph: Graph, nodes: Iterable[Node], loop: Loop, new: Node, guards: Iterable[Node]
+) -> Replaced:
+    """The graph with one scan in place of another."""
+    found = list(new.outputs)
+    for node in guards:
+        found[0] = guarded(found[0], node)
+    made = dict(zip(loop.node.outputs, found, strict=True))
+    return with_made(graph, nodes, made), [(loop.node.outputs[0], found[0])]
+
+
+def _scans(nodes: Iterable[Node]) -> list[Loop]:
+    return [Loop(n) for n in nodes if n.primitive.name == "scan" and n.outputs]
+
+
+@whole_graph(over=("scan",), exact=False)
+def sequence_in_scan(graph: Graph) -> Replaced | None:
+    """A sequence made of what another scan stacks, or of numbers, is made per step."""
+    nodes = ancestors(graph.outputs)
+    find = _Finder(nodes, graph)
+    for loop in _scans(nodes):
+        chosen = [v for v in dict.fromkeys(loop.sequences) if find.gains(v)]
+        if chosen:
+            wanted = find.wanted(chosen)
+            kept = [v for v in loop.sequences if v not in set(chosen)]
+            sequences = list(dict.fromkeys([*kept, *wanted.sequences]))
+            if not sequences and not isinstance(loop.length, int):
+                continue
+
+            def rows(given: Rows, wanted: Wanted = wanted) -> Rows:
+                made = {v: row for (v, _), row in wanted.computed(given).items()}
+                return {**made, **given}
+
+            new = _read_by(loop, sequences, rows)
+            return _in_place(graph, nodes, loop, new, wanted.nodes)
+    return None
+
+
+class _Finder:
+    """Finds what sequences are made of."""
+
+    def __init__(self, nodes: Sequence[Node], graph: Graph) -> None:
+        self._uses = Uses(nodes, graph.outputs)
+        self._scans = {n for n in nodes if n.primitive.name == "scan"}
+        self._made: set[Node] = set()  # row by row, of what scans have stacked
+        for node in nodes:
+            if _is_light(node) and any(map(self._is_of_scan, node.inputs)):
+                self._made.add(node)
+
+    def _is_of_scan(self, value: Value) -> bool:
+        return value.node in self._made or _is_stacked(value)
+
+    def wanted(self, values: Iterable[Value]) -> Wanted:
+        """How the rows of sequences are made."""
+        wanted = Wanted(self._uses, made=self._made)
+        wanted.collect([(v, 0) for v in values], self._scans)
+        return wanted
+
+    def gains(self, value: Value) -> bool:
+        """Whether a sequence needs no array of its own if it is made per step."""
+        if not _is_light(value.node) or not self._uses.are_among(value, self._scans):
+            return False
+        given = set(self.wanted([value]).sequences)
+        return value not in given and (not given or any(map(_is_stacked, given)))
+
+
+def _is_light(node: Node) -> bool:
+    return node.primitive.elementwise or node.primitive.name in LIGHT
+
+
+@whole_graph(over=("scan",), exact=False)
+def recomputed_in_scan(graph: Graph) -> Replaced | None:
+    """What a scan reads of another whose steps it computes anyway is not stored."""
+    nodes = ancestors(graph.outputs)
+    for loop in _scans(nodes):
+        for value in dict.fromkeys(loop.sequences):
+            new = _recomputing(loop, value) if _is_stacked(value) else None
+            if new is not None:
+                return _in_place(graph, nodes, loop, new, ())
+    return None
+
+
+def _recomputing(loop: Loop, value: Value) -> Node | None:
+    """The scan that computes the rows of a sequence; None where that is much work."""
+    other = Loop(value.node)
+    wanted = other.inner.outputs[value.index]
+    region = region_between([wanted], other.inner.inputs)
+    if not region:
+        return None  # a carry before the step: to compute it takes all steps before
+    inputs = dict(zip(other.inner.inputs, other.node.inputs, strict=True))
+    given = set(operands_of(region)) & set(inputs)
+    start, read = _kept_carries(other), set(loop.sequences)
+    sources: dict[Value, Value] = {}  # of inputs of the other body: sequences
+    for i, x in enumerate(other.inner.inputs):
+        if x in given and i < other.carries:
+            if start.get(x) not in read:
+                return None
+            sources[x] = start[x]
+        elif x in given and i < other.carries + len(other.sequences):
+            sources[x] = inputs[x]
+
+    def rows(row_of: Rows) -> Rows:
+        own = {x: row_of[sources[x]] if x in sources else inputs[x] for x in given}
+        (made,) = replayed([wanted], own, region)
+        return {**row_of, value: made}
+
+    left = [v for v in loop.sequences if v is not value]
+    new = _read_by(loop, list(dict.fromkeys([*left, *sources.values()])), rows)
+    return new if _work(new) <= _work(loop.node) else None
+
+
+def operands_of(region: Iterable[Node]) -> list[Value]:
+    """All values that nodes need."""
+    return [v for node in region for v in operands(node)]
+
+
+def _kept_carries(loop: Loop) -> dict[Value, Value]:
+    """The carries before each step, where the scan stacks them."""
+    before = set(loop.inner.inputs[: loop.carries])
+    pairs = zip(loop.inner.outputs[loop.carries :], loop.stacked, strict=True)
+    return {x: v for x, v in pairs if x in before}
+
+
+def _work(node: Node) -> int:
+    """The nodes in a body that are more than elementwise."""
+    inner = node.params["body"].content
+    return sum(not _is_light(n) and not n.primitive.inline for n in inner.nodes)
+
+
+PRODUCERS = Rules((sequence_in_scan, recomputed_in_scan))

@@ -1,0 +1,212 @@
+"""What ops do to each element of one axis: a node, and the node of one step.
+
+A loop computes a value row by row: where an op works on each row by itself, `source`
+tells which axis of its inputs the rows are of, and `row` makes the node of one row.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from graphc.ir.dims import Size, equal
+from graphc.ir.graph import Node, Value
+from graphc.ir.namespace import F
+from graphc.ir.op import rebuild
+from graphc.ir.types import product, same_size
+
+Source = Callable[[Node, int], "list[int | None] | None"]
+Row = Callable[[Node, int, Sequence[Value]], Value]
+
+REDUCTIONS = ("sum", "prod", "max", "min", "any", "all", "max_from", "min_from")
+ALONG = ("argmax", "argmin", "sort", "argsort", "cumsum", "cumprod", "cummax", "cummin")
+WHOLE = ("s", None, None, None)  # an item of a basic index that takes all of an axis
+
+
+def source(node: Node, axis: int) -> list[int | None] | None:
+    """Per input, the axis whose rows make the rows along an axis of the result.
+
+    None for an input that is the same for all rows; None for all where a row of the
+    result is not made of one row.
+    """
+    if len(node.outputs) > 1:
+        return None
+    if node.primitive.elementwise:
+        return _of_elementwise(node, axis)
+    rule = _SOURCES.get(node.primitive.name)
+    return rule(node, axis) if rule else None
+
+
+def row(node: Node, axis: int, rows: Sequence[Value]) -> Value:
+    """One row of the result, of one row of each input."""
+    if node.primitive.elementwise:
+        return rebuild(node, tuple(rows), node.params).outputs[0]
+    return _ROWS[node.primitive.name](node, axis, rows)
+
+
+def _of_elementwise(node: Node, axis: int) -> list[int | None]:
+    behind = node.outputs[0].type.rank - axis
+    ranks = [x.type.rank for x in node.inputs]
+    return [n - behind if n >= behind else None for n in ranks]
+
+
+def _of_broadcast(node: Node, axis: int) -> list[int | None]:
+    return _of_elementwise(node, axis)
+
+
+def _of_transposed(node: Node, axis: int) -> list[int | None]:
+    return [node.params["axes"][axis]]
+
+
+def _of_expanded(node: Node, axis: int) -> list[int | None] | None:
+    axes = node.params["axes"]
+    return None if axis in axes else [axis - sum(a < axis for a in axes)]
+
+
+def _of_squeezed(node: Node, axis: int) -> list[int | None]:
+    rank, axes = node.inputs[0].type.rank, node.params["axes"]
+    return [[a for a in range(rank) if a not in axes][axis]]
+
+
+def _of_reduced(node: Node, axis: int) -> list[int | None] | None:
+    """The first input is reduced; what `max_from` starts from is a scalar."""
+    axes = node.params["axes"]
+    more: list[int | None] = [None] * (len(node.inputs) - 1)
+    if node.params["keepdims"]:
+        return None if axis in axes else [axis, *more]
+    rank = node.inputs[0].type.rank
+    return [[a for a in range(rank) if a not in axes][axis], *more]
+
+
+def _of_along(node: Node, axis: int) -> list[int | None] | None:
+    along, rank = node.params["axis"], node.inputs[0].type.rank
+    if node.outputs[0].type.rank == rank:
+        return None if axis == along else [axis]
+    return [axis + (axis >= along)]
+
+
+def _of_reshaped(node: Node, axis: int) -> list[int | None] | None:
+    """The first axis stays where the others hold as many elements as before."""
+    before, after = node.inputs[0].type.shape, node.outputs[0].type.shape
+    if axis or not before or not same_size(before[0], after[0]):
+        return None
+    return [0] if equal(product(before[1:]), product(after[1:])) is True else None
+
+
+def _of_indexed(node: Node, axis: int) -> list[int | None] | None:
+    """Other axes may be indexed at will."""
+    at = _item_of(node, axis)
+    if at is None:
+        return [axis + node.inputs[0].type.rank - node.outputs[0].type.rank]
+    item, taken = at
+    return [taken] if _items(node)[item] == WHOLE else None
+
+
+def _items(node: Node) -> list[tuple[Any, ...]]:
+    names = ("kinds", "starts", "stops", "steps")
+    return list(zip(*(node.params[name] for name in names), strict=True))
+
+
+def _item_of(node: Node, axis: int) -> tuple[int, int] | None:
+    """The item that an axis of the result is of, and the axis that it indexes."""
+    made = taken = 0
+    for i, kind in enumerate(node.params["kinds"]):
+        if kind != "i":
+            if made == axis:
+                return i, taken
+            made += 1
+        taken += kind != "n"
+    return None
+
+
+def _without(axes: Sequence[int], gone: int) -> tuple[int, ...]:
+    """Axes where one that is not among them has gone."""
+    return tuple(a - (a > gone) for a in axes if a != gone)
+
+
+def _row_of_broadcast(node: Node, axis: int, rows: Sequence[Value]) -> Value:
+    shape = node.params["shape"]
+    found: Value = F.broadcast_to(rows[0], shape[:axis] + shape[axis + 1 :])
+    return found
+
+
+def _row_of_transposed(node: Node, axis: int, rows: Sequence[Value]) -> Value:
+    axes = node.params["axes"]
+    order = _without(axes, axes[axis])
+    found: Value = F.transpose(rows[0], order)
+    return found
+
+
+def _row_of_expanded(node: Node, axis: int, rows: Sequence[Value]) -> Value:
+    axes = _without(node.params["axes"], axis)
+    return _same(node, rows, axes=axes)
+
+
+def _row_of_squeezed(node: Node, axis: int, rows: Sequence[Value]) -> Value:
+    (taken,) = _of_squeezed(node, axis)
+    assert taken is not None
+    return _same(node, rows, axes=_without(node.params["axes"], taken))
+
+
+def _row_of_reduced(node: Node, axis: int, rows: Sequence[Value]) -> Value:
+    found = _of_reduced(node, axis)
+    assert found is not None and found[0] is not None
+    return _same(node, rows, axes=_without(node.params["axes"], found[0]))
+
+
+def _row_of_along(node: Node, axis: int, rows: Sequence[Value]) -> Value:
+    found = _of_along(node, axis)
+    assert found is not None and found[0] is not None
+    along = node.params["axis"]
+    return _same(node, rows, axis=along - (along > found[0]))
+
+
+def _row_of_reshaped(node: Node, axis: int, rows: Sequence[Value]) -> Value:
+    found: Value = F.reshape(rows[0], node.outputs[0].type.shape[1:])
+    return found
+
+
+def _row_of_indexed(node: Node, axis: int, rows: Sequence[Value]) -> Value:
+    at = _item_of(node, axis)
+    if at is None:
+        return _same(node, rows)
+    names = ("kinds", "starts", "stops", "steps")
+    items = {name: node.params[name] for name in names}
+    left = {name: part[: at[0]] + part[at[0] + 1 :] for name, part in items.items()}
+    return _same(node, rows, **left) if left["kinds"] else rows[0]
+
+
+def _row_of_specified(node: Node, axis: int, rows: Sequence[Value]) -> Value:
+    shape: tuple[Size | None, ...] = node.params["shape"]
+    return _same(node, rows, shape=shape[:axis] + shape[axis + 1 :])
+
+
+def _same(node: Node, rows: Sequence[Value], **params: Any) -> Value:
+    return rebuild(node, tuple(rows), {**node.params, **params}).outputs[0]
+
+
+def _of_filled(node: Node, axis: int) -> list[int | None]:
+    return [None] * len(node.inputs)
+
+
+def _row_of_filled(node: Node, axis: int, rows: Sequence[Value]) -> Value:
+    shape = node.params["shape"]
+    return _same(node, rows, shape=shape[:axis] + shape[axis + 1 :])
+
+
+def _first(node: Node, axis: int) -> list[int | None]:
+    return [axis]
+
+
+_RULES: dict[str, tuple[Source, Row]] = {
+    "broadcast_to": (_of_broadcast, _row_of_broadcast),
+    "full": (_of_filled, _row_of_filled),
+    "transpose": (_of_transposed, _row_of_transposed),
+    "expand_dims": (_of_expanded, _row_of_expanded),
+    "squeeze": (_of_squeezed, _row_of_squeezed),
+    "reshape": (_of_reshaped, _row_of_reshaped),
+    "basic_index": (_of_indexed, _row_of_indexed),
+    "specify_shape": (_first, _row_of_specified),
+    **{name: (_of_reduced, _row_of_reduced) for name in REDUCTIONS},
+    **{name: (_of_along, _row_of_along) for name in ALONG},
+}
+_SOURCES = {name: rule[0] for name, rule in _RULES.items()}
+_ROWS = {name: rule[1] for name, rule in _RULES.items()}

@@ -1,0 +1,286 @@
+"""Reductions move into scans: values as without, and no stacked array is left."""
+
+import numpy as np
+import pytest
+
+import graphc
+import graphc.tensor as gt
+from graphc.ir.graph import Graph
+from graphc.ir.walk import ancestors
+from graphc.rewrites import default, none, rewritten
+from graphc.rewriting.hoisting import HOISTING
+from graphc.transform.loops.merge import merged
+
+WIDTH = 3
+
+
+def running(xs, w, reverse=False):
+    """A recurrent net: what it carries last, and what it stacks."""
+
+    def step(h, x):
+        h = gt.tanh(h @ w + x)
+        return h, h
+
+    return gt.scan(step, gt.zeros(WIDTH, xs.dtype), xs, reverse=reverse)
+
+
+def mapped(xs, w, reverse=False):
+    """A loop that carries nothing."""
+    return None, gt.map(lambda x: gt.sin(x @ w), xs)
+
+
+def several(xs, w, reverse=False):
+    """Two stacked outputs, one of them with a scalar per step."""
+
+    def step(carry, x):
+        total, h = carry
+        h = 0.5 * h + x
+        return (total + gt.sum(h), h), {"h": h @ w, "total": total}
+
+    start = (gt.zeros((), xs.dtype), gt.zeros(WIDTH, xs.dtype))
+    last, ys = gt.scan(step, start, xs, reverse=reverse)
+    return last, ys["h"] * ys["total"][:, None]
+
+
+def matrices(xs, w, reverse=False):
+    """A matrix per step."""
+
+    def step(h, x):
+        h = 0.5 * h + x[:, None] * w
+        return h, h
+
+    return gt.scan(step, gt.zeros((WIDTH, WIDTH), xs.dtype), xs, reverse=reverse)
+
+
+BODIES = {f.__name__: f for f in (running, mapped, several, matrices)}
+REDUCTIONS = {
+    "sum": lambda ys, t: gt.sum(ys),
+    "sum over time": lambda ys, t: gt.sum(ys, 0),
+    "sum over the rest": lambda ys, t: gt.sum(ys, -1),
+    "kept": lambda ys, t: gt.sum(ys, (0, 1), keepdims=True),
+    "mean": lambda ys, t: gt.mean(ys, 0),
+    "error": lambda ys, t: gt.mean((ys - t) ** 2),
+    "error per step": lambda ys, t: gt.mean(gt.square(ys - t), 1),
+    "weighted": lambda ys, t: gt.sum(gt.exp(t) * gt.absolute(ys)) / gt.sum(gt.exp(t)),
+    "masked": lambda ys, t: gt.sum(gt.where(t > 0, ys, 0.0), 0),
+    "prod": lambda ys, t: gt.prod(1 + ys / 9, 0),
+    "max": lambda ys, t: gt.max(ys * t),
+    "min": lambda ys, t: gt.min(ys, 0),
+    "max from": lambda ys, t: gt.max(ys, 0, initial=0.25),
+    "argmax": lambda ys, t: gt.argmax(ys, 0),
+    "argmin kept": lambda ys, t: gt.argmin(ys - t, 0, keepdims=True),
+    "any": lambda ys, t: gt.any(ys > 0.5, 0),
+    "all": lambda ys, t: gt.all(ys > -0.9),
+    "count": lambda ys, t: gt.sum(ys > 0),
+    "norm": lambda ys, t: gt.sqrt(gt.sum(ys**2, 0)),
+    "largest norm": lambda ys, t: gt.max(gt.sqrt(gt.sum(ys**2, -1))),
+    "transposed": lambda ys, t: gt.sum(ys.T, -1),
+    "reshaped": lambda ys, t: gt.sum(ys.reshape(ys.shape[0], -1), 0),
+    "of one column": lambda ys, t: gt.sum(ys[..., 1] * t[..., 1], 0),
+    "softmax of rows": lambda ys, t: gt.sum(gt.nn.softmax(ys, -1), 0),
+    "cross-entropy": lambda ys, t: gt.mean(gt.nn.logsumexp(ys, -1)),
+    "half": lambda ys, t: gt.sum(ys.astype("float16"), 0),
+}
+
+
+def variables(dtype="float64", n="n"):
+    return [
+        gt.tensor("xs", dtype, (n, WIDTH)),
+        gt.tensor("w", dtype, (WIDTH, WIDTH)),
+        gt.tensor("t", dtype, (n, WIDTH)),
+    ]
+
+
+def arrays(n, dtype="float64"):
+    rng = np.random.default_rng(n)
+    shapes = (n, WIDTH), (WIDTH, WIDTH), (n, WIDTH)
+    return [rng.normal(size=shape).astype(dtype) for shape in shapes]
+
+
+def scans(outputs, rules=default):
+    """The loops that are left, each with the shapes of what it stacks."""
+    inputs = [n for n in ancestors(outputs) if n.primitive.name == "input"]
+    values = tuple(n.outputs[0] for n in inputs)
+    names = tuple(n.params["name"] for n in inputs)
+    graph = merged(Graph(values, tuple(outputs), names, ("",) * len(outputs)))
+    nodes = ancestors(rewritten(graph, rules).graph.outputs)
+    found = [n for n in nodes if n.primitive.name == "scan"]
+    return [[v.type.shape for v in n.outputs[n.params["carries"] :]] for n in found]
+
+
+def outcome(f, given):
+    try:
+        with np.errstate(all="ignore"):
+            return f(*given)
+    except graphc.GraphError as error:
+        return str(error).split(":")[1]
+
+
+def same(new, old, rtol=1e-9):
+    if isinstance(old, str):
+        assert new == old
+        return
+    for a, b in zip(new, old, strict=True):
+        a, b = np.asarray(a), np.asarray(b)
+        assert a.dtype == b.dtype and a.shape == b.shape
+        np.testing.assert_allclose(a, b, rtol, rtol)
+
+
+def agree(inputs, outputs, many, backends=("jax", "numpy"), rtol=1e-9):
+    """The same values with and without rules."""
+    for backend in backends:
+        options = {"backend": backend, "dims": "specialize"}
+        new = graphc.function(inputs, outputs, **options)
+        old = graphc.function(inputs, outputs, rewrites=none, **options)
+        for given in many:
+            same(outcome(new, given), outcome(old, given), rtol)
+
+
+@pytest.mark.parametrize("what", REDUCTIONS)
+@pytest.mark.parametrize("body", BODIES)
+def test_reductions_of_what_is_stacked(body, what):
+    inputs = variables()
+    xs, w, t = inputs
+    _, ys = BODIES[body](xs, w)
+    target = t[:, None] if ys.ndim == 3 else t
+    y = REDUCTIONS[what](ys, target)
+    ((*stacked,),) = scans([y])
+    assert all(len(shape) < ys.ndim for shape in stacked)
+    many = [arrays(n) for n in (5, 1, 0)]
+    rtol = 1e-2 if what == "half" else 1e-9
+    agree(inputs, [y], many, ("numpy",), rtol)
+    if body == "running":
+        agree(inputs, [y], many[:1], ("jax",), rtol)
+
+
+def test_all_reductions_of_one_scan_are_made_in_one():
+    inputs = variables()
+    xs, w, t = inputs
+    last, ys = running(xs, w)
+    found = [REDUCTIONS[what](ys, t) for what in REDUCTIONS if what != "half"]
+    (stacked,) = scans([*found, last])
+    assert all(len(shape) == 1 for shape in stacked)
+    agree(inputs, [*found, last], [arrays(4)])
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_what_comes_first_wins_in_both_directions(reverse):
+    inputs = variables(n=6)
+    xs = inputs[0]
+    _, ys = gt.scan(lambda c, x: (c, gt.sqrt(x) - 1), 0.0, xs, reverse=reverse)
+    found = [gt.argmax(ys, 0), gt.argmin(ys, 0), gt.max(ys, 0), gt.min(ys)]
+    given = np.array([[1, 4, -1], [4, 4, 1], [4, 0, -2]] * 2, "float64")
+    ties = np.tile(np.array([[-np.inf], [4]]), (3, 3))
+    rest = arrays(6)[1:]
+    assert scans(found) == [[]]
+    agree([xs], found, [[given], [given**2], [ties**2], [np.full((6, 3), np.inf)]])
+    agree(inputs, [*found, gt.sum(inputs[1]) + gt.sum(inputs[2])], [[given, *rest]])
+
+
+@pytest.mark.parametrize("dtype", ["int32", "int64", "uint8", "bool"])
+def test_whole_numbers(dtype):
+    xs = gt.tensor("xs", dtype, ("n", 4))
+    ys = gt.map(lambda x: gt.flip(x), xs)
+    found = [
+        *(gt.sum(ys, 0), gt.prod(ys), gt.max(ys, 0), gt.min(ys), gt.argmax(ys, 0)),
+        *(gt.any(ys > 0, 0), gt.all(ys), gt.mean(ys, 0)),
+    ]
+    assert scans(found) == [[]]
+    rng = np.random.default_rng(0)
+    agree([xs], found, [[rng.integers(0, 3, (n, 4)).astype(dtype)] for n in (1, 6)])
+
+
+def test_sums_of_many_halves_do_not_stop_growing():
+    xs = gt.tensor("xs", "float16", ("n",))
+    total = gt.sum(gt.map(lambda x: x + 1, xs))
+    given = np.zeros(5000, "float16")
+    for backend in ("jax", "numpy"):
+        assert graphc.function([xs], total, backend=backend)(given) == 5000
+
+
+def test_what_is_needed_otherwise_stays_stacked():
+    inputs = variables()
+    xs, w, t = inputs
+    _, ys = running(xs, w)
+    loss = gt.mean((ys - t) ** 2)
+    assert scans([loss, ys]) == scans([loss, ys], none)
+    assert scans([loss, gt.cumsum(ys, 0)]) == scans([loss, gt.cumsum(ys, 0)], none)
+    assert scans([loss, ys[-1]]) == scans([loss, ys[-1]], none)
+
+
+def test_what_depends_on_another_reduction_is_not_hoisted():
+    inputs = variables()
+    _, ys = running(*inputs[:2])
+    centred = gt.mean((ys - gt.mean(ys, 0)) ** 2)
+    agree(inputs[:2], [centred], [arrays(n)[:2] for n in (1, 5)])
+
+
+def test_a_maximum_of_no_steps_is_an_error_still():
+    xs, w, _ = inputs = variables()
+    for what in ("max", "argmax"):
+        y = REDUCTIONS[what](running(xs, w)[1], inputs[2])
+        for backend in ("jax", "numpy"):
+            f = graphc.function(inputs, y, backend=backend)
+            with pytest.raises(graphc.GraphError, match="has no element"):
+                f(*arrays(0))
+
+
+def test_sequences_of_another_length_are_an_error_still():
+    xs, w, _ = variables()
+    t = gt.tensor("t", "float64", ("m", WIDTH))
+    y = gt.sum(running(xs, w)[1] * t)
+    assert scans([y]) == [[]]
+    f = graphc.function([xs, w, t], y, backend="numpy")
+    given, weights, other = arrays(4)
+    f(given, weights, other)
+    with pytest.raises(graphc.GraphError, match="m == n"):
+        f(given, weights, other[:3])
+
+
+@pytest.mark.parametrize("body", BODIES)
+@pytest.mark.parametrize("what", ["error", "weighted", "norm", "softmax of rows"])
+def test_gradients(body, what):
+    inputs = variables()
+    xs, w, t = inputs
+    _, ys = BODIES[body](xs, w)
+    y = REDUCTIONS[what](ys, t[:, None] if ys.ndim == 3 else t)
+    loss = gt.sum(gt.tanh(y))
+    outputs = [loss, *graphc.grad(loss, [xs, w, t], disconnected="zero")]
+    agree(inputs, outputs, [arrays(5), arrays(1)], ("numpy",))
+    if what == "error":
+        agree(inputs, outputs, [arrays(5)], ("jax",))
+
+
+def test_a_gradient_keeps_the_carries_and_nothing_else():
+    xs, w, t = variables()
+    _, ys = running(xs, w)
+    loss = gt.mean((ys - t) ** 2)
+    n = xs.type.shape[0]
+    outputs = [loss, graphc.grad(loss, w)]
+    assert scans(outputs) == [[(n, WIDTH)], []]
+    assert scans(outputs, none) == [[(n, WIDTH), (n, WIDTH)], []]
+    _, ys = mapped(xs, w)
+    loss = gt.mean((ys - t) ** 2)
+    assert scans([loss, graphc.grad(loss, w)]) == [[], []]
+
+
+def test_layers_of_scans():
+    inputs = variables()
+    xs, w, t = inputs
+    _, below = running(xs, w)
+    _, ys = running(gt.exp(below), w, reverse=True)
+    loss = gt.mean((ys - t) ** 2) + gt.mean(below**2)
+    agree(inputs, [loss, *graphc.grad(loss, [xs, w])], [arrays(4)])
+
+
+def test_one_switch():
+    xs, w, t = inputs = variables()
+    _, ys = running(xs, w)
+    loss = gt.mean((ys - t) ** 2)
+    f = graphc.function(inputs, loss)
+    assert "reduction_in_scan" in f.explain()
+    assert [str(a.rule.name) for a in f.rewrites] == ["reduction_in_scan"]
+    stacked = scans([loss], none)
+    assert scans([loss], default - "reduction_in_scan") == stacked
+    assert scans([loss], default - HOISTING) == stacked
+    assert scans([loss], default.exact()) == stacked
