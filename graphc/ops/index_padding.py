@@ -9,7 +9,7 @@ from graphc.ir.dims import Size
 from graphc.ir.graph import Value
 from graphc.ir.namespace import F
 from graphc.ir.types import INT32, INT64
-from graphc.ops.index import BASIC_INDEX, DYNAMIC_SLICE, GATHER
+from graphc.ops.index import BASIC_INDEX, DYNAMIC_SLICE, GATHER, basic
 from graphc.ops.masking import Padding, Ragged
 from graphc.ops.moving import nonempty, number
 from graphc.ops.subscript import FULL_ITEM, Item
@@ -109,7 +109,7 @@ def _first(start: Size | None, n: Size, step: int) -> Size | None:
 @BASIC_INDEX.padding
 def _(pad: Padding, x: Ragged, **params: Any) -> Any:
     items, special = _sorted_out(pad, x)
-    found = BASIC_INDEX(x.value, **_items(items))
+    found = basic(x.value, tuple(items))
     kept = {}
     axis = at = 0
     for kind, _, stop, _ in items:

@@ -82,13 +82,13 @@ def arrays_in(call: Call) -> list[Array]:
     return found
 
 
-def trial(sample: Sample, call: Call, dtype: str) -> Trial:
-    """What NumPy says to a call."""
+def trial(sample: Sample, call: Call, dtype: str, backend: str = "") -> Trial:
+    """What NumPy says to a call, as far as a backend is compared with it."""
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
         try:
             make = lambda spec: spec.make(dtype)
-            result = applied(sample.reference(), call, make)
+            result = applied(sample.reference(backend), call, make)
         except REFUSALS as error:
             return Trial(sample, call, dtype, [], error)
     return Trial(sample, call, dtype, [np.asarray(r) for r in flat(result)], None)
@@ -240,7 +240,7 @@ def problems(
 ) -> list[str]:
     """What is wrong with the samples for one dtype."""
     tried = [s for s in samples if dtype in s.dtypes and not (symbolic and s.static)]
-    trials = [trial(s, c, dtype) for s in tried for c in s.calls]
+    trials = [trial(s, c, dtype, backend) for s in tried for c in s.calls]
     found: list[str] = []
     for start in range(0, len(trials), MOST):
         some = trials[start : start + MOST]

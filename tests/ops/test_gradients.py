@@ -184,7 +184,7 @@ def test_gradients_are_as_differences_say(family, dtype):
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_gradients_are_jax_s_of_the_emitted_program(family):
-    made = subjects(telling(sharp(family), most=2))
+    made = subjects(telling(sharp(family), most=5 if AT_LENGTH else 1))
     problems = checked(made.subjects, partial(by_jax, exemptions=NO_JAX))
     assert not problems, shown(problems)
 

@@ -31,7 +31,13 @@ def draws(name, call_it, *calls, **options):
         with jax.enable_x64(dtype == "float64"):
             return np.asarray(call_it(jax.random, WORDS, dtype, *args))
 
-    options = {"dtypes": FLOATS, "ulps": 64} | options
+    def like(*args):
+        dtype = args[0].dtype.name
+        with jax.enable_x64(dtype == "float64"):
+            found = jax.eval_shape(lambda: call_it(jax.random, WORDS, dtype, *args))
+        return np.empty(found.shape, found.dtype)
+
+    options = {"dtypes": FLOATS, "ulps": 64, "like": like} | options
     return sample(f"random.{name}", *calls, ours=ours, numpy=reference, **options)
 
 
