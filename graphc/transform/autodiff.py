@@ -199,18 +199,27 @@ def _is_plain(literal: "np.ndarray[Any, Any] | None") -> bool:
 
 
 def _sum(a: Value, b: Value) -> Value:
-    """The sum; zeros that were only written to are written onto the other instead."""
+    """The sum; what was only added onto zeros is added onto the other instead."""
     for x, y in ((a, b), (b, a)):
-        if y.node.primitive.name in ("scatter", "slice_update") and _onto_zeros(y):
-            _, *rest = y.node.inputs
-            return y.node.primitive(x, *rest, **y.node.params)
+        writes = _onto_zeros(y)
+        if writes:
+            for node in writes:
+                x = node.primitive(x, *node.inputs[1:], **node.params)
+            return x
     return F.add(a, b)
 
 
-def _onto_zeros(value: Value) -> bool:
-    base = value.node.inputs[0].node
-    fill = literal_of(base.inputs[0]) if base.primitive.name == "full" else None
-    return fill is not None and not fill.any() and value.node.params["how"] == "add"
+def _onto_zeros(value: Value) -> list[Node]:
+    """The additions at places that make a value of zeros; none where it is not so."""
+    found = []
+    node = value.node
+    while node.primitive.name in ("scatter", "slice_update"):
+        if node.params["how"] != "add":
+            return []
+        found.append(node)
+        node = node.inputs[0].node
+    fill = literal_of(node.inputs[0]) if node.primitive.name == "full" else None
+    return found[::-1] if fill is not None and not fill.any() else []
 
 
 def _no_rule(node: Node, outputs: Sequence[Value], reason: str) -> GraphError:

@@ -5,6 +5,7 @@ scan gives all that the first one does, and says which one it is: where both are
 graph, the first is done without.
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from graphc.ir.graph import Graph, Node, Value
@@ -14,7 +15,12 @@ from graphc.ir.walk import ancestors, operands
 
 def merged(graph: Graph) -> Graph:
     """The graph without scans that others stand for."""
-    nodes = ancestors(graph.outputs)
+    return replace(graph, outputs=tuple(together(graph.outputs)))
+
+
+def together(outputs: Sequence[Value]) -> list[Value]:
+    """Values, of graphs without scans that others stand for."""
+    nodes = ancestors(outputs)
     inside = set(nodes)
     wider = {
         node.params["wider"].content: node
@@ -23,9 +29,9 @@ def merged(graph: Graph) -> Graph:
     }
     wider = {old: new for old, new in wider.items() if old in inside}
     if not wider:
-        return graph
+        return list(outputs)
     made: dict[Value, Value] = {}
-    for node in _order(graph, wider):
+    for node in _order(outputs, wider):
         if node in wider:
             other = wider[node].outputs
             new = [made.get(v, v) for v in other[: len(node.outputs)]]
@@ -34,13 +40,13 @@ def merged(graph: Graph) -> Graph:
         else:
             continue
         made.update(zip(node.outputs, new, strict=True))
-    return replace(graph, outputs=tuple([made.get(v, v) for v in graph.outputs]))
+    return [made.get(v, v) for v in outputs]
 
 
-def _order(graph: Graph, wider: dict[Node, Node]) -> list[Node]:
+def _order(outputs: Sequence[Value], wider: dict[Node, Node]) -> list[Node]:
     """Nodes after what they are made of; a scan after the one that stands for it."""
     done: dict[Node, None] = {}
-    stack = [v.node for v in reversed(graph.outputs)]
+    stack = [v.node for v in reversed(outputs)]
     while stack:
         node = stack[-1]
         if node in done:

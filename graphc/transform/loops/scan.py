@@ -21,14 +21,14 @@ from graphc.ir.op import (
     type_error,
 )
 from graphc.ir.replay import region_between
-from graphc.ir.types import INT32, TensorType, is_inexact
+from graphc.ir.types import INT32, TensorType
 from graphc.ir.walk import operands
 from graphc.ops.batching import Batched, spread
 from graphc.ops.masking import Padding, Ragged
-from graphc.transform.loops.backward import pulled
 from graphc.transform.loops.carries import as_before, fresh, parts
 from graphc.transform.loops.checks import and_held, checked, held, taken_out
-from graphc.transform.loops.printing import body_call
+from graphc.transform.loops.masked import masked_writes
+from graphc.transform.loops.merge import together
 from graphc.transform.structure import unflatten
 from graphc.transform.vectorize import vmap
 
@@ -103,7 +103,11 @@ def scan_jax(
 
 def _print_scan(p: Printing) -> str:
     params = p.node.params
-    body, parts = body_call(p, params["carries"], params["sequences"])
+    split = params["carries"] + params["sequences"]
+    body = p.inner(params["body"].content)
+    rest = [*p.inputs[split:], *map(p.code, params["sizes"])]
+    groups = p.inputs[: params["carries"]], p.inputs[params["carries"] : split], rest
+    parts = ", ".join(f"[{', '.join(group)}]" for group in groups)
     length, reverse = p.code(params["length"]), params["reverse"]
     if p.xp == "jnp":
         return f"{p.helper(scan_jax)}(jax, {body}, {parts}, {length}, {reverse})"
@@ -119,76 +123,7 @@ _scan.several = True
 _scan.on_host = False  # a loop is no matter of glue
 _scan.selective = True
 _scan.emit(_print_scan)
-
-
-@_scan.vjp
-def _(
-    g: Any, *values: Value, wanted: list[bool], **params: Any
-) -> tuple[Value | None, ...]:
-    """Backwards over the steps, each computed again from the carry it started with.
-
-    Memory is that of one carry per step; time is linear in the steps.
-    """
-    inner: Inner = params["body"].content
-    carries, sequences = params["carries"], params["sequences"]
-    split = carries + sequences
-    first, rows, rest = values[:carries], values[carries:split], values[split:]
-    cotangents = list(g) if isinstance(g, tuple) else [g]
-    before = _starts(inner, values, params)
-    smooth = [i for i, v in enumerate(first) if is_inexact(v.dtype)]
-    asked = [i for i in range(carries, len(values)) if wanted[i]]
-    of_rows = [i for i in asked if i < split]
-    of_rest = [i for i in asked if i >= split]
-    taken = [i for i, c in enumerate(cotangents[carries:]) if c is not None]
-
-    def back(carry: list[Value], row: list[Value]) -> Pair:
-        slopes, sums = carry[: len(smooth)], carry[len(smooth) :]
-        state, inputs, given = row[:carries], row[carries:split], row[split:]
-        of_outputs: list[Value | None] = [None] * len(inner.outputs)
-        for i, slope in zip(smooth, slopes, strict=True):
-            of_outputs[i] = slope
-        for i, slope in zip(taken, given, strict=True):
-            of_outputs[carries + i] = slope
-        wrt = [*smooth, *asked]
-        found = pulled(inner, [*state, *inputs, *rest], of_outputs, wrt)
-        made = dict(zip(wrt, found, strict=True))
-        sums = [s + made[i] for s, i in zip(sums, of_rest, strict=True)]
-        return [*(made[i] for i in smooth), *sums], [made[i] for i in of_rows]
-
-    start = [
-        F.zeros_like(first[i]) if (c := cotangents[i]) is None else c for i in smooth
-    ]
-    start += [F.zeros_like(values[i]) for i in of_rest]
-    sequence = [*before, *rows, *(cotangents[carries + i] for i in taken)]
-    length, reverse = params["length"], not params["reverse"]
-    ends, stacked = run_scan(back, start, sequence, length, reverse, pruned=True)
-    result: list[Value | None] = [None] * len(values)
-    for i, d in zip([*smooth, *of_rest, *of_rows], [*ends, *stacked], strict=True):
-        result[i] = d
-    return tuple(result)
-
-
-def _starts(
-    inner: Inner, values: tuple[Value, ...], params: dict[str, Any]
-) -> list[Value]:
-    """The carries before each step, stacked, behind all that the scan itself gives."""
-    carries = params["carries"]
-    split = carries + params["sequences"]
-    rest = values[split:]
-
-    def step(carry: list[Value], row: list[Value]) -> Pair:
-        made = inner.applied([*carry, *row, *rest])
-        return made[:carries], [*made[carries:], *carry]
-
-    _, stacked = run_scan(
-        step,
-        values[:carries],
-        values[carries:split],
-        params["length"],
-        params["reverse"],
-        wider=Opaque("scan", _scan.bind(values, params)),
-    )
-    return stacked[len(stacked) - carries :]
+SCAN = _scan
 
 
 @_scan.batch
@@ -260,10 +195,11 @@ def run_scan(
     outputs, checks = taken_out([*after, *given], [*own, *row])
     flags = held(len(checks))
     first, carry = [*first, *flags], [*own, *map(fresh, flags)]
+    outputs = masked_writes(together(outputs), [*own, *row])
     after, given = outputs[: len(own)], outputs[len(own) :]
     after += and_held(carry[len(own) :], checks)
     if pruned:
-        used = _used([*after, *given], row)
+        used = used_between([*after, *given], row)
         rows = [v for v, one in zip(rows, row, strict=True) if one in used]
         row = [v for v in row if v in used]
     inner, captured, sizes = enclosed([*after, *given], [*carry, *row], "scan")
@@ -287,7 +223,8 @@ def run_scan(
 enroll(run_scan, "_run_scan")
 
 
-def _used(outputs: Sequence[Value], inputs: Sequence[Value]) -> set[Value]:
+def used_between(outputs: Sequence[Value], inputs: Sequence[Value]) -> set[Value]:
+    """What is used on the way from `inputs` to `outputs`, both included."""
     region = region_between(outputs, inputs)
     return {*outputs, *(v for node in region for v in operands(node))}
 

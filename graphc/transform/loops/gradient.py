@@ -1,0 +1,202 @@
+"""The gradient of a scan: a scan back over the steps, each computed again.
+
+What a step needs from before it is kept by a wider scan, which stands for the first one
+too (see `merge`). That is the carry. Of a carry that is large, and only read from in
+places, what is read is kept instead: a table that is filled step by step needs memory
+that is linear in the steps, not their square.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from graphc.ir.build import variable
+from graphc.ir.dims import Dim, substitute
+from graphc.ir.graph import Node, Value
+from graphc.ir.inner import Inner
+from graphc.ir.namespace import F
+from graphc.ir.op import Opaque
+from graphc.ir.replay import region_between, replayed
+from graphc.ir.types import is_inexact
+from graphc.transform.autodiff import pull
+from graphc.transform.loops.carries import fresh
+from graphc.transform.loops.merge import together
+from graphc.transform.loops.scan import SCAN, Pair, run_scan, used_between
+
+_TYPICAL = 1000  # a symbolic size, where only an idea of it is needed
+_MUCH_LESS = 8
+
+
+@SCAN.vjp
+def _(
+    g: Any, *values: Value, wanted: list[bool], **params: Any
+) -> tuple[Value | None, ...]:
+    cotangents = list(g) if isinstance(g, tuple) else [g]
+    return _Backward(values, wanted, cotangents, params).run()
+
+
+class _Backward:
+    """A scan's inputs, and the gradient of one step on variables of its own.
+
+    Numbers are those of the inputs: carries, then sequences, then the rest.
+    """
+
+    def __init__(
+        self,
+        values: tuple[Value, ...],
+        wanted: list[bool],
+        cotangents: list[Value | None],
+        params: dict[str, Any],
+    ) -> None:
+        self.values, self.cotangents, self.params = values, cotangents, params
+        self.carries = params["carries"]
+        self.split = self.carries + params["sequences"]
+        asked = [i for i in range(self.carries, len(values)) if wanted[i]]
+        self.of_rows = [i for i in asked if i < self.split]
+        self.of_rest = [i for i in asked if i >= self.split]
+        self.taken = [
+            i for i in range(self.carries, len(cotangents)) if cotangents[i] is not None
+        ]
+        inner: Inner = params["body"].content
+        self.own = [self._own(i) for i in range(len(values))]
+        self.outputs = inner.applied(self.own)
+        self.smooth = self._active([i for i, w in enumerate(wanted) if w])
+        self._differentiate()
+
+    def _own(self, i: int) -> Value:
+        value = self.values[i]
+        if self.carries <= i < self.split:
+            return variable(value.name or "row", value.type.like(value.type.shape[1:]))
+        return fresh(value) if i < self.carries or i in self.of_rest else value
+
+    def _active(self, wanted: list[int]) -> list[int]:
+        """The carries that depend on what a gradient is wanted of, after any step."""
+        active = set(wanted)
+        after = self.outputs[: self.carries]
+        while True:
+            inputs = {self.own[i] for i in active}
+            reached = set(region_between(after, inputs))
+            more = {i for i, v in enumerate(after) if v in inputs or v.node in reached}
+            if more <= active:
+                break
+            active |= more
+        return [i for i in range(self.carries) if i in active and self._is_smooth(i)]
+
+    def _is_smooth(self, i: int) -> bool:
+        return is_inexact(self.values[i].dtype)
+
+    def _differentiate(self) -> None:
+        """One step back: cotangents of its inputs from those of its outputs."""
+        own = self.own
+        self.slopes = [fresh(own[i]) for i in self.smooth]
+        self.given = [fresh(self.outputs[i]) for i in self.taken]
+        self.sums = [fresh(own[i]) for i in self.of_rest]
+        of_outputs: list[Value | None] = [None] * len(self.outputs)
+        places = [*self.smooth, *self.taken]
+        for i, slope in zip(places, [*self.slopes, *self.given], strict=True):
+            of_outputs[i] = slope
+        # The sums so far count for what is used in every step: they are added to.
+        counted = [own[i] for i in self.of_rest]
+        wrt = [own[i] for i in (*self.smooth, *self.of_rest, *self.of_rows)]
+        found = pull([*self.outputs, *counted], [*of_outputs, *self.sums], wrt)
+        pairs = zip(found, wrt, strict=True)
+        made = [F.zeros_like(v) if d is None else d for d, v in pairs]
+        both = together([*self.outputs, *made])
+        self.outputs, self.found = both[: len(of_outputs)], both[len(of_outputs) :]
+
+    def run(self) -> tuple[Value | None, ...]:
+        """The cotangents of the inputs."""
+        kept = self._kept()
+        rows = self.values[self.carries : self.split]
+        given = [c for c in self.cotangents[self.carries :] if c is not None]
+        sequences = [*self._stacked(kept), *rows, *given]
+        first = [
+            F.zeros_like(self.values[i]) if (c := self.cotangents[i]) is None else c
+            for i in self.smooth
+        ]
+        first += [F.zeros_like(self.values[i]) for i in self.of_rest]
+        variables = [*self.slopes, *self.sums]
+        known = [*kept, *self.own[self.carries : self.split], *self.given]
+
+        def back(carry: list[Value], row: list[Value]) -> Pair:
+            new = self._rest() | dict(zip(variables, carry, strict=True))
+            made = _again(self.found, new | dict(zip(known, row, strict=True)))
+            return made[: len(carry)], made[len(carry) :]
+
+        length, reverse = self.params["length"], not self.params["reverse"]
+        ends, stacked = run_scan(back, first, sequences, length, reverse, pruned=True)
+        result: list[Value | None] = [None] * len(self.values)
+        places = [*self.smooth, *self.of_rest, *self.of_rows]
+        for i, d in zip(places, [*ends, *stacked], strict=True):
+            result[i] = d
+        return tuple(result)
+
+    def _rest(self) -> dict[Value, Value]:
+        """What stands for the rest of the inputs in a step."""
+        rest = self.values[self.split :]
+        return dict(zip(self.own[self.split :], rest, strict=True))
+
+    def _kept(self) -> list[Value]:
+        """What a step back takes of what the step computed, or started with."""
+        cotangents = [*self.slopes, *self.given, *self.sums]
+        region = region_between(self.found, [*self.own, *cotangents])
+        late = set(region_between(self.found, cotangents))
+        candidates: dict[Value, None] = {}
+        for carry in self.own[: self.carries]:
+            reads = _reads(carry, region, late, self.found)
+            candidates.update(dict.fromkeys([carry] if reads is None else reads))
+        used = used_between(self.found, [*self.own, *cotangents, *candidates])
+        return [v for v in candidates if v in used]
+
+    def _stacked(self, kept: Sequence[Value]) -> list[Value]:
+        """What is kept of all steps."""
+        if not kept:
+            return []
+        values, params = self.values, self.params
+        own = self.own[: self.split]
+
+        def step(carry: list[Value], row: list[Value]) -> Pair:
+            new = self._rest() | dict(zip(own, [*carry, *row], strict=True))
+            made = _again([*self.outputs, *kept], new)
+            return made[: self.carries], made[self.carries :]
+
+        _, stacked = run_scan(
+            step,
+            values[: self.carries],
+            values[self.carries : self.split],
+            params["length"],
+            params["reverse"],
+            wider=Opaque("scan", SCAN.bind(values, params)),
+        )
+        return stacked[len(stacked) - len(kept) :]
+
+
+def _again(outputs: Sequence[Value], new: dict[Value, Value]) -> list[Value]:
+    return replayed(outputs, new, region_between(outputs, new))
+
+
+def _reads(
+    carry: Value, region: Iterable[Node], late: set[Node], found: Iterable[Value]
+) -> list[Value] | None:
+    """The small values through which alone a large carry is used, None for others."""
+    large, small = {carry}, {}
+    most = _weight(carry) // _MUCH_LESS
+    for node in region:
+        if any(v in large for v in node.inputs):
+            if node in late:
+                return None
+            for value in node.outputs:
+                if _weight(value) <= most:
+                    small[value] = True
+                else:
+                    large.add(value)
+    least = sum(map(_weight, small)) <= most
+    return list(small) if least and not large & set(found) else None
+
+
+def _weight(value: Value) -> int:
+    """About how many elements a value has."""
+    size = value.type.size
+    if isinstance(size, Dim):
+        size = substitute(size, dict.fromkeys(size.symbols, _TYPICAL))
+    assert isinstance(size, int)
+    return size

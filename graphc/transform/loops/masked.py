@@ -1,0 +1,115 @@
+"""Writes that count under a condition, as writes that always happen.
+
+`where(c, x.at[i].set(v), x)` makes a new array of the size of `x`, in every step of a
+loop. `x.at[i].set(where(c, v, x[i]))` is the same, and is done in place.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from graphc.ir.build import constant
+from graphc.ir.graph import Node, Value
+from graphc.ir.namespace import F
+from graphc.ir.replay import region_between, renewed
+from graphc.ir.types import DType, is_inexact, same_shape
+from graphc.ir.walk import operands
+from graphc.ops.index import BASIC_INDEX, GATHER
+from graphc.ops.update import SCATTER, SLICE_UPDATE
+
+WRITES = (SCATTER, SLICE_UPDATE)
+
+
+def read_where_written(write: Node, x: Value) -> Value:
+    """The elements of `x` in the place of a write."""
+    params = {k: p for k, p in write.params.items() if k != "how"}
+    indices = write.inputs[2:]
+    found: Value
+    if write.primitive is SLICE_UPDATE:
+        found = BASIC_INDEX(x, **params)
+    else:
+        found = GATHER(x, *indices, **params)
+    return found
+
+
+def written(write: Node, x: Value, v: Value, **changed: Any) -> Value:
+    """What a write makes of another array and another update."""
+    found: Value = write.primitive(x, v, *write.inputs[2:], **{**write.params, **changed})
+    return found
+
+
+def chain(value: Value, start: Value) -> list[Node] | None:
+    """The writes and reshapes that lead from `start` to a value, in their order.
+
+    None where there is something else on the way.
+    """
+    found = []
+    while value is not start:
+        node = value.node
+        if node.primitive not in WRITES and node.primitive.name != "reshape":
+            return None
+        found.append(node)
+        value = node.inputs[0]
+    return found[::-1]
+
+
+def masked_writes(outputs: Sequence[Value], inputs: Sequence[Value]) -> list[Value]:
+    """The outputs, where what is chosen between arrays with and without writes is
+    what is written."""
+    made: dict[Value, Value] = {}
+    for old in region_between(outputs, inputs):
+        node = old
+        if any(v in made for v in operands(old)):
+            node = renewed(old, made, old.place.plain)
+            made.update(zip(old.outputs, node.outputs, strict=True))
+        if node.primitive.name == "where":
+            found = next(_written_instead(node), None)
+            if found is not None:
+                made[old.outputs[0]] = found
+    return [made.get(v, v) for v in outputs]
+
+
+def _written_instead(node: Node) -> Iterator[Value]:
+    """What gives the same as a `where`, with conditional writes."""
+    condition, new, old = node.inputs
+    for mask, x, y in ((condition, new, old), (F.logical_not(condition), old, new)):
+        writes = chain(x, y)
+        if writes and same_shape(x.type.shape, node.outputs[0].type.shape):
+            found = _conditionally(writes, mask, y)
+            if found is not None:
+                yield found
+
+
+def _conditionally(writes: list[Node], mask: Value, x: Value) -> Value | None:
+    for node in writes:
+        if node.primitive.name == "reshape":
+            shape = node.outputs[0].type.shape
+            if mask.type.rank:
+                mask = F.reshape(F.broadcast_to(mask, x.type.shape), shape)
+            x = F.reshape(x, shape)
+            continue
+        update = _update(node, mask, x)
+        if update is None:
+            return None
+        x = written(node, x, update)
+    return x
+
+
+def _update(write: Node, mask: Value, x: Value) -> Value | None:
+    """What is written where the mask holds, else what changes nothing."""
+    v, how = write.inputs[1], write.params["how"]
+    if mask.type.rank:
+        mask = read_where_written(write, F.broadcast_to(mask, x.type.shape))
+    if how == "add":
+        return F.where(mask, v, _nothing(v.dtype))
+    if how == "multiply":  # for complex numbers, 1 times an infinity has NaN
+        one = constant(np.ones((), v.dtype))
+        return None if v.dtype.kind == "c" else F.where(mask, v, one)
+    return F.where(mask, v, read_where_written(write, x))
+
+
+def _nothing(dtype: DType) -> Value:
+    """What changes no number that it is added to: of floats -0.0, 0.0 changes -0.0."""
+    zero = np.zeros((), dtype)
+    return constant(np.negative(zero) if is_inexact(dtype) else zero)
