@@ -26,6 +26,7 @@ from graphc.runtime.arguments import Backend
 from graphc.runtime.function import Function
 from graphc.runtime.tiering import require_both
 from graphc.transform.grouping import CostModel, printed
+from graphc.transform.loops.delayed import in_place
 from graphc.transform.loops.merge import merged
 from graphc.transform.padding import padded
 from graphc.transform.partition import partition
@@ -89,7 +90,7 @@ def function(
     emit = _EMIT[backend, backend == "jax" and jit is not False]
 
     def compile(policies: dict[Symbol, Policy]) -> tuple[Plan, Source]:
-        plan = _planned(graph, policies, model, check)
+        plan = _planned(graph, policies, model, check, backend)
         if jit is True and backend == "jax":
             _require_one_segment(plan)
         return plan, emit(plan, structure)
@@ -161,13 +162,18 @@ def _policies(
 
 
 def _planned(
-    graph: Graph, policies: dict[Symbol, Policy], model: CostModel, check: bool
+    graph: Graph,
+    policies: dict[Symbol, Policy],
+    model: CostModel,
+    check: bool,
+    backend: Backend,
 ) -> Plan:
     """The plan of a graph, padded where policies say so."""
+    last = in_place if backend == "jax" else lambda graph: graph
     if not policies:
-        return partition(graph, model, bounds_checks=check)
+        return partition(last(graph), model, bounds_checks=check)
     pad = padded(graph, policies, bounds_checks=check)
-    return partition(rewritten(pad.graph, CLEANUP).graph, model, padded=pad)
+    return partition(last(rewritten(pad.graph, CLEANUP).graph), model, padded=pad)
 
 
 def _tests_of_rules(plan: Plan, log: tuple[Application, ...]) -> bool:

@@ -8,7 +8,8 @@ from graphc.ir.build import as_value, cast, strong, variable
 from graphc.ir.dims import equal
 from graphc.ir.graph import Value
 from graphc.ir.namespace import F
-from graphc.ir.types import same_shape
+from graphc.ir.op import type_error
+from graphc.ir.types import TensorType, same_shape
 from graphc.transform.structure import flatten
 
 
@@ -123,3 +124,10 @@ def _as_before(name: str, old: Value, new: Value, op: str) -> Value:
             hint="convert it, or start from another type",
         )
     return value
+
+
+def require_kept(before: Sequence[TensorType], after: Sequence[TensorType]) -> None:
+    """Inside a type rule: the first of what a body gives must be as what it takes."""
+    for old, new in zip(before, after):  # noqa: B905
+        if old.dtype != new.dtype or old.rank != new.rank:
+            raise type_error(f"a carry is {old} before a step and {new} behind it")

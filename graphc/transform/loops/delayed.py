@@ -10,23 +10,22 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
-
 from graphc.errors import standing_at
-from graphc.ir.build import constant
 from graphc.ir.graph import Graph, Node, Value
 from graphc.ir.inner import Inner
 from graphc.ir.namespace import F
 from graphc.ir.op import Opaque
 from graphc.ir.replay import region_between, renewed, replayed
 from graphc.ir.walk import ancestors, operands
+from graphc.transform.loops.forwarded import forwarded, readers
 from graphc.transform.loops.masked import (
+    WRITES,
     chain,
-    nothing,
+    idle_update,
     read_where_written,
     written,
 )
-from graphc.transform.loops.scan import SCAN, run_scan
+from graphc.transform.loops.scan import SCAN, Pair, run_scan
 from graphc.transform.loops.while_loop import WHILE, run_while
 
 
@@ -54,11 +53,10 @@ def _loop_in_place(node: Node) -> Sequence[Value]:
             node = node.primitive.bind(node.inputs, params)
     if node.primitive not in (SCAN, WHILE):
         return node.outputs
-    late = _late_writes(node)
-    if not late:
-        return node.outputs
     with standing_at(node.place.plain):
-        return _Delayed(node, late).run()
+        inner = _reading_first(node)
+        late = _late_writes(node, inner)
+        return _Delayed(node, inner, late).run() if late else node.outputs
 
 
 def _inside(param: Any) -> Any:
@@ -90,40 +88,43 @@ class _Late:
     writes: list[Node]
 
 
-def _late_writes(node: Node) -> list[_Late]:
+def _reading_first(node: Node) -> Inner:
+    """The body of a loop, with reads between writes in front of them."""
     inner: Inner = node.params["body"].content
+    for i in range(node.params["carries"]):
+        writes = chain(inner.outputs[i], inner.inputs[i])
+        if writes:
+            inner = forwarded(inner, _states(inner, i, writes), writes)
+    return inner
+
+
+def _states(inner: Inner, i: int, writes: list[Node]) -> list[Value]:
+    """What a carry is before the first of its writes, and behind each."""
+    return [inner.inputs[i], *(w.outputs[0] for w in writes)]
+
+
+def _late_writes(node: Node, inner: Inner) -> list[_Late]:
     found = []
     for i in range(node.params["carries"]):
-        start = inner.inputs[i]
-        writes = chain(inner.outputs[i], start)
-        if writes:
-            late = _late(node, i, writes)
-            found += [late] if late is not None else []
+        writes = chain(inner.outputs[i], inner.inputs[i])
+        late = _late(inner, i, writes) if writes else None
+        if late is not None and not _is_tested(node, i):
+            found.append(late)
     return found
 
 
-def _late(node: Node, i: int, writes: list[Node]) -> _Late | None:
+def _late(inner: Inner, i: int, writes: list[Node]) -> _Late | None:
     """The writes that are to be delayed; None where none must, or none can."""
-    inner: Inner = node.params["body"].content
-    states = [inner.inputs[i], *(w.outputs[0] for w in writes)]
-    read = {k for k, state in enumerate(states[:-1]) if _is_read(state, inner, writes)}
-    if len(read) != 1 or _is_tested(node, i):
+    states = _states(inner, i, writes)
+    read = [k for k, s in enumerate(states[:-1]) if readers(s, inner, writes)]
+    if len(read) != 1:
         return None
     (k,) = read
     delayed = writes[k:]
-    if any(_has_no_identity(w) for w in delayed):
+    real = [w for w in delayed if w.primitive in WRITES]
+    if any(idle_update(w, w.inputs[0]) is None for w in real):
         return None
     return _Late(i, states[k], delayed)
-
-
-def _is_read(state: Value, inner: Inner, writes: Iterable[Node]) -> bool:
-    """Whether a state is used, and not only to be written to."""
-    own = set(writes)
-    for node in inner.nodes:
-        used = node.inputs[1:] if node in own else node.inputs
-        if state in used:
-            return True
-    return False
 
 
 def _is_tested(node: Node, i: int) -> bool:
@@ -133,36 +134,96 @@ def _is_tested(node: Node, i: int) -> bool:
     return bool(region_between(test.outputs, [test.inputs[i]]))
 
 
-def _has_no_identity(write: Node) -> bool:
-    """Whether nothing can be written that changes nothing: 1 times inf + 0j has NaN."""
-    product = write.params.get("how") == "multiply"
-    return product and write.outputs[0].dtype.kind == "c"
-
-
 class _Delayed:
     """A loop, made anew with late writes."""
 
-    def __init__(self, node: Node, late: list[_Late]) -> None:
-        self.node, self.late = node, late
-        self.inner: Inner = node.params["body"].content
-        self.carries = node.params["carries"]
-        split = self.carries + node.params.get("sequences", 0)
-        self.first = list(node.inputs[: self.carries])
-        self.rows = list(node.inputs[self.carries : split])
-        self.rest = list(node.inputs[split:])
-        changing = self.inner.inputs[:split]
-        region = set(region_between(self.inner.outputs, changing))
-        self._changing = {*changing, *(v for n in region for v in n.outputs)}
-        # What is carried of each delayed write: its update, and indices that change.
-        self.carried = [
-            self._carried(w)
-            for one in late
-            for w in one.writes
-            if w.primitive.name != "reshape"
-        ]
+    def __init__(self, node: Node, inner: Inner, late: list[_Late]) -> None:
+        self._node, self._inner, self._late = node, inner, late
+        carries = node.params["carries"]
+        self._split = carries + node.params.get("sequences", 0)
+        self._first = list(node.inputs[:carries])
+        self._rows = list(node.inputs[carries : self._split])
+        self._rest = list(node.inputs[self._split :])
+        own = self._inner.inputs[: self._split]
+        region = region_between(self._inner.outputs, own)
+        self._changing = {*own, *(v for n in region for v in n.outputs)}
 
-    def _carried(self, write: Node) -> list[Value]:
+    def run(self) -> Sequence[Value]:
+        """The outputs."""
+        params = self._node.params
+        first = [*self._first, *self._idle()]
+        if self._node.primitive is WHILE:
+            return self._finished(run_while(self._test, self._carried, first))
+        length, reverse = params["length"], params["reverse"]
+        ends, stacked = run_scan(self._step, first, self._rows, length, reverse)
+        return [*self._finished(ends), *stacked]
+
+    def _test(self, carry: list[Value]) -> Value:
+        test: Inner = self._node.params["test"].content
+        return test.applied([*carry[: len(self._first)], *self._rest])[0]
+
+    def _carried(self, carry: list[Value]) -> list[Value]:
+        return self._step(carry, [])[0]
+
+    def _step(self, carry: list[Value], row: list[Value]) -> Pair:
+        """What a step has left to write is carried, with what it writes to."""
+        inner, carries = self._inner, len(self._first)
+        outputs = list(inner.outputs)
+        for late in self._late:
+            outputs[late.carry] = late.read
+        pending = [v for w in self._writes() for v in self._parts(w)]
+        wanted = [*outputs[:carries], *pending, *outputs[carries:]]
+        given = [*self._finished(carry), *row, *self._rest]
+        new = dict(zip(inner.inputs, given, strict=True))
+        made = replayed(wanted, new, region_between(wanted, inner.inputs))
+        return made[: len(carry)], made[len(carry) :]
+
+    def _writes(self) -> list[Node]:
+        writes = [w for late in self._late for w in late.writes]
+        return [w for w in writes if w.primitive in WRITES]
+
+    def _parts(self, write: Node) -> list[Value]:
+        """What changes from step to step of a write: its update, and indices."""
         x, v, *indices = write.inputs
-        if write.params["how"] != "add":
+        if write.params["how"] not in ("add", "multiply"):
             v = F.broadcast_to(v, read_where_written(write, x).type.shape)
         return [v, *(i for i in indices if i in self._changing)]
+
+    def _indices(self, write: Node, changing: Iterable[Value]) -> list[Value]:
+        """The indices of a write, given those that change."""
+        given = iter(changing)
+        rest = dict(zip(self._inner.inputs[self._split :], self._rest, strict=True))
+        found = write.inputs[2:]
+        fixed = iter(replayed(found, rest, region_between(found, rest)))
+        pairs = [(next(fixed), i) for i in found]
+        return [next(given) if i in self._changing else v for v, i in pairs]
+
+    def _idle(self) -> list[Value]:
+        """For the first step, updates that change nothing."""
+        found = []
+        for late in self._late:
+            x = self._first[late.carry]
+            for write in late.writes:
+                if write.primitive not in WRITES:
+                    x = F.reshape(x, write.outputs[0].type.shape)
+                    continue
+                v, *changing = self._parts(write)
+                places = [F.zeros(i.type.shape, i.dtype) for i in changing]
+                update = idle_update(write, x, self._indices(write, places))
+                assert update is not None
+                found += [F.broadcast_to(update, v.type.shape), *places]
+        return found
+
+    def _finished(self, carry: Sequence[Value]) -> list[Value]:
+        """The carries of the loop as it was, with all written."""
+        ends, pending = list(carry[: len(self._first)]), iter(carry[len(self._first) :])
+        for late in self._late:
+            x = ends[late.carry]
+            for write in late.writes:
+                if write.primitive not in WRITES:
+                    x = F.reshape(x, write.outputs[0].type.shape)
+                    continue
+                v, *changing = (next(pending) for _ in self._parts(write))
+                x = written(write, x, v, self._indices(write, changing))
+            ends[late.carry] = x
+        return ends

@@ -5,7 +5,7 @@ loop. `x.at[i].set(where(c, v, x[i]))` is the same, and is done in place.
 """
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import cast
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from graphc.ir.build import constant
 from graphc.ir.graph import Node, Value
 from graphc.ir.namespace import F
 from graphc.ir.replay import region_between, renewed
-from graphc.ir.types import DType, is_inexact, same_shape
+from graphc.ir.types import is_inexact, same_shape
 from graphc.ir.walk import operands
 from graphc.ops.index import BASIC_INDEX, GATHER
 from graphc.ops.update import SCATTER, SLICE_UPDATE
@@ -21,22 +21,36 @@ from graphc.ops.update import SCATTER, SLICE_UPDATE
 WRITES = (SCATTER, SLICE_UPDATE)
 
 
-def read_where_written(write: Node, x: Value) -> Value:
-    """The elements of `x` in the place of a write."""
+def read_where_written(
+    write: Node, x: Value, indices: Sequence[Value] | None = None
+) -> Value:
+    """The elements of `x` in the place of a write, or of one at other indices."""
     params = {k: p for k, p in write.params.items() if k != "how"}
-    indices = write.inputs[2:]
-    found: Value
     if write.primitive is SLICE_UPDATE:
-        found = BASIC_INDEX(x, **params)
-    else:
-        found = GATHER(x, *indices, **params)
-    return found
+        return cast(Value, BASIC_INDEX(x, **params))
+    places = write.inputs[2:] if indices is None else indices
+    return cast(Value, GATHER(x, *places, **params))
 
 
-def written(write: Node, x: Value, v: Value, **changed: Any) -> Value:
-    """What a write makes of another array and another update."""
-    found: Value = write.primitive(x, v, *write.inputs[2:], **{**write.params, **changed})
-    return found
+def written(
+    write: Node, x: Value, v: Value, indices: Sequence[Value] | None = None
+) -> Value:
+    """What a write makes of another array and another update, or at other indices."""
+    places = write.inputs[2:] if indices is None else indices
+    return cast(Value, write.primitive(x, v, *places, **write.params))
+
+
+def idle_update(
+    write: Node, x: Value, indices: Sequence[Value] | None = None
+) -> Value | None:
+    """An update that changes nothing of `x`; None where there is none."""
+    v, how = write.inputs[1], write.params["how"]
+    if how == "add":  # -0.0 changes no float, 0.0 changes -0.0
+        zero = np.zeros((), v.dtype)
+        return constant(np.negative(zero) if is_inexact(v.dtype) else zero)
+    if how == "multiply":  # of complex numbers, 1 times an infinity has NaN
+        return None if v.dtype.kind == "c" else constant(np.ones((), v.dtype))
+    return read_where_written(write, x, indices)
 
 
 def chain(value: Value, start: Value) -> list[Node] | None:
@@ -89,27 +103,11 @@ def _conditionally(writes: list[Node], mask: Value, x: Value) -> Value | None:
                 mask = F.reshape(F.broadcast_to(mask, x.type.shape), shape)
             x = F.reshape(x, shape)
             continue
-        update = _update(node, mask, x)
-        if update is None:
+        idle = idle_update(node, x)
+        if idle is None:
             return None
-        x = written(node, x, update)
+        holds = mask
+        if mask.type.rank:
+            holds = read_where_written(node, F.broadcast_to(mask, x.type.shape))
+        x = written(node, x, F.where(holds, node.inputs[1], idle))
     return x
-
-
-def _update(write: Node, mask: Value, x: Value) -> Value | None:
-    """What is written where the mask holds, else what changes nothing."""
-    v, how = write.inputs[1], write.params["how"]
-    if mask.type.rank:
-        mask = read_where_written(write, F.broadcast_to(mask, x.type.shape))
-    if how == "add":
-        return F.where(mask, v, _nothing(v.dtype))
-    if how == "multiply":  # for complex numbers, 1 times an infinity has NaN
-        one = constant(np.ones((), v.dtype))
-        return None if v.dtype.kind == "c" else F.where(mask, v, one)
-    return F.where(mask, v, read_where_written(write, x))
-
-
-def _nothing(dtype: DType) -> Value:
-    """What changes no number that it is added to: of floats -0.0, 0.0 changes -0.0."""
-    zero = np.zeros((), dtype)
-    return constant(np.negative(zero) if is_inexact(dtype) else zero)

@@ -18,14 +18,13 @@ from graphc.ir.op import (
     op,
     require_at_most,
     require_equal,
-    type_error,
 )
 from graphc.ir.replay import region_between
 from graphc.ir.types import INT32, TensorType
 from graphc.ir.walk import operands
 from graphc.ops.batching import Batched, spread
 from graphc.ops.masking import Padding, Ragged
-from graphc.transform.loops.carries import as_before, fresh, parts
+from graphc.transform.loops.carries import as_before, fresh, parts, require_kept
 from graphc.transform.loops.checks import and_held, checked, held, taken_out
 from graphc.transform.loops.masked import masked_writes
 from graphc.transform.loops.merge import together
@@ -60,9 +59,7 @@ def _scan(
     first = [v.type for v in values[:carries]]
     rest = [v.type for v in values[carries + sequences :]]
     made = body.content.types([*first, *rows, *rest], sizes)
-    for before, after in zip(first, made, strict=False):
-        if before.dtype != after.dtype or before.rank != after.rank:
-            raise type_error(f"a carry is {before} before a step and {after} behind it")
+    require_kept(first, made)
     stacked = [t.like((length, *t.shape)) for t in made[carries:]]
     return (*first, *stacked)
 

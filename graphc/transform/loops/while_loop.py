@@ -9,10 +9,10 @@ from graphc.ir.dims import Size
 from graphc.ir.graph import Value
 from graphc.ir.inner import Inner, enclosed
 from graphc.ir.namespace import F, public
-from graphc.ir.op import Array, Opaque, Printing, op, type_error
+from graphc.ir.op import Array, Opaque, Printing, op
 from graphc.ir.types import BOOL, TensorType
 from graphc.ops.batching import Batched, spread
-from graphc.transform.loops.carries import as_before, fresh, parts
+from graphc.transform.loops.carries import as_before, fresh, parts, require_kept
 from graphc.transform.loops.checks import and_held, checked, held, taken_out
 from graphc.transform.loops.scan import run_scan
 from graphc.transform.structure import unflatten
@@ -32,9 +32,7 @@ def _while(
     first = [v.type for v in values[:carries]]
     rest = [v.type for v in values[carries:]]
     made = body.content.types([*first, *rest], sizes)
-    for before, after in zip(first, made, strict=True):
-        if before.dtype != after.dtype or before.rank != after.rank:
-            raise type_error(f"a carry is {before} before a step and {after} behind it")
+    require_kept(first, made)
     return tuple(first)
 
 
@@ -68,6 +66,7 @@ def _print_while(p: Printing) -> str:
 _while.several = True
 _while.on_host = False  # a loop is no matter of glue
 _while.emit(_print_while)
+WHILE = _while
 _while.no_gradient(UNKNOWN)
 _while.no_padding("how often it runs may depend on the padding")
 
