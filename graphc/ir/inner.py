@@ -1,13 +1,15 @@
 """Graphs inside of nodes: the bodies of loops and branches."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import operator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 from graphc.errors import graph_error
 from graphc.ir.build import variable
 from graphc.ir.dims import Dim, Size, Symbol, substitute, symbol_dim
-from graphc.ir.graph import Node, Value
+from graphc.ir.graph import Node, Params, Value
 from graphc.ir.op import Opaque, type_error
 from graphc.ir.replay import region_between, replayed
 from graphc.ir.types import TensorType, is_integer
@@ -35,6 +37,13 @@ class Inner:
         """The outputs, of other values."""
         new = dict(zip(self.inputs, values, strict=True))
         return replayed(self.outputs, new, region_between(self.outputs, self.inputs))
+
+    def changed(self, outputs: Sequence[Value]) -> "Inner | None":
+        """With other outputs of its inputs; None where they need sizes not given."""
+        made = Inner(self.inputs, tuple(outputs), self.symbols)
+        known = {*_told(self.inputs), *self.symbols}
+        asked = (s for node in made.nodes for s in _symbols(node))
+        return made if all(s in known for s in asked) else None
 
     def types(
         self, given: Sequence[TensorType], sizes: Sequence[Size]
@@ -107,12 +116,7 @@ def _closed(
     new = {v: variable(v.name or v.node.primitive.name, v.type) for v in captured}
     made = replayed(outputs, new, region)
     given = (*inputs, *new.values())
-    told = {
-        n.symbols[0]
-        for v in given
-        for n in v.type.shape
-        if isinstance(n, Dim) and n is symbol_dim(n.symbols[0])
-    }
+    told = _told(given)
     inner = Inner(given, tuple(made), ())
     asked: dict[Symbol, None] = {}
     for node in inner.nodes:
@@ -122,6 +126,16 @@ def _closed(
     outside = {inside.symbol: v.symbol for v, inside in new.items() if _is_size(v)}
     sizes: list[Size] = [symbol_dim(outside.get(s, s)) for s in symbols]
     return Inner(given, tuple(made), symbols), captured, sizes
+
+
+def _told(inputs: Iterable[Value]) -> set[Symbol]:
+    """The sizes that shapes tell."""
+    return {
+        n.symbols[0]
+        for v in inputs
+        for n in v.type.shape
+        if isinstance(n, Dim) and n is symbol_dim(n.symbols[0])
+    }
 
 
 def _is_size(value: Value) -> bool:
@@ -149,6 +163,23 @@ def within(nodes: Iterable[Node]) -> Iterator[Node]:
         yield node
         for inner in _inners(node):
             stack += inner.nodes
+
+
+def with_bodies(params: Params, make: Callable[[Inner], Inner]) -> dict[str, Any]:
+    """Params with `make` of the graphs in them."""
+
+    def one(param: Any) -> Any:
+        content = param.content if isinstance(param, Opaque) else None
+        if isinstance(content, Inner):
+            new: Any = make(content)
+        elif isinstance(content, tuple) and any(isinstance(c, Inner) for c in content):
+            new = tuple(map(make, content))
+            new = content if all(map(operator.is_, new, content)) else new
+        else:
+            return param
+        return param if new is content else Opaque(param.name, new)
+
+    return {name: one(param) for name, param in params.items()}
 
 
 def has_inner(node: Node) -> bool:

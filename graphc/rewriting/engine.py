@@ -15,6 +15,8 @@ from graphc.errors import GraphError, Place, graph_error, standing_at
 from graphc.ir.build import INPUT
 from graphc.ir.dims import equal
 from graphc.ir.graph import SERIALS, Graph, Node, Value
+from graphc.ir.inner import Inner, has_inner, with_bodies
+from graphc.ir.op import rebuild
 from graphc.ir.replay import renewed
 from graphc.ir.walk import ancestors, operands
 from graphc.rewriting.rule import Rule, Rules
@@ -78,7 +80,30 @@ def rewritten(graph: Graph, rules: Rules) -> Rewritten:
     for chosen in (functions, rules) if functions else (rules,):
         outputs = _fixpoint(_by_op(chosen), outputs, log)
     made = _replaced(replace(graph, outputs=outputs), rules, log)
-    return Rewritten(made, tuple(log))
+    return Rewritten(_with_bodies(made, rules.unchecked(), log), tuple(log))
+
+
+def _with_bodies(graph: Graph, rules: Rules, log: list[Application]) -> Graph:
+    """The graph with the rules applied inside of loops and branches too."""
+
+    def body(inner: Inner) -> Inner:
+        names = ("",) * len(inner.inputs), ("",) * len(inner.outputs)
+        found = rewritten(Graph(inner.inputs, inner.outputs, *names), rules)
+        new = inner.changed(found.graph.outputs) if found.log else None
+        if new is not None:
+            log.extend(found.log)
+        return new or inner
+
+    made: dict[Value, Value] = {}
+    for node in ancestors(graph.outputs):
+        params = with_bodies(node.params, body) if has_inner(node) else node.params
+        same = all(params[k] is v for k, v in node.params.items())
+        if not same or any(v in made for v in operands(node)):
+            with standing_at(node.place):
+                fresh = rebuild(node, node.inputs, params)
+            fresh = renewed(fresh, made, node.place)
+            made.update(zip(node.outputs, fresh.outputs, strict=True))
+    return replace(graph, outputs=tuple([made.get(v, v) for v in graph.outputs]))
 
 
 def _replaced(graph: Graph, rules: Rules, log: list[Application]) -> Graph:

@@ -446,3 +446,32 @@ def test_gradients_are_rewritten_as_other_graphs_are():
     a = np.array([1, 2, 3], "float32")
     np.testing.assert_allclose(f(a), 2 * a, rtol=1e-6)
     assert exp_of_log in [a.rule for a in f.rewrites]
+
+
+# Inside of loops and branches.
+
+
+@pytest.mark.parametrize("backend", ["numpy", "jax"])
+def test_rules_apply_inside_of_loops_and_branches(backend):
+    x = gt.tensor("x", "float32", ("n", 3))
+
+    def body(carry, row):
+        inner = gt.scan(lambda c, v: (c + v * 1, gt.log(1 + gt.exp(v))), carry, row)
+        large = gt.cond(carry > 0, lambda: gt.log(gt.sum(gt.exp(row))), lambda: carry)
+        return inner[0], gt.sum(inner[1]) + large
+
+    outputs = list(gt.scan(body, np.float32(0), x))
+    given = np.linspace(-50, 200, 12).astype("float32").reshape(4, 3)
+    plain = graphc.function([x], outputs, rewrites=none, backend=backend)
+    f = graphc.function([x], outputs, backend=backend)
+    names = [a.rule.name for a in f.rewrites]
+    assert {"times_one", "log_of_sum_of_exp", "log_one_plus"} <= set(names)
+    assert np.isinf(plain(given)[1]).any()  # which the rule mends
+    ends, stacked = f(given)
+    shifted = given - given.max(1, keepdims=True)
+    total = np.cumsum(given.sum(1, dtype="float32"))
+    large = given.max(1) + np.log(np.exp(shifted).sum(1))
+    before = np.concatenate([[0], total[:-1]])
+    expected = np.logaddexp(given, 0).sum(1) + np.where(before > 0, large, before)
+    np.testing.assert_allclose(ends, total[-1], rtol=1e-5)
+    np.testing.assert_allclose(stacked, expected, rtol=1e-5)
