@@ -109,10 +109,11 @@ def _with_bodies(graph: Graph, rules: Rules, log: list[Application]) -> Graph:
 def _replaced(graph: Graph, rules: Rules, log: list[Application]) -> Graph:
     """The graph after the rules that look at all of it, as often as they apply."""
     waiting = [rule for rule in rules if rule.whole is not None]
-    while waiting:
-        rule = waiting.pop(0)
-        assert rule.whole is not None
-        while (found := rule.whole(graph)) is not None:
+    ops = {n.primitive.name for n in ancestors(graph.outputs)} if waiting else set()
+    for rule in waiting:
+        if ops.isdisjoint(rule.ops):
+            continue
+        while rule.whole is not None and (found := rule.whole(graph)) is not None:
             graph, pairs = found
             for old, new in pairs:
                 _check(rule, old, new)

@@ -12,17 +12,20 @@ from itertools import pairwise
 
 from graphc.errors import standing_at
 from graphc.ir.build import as_value
-from graphc.ir.dims import less_equal
+from graphc.ir.dims import equal, less_equal
 from graphc.ir.graph import Graph, Node, Value
 from graphc.ir.namespace import F
 from graphc.ir.walk import ancestors, operands
+from graphc.ops.check import ASSERT
 from graphc.rewriting.loop import Loop, with_made
 from graphc.rewriting.producers import PRODUCERS
-from graphc.rewriting.rows import REDUCTIONS, source
+from graphc.rewriting.rows import REDUCTIONS
 from graphc.rewriting.rule import whole_graph
-from graphc.rewriting.running import RUNNING, Running, running
+from graphc.rewriting.running import Carry, Running, picking, running
 from graphc.rewriting.sizes import guarded
-from graphc.rewriting.stepwise import Uses, Wanted, fits
+from graphc.rewriting.slices import picked
+from graphc.rewriting.stepwise import Place, Uses, Wanted
+from graphc.rewriting.views import View, derived, parents, usable
 
 Pairs = list[tuple[Value, Value]]
 SHRINKING = {*REDUCTIONS, "argmax", "argmin"}
@@ -34,7 +37,8 @@ class Region:
     def __init__(self, loop: Loop, nodes: Sequence[Node], graph: Graph) -> None:
         self._loop = loop
         self._dependent: set[Node] = {loop.node}
-        self.axes: dict[Value, int] = dict.fromkeys(loop.stacked, 0)
+        whole = View(0, 0, 1, loop.length)
+        self.views: dict[Value, View] = dict.fromkeys(loop.stacked, whole)
         self.reductions: dict[Node, Running] = {}
         self.uses = Uses(nodes, graph.outputs)
         for node in nodes:
@@ -47,33 +51,52 @@ class Region:
         self._dependent.add(node)
         if any(v.node in self._dependent for v in node.demands):
             return
-        if node.primitive.name in RUNNING and self._reduces(node):
-            return
-        for axis in range(node.outputs[0].type.rank):
-            if self._is_rowwise(node, axis):
-                self.axes[node.outputs[0]] = axis
-
-    def _reduces(self, node: Node) -> bool:
-        """Whether a node reduces what comes row by row, over the rows."""
-        axis = self.axes.get(node.inputs[0])
-        if axis is None or any(v.node in self._dependent for v in node.inputs[1:]):
-            return False
-        found = running(node, axis, self._loop.reverse)
+        view = self.views.get(node.inputs[0]) if node.inputs else None
+        found = None if view is None else self._reduction(node, view)
         if found is not None:
             self.reductions[node] = found
-        return found is not None
+            return
+        for axis in range(node.outputs[0].type.rank):
+            view = self._view(node, axis)
+            if view is not None:
+                self.views[node.outputs[0]] = view
 
-    def _is_rowwise(self, node: Node, axis: int) -> bool:
-        sources = source(node, axis)
-        if sources is None:
-            return False
-        pairs = zip(node.inputs, sources, strict=True)
-        return all(self._is_row(x, a) for x, a in pairs)
+    def _reduction(self, node: Node, view: View) -> Running | None:
+        """How a node reduces what comes row by row, if it does so over the rows."""
+        if any(v.node in self._dependent for v in node.inputs[1:]):
+            return None
+        at = picked(node, view.axis)
+        if at is None:
+            return running(node, view.axis, self._loop.reverse)
+        last = 0 if self._loop.reverse else self._loop.length - 1
+        latest = equal(view.start + view.step * at, last) is True
+        return picking(node, view.axis, at, latest)
 
-    def _is_row(self, value: Value, axis: int | None) -> bool:
+    def _view(self, node: Node, axis: int) -> View | None:
+        """The steps of the rows of a result, if it is computed row by row."""
+        for x in node.inputs:
+            known = self.views.get(x)
+            view = None if known is None else derived(node, x, known, axis)
+            if view is not None:
+                found = parents(node, view)
+                fits = found and all(map(self._is_row, node.inputs, found))
+                return view if fits or self._is_checked(node, found) else None
+        return None
+
+    def _is_row(self, value: Value, view: View | None) -> bool:
         if value.node in self._dependent:
-            return axis is not None and self.axes.get(value) == axis
-        return axis is None or fits(value, axis, self._loop.length)
+            known = self.views.get(value)
+            if view is None or known is None:
+                return False
+            return known.axis == view.axis and known.matches(view)
+        return view is None or usable(value, view, self._loop.length)
+
+    def _is_checked(self, node: Node, found: "list[View | None] | None") -> bool:
+        """Whether a node makes the check that the scan carries along."""
+        if node.primitive.name != "assert" or found is None:
+            return False
+        held = _flag(node) in set(self._loop.ends)
+        return held and self._is_row(node.inputs[0], found[0])
 
     def leaves(self, values: Iterable[Value]) -> set[Value]:
         """The stacked outputs that values are made of."""
@@ -81,23 +104,23 @@ class Region:
         while stack:
             value = stack.pop()
             if value.node is not self._loop.node:
-                new = {x for x in value.node.inputs if x in self.axes} - seen
+                new = {x for x in value.node.inputs if x in self.views} - seen
                 seen |= new
                 stack += new
         return {v for v in seen if v.node is self._loop.node}
 
     def shown(self) -> list[Value]:
         """Those values that something else needs."""
-        rows = {v.node for v in self.axes if v.node is not self._loop.node}
+        rows = {v.node for v in self.views if v.node is not self._loop.node}
         inside = rows | set(self.reductions)
-        return [v for v in self.axes if not self.uses.are_among(v, inside)]
+        return [v for v in self.views if not self.uses.are_among(v, inside)]
 
     def is_small(self, value: Value) -> bool:
         """Whether a reduction has left less of a stacked output."""
         node = value.node
         if node is self._loop.node:
             return False
-        made = [x for x in node.inputs if x in self.axes]
+        made = [x for x in node.inputs if x in self.views]
         if node.primitive.name in SHRINKING:
             return True
         size = value.type.size
@@ -111,7 +134,8 @@ class _Hoist:
     def __init__(self, loop: Loop, region: Region) -> None:
         self._loop, self._region = loop, region
         shown = region.shown()
-        small = [v for v in shown if region.is_small(v)]
+        whole = [v for v in shown if region.views[v].covers(loop.length)]
+        small = [v for v in whole if region.is_small(v)]
         large = [v for v in shown if v not in set(small)]
         self._kept = region.leaves(large)
         self._reductions = {
@@ -129,22 +153,22 @@ class _Hoist:
     def made(self) -> tuple[dict[Value, Value], Pairs]:
         """What stands for the outputs of the scan, and for each reduction."""
         loop, region = self._loop, self._region
-        inputs = [(n.inputs[0], region.axes[n.inputs[0]]) for n in self._reductions]
-        places = [*inputs, *((v, region.axes[v]) for v in self._small)]
-        made = [v.node for v in region.axes]
-        wanted = Wanted(region.uses, loop.stacked, made)
+        read = [n.inputs[0] for n in self._reductions]
+        places = [(v, region.views[v]) for v in (*read, *self._small)]
+        made = [v.node for v in region.views]
+        wanted = Wanted(loop.length, region.uses, loop.stacked, made)
         wanted.collect(places, self._reductions)
         return self._assembled(wanted, places)
 
     def _assembled(
-        self, wanted: Wanted, places: list[tuple[Value, int]]
+        self, wanted: Wanted, places: list[Place]
     ) -> tuple[dict[Value, Value], Pairs]:
         loop, runs = self._loop, list(self._reductions.values())
         stacked = [v for v in loop.stacked if v in self._kept]
-        placed = any(run.placed for run in runs)
-        split, rows_of = loop.carries + placed, len(loop.sequences)
+        placed = wanted.placed or any(map(self._is_placed, runs, places))
+        rows_of = len(loop.sequences)
         starts = [[loop.first_place()] if placed else [], *(r.start for r in runs)]
-        ranges = _ranges(split, runs)
+        ranges = _ranges(loop.carries + placed, runs)
 
         def step(carry: list[Value], given: list[Value]) -> tuple[list[Value], ...]:
             own = carry[: loop.carries]
@@ -152,12 +176,12 @@ class _Hoist:
             after, row = made[: loop.carries], made[loop.carries :]
             row_of = dict(zip(loop.stacked, row, strict=True))
             row_of |= zip(wanted.sequences, given[rows_of:], strict=True)
-            rows = wanted.computed(row_of)
-            place = carry[loop.carries] if placed else as_value(0)
-            after += [loop.next_place(place)] if placed else []
-            for run, (a, b), at in zip(runs, ranges, places, strict=False):
-                after += run.step(carry[a:b], rows[at], place)
-            small = [rows[at] for at in places[len(runs) :]]
+            number = carry[loop.carries] if placed else as_value(0)
+            rows = wanted.computed(row_of, number)
+            after += [loop.next_place(number)] if placed else []
+            for run, (a, b), place in zip(runs, ranges, places, strict=False):
+                after += self._stepped(run, carry[a:b], rows[place], place[1], number)
+            small = [rows[place] for place in places[len(runs) :]]
             return after, [*(row_of[v] for v in stacked), *small]
 
         with standing_at(loop.node.place.plain):
@@ -172,18 +196,45 @@ class _Hoist:
         made |= zip(stacked, found, strict=False)
         results = [run.end(ends[a:b]) for run, (a, b) in zip(runs, ranges, strict=True)]
         behind = zip(found[len(stacked) :], places[len(runs) :], strict=True)
-        results += [F.moveaxis(v, 0, axis) for v, (_, axis) in behind]
-        return made, self._guarded(results, wanted)
+        results += [F.moveaxis(v, 0, view.axis) for v, (_, view) in behind]
+        return made, self._checked(results, wanted, made)
 
-    def _guarded(self, results: list[Value], wanted: Wanted) -> Pairs:
-        """Each result in place of what it stands for; sizes must fit as before."""
+    def _is_placed(self, run: Running, place: Place) -> bool:
+        return run.placed or not place[1].covers(self._loop.length)
+
+    def _stepped(
+        self, run: Running, carry: Carry, row: Value, view: View, number: Value
+    ) -> Carry:
+        """The carries of a reduction behind a step; some steps do not count."""
+        after = run.step(carry, row, view.position(number))
+        held = view.holds(number, self._loop.length)
+        if held is None:
+            return after
+        return [F.where(held, a, b) for a, b in zip(after, carry, strict=True)]
+
+    def _checked(
+        self, results: list[Value], wanted: Wanted, made: dict[Value, Value]
+    ) -> Pairs:
+        """Each result in place of what it stands for; checks are made as before."""
         old = [*(n.outputs[0] for n in self._reductions), *self._small]
+        checks = [n for n in wanted.nodes if n.primitive is ASSERT]
         pairs = []
         for before, after in zip(old, results, strict=True):
-            for node in [*wanted.nodes, before.node]:
-                after = guarded(after, node)
+            after = guarded(wanted.guarded(after), before.node)
+            for node in checks:
+                flag = _flag(node)
+                with standing_at(node.place.plain):
+                    after = ASSERT(after, made.get(flag, flag), **node.params)
             pairs.append((before, after))
         return pairs
+
+
+def _flag(node: Node) -> Value:
+    """What a check needs to be true."""
+    flag = node.inputs[1]
+    while flag.node.primitive.name == "all" and not flag.node.params["axes"]:
+        flag = flag.node.inputs[0]
+    return flag
 
 
 def _ranges(start: int, runs: Iterable[Running]) -> list[tuple[int, int]]:
@@ -194,7 +245,7 @@ def _ranges(start: int, runs: Iterable[Running]) -> list[tuple[int, int]]:
     return list(pairwise(ends))
 
 
-@whole_graph(over=RUNNING, exact=False)
+@whole_graph(over=("scan",), exact=False)
 def reduction_in_scan(graph: Graph) -> tuple[Graph, Pairs] | None:
     """A reduction of what a scan stacks is computed in its body, step by step."""
     nodes = ancestors(graph.outputs)

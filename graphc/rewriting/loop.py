@@ -9,7 +9,7 @@ from graphc.ir.graph import Graph, Node, Value
 from graphc.ir.inner import Inner
 from graphc.ir.namespace import F
 from graphc.ir.replay import renewed
-from graphc.ir.types import INT64
+from graphc.ir.types import INT32
 from graphc.ir.walk import operands
 
 
@@ -33,7 +33,7 @@ class Loop:
     def first_place(self) -> Value:
         """The position of the first step."""
         start = size_value(self.length - 1) if self.reverse else 0
-        return cast(as_value(start), INT64)
+        return cast(as_value(start), INT32)
 
     def next_place(self, place: Value) -> Value:
         """The position of the next step."""

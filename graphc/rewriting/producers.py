@@ -10,16 +10,19 @@ not be kept either.
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from graphc.errors import standing_at
+from graphc.ir.build import as_value
 from graphc.ir.graph import Graph, Node, Value
 from graphc.ir.namespace import F
 from graphc.ir.replay import region_between, replayed
 from graphc.ir.walk import ancestors, operands
 from graphc.rewriting.loop import Loop, with_made
 from graphc.rewriting.rule import Replaced, Rules, whole_graph
-from graphc.rewriting.sizes import guarded
 from graphc.rewriting.stepwise import LIGHT, Uses, Wanted
+from graphc.rewriting.views import View
 
 Rows = Mapping[Value, Value]  # of sequences
+Made = Callable[[Rows, Value], Rows]  # also of the number of the step
+PARTS = ("basic_index", "slice_update")
 
 
 def _is_stacked(value: Value) -> bool:
@@ -29,33 +32,35 @@ def _is_stacked(value: Value) -> bool:
 
 
 def _read_by(
-    loop: Loop, sequences: Sequence[Value], rows: Callable[[Rows], Rows]
-) -> Node:
-    """The scan on other sequences, of whose rows those that it had can be made."""
+    loop: Loop, sequences: Sequence[Value], rows: Made, placed: bool = False
+) -> list[Value]:
+    """The outputs on other sequences, of whose rows those that there were are made.
+
+    `placed`: that needs the number of the step.
+    """
+    count = loop.carries
 
     def step(carry: list[Value], given: list[Value]) -> tuple[list[Value], list[Value]]:
-        row_of = rows(dict(zip(sequences, given, strict=True)))
+        number = carry[count] if placed else as_value(0)
+        row_of = rows(dict(zip(sequences, given, strict=True)), number)
         read = [row_of[v] for v in loop.sequences]
-        made = loop.inner.applied([*carry, *read, *loop.rest])
-        return made[: loop.carries], made[loop.carries :]
+        made = loop.inner.applied([*carry[:count], *read, *loop.rest])
+        more = [loop.next_place(number)] if placed else []
+        return [*made[:count], *more], made[count:]
 
     with standing_at(loop.node.place.plain):
-        ends, stacked = F._run_scan(
-            step, loop.first, sequences, loop.length, loop.reverse
-        )
-    node: Node = (ends or stacked)[0].node
-    return node
+        start = [*loop.first, *([loop.first_place()] if placed else [])]
+        ends, stacked = F._run_scan(step, start, sequences, loop.length, loop.reverse)
+    return [*ends[:count], *stacked]
 
 
 def _in_place(
-    graph: Graph, nodes: Iterable[Node], loop: Loop, new: Node, guards: Iterable[Node]
+    graph: Graph, nodes: Iterable[Node], loop: Loop, found: Iterable[Value]
 ) -> Replaced:
-    """The graph with one scan in place of another."""
-    found = list(new.outputs)
-    for node in guards:
-        found[0] = guarded(found[0], node)
+    """The graph with other outputs of a scan."""
     made = dict(zip(loop.node.outputs, found, strict=True))
-    return with_made(graph, nodes, made), [(loop.node.outputs[0], found[0])]
+    first = loop.node.outputs[0]
+    return with_made(graph, nodes, made), [(first, made[first])]
 
 
 def _scans(nodes: Iterable[Node]) -> list[Loop]:
@@ -68,21 +73,26 @@ def sequence_in_scan(graph: Graph) -> Replaced | None:
     nodes = ancestors(graph.outputs)
     find = _Finder(nodes, graph)
     for loop in _scans(nodes):
-        chosen = [v for v in dict.fromkeys(loop.sequences) if find.gains(v)]
+        whole = View(0, 0, 1, loop.length)
+        chosen = [v for v in dict.fromkeys(loop.sequences) if find.gains(v, whole)]
         if chosen:
-            wanted = find.wanted(chosen)
-            kept = [v for v in loop.sequences if v not in set(chosen)]
-            sequences = list(dict.fromkeys([*kept, *wanted.sequences]))
-            if not sequences and not isinstance(loop.length, int):
-                continue
-
-            def rows(given: Rows, wanted: Wanted = wanted) -> Rows:
-                made = {v: row for (v, _), row in wanted.computed(given).items()}
-                return {**made, **given}
-
-            new = _read_by(loop, sequences, rows)
-            return _in_place(graph, nodes, loop, new, wanted.nodes)
+            wanted = find.wanted(chosen, whole)
+            return _in_place(graph, nodes, loop, _with_made(loop, chosen, wanted))
     return None
+
+
+def _with_made(loop: Loop, chosen: Iterable[Value], wanted: Wanted) -> list[Value]:
+    """The outputs where some sequences are made row by row."""
+    whole, gone = View(0, 0, 1, loop.length), set(chosen)
+    kept = [v for v in loop.sequences if v not in gone]
+
+    def rows(given: Rows, number: Value) -> Rows:
+        made = wanted.computed(given, number)
+        return {**given, **{v: made[v, whole] for v in gone}}
+
+    sequences = list(dict.fromkeys([*kept, *wanted.sequences]))
+    found = _read_by(loop, sequences, rows, wanted.placed)
+    return [wanted.guarded(v) for v in found]
 
 
 class _Finder:
@@ -93,24 +103,29 @@ class _Finder:
         self._scans = {n for n in nodes if n.primitive.name == "scan"}
         self._made: set[Node] = set()  # row by row, of what scans have stacked
         for node in nodes:
-            if _is_light(node) and any(map(self._is_of_scan, node.inputs)):
+            light = _is_light(node) or node.primitive.name in PARTS
+            if light and any(map(self._is_of_scan, node.inputs)):
                 self._made.add(node)
 
     def _is_of_scan(self, value: Value) -> bool:
         return value.node in self._made or _is_stacked(value)
 
-    def wanted(self, values: Iterable[Value]) -> Wanted:
+    def wanted(self, values: Iterable[Value], whole: View) -> Wanted:
         """How the rows of sequences are made."""
-        wanted = Wanted(self._uses, made=self._made)
-        wanted.collect([(v, 0) for v in values], self._scans)
+        wanted = Wanted(whole.size, self._uses, made=self._made)
+        wanted.collect([(v, whole) for v in values], self._scans)
         return wanted
 
-    def gains(self, value: Value) -> bool:
+    def gains(self, value: Value, whole: View) -> bool:
         """Whether a sequence needs no array of its own if it is made per step."""
-        if not _is_light(value.node) or not self._uses.are_among(value, self._scans):
+        light = _is_light(value.node) or value.node in self._made
+        if not light or not self._uses.are_among(value, self._scans):
             return False
-        given = set(self.wanted([value]).sequences)
-        return value not in given and (not given or any(map(_is_stacked, given)))
+        wanted = self.wanted([value], whole)
+        given = set(wanted.sequences)
+        if not wanted.possible or value in given:
+            return False
+        return not given or any(map(_is_stacked, given))
 
 
 def _is_light(node: Node) -> bool:
@@ -123,13 +138,13 @@ def recomputed_in_scan(graph: Graph) -> Replaced | None:
     nodes = ancestors(graph.outputs)
     for loop in _scans(nodes):
         for value in dict.fromkeys(loop.sequences):
-            new = _recomputing(loop, value) if _is_stacked(value) else None
-            if new is not None:
-                return _in_place(graph, nodes, loop, new, ())
+            found = _recomputing(loop, value) if _is_stacked(value) else None
+            if found is not None:
+                return _in_place(graph, nodes, loop, found)
     return None
 
 
-def _recomputing(loop: Loop, value: Value) -> Node | None:
+def _recomputing(loop: Loop, value: Value) -> list[Value] | None:
     """The scan that computes the rows of a sequence; None where that is much work."""
     other = Loop(value.node)
     wanted = other.inner.outputs[value.index]
@@ -148,14 +163,14 @@ def _recomputing(loop: Loop, value: Value) -> Node | None:
         elif x in given and i < other.carries + len(other.sequences):
             sources[x] = inputs[x]
 
-    def rows(row_of: Rows) -> Rows:
+    def rows(row_of: Rows, number: Value) -> Rows:
         own = {x: row_of[sources[x]] if x in sources else inputs[x] for x in given}
         (made,) = replayed([wanted], own, region)
         return {**row_of, value: made}
 
     left = [v for v in loop.sequences if v is not value]
-    new = _read_by(loop, list(dict.fromkeys([*left, *sources.values()])), rows)
-    return new if _work(new) <= _work(loop.node) else None
+    found = _read_by(loop, list(dict.fromkeys([*left, *sources.values()])), rows)
+    return found if _work(found[0].node) <= _work(loop.node) else None
 
 
 def operands_of(region: Iterable[Node]) -> list[Value]:

@@ -5,20 +5,19 @@ tells which axis of its inputs the rows are of, and `row` makes the node of one 
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from graphc.ir.dims import Size, equal
 from graphc.ir.graph import Node, Value
 from graphc.ir.namespace import F
 from graphc.ir.op import rebuild
 from graphc.ir.types import product, same_size
+from graphc.rewriting.slices import WHOLE, item_of, items_of, same_op, without_item
 
 Source = Callable[[Node, int], "list[int | None] | None"]
 Row = Callable[[Node, int, Sequence[Value]], Value]
 
 REDUCTIONS = ("sum", "prod", "max", "min", "any", "all", "max_from", "min_from")
 ALONG = ("argmax", "argmin", "sort", "argsort", "cumsum", "cumprod", "cummax", "cummin")
-WHOLE = ("s", None, None, None)  # an item of a basic index that takes all of an axis
 
 
 def source(node: Node, axis: int) -> list[int | None] | None:
@@ -93,28 +92,11 @@ def _of_reshaped(node: Node, axis: int) -> list[int | None] | None:
 
 def _of_indexed(node: Node, axis: int) -> list[int | None] | None:
     """Other axes may be indexed at will."""
-    at = _item_of(node, axis)
+    at = item_of(node, axis)
     if at is None:
         return [axis + node.inputs[0].type.rank - node.outputs[0].type.rank]
     item, taken = at
-    return [taken] if _items(node)[item] == WHOLE else None
-
-
-def _items(node: Node) -> list[tuple[Any, ...]]:
-    names = ("kinds", "starts", "stops", "steps")
-    return list(zip(*(node.params[name] for name in names), strict=True))
-
-
-def _item_of(node: Node, axis: int) -> tuple[int, int] | None:
-    """The item that an axis of the result is of, and the axis that it indexes."""
-    made = taken = 0
-    for i, kind in enumerate(node.params["kinds"]):
-        if kind != "i":
-            if made == axis:
-                return i, taken
-            made += 1
-        taken += kind != "n"
-    return None
+    return [taken] if items_of(node)[item] == WHOLE else None
 
 
 def _without(axes: Sequence[int], gone: int) -> tuple[int, ...]:
@@ -137,26 +119,26 @@ def _row_of_transposed(node: Node, axis: int, rows: Sequence[Value]) -> Value:
 
 def _row_of_expanded(node: Node, axis: int, rows: Sequence[Value]) -> Value:
     axes = _without(node.params["axes"], axis)
-    return _same(node, rows, axes=axes)
+    return same_op(node, rows, axes=axes)
 
 
 def _row_of_squeezed(node: Node, axis: int, rows: Sequence[Value]) -> Value:
     (taken,) = _of_squeezed(node, axis)
     assert taken is not None
-    return _same(node, rows, axes=_without(node.params["axes"], taken))
+    return same_op(node, rows, axes=_without(node.params["axes"], taken))
 
 
 def _row_of_reduced(node: Node, axis: int, rows: Sequence[Value]) -> Value:
     found = _of_reduced(node, axis)
     assert found is not None and found[0] is not None
-    return _same(node, rows, axes=_without(node.params["axes"], found[0]))
+    return same_op(node, rows, axes=_without(node.params["axes"], found[0]))
 
 
 def _row_of_along(node: Node, axis: int, rows: Sequence[Value]) -> Value:
     found = _of_along(node, axis)
     assert found is not None and found[0] is not None
     along = node.params["axis"]
-    return _same(node, rows, axis=along - (along > found[0]))
+    return same_op(node, rows, axis=along - (along > found[0]))
 
 
 def _row_of_reshaped(node: Node, axis: int, rows: Sequence[Value]) -> Value:
@@ -165,22 +147,16 @@ def _row_of_reshaped(node: Node, axis: int, rows: Sequence[Value]) -> Value:
 
 
 def _row_of_indexed(node: Node, axis: int, rows: Sequence[Value]) -> Value:
-    at = _item_of(node, axis)
+    at = item_of(node, axis)
     if at is None:
-        return _same(node, rows)
-    names = ("kinds", "starts", "stops", "steps")
-    items = {name: node.params[name] for name in names}
-    left = {name: part[: at[0]] + part[at[0] + 1 :] for name, part in items.items()}
-    return _same(node, rows, **left) if left["kinds"] else rows[0]
+        return same_op(node, rows)
+    left = without_item(node, at[0])
+    return same_op(node, rows, **left) if left["kinds"] else rows[0]
 
 
 def _row_of_specified(node: Node, axis: int, rows: Sequence[Value]) -> Value:
     shape: tuple[Size | None, ...] = node.params["shape"]
-    return _same(node, rows, shape=shape[:axis] + shape[axis + 1 :])
-
-
-def _same(node: Node, rows: Sequence[Value], **params: Any) -> Value:
-    return rebuild(node, tuple(rows), {**node.params, **params}).outputs[0]
+    return same_op(node, rows, shape=shape[:axis] + shape[axis + 1 :])
 
 
 def _of_filled(node: Node, axis: int) -> list[int | None]:
@@ -189,11 +165,16 @@ def _of_filled(node: Node, axis: int) -> list[int | None]:
 
 def _row_of_filled(node: Node, axis: int, rows: Sequence[Value]) -> Value:
     shape = node.params["shape"]
-    return _same(node, rows, shape=shape[:axis] + shape[axis + 1 :])
+    return same_op(node, rows, shape=shape[:axis] + shape[axis + 1 :])
 
 
 def _first(node: Node, axis: int) -> list[int | None]:
-    return [axis]
+    """A check is of all rows: it is made again on what comes out."""
+    return [axis, *[None] * (len(node.inputs) - 1)]
+
+
+def _row_of_checked(node: Node, axis: int, rows: Sequence[Value]) -> Value:
+    return rows[0]
 
 
 _RULES: dict[str, tuple[Source, Row]] = {
@@ -204,6 +185,7 @@ _RULES: dict[str, tuple[Source, Row]] = {
     "squeeze": (_of_squeezed, _row_of_squeezed),
     "reshape": (_of_reshaped, _row_of_reshaped),
     "basic_index": (_of_indexed, _row_of_indexed),
+    "assert": (_first, _row_of_checked),
     "specify_shape": (_first, _row_of_specified),
     **{name: (_of_reduced, _row_of_reduced) for name in REDUCTIONS},
     **{name: (_of_along, _row_of_along) for name in ALONG},

@@ -170,7 +170,7 @@ def rewrite(
 def whole_graph(
     *, over: Sequence[str], exact: bool, name: str = ""
 ) -> Callable[[Whole], Rule]:
-    """Decorator: a rule that looks at a whole graph, of whose nodes some are `over`.
+    """Decorator: a rule that looks at a whole graph, in which some node is `over`.
 
     The function gives the graph after one replacement, or several, and what was
     replaced; None where there is nothing to replace.

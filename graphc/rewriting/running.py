@@ -7,11 +7,13 @@ from typing import Any
 import numpy as np
 
 from graphc.errors import standing_at
-from graphc.ir.build import as_value, cast
+from graphc.ir.build import as_value, cast, size_value
+from graphc.ir.dims import Size
 from graphc.ir.graph import Node, Value
 from graphc.ir.namespace import F
-from graphc.ir.types import DType, dtype_of, is_float, is_inexact
+from graphc.ir.types import INT32, DType, dtype_of, is_float, is_inexact
 from graphc.ops.masking import least, most
+from graphc.rewriting.slices import row_of_picked
 
 Carry = list[Value]
 
@@ -44,6 +46,20 @@ def running(node: Node, axis: int, backwards: bool) -> Running | None:
         return None
     with standing_at(node.place.plain):
         return rule(node, axis, backwards)
+
+
+def picking(node: Node, axis: int, at: Size, last: bool) -> Running:
+    """The row at one position; `last`: it comes last of all."""
+
+    def step(carry: Carry, row: Value, place: Value) -> Carry:
+        found = row_of_picked(node, axis, row)
+        return [found if last else F.where(F.equal(place, number), found, carry[0])]
+
+    type = node.outputs[0].type
+    with standing_at(node.place.plain):
+        number = cast(as_value(size_value(at)), INT32)
+        start = F.zeros(type.shape, type.dtype)
+    return Running([start], step, lambda carry: carry[0], placed=not last)
 
 
 def _row_axes(node: Node, axis: int) -> tuple[int, ...]:
@@ -139,7 +155,7 @@ def _position(greater: str, neutral: Callable[[DType], Any]) -> Any:
                 if not backwards:
                     first = F.logical_and(first, F.logical_not(F.isnan(best)))
                 won = F.logical_or(won, first)
-            return [F.where(won, row, best), F.where(won, place, at)]
+            return [F.where(won, row, best), F.where(won, cast(place, at.dtype), at)]
 
         def end(carry: Carry) -> Value:
             return _whole(node, axis, carry[1])
@@ -163,4 +179,3 @@ _RULES: dict[str, Callable[[Node, int, bool], Running | None]] = {
     "argmax": _position("greater", least),
     "argmin": _position("less", most),
 }
-RUNNING = tuple(_RULES)

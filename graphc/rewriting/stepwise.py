@@ -1,21 +1,22 @@
 """Values computed inside of a loop, row by row, instead of whole behind it.
 
-A `Wanted` collects the rows of some axis of some values that a new body shall compute,
-down to rows that it has and to sequences that it must be given.
+A `Wanted` collects the rows of some values that a new body shall compute, down to rows
+that it has and to sequences that it must be given.
 """
 
 import heapq
 from collections.abc import Container, Iterable, Mapping
 
 from graphc.errors import standing_at
-from graphc.ir.dims import Size, equal
+from graphc.ir.dims import Size
 from graphc.ir.graph import Node, Value
 from graphc.ir.namespace import F
 from graphc.ir.walk import operands
-from graphc.rewriting.rows import row, source
-from graphc.rewriting.sizes import is_one
+from graphc.rewriting.rows import row
+from graphc.rewriting.sizes import guarded, is_one
+from graphc.rewriting.views import View, parents, updated, usable, whole_of
 
-Place = tuple[Value, int]  # a value, and the axis that its rows are of
+Place = tuple[Value, View]  # a value, and what its rows are of
 LIGHT = ("broadcast_to", "full", "expand_dims", "squeeze", "transpose", "specify_shape")
 
 
@@ -36,21 +37,29 @@ class Uses:
 
 
 class Wanted:
-    """The rows that a body shall compute.
+    """The rows that a body of a loop of `length` steps shall compute.
 
-    `has`: values of which the body has the rows of the first axis. `made`: nodes known
-    to be made row by row. Whatever else is elementwise is, where nothing else uses it.
+    `has`: values of which the body has the rows. `made`: nodes known to be made row by
+    row. Whatever else is elementwise is, where nothing else uses it.
     """
 
     def __init__(
-        self, uses: Uses, has: Iterable[Value] = (), made: Iterable[Node] = ()
+        self,
+        length: Size,
+        uses: Uses,
+        has: Iterable[Value] = (),
+        made: Iterable[Node] = (),
     ) -> None:
+        self._length = length
         self._uses = uses
         self._has = set(has)
         self._made = set(made)
-        self.order: list[Place] = []  # what is computed, after what it is made of
-        self._given: dict[Place, Value] = {}  # rows of the first axis of sequences
+        self._order: list[Place] = []  # what is computed, after what it is made of
+        self._parents: dict[Place, list[Place | None]] = {}
+        self._own: dict[Place, Value] = {}  # rows that the body has
+        self._given: dict[Place, Value] = {}  # rows of sequences
         self._fixed: dict[Place, Value] = {}  # the same for all rows
+        self.possible = True
 
     @property
     def sequences(self) -> list[Value]:
@@ -60,39 +69,68 @@ class Wanted:
     @property
     def nodes(self) -> list[Node]:
         """The nodes that become nodes of the body."""
-        return list(dict.fromkeys(v.node for v, _ in self.order))
+        return list(dict.fromkeys(v.node for v, _ in self._order))
+
+    def guarded(self, value: Value) -> Value:
+        """A value, where sizes fit as those nodes needed them to."""
+        for node in self.nodes:
+            value = guarded(value, node)
+        return value
+
+    @property
+    def placed(self) -> bool:
+        """Whether the number of the step is asked for."""
+        return any(node.primitive.name == "slice_update" for node in self.nodes)
 
     def collect(self, places: Iterable[Place], ends: Iterable[Node]) -> None:
         """Find what is needed for these rows, which nodes `ends` use."""
         inside = set(ends)
         found: dict[Place, None] = dict.fromkeys(places)
-        heap = [(-v.node.serial, i, v, a) for i, (v, a) in enumerate(found)]
+        heap = [(-p[0].node.serial, i, p) for i, p in enumerate(found)]
         heapq.heapify(heap)
         while heap:  # after all that uses it
-            _, _, value, axis = heapq.heappop(heap)
-            for place in self._needed(value, axis, inside):
-                if place not in found:
-                    found[place] = None
-                    x, a = place
-                    heapq.heappush(heap, (-x.node.serial, len(found), x, a))
-        self.order.reverse()
+            place = heapq.heappop(heap)[-1]
+            for needed in self._needed(place, inside):
+                if needed is not None and needed not in found:
+                    found[needed] = None
+                    heapq.heappush(heap, (-needed[0].node.serial, len(found), needed))
+        self._order.reverse()
 
-    def _needed(self, value: Value, axis: int, inside: set[Node]) -> list[Place]:
+    def _needed(self, place: Place, inside: set[Node]) -> list[Place | None]:
         """What a row is made of."""
-        node = value.node
+        value, view = place
         if value in self._has:
+            self._own[place] = value
             return []
-        if is_one(value.type.shape[axis]):
-            self._fixed[value, axis] = F.squeeze(value, axis)
+        if is_one(value.type.shape[view.axis]):
+            self._fixed[place] = F.squeeze(value, view.axis)
             return []
-        sources = source(node, axis)
-        if sources is None or not (node in self._made or self._only(value, inside)):
-            self._given[value, axis] = F.moveaxis(value, axis, 0) if axis else value
+        views = self._views(value, view, inside)
+        if views is None:
+            self._give(place)
             return []
-        inside.add(node)
-        self.order.append((value, axis))
-        pairs = zip(node.inputs, sources, strict=True)
-        return [(x, a) for x, a in pairs if a is not None]
+        pairs = zip(value.node.inputs, views, strict=True)
+        needed = [None if v is None else (x, v) for x, v in pairs]
+        inside.add(value.node)
+        self._order.append(place)
+        self._parents[place] = needed
+        return needed
+
+    def _give(self, place: Place) -> None:
+        value, view = place
+        self.possible = self.possible and usable(value, view, self._length)
+        if self.possible:
+            self._given[place] = view.aligned(value, self._length)
+
+    def _views(
+        self, value: Value, view: View, inside: set[Node]
+    ) -> list[View | None] | None:
+        """What the inputs of a value are seen as; None where it is no node of ours."""
+        node = value.node
+        if node not in self._made and not self._only(value, inside):
+            before = whole_of(node, view, self._length)
+            return None if before is None else [before]
+        return parents(node, view)
 
     def _only(self, value: Value, inside: set[Node]) -> bool:
         """Whether a value that stands for itself is better made row by row."""
@@ -101,23 +139,20 @@ class Wanted:
             return True
         return node.primitive.elementwise and self._uses.are_among(value, inside)
 
-    def computed(self, row_of: Mapping[Value, Value]) -> dict[Place, Value]:
-        """The rows, of rows of what the body has and of `sequences`."""
+    def computed(
+        self, row_of: Mapping[Value, Value], number: Value
+    ) -> dict[Place, Value]:
+        """The rows, of rows of what the body has and of `sequences`, at some step."""
         rows: dict[Place, Value] = dict(self._fixed)
-        rows |= {place: row_of[value] for place, value in self._given.items()}
-        rows |= {(value, 0): row_of[value] for value in self._has}
-        for value, axis in self.order:
-            node = value.node
-            sources = source(node, axis)
-            assert sources is not None
-            pairs = zip(node.inputs, sources, strict=True)
-            inputs = [x if a is None else rows[x, a] for x, a in pairs]
+        known = {**self._own, **self._given}
+        rows |= {place: row_of[value] for place, value in known.items()}
+        for place in self._order:
+            view, node = place[1], place[0].node
+            pairs = zip(node.inputs, self._parents[place], strict=True)
+            inputs = [x if of is None else rows[of] for x, of in pairs]
             with standing_at(node.place.plain):
-                rows[value, axis] = row(node, axis, inputs)
+                if node.primitive.name == "slice_update":
+                    rows[place] = updated(node, view, inputs, number, self._length)
+                else:
+                    rows[place] = row(node, view.axis, inputs)
         return rows
-
-
-def fits(value: Value, axis: int, length: Size) -> bool:
-    """Whether a value has a row for each step, or one for all."""
-    n = value.type.shape[axis]
-    return is_one(n) or equal(n, length) is not False

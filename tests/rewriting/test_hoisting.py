@@ -205,7 +205,6 @@ def test_what_is_needed_otherwise_stays_stacked():
     loss = gt.mean((ys - t) ** 2)
     assert scans([loss, ys]) == scans([loss, ys], none)
     assert scans([loss, gt.cumsum(ys, 0)]) == scans([loss, gt.cumsum(ys, 0)], none)
-    assert scans([loss, ys[-1]]) == scans([loss, ys[-1]], none)
 
 
 def test_what_depends_on_another_reduction_is_not_hoisted():
@@ -235,6 +234,67 @@ def test_sequences_of_another_length_are_an_error_still():
     f(given, weights, other)
     with pytest.raises(graphc.GraphError, match="m == n"):
         f(given, weights, other[:3])
+
+
+PARTS = {
+    "all but the first": lambda ys, t: gt.sum(ys[1:] * t[1:]),
+    "all but the last": lambda ys, t: gt.max(ys[:-1], initial=-9.0),
+    "the next input": lambda ys, t: gt.sum((ys[:-1] - t[1:]) ** 2, 0),
+    "the one before": lambda ys, t: gt.sum((ys[1:] - t[:-1]) ** 2, 0),
+    "the middle": lambda ys, t: gt.sum(gt.exp(ys[2:-1] * t[2:-1]), 1).sum(),
+    "backwards": lambda ys, t: gt.sum(ys[::-1] * t),
+    "both backwards": lambda ys, t: gt.sum(ys[::-1] * t[::-1]),
+    "backwards in part": lambda ys, t: gt.sum(ys[-2::-1] * t[1:]),
+    "twice": lambda ys, t: gt.sum(ys[1:][::-1][:-1] * t[:-2]),
+    "every second": lambda ys, t: gt.sum(ys[::2] * t[::2]),
+    "every second from one": lambda ys, t: gt.argmax(ys[1::2], 0),
+    "where in part": lambda ys, t: gt.argmin((ys - t)[1:], 0),
+    "last": lambda ys, t: ys[-1],
+    "last of rows": lambda ys, t: (ys * t)[-1, ..., 1],
+    "first": lambda ys, t: gt.exp(ys)[0] + gt.sum(ys),
+    "second": lambda ys, t: ys[1] * gt.sum(ys * t),
+    "last of part": lambda ys, t: ys[:-1][::-1][0],
+}
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("what", PARTS)
+def test_parts_of_what_is_stacked(what, reverse):
+    inputs = variables()
+    xs, w, t = inputs
+    _, ys = running(xs, w, reverse)
+    y = PARTS[what](ys, t)
+    assert scans([y]) == [[]]
+    agree(inputs, [y], [arrays(n) for n in (6, 3, 2, 1, 0)], ("numpy",))
+    loss = [y] if y.dtype.kind == "i" else [y, *graphc.grad(gt.sum(y**2), [xs, w])]
+    if not reverse:
+        agree(inputs, loss, [arrays(4)])
+
+
+def test_the_gradient_of_a_part_keeps_the_carries_only():
+    xs, w, t = variables()
+    _, ys = running(xs, w)
+    loss = gt.mean((ys[1:] - t[1:]) ** 2) + gt.sum(ys[-1] ** 2)
+    n = xs.type.shape[0]
+    assert scans([loss, graphc.grad(loss, w)]) == [[(n, WIDTH)], []]
+
+
+def test_checks_in_a_body_are_made_still():
+    xs, w, t = inputs = variables()
+
+    def step(h, x):
+        return h, gt.assert_(gt.sum(x) < 5, "too much", h * x)
+
+    _, ys = gt.scan(step, gt.ones(WIDTH, xs.dtype), xs)
+    y = gt.mean((ys - t) ** 2) + gt.sum(w)
+    assert scans([y]) == [[]]
+    given = arrays(4)
+    large = [given[0] + 9, *given[1:]]
+    agree(inputs, [y], [given])
+    for backend in ("jax", "numpy"):
+        f = graphc.function(inputs, y, backend=backend)
+        with pytest.raises(graphc.GraphError, match="too much"):
+            f(*large)
 
 
 @pytest.mark.parametrize("body", BODIES)

@@ -1,0 +1,137 @@
+"""Basic indices, item by item: which positions along one axis they read or write."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from graphc.ir import dims
+from graphc.ir.dims import Size, less_equal
+from graphc.ir.graph import Node, Value
+from graphc.ir.op import PRIMITIVES, rebuild
+
+NAMES = ("kinds", "starts", "stops", "steps")
+WHOLE = ("s", None, None, None)  # an item that takes all of an axis
+
+
+class Slice(NamedTuple):
+    """Position j along an axis is position `first + step * j` before."""
+
+    axis: int
+    first: Size
+    step: int
+
+
+def sliced(node: Node, axis: int) -> Slice | None:
+    """The slice that an axis of a result is, where it is one."""
+    at = item_of(node, axis) if node.primitive.name == "basic_index" else None
+    if at is None:
+        return None
+    item, taken = at
+    kind, start, _, step = items_of(node)[item]
+    by = 1 if step is None else step
+    if kind != "s" or not isinstance(by, int):
+        return None
+    n = node.inputs[0].type.shape[taken]
+    if by > 0:
+        return Slice(taken, 0 if start is None else dims.clip(start, n), by)
+    if start is None:
+        return Slice(taken, n - 1, by)
+    if less_equal(0, start) is True:
+        return Slice(taken, dims.minimum(start, n - 1), by)
+    return Slice(taken, dims.maximum(start + n, -1), by)
+
+
+def picked(node: Node, axis: int) -> Size | None:
+    """The position along an axis of the input that an index picks, where it does."""
+    if node.primitive.name != "basic_index":
+        return None
+    taken = 0
+    for kind, start, _, _ in items_of(node):
+        if taken == axis and kind == "i":
+            n = node.inputs[0].type.shape[axis]
+            if less_equal(0, start) is True:
+                return start
+            return start + n if less_equal(start, -1) is True else None
+        taken += kind != "n"
+    return None
+
+
+def row_of_picked(node: Node, axis: int, row: Value) -> Value:
+    """What is picked, of the row at that position."""
+    taken = 0
+    for i, kind in enumerate(node.params["kinds"]):
+        if taken == axis and kind != "n":
+            left = without_item(node, i)
+            return same_op(node, [row], **left) if left["kinds"] else row
+        taken += kind != "n"
+    raise AssertionError("nothing is picked along this axis")
+
+
+class Written(NamedTuple):
+    """What an update writes along one axis of what it is written to."""
+
+    part: Slice | None  # None: at all positions, as they are
+    at: Size | None  # or at one position
+    size: Size  # how many positions
+    axis: int | None  # of the update
+    items: dict[str, Any]  # of the index into one row
+
+
+def written(node: Node, axis: int) -> Written | None:
+    """What a node of slice_update writes along an axis; None where that is not told."""
+    x, update = node.inputs
+    items = {name: node.params[name] for name in NAMES}
+    region: Value = PRIMITIVES["basic_index"](x, **items)
+    extra = region.type.rank - update.type.rank
+    if axis >= sum(kind != "n" for kind in node.params["kinds"]):
+        made = axis + region.type.rank - x.type.rank
+        place = made - extra if made >= extra else None
+        return Written(None, None, x.type.shape[axis], place, items)
+    at = picked(region.node, axis)
+    i, made = _item_at(node, axis)
+    left = without_item(node, i)
+    if at is not None:
+        return Written(None, at, 1, None, left)
+    part = sliced(region.node, made)
+    if part is None:
+        return None
+    place = made - extra if made >= extra else None
+    return Written(part, None, region.type.shape[made], place, left)
+
+
+def _item_at(node: Node, axis: int) -> tuple[int, int]:
+    """The item that indexes an axis, and the axis of the result that it makes."""
+    made = taken = 0
+    for i, kind in enumerate(node.params["kinds"]):
+        if taken == axis and kind != "n":
+            return i, made
+        made += kind != "i"
+        taken += kind != "n"
+    raise AssertionError("no item indexes this axis")
+
+
+def items_of(node: Node) -> list[tuple[Any, ...]]:
+    """The items of a basic index: kind, start, stop and step of each."""
+    return list(zip(*(node.params[name] for name in NAMES), strict=True))
+
+
+def without_item(node: Node, i: int) -> dict[str, Any]:
+    """The params of a basic index without one of its items."""
+    parts = {name: node.params[name] for name in NAMES}
+    return {name: part[:i] + part[i + 1 :] for name, part in parts.items()}
+
+
+def item_of(node: Node, axis: int) -> tuple[int, int] | None:
+    """The item that an axis of the result is of, and the axis that it indexes."""
+    made = taken = 0
+    for i, kind in enumerate(node.params["kinds"]):
+        if kind != "i":
+            if made == axis:
+                return i, taken
+            made += 1
+        taken += kind != "n"
+    return None
+
+
+def same_op(node: Node, inputs: Sequence[Value], **params: Any) -> Value:
+    """The op of a node on other inputs, with some params changed."""
+    return rebuild(node, tuple(inputs), {**node.params, **params}).outputs[0]
