@@ -156,13 +156,13 @@ def _symbols(node: Node) -> list[Symbol]:
 
 
 def within(nodes: Iterable[Node]) -> Iterator[Node]:
-    """The nodes, and those of the graphs inside of them."""
-    stack = list(nodes)
+    """The nodes, in order, each before those of the graphs inside of it."""
+    stack = list(nodes)[::-1]
     while stack:
         node = stack.pop()
         yield node
-        for inner in _inners(node):
-            stack += inner.nodes
+        for inner in reversed(_inners(node)):
+            stack += reversed(inner.nodes)
 
 
 def with_bodies(params: Params, make: Callable[[Inner], Inner]) -> dict[str, Any]:

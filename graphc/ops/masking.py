@@ -17,6 +17,7 @@ import numpy as np
 from graphc.ir.build import as_value, cast, literal_of
 from graphc.ir.dims import Size
 from graphc.ir.graph import Node, Value
+from graphc.ir.inner import Inner
 from graphc.ir.namespace import F
 from graphc.ir.types import (
     BOOL,
@@ -50,17 +51,23 @@ class Ragged:
         return [a for a in axes if a in self.axes]
 
 
+Bodies = Callable[[Inner, Sequence[Ragged]], list[Ragged]]
+
+
 class Padding:
     """What a rule may use while `node` is made anew.
 
     `stored` gives the size at which an axis of a true size is kept, `exact` the true
-    size in terms of what is known in the padded graph.
+    size in terms of what is known in the padded graph. `body` makes a graph inside of
+    the node anew: its outputs, of other inputs; where an op in it has no rule for them,
+    the node has none.
     """
 
-    def __init__(self, node: Node, stored: Sizes, exact: Sizes) -> None:
+    def __init__(self, node: Node, stored: Sizes, exact: Sizes, body: Bodies) -> None:
         self.node = node
         self.stored = stored
         self.exact = exact
+        self.body = body
 
     def length(self, size: Size) -> Value:
         """A true size as a number, known when the program runs."""

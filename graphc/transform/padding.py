@@ -8,7 +8,7 @@ these, and its results are padded again: the planner then gives it a segment tha
 compiled for each true size, and the others keep theirs.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +17,7 @@ from graphc.ir import dims
 from graphc.ir.build import INPUT, SIZE_OP, as_value, variable
 from graphc.ir.dims import Dim, Size, Symbol, symbol_dim
 from graphc.ir.graph import Graph, Guard, Node, Value, origins
+from graphc.ir.inner import Inner, within
 from graphc.ir.namespace import F
 from graphc.ir.op import rebuild
 from graphc.ir.replay import resized
@@ -90,15 +91,17 @@ class _Pass:
         bounds_checks: bool,
     ) -> None:
         self._graph = graph
+        self._arguments = set(graph.inputs)
         nodes = ancestors(graph.outputs)
         self._checks = _bounds_checks(nodes) if bounds_checks else []
         self._nodes = ancestors([*graph.outputs, *(c for c, _, _ in self._checks)])
         place = graph.inputs[0].node.place.plain if graph.inputs else user_place()
-        self._sizes = Storage(self._nodes, policies, place)
+        self._sizes = Storage(within(self._nodes), policies, place)
         self._clean = clean
         self._made: dict[Value, Ragged] = {}
         self._cuts: list[Cut] = []
         self._trusted: set[Node] = set()
+        self._bodies = 0  # in so many graphs, inside of nodes, the walk is
 
     def run(self) -> Padded:
         """The padded graph."""
@@ -169,6 +172,8 @@ class _Pass:
             self._need_storage(node)
             return self._by_rule(node, inputs)
         except _Refusal as refusal:
+            if self._bodies:
+                raise _Refusal(f"{node.primitive.name} in it: {refusal}") from None
             self._refuse_if_strict(node, inputs, str(refusal))
             self._cuts.append(Cut(node, str(refusal)))
             return self._by_cutting(node, inputs)
@@ -222,7 +227,7 @@ class _Pass:
         for guard in node.guards:
             if not self._checked_at_entry(guard):
                 raise _Refusal(f"{guard.reason} depends on data")
-        pad = Padding(node, self._sizes.stored, self._sizes.exact)
+        pad = Padding(node, self._sizes.stored, self._sizes.exact, self._body)
         try:
             if primitive.padding_rule is None:
                 made: Any = elementwise(pad, inputs)
@@ -236,6 +241,21 @@ class _Pass:
             self._accepted(node, value, result)
             for value, result in zip(node.outputs, results, strict=True)
         ]
+
+    def _body(self, inner: Inner, inputs: Sequence[Ragged]) -> list[Ragged]:
+        """The outputs of a graph inside of a node, by rules alone."""
+        self._made.update(zip(inner.inputs, inputs, strict=True))
+        self._trusted.update(x.value.node for x in inputs)
+        self._bodies += 1
+        try:
+            for value in inner.inputs:
+                self._settle_sizes(value.node)
+            for node in inner.nodes:
+                self._visit(node)
+                self._settle_sizes(node)
+        finally:
+            self._bodies -= 1
+        return [self._made[v] for v in inner.outputs]
 
     def _accepted(self, node: Node, value: Value, made: Any) -> Ragged:
         """A result of a rule, of the right type and without conditions of its own."""
@@ -315,7 +335,8 @@ class _Pass:
         for value in self._graph.outputs:
             for size in value.type.shape:
                 if isinstance(size, Dim) and self._sizes.kept(size)[1]:
-                    found.update(dict.fromkeys(s for s in size.symbols if _inner(s)))
+                    inner = filter(self._is_computed, size.symbols)
+                    found.update(dict.fromkeys(inner))
         return tuple(found)
 
     def _number(self, symbol: Symbol) -> Value:
@@ -326,10 +347,14 @@ class _Pass:
 
     def _checked_at_entry(self, guard: Guard) -> bool:
         symbols = [*symbols_in(guard.left), *symbols_in(guard.right)]
-        return not any(_inner(s) for s in symbols)
+        return not any(map(self._is_computed, symbols))
+
+    def _is_computed(self, symbol: Symbol) -> bool:
+        """Whether a size is one of the program's own, that no argument tells."""
+        return any(v not in self._arguments for v in origins(symbol_dim(symbol)))
 
     def _guards(self) -> Iterable[tuple[Guard, Node]]:
-        for guard, node in guards_of(self._nodes):
+        for guard, node in guards_of(within(self._nodes)):
             ragged = any(map(self._sizes.has_ragged, (guard.left, guard.right)))
             if ragged and self._checked_at_entry(guard):
                 yield guard, node
@@ -347,8 +372,3 @@ def _bounds_checks(nodes: Iterable[Node]) -> list[tuple[Value, str, Place]]:
         if node.primitive.bounds_check is not None
         for condition, message in node.primitive.bounds_check(node)
     ]
-
-
-def _inner(symbol: Symbol) -> bool:
-    """Whether a size is computed by the program, so that no argument tells it."""
-    return any(v.node.primitive is not INPUT for v in origins(symbol_dim(symbol)))
