@@ -92,7 +92,8 @@ def enclosed(
                     "a size within depends on what changes from step to step",
                     op=op,
                     got=f"{node.primitive.name} needs {value.symbol.name}",
-                    hint="compute on the largest size and mask with gt.where",
+                    hint=value.node.primitive.size_remedy
+                    or "compute on the largest size and mask with gt.where",
                     where=node.place,
                 )
     captured = dict.fromkeys(

@@ -66,6 +66,7 @@ class Primitive:
     `no_gradient_for`: inputs, by their names, for which the rule has none, and why.
     `chooses`: elements that the first input does not choose count for nothing.
     `selective`: the gradient rule is told as `wanted` of which inputs one is needed.
+    `size_remedy`: what to do where its result is needed as a size and cannot be.
     """
 
     name: str
@@ -95,6 +96,7 @@ class Primitive:
     no_batch_reason: str = ""
     padding_rule: Padded | None = None
     no_padding_reason: str = ""
+    size_remedy: str = ""
 
     def __post_init__(self) -> None:
         signature = inspect.signature(self.infer).parameters.values()

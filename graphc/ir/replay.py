@@ -57,13 +57,15 @@ def renewed(
     """A node on the values that stand for its own, made for a line of the user."""
     inputs = tuple([made.get(v, v) for v in node.inputs])
     with standing_at(place):
-        return rebuild(node, inputs, _resized(node, made, sizes))
+        return rebuild(node, inputs, for_sizes(node, made, sizes))
 
 
-def _resized(
-    node: Node, made: Mapping[Value, Value], sizes: Mapping[Symbol, Size]
+def for_sizes(
+    node: Node,
+    made: Mapping[Value, Value],
+    sizes: Mapping[Symbol, Size] = MappingProxyType({}),
 ) -> Params:
-    """The params, with sizes that stand for replaced values replaced too."""
+    """The params of a node, where sizes that stand for replaced values are replaced."""
     # A node that does not demand its sizes on the host has them as inputs.
     known = node.demands if node.primitive.demanding else node.inputs
     changed = dict(sizes)

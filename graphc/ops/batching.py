@@ -1,6 +1,7 @@
 """Batching rules that op families share: what an op does along a new first axis."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from graphc.ir.dims import Size
@@ -9,6 +10,13 @@ from graphc.ir.namespace import F
 from graphc.ir.op import Primitive
 
 Batched = Sequence[bool]
+
+
+@dataclass(frozen=True)
+class Shared:
+    """What a batching rule gives where the result is one for all examples."""
+
+    value: Value
 
 
 def spread(n: Size, batched: bool, x: Value) -> Value:
@@ -24,6 +32,12 @@ def lined_up(batched: Batched, values: Sequence[Value]) -> list[Value]:
         F.expand_dims(v, tuple(range(1, 1 + most - r))) if b and r < most else v
         for v, b, r in zip(values, batched, ranks, strict=True)
     ]
+
+
+def where_each(mask: Value, new: Value, old: Value) -> Value:
+    """By example, `new` where `mask` holds for it, else `old`."""
+    found: Value = F.where(*lined_up((True,) * 3, (mask, new, old)))
+    return found
 
 
 def shifted(param: Any) -> Any:

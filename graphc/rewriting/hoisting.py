@@ -17,7 +17,7 @@ from graphc.ir.graph import Graph, Node, Value
 from graphc.ir.namespace import F
 from graphc.ir.walk import ancestors, operands
 from graphc.ops.check import ASSERT
-from graphc.rewriting.loop import Loop, with_made
+from graphc.rewriting.loop import Loop, is_loop, with_made
 from graphc.rewriting.producers import PRODUCERS
 from graphc.rewriting.rows import REDUCTIONS
 from graphc.rewriting.rule import whole_graph
@@ -250,7 +250,7 @@ def reduction_in_scan(graph: Graph) -> tuple[Graph, Pairs] | None:
     """A reduction of what a scan stacks is computed in its body, step by step."""
     nodes = ancestors(graph.outputs)
     for node in nodes:
-        if node.primitive.name == "scan":
+        if is_loop(node):
             loop = Loop(node)
             hoist = _Hoist(loop, Region(loop, nodes, graph))
             if hoist.found:

@@ -13,6 +13,14 @@ from graphc.ir.types import INT32
 from graphc.ir.walk import operands
 
 
+def is_loop(node: Node) -> bool:
+    """Whether a node is a scan that does a step for each of its rows."""
+    params = node.params
+    if node.primitive.name != "scan":
+        return False
+    return not (params["counted"] or params["stops"])
+
+
 class Loop:
     """A scan, and its parts by name."""
 

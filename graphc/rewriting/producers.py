@@ -15,7 +15,7 @@ from graphc.ir.graph import Graph, Node, Value
 from graphc.ir.namespace import F
 from graphc.ir.replay import region_between, replayed
 from graphc.ir.walk import ancestors, operands
-from graphc.rewriting.loop import Loop, with_made
+from graphc.rewriting.loop import Loop, is_loop, with_made
 from graphc.rewriting.rule import Replaced, Rules, whole_graph
 from graphc.rewriting.stepwise import LIGHT, Uses, Wanted
 from graphc.rewriting.views import View
@@ -28,7 +28,7 @@ PARTS = ("basic_index", "slice_update")
 def _is_stacked(value: Value) -> bool:
     """Whether a scan has stacked it."""
     node = value.node
-    return node.primitive.name == "scan" and value.index >= node.params["carries"]
+    return is_loop(node) and value.index >= node.params["carries"]
 
 
 def _read_by(
@@ -64,7 +64,7 @@ def _in_place(
 
 
 def _scans(nodes: Iterable[Node]) -> list[Loop]:
-    return [Loop(n) for n in nodes if n.primitive.name == "scan" and n.outputs]
+    return [Loop(n) for n in nodes if is_loop(n) and n.outputs]
 
 
 @whole_graph(over=("scan",), exact=False)
@@ -100,7 +100,7 @@ class _Finder:
 
     def __init__(self, nodes: Sequence[Node], graph: Graph) -> None:
         self._uses = Uses(nodes, graph.outputs)
-        self._scans = {n for n in nodes if n.primitive.name == "scan"}
+        self._scans = {n for n in nodes if is_loop(n)}
         self._made: set[Node] = set()  # row by row, of what scans have stacked
         for node in nodes:
             light = _is_light(node) or node.primitive.name in PARTS

@@ -273,7 +273,8 @@ def _read(size: Value, node: Node) -> Read:
         size,
         node.place,
         f"{node.primitive.name} needs the size {name}, which depends on data",
-        "reduce over the selected elements with gt.where instead of selecting them, "
+        size.node.primitive.size_remedy
+        or "reduce over the selected elements with gt.where instead of selecting them, "
         "or pass the size as an argument",
     )
 

@@ -13,10 +13,10 @@ from graphc.ir.build import as_value, normal_axis, strong, variable
 from graphc.ir.dims import Dim, Size, Symbol, equal, substitute, symbol_dim
 from graphc.ir.graph import Graph, Node, Value
 from graphc.ir.namespace import F
-from graphc.ir.replay import region_between, replayed
+from graphc.ir.replay import for_sizes, region_between, renewed, replayed
 from graphc.ir.types import TensorType
-from graphc.ir.walk import ancestors
-from graphc.ops.batching import lined_up, spread
+from graphc.ir.walk import ancestors, operands
+from graphc.ops.batching import Shared, lined_up, spread
 from graphc.transform.structure import flatten, unflatten
 
 Axis = int | str | None
@@ -157,12 +157,16 @@ def _mapped_first(
 
 
 class _Batch:
-    """A replay of a graph in which some values have a new first axis."""
+    """A replay of a graph in which some values have a new first axis.
+
+    Others are made anew without one, since they depend on what examples share.
+    """
 
     def __init__(self, mapped: dict[int, Value], size: Size) -> None:
         self._mapped = mapped
         self._size = size
         self._made: dict[Value, Value] = {}
+        self._shared: dict[Value, Value] = {}
 
     def example(self, position: int) -> Value:
         """A variable for one example of a mapped argument."""
@@ -180,13 +184,22 @@ class _Batch:
                     raise _ragged(node, value)
             if any(v in self._made for v in node.inputs):
                 self._replay(node)
-        return [(self._made.get(v, v), v in self._made) for v in outputs]
+            elif any(v in self._shared for v in operands(node)):
+                fresh = renewed(node, self._shared, node.place.plain)
+                self._shared.update(zip(node.outputs, fresh.outputs, strict=True))
+        return [(self._new(v), v in self._made) for v in outputs]
+
+    def _new(self, value: Value) -> Value:
+        return self._made.get(value, self._shared.get(value, value))
 
     def _replay(self, node: Node) -> None:
         batched = [v in self._made for v in node.inputs]
-        inputs = [self._made.get(v, v) for v in node.inputs]
+        inputs = [self._new(v) for v in node.inputs]
         with standing_at(node.place.plain):
             made = self._applied(node, batched, inputs)
+            if isinstance(made, Shared):
+                self._shared[node.outputs[0]] = made.value
+                return
             results = made if isinstance(made, tuple) else (made,)
             for old, new in zip(node.outputs, results, strict=True):
                 _check(node, old, new)
@@ -194,10 +207,12 @@ class _Batch:
 
     def _applied(self, node: Node, batched: list[bool], inputs: list[Value]) -> Any:
         primitive = node.primitive
+        # What does not demand its sizes has them as inputs.
+        params = for_sizes(node, self._shared) if node.demands else node.params
         if primitive.batch_rule is not None:
-            return primitive.batch_rule(self._size, batched, *inputs, **node.params)
+            return primitive.batch_rule(self._size, batched, *inputs, **params)
         if primitive.elementwise:
-            return primitive(*lined_up(batched, inputs), **node.params)
+            return primitive(*lined_up(batched, inputs), **params)
         raise graph_error(
             f"{primitive.name} cannot be batched: {primitive.no_batch_reason}",
             op="vmap",

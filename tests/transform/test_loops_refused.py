@@ -191,17 +191,26 @@ def test_checks_inside_of_bodies(backend):
     assert text.startswith("too large\n")
 
 
-def test_a_check_in_a_condition():
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_checks_in_a_condition(backend):
     held = lambda c: gt.assert_(c < 40, "too large", c < A)
-    text = refusal(lambda: gt.while_loop(held, lambda c: 2 * c, A))
-    assert "a check cannot be made here\n  got: too large" in text
+    y = gt.while_loop(held, lambda c: 2 * c, A / 8)
+    assert graphc.function([A], y, backend=backend)(16.0) == 16
+    for a in (400.0, 100.0):  # before the first step, and behind the second
+        text = at_the_call([A], y, a, backend=backend)
+        assert text.startswith("too large\n")
 
 
-def test_gradients_need_a_number_of_steps():
-    y = gt.while_loop(lambda c: c < 100, lambda c: c * A, A)
-    text = refusal(lambda: graphc.grad(y, A))
-    assert "there is no gradient through while: how often it runs is not known" in text
-    assert "give while_loop a max_steps" in text
+def test_gradients_that_need_the_number_of_steps():
+    one = lambda a: gt.while_loop(lambda c: c < 100, lambda c: c * c * a, a)
+    slope = graphc.grad(one(A), A)
+    text = refusal(lambda: graphc.function([A], slope, jit=True))
+    assert "jit=True is impossible: scan needs the size steps" in text
+    assert "give a bound of its steps: max_steps= of gt.while_loop" in text
+    step = lambda c, v: (c + graphc.grad(one(v), v), None)
+    text = refusal(lambda: gt.scan(step, A, X))
+    assert "a size within depends on what changes from step to step" in text
+    assert "give a bound of its steps: max_steps= of gt.while_loop" in text
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,13 @@
 They join the functions of `graphc.tensor` when they are imported.
 """
 
-from graphc.transform.loops import branches, counted, gradient, scan, while_loop
+from graphc.transform.loops import (
+    batches,
+    branches,
+    counted,
+    gradient,
+    scan,
+    while_loop,
+)
 
-LOOPS = (branches, counted, gradient, scan, while_loop)
+LOOPS = (batches, branches, counted, gradient, scan, while_loop)

@@ -13,7 +13,7 @@ from graphc.ir.op import Array, Opaque, Printing, op, type_error
 from graphc.ir.replay import region_between, replayed
 from graphc.ir.types import BOOL, INT32, TensorType, is_integer
 from graphc.ir.walk import ancestors
-from graphc.ops.batching import Batched, spread
+from graphc.ops.batching import Batched, spread, where_each
 from graphc.transform.loops.backward import pulled
 from graphc.transform.loops.carries import fresh, in_form, parts, value_of
 from graphc.transform.loops.checks import Check, checked, held, taken_out
@@ -109,16 +109,10 @@ def _(n: Size, batched: Batched, index: Value, *values: Value, **params: Any) ->
     for k in range(len(inners) - 2, -1, -1):
         chosen = index <= k
         results = [
-            F.where(_on_axes(chosen, new), new, old)
+            where_each(chosen, new, old)
             for new, old in zip(found[k], results, strict=True)
         ]
     return tuple(results)
-
-
-def _on_axes(mask: Value, like: Value) -> Value:
-    axes = tuple(range(1, like.type.rank))
-    found: Value = F.expand_dims(mask, axes) if axes else mask
-    return found
 
 
 def run_switch(

@@ -5,9 +5,9 @@ from typing import Any
 
 from graphc.errors import graph_error
 from graphc.ir.build import as_size, as_value
-from graphc.ir.dims import maximum
-from graphc.ir.graph import Value
-from graphc.ir.namespace import public
+from graphc.ir.dims import Size, maximum
+from graphc.ir.graph import Value, origins
+from graphc.ir.namespace import F, public
 from graphc.transform.loops.carries import as_before, parts, value_of
 from graphc.transform.loops.scan import run_scan, scan
 from graphc.transform.structure import unflatten
@@ -20,7 +20,8 @@ def fori_loop(
     """`carry = body(i, carry)` for i from `lower` up to `upper`, without it.
 
     As `jax.lax.fori_loop`; bounds are integers, integer scalars or sizes, and there
-    is a gradient. The loop is compiled for each number of steps.
+    is a gradient. One compilation serves all bounds. A gradient for which each step has
+    to be kept is compiled for their number, or a capacity: see `graphc.function`.
 
     >>> import graphc, graphc.tensor as gt
     >>> x = gt.scalar("x")
@@ -30,14 +31,18 @@ def fori_loop(
     """
     first, like = parts(init)
     start = as_value(lower)
+    length: Size | None
     length = maximum(as_size(upper, "upper") - as_size(lower, "lower"), 0)
+    count = None
+    if origins(length):  # a number that only the program knows, and need not print
+        length, count = None, as_value(F.size_value(length))
 
     def step(carry: list[Value], _: list[Value]) -> tuple[list[Value], list[Value]]:
         i, *own = carry
         after = body(i, unflatten(like, own))
         return [i + 1, *as_before(like, own, after, "fori_loop")], []
 
-    ends, _ = run_scan(step, [value_of(start), *first], [], length, False)
+    ends, _ = run_scan(step, [value_of(start), *first], [], length, False, count=count)
     return unflatten(like, ends[1:])
 
 

@@ -25,8 +25,7 @@ from graphc.transform.loops.masked import (
     read_where_written,
     written,
 )
-from graphc.transform.loops.scan import SCAN, Pair, run_scan
-from graphc.transform.loops.while_loop import WHILE, run_while
+from graphc.transform.loops.scan import SCAN, Pair, parts_of, run_scan
 
 
 def in_place(graph: Graph) -> Graph:
@@ -51,7 +50,7 @@ def _loop_in_place(node: Node) -> Sequence[Value]:
     if any(params[name] is not node.params[name] for name in params):
         with standing_at(node.place.plain):
             node = node.primitive.bind(node.inputs, params)
-    if node.primitive not in (SCAN, WHILE):
+    if node.primitive is not SCAN:
         return node.outputs
     with standing_at(node.place.plain):
         inner = _reading_first(node)
@@ -108,7 +107,7 @@ def _late_writes(node: Node, inner: Inner) -> list[_Late]:
     for i in range(node.params["carries"]):
         writes = chain(inner.outputs[i], inner.inputs[i])
         late = _late(inner, i, writes) if writes else None
-        if late is not None and not _is_tested(node, i):
+        if late is not None and not _is_tested(node, inner, i):
             found.append(late)
     return found
 
@@ -127,11 +126,12 @@ def _late(inner: Inner, i: int, writes: list[Node]) -> _Late | None:
     return _Late(i, states[k], delayed)
 
 
-def _is_tested(node: Node, i: int) -> bool:
-    if node.primitive is SCAN:
+def _is_tested(node: Node, inner: Inner, i: int) -> bool:
+    """Whether it depends on a carry if the loop goes on."""
+    if not node.params["stops"]:
         return False
-    test: Inner = node.params["test"].content
-    return bool(region_between(test.outputs, [test.inputs[i]]))
+    stop = inner.outputs[node.params["carries"]]
+    return bool(region_between([stop], [inner.inputs[i]]))
 
 
 class _Delayed:
@@ -139,11 +139,10 @@ class _Delayed:
 
     def __init__(self, node: Node, inner: Inner, late: list[_Late]) -> None:
         self._node, self._inner, self._late = node, inner, late
-        carries = node.params["carries"]
-        self._split = carries + node.params.get("sequences", 0)
-        self._first = list(node.inputs[:carries])
-        self._rows = list(node.inputs[carries : self._split])
-        self._rest = list(node.inputs[self._split :])
+        parts = parts_of(node.inputs, node.params)
+        self._first, self._rows, self._rest = map(list, parts[:3])
+        self._limit, self._going = parts.limit, parts.going
+        self._split = len(self._first) + len(self._rows)
         own = self._inner.inputs[: self._split]
         region = region_between(self._inner.outputs, own)
         self._changing = {*own, *(v for n in region for v in n.outputs)}
@@ -151,19 +150,16 @@ class _Delayed:
     def run(self) -> Sequence[Value]:
         """The outputs."""
         params = self._node.params
-        first = [*self._first, *self._idle()]
-        if self._node.primitive is WHILE:
-            return self._finished(run_while(self._test, self._carried, first))
-        length, reverse = params["length"], params["reverse"]
-        ends, stacked = run_scan(self._step, first, self._rows, length, reverse)
+        ends, stacked = run_scan(
+            self._step,
+            [*self._first, *self._idle()],
+            self._rows,
+            params["length"],
+            params["reverse"],
+            count=self._limit,
+            going=self._going,
+        )
         return [*self._finished(ends), *stacked]
-
-    def _test(self, carry: list[Value]) -> Value:
-        test: Inner = self._node.params["test"].content
-        return test.applied([*carry[: len(self._first)], *self._rest])[0]
-
-    def _carried(self, carry: list[Value]) -> list[Value]:
-        return self._step(carry, [])[0]
 
     def _step(self, carry: list[Value], row: list[Value]) -> Pair:
         """What a step has left to write is carried, with what it writes to."""

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from graphc.ir.build import variable
-from graphc.ir.dims import Dim, substitute
+from graphc.ir.dims import Dim, Size, substitute
 from graphc.ir.graph import Node, Value
 from graphc.ir.inner import Inner
 from graphc.ir.namespace import F
@@ -20,7 +20,8 @@ from graphc.ir.types import is_inexact
 from graphc.transform.autodiff import pull
 from graphc.transform.loops.carries import fresh
 from graphc.transform.loops.merge import together
-from graphc.transform.loops.scan import SCAN, Pair, run_scan, used_between
+from graphc.transform.loops.scan import SCAN, Pair, parts_of, run_scan, used_between
+from graphc.transform.loops.steps import steps_size
 
 _TYPICAL = 1000  # a symbolic size, where only an idea of it is needed
 _MUCH_LESS = 8
@@ -47,17 +48,19 @@ class _Backward:
         cotangents: list[Value | None],
         params: dict[str, Any],
     ) -> None:
-        self.values, self.cotangents, self.params = values, cotangents, params
+        self.node, self.params = SCAN.bind(values, params), params
+        self.parts, self.cotangents = parts_of(values, params), cotangents
         self.carries = params["carries"]
         self.split = self.carries + params["sequences"]
-        asked = [i for i in range(self.carries, len(values)) if wanted[i]]
+        self.values = values[: self.split + len(self.parts.rest)]
+        asked = [i for i in range(self.carries, len(self.values)) if wanted[i]]
         self.of_rows = [i for i in asked if i < self.split]
         self.of_rest = [i for i in asked if i >= self.split]
         self.taken = [
             i for i in range(self.carries, len(cotangents)) if cotangents[i] is not None
         ]
         inner: Inner = params["body"].content
-        self.own = [self._own(i) for i in range(len(values))]
+        self.own = [self._own(i) for i in range(len(self.values))]
         self.outputs = inner.applied(self.own)
         self.smooth = self._active([i for i, w in enumerate(wanted) if w])
         self._differentiate()
@@ -122,13 +125,29 @@ class _Backward:
             made = _again(self.found, new | dict(zip(known, row, strict=True)))
             return made[: len(carry)], made[len(carry) :]
 
-        length, reverse = self.params["length"], not self.params["reverse"]
-        ends, stacked = run_scan(back, first, sequences, length, reverse, pruned=True)
-        result: list[Value | None] = [None] * len(self.values)
+        extent = self._length(), not self.params["reverse"]
+        ends, stacked = run_scan(
+            back, first, sequences, *extent, pruned=True, count=self._steps()
+        )
+        result: list[Value | None] = [None] * len(self.node.inputs)
         places = [*self.smooth, *self.of_rest, *self.of_rows]
         for i, d in zip(places, [*ends, *stacked], strict=True):
             result[i] = d
         return tuple(result)
+
+    def _steps(self) -> Value | None:
+        """How many steps were done, where this is not the length."""
+        stops = self.params["stops"]
+        return self.node.outputs[self.carries] if stops else self.parts.limit
+
+    def _length(self) -> Size:
+        """How many rows there are; of a loop without, how many steps were done."""
+        length: Size | None = self.params["length"]
+        if length is None:
+            steps = self._steps()
+            assert steps is not None
+            return steps_size(steps, None, shared=True)
+        return length
 
     def _rest(self) -> dict[Value, Value]:
         """What stands for the rest of the inputs in a step."""
@@ -148,24 +167,31 @@ class _Backward:
         return [v for v in candidates if v in used]
 
     def _stacked(self, kept: Sequence[Value]) -> list[Value]:
-        """What is kept of all steps."""
+        """What is kept of all steps.
+
+        A loop without rows tells how many there are: only then can it be done again.
+        """
         if not kept:
             return []
-        values, params = self.values, self.params
-        own = self.own[: self.split]
+        parts, again = self.parts, self.params["length"] is None
+        own, outputs = self.own[: self.split], self.outputs
+        if again:
+            outputs = outputs[: self.carries]
 
         def step(carry: list[Value], row: list[Value]) -> Pair:
             new = self._rest() | dict(zip(own, [*carry, *row], strict=True))
-            made = _again([*self.outputs, *kept], new)
+            made = _again([*outputs, *kept], new)
             return made[: self.carries], made[self.carries :]
 
         _, stacked = run_scan(
             step,
-            values[: self.carries],
-            values[self.carries : self.split],
-            params["length"],
-            params["reverse"],
-            wider=Opaque("scan", SCAN.bind(values, params)),
+            parts.first,
+            parts.rows,
+            self._length(),
+            self.params["reverse"],
+            wider=None if again else Opaque("scan", self.node),
+            count=self._steps() if again else parts.limit,
+            going=None if again else parts.going,
         )
         return stacked[len(stacked) - len(kept) :]
 

@@ -1,20 +1,17 @@
 """`scan`: a step, done for each element of sequences, that carries values along."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
-
-import numpy as np
+from typing import Any, NamedTuple
 
 from graphc.errors import graph_error
 from graphc.ir.build import as_size, cast, variable
 from graphc.ir.dims import Size, equal
-from graphc.ir.graph import Value
+from graphc.ir.graph import Params, Value
 from graphc.ir.inner import Inner, enclosed
 from graphc.ir.namespace import F, enroll, public
 from graphc.ir.op import (
     Array,
     Opaque,
-    Printing,
     op,
     require_at_most,
     require_equal,
@@ -22,14 +19,13 @@ from graphc.ir.op import (
 from graphc.ir.replay import region_between
 from graphc.ir.types import INT32, TensorType
 from graphc.ir.walk import operands
-from graphc.ops.batching import Batched, spread
 from graphc.ops.masking import Padding, Ragged
 from graphc.transform.loops.carries import as_before, fresh, parts, require_kept
 from graphc.transform.loops.checks import and_held, checked, held, taken_out
+from graphc.transform.loops.emission import print_scan
 from graphc.transform.loops.masked import masked_writes
 from graphc.transform.loops.merge import together
 from graphc.transform.structure import unflatten
-from graphc.transform.vectorize import vmap
 
 Pair = tuple[list[Value], list[Value]]
 Step = Callable[[list[Value], list[Value]], Pair]
@@ -42,150 +38,117 @@ def _scan(
     carries: int,
     sequences: int,
     sizes: tuple[Size, ...],
-    length: Size,
+    length: Size | None,
     reverse: bool,
+    counted: bool,
+    stops: bool,
     wider: Opaque | None,
 ) -> tuple[TensorType, ...]:
     """The last carries, and what each step gives, stacked along a first axis.
 
     `values` are the first carries, the sequences, then what the body takes from
     outside. `wider` is the node of a scan that gives the first of these outputs.
+
+    Where it is `counted`, an integer of at most `length` follows: only so many of the
+    first rows have a step, the others are zeros. Where it `stops`, a bool follows that
+    says whether there is a first step; behind the carries, a step then gives whether it
+    is the last one, and the node how many were done. Without a `length`, nothing but
+    these limits it, and there are neither sequences nor stacked outputs.
     """
-    require_at_most(0, length, "the length must not be negative")
-    rows = []
-    for value in values[carries : carries + sequences]:
-        require_equal(value.type.shape[0], length, "sequences must have one length")
-        rows.append(value.type.like(value.type.shape[1:]))
+    rows, end = [], len(values) - counted - stops
+    if length is not None:
+        require_at_most(0, length, "the length must not be negative")
+        for value in values[carries : carries + sequences]:
+            require_equal(value.type.shape[0], length, "sequences must have one length")
+            rows.append(value.type.like(value.type.shape[1:]))
     first = [v.type for v in values[:carries]]
-    rest = [v.type for v in values[carries + sequences :]]
+    rest = [v.type for v in values[carries + sequences : end]]
     made = body.content.types([*first, *rows, *rest], sizes)
     require_kept(first, made)
-    stacked = [t.like((length, *t.shape)) for t in made[carries:]]
-    return (*first, *stacked)
+    stacked = [t.like((length, *t.shape)) for t in made[carries + stops :]]
+    return (*first, *[TensorType(INT32, ())] * stops, *stacked)
 
 
-def scan_numpy(
-    body: Any,
-    carry: Any,
-    rows: Any,
-    rest: Any,
-    length: Any,
-    reverse: Any,
-    types: Any,
-) -> Any:
-    """Printed into NumPy programs."""
-    stacked = [np.empty((length, *shape), dtype) for shape, dtype in types]
-    for i in range(length)[:: -1 if reverse else 1]:
-        found = body(*carry, *[x[i] for x in rows], *rest)
-        carry = found[: len(carry)]
-        for out, row in zip(stacked, found[len(carry) :]):  # noqa: B905
-            out[i] = row
-    return (*carry, *stacked)
+class Parts(NamedTuple):
+    """The inputs of a scan."""
+
+    first: tuple[Value, ...]
+    rows: tuple[Value, ...]
+    rest: tuple[Value, ...]
+    limit: Value | None
+    going: Value | None
 
 
-def scan_jax(
-    jax: Any, body: Any, carry: Any, rows: Any, rest: Any, length: Any, reverse: Any
-) -> Any:
-    """Printed into JAX programs."""
-
-    def step(carry: Any, rows: Any) -> Any:
-        found = body(*carry, *rows, *rest)
-        return found[: len(carry)], found[len(carry) :]
-
-    carry, stacked = jax.lax.scan(
-        step, tuple(carry), tuple(rows), length=length, reverse=reverse
-    )
-    return (*carry, *stacked)
-
-
-def _print_scan(p: Printing) -> str:
-    params = p.node.params
-    split = params["carries"] + params["sequences"]
-    body = p.inner(params["body"].content)
-    rest = [*p.inputs[split:], *map(p.code, params["sizes"])]
-    groups = p.inputs[: params["carries"]], p.inputs[params["carries"] : split], rest
-    parts = ", ".join(f"[{', '.join(group)}]" for group in groups)
-    length, reverse = p.code(params["length"]), params["reverse"]
-    if p.xp == "jnp":
-        return f"{p.helper(scan_jax)}(jax, {body}, {parts}, {length}, {reverse})"
-    types = [
-        f"({p.code(v.type.shape[1:])}, {p.code(v.dtype)})"
-        for v in p.node.outputs[params["carries"] :]
-    ]
-    listed = f"[{', '.join(types)}]"
-    return f"{p.helper(scan_numpy)}({body}, {parts}, {length}, {reverse}, {listed})"
+def parts_of(values: tuple[Any, ...], params: Params) -> Parts:
+    """What the inputs of a scan are for."""
+    carries, counted, stops = (params[k] for k in ("carries", "counted", "stops"))
+    split, end = carries + params["sequences"], len(values) - counted - stops
+    limit = values[end] if counted else None
+    going = values[-1] if stops else None
+    rest = values[split:end]
+    return Parts(values[:carries], values[carries:split], rest, limit, going)
 
 
 _scan.several = True
 _scan.on_host = False  # a loop is no matter of glue
 _scan.selective = True
-_scan.emit(_print_scan)
+_scan.emit(print_scan)
 SCAN = _scan
 
 
-@_scan.batch
-def _(n: Size, batched: Batched, *values: Value, **params: Any) -> tuple[Value, ...]:
-    inner: Inner = params["body"].content
-    carries, sequences = params["carries"], params["sequences"]
-    split = carries + sequences
-    many = [spread(n, b, v) for b, v in zip(batched, values, strict=True)]
-    rows = [F.swapaxes(v, 0, 1) for v in many[carries:split]]
-    rest = many[split:]
-
-    def step(carry: list[Value], row: list[Value]) -> Pair:
-        made = vmap(lambda *one: inner.applied(one))(*carry, *row, *rest)
-        return list(made[:carries]), list(made[carries:])
-
-    ends, stacked = run_scan(
-        step, many[:carries], rows, params["length"], params["reverse"]
-    )
-    return (*ends, *(F.swapaxes(v, 0, 1) for v in stacked))
-
-
 @_scan.padding
-def _(pad: Padding, *values: Ragged, **params: Any) -> tuple[Value, ...] | None:
-    """Steps beyond the true length change nothing; other axes must have true sizes."""
-    inner: Inner = params["body"].content
-    carries, sequences = params["carries"], params["sequences"]
-    split = carries + sequences
-    for i, x in enumerate(values):
-        if x.axes - ({0} if carries <= i < split else set()):
-            return None
+def _(pad: Padding, *values: Ragged, **params: Any) -> tuple[Any, ...] | None:
+    """Steps beyond the true length are not done; other axes must have true sizes."""
+    if params["length"] is None:
+        return None
+    first, rows, rest, count, going = parts_of(values, params)
+    if any(x.axes for x in (*first, *rest)) or any(x.axes - {0} for x in rows):
+        return None
     given = pad.node.params["sizes"]
     if any(pad.stored(n) is not pad.exact(n) for n in given):
         return None
+    inner: Inner = params["body"].content
     true = cast(pad.length(pad.node.params["length"]), INT32)
-    plain = [x.value for x in values]
-    rest = plain[split:]
+    if count is not None:
+        true = F.minimum(count.value, true)
+    taken = [x.value for x in rest]
 
     def step(carry: list[Value], row: list[Value]) -> Pair:
-        place, *own = row
-        made = inner.applied([*carry, *own, *rest])
-        pairs = zip(made[:carries], carry, strict=True)
-        held = [F.where(place < true, new, old) for new, old in pairs]
-        return held, made[carries:]
+        made = inner.applied([*carry, *row, *taken])
+        return made[: len(carry)], made[len(carry) :]
 
-    places = pad.positions(pad.node.params["length"])
     ends, stacked = run_scan(
         step,
-        plain[:carries],
-        [places, *plain[carries:split]],
+        [x.value for x in first],
+        [x.value for x in rows],
         params["length"],
         params["reverse"],
+        count=true,
+        going=None if going is None else going.value,
     )
-    return (*ends, *stacked)
+    steps = [] if going is None else [stacked.pop(0)]
+    places = enumerate(stacked, len(ends) + len(steps))
+    return (*ends, *steps, *(pad.result(v, {0: 0}, i) for i, v in places))
 
 
 def run_scan(
     step: Step,
     first: Sequence[Value],
     rows: Sequence[Value],
-    length: Size,
+    length: Size | None,
     reverse: bool,
     wider: Opaque | None = None,
     pruned: bool = False,
+    count: Value | None = None,
+    going: Value | None = None,
 ) -> Pair:
-    """The scan of a step on lists of values; `pruned`: without sequences not used."""
+    """The scan of a step on lists of values; `pruned`: without sequences not used.
+
+    Only the first `count` rows, of which there must be so many, have a step. Where it
+    is said whether it is `going` at all, the first that a step gives is whether to stop
+    behind it, and the first that is returned with the stacked ones how many steps were
+    done.
+    """
     own = [fresh(v) for v in first]
     row = [variable(v.name or "row", v.type.like(v.type.shape[1:])) for v in rows]
     after, given = step(own, row)
@@ -199,9 +162,12 @@ def run_scan(
         used = used_between([*after, *given], row)
         rows = [v for v, one in zip(rows, row, strict=True) if one in used]
         row = [v for v in row if v in used]
+    if count is not None and not row and len(given) == (going is not None):
+        length = None
     inner, captured, sizes = enclosed([*after, *given], [*carry, *row], "scan")
+    limits = [v for v in (count, going) if v is not None]
     node = _scan.bind(
-        (*first, *rows, *captured),
+        (*first, *rows, *captured, *limits),
         {
             "body": Opaque("body", inner),
             "carries": len(carry),
@@ -209,6 +175,8 @@ def run_scan(
             "sizes": tuple(sizes),
             "length": length,
             "reverse": reverse,
+            "counted": count is not None,
+            "stops": going is not None,
             "wider": wider,
         },
     )

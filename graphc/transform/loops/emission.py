@@ -1,0 +1,149 @@
+"""How loops print: in NumPy a Python loop, in JAX `lax.scan` or `lax.while_loop`."""
+
+from typing import Any
+
+import numpy as np
+
+from graphc.ir.op import Printing
+
+
+def scan_numpy(
+    body: Any,
+    carry: Any,
+    rows: Any,
+    rest: Any,
+    length: Any,
+    reverse: Any,
+    types: Any,
+) -> Any:
+    """Printed into NumPy programs."""
+    stacked = [np.empty((length, *shape), dtype) for shape, dtype in types]
+    for i in range(length)[:: -1 if reverse else 1]:
+        found = body(*carry, *[x[i] for x in rows], *rest)
+        carry = found[: len(carry)]
+        for out, row in zip(stacked, found[len(carry) :]):  # noqa: B905
+            out[i] = row
+    return (*carry, *stacked)
+
+
+def loop_numpy(
+    body: Any,
+    carry: Any,
+    rows: Any,
+    rest: Any,
+    length: Any,
+    reverse: Any,
+    types: Any,
+    count: Any,
+    going: Any,
+) -> Any:
+    """Printed into NumPy programs: a loop that may do fewer steps than `length`."""
+    stacked = [np.zeros((length, *shape), dtype) for shape, dtype in types]
+    limit = length if count is None else int(count)
+    stops, done = going is not None, 0
+    going = not stops or bool(going)
+    while going and (limit is None or done < limit):
+        i = limit - 1 - done if reverse else done
+        found = body(*carry, *[x[i] for x in rows], *rest)
+        going = not (stops and found[len(carry)])
+        for out, row in zip(stacked, found[len(carry) + stops :]):  # noqa: B905
+            out[i] = row
+        carry = found[: len(carry)]
+        done += 1
+    return (*carry, *[np.int32(done)] * stops, *stacked)
+
+
+def scan_jax(
+    jax: Any, body: Any, carry: Any, rows: Any, rest: Any, length: Any, reverse: Any
+) -> Any:
+    """Printed into JAX programs."""
+
+    def step(carry: Any, rows: Any) -> Any:
+        found = body(*carry, *rows, *rest)
+        return found[: len(carry)], found[len(carry) :]
+
+    carry, stacked = jax.lax.scan(
+        step, tuple(carry), tuple(rows), length=length, reverse=reverse
+    )
+    return (*carry, *stacked)
+
+
+def loop_jax(
+    jax: Any,
+    body: Any,
+    carry: Any,
+    rows: Any,
+    rest: Any,
+    length: Any,
+    reverse: Any,
+    types: Any,
+    count: Any,
+    going: Any,
+) -> Any:
+    """Printed into JAX programs: a loop that may do fewer steps than `length`."""
+    jnp, lax = jax.numpy, jax.lax
+    stops, carries = going is not None, len(carry)
+    stacked = [jnp.zeros((length, *shape), dtype) for shape, dtype in types]
+    limit = length if count is None else count
+    done = jnp.zeros((), "int32" if limit is None else jnp.result_type(limit))
+    if length == 0:  # there is no row that a step could be traced with
+        return (*carry, *[done.astype("int32")] * stops, *stacked)
+
+    def goes_on(state: Any) -> Any:
+        done, going, *_ = state
+        return going if limit is None else jnp.logical_and(going, done < limit)
+
+    def step(state: Any) -> Any:
+        done, going, carry, stacked = state
+        i = limit - 1 - done if reverse else done
+        row = [lax.dynamic_index_in_dim(x, i, keepdims=False) for x in rows]
+        found = body(*carry, *row, *rest)
+        given = zip(stacked, found[carries + stops :])  # noqa: B905
+        stacked = [lax.dynamic_update_index_in_dim(x, y, i, 0) for x, y in given]
+        going = jnp.logical_not(found[carries]) if stops else going
+        return done + 1, going, tuple(found[:carries]), stacked
+
+    first = jnp.asarray(going if stops else True)
+    state = (done, first, tuple(carry), stacked)
+    done, _, carry, stacked = lax.while_loop(goes_on, step, state)
+    return (*carry, *[done.astype("int32")] * stops, *stacked)
+
+
+def print_scan(p: Printing) -> str:
+    """The line of a scan."""
+    params = p.node.params
+    plain = not params["counted"] and not params["stops"]
+    in_jax = p.xp == "jnp"
+    arguments = ["jax"] if in_jax else []
+    arguments += [*_body_call(p), p.code(params["length"]), repr(params["reverse"])]
+    if not (in_jax and plain):
+        arguments.append(_types(p))
+    if not plain:
+        given = iter(p.inputs[len(p.inputs) - params["counted"] - params["stops"] :])
+        flags = params["counted"], params["stops"]
+        arguments += [next(given) if has else "None" for has in flags]
+    forms = (scan_numpy, scan_jax) if plain else (loop_numpy, loop_jax)
+    return f"{p.helper(forms[in_jax])}({', '.join(arguments)})"
+
+
+def _body_call(p: Printing) -> list[str]:
+    """The name of a printed body, and its arguments: carries, rows, and the rest.
+
+    Behind the rest come the sizes that its inputs do not tell.
+    """
+    params = p.node.params
+    carries = params["carries"]
+    split = carries + params["sequences"]
+    end = len(p.inputs) - params["counted"] - params["stops"]
+    rest = [*p.inputs[split:end], *map(p.code, params["sizes"])]
+    parts = p.inputs[:carries], p.inputs[carries:split], rest
+    body = p.inner(params["body"].content)
+    return [body, *(f"[{', '.join(part)}]" for part in parts)]
+
+
+def _types(p: Printing) -> str:
+    """Shape and dtype of what each step gives."""
+    params = p.node.params
+    stacked = p.node.outputs[params["carries"] + params["stops"] :]
+    types = [f"({p.code(v.type.shape[1:])}, {p.code(v.dtype)})" for v in stacked]
+    return f"[{', '.join(types)}]"
