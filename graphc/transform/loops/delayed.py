@@ -17,7 +17,7 @@ from graphc.ir.namespace import F
 from graphc.ir.op import Opaque
 from graphc.ir.replay import region_between, renewed, replayed
 from graphc.ir.walk import ancestors, operands
-from graphc.transform.loops.forwarded import forwarded, readers
+from graphc.transform.loops.forwarded import forwarded, read_states
 from graphc.transform.loops.masked import (
     WRITES,
     chain,
@@ -115,13 +115,13 @@ def _late_writes(node: Node, inner: Inner) -> list[_Late]:
 def _late(inner: Inner, i: int, writes: list[Node]) -> _Late | None:
     """The writes that are to be delayed; None where none must, or none can."""
     states = _states(inner, i, writes)
-    read = [k for k, s in enumerate(states[:-1]) if readers(s, inner, writes)]
+    read = read_states(inner, states, writes)
     if len(read) != 1:
         return None
     (k,) = read
     delayed = writes[k:]
     real = [w for w in delayed if w.primitive in WRITES]
-    if any(idle_update(w, w.inputs[0]) is None for w in real):
+    if not real or any(idle_update(w, w.inputs[0]) is None for w in real):
         return None
     return _Late(i, states[k], delayed)
 

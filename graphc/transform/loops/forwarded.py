@@ -15,6 +15,7 @@ from graphc.ir.types import INT64
 from graphc.ir.walk import operands
 from graphc.ops.index import GATHER
 from graphc.ops.update import SCATTER
+from graphc.transform.loops.masked import WRITES
 
 _COMBINED: dict[str, Callable[[Value, Value], Value]] = {
     "set": lambda old, v: v,
@@ -35,19 +36,33 @@ def readers(state: Value, inner: Inner, writes: Sequence[Node]) -> list[Node]:
     ]
 
 
+def read_states(
+    inner: Inner, states: Sequence[Value], writes: Sequence[Node]
+) -> dict[int, list[Node]]:
+    """The states of a carry that are read, by number, and what reads them.
+
+    A reshape, which moves nothing, makes no other state of one.
+    """
+    found: dict[int, list[Node]] = {}
+    number = 0
+    for k, state in enumerate(states):
+        if k and writes[k - 1].primitive in WRITES:
+            number = k
+        found.setdefault(number, []).extend(readers(state, inner, writes))
+    return {k: nodes for k, nodes in found.items() if nodes}
+
+
 def forwarded(inner: Inner, states: Sequence[Value], writes: Sequence[Node]) -> Inner:
     """The body with all reads of the states of a carry at the first that is read.
 
     It is the body itself where not all of them can be.
     """
-    used = [readers(state, inner, writes) for state in states[:-1]]
-    read = [k for k, nodes in enumerate(used) if nodes]
+    read = read_states(inner, states, writes)
     if len(read) < 2:
         return inner
-    first, last = read[0], read[-1]
-    gathers = {node: k for k in read[1:] for node in used[k]}
-    between = writes[first:last]
-    if not all(_fit(node, w) for node in gathers for w in between):
+    first, last = min(read), max(read)
+    gathers = {node: k for k in read if k > first for node in read[k]}
+    if not all(_fit(node, w) for node in gathers for w in writes[first:last]):
         return inner
     made: dict[Value, Value] = {}
     for node in region_between(inner.outputs, inner.inputs):
