@@ -17,6 +17,7 @@ from graphc.ir.op import Array, Printing, op, require_equal, type_error
 from graphc.ir.types import TensorType, product
 from graphc.ops.batching import Batched, spread
 from graphc.ops.broadcasting import summed_to
+from graphc.ops.distinct import never_twice
 from graphc.ops.index import (
     BASIC_INDEX,
     GATHER,
@@ -170,11 +171,8 @@ class _Written:
 
     def once(self) -> bool:
         """Whether it is known that no element is written twice."""
-        if all(i.type.rank == 0 for i in self.indices):
-            return True
-        nodes = {i.node for i in self.indices}
-        mask = nodes.pop() if len(nodes) == 1 else None
-        return mask is not None and mask.primitive.name == "nonzero"
+        sizes = [self.x.type.shape[a] for a in self.axes]
+        return never_twice(self.indices, sizes)
 
     def winners(self) -> Value | None:
         """Which updates stay where several set an element; None for all.

@@ -1,0 +1,122 @@
+"""Whether index arrays name an element twice, as far as their making tells."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from graphc.ir.build import literal_of
+from graphc.ir.dims import Size, less_equal
+from graphc.ir.graph import Value
+
+_MOVES = ("reshape", "expand_dims", "squeeze", "transpose", "basic_index", "convert")
+Index = tuple[Value, Size]  # an index array, and the size of its axis
+
+
+class _Spread(NamedTuple):
+    """Of different integers: whether none is negative, and their largest distance."""
+
+    counts_from_start: bool
+    most: Size
+
+    def fits(self, n: Size) -> bool:
+        """Whether no two are the same place of an axis, counted from either end."""
+        return self.counts_from_start or less_equal(self.most + 1, n) is True
+
+
+def never_twice(indices: Sequence[Value], sizes: Sequence[Size]) -> bool:
+    """Whether it is known that index arrays, of axes of these sizes, repeat nothing."""
+    if all(i.type.rank == 0 for i in indices):
+        return True
+    nodes = {i.node for i in indices}
+    if len(nodes) == 1 and nodes.pop().primitive.name == "nonzero":
+        return True
+    pairs = list(zip(indices, sizes, strict=True))
+    return _any_distinct(pairs) or _axis_by_axis(pairs)
+
+
+def _any_distinct(pairs: Iterable[Index]) -> bool:
+    """Whether one array alone has no integer twice; the others stretch along."""
+    pairs = list(pairs)
+    points = set[int]().union(*(_axes(i) for i, _ in pairs))
+    for index, n in pairs:
+        spread = _spread(index)
+        if spread is not None and spread.fits(n) and points <= _axes(index):
+            return True
+    return False
+
+
+def _axis_by_axis(pairs: list[Index]) -> bool:
+    """Whether, along each axis of the points, some array never repeats itself.
+
+    It may change along other axes for which that is known before.
+    """
+    points = set[int]().union(*(_axes(i) for i, _ in pairs))
+    known: set[int] = set()
+    for _ in pairs:
+        for index, n in pairs:
+            found = _along(index)
+            if found is None:
+                continue
+            axis, spread = found
+            if spread.fits(n) and _axes(index) <= known | {axis}:
+                known.add(axis)
+    return points <= known
+
+
+def _axes(value: Value) -> set[int]:
+    """The axes, counted from the last as -1, that are not of size 1."""
+    shape = value.type.shape
+    return {
+        a - len(shape)
+        for a, n in enumerate(shape)
+        if not (isinstance(n, int) and n == 1)
+    }
+
+
+def _along(value: Value) -> tuple[int, _Spread] | None:
+    """An axis along which no integer repeats, at each place of the other axes."""
+    spread, axes = _spread(value), _axes(value)
+    if spread is not None and len(axes) == 1:
+        return axes.pop(), spread
+    if value.node.primitive.name != "add":
+        return None
+    a, b = value.node.inputs
+    for x, y in ((a, b), (b, a)):
+        found = _along(x)
+        if found is not None and found[0] not in _axes(y):
+            return found[0], _Spread(False, found[1].most)
+    return None
+
+
+def _spread(value: Value) -> _Spread | None:
+    """Of an array that is known to have no integer twice."""
+    node, literal = value.node, literal_of(value)
+    name = node.primitive.name
+    if literal is not None:
+        return _of_literal(literal)
+    if name == "iota":
+        start, step, length = (node.params[k] for k in ("start", "step", "length"))
+        if not (isinstance(step, int) and step > 0):
+            return None
+        return _Spread(isinstance(start, int) and start >= 0, (length - 1) * step)
+    if name in (*_MOVES, "dynamic_slice"):
+        return _spread(node.inputs[0])
+    if name == "gather":
+        x, *indices = node.inputs
+        sizes = [x.type.shape[a] for a in node.params["axes"]]
+        return _spread(x) if never_twice(indices, sizes) else None
+    if name == "add":
+        pairs = ((node.inputs[0], node.inputs[1]), (node.inputs[1], node.inputs[0]))
+        for x, y in pairs:
+            found = None if _axes(y) else _spread(x)
+            if found is not None:
+                return _Spread(False, found.most)
+    return None
+
+
+def _of_literal(array: "np.ndarray[Any, Any]") -> _Spread | None:
+    flat = array.ravel()
+    if not flat.size or np.unique(flat).size < flat.size:
+        return None
+    return _Spread(int(flat.min()) >= 0, int(flat.max()) - int(flat.min()))
