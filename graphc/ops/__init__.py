@@ -51,6 +51,7 @@ from graphc.ops import (
     shape,
     special,
     statistics,
+    taking,
     ufuncs,
     update,
 )
@@ -103,6 +104,7 @@ __all__ = [
     "shape",
     "special",
     "statistics",
+    "taking",
     "ufuncs",
     "update",
 ]

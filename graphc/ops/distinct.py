@@ -7,7 +7,7 @@ import numpy as np
 
 from graphc.ir.build import literal_of
 from graphc.ir.dims import Size, less_equal
-from graphc.ir.graph import Value
+from graphc.ir.graph import Value, known_sizes
 
 _MOVES = ("reshape", "expand_dims", "squeeze", "transpose", "basic_index", "convert")
 Index = tuple[Value, Size]  # an index array, and the size of its axis
@@ -31,8 +31,19 @@ def never_twice(indices: Sequence[Value], sizes: Sequence[Size]) -> bool:
     nodes = {i.node for i in indices}
     if len(nodes) == 1 and nodes.pop().primitive.name == "nonzero":
         return True
-    pairs = list(zip(indices, sizes, strict=True))
+    pairs = [(_kept_inside(i, n), n) for i, n in zip(indices, sizes, strict=True)]
     return _any_distinct(pairs) or _axis_by_axis(pairs)
+
+
+def _kept_inside(index: Value, n: Size) -> Value:
+    """An index array without what is put beyond the axis, where nothing is written."""
+    if index.node.primitive.name == "where":
+        _, kept, beyond = index.node.inputs
+        sizes = known_sizes(beyond)
+        alike = kept.type.rank == index.type.rank
+        if alike and sizes is not None and not sizes.ndim:
+            return kept if less_equal(n, sizes.item()) is True else index
+    return index
 
 
 def _any_distinct(pairs: Iterable[Index]) -> bool:

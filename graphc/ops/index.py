@@ -11,14 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from graphc.errors import graph_error
 from graphc.ir.build import (
     INPUT,
     as_size,
     as_value,
     cast,
     literal_of,
-    normal_axis,
     strong,
 )
 from graphc.ir.dims import Size
@@ -29,7 +27,6 @@ from graphc.ir.types import INT32, INT64, TensorType, is_integer
 from graphc.ops.batching import Batched, lined_up
 from graphc.ops.broadcasting import broadcast
 from graphc.ops.subscript import (
-    FULL,
     FULL_ITEM,
     Bound,
     Bounds,
@@ -166,8 +163,10 @@ def dynamic_slice_numpy(x: Any, start: Any, length: Any, axis: Any) -> Any:
 
 
 _dynamic_slice.emit(
-    numpy=lambda p: f"{p.helper(dynamic_slice_numpy)}({', '.join(p.inputs)}, "
-    f"{p.node.params['length']}, {p.node.params['axis']})",
+    numpy=lambda p: (
+        f"{p.helper(dynamic_slice_numpy)}({', '.join(p.inputs)}, "
+        f"{p.node.params['length']}, {p.node.params['axis']})"
+    ),
     jax="jax.lax.dynamic_slice_in_dim({x}, {start}, {length}, {axis})",
 )
 
@@ -420,10 +419,29 @@ def getitem(x: Any, index: Any) -> Value:
     parsed = parse_index(value, index)
     for axis, start, length in parsed.dynamic:
         value = sliced(value, axis_before(parsed, axis), start, length)
+    if not parsed.dynamic and all(i.type.rank == 0 for i in parsed.arrays):
+        value, parsed = _one_taken(value, parsed)
     value = basic(value, parsed.items)
     if not parsed.arrays:
         return value
     return _gather(value, *parsed.arrays, axes=parsed.axes, inside=parsed.inside)
+
+
+def _one_taken(x: Value, parsed: Index) -> tuple[Value, Index]:
+    """What integers that are data leave of `x`, and of the index.
+
+    They come before slices: a row first, then a part of it, not a part of every row.
+    """
+    if not parsed.arrays or all(i == FULL_ITEM for i in parsed.items):
+        return x, parsed
+    axes = tuple(axis_before(parsed, axis) for axis in parsed.axes)
+    taken = _gather(x, *parsed.arrays, axes=axes, inside=parsed.inside)
+    items, out = [], 0
+    for item in parsed.items:
+        if item[0] == "i" or out not in parsed.axes:
+            items.append(item)
+        out += item[0] != "i"
+    return taken, Index(tuple(items), (), (), (), ())
 
 
 def axis_before(parsed: Index, out: int) -> int:
@@ -464,35 +482,3 @@ def sliced(x: Value, axis: int, start: Value, length: int) -> Value:
         f"{x.type.shape[axis]}; its length is compiled as a constant"
     )
     return F.assert_(fits(x, strong(start), axis, length), message, taken)
-
-
-@public(method=True)
-def take(x: Any, indices: Any, axis: int | None = None) -> Value:
-    """The elements at integer positions along `axis`, as `numpy.take`."""
-    value = strong(as_value(x))
-    if axis is None:
-        value, axis = F.ravel(value), 0
-    before = (FULL,) * normal_axis(axis, value.type.rank, "take")
-    none = isinstance(indices, (list, tuple)) and not indices
-    return getitem(value, (*before, [] if none else as_value(indices)))
-
-
-@public()
-def take_along_axis(x: Any, indices: Any, axis: int = -1) -> Value:
-    """One element per row along `axis`, as `numpy.take_along_axis`."""
-    value, index = strong(as_value(x)), strong(as_value(indices))
-    if value.type.rank != index.type.rank:
-        raise graph_error(
-            "needs as many axes in the indices as in the array",
-            op="take_along_axis",
-            got=f"{value.type}, {index.type}",
-        )
-    chosen = normal_axis(axis, value.type.rank, "take_along_axis")
-    places: list[Any] = []
-    for a in range(value.type.rank):
-        if a == chosen:
-            places.append(index)
-            continue
-        others = tuple(b for b in range(value.type.rank) if b != a)
-        places.append(F.expand_dims(F.arange(value.shape[a]), others))
-    return getitem(value, tuple(places))

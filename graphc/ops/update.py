@@ -201,9 +201,9 @@ def _of_add(written: _Written, g: Value) -> Pair:
 
 
 def _of_multiply(written: _Written, g: Value) -> Pair:
-    factor = written.write(F.ones_like(written.x), written.v, "multiply")
-    share = written.read(g * written.x)
-    return g * factor, share if written.once() else share * _other_factors(written)
+    share = written.read(g) * written.read(written.x)
+    share = share if written.once() else share * _other_factors(written)
+    return written.write(g, written.v, "multiply"), share
 
 
 def _other_factors(written: _Written) -> Value:
@@ -220,6 +220,10 @@ def _of_extreme(how: str) -> Callable[[_Written, Value], Pair]:
 
     def rule(written: _Written, g: Value) -> Pair:
         x, v = written.x, written.v
+        if written.once():
+            old, share = written.read(x), written.read(g)
+            kept, shown = _shared(how, share, old, v)
+            return written.write(g, kept, "set"), shown
         found = written.write(x, v, how)
         stays, hits = F.equal(x, found), F.equal(v, written.read(found))
         one = cast(as_value(1), g.dtype)
@@ -330,11 +334,16 @@ def _(g: Value, x: Value, v: Value, *, how: str, **items: Any) -> Pair:
     elif how == "multiply":
         found = write(g, v, "multiply"), share * old
     else:
-        larger = F.greater if how == "max" else F.less
-        tied = F.where(F.equal(old, v), 0.5 * share, F.zeros_like(share))
-        kept = F.where(larger(old, v), share, tied)
-        found = write(g, kept, "set"), F.where(larger(v, old), share, tied)
+        kept, shown = _shared(how, share, old, v)
+        found = write(g, kept, "set"), shown
     return found[0], summed_to(found[1], v.type.shape)
+
+
+def _shared(how: str, share: Value, old: Value, v: Value) -> Pair:
+    """The cotangents of elements and of updates, of which the "min" or "max" stays."""
+    larger = F.greater if how == "max" else F.less
+    tied = F.where(F.equal(old, v), 0.5 * share, F.zeros_like(share))
+    return F.where(larger(old, v), share, tied), F.where(larger(v, old), share, tied)
 
 
 @_slice_update.batch

@@ -3,6 +3,8 @@
 Values are compared with `jax.grad` of `jax.lax.scan`, by the same bodies.
 """
 
+import re
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -18,9 +20,15 @@ SIZE = 6  # of the array that is carried
 @pytest.fixture(autouse=True)
 def wide():
     with jax.enable_x64(True):
-        jax.config.update("jax_disable_most_optimizations", True)
         yield
-        jax.config.update("jax_disable_most_optimizations", False)
+
+
+@pytest.fixture
+def compiled_quickly():
+    """Programs are run only once: compiling them well takes longer than they do."""
+    jax.config.update("jax_disable_most_optimizations", True)
+    yield
+    jax.config.update("jax_disable_most_optimizations", False)
 
 
 # Bodies, for graphc and for JAX: of a namespace, a parameter, the number of the step,
@@ -132,11 +140,31 @@ def table(np, w, i, b, x):
     return b.at[i, i % 2].multiply(x).at[:, 1].add(w), b[i - 2, 0]
 
 
+def windows(np, w, i, b, x):
+    """Slices of constant length whose start is data."""
+    i = i % 3
+    if np is gt:
+        b = b.at[i + 1 : i + 3].set(b[i : i + 2] * x)
+        return b.at[2 * i : 2 * i + 2].add(w), np.sum(b[i + 2 : i + 4] ** 2)
+    part, put = jax.lax.dynamic_slice_in_dim, jax.lax.dynamic_update_slice_in_dim
+    b = put(b, part(b, i, 2) * x, i + 1, 0)
+    found = np.sum(part(b, i + 2, 2) ** 2)
+    return put(b, part(b, 2 * i, 2) + w, 2 * i, 0), found
+
+
+def parts_of_rows(np, w, i, b, x):
+    """A slice of a row, and a list of places."""
+    i = i % SIZE
+    b = b.at[i, 1:].set(np.sin(b[i - 1, :2] * w + x))
+    return b.at[i, np.array([2, 0])].add(x * w), b[i, 1]
+
+
 ARRAY = np.cos(np.arange(SIZE) * 1.3)
 START = {
     "swapped": [ARRAY, ARRAY * 0.5],
     "pointers": [np.arange(SIZE)[::-1].copy(), ARRAY],
     "table": np.outer(ARRAY, [1.0, -0.5]),
+    "parts_of_rows": np.outer(ARRAY, [1.0, -0.5, 0.3]),
 }
 BODIES = {
     body.__name__: body
@@ -158,6 +186,8 @@ BODIES = {
         swapped,
         pointers,
         table,
+        windows,
+        parts_of_rows,
     )
 }
 LENGTHS = {"numpy": (0, 1, 2, 9), "jax": (0, 9)}
@@ -205,7 +235,6 @@ class Ours:
         self.cost = loop(gt, gt.scan, case, self.w, whole, self.xs, **options)
 
 
-
 def arguments(case, n, dtype="float64"):
     """A parameter, rows, and what is carried first."""
     rows = np.sin(np.arange(n) * 2.1 + 0.3) * 1.2
@@ -237,6 +266,7 @@ def close(found, wanted, rtol=1e-9):
         np.testing.assert_allclose(a, b, rtol=rtol, atol=rtol)
 
 
+@pytest.mark.usefixtures("compiled_quickly")
 @pytest.mark.parametrize("case", BODIES)
 def test_gradients_are_those_of_jax(case):
     ours = Ours(case)
@@ -251,3 +281,242 @@ def test_gradients_are_those_of_jax(case):
         for backend, f in functions.items():
             if n in LENGTHS[backend]:
                 close(f(*given), wanted)
+
+
+OFTEN = ("recurrence", "masked_twice", "read_after", "table")
+
+
+@pytest.mark.usefixtures("compiled_quickly")
+@pytest.mark.parametrize("case", OFTEN)
+def test_backwards(case):
+    ours = Ours(case, reverse=True)
+    given = arguments(case, 7)
+    outputs = [ours.cost, *graphc.grad(ours.cost, ours.wrt)]
+    f = graphc.function(ours.inputs, outputs, backend="numpy")
+    close(f(*given), expected(case, given, reverse=True))
+
+
+@pytest.mark.usefixtures("compiled_quickly")
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_short_floats(backend):
+    ours = Ours("recurrence", "float32")
+    given = arguments("recurrence", 7, "float32")
+    outputs = [ours.cost, *graphc.grad(ours.cost, ours.wrt)]
+    f = graphc.function(ours.inputs, outputs, backend=backend)
+    close(f(*given), expected("recurrence", given), 1e-4)
+
+
+@pytest.mark.usefixtures("compiled_quickly")
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("case", [*OFTEN, "triangular", "repeated", "windows"])
+def test_second_derivatives(case, backend):
+    ours = Ours(case)
+    given = arguments(case, 8)
+    along = [gt.cos(v * 3) for v in ours.wrt]
+    f = graphc.function(
+        ours.inputs, graphc.hvp(ours.cost, ours.wrt, along), backend=backend
+    )
+    step = 1e-5
+
+    def slope(sign):
+        moved = [v + sign * step * np.cos(v * 3) for v in given]
+        return expected(case, moved)[1:]
+
+    pairs = zip(slope(1), slope(-1), strict=True)
+    close(f(*given), [(a - b) / (2 * step) for a, b in pairs], 1e-7)
+
+
+@pytest.mark.usefixtures("compiled_quickly")
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("case", ["recurrence", "masked", "read_after", "windows"])
+def test_many_at_once(case, backend):
+    many = gt.matrix("many", "float64")
+    w, first = gt.scalar("w", "float64"), gt.vector("first", "float64")
+    loss = gt.sum(
+        graphc.vmap(lambda xs: loop(gt, gt.scan, case, w, first * xs[0], xs))(many)
+    )
+    wrt = [w, many, first]
+    f = graphc.function(
+        [w, first, many], [loss, *graphc.grad(loss, wrt)], backend=backend
+    )
+    xs = np.sin(np.arange(15.0)).reshape(3, 5) + 0.1
+
+    def cost(w, many, first):
+        return sum(theirs(case, w, first * xs[0], xs) for xs in many)
+
+    value, slopes = jax.value_and_grad(cost, (0, 1, 2))(0.7, xs, ARRAY)
+    found = [np.asarray(v, np.float64) for v in f(np.float64(0.7), ARRAY, xs)]
+    close(found, [value, *slopes])
+
+
+def alignment(np, scan, w, xs, ys):
+    """A table in which each element depends on three before: two nested loops."""
+    first = np.zeros((xs.shape[0] + 1, 4), xs.dtype)
+
+    def row(carry, x):
+        i, table = carry
+
+        def cell(inner, y):
+            j, table = inner
+            best = np.logaddexp(table[i, j + 1] - w, table[i + 1, j])
+            best = np.logaddexp(best, table[i, j] + x * y)
+            return (j + 1, table.at[i + 1, j + 1].set(best)), None
+
+        (_, table), _ = scan(cell, (0, table), ys)
+        return (i + 1, table), None
+
+    (_, table), _ = scan(row, (0, first), xs)
+    return np.sum(np.sin(table))
+
+
+@pytest.mark.usefixtures("compiled_quickly")
+def test_nested_loops_that_fill_a_table():
+    w = gt.scalar("w", "float64")
+    xs, ys = gt.vector("xs", "float64"), gt.vector("ys", "float64")
+    wrt = [w, xs, ys]
+    cost = alignment(gt, gt.scan, w, xs, gt.specify_shape(ys, (3,)))
+    outputs = [cost, *graphc.grad(cost, wrt)]
+    given = [np.float64(0.7), np.cos(np.arange(5.0)), np.sin(np.arange(3.0))]
+    value, slopes = jax.value_and_grad(
+        lambda *v: alignment(jnp, jax.lax.scan, *v), (0, 1, 2)
+    )(*given)
+    for backend in BACKENDS:
+        f = graphc.function(wrt, outputs, backend=backend)
+        close(f(*given), [value, *slopes])
+
+
+# What XLA makes of them: memory that is linear, and no copy of a whole array per step.
+
+
+def filling(step):
+    """The sum of an array that is filled by a step, and of what the step puts out."""
+
+    def cost(w, xs):
+        def body(c, x):
+            b, out = step(gt, w, c[0], c[1], x)
+            return (c[0] + 1, b), out
+
+        (_, b), out = gt.scan(body, (0, gt.zeros(xs.shape, "float32")), xs)
+        return gt.sum(b) if out is None else gt.sum(b) + gt.sum(out)
+
+    return cost
+
+
+def up_to_a_bound(w, xs):
+    """A loop of unknown length that fills an array."""
+
+    def step(c):
+        i, b = c
+        return i + 1, b.at[i].set(gt.sin(b[i - 1] * w + xs[i]))
+
+    start = (0, gt.zeros(xs.shape, "float32"))
+    _, b = gt.while_loop(lambda c: gt.sum(c[0]) < 9, step, start, max_steps=xs.shape[0])
+    return gt.sum(b)
+
+
+def looked_up(w, xs):
+    """Reads by index of what is not carried."""
+
+    def step(i, c):
+        return gt.sin(c * w + xs[i] * xs[-1 - i])
+
+    return gt.fori_loop(0, xs.shape[0], step, gt.zeros((), "float32"))
+
+
+def step_by_two(np, w, i, b, x):
+    b = b.at[i].set(np.sin(b[i - 1] * w + b[i - 2] * x))
+    return b, None
+
+
+def step_with_reads(np, w, i, b, x):
+    b = b.at[i].set(np.sin(x * w))
+    return b.at[i].add(b[i] * b[i - 1]), b[i - 2]
+
+
+def step_sometimes(np, w, i, b, x):
+    return np.where(x > 0, b.at[i].set(np.sin(b[i - 1] * w + x)), b), None
+
+
+def step_in_a_slice(np, w, i, b, x):
+    i = gt.minimum(i, b.shape[0] - 4)
+    return b.at[i : i + 2].set(gt.sin(b[i + 2 : i + 4] * w + x)), None
+
+
+def aligned(w, xs):
+    """Nested loops."""
+    ys = gt.cos(gt.arange(3, dtype="float32"))
+    return alignment(gt, gt.scan, w, xs, ys)
+
+
+FILLED = {
+    "two before": filling(step_by_two),
+    "reads between": filling(step_with_reads),
+    "masked": filling(step_sometimes),
+    "slices": filling(step_in_a_slice),
+    "bounded": up_to_a_bound,
+    "looked up": looked_up,
+    "nested": aligned,
+}
+
+
+@pytest.fixture
+def programs(monkeypatch):
+    """All that XLA compiles for a function of graphc."""
+    found, jit = [], jax.jit
+
+    def recording(function, **options):
+        jitted = jit(function, **options)
+
+        def call(*args):
+            found.append(jitted.lower(*args).compile())
+            return jitted(*args)
+
+        return call
+
+    monkeypatch.setattr(jax, "jit", recording)
+    return found
+
+
+def run(cost, n, order=1):
+    """A cost and its gradient, for so many rows."""
+    w, xs = gt.scalar("w", "float32"), gt.vector("xs", "float32")
+    loss = cost(w, xs)
+    wrt = [w, xs]
+    along = [gt.ones_like(v) for v in wrt]
+    slopes = graphc.grad(loss, wrt) if order == 1 else graphc.hvp(loss, wrt, along)
+    f = graphc.function(wrt, [loss, *slopes], dims="specialize")
+    f(np.float32(0.7), np.ones(n, "float32"))
+
+
+def copies_in_loops(program, n):
+    """Where a step copies an array of `n` or more elements."""
+    found, outside = [], False
+    for line in program.as_text().splitlines():
+        if not line.startswith(" "):
+            outside = line.startswith("ENTRY")
+        copied = re.search(r"= f32\[([\d,]+)\]\S* copy\(", line)
+        if copied and not outside:
+            size = np.prod([int(m) for m in copied.group(1).split(",")])
+            found += [line] if size >= n else []
+    return found
+
+
+def is_linear(programs, cost, order=1):
+    """Memory grows as the rows do, and no step copies an array of them."""
+    used = []
+    for n in (300, 600):
+        programs.clear()
+        run(cost, n, order)
+        used.append(sum(p.memory_analysis().temp_size_in_bytes for p in programs))
+        for program in programs:
+            assert not copies_in_loops(program, n)
+    assert used[1] < 2.1 * used[0]
+
+
+@pytest.mark.parametrize("case", FILLED)
+def test_memory_is_linear_and_writes_are_in_place(case, programs):
+    is_linear(programs, FILLED[case])
+
+
+def test_second_derivatives_are_linear_too(programs):
+    is_linear(programs, FILLED["two before"], order=2)
