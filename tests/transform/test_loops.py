@@ -267,3 +267,29 @@ def test_vmap_of_scans(case, backend):
     arguments = dict(zip(inputs, [*given[:count], *stacked], strict=True))
     found = values([*found, *gradient], arguments, backend)
     alike(found, [*expected, *slopes(*stacked)])
+
+
+def test_vmap_leaves_what_is_the_same_for_all_examples():
+    x, w = gt.tensor("x", "float64", ("b", "t", 3)), gt.tensor("w", "float64", (3, 3))
+    start = gt.zeros(3, dtype="float64")
+
+    def run(one):
+        step = lambda c, row: ([c[0] + 1, gt.tanh(c[1] @ w + row)], c[0])
+        return gt.scan(step, [0, start], one)
+
+    (count, last), counts = graphc.vmap(run)(x)
+    node = last.node
+    while node.primitive.name != "scan":
+        node = node.inputs[0].node
+    assert any(v is w for v in node.inputs)
+    assert [v.type.rank for v in node.outputs[:2]] == [0, 2]
+    given = np.random.default_rng(0).normal(size=(2, 4, 3))
+    weights = np.eye(3) / 2
+    f = graphc.function([x, w], [count, last, counts], backend="numpy")
+    found = f(given, weights)
+    h = np.zeros((2, 3))
+    for t in range(4):
+        h = np.tanh(h @ weights + given[:, t])
+    np.testing.assert_array_equal(found[0], [4, 4])
+    np.testing.assert_allclose(found[1], h)
+    np.testing.assert_array_equal(found[2], [range(4)] * 2)

@@ -1,6 +1,7 @@
 """Scans of many examples at once."""
 
 from collections.abc import Sequence
+from operator import le, or_
 from typing import Any
 
 from graphc.ir.dims import Size
@@ -15,33 +16,84 @@ from graphc.transform.vectorize import vmap
 
 @SCAN.batch
 def _(n: Size, batched: Batched, *values: Value, **params: Any) -> tuple[Value, ...]:
+    """What is the same for all examples stays one: carries, weights, sequences."""
     parts = parts_of(values, params)
     own: Any = parts_of(tuple(batched), params)
     inner: Inner = params["body"].content
-    first, rest = _spread(n, own.first, parts.first), _spread(n, own.rest, parts.rest)
-    rows = tuple([F.swapaxes(v, 0, 1) for v in _spread(n, own.rows, parts.rows)])
+    together = parts.going is None and not own.limit
+    carried = [True] * len(own.first)
+    if together:
+        carried = _carried(inner, list(own.first), [*own.rows, *own.rest])
+    first = [
+        v if not many else spread(n, b, v)
+        for v, b, many in zip(parts.first, own.first, carried, strict=True)
+    ]
+    rows = [
+        F.swapaxes(v, 0, 1) if b else v
+        for v, b in zip(parts.rows, own.rows, strict=True)
+    ]
+    flags = [*carried, *own.rows, *own.rest]
+    reached = _reached(inner, flags)
+    many = [*carried, *reached[len(carried) :]] if together else [True] * len(reached)
 
     def step(carry: list[Value], row: list[Value]) -> Pair:
-        made = vmap(lambda *one: inner.applied(one))(*carry, *row, *rest)
-        return list(made[: len(carry)]), list(made[len(carry) :])
+        made = _each(n, inner, flags, [*carry, *row, *parts.rest], many)
+        return made[: len(carry)], made[len(carry) :]
 
     steps: list[Value] = []
     extent = params["length"], params["reverse"]
-    if parts.going is None and not own.limit:
+    if together:
         ends, stacked = run_scan(step, first, rows, *extent, count=parts.limit)
     else:
         count, going = parts.limit, parts.going
         count = None if count is None else spread(n, own.limit, count)
         going = None if going is None else spread(n, own.going, going)
-        limited = Parts(first, rows, rest, count, going)
+        limited = Parts(tuple(first), tuple(rows), parts.rest, count, going)
         ends, stacked, steps = _each_by_itself(n, step, limited, *extent)
-    return (*ends, *steps, *(F.swapaxes(v, 0, 1) for v in stacked))
+    ends = list(map(spread, [n] * len(ends), carried, ends))
+    given = many[len(many) - len(stacked) :]
+    whole = [
+        F.swapaxes(v, 0, 1) if b else spread(n, False, v)
+        for v, b in zip(stacked, given, strict=True)
+    ]
+    return (*ends, *steps, *whole)
 
 
-def _spread(
-    n: Size, batched: Sequence[bool], values: Sequence[Value]
-) -> tuple[Value, ...]:
-    return tuple(map(spread, [n] * len(values), batched, values))
+def _carried(inner: Inner, first: list[bool], others: list[bool]) -> list[bool]:
+    """Which carries become those of each example, on the way if not at first."""
+    while True:
+        after = _reached(inner, [*first, *others])[: len(first)]
+        if all(map(le, after, first)):
+            return first
+        first = list(map(or_, first, after))
+
+
+def _reached(inner: Inner, flags: Sequence[bool]) -> list[bool]:
+    """Which outputs of a body depend on inputs with a flag."""
+    found = {v for v, flag in zip(inner.inputs, flags, strict=True) if flag}
+    for node in inner.nodes:
+        if any(v in found for v in node.inputs):
+            found.update(node.outputs)
+    return [v in found for v in inner.outputs]
+
+
+def _each(
+    n: Size,
+    inner: Inner,
+    flags: Sequence[bool],
+    values: Sequence[Value],
+    many: Sequence[bool],
+) -> list[Value]:
+    """The outputs of a body of which some inputs are those of each example.
+
+    `many` says for which outputs an axis of examples is asked for.
+    """
+    if not any(flags):
+        pairs = zip(inner.applied(values), many, strict=True)
+        return [spread(n, False, v) if b else v for v, b in pairs]
+    axes, ends = ([0 if b else None for b in each] for each in (flags, many))
+    found = vmap(lambda *one: inner.applied(one), axes, ends)(*values)
+    return list(found)
 
 
 def _each_by_itself(

@@ -1,11 +1,12 @@
 """`scan`: a step, done for each element of sequences, that carries values along."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from graphc.errors import graph_error
 from graphc.ir.build import as_size, cast, variable
-from graphc.ir.dims import Size, equal
+from graphc.ir.dims import Size, equal, symbol_dim
 from graphc.ir.graph import Params, Value
 from graphc.ir.inner import Inner, enclosed
 from graphc.ir.namespace import F, enroll, public
@@ -98,23 +99,25 @@ SCAN = _scan
 
 @_scan.padding
 def _(pad: Padding, *values: Ragged, **params: Any) -> tuple[Any, ...] | None:
-    """Steps beyond the true length are not done; other axes must have true sizes."""
+    """Steps beyond the true length are not done; the body is padded as all else is."""
     if params["length"] is None:
         return None
-    first, rows, rest, count, going = parts_of(values, params)
-    if any(x.axes for x in (*first, *rest)) or any(x.axes - {0} for x in rows):
-        return None
-    given = pad.node.params["sizes"]
-    if any(pad.stored(n) is not pad.exact(n) for n in given):
-        return None
+    given: Any = parts_of(values, params)
+    first, rows, rest, count, going = given
     inner: Inner = params["body"].content
+    for symbol, n in zip(inner.symbols, pad.node.params["sizes"], strict=True):
+        if n is not symbol_dim(symbol) and pad.stored(n) is not pad.exact(n):
+            return None
     true = cast(pad.length(pad.node.params["length"]), INT32)
     if count is not None:
         true = F.minimum(count.value, true)
-    taken = [x.value for x in rest]
+    # What is in the padding of a carry may be another thing behind a step.
+    like = [*(replace(x, fill={}) for x in first), *map(_of_step, rows)]
 
     def step(carry: list[Value], row: list[Value]) -> Pair:
-        made = inner.applied([*carry, *row, *taken])
+        pairs = zip([*carry, *row], like, inner.inputs, strict=False)
+        own = [Ragged(v, own.type, x.axes, x.fill) for v, x, own in pairs]
+        made = [x.value for x in pad.body(inner, [*own, *rest])]
         return made[: len(carry)], made[len(carry) :]
 
     ends, stacked = run_scan(
@@ -129,6 +132,12 @@ def _(pad: Padding, *values: Ragged, **params: Any) -> tuple[Any, ...] | None:
     steps = [] if going is None else [stacked.pop(0)]
     places = enumerate(stacked, len(ends) + len(steps))
     return (*ends, *steps, *(pad.result(v, {0: 0}, i) for i, v in places))
+
+
+def _of_step(x: Ragged) -> Ragged:
+    """What a step is given of a padded sequence."""
+    fill = {a - 1: n for a, n in x.fill.items() if a}
+    return Ragged(x.value, x.type, frozenset(a - 1 for a in x.axes if a), fill)
 
 
 def run_scan(

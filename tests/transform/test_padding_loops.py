@@ -1,0 +1,139 @@
+"""Loops of which several axes are padded give what they give at true sizes."""
+
+import numpy as np
+import pytest
+
+import graphc
+import graphc.tensor as gt
+from tests.transform.dirty import clean_function, dirty_function
+
+SIZES = [(3, 2, 4), (1, 1, 1), (5, 7, 2), (0, 3, 2), (4, 0, 3), (6, 9, 5)]
+BACKENDS = ["numpy", "jax"]
+
+
+def inputs():
+    """Steps, examples and features, all of sizes that vary."""
+    x = gt.tensor("x", "float64", ("t", "n", "m"))
+    return x, gt.tensor("w", "float64", ("m", "m"))
+
+
+def recurrent(x, w):
+    def step(h, row):
+        h = gt.tanh(h @ w + row)
+        return h, gt.sum(h, axis=-1)
+
+    last, sums = gt.scan(step, gt.zeros(x.shape[1:], "float64"), x)
+    return [last, sums, gt.mean(sums**2)]
+
+
+def backwards(x, w):
+    def step(c, row):
+        return c + gt.max(row, axis=0, initial=-9.0), gt.nn.softmax(row * c, axis=0)
+
+    return list(gt.scan(step, gt.zeros(x.shape[2], "float64"), x, reverse=True))
+
+
+def mixing(x, w):
+    """Contractions, orders and means over axes of the body."""
+
+    def step(c, row):
+        gram = row.T @ row
+        c = c + gram / (1 + gt.mean(gt.abs(gram)))
+        return c, (gt.sort(row, axis=0), gt.cumsum(row, axis=1), gt.var(row))
+
+    last, stacked = gt.scan(step, gt.zeros_like(w), x)
+    return [last, *stacked]
+
+
+def nested(x, w):
+    def step(c, row):
+        inner, ys = gt.scan(lambda d, v: (d + v @ w, gt.sum(d * v)), c, row)
+        return inner, ys
+
+    return list(gt.scan(step, gt.zeros(x.shape[2], "float64"), x))
+
+
+def growing(x, w):
+    """A size that is counted with: that of the examples."""
+
+    def step(c, row):
+        return c + row / x.shape[1], row[::-1]
+
+    return list(gt.scan(step, gt.zeros(x.shape[1:], "float64"), x))
+
+
+PROGRAMS = {p.__name__: p for p in (recurrent, backwards, mixing, nested, growing)}
+
+
+def arrays(t, n, m):
+    rng = np.random.default_rng(t + 10 * n + 100 * m)
+    return rng.normal(size=(t, n, m)), rng.normal(size=(m, m)) / 2
+
+
+def close(found, expected):
+    for got, wanted in zip(found, expected, strict=True):
+        assert got.shape == wanted.shape
+        np.testing.assert_allclose(got, wanted, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("program", PROGRAMS.values(), ids=PROGRAMS)
+@pytest.mark.parametrize("make", [clean_function, dirty_function])
+def test_several_axes(program, make):
+    variables = inputs()
+    outputs = program(*variables)
+    f = make(list(variables), outputs, backend="numpy")
+    exact = graphc.function(variables, outputs, backend="numpy", dims="specialize")
+    assert not f.plan.padded.cuts and len(f.plan.padded.lengths) == 3
+    for sizes in SIZES:
+        close(f(*arrays(*sizes)), exact(*arrays(*sizes)))
+
+
+def gradients(outputs, wrt):
+    parts = [gt.sum(y * gt.cos(1.3 + y)) for y in outputs]
+    return graphc.grad(sum(parts[1:], parts[0]), wrt)
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_gradients(name, backend):
+    variables = inputs()
+    wrt = list(variables) if name in ("recurrent", "nested") else variables[:1]
+    outputs = gradients(PROGRAMS[name](*variables), list(wrt))
+    f = dirty_function(list(variables), outputs, backend=backend)
+    exact = graphc.function(variables, outputs, backend="numpy", dims="specialize")
+    assert not f.plan.padded.cuts
+    sizes = SIZES if backend == "numpy" else SIZES[::3]
+    for given in sizes:
+        close(f(*arrays(*given)), exact(*arrays(*given)))
+
+
+def test_an_op_without_a_rule_makes_the_loop_one_of_true_sizes():
+    x, _ = inputs()
+    y = gt.scan(lambda c, row: (c, gt.real(gt.fft.fft(row, axis=0))), 0.0, x)[1]
+    f = graphc.function([x], y, dims="pad", backend="numpy")
+    (cut,) = f.plan.padded.cuts
+    assert cut.node.primitive.name == "scan" and cut.reason.startswith("fft in it: ")
+    for sizes in SIZES[:3]:
+        given, _ = arrays(*sizes)
+        np.testing.assert_allclose(f(given), np.fft.fft(given, axis=1).real)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_sequences_of_many_examples_are_compiled_for_capacities_alone(backend):
+    x, w = gt.tensor("x", "float64", ("t", 3)), gt.tensor("w", "float64", (3, 3))
+    start = gt.zeros(3, dtype="float64")
+    loss = gt.sum(gt.scan(lambda h, r: 2 * (gt.tanh(h @ w + r),), start, x)[1])
+    f = graphc.ragged(
+        [x, w], graphc.value_and_grad(loss, w), shared=[w], total=True, batch=4,
+        backend=backend, pad=graphc.Pad(minimum=8),
+    )
+    exact = graphc.function([x, w], graphc.value_and_grad(loss, w), backend="numpy")
+    rng = np.random.default_rng(0)
+    weights = rng.normal(size=(3, 3))
+    for lengths in ([3, 1, 7], [5], [8, 8, 2, 1, 4], [13, 0, 2, 16]):
+        given = [rng.normal(size=(t, 3)) for t in lengths]
+        each = [exact(one, weights) for one in given]
+        close(f(given, weights), [sum(parts) for parts in zip(*each, strict=True)])
+    assert len(f.function.plan.segments) == 1
+    if backend == "jax":
+        assert len(f.function.stats().compilations) == 2
