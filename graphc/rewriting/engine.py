@@ -71,15 +71,19 @@ def rewritten(graph: Graph, rules: Rules) -> Rewritten:
     """The graph with the rules applied wherever they fit.
 
     Rules whose pattern is a function go first: it is of what users write, which other
-    rules change. Raises GraphError where rules undo each other, naming them and the
-    line, and where a rule gives a value of another type.
+    rules change. Those that look at a whole graph go last, at what is simple by then.
+    Raises GraphError where rules undo each other, naming them and the line, and where a
+    rule gives a value of another type.
     """
     log: list[Application] = []
-    outputs = _replaced(graph, rules, log).outputs
+    outputs = graph.outputs
     functions = [rule for rule in rules if isinstance(rule.pattern, Traced)]
     for chosen in (functions, rules) if functions else (rules,):
         outputs = _fixpoint(_by_op(chosen), outputs, log)
-    made = _replaced(replace(graph, outputs=outputs), rules, log)
+    simple = replace(graph, outputs=outputs)
+    made = _replaced(simple, rules, log)
+    if made is not simple:
+        made = replace(made, outputs=_fixpoint(_by_op(rules), made.outputs, log))
     return Rewritten(_with_bodies(made, rules.unchecked(), log), tuple(log))
 
 

@@ -1,8 +1,9 @@
 """A scan, its parts by name, and graphs in which another one stands for it."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
+from graphc.errors import standing_at
 from graphc.ir.build import as_value, cast, size_value
 from graphc.ir.dims import Size
 from graphc.ir.graph import Graph, Node, Value
@@ -11,6 +12,8 @@ from graphc.ir.namespace import F
 from graphc.ir.replay import renewed
 from graphc.ir.types import INT32
 from graphc.ir.walk import operands
+
+Late = Callable[[Callable[[Value], Value]], Value]
 
 
 def is_loop(node: Node) -> bool:
@@ -50,15 +53,28 @@ class Loop:
 
 
 def with_made(
-    graph: Graph, nodes: Iterable[Node], made: Mapping[Value, Value]
-) -> Graph:
-    """The graph with values in place of others, on which they do not depend."""
-    new = dict(made)
+    graph: Graph,
+    nodes: Iterable[Node],
+    made: Mapping[Value, Value],
+    late: Mapping[Value, Late],
+) -> tuple[Graph, list[tuple[Value, Value]]]:
+    """The graph with values in place of others, and the pairs that are `late`.
+
+    What is `made` does not depend on values that others stand for; what is late may:
+    it is made in its turn, and told what stands for those before.
+    """
+    new, pairs = dict(made), []
     for node in nodes:
+        for old in node.outputs:
+            if old in late:
+                with standing_at(node.place.plain):
+                    new[old] = late[old](lambda v: new.get(v, v))
+                pairs.append((old, new[old]))
         if all(v in new for v in node.outputs):
             continue
         if any(v in new for v in operands(node)):
             fresh = renewed(node, new, node.place)
-            pairs = zip(node.outputs, fresh.outputs, strict=True)
-            new.update(pair for pair in pairs if pair[0] not in new)
-    return replace(graph, outputs=tuple([new.get(v, v) for v in graph.outputs]))
+            fitting = zip(node.outputs, fresh.outputs, strict=True)
+            new.update(pair for pair in fitting if pair[0] not in new)
+    outputs = tuple([new.get(v, v) for v in graph.outputs])
+    return replace(graph, outputs=outputs), pairs

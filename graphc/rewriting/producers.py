@@ -60,7 +60,7 @@ def _in_place(
     """The graph with other outputs of a scan."""
     made = dict(zip(loop.node.outputs, found, strict=True))
     first = loop.node.outputs[0]
-    return with_made(graph, nodes, made), [(first, made[first])]
+    return with_made(graph, nodes, made, {})[0], [(first, made[first])]
 
 
 def _scans(nodes: Iterable[Node]) -> list[Loop]:

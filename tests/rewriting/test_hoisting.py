@@ -79,6 +79,12 @@ REDUCTIONS = {
     "of one column": lambda ys, t: gt.sum(ys[..., 1] * t[..., 1], 0),
     "softmax of rows": lambda ys, t: gt.sum(gt.nn.softmax(ys, -1), 0),
     "cross-entropy": lambda ys, t: gt.mean(gt.nn.logsumexp(ys, -1)),
+    "logsumexp": lambda ys, t: gt.nn.logsumexp(99 * ys, 0),
+    "logsumexp of all": lambda ys, t: gt.nn.logsumexp(ys * t, keepdims=True),
+    "weighted logsumexp": lambda ys, t: gt.nn.logsumexp(ys, 0, b=gt.absolute(t)),
+    "written logsumexp": lambda ys, t: gt.log(gt.sum(gt.exp(ys), 0)),
+    "softmax mean": lambda ys, t: gt.sum(gt.nn.softmax(ys, 0) * gt.sin(t), 0),
+    "pooled": lambda ys, t: gt.sum(gt.nn.softmax(ys[..., 0], 0)[..., None] * ys, 0),
     "half": lambda ys, t: gt.sum(ys.astype("float16"), 0),
 }
 
@@ -97,14 +103,18 @@ def arrays(n, dtype="float64"):
     return [rng.normal(size=shape).astype(dtype) for shape in shapes]
 
 
-def scans(outputs, rules=default):
-    """The loops that are left, each with the shapes of what it stacks."""
+def every(outputs, rules):
+    """The nodes that are left."""
     inputs = [n for n in ancestors(outputs) if n.primitive.name == "input"]
     values = tuple(n.outputs[0] for n in inputs)
     names = tuple(n.params["name"] for n in inputs)
     graph = merged(Graph(values, tuple(outputs), names, ("",) * len(outputs)))
-    nodes = ancestors(rewritten(graph, rules).graph.outputs)
-    found = [n for n in nodes if n.primitive.name == "scan"]
+    return ancestors(rewritten(graph, rules).graph.outputs)
+
+
+def scans(outputs, rules=default):
+    """The loops that are left, each with the shapes of what it stacks."""
+    found = [n for n in every(outputs, rules) if n.primitive.name == "scan"]
     return [[v.type.shape for v in n.outputs[n.params["carries"] :]] for n in found]
 
 
@@ -161,6 +171,24 @@ def test_all_reductions_of_one_scan_are_made_in_one():
     (stacked,) = scans([*found, last])
     assert all(len(shape) == 1 for shape in stacked)
     agree(inputs, [*found, last], [arrays(4)])
+
+
+@pytest.mark.parametrize("weights", [False, True])
+def test_logsumexp_of_infinities(weights):
+    xs = gt.tensor("xs", "float64", ("n", 7))
+    ys = gt.map(lambda x: x + 0, xs)
+    found = gt.nn.logsumexp(ys, 0, b=xs * 0 + 2 if weights else None)
+    assert scans([found]) == [[]]
+    inf, nan = np.inf, np.nan
+    given = [
+        [-inf, inf, -inf, nan, -1e9, 1e9, -inf],
+        [-inf, 0.0, 700.0, 1.0, -1e9, 1e9, -1e308],
+        [-inf, 0.0, -inf, inf, -1e9 + 1, -1e9, -1e308],
+    ]
+    if weights:
+        given = np.nan_to_num(given, posinf=800, neginf=-1e300)
+    given = np.array(given)
+    agree([xs], [found], [[given], [given[::-1]], [given[:1]], [given[:0]]])
 
 
 @pytest.mark.parametrize("reverse", [False, True])
@@ -250,6 +278,7 @@ PARTS = {
     "every second from one": lambda ys, t: gt.argmax(ys[1::2], 0),
     "where in part": lambda ys, t: gt.argmin((ys - t)[1:], 0),
     "last": lambda ys, t: ys[-1],
+    "logsumexp": lambda ys, t: gt.nn.logsumexp(9 * ys[1:] - t[:-1], 0),
     "last of rows": lambda ys, t: (ys * t)[-1, ..., 1],
     "first": lambda ys, t: gt.exp(ys)[0] + gt.sum(ys),
     "second": lambda ys, t: ys[1] * gt.sum(ys * t),
@@ -298,7 +327,10 @@ def test_checks_in_a_body_are_made_still():
 
 
 @pytest.mark.parametrize("body", BODIES)
-@pytest.mark.parametrize("what", ["error", "weighted", "norm", "softmax of rows"])
+@pytest.mark.parametrize(
+    "what",
+    ["error", "weighted", "norm", "softmax of rows", "logsumexp", "softmax mean"],
+)
 def test_gradients(body, what):
     inputs = variables()
     xs, w, t = inputs
@@ -331,6 +363,26 @@ def test_layers_of_scans():
     _, ys = running(gt.exp(below), w, reverse=True)
     loss = gt.mean((ys - t) ** 2) + gt.mean(below**2)
     agree(inputs, [loss, *graphc.grad(loss, [xs, w])], [arrays(4)])
+
+
+def test_scans_in_bodies():
+    xs, w, t = inputs = variables()
+
+    def outer(total, scale):
+        _, ys = running(scale * xs, w)
+        return total + gt.mean((ys - t) ** 2), gt.sum(gt.exp(ys))
+
+    total, sums = gt.scan(outer, gt.zeros((), xs.dtype), gt.abs(w[0]))
+    loss = total + gt.max(sums)
+    assert scans([loss]) == [[]]
+    for rules, count in ((default, 0), (none, 1)):
+        (scan,) = (n for n in every([loss], rules) if n.primitive.name == "scan")
+        (inside,) = (
+            n for n in scan.params["body"].content.nodes if n.primitive.name == "scan"
+        )
+        stacked = len(inside.outputs) - inside.params["carries"]
+        assert stacked == count
+    agree(inputs, [loss, graphc.grad(loss, w)], [arrays(3)])
 
 
 def test_one_switch():

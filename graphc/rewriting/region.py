@@ -1,0 +1,140 @@
+"""What is computed of what a scan stacks, row by row, and what reduces that."""
+
+from collections.abc import Iterable, Sequence
+
+from graphc.ir.dims import equal, less_equal
+from graphc.ir.graph import Graph, Node, Value
+from graphc.ir.walk import operands
+from graphc.rewriting.loop import Loop
+from graphc.rewriting.rows import REDUCTIONS
+from graphc.rewriting.running import Running, picking, running
+from graphc.rewriting.shifted import Shifts
+from graphc.rewriting.slices import picked
+from graphc.rewriting.stepwise import Uses
+from graphc.rewriting.tasks import Task, of_rows
+from graphc.rewriting.views import View, derived, parents, usable
+
+SHRINKING = {*REDUCTIONS, "argmax", "argmin"}
+
+
+def flag_of(node: Node) -> Value:
+    """What a check needs to be true."""
+    flag = node.inputs[1]
+    while flag.node.primitive.name == "all" and not flag.node.params["axes"]:
+        flag = flag.node.inputs[0]
+    return flag
+
+
+class Region:
+    """What is computed of the stacked outputs of a scan, row by row."""
+
+    def __init__(self, loop: Loop, nodes: Sequence[Node], graph: Graph) -> None:
+        self._loop = loop
+        self._dependent: set[Node] = {loop.node}
+        whole = View(0, 0, 1, loop.length)
+        self.views: dict[Value, View] = dict.fromkeys(loop.stacked, whole)
+        self.tasks: dict[Node, Task] = {}
+        self._shifted = Shifts(self, loop.length)
+        self.uses = Uses(nodes, graph.outputs)
+        for node in nodes:
+            if node.serial > loop.node.serial:
+                self._visit(node)
+
+    def _visit(self, node: Node) -> None:
+        if not any(v.node in self._dependent for v in operands(node)):
+            return
+        self._dependent.add(node)
+        if any(v.node in self._dependent for v in node.demands):
+            return
+        task = self._task(node) or self._shifted.task(node)
+        if task is not None:
+            self.tasks[node] = task
+            return
+        for axis in range(node.outputs[0].type.rank):
+            view = self._view(node, axis)
+            if view is not None:
+                self.views[node.outputs[0]] = view
+                return
+        self._shifted.visit(node)
+
+    def _task(self, node: Node) -> Task | None:
+        """How a node reduces what comes row by row, if it does so over the rows."""
+        view = self.views.get(node.inputs[0]) if node.inputs else None
+        if view is None or any(v.node in self._dependent for v in node.inputs[1:]):
+            return None
+        run = self._running(node, view)
+        return None if run is None else of_rows(node, run, view, self._loop.length)
+
+    def _running(self, node: Node, view: View) -> Running | None:
+        at = picked(node, view.axis)
+        if at is None:
+            return running(node, view.axis, self._loop.reverse)
+        last = 0 if self._loop.reverse else self._loop.length - 1
+        latest = equal(view.start + view.step * at, last) is True
+        return picking(node, view.axis, at, latest)
+
+    def _view(self, node: Node, axis: int) -> View | None:
+        """The steps of the rows of a result, if it is computed row by row."""
+        for x in node.inputs:
+            known = self.views.get(x)
+            view = None if known is None else derived(node, x, known, axis)
+            if view is not None:
+                found = parents(node, view)
+                fits = found and all(map(self.is_row, node.inputs, found))
+                return view if fits or self._is_checked(node, found) else None
+        return None
+
+    def is_row(self, value: Value, view: View | None) -> bool:
+        """Whether a value has rows that are seen like this, or one for all steps."""
+        if value.node in self._dependent:
+            known = self.views.get(value)
+            if view is None or known is None:
+                return False
+            return known.axis == view.axis and known.matches(view)
+        return view is None or usable(value, view, self._loop.length)
+
+    def _is_checked(self, node: Node, found: "list[View | None] | None") -> bool:
+        """Whether a node makes the check that the scan carries along."""
+        if node.primitive.name != "assert" or found is None:
+            return False
+        held = flag_of(node) in set(self._loop.ends)
+        return held and self.is_row(node.inputs[0], found[0])
+
+    def leaves(self, values: Iterable[Value]) -> set[Value]:
+        """The stacked outputs that values are made of, row by row."""
+        stack, seen = list(values), set(values)
+        while stack:
+            value = stack.pop()
+            if value.node is not self._loop.node:
+                new = {x for x in value.node.inputs if x in self.views} - seen
+                seen |= new
+                stack += new
+        return {v for v in seen if v.node is self._loop.node}
+
+    def depends(self, value: Value) -> bool:
+        """Whether a value depends on the scan."""
+        return value.node in self._dependent
+
+    @property
+    def nodes(self) -> set[Node]:
+        """The nodes that are made row by row, or reduce such rows."""
+        rows = {v.node for v in self.views if v.node is not self._loop.node}
+        return rows | set(self.tasks) | self._shifted.nodes
+
+    def shown(self) -> list[Value]:
+        """Those values that something else needs."""
+        inside = self.nodes
+        shown = [v for v in self.views if not self.uses.are_among(v, inside)]
+        return list(dict.fromkeys([*shown, *self._shifted.shown(inside)]))
+
+    def is_small(self, value: Value) -> bool:
+        """Whether a reduction has left less of a stacked output."""
+        node = value.node
+        if node is self._loop.node or not self.views[value].covers(self._loop.length):
+            return False
+        made = [x for x in node.inputs if x in self.views]
+        if node.primitive.name in SHRINKING:
+            return True
+        size = value.type.size
+        lesser = (less_equal(size, x.type.size) is True for x in made)
+        return all(lesser) and all(map(self.is_small, made))
