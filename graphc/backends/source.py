@@ -215,8 +215,11 @@ class Body:
     def code(self, param: Any) -> str:
         """A param as source text."""
         if isinstance(param, Dim):
-            traced = not all(map(self._is_integer, param.symbols))
-            return (array_size if traced else expression)(param, self.size)
+            if all(map(self._is_integer, param.symbols)):
+                return expression(param, self.size)
+            if self.backend == "numpy":
+                return f"int({expression(param, self.size)})"
+            return array_size(param, self.size)
         if isinstance(param, tuple):
             return tuple_text(map(self.code, param))
         if isinstance(param, np.dtype):

@@ -43,7 +43,10 @@ def _(n: Size, batched: Batched, *values: Value, **params: Any) -> tuple[Value, 
     steps: list[Value] = []
     extent = params["length"], params["reverse"]
     if together:
-        ends, stacked = run_scan(step, first, rows, *extent, count=parts.limit)
+        limit = parts.limit
+        ends, stacked = run_scan(
+            step, first, rows, *extent, count=limit, unroll=params["unroll"]
+        )
     else:
         count, going = parts.limit, parts.going
         count = None if count is None else spread(n, own.limit, count)

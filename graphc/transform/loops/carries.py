@@ -9,7 +9,7 @@ from graphc.ir.dims import equal
 from graphc.ir.graph import Value
 from graphc.ir.namespace import F
 from graphc.ir.op import type_error
-from graphc.ir.types import TensorType, same_shape
+from graphc.ir.types import BOOL, TensorType, same_shape
 from graphc.transform.structure import flatten
 
 
@@ -26,6 +26,24 @@ def fresh(value: Value) -> Value:
 def parts(given: Any) -> tuple[list[Value], Any]:
     """The values of a structure, in which None holds none; and the structure."""
     return flatten(given, leaf=value_of, none=True)
+
+
+def both_of(result: Any, op: str) -> tuple[Any, Any]:
+    """The carry and the output that a body gives."""
+    if not isinstance(result, tuple) or len(result) != 2:
+        problem = "the body must return a pair: the next carry, and an output"
+        raise graph_error(problem, op=op, got=type(result).__name__)
+    return result
+
+
+def condition(test: Any, op: str) -> Value:
+    """What a user gives to say if a loop goes on."""
+    value = as_value(test)
+    if value.type.rank:
+        hint = "reduce it: gt.all(...) or gt.any(...)"
+        problem = "the condition must be a scalar"
+        raise graph_error(problem, op=op, got=str(value.type), hint=hint)
+    return cast(value, BOOL)
 
 
 def leaves(given: Any) -> list[tuple[str, Any]]:

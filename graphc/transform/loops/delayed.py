@@ -158,6 +158,7 @@ class _Delayed:
             params["reverse"],
             count=self._limit,
             going=self._going,
+            unroll=params["unroll"],
         )
         return [*self._finished(ends), *stacked]
 

@@ -54,7 +54,14 @@ def loop_numpy(
 
 
 def scan_jax(
-    jax: Any, body: Any, carry: Any, rows: Any, rest: Any, length: Any, reverse: Any
+    jax: Any,
+    body: Any,
+    carry: Any,
+    rows: Any,
+    rest: Any,
+    length: Any,
+    reverse: Any,
+    unroll: Any = 1,
 ) -> Any:
     """Printed into JAX programs."""
 
@@ -63,7 +70,7 @@ def scan_jax(
         return found[: len(carry)], found[len(carry) :]
 
     carry, stacked = jax.lax.scan(
-        step, tuple(carry), tuple(rows), length=length, reverse=reverse
+        step, tuple(carry), tuple(rows), length, reverse, unroll
     )
     return (*carry, *stacked)
 
@@ -118,6 +125,8 @@ def print_scan(p: Printing) -> str:
     arguments += [*_body_call(p), p.code(params["length"]), repr(params["reverse"])]
     if not (in_jax and plain):
         arguments.append(_types(p))
+    elif params["unroll"] != 1 or params["unroll"] is True:
+        arguments.append(repr(params["unroll"]))
     if not plain:
         given = iter(p.inputs[len(p.inputs) - params["counted"] - params["stops"] :])
         flags = params["counted"], params["stops"]

@@ -127,7 +127,13 @@ class _Backward:
 
         extent = self._length(), not self.params["reverse"]
         ends, stacked = run_scan(
-            back, first, sequences, *extent, pruned=True, count=self._steps()
+            back,
+            first,
+            sequences,
+            *extent,
+            pruned=True,
+            count=self._steps(),
+            unroll=self.params["unroll"],
         )
         result: list[Value | None] = [None] * len(self.node.inputs)
         places = [*self.smooth, *self.of_rest, *self.of_rows]
@@ -192,6 +198,7 @@ class _Backward:
             wider=None if again else Opaque("scan", self.node),
             count=self._steps() if again else parts.limit,
             going=None if again else parts.going,
+            unroll=self.params["unroll"],
         )
         return stacked[len(stacked) - len(kept) :]
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from graphc.errors import graph_error
-from graphc.ir.build import as_size, cast, variable
+from graphc.ir.build import as_size, as_value, cast, variable
 from graphc.ir.dims import Size, equal, symbol_dim
 from graphc.ir.graph import Params, Value
 from graphc.ir.inner import Inner, enclosed
@@ -21,11 +21,19 @@ from graphc.ir.replay import region_between
 from graphc.ir.types import INT32, TensorType
 from graphc.ir.walk import operands
 from graphc.ops.masking import Padding, Ragged
-from graphc.transform.loops.carries import as_before, fresh, parts, require_kept
+from graphc.transform.loops.carries import (
+    as_before,
+    both_of,
+    condition,
+    fresh,
+    parts,
+    require_kept,
+)
 from graphc.transform.loops.checks import and_held, checked, held, taken_out
 from graphc.transform.loops.emission import print_scan
 from graphc.transform.loops.masked import masked_writes
 from graphc.transform.loops.merge import together
+from graphc.transform.loops.steps import steps_size
 from graphc.transform.structure import unflatten
 
 Pair = tuple[list[Value], list[Value]]
@@ -43,6 +51,7 @@ def _scan(
     reverse: bool,
     counted: bool,
     stops: bool,
+    unroll: int | bool,
     wider: Opaque | None,
 ) -> tuple[TensorType, ...]:
     """The last carries, and what each step gives, stacked along a first axis.
@@ -128,6 +137,7 @@ def _(pad: Padding, *values: Ragged, **params: Any) -> tuple[Any, ...] | None:
         params["reverse"],
         count=true,
         going=None if going is None else going.value,
+        unroll=params["unroll"],
     )
     steps = [] if going is None else [stacked.pop(0)]
     places = enumerate(stacked, len(ends) + len(steps))
@@ -150,6 +160,7 @@ def run_scan(
     pruned: bool = False,
     count: Value | None = None,
     going: Value | None = None,
+    unroll: int | bool = 1,
 ) -> Pair:
     """The scan of a step on lists of values; `pruned`: without sequences not used.
 
@@ -186,6 +197,7 @@ def run_scan(
             "reverse": reverse,
             "counted": count is not None,
             "stops": going is not None,
+            "unroll": unroll,
             "wider": wider,
         },
     )
@@ -210,13 +222,20 @@ def scan(
     xs: Any = None,
     length: Any = None,
     reverse: bool = False,
+    unroll: int | bool = 1,
+    until: Callable[[Any, Any], Any] | None = None,
 ) -> tuple[Any, Any]:
     """`carry, y = body(carry, x)` for each element of `xs`, as `jax.lax.scan`.
 
     `init`, `xs` and what the body gives are values, or lists, tuples and dicts of
     them. Returns the last carry and the `y`s stacked along a first axis. Without `xs`,
     `length` says how many steps there are. What the body uses from outside is found by
-    itself, and what does not change from step to step is computed once.
+    itself, and what does not change from step to step is computed once. `unroll` is for
+    JAX: so many steps are done in one of its loop, or all of them.
+
+    With `until(carry, y)`, the step behind which it holds is the last one, as in
+    Aesara: no other is run, and there are as many `y`s as steps. Their number depends
+    on data, as that of `x[x > 0]` does.
 
     Raises GraphError where a step changes the type of the carry, where sequences have
     different lengths, and where a size within depends on the step.
@@ -227,6 +246,9 @@ def scan(
     >>> f = graphc.function([x], [total, sums], backend="numpy")
     >>> f(np.array([1, 2, 4], "float32"))
     [array(7., dtype=float32), array([1., 3., 7.], dtype=float32)]
+    >>> _, few = gt.scan(lambda c, v: (c + v, c + v), 0.0, x, until=lambda c, y: c > 2)
+    >>> graphc.function([x], few, backend="numpy")(np.array([1, 2, 4], "float32"))
+    array([1., 3.], dtype=float32)
     """
     first, like = parts(init)
     rows, form = parts(xs)
@@ -235,15 +257,42 @@ def scan(
 
     def step(carry: list[Value], row: list[Value]) -> Pair:
         result = body(unflatten(like, carry), unflatten(form, row))
-        if not isinstance(result, tuple) or len(result) != 2:
-            problem = "the body must return a pair: the next carry, and an output"
-            raise graph_error(problem, op="scan", got=type(result).__name__)
-        outputs, shape = parts(result[1])
+        after, y = both_of(result, "scan")
+        outputs, shape = parts(y)
         given.append(shape)
-        return as_before(like, carry, result[0], "scan"), outputs
+        return as_before(like, carry, after, "scan"), outputs
 
-    ends, stacked = run_scan(step, first, rows, count, bool(reverse))
+    if until is None:
+        ends, stacked = run_scan(
+            step, first, rows, count, bool(reverse), unroll=_unroll(unroll)
+        )
+        return unflatten(like, ends), unflatten(given[0], stacked)
+
+    def stopping(carry: list[Value], row: list[Value]) -> Pair:
+        after, outputs = step(carry, row)
+        test = until(unflatten(like, after), unflatten(given[0], outputs))
+        return after, [condition(test, "scan"), *outputs]
+
+    rows = [F.flip(v, 0) for v in rows] if reverse else rows
+    going = as_value(True)
+    ends, stacked = run_scan(stopping, first, rows, count, False, going=going)
+    kept = first_steps(stacked, count)
+    stacked = [F.flip(v, 0) for v in kept] if reverse else kept
     return unflatten(like, ends), unflatten(given[0], stacked)
+
+
+def first_steps(stacked: Sequence[Value], most: Size) -> list[Value]:
+    """Of the stacked outputs of a scan that stops, the rows of the steps done."""
+    steps, *outputs = stacked
+    size = steps_size(steps, most)
+    return [F._part(v, 0, 0, size) for v in outputs]
+
+
+def _unroll(unroll: Any) -> int | bool:
+    if isinstance(unroll, bool) or (isinstance(unroll, int) and unroll > 0):
+        return unroll
+    problem = "unroll is a positive number of steps, or True for all"
+    raise graph_error(problem, op="scan", got=repr(unroll))
 
 
 def _length(rows: Sequence[Value], length: Any) -> Size:

@@ -1,15 +1,16 @@
 """`while_loop`: a step, done as long as a condition holds."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 from graphc.errors import graph_error
-from graphc.ir.build import as_size, as_value, cast
+from graphc.ir.build import as_size
+from graphc.ir.dims import Size
 from graphc.ir.graph import Value
 from graphc.ir.namespace import F, public
-from graphc.ir.types import BOOL
-from graphc.transform.loops.carries import as_before, parts
-from graphc.transform.loops.scan import Pair, run_scan
+from graphc.transform.loops.carries import as_before, both_of, condition, parts
+from graphc.transform.loops.scan import Pair, first_steps, run_scan
+from graphc.transform.loops.steps import steps_size
 from graphc.transform.structure import unflatten
 
 
@@ -19,12 +20,21 @@ def while_loop(
     body: Callable[[Any], Any],
     init: Any,
     max_steps: Any = None,
+    collect: bool = False,
+    on_exceeded: Literal["raise", "flag"] = "raise",
 ) -> Any:
     """`carry = body(carry)` as long as `cond(carry)` holds, as `jax.lax.while_loop`.
 
-    The carry is a value, or a list, tuple or dict of values; its type stays. With
-    `max_steps` there is a gradient: so many steps are done, of which those behind the
-    end change nothing, and the call raises where they were not enough.
+    The carry is a value, or a list, tuple or dict of values; its type stays. There is a
+    gradient: where it needs what each step started with, the steps are counted, their
+    number is read, and the loop is run once more to keep that. With `max_steps` nothing
+    is counted before: there is room for so many, and the call raises where they were
+    not enough. With `on_exceeded="flag"` it does not, and the result is a pair: what it
+    is otherwise, and whether the loop has come to its end.
+
+    With `collect=True`, the body returns a pair `(carry, y)`, and the result is the
+    last carry and the `y`s of all steps, stacked. Without `max_steps` the steps are
+    counted by a first run of the loop, and their number is read.
 
     >>> import graphc, graphc.tensor as gt
     >>> n = gt.scalar("n", "int64")
@@ -32,26 +42,89 @@ def while_loop(
     >>> f = graphc.function([n], powers, backend="numpy")
     >>> int(f(100))
     128
+    >>> _, ys = gt.while_loop(lambda p: p < n, lambda p: (2 * p, p), 1, collect=True)
+    >>> graphc.function([n], ys, backend="numpy")(20)
+    array([ 1,  2,  4,  8, 16])
     """
-    first, like = parts(init)
-
-    def test(carry: list[Value]) -> Value:
-        held = as_value(cond(unflatten(like, carry)))
-        if held.type.rank:
-            hint = "reduce it: gt.all(...) or gt.any(...)"
-            problem = "the condition must be a scalar"
-            raise graph_error(problem, op="while_loop", got=str(held.type), hint=hint)
-        return cast(held, BOOL)
-
-    def step(carry: list[Value], _: list[Value]) -> Pair:
-        after = as_before(like, carry, body(unflatten(like, carry)), "while_loop")
-        return after, [F.logical_not(test(after))]
-
+    _check(max_steps, on_exceeded)
     most = None if max_steps is None else as_size(max_steps, "max_steps")
-    ends, _ = run_scan(step, first, [], most, False, going=test(first))
-    if most is not None:
-        done = F.logical_not(test(ends))
-        message = f"while_loop: more than max_steps={max_steps} steps"
-        # Any of them may be the one used.
-        ends = [F.assert_(done, message, v) for v in ends]
-    return unflatten(like, ends)
+    loop = _Loop(cond, body, init, collect)
+    ends, stacked = loop.run(most)
+    if most is None:
+        return loop.result(ends, stacked)
+    done = F.logical_not(loop.test(ends))
+    if on_exceeded == "flag":
+        return loop.result(ends, stacked), done
+    message = f"while_loop: more than max_steps={max_steps} steps"
+    # Any of them may be the one used.
+    ends, stacked = ([F.assert_(done, message, v) for v in p] for p in (ends, stacked))
+    return loop.result(ends, stacked)
+
+
+def _check(max_steps: Any, on_exceeded: Any) -> None:
+    if on_exceeded not in ("raise", "flag"):
+        raise graph_error(
+            "what is done about too many steps is not known",
+            op="while_loop",
+            got=f"on_exceeded={on_exceeded!r}",
+            expected="'raise' or 'flag'",
+        )
+    if on_exceeded == "flag" and max_steps is None:
+        problem = "without a bound, there are never too many steps"
+        raise graph_error(problem, op="while_loop", hint="give max_steps=")
+    if isinstance(max_steps, int) and max_steps < 0:
+        problem = "the number of steps is negative"
+        raise graph_error(problem, op="while_loop", got=f"max_steps={max_steps}")
+
+
+class _Loop:
+    """The functions of a user, as those of lists of values."""
+
+    def __init__(
+        self,
+        cond: Callable[[Any], Any],
+        body: Callable[[Any], Any],
+        init: Any,
+        collect: bool,
+    ) -> None:
+        self._cond, self._body, self._collect = cond, body, collect
+        self._first, self._like = parts(init)
+        self._given: Any = None
+
+    def test(self, carry: list[Value]) -> Value:
+        """Whether it goes on."""
+        return condition(self._cond(unflatten(self._like, carry)), "while_loop")
+
+    def step(self, carry: list[Value], _: list[Value]) -> Pair:
+        """The next carry, and what is collected."""
+        after, outputs = self._body(unflatten(self._like, carry)), list[Value]()
+        if self._collect:
+            after, y = both_of(after, "while_loop")
+            outputs, self._given = parts(y)
+        return as_before(self._like, carry, after, "while_loop"), outputs
+
+    def _stopping(self, carry: list[Value], row: list[Value]) -> Pair:
+        after, outputs = self.step(carry, row)
+        return after, [F.logical_not(self.test(after)), *outputs]
+
+    def _counting(self, carry: list[Value], row: list[Value]) -> Pair:
+        after, given = self._stopping(carry, row)
+        return after, given[:1]
+
+    def run(self, most: Size | None) -> Pair:
+        """The last carry, and what was collected."""
+        first, going = self._first, self.test(self._first)
+        if most is not None:
+            step = self._stopping
+            ends, stacked = run_scan(step, first, [], most, False, going=going)
+            return ends, first_steps(stacked, most) if self._collect else []
+        step = self._counting
+        ends, (steps,) = run_scan(step, first, [], None, False, going=going)
+        if not self._collect:
+            return ends, []
+        return run_scan(self.step, first, [], steps_size(steps, None), False)
+
+    def result(self, ends: list[Value], stacked: list[Value]) -> Any:
+        """In the structure of the user's."""
+        carry = unflatten(self._like, ends)
+        return (carry, unflatten(self._given, stacked)) if self._collect else carry
