@@ -262,23 +262,38 @@ def scan(
         given.append(shape)
         return as_before(like, carry, after, "scan"), outputs
 
+    def last(after: list[Value], outputs: list[Value]) -> Value:
+        assert until is not None
+        test = until(unflatten(like, after), unflatten(given[0], outputs))
+        return condition(test, "scan")
+
+    each = _unroll(unroll)
     if until is None:
-        ends, stacked = run_scan(
-            step, first, rows, count, bool(reverse), unroll=_unroll(unroll)
-        )
-        return unflatten(like, ends), unflatten(given[0], stacked)
+        ends, stacked = run_scan(step, first, rows, count, bool(reverse), unroll=each)
+    else:
+        ends, stacked = _run_until(last, step, first, rows, count, bool(reverse))
+    return unflatten(like, ends), unflatten(given[0], stacked)
+
+
+def _run_until(
+    last: Callable[[list[Value], list[Value]], Value],
+    step: Step,
+    first: Sequence[Value],
+    rows: Sequence[Value],
+    length: Size,
+    reverse: bool,
+) -> Pair:
+    """The scan of a step up to the first one behind which `last` holds."""
 
     def stopping(carry: list[Value], row: list[Value]) -> Pair:
         after, outputs = step(carry, row)
-        test = until(unflatten(like, after), unflatten(given[0], outputs))
-        return after, [condition(test, "scan"), *outputs]
+        return after, [last(after, outputs), *outputs]
 
     rows = [F.flip(v, 0) for v in rows] if reverse else rows
     going = as_value(True)
-    ends, stacked = run_scan(stopping, first, rows, count, False, going=going)
-    kept = first_steps(stacked, count)
-    stacked = [F.flip(v, 0) for v in kept] if reverse else kept
-    return unflatten(like, ends), unflatten(given[0], stacked)
+    ends, stacked = run_scan(stopping, first, rows, length, False, going=going)
+    kept = first_steps(stacked, length)
+    return ends, [F.flip(v, 0) for v in kept] if reverse else kept
 
 
 def first_steps(stacked: Sequence[Value], most: Size) -> list[Value]:
