@@ -103,8 +103,6 @@ def _print_nodes(body: Body, plan: Plan) -> None:
         body.module.imports["import ml_dtypes  # registers bfloat16"] = None
     for node in order:
         if node.primitive is not INPUT and node not in assertions:
-            if body.backend not in node.primitive.emission:
-                raise _refused(node, body.backend)
             body.node(node)
         for check in checks.get(node, ()):
             print_check(body, check)
@@ -124,13 +122,6 @@ def _order(plan: Plan) -> list[Node]:
     results = [plan.resolve(v) for v in plan.graph.outputs]
     order |= dict.fromkeys(ancestors(results, waiting))
     return list(order)
-
-
-def _refused(node: Node, backend: str) -> Exception:
-    reason = node.primitive.refusals.get(backend, "no rule is given")
-    return graph_error(
-        f"{backend} cannot run it: {reason}", op=node.primitive.name, where=node.place
-    )
 
 
 def _last_uses(order: list[Node], plan: Plan) -> dict[Node, list[Value]]:

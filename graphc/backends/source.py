@@ -11,7 +11,7 @@ import numpy as np
 from graphc.backends.literals import array_text, number, typed_number
 from graphc.backends.names import Hints, Names
 from graphc.backends.sizes import array_size
-from graphc.errors import GraphError, Place
+from graphc.errors import GraphError, Place, graph_error
 from graphc.ir.build import CONSTANT, INPUT, SIZE_OP, Data
 from graphc.ir.dims import Dim, Size, Symbol, expression, substitute, symbol_dim
 from graphc.ir.graph import Guard, Node, Value
@@ -266,6 +266,8 @@ class Body:
         """The line of one node, after those of the sizes and guards it needs."""
         if node.primitive.inline:
             return
+        if self.backend not in node.primitive.emission:
+            raise _refused(node, self.backend)
         self._comment(node.place)
         if self.guards:
             self._print_guards(node)
@@ -308,6 +310,13 @@ class Body:
         numbers = ", ".join(n for n in (left, right) if not n.lstrip("-").isdigit())
         holds = f"{left} {guard.relation} {right}"
         return f"require({holds}, {message!r}, {str(node.place)!r}, {numbers})"
+
+
+def _refused(node: Node, backend: str) -> GraphError:
+    reason = node.primitive.refusals.get(backend, "no rule is given")
+    return graph_error(
+        f"{backend} cannot run it: {reason}", op=node.primitive.name, where=node.place
+    )
 
 
 def print_inner(module: Module, xp: str, inner: Inner) -> str:

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
+from weakref import WeakSet
 
 from graphc.errors import graph_error
 from graphc.ir.build import variable
@@ -14,6 +15,8 @@ from graphc.ir.op import Opaque, type_error
 from graphc.ir.replay import region_between, replayed
 from graphc.ir.types import TensorType, is_integer
 from graphc.ir.walk import ancestors
+
+OF_BODIES: WeakSet[Node] = WeakSet()  # the variables that bodies were traced with
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,6 +16,8 @@ from graphc.errors import GraphError, UnusedInputWarning, graph_error, shortened
 from graphc.ir.build import INPUT, as_value, config, strong
 from graphc.ir.dims import Dim, Symbol, symbol_dim
 from graphc.ir.graph import Graph, Node, Value
+from graphc.ir.inner import OF_BODIES, has_inner
+from graphc.ir.replay import region_between
 from graphc.ir.walk import ancestors, operands
 from graphc.rewriting.cleanup import CLEANUP
 from graphc.rewriting.default import DEFAULT
@@ -350,10 +352,21 @@ def _check_graph(graph: Graph) -> None:
 def _missing(variable: Node, nodes: Iterable[Node], graph: Graph) -> GraphError:
     """The error of a variable that is used and not given."""
     name, value = variable.params["name"], variable.outputs[0]
-    users = (n for n in nodes if any(v is value for v in operands(n)))
-    user = next(users, variable)
+    users = [n for n in nodes if any(v is value for v in operands(n))]
+    if variable in OF_BODIES:  # name a loop that takes what was made of it
+        behind = region_between(graph.outputs, [value])
+        users = [n for n in behind if has_inner(n)] or users
+    user = next(iter(users), variable)
     by = f"{user.primitive.name} at {user.place}"
     needed = "is an output itself" if user is variable else f"is needed by {by}"
+    if variable in OF_BODIES:
+        return graph_error(
+            "a value of the body of a loop or branch is used outside of it",
+            op="function",
+            got=f"{name!r} of type {value.type}, of the body at {variable.place}, "
+            f"{needed}",
+            hint="let the body give it back: as part of the carry, or as an output",
+        )
     return graph_error(
         f"an output depends on {name!r}, which is not an input",
         op="function",

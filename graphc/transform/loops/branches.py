@@ -7,7 +7,7 @@ from graphc.errors import graph_error
 from graphc.ir.build import as_value, cast, variable
 from graphc.ir.dims import Size, equal
 from graphc.ir.graph import Value
-from graphc.ir.inner import Inner, enclosed
+from graphc.ir.inner import OF_BODIES, Inner, enclosed
 from graphc.ir.namespace import F, public
 from graphc.ir.op import Array, Opaque, Printing, op, type_error
 from graphc.ir.replay import region_between, replayed
@@ -173,6 +173,7 @@ def _choose(
 ) -> Any:
     values, form = parts(list(operands))
     variables = [fresh(v) for v in values]
+    OF_BODIES.update(v.node for v in variables)
     start = variable("start", TensorType(INT32, ())).node.serial
     results = [branch(*unflatten(form, variables)) for branch in branches]
     like = results[0]

@@ -9,8 +9,9 @@ from graphc.ir.dims import Size, maximum
 from graphc.ir.graph import Value, origins
 from graphc.ir.namespace import F, public
 from graphc.transform.loops.carries import as_before, parts, value_of
-from graphc.transform.loops.scan import run_scan, scan
+from graphc.transform.loops.scan import length_of, run_scan, scan
 from graphc.transform.structure import unflatten
+from graphc.transform.vectorize import vmap
 
 
 @public()
@@ -47,10 +48,11 @@ def fori_loop(
 
 
 @public(name="map")
-def map_(f: Callable[[Any], Any], xs: Any) -> Any:
+def map_(f: Callable[[Any], Any], xs: Any, batch_size: int | None = None) -> Any:
     """`f` of each element of `xs` along the first axis, one after another, stacked.
 
-    As `jax.lax.map`; `graphc.vmap` does all at once, with more memory.
+    As `jax.lax.map`; `graphc.vmap` does all at once, with more memory. `batch_size`
+    elements are done at once, and those that are left at the end.
 
     >>> import numpy as np, graphc, graphc.tensor as gt
     >>> x = gt.vector("x")
@@ -60,4 +62,42 @@ def map_(f: Callable[[Any], Any], xs: Any) -> Any:
     """
     if not callable(f):
         raise graph_error("the first argument is the function", op="map", got=repr(f))
-    return scan(lambda carry, x: (carry, f(x)), [], xs)[1]
+    if batch_size is None:
+        return scan(lambda carry, x: (carry, f(x)), [], xs)[1]
+    if isinstance(batch_size, bool) or not isinstance(batch_size, int):
+        got = f"batch_size={batch_size!r}"
+        raise graph_error("the size of a batch is an integer", op="map", got=got)
+    if batch_size < 1:
+        got = f"batch_size={batch_size}"
+        raise graph_error("a batch has at least one element", op="map", got=got)
+    return _in_batches(f, xs, batch_size)
+
+
+def _in_batches(f: Callable[[Any], Any], xs: Any, size: int) -> Any:
+    rows, form = parts(xs)
+    length = length_of(rows, None, "map")
+    given: list[Any] = []
+
+    def one(*row: Value) -> list[Value]:
+        outputs, like = parts(f(unflatten(form, list(row))))
+        given.append(like)
+        return outputs
+
+    def step(_: list[Value], batches: list[Value]) -> tuple[list[Value], list[Value]]:
+        return [], list(vmap(one)(*batches))
+
+    count = length // size
+    done = count * size
+    firsts = [
+        F.reshape(F._part(v, 0, 0, done), (count, size, *v.type.shape[1:]))
+        for v in rows
+    ]
+    _, stacked = run_scan(step, [], firsts, count, False)
+    whole = [F.reshape(v, (done, *v.type.shape[2:])) for v in stacked]
+    last = vmap(one)(*[F._part(v, 0, done, length) for v in rows])
+    pairs = zip(whole, last, strict=True)
+    found = [
+        F.specify_shape(F.concatenate([a, b]), (length, *a.type.shape[1:]))
+        for a, b in pairs
+    ]
+    return unflatten(given[0], found)

@@ -8,7 +8,7 @@ from graphc.errors import graph_error
 from graphc.ir.build import as_size, as_value, cast, variable
 from graphc.ir.dims import Size, equal, symbol_dim
 from graphc.ir.graph import Params, Value
-from graphc.ir.inner import Inner, enclosed
+from graphc.ir.inner import OF_BODIES, Inner, enclosed
 from graphc.ir.namespace import F, enroll, public
 from graphc.ir.op import (
     Array,
@@ -171,6 +171,7 @@ def run_scan(
     """
     own = [fresh(v) for v in first]
     row = [variable(v.name or "row", v.type.like(v.type.shape[1:])) for v in rows]
+    OF_BODIES.update(v.node for v in (*own, *row))
     after, given = step(own, row)
     outputs, checks = taken_out([*after, *given], [*own, *row])
     flags = held(len(checks))
@@ -252,7 +253,7 @@ def scan(
     """
     first, like = parts(init)
     rows, form = parts(xs)
-    count = _length(rows, length)
+    count = length_of(rows, length, "scan")
     given: list[Any] = []
 
     def step(carry: list[Value], row: list[Value]) -> Pair:
@@ -310,21 +311,21 @@ def _unroll(unroll: Any) -> int | bool:
     raise graph_error(problem, op="scan", got=repr(unroll))
 
 
-def _length(rows: Sequence[Value], length: Any) -> Size:
+def length_of(rows: Sequence[Value], length: Any, op: str) -> Size:
+    """The number of steps over sequences, or that said."""
     for value in rows:
         if not value.type.rank:
-            got = str(value.type)
-            raise graph_error("a sequence needs an axis", op="scan", got=got)
+            raise graph_error("a sequence needs an axis", op=op, got=str(value.type))
     if length is not None:
         count = as_size(length, "the length")
         if isinstance(count, int) and count < 0:
-            raise graph_error("the length is negative", op="scan", got=str(count))
+            raise graph_error("the length is negative", op=op, got=str(count))
         return count
     if not rows:
-        raise graph_error("needs sequences, or a length", op="scan")
+        raise graph_error("needs sequences, or a length", op=op)
     lengths = [v.type.shape[0] for v in rows]
     for n in lengths[1:]:
         if equal(n, lengths[0]) is False:
             got = ", ".join(str(v.type) for v in rows)
-            raise graph_error("sequences have different lengths", op="scan", got=got)
+            raise graph_error("sequences have different lengths", op=op, got=got)
     return lengths[0]
