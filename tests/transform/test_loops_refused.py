@@ -227,16 +227,77 @@ def test_sizes_that_depend_on_the_step(step, got):
     assert got in text and "mask with gt.where" in text
 
 
+def line_of(text):
+    """Where this file has a text for the first time."""
+    with open(__file__, encoding="utf-8") as file:
+        found = [i for i, line in enumerate(file, 1) if text in line]
+    return f"test_loops_refused.py:{found[0]}"
+
+
 def test_variables_of_a_body_are_its_own():
+    """The message names the loop they are of, and the one that takes them."""
     kept = []
 
     def step(c, v):
-        kept.append(v)
+        kept.extend([v, c * v])
         return c + v, c
 
-    y = gt.scan(step, A, X)[0]
-    text = refusal(lambda: graphc.function([A, X], y + kept[0]))
-    assert "which is not an input" in text
-    z = gt.scan(lambda c, v: (c + kept[0], c), y, X)[0]
-    text = refusal(lambda: graphc.function([A, X], z))
-    assert "which is not an input" in text
+    y = gt.scan(step, A, X)[0]  # of which it is
+    for leaked in kept:
+        z = gt.scan(lambda c, v: (c + leaked, c), y, X)[0]  # that takes it
+        text = refusal(lambda: graphc.function([A, X], z))
+        assert "of the body of a loop or branch is used outside of it" in text
+        assert f"of the body at {line_of('# of which it is')}" in text
+        assert f"is needed by scan at {line_of('# that takes it')}" in text
+        text = refusal(lambda: graphc.function([A, X], leaked + 1))
+        assert "let the body give it back" in text
+    gt.cond(A > 0, lambda v: kept.append(v) or v, lambda v: v, A)
+    text = refusal(lambda: graphc.function([A], kept[-1]))
+    assert "of the body of a loop or branch is used outside of it" in text
+
+
+@pytest.mark.parametrize("jit", ["auto", False])
+def test_an_op_that_a_backend_has_not(jit):
+    """It cannot run beside the loop either: it is in each step."""
+    bessel = lambda v: gt.special.kv(0.5, v)
+    inner = lambda c, v: (gt.scan(lambda d, w: (bessel(d), None), c, X)[0], None)
+    for y in (gt.map(bessel, X), gt.scan(inner, A, X)[0]):
+        with pytest.raises(graphc.GraphError, match="jax cannot run it") as e:
+            graphc.function([A, X], [y, A], jit=jit)
+        assert "kv: jax cannot run it: JAX has no Bessel functions" in str(e.value)
+        assert "test_loops_refused.py" in str(e.value)
+        found, _ = graphc.function([A, X], [y, A], backend="numpy")(1.0, FIVE)
+        assert np.isfinite(found).all()
+
+
+def test_options_of_loops():
+    less = lambda c: c < 3
+    more = lambda c: c + 1
+    loop = lambda **options: refusal(lambda: gt.while_loop(less, more, A, **options))
+    text = loop(max_steps=3, on_exceeded="ignore")
+    assert "got: on_exceeded='ignore'\n  expected: 'raise' or 'flag'" in text
+    text = loop(on_exceeded="flag")
+    assert "never too many steps\n  hint: give max_steps=" in text
+    assert "number of steps is negative\n  got: max_steps=-1" in loop(max_steps=-1)
+    text = loop(collect=True)
+    assert "must return a pair: the next carry, and an output\n  got: Value" in text
+    for unroll in (0, -1, 1.5, "all"):
+        text = refusal(lambda: gt.scan(summed, A, X, unroll=unroll))
+        assert "unroll is a positive number of steps, or True" in text
+    text = refusal(lambda: gt.scan(summed, A, X, until=lambda c, y: c < X))
+    assert "scan: the condition must be a scalar" in text
+    for size in (0, -2):
+        text = refusal(lambda: gt.map(lambda v: v, X, batch_size=size))
+        assert "a batch has at least one element" in text
+    for size in (1.5, True, N):
+        text = refusal(lambda: gt.map(lambda v: v, X, batch_size=size))
+        assert "the size of a batch is an integer" in text
+    text = refusal(lambda: gt.map(lambda v: v, A, batch_size=2))
+    assert "map: a sequence needs an axis" in text
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_negative_number_of_steps_at_the_call(backend):
+    y = gt.while_loop(lambda c: c < 3, lambda c: c + 1, A, max_steps=N)
+    text = at_the_call([A, N], y, 1.0, -1, backend=backend)
+    assert "the length must not be negative" in text and "got -1" in text
