@@ -86,7 +86,7 @@ def programs() -> tuple[Any, Any]:
         group=True,
         batch=BATCH,
     )
-    return train, graphc.function([*p.values(), codes], -found / np.log(2))
+    return train, graphc.function([*p.values(), codes], -found / float(np.log(2)))
 
 
 def in_jax(p: Parameters, codes: np.ndarray) -> Any:
