@@ -97,6 +97,7 @@ OF_FUNCTIONS = {
     "cond": "test_branches.py",
     "switch": "test_branches.py",
     "map": "test_branches.py",
+    "scan_taps": "test_taps.py",
 }
 
 

@@ -9,7 +9,8 @@ from graphc.transform.loops import (
     counted,
     gradient,
     scan,
+    taps,
     while_loop,
 )
 
-LOOPS = (batches, branches, counted, gradient, scan, while_loop)
+LOOPS = (batches, branches, counted, gradient, scan, taps, while_loop)

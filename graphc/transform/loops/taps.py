@@ -1,0 +1,183 @@
+"""`scan_taps`: recurrences that look back over several steps, as Aesara's scan."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from graphc.errors import graph_error
+from graphc.ir.dims import equal, maximum
+from graphc.ir.graph import Value
+from graphc.ir.namespace import F, public
+from graphc.transform.loops.carries import value_of
+from graphc.transform.loops.scan import scan
+
+_OP = "scan_taps"
+
+
+@dataclass(frozen=True)
+class _Tapped:
+    """An array along a first axis of times, and which of them a step takes.
+
+    Of an output it holds the values before the first step, or the one value of tap -1.
+    """
+
+    value: Value
+    taps: tuple[int, ...]
+
+    @property
+    def depth(self) -> int:
+        """How many steps an output is looked back."""
+        return -min(self.taps)
+
+    def taken(self, kept: Value) -> list[Value]:
+        """What a step takes of the values of an output that are kept."""
+        if self.depth == 1:
+            return [kept] * len(self.taps)
+        return [kept[self.depth + tap] for tap in self.taps]
+
+    def moved(self, kept: Value, new: Any) -> Any:
+        """What is kept behind a step."""
+        if self.depth == 1:
+            return new
+        return F.concatenate([kept[1:], F.expand_dims(new, 0)])
+
+
+@public()
+def scan_taps(
+    f: Callable[..., Any],
+    outputs: Any,
+    sequences: Any = (),
+    length: Any = None,
+    reverse: bool = False,
+    until: Callable[..., Any] | None = None,
+) -> Any:
+    """What `f` makes of elements of sequences and of its own outputs some steps ago.
+
+    As the scan of Aesara: `f` takes, in order, the elements of each sequence and those
+    of each output that the taps ask for, and returns what the outputs are now: one, or
+    a tuple or list of them. Returns these of all steps, stacked.
+
+    `outputs` is one of these, or a list with one per output: None, which is not fed
+    back; a value, the one before the first step (tap -1); or
+    `{"initial": values, "taps": [-1, -2]}`, where the last of `values` is that of tap
+    -1, and as many are given as are looked back (of tap -1 alone, the value itself).
+    `sequences` is a value (tap 0),
+    `{"input": x, "taps": [-1, 0, 1]}`, or a list of such. All are read at one time: the
+    steps are the times at which all taps are within all sequences.
+
+    `length` says how many steps there are where there are no sequences. `reverse` goes
+    from the last time to the first: tap -1 of an output is then what came just before,
+    at the next time. `until(*outputs)` ends it, see `scan`.
+
+    Raises GraphError for taps of an output that are not negative, and for fewer initial
+    values than are looked back.
+
+    >>> import graphc, graphc.tensor as gt
+    >>> start = {"initial": [1, 1], "taps": [-1, -2]}
+    >>> numbers = gt.scan_taps(lambda a, b: a + b, start, length=6)
+    >>> graphc.function([], numbers, backend="numpy")()
+    array([ 2,  3,  5,  8, 13, 21])
+    """
+    several = isinstance(outputs, (list, tuple))
+    made_of = [_output(o) for o in (outputs if several else [outputs])]
+    fed = [o for o in made_of if o is not None]
+
+    def step(carry: list[Value], row: list[Value]) -> tuple[list[Value], list[Any]]:
+        past = [v for o, kept in zip(fed, carry, strict=True) for v in o.taken(kept)]
+        made = _made(f(*row, *past), len(made_of), several)
+        back = [y for y, o in zip(made, made_of, strict=True) if o is not None]
+        triples = zip(fed, carry, back, strict=True)
+        return [o.moved(kept, y) for o, kept, y in triples], made
+
+    test = None if until is None else (lambda _, made: until(*made))
+    rows = _rows([_sequence(s) for s in _listed(sequences)])
+    start = [o.value for o in fed]
+    _, found = scan(step, start, rows, length, reverse, until=test)
+    return found if several else found[0]
+
+
+def _listed(given: Any) -> Sequence[Any]:
+    return given if isinstance(given, (list, tuple)) else [given]
+
+
+def _made(result: Any, count: int, several: bool) -> list[Any]:
+    """What a step gives, as a list."""
+    if not several:
+        return [result]
+    if not isinstance(result, (list, tuple)) or len(result) != count:
+        got = f"{len(_listed(result))} of them" if result is not None else "None"
+        problem = "the function must return one value per output"
+        raise graph_error(problem, op=_OP, got=got, expected=f"{count} of them")
+    return list(result)
+
+
+def _taps(given: Any) -> tuple[int, ...]:
+    taps = tuple(_listed(given))
+    plain = all(isinstance(t, (int, np.integer)) for t in taps)
+    if not taps or not plain or any(isinstance(t, bool) for t in taps):
+        problem = "taps are integers, at least one"
+        raise graph_error(problem, op=_OP, got=f"taps {given!r}")
+    return tuple(map(int, taps))
+
+
+def _output(given: Any) -> _Tapped | None:
+    if given is None:
+        return None
+    if not isinstance(given, dict):
+        return _Tapped(value_of(given), (-1,))
+    _require_keys(given, "initial")
+    taps, value = _taps(given.get("taps", -1)), value_of(given["initial"])
+    if max(taps) > -1:
+        hint = "-1 is the step before; an output that is not fed back is None"
+        problem = "the taps of an output are negative"
+        raise graph_error(problem, op=_OP, got=f"taps {list(taps)}", hint=hint)
+    found = _Tapped(value, taps)
+    if found.depth > 1:
+        if not value.type.rank or equal(value.type.shape[0], found.depth) is False:
+            raise graph_error(
+                f"taps {list(taps)} look back {found.depth} steps",
+                op=_OP,
+                got=f"an initial {value.type}",
+                expected=f"{found.depth} values along the first axis, the latest last",
+            )
+        shape = (found.depth, *value.type.shape[1:])
+        return _Tapped(F.specify_shape(value, shape), taps)
+    return found
+
+
+def _sequence(given: Any) -> _Tapped:
+    if not isinstance(given, dict):
+        return _Tapped(value_of(given), (0,))
+    _require_keys(given, "input")
+    return _Tapped(value_of(given["input"]), _taps(given.get("taps", 0)))
+
+
+def _require_keys(given: dict[Any, Any], needed: str) -> None:
+    if needed not in given or not given.keys() <= {needed, "taps"}:
+        raise graph_error(
+            "not a sequence or output with taps",
+            op=_OP,
+            got=f"a dict of {', '.join(map(repr, given)) or 'nothing'}",
+            expected=f"a dict of {needed!r} and 'taps'",
+        )
+
+
+def _rows(sequences: Sequence[_Tapped]) -> list[Value]:
+    """The elements of each tap, from the first time at which there are all."""
+    taps = [tap for s in sequences for tap in s.taps]
+    first, last = -min([0, *taps]), max([0, *taps])
+    found = []
+    for s in sequences:
+        if not s.value.type.rank:
+            got = str(s.value.type)
+            raise graph_error("a sequence needs an axis", op=_OP, got=got)
+        steps = maximum(s.value.type.shape[0] - first - last, 0)
+        for tap in s.taps:
+            row = s.value
+            if first or last:
+                row = F._part(row, 0, first + tap, first + tap + steps)
+                row = F.specify_shape(row, (steps, *row.type.shape[1:]))
+            found.append(row)
+    return found
