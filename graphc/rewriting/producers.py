@@ -22,7 +22,7 @@ from graphc.rewriting.views import View
 
 Rows = Mapping[Value, Value]  # of sequences
 Made = Callable[[Rows, Value], Rows]  # also of the number of the step
-PARTS = ("basic_index", "slice_update")
+PARTS = ("basic_index", "slice_update", "matmul")
 
 
 def _is_stacked(value: Value) -> bool:

@@ -6,17 +6,19 @@ tells which axis of its inputs the rows are of, and `row` makes the node of one 
 
 from collections.abc import Callable, Sequence
 
-from graphc.ir.dims import Size, equal
+from graphc.ir.dims import Size, equal, less_equal
 from graphc.ir.graph import Node, Value
 from graphc.ir.namespace import F
 from graphc.ir.op import rebuild
 from graphc.ir.types import product, same_size
+from graphc.rewriting.sizes import is_one
 from graphc.rewriting.slices import WHOLE, item_of, items_of, same_op, without_item
 
 Source = Callable[[Node, int], "list[int | None] | None"]
 Row = Callable[[Node, int, Sequence[Value]], Value]
 
 REDUCTIONS = ("sum", "prod", "max", "min", "any", "all", "max_from", "min_from")
+ENOUGH_ROWS = 32  # in a product of matrices
 ALONG = ("argmax", "argmin", "sort", "argsort", "cumsum", "cumprod", "cummax", "cummin")
 
 
@@ -80,6 +82,33 @@ def _of_along(node: Node, axis: int) -> list[int | None] | None:
     if node.outputs[0].type.rank == rank:
         return None if axis == along else [axis]
     return [axis + (axis >= along)]
+
+
+def _of_product(node: Node, axis: int) -> list[int | None] | None:
+    """Rows of the left side, or of both; of products that stay large enough."""
+    x, y = node.inputs
+    if x.type.rank < 2:
+        return None
+    rank = node.outputs[0].type.rank + (y.type.rank == 1)  # with a column of y
+    if axis >= rank - 1:
+        return None
+    of_x, of_y = axis - (rank - x.type.rank), axis - (rank - y.type.rank)
+    together = axis < rank - 2 and of_y >= 0 and not is_one(y.type.shape[of_y])
+    if together:
+        return [of_x, of_y] if of_x >= 0 else None
+    if of_x < 0 or y.type.rank > 2:
+        return None
+    others = [n for a, n in enumerate(x.type.shape[:-1]) if a != of_x]
+    return [of_x, None] if is_large(product(others)) else None
+
+
+def is_large(rows: Size) -> bool:
+    """Whether a product of so many rows is about as fast as one of many more."""
+    return less_equal(ENOUGH_ROWS, rows) is True
+
+
+def _row_of_product(node: Node, axis: int, rows: Sequence[Value]) -> Value:
+    return same_op(node, rows)
 
 
 def _of_reshaped(node: Node, axis: int) -> list[int | None] | None:
@@ -185,6 +214,7 @@ _RULES: dict[str, tuple[Source, Row]] = {
     "squeeze": (_of_squeezed, _row_of_squeezed),
     "reshape": (_of_reshaped, _row_of_reshaped),
     "basic_index": (_of_indexed, _row_of_indexed),
+    "matmul": (_of_product, _row_of_product),
     "assert": (_first, _row_of_checked),
     "specify_shape": (_first, _row_of_specified),
     **{name: (_of_reduced, _row_of_reduced) for name in REDUCTIONS},

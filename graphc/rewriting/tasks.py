@@ -46,3 +46,24 @@ def counted(after: Carry, before: Carry, held: Value | None) -> Carry:
     if held is None:
         return after
     return [F.where(held, a, b) for a, b in zip(after, before, strict=True)]
+
+
+def of_product(node: Node, axis: int, views: tuple[View, View], size: Size) -> Task:
+    """The task of a tensordot over rows, of which `axis` says the pair of axes."""
+    x, y = zip(node.inputs, views, strict=True)
+    pairs = [
+        pair
+        for i, pair in enumerate(zip(*node.params["axes"], strict=True))
+        if i != axis
+    ]
+    left = tuple(a - (a > views[0].axis) for a, _ in pairs)
+    right = tuple(b - (b > views[1].axis) for _, b in pairs)
+
+    def step(carry: Carry, rows: Rows, number: Value) -> Carry:
+        found = node.primitive(rows[x], rows[y], axes=(left, right))
+        return counted([F.add(carry[0], found)], carry, views[0].holds(number, size))
+
+    type = node.outputs[0].type
+    start: Value = F.zeros(type.shape, type.dtype)
+    placed = not views[0].covers(size)
+    return Task([x, y], [start], step, lambda carry, _: carry[0], placed)

@@ -365,6 +365,42 @@ def test_layers_of_scans():
     agree(inputs, [loss, *graphc.grad(loss, [xs, w])], [arrays(4)])
 
 
+@pytest.mark.parametrize("batch", [40, 3])
+def test_products_with_weights_are_made_per_step_where_they_stay_large(batch):
+    xs = gt.tensor("xs", "float64", ("n", batch, WIDTH))
+    w = gt.tensor("w", "float64", (WIDTH, WIDTH))
+    out = gt.tensor("out", "float64", (WIDTH, 2))
+    t = gt.tensor("t", "float64", ("n", batch, 2))
+
+    def step(h, x):
+        h = gt.tanh(h @ w + x)
+        return h, h
+
+    _, ys = gt.scan(step, gt.zeros((batch, WIDTH), xs.dtype), xs)
+    loss = gt.mean((ys @ out - t) ** 2)
+    outputs = [loss, *graphc.grad(loss, [w, out])]
+    n = xs.type.shape[0]
+    kept = [[(n, batch, WIDTH)], []]
+    assert (scans(outputs) == kept) == (batch == 40)
+    assert (scans([loss]) == [[]]) == (batch == 40)
+    rng = np.random.default_rng(0)
+    shapes = (4, batch, WIDTH), (WIDTH, WIDTH), (WIDTH, 2), (4, batch, 2)
+    given = [rng.normal(size=shape) for shape in shapes]
+    agree([xs, w, out, t], outputs, [given])
+
+
+def test_batched_products_are_made_per_step():
+    xs = gt.tensor("xs", "float64", ("n", 2, WIDTH))
+    us = gt.tensor("us", "float64", ("n", WIDTH, 4))
+    v = gt.tensor("v", "float64", (WIDTH,))
+    ys = gt.map(gt.sin, xs)
+    found = [gt.sum(ys @ us), gt.sum(gt.exp(ys @ us[0]), 0), gt.max(ys @ v)]
+    assert scans(found[:1]) == [[]]
+    rng = np.random.default_rng(0)
+    given = [rng.normal(size=s) for s in ((5, 2, WIDTH), (5, WIDTH, 4), (WIDTH,))]
+    agree([xs, us, v], found, [given])
+
+
 def test_scans_in_bodies():
     xs, w, t = inputs = variables()
 
