@@ -4,8 +4,8 @@
 
 `p.exp(v.x)` is a pattern; `graphc.rewrite` makes a rule of one and of a function.
 `graphc.function(..., rewrites=default + my_rule - "times_one")` chooses, `everything`
-are also those rules that are not applied by default, and
-`check(my_rule)` tries it on graphs that it matches.
+are also those rules that are not applied by default, `hoisting` those about what loops
+stack, and `check(my_rule)` tries it on graphs that it matches.
 """
 
 import importlib
@@ -15,6 +15,7 @@ from graphc.rewriting.default import ALL as everything
 from graphc.rewriting.default import DEFAULT as default
 from graphc.rewriting.default import NONE as none
 from graphc.rewriting.engine import Application, Rewritten, rewritten
+from graphc.rewriting.hoisting import HOISTING as hoisting
 from graphc.rewriting.pattern import once, p, v
 from graphc.rewriting.rule import Rule, Rules
 
@@ -35,6 +36,7 @@ __all__ = [
     "check",
     "default",
     "everything",
+    "hoisting",
     "none",
     "once",
     "p",

@@ -89,7 +89,9 @@ class _Hoist:
         starts = [[loop.first_place()] if placed else [], *(t.start for t in tasks)]
         ranges = _ranges(loop.carries + placed, tasks)
 
-        def step(carry: list[Value], given: list[Value]) -> tuple[list[Value], ...]:
+        def step(
+            carry: list[Value], given: list[Value]
+        ) -> tuple[list[Value], list[Value]]:
             own = carry[: loop.carries]
             made = loop.inner.applied([*own, *given[:rows_of], *loop.rest])
             after, row = made[: loop.carries], made[loop.carries :]
@@ -103,14 +105,8 @@ class _Hoist:
             small = [rows[place] for place in self._small]
             return after, [*(row_of[v] for v in stacked), *small]
 
-        with standing_at(loop.node.place.plain):
-            ends, found = F._run_scan(
-                step,
-                [*loop.first, *(v for start in starts for v in start)],
-                [*loop.sequences, *wanted.sequences],
-                loop.length,
-                loop.reverse,
-            )
+        first = [*loop.first, *(v for start in starts for v in start)]
+        ends, found = loop.again(step, first, [*loop.sequences, *wanted.sequences])
         return ends[: loop.carries], found, [ends[a:b] for a, b in ranges]
 
 

@@ -1,6 +1,6 @@
 """A scan, its parts by name, and graphs in which another one stands for it."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from graphc.errors import standing_at
@@ -13,6 +13,7 @@ from graphc.ir.replay import renewed
 from graphc.ir.types import INT32
 from graphc.ir.walk import operands
 
+Step = Callable[[list[Value], list[Value]], tuple[list[Value], list[Value]]]
 Late = Callable[[Callable[[Value], Value]], Value]
 
 
@@ -40,6 +41,17 @@ class Loop:
         self.rest = node.inputs[split:]
         self.ends = node.outputs[: self.carries]
         self.stacked = node.outputs[self.carries :]
+
+    def again(
+        self, step: Step, first: Sequence[Value], rows: Sequence[Value]
+    ) -> tuple[list[Value], list[Value]]:
+        """A scan like this one, of another step: last carries, and what it stacks."""
+        unroll = self.node.params["unroll"]
+        with standing_at(self.node.place.plain):
+            found: tuple[list[Value], list[Value]] = F._run_scan(
+                step, first, rows, self.length, self.reverse, unroll=unroll
+            )
+        return found
 
     def first_place(self) -> Value:
         """The position of the first step."""

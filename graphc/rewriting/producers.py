@@ -9,10 +9,8 @@ not be kept either.
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from graphc.errors import standing_at
 from graphc.ir.build import as_value
 from graphc.ir.graph import Graph, Node, Value
-from graphc.ir.namespace import F
 from graphc.ir.replay import region_between, replayed
 from graphc.ir.walk import ancestors, operands
 from graphc.rewriting.loop import Loop, is_loop, with_made
@@ -48,9 +46,8 @@ def _read_by(
         more = [loop.next_place(number)] if placed else []
         return [*made[:count], *more], made[count:]
 
-    with standing_at(loop.node.place.plain):
-        start = [*loop.first, *([loop.first_place()] if placed else [])]
-        ends, stacked = F._run_scan(step, start, sequences, loop.length, loop.reverse)
+    start = [*loop.first, *([loop.first_place()] if placed else [])]
+    ends, stacked = loop.again(step, start, sequences)
     return [*ends[:count], *stacked]
 
 

@@ -7,8 +7,7 @@ import graphc
 import graphc.tensor as gt
 from graphc.ir.graph import Graph
 from graphc.ir.walk import ancestors
-from graphc.rewrites import default, none, rewritten
-from graphc.rewriting.hoisting import HOISTING
+from graphc.rewrites import default, hoisting, none, rewritten
 from graphc.transform.loops.merge import merged
 
 WIDTH = 3
@@ -421,6 +420,21 @@ def test_scans_in_bodies():
     agree(inputs, [loss, graphc.grad(loss, w)], [arrays(3)])
 
 
+def test_other_params_of_a_scan_stay():
+    xs, w, t = inputs = variables()
+
+    def step(h, x):
+        h = gt.tanh(h @ w + x)
+        return h, h
+
+    _, ys = gt.scan(step, gt.zeros(WIDTH, xs.dtype), xs, unroll=3)
+    loss = gt.mean((ys - t) ** 2)
+    nodes = every([loss, graphc.grad(loss, w)], default)
+    found = [n.params["unroll"] for n in nodes if n.primitive.name == "scan"]
+    assert found == [3, 3]
+    agree(inputs, [loss, graphc.grad(loss, w)], [arrays(4)])
+
+
 def test_one_switch():
     xs, w, t = inputs = variables()
     _, ys = running(xs, w)
@@ -430,5 +444,5 @@ def test_one_switch():
     assert [str(a.rule.name) for a in f.rewrites] == ["reduction_in_scan"]
     stacked = scans([loss], none)
     assert scans([loss], default - "reduction_in_scan") == stacked
-    assert scans([loss], default - HOISTING) == stacked
+    assert scans([loss], default - hoisting) == stacked
     assert scans([loss], default.exact()) == stacked
