@@ -36,8 +36,8 @@ def test_scores_and_slopes(example, data, backend):
     found, agree = example.agreement(answer, weights, few)
     assert agree and found > 0.7
     for features, ends in few[:2]:
-        loss, slope = learn(weights, features, ends)
-        score, taken, _ = answer(weights, features)
+        loss, slope = map(np.asarray, learn(weights, features, ends))
+        score, taken, _ = map(np.asarray, answer(weights, features))
         starts = np.array([0, *ends[:-1]])
         right = features[starts, ends - starts - 1].sum(0)
         np.testing.assert_allclose(loss, score - right @ weights, atol=1e-9)
