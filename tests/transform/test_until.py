@@ -182,3 +182,60 @@ def test_unroll(unroll):
     assert all(f", {unroll})" in line for line in found) == (
         unroll is True or unroll > 1
     )
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_no_padded_step_is_run(backend):
+    """It would not end: there are zeros in the padding."""
+
+    def body(c, v):
+        halved = gt.while_loop(lambda s: gt.abs(s) < 1, lambda s: s * 2, v)
+        return c + halved, halved
+
+    last, ys = gt.scan(body, A, X)
+    f = graphc.function([X, A], [last, ys], backend=backend, dims="pad")
+    for n in (0, 1, 8):
+        halved = np.array([v * 2 ** max(np.ceil(-np.log2(abs(v))), 0) for v in MANY])
+        alike(f(MANY[:n], 0.5), [0.5 + halved[:n].sum(), halved[:n]])
+    assert len(f.stats().compilations) == (backend == "jax")
+
+
+def filled(c, v):
+    """A table of earlier results, written to in place."""
+    i, table = c
+    new = table[i - 1] * 0.5 + gt.sin(v) * A + table[0] * 0.1
+    return (i + 1, table.at[i].set(new)), new
+
+
+def filled_by_hand(x, a, limit):
+    table, rows = np.zeros(16), []
+    table[0] = a
+    for i, v in enumerate(x):
+        rows.append(table[i] * 0.5 + np.sin(v) * a + table[0] * 0.1)
+        table[i + 1] = rows[-1]
+        if rows[-1] > limit:
+            break
+    return table, np.array(rows)
+
+
+@pytest.mark.parametrize("dims", ["specialize", "pad"])
+@pytest.mark.parametrize("by", ["output", "table"])
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_until_with_a_table(backend, by, dims):
+    """Its end is told by what was written, or by what the step gives."""
+    start = (1, gt.zeros(16, "float64").at[0].set(A))
+    tests = {"output": lambda c, y: y > L, "table": lambda c, y: c[1][c[0] - 1] > L}
+    (_, table), ys = gt.scan(filled, start, X, until=tests[by])
+    slope = graphc.grad(gt.sum(gt.sin(table)) + gt.sum(ys * ys), A)
+    f = graphc.function([X, A, L], [table, ys, slope], backend=backend, dims=dims)
+    for n, limit in ((0, 1.0), (6, -2.0), (6, 0.9), (6, 100.0)):
+        x = MANY[:n]
+
+        def cost(a, x=x, limit=limit):
+            table, rows = filled_by_hand(x, a, limit)
+            return np.sum(np.sin(table)) + np.sum(rows**2)
+
+        numeric = (cost(1.1 + 1e-6) - cost(1.1 - 1e-6)) / 2e-6
+        *found, slope = f(x, 1.1, limit)
+        alike(found, filled_by_hand(x, 1.1, limit))
+        alike([slope], [np.float64(numeric)], 1e-7)
