@@ -32,17 +32,18 @@ def require(holds: bool, message: str, place: str, *sizes: int) -> None:
         raise ProgramError(f"{message}{got}\n  asked for by {place}")
 
 
-def integer(name: str, value: Any) -> int:
-    """The Python integer of a size."""
+def integer(name: str, value: Any, remedy: str = "") -> int:
+    """The Python integer of a size; `remedy` is for where it is being traced."""
     found = type(value).__name__
     try:
         number: int = value.__index__()
     except (AttributeError, TypeError):
         if found.endswith("Tracer"):
+            remedy = remedy or "jit its jax_callable with static_argnums"
             raise ProgramError(
                 f"the size {name} must be known, and it is being traced\n"
                 "  hint: call the function outside of jax.jit, jax.vmap and jax.grad, "
-                "or jit its jax_callable with static_argnums"
+                f"or {remedy}"
             ) from None
         got = f"{found} {value!r}"
         raise ProgramError(f"{name} must be an integer, got {got}") from None

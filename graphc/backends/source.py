@@ -199,7 +199,9 @@ class Body:
                 text = self._axes[symbol]
             elif isinstance(origin, Value) and self.reads:
                 value = self.module.resolve(origin)
-                text = f'integer("{symbol.name}", {self.value(value)})'
+                remedy = origin.node.primitive.size_remedy
+                more = f", {remedy!r}" if remedy else ""
+                text = f'integer("{symbol.name}", {self.value(value)}{more})'
             elif isinstance(origin, Value):
                 return self.value(self.module.resolve(origin))  # traced arithmetic
             else:

@@ -1,5 +1,6 @@
 """What loops and branches refuse, in words that say where and what to do."""
 
+import jax
 import numpy as np
 import pytest
 
@@ -207,6 +208,10 @@ def test_gradients_that_need_the_number_of_steps():
     text = refusal(lambda: graphc.function([A], slope, jit=True))
     assert "jit=True is impossible: scan needs the size steps" in text
     assert "give a bound of its steps: max_steps= of gt.while_loop" in text
+    f = graphc.function([A], slope)
+    with pytest.raises(graphc.CallError, match="the size steps must be known") as e:
+        jax.jit(f)(2.0)
+    assert "or give a bound of its steps: max_steps= of gt.while_loop" in str(e.value)
     step = lambda c, v: (c + graphc.grad(one(v), v), None)
     text = refusal(lambda: gt.scan(step, A, X))
     assert "a size within depends on what changes from step to step" in text
