@@ -14,13 +14,15 @@ from graphc.ir.graph import Graph, Node, Value
 from graphc.ir.replay import region_between, replayed
 from graphc.ir.walk import ancestors, operands
 from graphc.rewriting.loop import Loop, is_loop, with_made
+from graphc.rewriting.rows import REDUCTIONS
 from graphc.rewriting.rule import Replaced, Rules, whole_graph
 from graphc.rewriting.stepwise import LIGHT, Uses, Wanted
 from graphc.rewriting.views import View
 
 Rows = Mapping[Value, Value]  # of sequences
 Made = Callable[[Rows, Value], Rows]  # also of the number of the step
-PARTS = ("basic_index", "slice_update", "matmul")
+PARTS = ("basic_index", "slice_update", "matmul", "gather", "scatter", "reshape")
+ALSO = {*PARTS, *REDUCTIONS}  # made again per step where that needs no array
 
 
 def _is_stacked(value: Value) -> bool:
@@ -100,7 +102,7 @@ class _Finder:
         self._scans = {n for n in nodes if is_loop(n)}
         self._made: set[Node] = set()  # row by row, of what scans have stacked
         for node in nodes:
-            light = _is_light(node) or node.primitive.name in PARTS
+            light = _is_light(node) or node.primitive.name in ALSO
             if light and any(map(self._is_of_scan, node.inputs)):
                 self._made.add(node)
 

@@ -4,16 +4,15 @@ from collections.abc import Iterable, Sequence
 
 from graphc.ir.dims import equal, less_equal
 from graphc.ir.graph import Graph, Node, Value
-from graphc.ir.types import product
 from graphc.ir.walk import operands
 from graphc.rewriting.loop import Loop
-from graphc.rewriting.rows import REDUCTIONS, is_large
+from graphc.rewriting.rows import REDUCTIONS
 from graphc.rewriting.running import Running, picking, running
 from graphc.rewriting.shifted import Shifts
 from graphc.rewriting.sizes import is_wide
 from graphc.rewriting.slices import picked
 from graphc.rewriting.stepwise import Uses
-from graphc.rewriting.tasks import Task, of_product, of_rows
+from graphc.rewriting.tasks import Task, contracted, of_product, of_rows, stays_large
 from graphc.rewriting.views import View, derived, parents, usable
 
 SHRINKING = {*REDUCTIONS, "argmax", "argmin"}
@@ -69,21 +68,16 @@ class Region:
 
     def _product(self, node: Node) -> Task | None:
         """How a tensordot sums up products of what comes row by row."""
-        if node.primitive.name != "tensordot" or not is_wide(node.outputs[0].dtype):
+        if not is_wide(node.outputs[0].dtype):
             return None
-        pairs = list(zip(*node.params["axes"], strict=True))
-        for i, axes in enumerate(pairs):
+        for i, axes in enumerate(contracted(node)):
             known = [self.views.get(x) for x in node.inputs]
-            view = next(
-                (v for v, a in zip(known, axes, strict=True) if v and v.axis == a), None
-            )
-            if view is None:
-                continue
-            views = (view.along(axes[0]), view.along(axes[1]))
-            sizes = [node.inputs[0].type.shape[a] for a, _ in pairs]
-            large = is_large(product(sizes[:i] + sizes[i + 1 :]))
-            if large and all(map(self.is_row, node.inputs, views)):
-                return of_product(node, i, views, self._loop.length)
+            fitting = zip(known, axes, strict=True)
+            view = next((v for v, a in fitting if v and v.axis == a), None)
+            if view is not None and stays_large(node, i):
+                views = (view.along(axes[0]), view.along(axes[1]))
+                if all(map(self.is_row, node.inputs, views)):
+                    return of_product(node, i, views, self._loop.length)
         return None
 
     def _running(self, node: Node, view: View) -> Running | None:

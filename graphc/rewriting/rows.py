@@ -11,6 +11,12 @@ from graphc.ir.graph import Node, Value
 from graphc.ir.namespace import F
 from graphc.ir.op import rebuild
 from graphc.ir.types import product, same_size
+from graphc.rewriting.gathers import (
+    of_gathered,
+    of_scattered,
+    row_of_gathered,
+    row_of_scattered,
+)
 from graphc.rewriting.sizes import is_one
 from graphc.rewriting.slices import WHOLE, item_of, items_of, same_op, without_item
 
@@ -19,7 +25,17 @@ Row = Callable[[Node, int, Sequence[Value]], Value]
 
 REDUCTIONS = ("sum", "prod", "max", "min", "any", "all", "max_from", "min_from")
 ENOUGH_ROWS = 32  # in a product of matrices
-ALONG = ("argmax", "argmin", "sort", "argsort", "cumsum", "cumprod", "cummax", "cummin")
+ALONG = (
+    "peak",
+    "argmax",
+    "argmin",
+    "sort",
+    "argsort",
+    "cumsum",
+    "cumprod",
+    "cummax",
+    "cummin",
+)
 
 
 def source(node: Node, axis: int) -> list[int | None] | None:
@@ -128,6 +144,19 @@ def _of_indexed(node: Node, axis: int) -> list[int | None] | None:
     return [taken] if items_of(node)[item] == WHOLE else None
 
 
+def _of_joined(node: Node, axis: int) -> list[int | None] | None:
+    joined = node.params["axis"]
+    if axis == joined:
+        return None
+    taken = axis - (node.primitive.name == "stack" and axis > joined)
+    return [taken] * len(node.inputs)
+
+
+def _row_of_joined(node: Node, axis: int, rows: Sequence[Value]) -> Value:
+    joined = node.params["axis"]
+    return same_op(node, rows, axis=joined - (joined > axis))
+
+
 def _without(axes: Sequence[int], gone: int) -> tuple[int, ...]:
     """Axes where one that is not among them has gone."""
     return tuple(a - (a > gone) for a in axes if a != gone)
@@ -214,6 +243,10 @@ _RULES: dict[str, tuple[Source, Row]] = {
     "squeeze": (_of_squeezed, _row_of_squeezed),
     "reshape": (_of_reshaped, _row_of_reshaped),
     "basic_index": (_of_indexed, _row_of_indexed),
+    "gather": (of_gathered, row_of_gathered),
+    "scatter": (of_scattered, row_of_scattered),
+    "concatenate": (_of_joined, _row_of_joined),
+    "stack": (_of_joined, _row_of_joined),
     "matmul": (_of_product, _row_of_product),
     "assert": (_first, _row_of_checked),
     "specify_shape": (_first, _row_of_specified),

@@ -41,7 +41,10 @@ def running(node: Node, axis: int, backwards: bool) -> Running | None:
     if rule is None:
         return None
     params = node.params
-    along = (params["axis"],) if "axis" in params else params["axes"]
+    if "axis" in params or "axes" in params:
+        along = (params["axis"],) if "axis" in params else params["axes"]
+    else:
+        along = (axis,)  # of all elements
     if axis not in along:
         return None
     with standing_at(node.place.plain):
@@ -117,6 +120,28 @@ def _accumulated(function: str, number: int) -> Any:
     return rule
 
 
+def _of_all(node: Node, axis: int, backwards: bool) -> Running:
+    """A sum of something of all elements."""
+    dtype = node.outputs[0].dtype
+    wide = _wide(dtype)
+
+    def step(carry: Carry, row: Value, place: Value) -> Carry:
+        own = cast(row, wide) if row.dtype == dtype else row
+        return [F.add(carry[0], node.primitive(own))]
+
+    return Running([F.zeros((), wide)], step, lambda carry: cast(carry[0], dtype))
+
+
+def _peak(node: Node, axis: int, backwards: bool) -> Running:
+    """The largest of numbers that are not negative."""
+
+    def step(carry: Carry, row: Value, place: Value) -> Carry:
+        return [F.maximum(carry[0], row)]
+
+    type = node.outputs[0].type
+    return Running([F.zeros(type.shape, type.dtype)], step, lambda carry: carry[0])
+
+
 def _extreme(function: str, neutral: Callable[[DType], Any]) -> Any:
     """The largest or smallest; `max_from` starts from a number of its own."""
 
@@ -169,6 +194,9 @@ def _position(greater: str, neutral: Callable[[DType], Any]) -> Any:
 
 _RULES: dict[str, Callable[[Node, int, bool], Running | None]] = {
     "sum": _accumulated("add", 0),
+    "sum_of_squares": _of_all,
+    "count_nonzero": _of_all,
+    "peak": _peak,
     "prod": _accumulated("multiply", 1),
     "max": _extreme("maximum", least),
     "min": _extreme("minimum", most),

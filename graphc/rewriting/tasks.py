@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from graphc.ir.dims import Size
 from graphc.ir.graph import Node, Value
 from graphc.ir.namespace import F
+from graphc.ir.types import product
+from graphc.rewriting.rows import is_large
 from graphc.rewriting.running import Carry, Running
 from graphc.rewriting.stepwise import Place
 from graphc.rewriting.views import View
@@ -48,19 +50,37 @@ def counted(after: Carry, before: Carry, held: Value | None) -> Carry:
     return [F.where(held, a, b) for a, b in zip(after, before, strict=True)]
 
 
-def of_product(node: Node, axis: int, views: tuple[View, View], size: Size) -> Task:
-    """The task of a tensordot over rows, of which `axis` says the pair of axes."""
+def contracted(node: Node) -> list[tuple[int, int]]:
+    """The pairs of axes over which a product sums; of vectors and matrices only."""
+    if node.primitive.name == "tensordot":
+        return list(zip(*node.params["axes"], strict=True))
+    if node.primitive.name != "matmul" or max(x.type.rank for x in node.inputs) > 2:
+        return []
+    return [(node.inputs[0].type.rank - 1, 0)]
+
+
+def stays_large(node: Node, i: int) -> bool:
+    """Whether a product per position of a pair of axes is as fast as all at once.
+
+    It is where nothing is read more than once, as for a matrix and a vector.
+    """
+    pairs = contracted(node)
+    if any(x.type.rank == len(pairs) for x in node.inputs):
+        return True
+    sizes = [node.inputs[0].type.shape[a] for a, _ in pairs]
+    return is_large(product(sizes[:i] + sizes[i + 1 :]))
+
+
+def of_product(node: Node, i: int, views: tuple[View, View], size: Size) -> Task:
+    """The task of a product that sums over rows, the i-th of its pairs of axes."""
     x, y = zip(node.inputs, views, strict=True)
-    pairs = [
-        pair
-        for i, pair in enumerate(zip(*node.params["axes"], strict=True))
-        if i != axis
-    ]
-    left = tuple(a - (a > views[0].axis) for a, _ in pairs)
-    right = tuple(b - (b > views[1].axis) for _, b in pairs)
+    pairs = contracted(node)
+    rest = pairs[:i] + pairs[i + 1 :]
+    left = tuple(a - (a > views[0].axis) for a, _ in rest)
+    right = tuple(b - (b > views[1].axis) for _, b in rest)
 
     def step(carry: Carry, rows: Rows, number: Value) -> Carry:
-        found = node.primitive(rows[x], rows[y], axes=(left, right))
+        found = F.tensordot(rows[x], rows[y], axes=(left, right))
         return counted([F.add(carry[0], found)], carry, views[0].holds(number, size))
 
     type = node.outputs[0].type

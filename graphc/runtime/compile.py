@@ -84,6 +84,7 @@ def function(
     _check_options(backend, jit, check)
     backend = _backend(tier, backend, jit)
     rewrites = _rules(rewrites, backend == "jax" and jit is False)
+    rewrites = rewrites.by_pattern() if check else rewrites  # loops check no index
     graph, structure, defaults = examine(inputs, outputs)
     graph = merged(graph)
     simplified = rewritten(graph, rewrites)

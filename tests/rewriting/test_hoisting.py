@@ -84,6 +84,18 @@ REDUCTIONS = {
     "written logsumexp": lambda ys, t: gt.log(gt.sum(gt.exp(ys), 0)),
     "softmax mean": lambda ys, t: gt.sum(gt.nn.softmax(ys, 0) * gt.sin(t), 0),
     "pooled": lambda ys, t: gt.sum(gt.nn.softmax(ys[..., 0], 0)[..., None] * ys, 0),
+    "Frobenius norm": lambda ys, t: gt.linalg.norm(ys),
+    "norm per step": lambda ys, t: gt.sum(gt.linalg.norm(ys, ord=np.inf, axis=-1)),
+    "peak": lambda ys, t: gt.sum(gt.linalg.norm(ys, ord=np.inf, axis=0)),
+    "tensordot": lambda ys, t: gt.tensordot(ys + 0 * t, ys * t, ys.ndim),
+    "row by matrix": lambda ys, t: (
+        gt.sum(t, -1).reshape(-1) @ gt.sum(ys * t, -1)
+        if ys.ndim == 2
+        else gt.sum(ys[:, 0], -1) @ ys[:, 0]
+    ),
+    "nonzero": lambda ys, t: gt.count_nonzero(ys * t > 0),
+    "joined": lambda ys, t: gt.sum(gt.concatenate([ys, ys * t], -1), 0),
+    "stack": lambda ys, t: gt.max(gt.stack([ys * t, ys], 1), 0),
     "half": lambda ys, t: gt.sum(ys.astype("float16"), 0),
 }
 
@@ -398,6 +410,40 @@ def test_batched_products_are_made_per_step():
     rng = np.random.default_rng(0)
     given = [rng.normal(size=s) for s in ((5, 2, WIDTH), (5, WIDTH, 4), (WIDTH,))]
     agree([xs, us, v], found, [given])
+
+
+LABELLED = {
+    "by places": lambda x, labels: x[gt.arange(x.shape[0]), labels],
+    "along an axis": lambda x, labels: gt.take_along_axis(x, labels[:, None], 1),
+    "one hot": lambda x, labels: gt.nn.one_hot(labels, WIDTH, dtype=x.dtype) * x,
+}
+
+
+@pytest.mark.parametrize("how", LABELLED)
+def test_cross_entropy_of_labels(how):
+    xs, w, _ = variables()
+    labels = gt.tensor("labels", "int64", ("n",))
+    _, ys = running(xs, w)
+    loss = -gt.sum(LABELLED[how](gt.nn.log_softmax(ys, -1), labels))
+    outputs = [loss, *graphc.grad(loss, [xs, w])]
+    n = xs.type.shape[0]
+    assert scans([loss]) == [[]]
+    assert scans([loss, graphc.grad(loss, w)]) == [[(n, WIDTH)], []]
+    picked = [np.array([0, 2, 1, 2, 0]), np.array([-1, 2, 1, -3, 0])]
+    given = [[*arrays(5)[:2], some] for some in picked[: 2 - (how == "one hot")]]
+    agree([xs, w, labels], outputs, given)
+
+
+def test_indices_are_checked_where_that_is_asked_for():
+    xs, w, _ = variables()
+    labels = gt.tensor("labels", "int64", ("n",))
+    _, ys = running(xs, w)
+    found = gt.sum(ys[gt.arange(xs.shape[0]), labels])
+    given = [*arrays(3)[:2], np.array([0, 5, 1])]
+    graphc.function([xs, w, labels], found)(*given)
+    f = graphc.function([xs, w, labels], found, check=True)
+    with pytest.raises(graphc.GraphError, match="out of bounds"):
+        f(*given)
 
 
 def test_scans_in_bodies():

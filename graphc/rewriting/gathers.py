@@ -1,0 +1,131 @@
+"""Elements picked from each row, `x[arange(n), labels]`, and written back into rows.
+
+One of the index arrays counts the rows; what is picked from one is then of that row.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from graphc.ir.dims import Size, equal, less_equal
+from graphc.ir.graph import Node, Value, known_sizes
+from graphc.ir.namespace import F
+from graphc.ir.types import same_size
+from graphc.rewriting.sizes import is_one
+from graphc.rewriting.slices import same_op
+
+
+def of_gathered(node: Node, axis: int) -> list[int | None] | None:
+    """Where the rows along an axis of what is gathered come from."""
+    x, *indices = node.inputs
+    points = max(i.type.rank for i in indices)
+    first, *_ = axes = node.params["axes"]
+    adjacent = list(axes) == list(range(first, first + len(axes)))
+    at = axis - (first if adjacent else 0)
+    if not 0 <= at < points:
+        return None
+    counting = _counting(x, indices, axes, points - at)
+    if counting is None:
+        return None
+    along = [_along(i, points - at) for i in indices]
+    along[counting] = None
+    return [axes[counting], *along]
+
+
+def row_of_gathered(node: Node, axis: int, rows: Sequence[Value]) -> Value:
+    """What is picked from one row."""
+    found = of_gathered(node, axis)
+    assert found is not None and found[0] is not None
+    return _without(node, found[0], rows, 1)
+
+
+def of_scattered(node: Node, axis: int) -> list[int | None] | None:
+    """Where the rows come from of what picked elements are written to."""
+    x, update, *indices = node.inputs
+    axes = node.params["axes"]
+    points = max(i.type.rank for i in indices)
+    first = axes[0]
+    if list(axes) != list(range(first, first + len(axes))) or axis not in axes:
+        return None
+    gathered = x.type.rank - len(axes) + points
+    for at in range(points):
+        counting = _counting(x, indices, axes, points - at)
+        if counting is None or axes[counting] != axis:
+            continue
+        along = [_along(i, points - at) for i in indices]
+        along[counting] = None
+        behind = gathered - (first + at)
+        return [axis, _along(update, behind), *along]
+    return None
+
+
+def row_of_scattered(node: Node, axis: int, rows: Sequence[Value]) -> Value:
+    """A row after what is written to it."""
+    return _without(node, axis, rows, 2)
+
+
+def _along(index: Value, behind: int) -> int | None:
+    """The axis of an array that is so many from the end of what it broadcasts to."""
+    at = index.type.rank - behind
+    return None if at < 0 or is_one(index.type.shape[at]) else at
+
+
+def _counting(
+    x: Value, indices: Sequence[Value], axes: Sequence[int], behind: int
+) -> int | None:
+    """The index array that counts the rows of an axis, along an axis of its own."""
+    for i, (index, axis) in enumerate(zip(indices, axes, strict=True)):
+        at = _along(index, behind)
+        if at is not None and _counts(index, at, x.type.shape[axis]):
+            return i
+    return None
+
+
+def _counts(index: Value, axis: int, size: Size) -> bool:
+    """Whether an array is 0, 1, 2 ... along an axis, up to a size."""
+    node = index.node
+    while node.primitive.name in ("expand_dims", "maximum", "minimum"):
+        if node.primitive.name == "expand_dims":
+            axes = node.params["axes"]
+            if axis in axes:
+                return False
+            axis -= sum(a < axis for a in axes)
+        elif not _clips(node, size):
+            return False
+        node = node.inputs[0].node
+    params = node.params
+    if node.primitive.name != "iota" or not same_size(params["start"], 0):
+        return False
+    whole = same_size(params["length"], size)
+    return same_size(params["step"], 1) and whole
+
+
+def _clips(node: Node, size: Size) -> bool:
+    """Whether indices of an axis are only kept inside of it."""
+    sizes = known_sizes(_plain(node.inputs[1]))
+    if sizes is None or sizes.ndim:
+        return False
+    bound: Any = sizes[()]
+    if node.primitive.name == "maximum":
+        return less_equal(bound, 0) is True
+    return equal(bound, size - 1) is True
+
+
+def _plain(value: Value) -> Value:
+    while value.node.primitive.name == "convert":
+        value = value.node.inputs[0]
+    return value
+
+
+def _without(node: Node, axis: int, rows: Sequence[Value], before: int) -> Value:
+    """The op on rows, without the index array that counts them."""
+    axes, inside = node.params["axes"], node.params["inside"]
+    i = axes.index(axis)
+    left = tuple(a - (a > axis) for a in axes if a != axis)
+    kept = inside[:i] + inside[i + 1 :]
+    inputs = [*rows[: before + i], *rows[before + i + 1 :]]
+    if left:
+        return same_op(node, inputs, axes=left, inside=kept)
+    if before == 1:
+        return rows[0]
+    found: Value = F.add(*rows[:2]) if node.params["how"] == "add" else rows[1]
+    return found
