@@ -67,6 +67,20 @@ def test_cond(backend):
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
+def test_forward_mode_of_branches(backend):
+    y = by_case(X, A, gt.cond, gt)
+    along = [gt.cos(X), A]
+    outputs = [graphc.jvp(y, [X, A], along), *graphc.hvp(y, [X, A], along)]
+    f = graphc.function([X, A], outputs, backend=backend)
+    cost = lambda x, a: by_case(x, a, jax.lax.cond, jnp)
+    for x in (FIVE, -FIVE):
+        at, tangent = (x, np.float64(1.5)), (np.cos(x), np.float64(1.5))
+        expected = [jax.jvp(cost, at, tangent)[1]]
+        expected += jax.jvp(jax.grad(cost, (0, 1)), at, tangent)[1]
+        alike(f(*at), expected)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
 def test_only_one_branch_is_computed(backend):
     """The other would not end."""
     forever = lambda: gt.while_loop(lambda c: c > -1, lambda c: gt.abs(c), A)

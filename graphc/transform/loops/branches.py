@@ -17,6 +17,7 @@ from graphc.ops.batching import Batched, spread, where_each
 from graphc.transform.loops.backward import pulled
 from graphc.transform.loops.carries import fresh, in_form, parts, value_of
 from graphc.transform.loops.checks import Check, checked, held, taken_out
+from graphc.transform.loops.scan import used_between
 from graphc.transform.structure import flatten, unflatten
 from graphc.transform.vectorize import vmap
 
@@ -125,6 +126,10 @@ def run_switch(
     made = [[*outputs, *_of_all(own, checks)] for outputs, own in taken]
     counts = [len(outputs) for outputs in made]
     flat = [v for outputs in made for v in outputs]
+    # What no branch uses is no input: a cotangent would seem to depend on it.
+    used = used_between(flat, variables)
+    values = [v for v, own in zip(values, variables, strict=True) if own in used]
+    variables = [own for own in variables if own in used]
     together, captured, sizes = enclosed(flat, variables, "switch")
     rest = iter(together.outputs)
     inners = tuple(
