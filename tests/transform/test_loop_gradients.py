@@ -520,3 +520,90 @@ def test_memory_is_linear_and_writes_are_in_place(case, programs):
 
 def test_second_derivatives_are_linear_too(programs):
     is_linear(programs, FILLED["two before"], order=2)
+
+
+CHECKPOINTS = [1, 2, 3, 10, "sqrt", "all"]
+
+
+def checkpointed(checkpoint, reverse=False, **options):
+    """A loop with stacked outputs, a weight, and sequences; and its gradients."""
+    w, xs = gt.scalar("w", "float64"), gt.matrix("xs", "float64")
+    first = gt.zeros(xs.shape[1:], "float64")
+
+    def step(h, x):
+        h = gt.tanh(0.9 * h + w * x)
+        return h, gt.sum(h * h)
+
+    h, out = gt.scan(step, first, xs, reverse=reverse, checkpoint=checkpoint, **options)
+    cost = gt.sum(gt.sin(h)) + gt.sum(out * gt.cos(gt.arange(xs.shape[0])))
+    return [w, xs], [cost, out, *graphc.grad(cost, [w, xs])]
+
+
+@pytest.mark.usefixtures("compiled_quickly")
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("reverse", [False, True], ids=["forward", "reverse"])
+@pytest.mark.parametrize("checkpoint", CHECKPOINTS)
+def test_checkpoints_change_no_value(checkpoint, reverse, backend):
+    plain, found = (
+        graphc.function(*checkpointed(c, reverse), backend=backend, dims="specialize")
+        for c in (None, checkpoint)
+    )
+    for n in (0, 1, 2, 9) if backend == "numpy" else (0, 7):
+        given = np.float64(0.7), np.cos(np.arange(n * 2.0)).reshape(n, 2)
+        close(found(*given), plain(*given))
+
+
+def test_checkpoints_of_a_length_that_is_a_number():
+    for n in (0, 1, 12, 13):
+        outputs = []
+        for checkpoint in (None, "sqrt", 5):
+            w = gt.scalar("w", "float64")
+
+            def step(i, c, w=w):
+                return gt.sin(c * w + i)
+
+            c = gt.fori_loop(0, n, step, gt.ones(2, "float64"), checkpoint=checkpoint)
+            cost = gt.sum(c)
+            wrt = graphc.grad(cost, w, disconnected="zero")
+            outputs.append(graphc.function([w], [cost, wrt], backend="numpy")(0.7))
+        for found in outputs[1:]:
+            close(found, outputs[0], 1e-6)
+
+
+def test_checkpoints_save_memory(programs):
+    used = {}
+    for checkpoint in (None, 32, "sqrt"):
+        programs.clear()
+        w = gt.matrix("w", "float32")
+
+        def step(i, h, w=w):
+            return gt.tanh(h @ w)
+
+        h = gt.fori_loop(0, 1024, step, gt.ones(w.shape[:1]), checkpoint=checkpoint)
+        f = graphc.function([w], graphc.grad(gt.sum(h), w), dims="specialize")
+        f(np.eye(16, dtype="float32"))
+        used[checkpoint] = sum(p.memory_analysis().temp_size_in_bytes for p in programs)
+    assert used[None] > 1024 * 16 * 4
+    assert used["sqrt"] < 0.2 * used[None]
+    assert used[32] < 0.2 * used[None]
+
+
+@pytest.mark.parametrize("checkpoint", [0, -1, 2.0, True, "log", [3]])
+def test_other_checkpoints_are_refused(checkpoint):
+    with pytest.raises(graphc.GraphError, match="how many steps apart"):
+        gt.scan(lambda c, x: (c + x, c), 0.0, gt.vector("x"), checkpoint=checkpoint)
+
+
+@pytest.mark.usefixtures("compiled_quickly")
+@pytest.mark.parametrize("checkpoint", [2, "sqrt"])
+def test_checkpoints_of_arrays_written_by_index(checkpoint):
+    plain = Ours("recurrence")
+    ours = Ours("recurrence", checkpoint=checkpoint)
+    given = arguments("recurrence", 7)
+    found = [
+        graphc.function(
+            one.inputs, [one.cost, *graphc.grad(one.cost, one.wrt)], backend="numpy"
+        )(*given)
+        for one in (ours, plain)
+    ]
+    close(*found)

@@ -9,6 +9,7 @@ from graphc.ir.dims import Size, maximum
 from graphc.ir.graph import Value, origins
 from graphc.ir.namespace import F, public
 from graphc.transform.loops.carries import as_before, parts, value_of
+from graphc.transform.loops.chunks import chunk_length, in_chunks
 from graphc.transform.loops.scan import length_of, run_scan, scan
 from graphc.transform.structure import unflatten
 from graphc.transform.vectorize import vmap
@@ -16,13 +17,18 @@ from graphc.transform.vectorize import vmap
 
 @public()
 def fori_loop(
-    lower: Any, upper: Any, body: Callable[[Any, Any], Any], init: Any
+    lower: Any,
+    upper: Any,
+    body: Callable[[Any, Any], Any],
+    init: Any,
+    checkpoint: Any = None,
 ) -> Any:
     """`carry = body(i, carry)` for i from `lower` up to `upper`, without it.
 
     As `jax.lax.fori_loop`; bounds are integers, integer scalars or sizes, and there
     is a gradient. One compilation serves all bounds. A gradient for which each step has
     to be kept is compiled for their number, or a capacity: see `graphc.function`.
+    `checkpoint` says for which steps, as for `scan`.
 
     >>> import graphc, graphc.tensor as gt
     >>> x = gt.scalar("x")
@@ -34,8 +40,9 @@ def fori_loop(
     start = as_value(lower)
     length: Size | None
     length = maximum(as_size(upper, "upper") - as_size(lower, "lower"), 0)
-    count = None
-    if origins(length):  # a number that only the program knows, and need not print
+    chunk, count = chunk_length(checkpoint, length, "fori_loop"), None
+    # A number that only the program knows, and need not print.
+    if chunk is None and origins(length):
         length, count = None, as_value(F.size_value(length))
 
     def step(carry: list[Value], _: list[Value]) -> tuple[list[Value], list[Value]]:
@@ -43,7 +50,12 @@ def fori_loop(
         after = body(i, unflatten(like, own))
         return [i + 1, *as_before(like, own, after, "fori_loop")], []
 
-    ends, _ = run_scan(step, [value_of(start), *first], [], length, False, count=count)
+    carry = [value_of(start), *first]
+    if chunk is not None:
+        assert length is not None
+        ends, _ = in_chunks(step, carry, [], length, False, chunk=chunk)
+    else:
+        ends, _ = run_scan(step, carry, [], length, False, count=count)
     return unflatten(like, ends[1:])
 
 

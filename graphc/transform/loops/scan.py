@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple
 
 from graphc.errors import graph_error
@@ -30,6 +31,7 @@ from graphc.transform.loops.carries import (
     require_kept,
 )
 from graphc.transform.loops.checks import and_held, checked, held, taken_out
+from graphc.transform.loops.chunks import chunk_length, in_chunks
 from graphc.transform.loops.emission import print_scan
 from graphc.transform.loops.masked import masked_writes
 from graphc.transform.loops.merge import together
@@ -225,6 +227,7 @@ def scan(
     reverse: bool = False,
     unroll: int | bool = 1,
     until: Callable[[Any, Any], Any] | None = None,
+    checkpoint: Any = None,
 ) -> tuple[Any, Any]:
     """`carry, y = body(carry, x)` for each element of `xs`, as `jax.lax.scan`.
 
@@ -237,6 +240,12 @@ def scan(
     With `until(carry, y)`, the step behind which it holds is the last one, as in
     Aesara: no other is run, and there are as many `y`s as steps. Their number depends
     on data, as that of `x[x > 0]` does.
+
+    A gradient keeps what is carried before each step, or the parts of it that a step
+    reads, and computes steps again on the way back. `checkpoint=k` keeps it before
+    every k-th step only, and computes k steps at once again: less memory, for one more
+    run of the loop. "sqrt" takes the square root of the length for k, "all" 1. An
+    array in the carry is kept whole then, also where little of it is written.
 
     Raises GraphError where a step changes the type of the carry, where sequences have
     different lengths, and where a size within depends on the step.
@@ -268,11 +277,15 @@ def scan(
         test = until(unflatten(like, after), unflatten(given[0], outputs))
         return condition(test, "scan")
 
-    each = _unroll(unroll)
-    if until is None:
-        ends, stacked = run_scan(step, first, rows, count, bool(reverse), unroll=each)
-    else:
+    each, chunk = _unroll(unroll), chunk_length(checkpoint, count, "scan")
+    if until is not None:
+        if chunk is not None:
+            problem = "checkpoint is for loops that do all their steps, not for until"
+            raise graph_error(problem, op="scan", got=repr(checkpoint))
         ends, stacked = _run_until(last, step, first, rows, count, bool(reverse))
+    else:
+        loop = run_scan if chunk is None else partial(in_chunks, chunk=chunk)
+        ends, stacked = loop(step, first, rows, count, bool(reverse), unroll=each)
     return unflatten(like, ends), unflatten(given[0], stacked)
 
 
