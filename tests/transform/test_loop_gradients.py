@@ -190,7 +190,7 @@ BODIES = {
         parts_of_rows,
     )
 }
-LENGTHS = {"numpy": (0, 1, 2, 9), "jax": (0, 9)}
+OFTEN = ("recurrence", "masked_twice", "read_after", "table")
 
 
 def start(case):
@@ -228,7 +228,8 @@ class Ours:
         self.xs = gt.vector("xs", dtype)
         kinds = [dtype if v.dtype.kind == "f" else str(v.dtype) for v in given]
         pairs = zip(given, kinds, strict=True)
-        first = [gt.tensor("first", kind, v.shape) for v, kind in pairs]
+        # A size that may be large: of what is known to be small, all is kept.
+        first = [gt.tensor("first", kind, ("m", *v.shape[1:])) for v, kind in pairs]
         self.inputs = [self.w, self.xs, *first]
         self.wrt = [v for v in self.inputs if v.dtype.kind == "f"]
         whole = first if isinstance(start(case), list) else first[0]
@@ -255,7 +256,8 @@ def expected(case, given, **options):
         return theirs(case, w, parts, xs, **options)
 
     wrt = tuple(range(len(places)))
-    value, slopes = jax.value_and_grad(cost, wrt)(*(given[i] for i in places))
+    with jax.disable_jit(len(given[1]) > 0):  # to compile takes longer than to run
+        value, slopes = jax.value_and_grad(cost, wrt)(*(given[i] for i in places))
     return [value, *slopes]
 
 
@@ -275,15 +277,11 @@ def test_gradients_are_those_of_jax(case):
         backend: graphc.function(ours.inputs, outputs, backend=backend)
         for backend in BACKENDS
     }
-    for n in (0, 1, 2, 9):
+    for n in (0, 1, 2, 9) if case in OFTEN else (9,):
         given = arguments(case, n)
         wanted = expected(case, given)
-        for backend, f in functions.items():
-            if n in LENGTHS[backend]:
-                close(f(*given), wanted)
-
-
-OFTEN = ("recurrence", "masked_twice", "read_after", "table")
+        for f in functions.values():
+            close(f(*given), wanted)
 
 
 @pytest.mark.usefixtures("compiled_quickly")
@@ -307,8 +305,11 @@ def test_short_floats(backend):
 
 
 @pytest.mark.usefixtures("compiled_quickly")
-@pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize("case", [*OFTEN, "triangular", "repeated", "windows"])
+@pytest.mark.parametrize(
+    ("case", "backend"),
+    [(case, "numpy") for case in (*OFTEN, "triangular", "repeated", "windows")]
+    + [("recurrence", "jax"), ("triangular", "jax")],  # it compiles for long
+)
 def test_second_derivatives(case, backend):
     ours = Ours(case)
     given = arguments(case, 8)
@@ -442,6 +443,10 @@ def step_in_a_slice(np, w, i, b, x):
     return b.at[i : i + 2].set(gt.sin(b[i + 2 : i + 4] * w + x)), None
 
 
+def step_over_all(np, w, i, b, x):
+    return b.at[i].set(np.tanh(np.dot(b, b) * w + x)), None
+
+
 def aligned(w, xs):
     """Nested loops."""
     ys = gt.cos(gt.arange(3, dtype="float32"))
@@ -501,21 +506,25 @@ def copies_in_loops(program, n):
     return found
 
 
-def is_linear(programs, cost, order=1):
+def is_linear(programs, cost, order=1, in_place=True):
     """Memory grows as the rows do, and no step copies an array of them."""
     used = []
     for n in (300, 600):
         programs.clear()
         run(cost, n, order)
         used.append(sum(p.memory_analysis().temp_size_in_bytes for p in programs))
-        for program in programs:
-            assert not copies_in_loops(program, n)
-    assert used[1] < 2.1 * used[0]
+        if in_place:
+            assert not any(copies_in_loops(program, n) for program in programs)
+    assert 0 < used[1] < 2.1 * used[0]
 
 
 @pytest.mark.parametrize("case", FILLED)
 def test_memory_is_linear_and_writes_are_in_place(case, programs):
     is_linear(programs, FILLED[case])
+
+
+def test_memory_is_linear_where_all_that_was_written_counts(programs):
+    is_linear(programs, filling(step_over_all), in_place=False)
 
 
 def test_second_derivatives_are_linear_too(programs):

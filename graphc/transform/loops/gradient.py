@@ -2,7 +2,8 @@
 
 What a step needs from before it is kept by a wider scan, which stands for the first one
 too (see `merge`). That is the carry. Of a carry that is large, and only read from in
-places, what is read is kept instead: a table that is filled step by step needs memory
+places, what is read is kept instead; of one that is used whole, and written to in
+places, what was there (see `undo`). So a table that is filled step by step needs memory
 that is linear in the steps, not their square.
 """
 
@@ -10,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from graphc.ir.build import variable
-from graphc.ir.dims import Dim, Size, substitute
+from graphc.ir.dims import Size
 from graphc.ir.graph import Node, Value
 from graphc.ir.inner import Inner
 from graphc.ir.namespace import F
@@ -22,9 +23,7 @@ from graphc.transform.loops.carries import fresh
 from graphc.transform.loops.merge import together
 from graphc.transform.loops.scan import SCAN, Pair, parts_of, run_scan, used_between
 from graphc.transform.loops.steps import steps_size
-
-_TYPICAL = 1000  # a symbolic size, where only an idea of it is needed
-_MUCH_LESS = 8
+from graphc.transform.loops.undo import MUCH_LESS, Undone, undone, weight
 
 
 @SCAN.vjp
@@ -64,6 +63,8 @@ class _Backward:
         self.outputs = inner.applied(self.own)
         self.smooth = self._active([i for i, w in enumerate(wanted) if w])
         self._differentiate()
+        self.undone: dict[int, Undone] = {}
+        self._undo()
 
     def _own(self, i: int) -> Value:
         value = self.values[i]
@@ -106,18 +107,41 @@ class _Backward:
         both = together([*self.outputs, *made])
         self.outputs, self.found = both[: len(of_outputs)], both[len(of_outputs) :]
 
+    def _undo(self) -> None:
+        """Carries that are used whole are had from the last, write by write."""
+        own = self.own[: self.carries]
+        cotangents = [*self.slopes, *self.given, *self.sums]
+        region = region_between(self.found, [*self.own, *cotangents])
+        late = set(region_between(self.found, cotangents))
+        whole = [
+            i for i, v in enumerate(own) if _reads(v, region, late, self.found) is None
+        ]
+        changing = [own[i] for i in whole]
+        for i in whole:
+            found = undone(own[i], self.outputs[i], changing)
+            if found is not None:
+                self.undone[i] = found
+        states = [u.states for u in self.undone.values()]
+        self.found = _again(self.found, {k: v for s in states for k, v in s.items()})
+        self.carried = len(self.smooth) + len(self.of_rest)
+        firsts = [u.first for u in self.undone.values()]
+        self.found[self.carried : self.carried] = firsts
+
     def run(self) -> tuple[Value | None, ...]:
         """The cotangents of the inputs."""
         kept = self._kept()
         rows = self.values[self.carries : self.split]
         given = [c for c in self.cotangents[self.carries :] if c is not None]
-        sequences = [*self._stacked(kept), *rows, *given]
+        ends, stacked = self._before(kept)
+        sequences = [*stacked, *rows, *given]
         first = [
             F.zeros_like(self.values[i]) if (c := self.cotangents[i]) is None else c
             for i in self.smooth
         ]
         first += [F.zeros_like(self.values[i]) for i in self.of_rest]
-        variables = [*self.slopes, *self.sums]
+        first += ends
+        lasts = [u.last for u in self.undone.values()]
+        variables = [*self.slopes, *self.sums, *lasts]
         known = [*kept, *self.own[self.carries : self.split], *self.given]
 
         def back(carry: list[Value], row: list[Value]) -> Pair:
@@ -137,7 +161,8 @@ class _Backward:
         )
         result: list[Value | None] = [None] * len(self.node.inputs)
         places = [*self.smooth, *self.of_rest, *self.of_rows]
-        for i, d in zip(places, [*ends, *stacked], strict=True):
+        found = [*ends[: self.carried], *stacked]
+        for i, d in zip(places, found, strict=True):
             result[i] = d
         return tuple(result)
 
@@ -162,23 +187,67 @@ class _Backward:
 
     def _kept(self) -> list[Value]:
         """What a step back takes of what the step computed, or started with."""
-        cotangents = [*self.slopes, *self.given, *self.sums]
-        region = region_between(self.found, [*self.own, *cotangents])
-        late = set(region_between(self.found, cotangents))
-        candidates: dict[Value, None] = {}
+        new = [*self.slopes, *self.given, *self.sums]
+        new += [u.last for u in self.undone.values()]
+        candidates = {v: None for u in self.undone.values() for v in u.log}
+        known = [*self.own, *new, *candidates]
+        region = region_between(self.found, known)
+        late = set(region_between(self.found, new))
         for carry in self.own[: self.carries]:
             reads = _reads(carry, region, late, self.found)
             candidates.update(dict.fromkeys([carry] if reads is None else reads))
-        used = used_between(self.found, [*self.own, *cotangents, *candidates])
+        used = used_between(self.found, [*known, *candidates])
         return [v for v in candidates if v in used]
 
+    def _before(self, kept: Sequence[Value]) -> Pair:
+        """The last of what is undone, and what is kept of all steps."""
+        if not kept and not self.undone:
+            return [], []
+        needed = self._needed([*kept, *(self.own[i] for i in self.undone)])
+        smooth = bool(needed & set(self.smooth))
+        if not (smooth or len(needed) == self.carries or self.params["stops"]):
+            return self._apart(sorted(needed), kept)
+        ends = [self.node.outputs[i] for i in self.undone]
+        return ends, self._stacked(kept) if kept else []
+
+    def _needed(self, values: Sequence[Value]) -> set[int]:
+        """The carries that values depend on, in this step or in those before."""
+        own = self.own[: self.carries]
+        found: set[int] = set()
+        while True:
+            used = used_between(values, own)
+            more = {i for i, v in enumerate(own) if v in used}
+            if more <= found:
+                return found
+            found |= more
+            values = [*values, *(self.outputs[i] for i in found)]
+
+    def _apart(self, needed: list[int], kept: Sequence[Value]) -> Pair:
+        """By a scan of its own, of these carries alone.
+
+        It depends on nothing that the gradient is of: the derivative of a linear loop
+        holds nothing of what it is applied to.
+        """
+        own = [self.own[i] for i in needed] + self.own[self.carries : self.split]
+        wanted = [*(self.outputs[i] for i in needed), *kept]
+
+        def step(carry: list[Value], row: list[Value]) -> Pair:
+            new = self._rest() | dict(zip(own, [*carry, *row], strict=True))
+            made = _again(wanted, new)
+            return made[: len(needed)], made[len(needed) :]
+
+        first = [self.parts.first[i] for i in needed]
+        extent = self._length(), self.params["reverse"]
+        ends, stacked = run_scan(
+            step, first, self.parts.rows, *extent, pruned=True, count=self.parts.limit
+        )
+        return [ends[needed.index(i)] for i in self.undone], stacked
+
     def _stacked(self, kept: Sequence[Value]) -> list[Value]:
-        """What is kept of all steps.
+        """By a scan that gives all that the first one does, too.
 
         A loop without rows tells how many there are: only then can it be done again.
         """
-        if not kept:
-            return []
         parts, again = self.parts, self.params["length"] is None
         own, outputs = self.own[: self.split], self.outputs
         if again:
@@ -212,24 +281,15 @@ def _reads(
 ) -> list[Value] | None:
     """The small values through which alone a large carry is used, None for others."""
     large, small = {carry}, {}
-    most = _weight(carry) // _MUCH_LESS
+    most = weight(carry) // MUCH_LESS
     for node in region:
         if any(v in large for v in node.inputs):
             if node in late:
                 return None
             for value in node.outputs:
-                if _weight(value) <= most:
+                if weight(value) <= most:
                     small[value] = True
                 else:
                     large.add(value)
-    least = sum(map(_weight, small)) <= most
+    least = sum(map(weight, small)) <= most
     return list(small) if least and not large & set(found) else None
-
-
-def _weight(value: Value) -> int:
-    """About how many elements a value has."""
-    size = value.type.size
-    if isinstance(size, Dim):
-        size = substitute(size, dict.fromkeys(size.symbols, _TYPICAL))
-    assert isinstance(size, int)
-    return size
