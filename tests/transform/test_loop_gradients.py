@@ -603,6 +603,17 @@ def test_other_checkpoints_are_refused(checkpoint):
         gt.scan(lambda c, x: (c + x, c), 0.0, gt.vector("x"), checkpoint=checkpoint)
 
 
+def test_a_loop_that_stops_has_no_checkpoints():
+    with pytest.raises(graphc.GraphError, match="not for until"):
+        gt.scan(
+            lambda c, x: (c + x, c),
+            0.0,
+            gt.vector("x"),
+            until=lambda c, y: c > 3,
+            checkpoint=2,
+        )
+
+
 @pytest.mark.usefixtures("compiled_quickly")
 @pytest.mark.parametrize("checkpoint", [2, "sqrt"])
 def test_checkpoints_of_arrays_written_by_index(checkpoint):

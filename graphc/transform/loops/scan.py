@@ -40,6 +40,7 @@ from graphc.transform.structure import unflatten
 
 Pair = tuple[list[Value], list[Value]]
 Step = Callable[[list[Value], list[Value]], Pair]
+Last = Callable[[list[Value], list[Value]], Value]  # of what is behind a step
 
 
 @op()
@@ -241,11 +242,9 @@ def scan(
     Aesara: no other is run, and there are as many `y`s as steps. Their number depends
     on data, as that of `x[x > 0]` does.
 
-    A gradient keeps what is carried before each step, or the parts of it that a step
-    reads, and computes steps again on the way back. `checkpoint=k` keeps it before
-    every k-th step only, and computes k steps at once again: less memory, for one more
-    run of the loop. "sqrt" takes the square root of the length for k, "all" 1. An
-    array in the carry is kept whole then, also where little of it is written.
+    A gradient keeps what is carried before each step, or what a step reads of it;
+    with `checkpoint=k` only before every k-th, from where k steps are done again: less
+    memory, in more time. "sqrt" takes the root of the length for k, "all" takes 1.
 
     Raises GraphError where a step changes the type of the carry, where sequences have
     different lengths, and where a size within depends on the step.
@@ -277,20 +276,27 @@ def scan(
         test = until(unflatten(like, after), unflatten(given[0], outputs))
         return condition(test, "scan")
 
-    each, chunk = _unroll(unroll), chunk_length(checkpoint, count, "scan")
-    if until is not None:
-        if chunk is not None:
-            problem = "checkpoint is for loops that do all their steps, not for until"
-            raise graph_error(problem, op="scan", got=repr(checkpoint))
-        ends, stacked = _run_until(last, step, first, rows, count, bool(reverse))
-    else:
-        loop = run_scan if chunk is None else partial(in_chunks, chunk=chunk)
-        ends, stacked = loop(step, first, rows, count, bool(reverse), unroll=each)
+    loop = _loop(None if until is None else last, checkpoint, count, _unroll(unroll))
+    ends, stacked = loop(step, first, rows, count, bool(reverse))
     return unflatten(like, ends), unflatten(given[0], stacked)
 
 
+def _loop(
+    last: Last | None, checkpoint: Any, length: Size, unroll: int | bool
+) -> Callable[..., Pair]:
+    """What does the steps: all of them, all in chunks, or those up to the last."""
+    chunk = chunk_length(checkpoint, length, "scan")
+    if last is None:
+        loop = run_scan if chunk is None else partial(in_chunks, chunk=chunk)
+        return partial(loop, unroll=unroll)
+    if chunk is not None:
+        problem = "checkpoint is for loops that do all their steps, not for until"
+        raise graph_error(problem, op="scan", got=repr(checkpoint))
+    return partial(_run_until, last)
+
+
 def _run_until(
-    last: Callable[[list[Value], list[Value]], Value],
+    last: Last,
     step: Step,
     first: Sequence[Value],
     rows: Sequence[Value],
