@@ -14,9 +14,8 @@ from graphc.errors import standing_at
 from graphc.ir.build import as_value
 from graphc.ir.graph import Graph, Node, Value
 from graphc.ir.namespace import F
-from graphc.ir.walk import ancestors
 from graphc.ops.check import ASSERT
-from graphc.rewriting.loop import Late, Loop, is_loop, with_made
+from graphc.rewriting.loop import Late, Loop, at_each_loop, with_made
 from graphc.rewriting.producers import PRODUCERS
 from graphc.rewriting.region import Region, flag_of
 from graphc.rewriting.rule import Replaced, whole_graph
@@ -122,17 +121,15 @@ def _ranges(start: int, tasks: Iterable[Task]) -> list[tuple[int, int]]:
     return list(pairwise(ends))
 
 
+def _hoisted(graph: Graph, nodes: list[Node], loop: Loop) -> Replaced | None:
+    hoist = _Hoist(loop, Region(loop, nodes, graph))
+    return hoist.made(graph, nodes) if hoist.found else None
+
+
 @whole_graph(over=("scan",), exact=False)
 def reduction_in_scan(graph: Graph) -> Replaced | None:
     """A reduction of what a scan stacks is computed in its body, step by step."""
-    nodes = ancestors(graph.outputs)
-    for node in nodes:
-        if is_loop(node):
-            loop = Loop(node)
-            hoist = _Hoist(loop, Region(loop, nodes, graph))
-            if hoist.found:
-                return hoist.made(graph, nodes)
-    return None
+    return at_each_loop(graph, _hoisted)
 
 
 HOISTING = PRODUCERS + reduction_in_scan

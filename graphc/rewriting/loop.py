@@ -11,7 +11,7 @@ from graphc.ir.inner import Inner
 from graphc.ir.namespace import F
 from graphc.ir.replay import renewed
 from graphc.ir.types import INT32
-from graphc.ir.walk import operands
+from graphc.ir.walk import ancestors, operands
 
 Step = Callable[[list[Value], list[Value]], tuple[list[Value], list[Value]]]
 Late = Callable[[Callable[[Value], Value]], Value]
@@ -90,3 +90,29 @@ def with_made(
             new.update(pair for pair in fitting if pair[0] not in new)
     outputs = tuple([new.get(v, v) for v in graph.outputs])
     return replace(graph, outputs=outputs), pairs
+
+
+Changed = tuple[Graph, list[tuple[Value, Value]]]  # and what was replaced by what
+
+
+def at_each_loop(
+    graph: Graph, change: Callable[[Graph, list[Node], Loop], Changed | None]
+) -> Changed | None:
+    """The graph after a change at each of its loops, those that come of it included.
+
+    `change` is given the graph, its nodes and a loop; None where none changes.
+    """
+    seen: set[Node] = set()
+    pairs: list[tuple[Value, Value]] = []
+    nodes = ancestors(graph.outputs)
+    while True:
+        waiting = (n for n in nodes if is_loop(n) and n.outputs and n not in seen)
+        node = next(waiting, None)
+        if node is None:
+            return (graph, pairs) if pairs else None
+        seen.add(node)
+        found = change(graph, nodes, Loop(node))
+        if found is not None:
+            graph, more = found
+            pairs += more
+            nodes = ancestors(graph.outputs)

@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from graphc.ir.build import as_value
 from graphc.ir.graph import Graph, Node, Value
 from graphc.ir.replay import region_between, replayed
-from graphc.ir.walk import ancestors, operands
-from graphc.rewriting.loop import Loop, is_loop, with_made
+from graphc.ir.walk import operands
+from graphc.rewriting.loop import Loop, at_each_loop, is_loop, with_made
 from graphc.rewriting.rows import REDUCTIONS
 from graphc.rewriting.rule import Replaced, Rules, whole_graph
 from graphc.rewriting.stepwise import LIGHT, Uses, Wanted
@@ -62,22 +62,21 @@ def _in_place(
     return with_made(graph, nodes, made, {})[0], [(first, made[first])]
 
 
-def _scans(nodes: Iterable[Node]) -> list[Loop]:
-    return [Loop(n) for n in nodes if is_loop(n) and n.outputs]
-
-
 @whole_graph(over=("scan",), exact=False)
 def sequence_in_scan(graph: Graph) -> Replaced | None:
     """A sequence made of what another scan stacks, or of numbers, is made per step."""
-    nodes = ancestors(graph.outputs)
+    return at_each_loop(graph, _making)
+
+
+def _making(graph: Graph, nodes: list[Node], loop: Loop) -> Replaced | None:
+    """The graph where a loop makes what sequences it can."""
     find = _Finder(nodes, graph)
-    for loop in _scans(nodes):
-        whole = View(0, 0, 1, loop.length)
-        chosen = [v for v in dict.fromkeys(loop.sequences) if find.gains(v, whole)]
-        if chosen:
-            wanted = find.wanted(chosen, whole)
-            return _in_place(graph, nodes, loop, _with_made(loop, chosen, wanted))
-    return None
+    whole = View(0, 0, 1, loop.length)
+    chosen = [v for v in dict.fromkeys(loop.sequences) if find.gains(v, whole)]
+    if not chosen:
+        return None
+    wanted = find.wanted(chosen, whole)
+    return _in_place(graph, nodes, loop, _with_made(loop, chosen, wanted))
 
 
 def _with_made(loop: Loop, chosen: Iterable[Value], wanted: Wanted) -> list[Value]:
@@ -134,12 +133,15 @@ def _is_light(node: Node) -> bool:
 @whole_graph(over=("scan",), exact=False)
 def recomputed_in_scan(graph: Graph) -> Replaced | None:
     """What a scan reads of another whose steps it computes anyway is not stored."""
-    nodes = ancestors(graph.outputs)
-    for loop in _scans(nodes):
-        for value in dict.fromkeys(loop.sequences):
-            found = _recomputing(loop, value) if _is_stacked(value) else None
-            if found is not None:
-                return _in_place(graph, nodes, loop, found)
+    return at_each_loop(graph, _again)
+
+
+def _again(graph: Graph, nodes: list[Node], loop: Loop) -> Replaced | None:
+    """The graph where a loop computes one of its sequences once more."""
+    for value in dict.fromkeys(loop.sequences):
+        found = _recomputing(loop, value) if _is_stacked(value) else None
+        if found is not None:
+            return _in_place(graph, nodes, loop, found)
     return None
 
 
