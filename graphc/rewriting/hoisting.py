@@ -20,7 +20,7 @@ from graphc.rewriting.producers import PRODUCERS
 from graphc.rewriting.region import Region, flag_of
 from graphc.rewriting.rule import Replaced, whole_graph
 from graphc.rewriting.sizes import guarded
-from graphc.rewriting.stepwise import Wanted
+from graphc.rewriting.stepwise import Uses, Wanted
 from graphc.rewriting.tasks import Task
 
 
@@ -121,15 +121,17 @@ def _ranges(start: int, tasks: Iterable[Task]) -> list[tuple[int, int]]:
     return list(pairwise(ends))
 
 
-def _hoisted(graph: Graph, nodes: list[Node], loop: Loop) -> Replaced | None:
-    hoist = _Hoist(loop, Region(loop, nodes, graph))
+def _hoisted(
+    graph: Graph, nodes: list[Node], loop: Loop, uses: Uses
+) -> Replaced | None:
+    hoist = _Hoist(loop, Region(loop, nodes, uses))
     return hoist.made(graph, nodes) if hoist.found else None
 
 
 @whole_graph(over=("scan",), exact=False)
 def reduction_in_scan(graph: Graph) -> Replaced | None:
     """A reduction of what a scan stacks is computed in its body, step by step."""
-    return at_each_loop(graph, _hoisted)
+    return at_each_loop(graph, Uses, _hoisted)
 
 
 HOISTING = PRODUCERS + reduction_in_scan

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import TypeVar
 
 from graphc.errors import standing_at
 from graphc.ir.build import as_value, cast, size_value
@@ -14,6 +15,7 @@ from graphc.ir.types import INT32
 from graphc.ir.walk import ancestors, operands
 
 Step = Callable[[list[Value], list[Value]], tuple[list[Value], list[Value]]]
+Facts = TypeVar("Facts")
 Late = Callable[[Callable[[Value], Value]], Value]
 
 
@@ -96,23 +98,28 @@ Changed = tuple[Graph, list[tuple[Value, Value]]]  # and what was replaced by wh
 
 
 def at_each_loop(
-    graph: Graph, change: Callable[[Graph, list[Node], Loop], Changed | None]
+    graph: Graph,
+    known: Callable[[list[Node], Graph], Facts],
+    change: Callable[[Graph, list[Node], Loop, Facts], Changed | None],
 ) -> Changed | None:
     """The graph after a change at each of its loops, those that come of it included.
 
-    `change` is given the graph, its nodes and a loop; None where none changes.
+    `change` is given the graph, its nodes, a loop, and what is `known` of the graph
+    before it changes again. None where nothing changes.
     """
     seen: set[Node] = set()
     pairs: list[tuple[Value, Value]] = []
     nodes = ancestors(graph.outputs)
+    facts = known(nodes, graph)
     while True:
         waiting = (n for n in nodes if is_loop(n) and n.outputs and n not in seen)
         node = next(waiting, None)
         if node is None:
             return (graph, pairs) if pairs else None
         seen.add(node)
-        found = change(graph, nodes, Loop(node))
+        found = change(graph, nodes, Loop(node), facts)
         if found is not None:
             graph, more = found
             pairs += more
             nodes = ancestors(graph.outputs)
+            facts = known(nodes, graph)

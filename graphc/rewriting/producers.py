@@ -65,12 +65,13 @@ def _in_place(
 @whole_graph(over=("scan",), exact=False)
 def sequence_in_scan(graph: Graph) -> Replaced | None:
     """A sequence made of what another scan stacks, or of numbers, is made per step."""
-    return at_each_loop(graph, _making)
+    return at_each_loop(graph, _Finder, _making)
 
 
-def _making(graph: Graph, nodes: list[Node], loop: Loop) -> Replaced | None:
+def _making(
+    graph: Graph, nodes: list[Node], loop: Loop, find: "_Finder"
+) -> Replaced | None:
     """The graph where a loop makes what sequences it can."""
-    find = _Finder(nodes, graph)
     whole = View(0, 0, 1, loop.length)
     chosen = [v for v in dict.fromkeys(loop.sequences) if find.gains(v, whole)]
     if not chosen:
@@ -97,7 +98,7 @@ class _Finder:
     """Finds what sequences are made of."""
 
     def __init__(self, nodes: Sequence[Node], graph: Graph) -> None:
-        self._uses = Uses(nodes, graph.outputs)
+        self._uses = Uses(nodes, graph)
         self._scans = {n for n in nodes if is_loop(n)}
         self._made: set[Node] = set()  # row by row, of what scans have stacked
         for node in nodes:
@@ -133,10 +134,10 @@ def _is_light(node: Node) -> bool:
 @whole_graph(over=("scan",), exact=False)
 def recomputed_in_scan(graph: Graph) -> Replaced | None:
     """What a scan reads of another whose steps it computes anyway is not stored."""
-    return at_each_loop(graph, _again)
+    return at_each_loop(graph, lambda nodes, graph: None, _again)
 
 
-def _again(graph: Graph, nodes: list[Node], loop: Loop) -> Replaced | None:
+def _again(graph: Graph, nodes: list[Node], loop: Loop, known: None) -> Replaced | None:
     """The graph where a loop computes one of its sequences once more."""
     for value in dict.fromkeys(loop.sequences):
         found = _recomputing(loop, value) if _is_stacked(value) else None

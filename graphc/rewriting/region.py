@@ -1,9 +1,9 @@
 """What is computed of what a scan stacks, row by row, and what reduces that."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from graphc.ir.dims import equal, less_equal
-from graphc.ir.graph import Graph, Node, Value
+from graphc.ir.graph import Node, Value
 from graphc.ir.walk import operands
 from graphc.rewriting.loop import Loop
 from graphc.rewriting.rows import REDUCTIONS
@@ -29,14 +29,14 @@ def flag_of(node: Node) -> Value:
 class Region:
     """What is computed of the stacked outputs of a scan, row by row."""
 
-    def __init__(self, loop: Loop, nodes: Sequence[Node], graph: Graph) -> None:
+    def __init__(self, loop: Loop, nodes: Iterable[Node], uses: Uses) -> None:
         self._loop = loop
         self._dependent: set[Node] = {loop.node}
         whole = View(0, 0, 1, loop.length)
         self.views: dict[Value, View] = dict.fromkeys(loop.stacked, whole)
         self.tasks: dict[Node, Task] = {}
         self._shifted = Shifts(self, loop.length)
-        self.uses = Uses(nodes, graph.outputs)
+        self.uses = uses
         for node in nodes:
             if node.serial > loop.node.serial:
                 self._visit(node)

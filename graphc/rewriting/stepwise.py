@@ -9,7 +9,7 @@ from collections.abc import Container, Iterable, Mapping
 
 from graphc.errors import standing_at
 from graphc.ir.dims import Size
-from graphc.ir.graph import Node, Value
+from graphc.ir.graph import Graph, Node, Value
 from graphc.ir.namespace import F
 from graphc.ir.walk import operands
 from graphc.rewriting.rows import row
@@ -23,9 +23,9 @@ LIGHT = ("broadcast_to", "full", "expand_dims", "squeeze", "transpose", "specify
 class Uses:
     """Which nodes of a graph need each value."""
 
-    def __init__(self, nodes: Iterable[Node], outputs: Iterable[Value]) -> None:
+    def __init__(self, nodes: Iterable[Node], graph: Graph) -> None:
         self._users: dict[Value, list[Node]] = {}
-        self._outputs = set(outputs)
+        self._outputs = set(graph.outputs)
         for node in nodes:
             for value in operands(node):
                 self._users.setdefault(value, []).append(node)
