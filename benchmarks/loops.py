@@ -4,6 +4,10 @@
 
 The loss is the mean square of the stacked outputs. Printed are the ratio of run times,
 that of XLA's temporary memory, and how both grow with the number of steps: 1 is linear.
+
+Then the same for arrays that are filled by index, which grow with the number of steps:
+there the exponents are the targets. Where Equinox is installed, its checkpointed loop
+is a rival too.
 """
 
 from collections.abc import Callable
@@ -23,9 +27,16 @@ from benchmarks.harness import (
     exponent,
     peak_bytes,
     print_table,
+    row,
     same,
     time_text,
 )
+
+try:
+    import equinox  # a rival, where it is installed
+    import equinox.internal
+except ImportError:
+    equinox = None
 
 WIDTH = 32
 STEPS = (100, 1_000, 10_000)
@@ -120,9 +131,142 @@ def rows(work: Work) -> list[Row]:
     return found
 
 
+def two_before(xp: Any, w: Array, i: Array, b: Array, x: Array) -> Array:
+    """Each element of the two before it."""
+    return b.at[i].set(xp.sin(b[i - 1] * w + b[i - 2] * x))
+
+
+def between(xp: Any, w: Array, i: Array, b: Array, x: Array) -> Array:
+    """Several writes, with reads between them."""
+    b = b.at[i].set(xp.sin(x * w))
+    return b.at[i].add(b[i] * b[i - 1])
+
+
+def held(xp: Any, w: Array, i: Array, b: Array, x: Array) -> Array:
+    """A write under a condition."""
+    return xp.where(x > 0, b.at[i].set(xp.sin(b[i - 1] * w + x)), b)
+
+
+def triangular(xp: Any, w: Array, i: Array, b: Array, x: Array) -> Array:
+    """All that was written counts: a step takes time that grows, too."""
+    return b.at[i].set(xp.tanh(xp.dot(b, b) * w + x))
+
+
+def plain(xp: Any, scan: Any, write: Any, w: Array, x: Array, like: Array) -> Array:
+    """The sum of an array that is filled step by step."""
+
+    def step(c: Any, row: Array) -> Any:
+        return (c[0] + 1, write(xp, w, c[0], c[1], row)), None
+
+    (_, b), _ = scan(step, (0, like), x)
+    return xp.sum(b)
+
+
+def nested(xp: Any, scan: Any, _: Any, w: Array, x: Array, like: Array) -> Array:
+    """A table, of which each element depends on one above and one beside it."""
+    columns = xp.arange(NARROW)
+
+    def cell(i: Array, row: Array) -> Any:
+        def one(b: Array, j: Array) -> Any:
+            return b.at[i, j].set(xp.sin(b[i - 1, j] * w + b[i, j - 1] * row)), None
+
+        return one
+
+    def step(c: Any, row: Array) -> Any:
+        return (c[0] + 1, scan(cell(c[0], row), c[1], columns)[0]), None
+
+    (_, b), _ = scan(step, (0, like[:, None] + xp.zeros(NARROW, "float32")), x)
+    return xp.sum(b)
+
+
+NARROW = 16
+MOST_OF_EQUINOX = 8_000  # with more steps it takes seconds
+FILLED = {
+    "two before": (plain, two_before, (4_000, 8_000, 16_000, 32_000), 1.2),
+    "reads between writes": (plain, between, (4_000, 8_000, 16_000, 32_000), 1.2),
+    "masked": (plain, held, (4_000, 8_000, 16_000, 32_000), 1.2),
+    "nested": (nested, None, (500, 1_000, 2_000), 1.2),
+    "triangular": (plain, triangular, (1_000, 2_000, 4_000), 2.2),
+}
+Both = Callable[..., Array]
+
+
+def our_filling(cost: Both, write: Any) -> Any:
+    """An array that is filled, and the gradient."""
+    x, w = gt.tensor("x", "float32", ("n",)), gt.scalar("w", "float32")
+    loss = cost(gt, gt.scan, write, w, x, gt.ones(x.shape, "float32"))
+    outputs = [loss, *graphc.grad(loss, [x, w])]
+    return graphc.function([x, w], outputs, dims="specialize")
+
+
+def their_filling(cost: Both, write: Any, scan: Any = jax.lax.scan) -> Any:
+    """The same by hand."""
+
+    def loss(x: Array, w: Array) -> Array:
+        return cost(jnp, scan, write, w, x, jnp.ones_like(x))
+
+    def both(x: Array, w: Array) -> Array:
+        value, slopes = jax.value_and_grad(loss, (0, 1))(x, w)
+        return [value, *slopes]
+
+    return jax.jit(both)
+
+
+def checkpointed_scan(step: Any, init: Any, xs: Array) -> Any:
+    """A scan by the loop of Equinox that keeps few of the steps.
+
+    Without its `buffers`: of those nothing may be read before it is written.
+    """
+
+    def body(c: Any) -> Any:
+        k, carry = c
+        return k + 1, step(carry, xs[k])[0]
+
+    length = len(xs)
+    _, carry = equinox.internal.while_loop(
+        lambda c: c[0] < length,
+        body,
+        (jnp.zeros((), int), jax.tree.map(jnp.asarray, init)),
+        max_steps=length,
+        kind="checkpointed",
+    )
+    return carry, None
+
+
+def filling(name: str) -> list[Row]:
+    """The rows of an array that is filled, and how time and memory grow."""
+    cost, write, sizes, target = FILLED[name]
+    f, g = our_filling(cost, write), their_filling(cost, write)
+    rivals = {"": g}
+    if equinox is not None and cost is plain:
+        rivals["Equinox"] = their_filling(cost, write, checkpointed_scan)
+    found, times, used = [], [], []
+    w = np.float32(0.7)
+    for n in sizes:
+        x = np.cos(np.arange(n, dtype="float32"))
+        for rival, h in rivals.items():
+            if rival and n > MOST_OF_EQUINOX:
+                continue
+            same(f(x, w), h(x, w), rtol=1e-3)
+            result = compare(lambda x=x: f(x, w), lambda h=h, x=x: h(x, w), rounds=5)
+            memory = peak_bytes(emitted(f)["segment_0"], x, w)
+            note = f"memory {memory >> 10} KiB, {peak_bytes(h, x, w) >> 10} KiB"
+            what = f"{name}, {n} steps" + (f", {rival}" if rival else "")
+            found.append(row(what, result, None, note))
+            if not rival:
+                times.append(result.ours)
+                used.append(memory)
+    growth = exponent(sizes, times), exponent(sizes, used)
+    found.append(Row(f"{name}: growth", "", "", growth[0], target, "of the time"))
+    found.append(Row(f"{name}: growth", "", "", growth[1], 1.1, "of the memory"))
+    return found
+
+
 def main() -> None:
-    """Print the table."""
+    """Print the tables."""
     print_table("Gradients of scans", [row for work in WORK for row in rows(work)])
+    filled = [row for name in FILLED for row in filling(name)]
+    print_table("Gradients of arrays that are filled by index", filled)
 
 
 if __name__ == "__main__":
