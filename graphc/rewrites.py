@@ -15,7 +15,7 @@ from graphc.rewriting.default import ALL as everything
 from graphc.rewriting.default import DEFAULT as default
 from graphc.rewriting.default import NONE as none
 from graphc.rewriting.engine import Application, Rewritten, rewritten
-from graphc.rewriting.hoisting import HOISTING as hoisting
+from graphc.rewriting.loops.hoisting import HOISTING as hoisting
 from graphc.rewriting.pattern import once, p, v
 from graphc.rewriting.rule import Rule, Rules
 

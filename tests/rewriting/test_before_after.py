@@ -27,7 +27,9 @@ INPUTS = {name: gt.tensor(name, *given) for name, given in VARIABLES.items()}
 
 
 def family(name):
-    return getattr(importlib.import_module(f"graphc.rewriting.{name}"), name.upper())
+    inner = "loops." if name == "hoisting" else ""
+    module = importlib.import_module(f"graphc.rewriting.{inner}{name}")
+    return getattr(module, name.upper())
 
 
 def graph_of(code, first):

@@ -10,8 +10,8 @@ from graphc.ir.dims import Size, equal, less_equal
 from graphc.ir.graph import Node, Value, known_sizes
 from graphc.ir.namespace import F
 from graphc.ir.types import same_size
+from graphc.rewriting.loops.slices import same_op
 from graphc.rewriting.sizes import is_one
-from graphc.rewriting.slices import same_op
 
 
 def of_gathered(node: Node, axis: int) -> list[int | None] | None:

@@ -7,10 +7,10 @@ from graphc.ir.dims import Size
 from graphc.ir.graph import Node, Value
 from graphc.ir.namespace import F
 from graphc.ir.types import product
-from graphc.rewriting.rows import is_large
-from graphc.rewriting.running import Carry, Running
-from graphc.rewriting.stepwise import Place
-from graphc.rewriting.views import View
+from graphc.rewriting.loops.rows import is_large
+from graphc.rewriting.loops.running import Carry, Running
+from graphc.rewriting.loops.stepwise import Place
+from graphc.rewriting.loops.views import View
 
 Rows = Mapping[Place, Value]
 Known = Callable[[Value], Value]  # what stands for a value that came before

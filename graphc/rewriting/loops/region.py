@@ -5,15 +5,21 @@ from collections.abc import Iterable
 from graphc.ir.dims import equal, less_equal
 from graphc.ir.graph import Node, Value
 from graphc.ir.walk import operands
-from graphc.rewriting.loop import Loop
-from graphc.rewriting.rows import REDUCTIONS
-from graphc.rewriting.running import Running, picking, running
-from graphc.rewriting.shifted import Shifts
+from graphc.rewriting.loops.loop import Loop
+from graphc.rewriting.loops.rows import REDUCTIONS
+from graphc.rewriting.loops.running import Running, picking, running
+from graphc.rewriting.loops.shifted import Shifts
+from graphc.rewriting.loops.slices import picked
+from graphc.rewriting.loops.stepwise import Uses
+from graphc.rewriting.loops.tasks import (
+    Task,
+    contracted,
+    of_product,
+    of_rows,
+    stays_large,
+)
+from graphc.rewriting.loops.views import View, derived, parents, usable
 from graphc.rewriting.sizes import is_wide
-from graphc.rewriting.slices import picked
-from graphc.rewriting.stepwise import Uses
-from graphc.rewriting.tasks import Task, contracted, of_product, of_rows, stays_large
-from graphc.rewriting.views import View, derived, parents, usable
 
 SHRINKING = {*REDUCTIONS, "argmax", "argmin"}
 

@@ -13,7 +13,7 @@ from graphc.ir.graph import Node, Value
 from graphc.ir.namespace import F
 from graphc.ir.types import INT32, DType, dtype_of, is_float, is_inexact
 from graphc.ops.masking import least, most
-from graphc.rewriting.slices import row_of_picked
+from graphc.rewriting.loops.slices import row_of_picked
 
 Carry = list[Value]
 

@@ -13,11 +13,11 @@ from graphc.ir.build import as_value
 from graphc.ir.graph import Graph, Node, Value
 from graphc.ir.replay import region_between, replayed
 from graphc.ir.walk import operands
-from graphc.rewriting.loop import Loop, at_each_loop, is_loop, with_made
-from graphc.rewriting.rows import REDUCTIONS
+from graphc.rewriting.loops.loop import Loop, at_each_loop, is_loop, with_made
+from graphc.rewriting.loops.rows import REDUCTIONS
+from graphc.rewriting.loops.stepwise import LIGHT, Uses, Wanted
+from graphc.rewriting.loops.views import View
 from graphc.rewriting.rule import Replaced, Rules, whole_graph
-from graphc.rewriting.stepwise import LIGHT, Uses, Wanted
-from graphc.rewriting.views import View
 
 Rows = Mapping[Value, Value]  # of sequences
 Made = Callable[[Rows, Value], Rows]  # also of the number of the step

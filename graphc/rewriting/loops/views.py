@@ -9,9 +9,9 @@ from graphc.ir.dims import Size, equal
 from graphc.ir.graph import Node, Value
 from graphc.ir.namespace import F
 from graphc.ir.types import INT32, same_size
-from graphc.rewriting.rows import source
+from graphc.rewriting.loops.rows import source
+from graphc.rewriting.loops.slices import Slice, Written, same_op, sliced, written
 from graphc.rewriting.sizes import is_one
-from graphc.rewriting.slices import Slice, Written, same_op, sliced, written
 
 
 class View(NamedTuple):

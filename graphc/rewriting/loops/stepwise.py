@@ -12,9 +12,9 @@ from graphc.ir.dims import Size
 from graphc.ir.graph import Graph, Node, Value
 from graphc.ir.namespace import F
 from graphc.ir.walk import operands
-from graphc.rewriting.rows import row
+from graphc.rewriting.loops.rows import row
+from graphc.rewriting.loops.views import View, parents, updated, usable, whole_of
 from graphc.rewriting.sizes import guarded, is_one
-from graphc.rewriting.views import View, parents, updated, usable, whole_of
 
 Place = tuple[Value, View]  # a value, and what its rows are of
 LIGHT = ("broadcast_to", "full", "expand_dims", "squeeze", "transpose", "specify_shape")

@@ -15,13 +15,13 @@ from graphc.ir.build import as_value
 from graphc.ir.graph import Graph, Node, Value
 from graphc.ir.namespace import F
 from graphc.ops.check import ASSERT
-from graphc.rewriting.loop import Late, Loop, at_each_loop, with_made
-from graphc.rewriting.producers import PRODUCERS
-from graphc.rewriting.region import Region, flag_of
+from graphc.rewriting.loops.loop import Late, Loop, at_each_loop, with_made
+from graphc.rewriting.loops.producers import PRODUCERS
+from graphc.rewriting.loops.region import Region, flag_of
+from graphc.rewriting.loops.stepwise import Uses, Wanted
+from graphc.rewriting.loops.tasks import Task
 from graphc.rewriting.rule import Replaced, whole_graph
 from graphc.rewriting.sizes import guarded
-from graphc.rewriting.stepwise import Uses, Wanted
-from graphc.rewriting.tasks import Task
 
 
 class _Hoist:

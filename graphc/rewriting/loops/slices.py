@@ -9,7 +9,6 @@ from graphc.ir.graph import Node, Value
 from graphc.ir.op import PRIMITIVES, rebuild
 
 NAMES = ("kinds", "starts", "stops", "steps")
-WHOLE = ("s", None, None, None)  # an item that takes all of an axis
 
 
 class Slice(NamedTuple):

@@ -11,14 +11,20 @@ from graphc.ir.graph import Node, Value
 from graphc.ir.namespace import F
 from graphc.ir.op import rebuild
 from graphc.ir.types import product, same_size
-from graphc.rewriting.gathers import (
+from graphc.ops.subscript import FULL_ITEM
+from graphc.rewriting.loops.gathers import (
     of_gathered,
     of_scattered,
     row_of_gathered,
     row_of_scattered,
 )
+from graphc.rewriting.loops.slices import (
+    item_of,
+    items_of,
+    same_op,
+    without_item,
+)
 from graphc.rewriting.sizes import is_one
-from graphc.rewriting.slices import WHOLE, item_of, items_of, same_op, without_item
 
 Source = Callable[[Node, int], "list[int | None] | None"]
 Row = Callable[[Node, int, Sequence[Value]], Value]
@@ -141,7 +147,7 @@ def _of_indexed(node: Node, axis: int) -> list[int | None] | None:
     if at is None:
         return [axis + node.inputs[0].type.rank - node.outputs[0].type.rank]
     item, taken = at
-    return [taken] if items_of(node)[item] == WHOLE else None
+    return [taken] if items_of(node)[item] == FULL_ITEM else None
 
 
 def _of_joined(node: Node, axis: int) -> list[int | None] | None:

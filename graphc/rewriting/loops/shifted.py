@@ -18,13 +18,14 @@ from graphc.ir.graph import Node, Value
 from graphc.ir.namespace import F
 from graphc.ir.op import rebuild
 from graphc.ir.types import is_float, same_shape
-from graphc.rewriting.rows import row, source
-from graphc.rewriting.running import Carry
+from graphc.ops.subscript import FULL_ITEM
+from graphc.rewriting.loops.rows import row, source
+from graphc.rewriting.loops.running import Carry
+from graphc.rewriting.loops.slices import items_of
+from graphc.rewriting.loops.stepwise import Place, Uses
+from graphc.rewriting.loops.tasks import Known, Rows, Task, counted
+from graphc.rewriting.loops.views import View, parents
 from graphc.rewriting.sizes import at_most, is_one
-from graphc.rewriting.slices import WHOLE, items_of
-from graphc.rewriting.stepwise import Place, Uses
-from graphc.rewriting.tasks import Known, Rows, Task, counted
-from graphc.rewriting.views import View, parents
 
 
 class Stepwise(Protocol):
@@ -153,7 +154,7 @@ class Shifts:
 def _only_expands(node: Node) -> bool:
     """Whether all that a node does is to put in axes of one element."""
     if node.primitive.name == "basic_index":
-        return all(item[0] == "n" or item == WHOLE for item in items_of(node))
+        return all(item[0] == "n" or item == FULL_ITEM for item in items_of(node))
     return node.primitive.name == "expand_dims"
 
 
