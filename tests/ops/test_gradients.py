@@ -25,6 +25,7 @@ from tests.ops.differentiating import (
 )
 from tests.ops.exempting import Unlike
 from tests.ops.points import AWKWARD, Point, points
+from tests.ops.test_samples import share
 from tests.samples.spec import a, call, sample
 
 AT_LENGTH = "GRAPHC_EXAMPLES" in os.environ
@@ -177,7 +178,7 @@ def not_allowed(refused: list[tuple[str, str]]) -> list[str]:
 def test_gradients_are_as_differences_say(family, dtype):
     like = "complex64" if dtype == "complex128" else ""
     given = sharp(family, dtype, like)
-    made = subjects(given if AT_LENGTH else telling(given, most=3))
+    made = subjects(given if AT_LENGTH else telling(given, most=2))
     problems = made.problems + not_allowed(made.refused)
     problems += checked(made.subjects, by_differences)
     assert not problems, shown(problems)
@@ -185,14 +186,16 @@ def test_gradients_are_as_differences_say(family, dtype):
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_gradients_are_jax_s_of_the_emitted_program(family):
-    made = subjects(telling(sharp(family), most=5 if AT_LENGTH else 1))
+    given = telling(sharp(family), most=5 if AT_LENGTH else 1)
+    made = subjects(share(given, turn=0))
     problems = checked(made.subjects, partial(by_jax, exemptions=NO_JAX))
     assert not problems, shown(problems)
 
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_complex_gradients_are_jax_s_of_the_emitted_program(family):
-    made = subjects(telling(sharp(family, "complex128", "complex64"), most=1))
+    given = telling(sharp(family, "complex128", "complex64"), most=1)
+    made = subjects(share(given, turn=1))
     problems = checked(made.subjects, partial(by_jax, exemptions=NO_JAX_OF_COMPLEX))
     assert not problems, shown(problems)
 
@@ -264,7 +267,7 @@ def _compiled_quickly(family):
 @pytest.mark.parametrize("family", FAMILIES)
 def test_jax_s_backend_runs_them(family):
     given = [p for p in sharp(family) if "jax" not in p.sample.refused]
-    made = subjects(telling(given, most=1))
+    made = subjects(share(telling(given, most=1), turn=1))
     problems = made.problems + checked(made.subjects, on_both)
     assert not problems, shown(problems)
 

@@ -7,6 +7,7 @@ from graphc.ir.op import PRIMITIVES
 from tests.ops.mapping import apart, mapped, on_jax
 from tests.ops.points import Point, points
 from tests.ops.test_gradients import FAMILIES, shown, telling
+from tests.ops.test_samples import share
 from tests.samples.spec import a, call, sample
 
 # Public functions that cannot be mapped, or not for all arguments, and a part of the
@@ -84,7 +85,7 @@ def test_on_jax(family):
         )
 
     given = [p for p in telling(calls(family), 1) if runs(p)]
-    made = mapped(given, 3)
+    made = mapped(share(given, turn=0), 3)
     problems = made.problems + on_jax(made.mapped)
     assert not problems, shown(problems)
 
