@@ -178,7 +178,8 @@ def not_allowed(refused: list[tuple[str, str]]) -> list[str]:
 def test_gradients_are_as_differences_say(family, dtype):
     like = "complex64" if dtype == "complex128" else ""
     given = sharp(family, dtype, like)
-    made = subjects(given if AT_LENGTH else telling(given, most=2))
+    given = given if AT_LENGTH else telling(given, most=2)
+    made = subjects(share(given, turn=0) if like else given)
     problems = made.problems + not_allowed(made.refused)
     problems += checked(made.subjects, by_differences)
     assert not problems, shown(problems)
@@ -241,7 +242,7 @@ STATIC_ONLY = {"associative_scan"}
 def test_symbolic_sizes_change_nothing(family):
     given = [p for p in sharp(family) if not p.sample.static]
     given = [p for p in given if p.sample.name not in STATIC_ONLY]
-    made = subjects(given, symbolic=True)
+    made = subjects(share(given, turn=1), symbolic=True)
     problems = made.problems + checked(made.subjects, as_static)
     assert not problems, shown(problems)
 

@@ -15,7 +15,7 @@ from graphc.rewrites import check, p, v
 from graphc.rewriting.default import ALL
 from tests.rewriting.builds import BUILDS
 
-EXAMPLES = int(os.environ.get("GRAPHC_EXAMPLES", "2"))
+EXAMPLES = int(os.environ.get("GRAPHC_EXAMPLES", "1"))
 
 
 @pytest.mark.parametrize("rule", list(ALL), ids=lambda rule: rule.name)

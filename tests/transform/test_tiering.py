@@ -13,6 +13,7 @@ from graphc.runtime.tiering import LEAST, PRIOR, TRIAL, Costs
 from tests.conformance.cases import CASES
 from tests.conformance.programs import PROGRAMS
 from tests.conformance.runs import CHECKED, planned_calls
+from tests.ops.test_samples import share
 
 
 def rows(n, seed=0):
@@ -275,7 +276,10 @@ def test_auto_counts_the_sizes_that_were_compiled():
 # Every kind of graph.
 
 
-@pytest.mark.parametrize("id", [i for i in PROGRAMS if CASES[i].check != "shape"])
+EVERYDAY = [i for i in PROGRAMS if CASES[i].check != "shape"]
+
+
+@pytest.mark.parametrize("id", share(EVERYDAY, turn=0))
 def test_everyday_programs(id, second_is_compiled):
     case = CASES[id]
     inputs = [gt.tensor(*declared) for declared in case.inputs]
