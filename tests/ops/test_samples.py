@@ -2,9 +2,9 @@
 values as NumPy's, dtypes exactly NumPy's, inferred types the actual ones.
 
 NumPy's backend is tried with every call and dtype (at CI size, with every second sample
-of draws, and of the rarer dtypes where sizes are numbers). JAX's is, where compiling all would
-take long, with the most telling call for float32, and for every second sample for one
-dtype of each other kind; at length, with every call and for all dtypes.
+of draws, and of the rarer dtypes where sizes are numbers). JAX's is, where compiling all
+would take long, with the most telling call for float32, and for every second sample for
+one dtype of each other kind; at length, with every call and for all dtypes.
 """
 
 import importlib
