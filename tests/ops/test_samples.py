@@ -2,8 +2,8 @@
 values as NumPy's, dtypes exactly NumPy's, inferred types the actual ones.
 
 NumPy's backend is tried with every call and dtype (at CI size, with every second sample
-of draws, and of the rarer dtypes where sizes are numbers). JAX's is, where compiling all
-would take long, with the most telling call for float32, and for every second sample for
+of draws, and of the rarer dtypes where sizes are numbers). JAX's (compiling all
+would take long) is with the most telling call for float32, and for every second sample for
 one dtype of each other kind; at length, with every call and for all dtypes.
 """
 
