@@ -1,10 +1,10 @@
 """Every sample, on both backends and with sizes that are numbers and that are symbols:
 values as NumPy's, dtypes exactly NumPy's, inferred types the actual ones.
 
-NumPy's backend is tried with every call and dtype (at CI size, with every second sample
-of draws, and of the rarer dtypes where sizes are numbers). JAX's (compiling all
-would take long) is with the most telling call for float32, and for every second sample for
-one dtype of each other kind; at length, with every call and for all dtypes.
+NumPy's backend is tried with every call and dtype; at CI size, with every second sample
+of draws, and of the rarer dtypes where sizes are numbers. Compiling all of them for JAX
+would take long: it is tried with the most telling call for float32, and for every
+second sample for one dtype of each other kind; at length, with every call and dtype.
 """
 
 import importlib
