@@ -7,6 +7,7 @@ from graphc.checking.chance import Chance
 from graphc.checking.plans import Params, Plan, Want, floating, index, plans
 from graphc.ir.dims import Size
 from graphc.ir.types import INT64
+from graphc.ops.subscript import FULL_ITEM
 
 Item = tuple[str, Any, Any, Any]
 
@@ -23,7 +24,7 @@ def _(c: Chance, want: Want, fixed: Params, n: int) -> Plan:
         elif kind == "i":
             item = ("i", _fixed_item(fixed, i, c.pick((0, -1, 1))), None, None)
         if kind != "n":
-            whole = item == ("s", None, None, None)
+            whole = item == FULL_ITEM
             shape.append(rest.pop(0) if rest and whole else c.size())
         items.append(item)
     names = ("kinds", "starts", "stops", "steps")

@@ -17,7 +17,7 @@ from graphc.ir.dims import equal
 from graphc.ir.graph import SERIALS, Graph, Node, Value
 from graphc.ir.inner import Inner, has_inner, with_bodies
 from graphc.ir.op import rebuild
-from graphc.ir.replay import renewed
+from graphc.ir.replay import for_sizes, renewed
 from graphc.ir.walk import ancestors, operands
 from graphc.rewriting.rule import Rule, Rules
 from graphc.rewriting.traced import Traced
@@ -100,12 +100,14 @@ def _with_bodies(graph: Graph, rules: Rules, log: list[Application]) -> Graph:
 
     made: dict[Value, Value] = {}
     for node in ancestors(graph.outputs):
-        params = with_bodies(node.params, body) if has_inner(node) else node.params
+        params = for_sizes(node, made)
+        if has_inner(node):
+            params = with_bodies(params, body)
         same = all(params[k] is v for k, v in node.params.items())
         if not same or any(v in made for v in operands(node)):
+            inputs = tuple([made.get(v, v) for v in node.inputs])
             with standing_at(node.place):
-                fresh = rebuild(node, node.inputs, params)
-            fresh = renewed(fresh, made, node.place)
+                fresh = rebuild(node, inputs, params)
             made.update(zip(node.outputs, fresh.outputs, strict=True))
     return replace(graph, outputs=tuple([made.get(v, v) for v in graph.outputs]))
 

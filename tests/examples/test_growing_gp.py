@@ -1,8 +1,6 @@
 """The Gaussian process: predictions at every size, evidence, and what is compiled."""
 
-import runpy
 from pathlib import Path
-from types import SimpleNamespace
 
 import jax
 import jax.numpy as jnp
@@ -13,11 +11,6 @@ import graphc
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "growing_gp.py"
 THETA = np.array([0.5, 0.2, -0.3, -1.2])
-
-
-@pytest.fixture(scope="module")
-def example():
-    return SimpleNamespace(**runpy.run_path(str(EXAMPLE)))
 
 
 @pytest.fixture(scope="module")

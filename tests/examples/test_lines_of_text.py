@@ -1,19 +1,12 @@
 """The character model: batches and single lines cost what they cost in JAX."""
 
 import re
-import runpy
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "lines_of_text.py"
-
-
-@pytest.fixture(scope="module")
-def example():
-    return SimpleNamespace(**runpy.run_path(str(EXAMPLE)))
 
 
 @pytest.fixture(scope="module")

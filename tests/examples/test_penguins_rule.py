@@ -1,8 +1,6 @@
 """The example of a user's rule: short, right, and of consequence for the plan."""
 
-import runpy
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -10,11 +8,6 @@ import pytest
 import graphc
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "penguins_rule.py"
-
-
-@pytest.fixture(scope="module")
-def example():
-    return SimpleNamespace(**runpy.run_path(str(EXAMPLE)))
 
 
 @pytest.fixture(scope="module")

@@ -1,19 +1,12 @@
 """The hierarchical regression: its data, its gradient, one optimum three times."""
 
-import runpy
 from pathlib import Path
-from types import SimpleNamespace
 
 import jax
 import numpy as np
 import pytest
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "penguins_sex.py"
-
-
-@pytest.fixture(scope="module")
-def example():
-    return SimpleNamespace(**runpy.run_path(str(EXAMPLE)))
 
 
 def test_values_are_missing_in_the_data(example):

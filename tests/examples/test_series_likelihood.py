@@ -1,9 +1,7 @@
 """The kicked pendulum: its likelihood and gradient as loops give them, and its fit."""
 
 import re
-import runpy
 from pathlib import Path
-from types import SimpleNamespace
 
 import jax
 import jax.numpy as jnp
@@ -12,11 +10,6 @@ import pytest
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "series_likelihood.py"
 THETA = np.array([2.2, 3.5, -0.9])
-
-
-@pytest.fixture(scope="module")
-def example():
-    return SimpleNamespace(**runpy.run_path(str(EXAMPLE)))
 
 
 def test_recordings_differ_in_length(example):

@@ -1,18 +1,11 @@
 """The ball: ranges of SciPy and of the textbook, slopes as differences say."""
 
-import runpy
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "thrown_ball.py"
-
-
-@pytest.fixture(scope="module")
-def example():
-    return SimpleNamespace(**runpy.run_path(str(EXAMPLE)))
 
 
 @pytest.fixture(scope="module")

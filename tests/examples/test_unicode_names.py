@@ -1,20 +1,13 @@
 """The net that learns names: cost and gradient of `jax.lax.scan`, and a picture."""
 
 import re
-import runpy
 import unicodedata
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "unicode_names.py"
-
-
-@pytest.fixture(scope="module")
-def example():
-    return SimpleNamespace(**runpy.run_path(str(EXAMPLE)))
 
 
 @pytest.fixture(scope="module")

@@ -1,18 +1,11 @@
 """Beam search: no better than the best of all, and its gradient is what it took."""
 
-import runpy
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "words_apart.py"
-
-
-@pytest.fixture(scope="module")
-def example():
-    return SimpleNamespace(**runpy.run_path(str(EXAMPLE)))
 
 
 @pytest.fixture(scope="module")

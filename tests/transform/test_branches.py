@@ -10,7 +10,9 @@ import pytest
 
 import graphc
 import graphc.tensor as gt
+from tests.transform.alike import alike
 
+pytestmark = pytest.mark.usefixtures("wide")
 BACKENDS = ("numpy", "jax")
 A = gt.tensor("a", "float64", ())
 X = gt.tensor("x", "float64", ("n",))
@@ -19,23 +21,9 @@ K = gt.tensor("k", "int64", ())
 FIVE = np.array([0.5, -1.25, 2.0, 0.75, 3.0])
 
 
-@pytest.fixture(autouse=True)
-def wide():
-    with jax.enable_x64(True):
-        yield
-
-
 def values(given, outputs, backend, **options):
     f = graphc.function(list(given), outputs, backend=backend, **options)
     return f(*given.values())
-
-
-def alike(found, expected, rtol=1e-9):
-    assert len(found) == len(expected)
-    for a, b in zip(found, expected, strict=True):
-        a, b = np.asarray(a), np.asarray(b)
-        assert (a.dtype, a.shape) == (b.dtype, b.shape)
-        np.testing.assert_allclose(a, b, rtol=rtol, atol=1e-12)
 
 
 def with_gradient(y, wrt):

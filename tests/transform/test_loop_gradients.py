@@ -13,22 +13,9 @@ import pytest
 import graphc
 import graphc.tensor as gt
 
+pytestmark = pytest.mark.usefixtures("wide")
 BACKENDS = ("numpy", "jax")
 SIZE = 6  # of the array that is carried
-
-
-@pytest.fixture(autouse=True)
-def wide():
-    with jax.enable_x64(True):
-        yield
-
-
-@pytest.fixture
-def compiled_quickly():
-    """Programs are run only once: compiling them well takes longer than they do."""
-    jax.config.update("jax_disable_most_optimizations", True)
-    yield
-    jax.config.update("jax_disable_most_optimizations", False)
 
 
 # Bodies, for graphc and for JAX: of a namespace, a parameter, the number of the step,

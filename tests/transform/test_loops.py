@@ -10,7 +10,9 @@ import pytest
 
 import graphc
 import graphc.tensor as gt
+from tests.transform.alike import alike
 
+pytestmark = pytest.mark.usefixtures("wide")
 BACKENDS = ("numpy", "jax")
 LENGTHS = {"numpy": (0, 1, 2, 7), "jax": (4,)}
 W = np.array([[0.5, -0.25], [0.125, 0.75]])
@@ -43,14 +45,6 @@ def cost_of(found, np):
             real = leaf if leaf.dtype.kind == "f" else np.real(leaf * (1 + 2j))
             terms.append(np.sum(np.sin(real * (1 + 0.3 * i))))
     return functools.reduce(operator.add, terms)
-
-
-def alike(found, expected, rtol=1e-9, atol=1e-12):
-    assert len(found) == len(expected)
-    for a, b in zip(found, expected, strict=True):
-        a, b = np.asarray(a), np.asarray(b)
-        assert (a.dtype, a.shape) == (b.dtype, b.shape)
-        np.testing.assert_allclose(a, b, rtol=rtol, atol=atol)
 
 
 # Bodies, for graphc and for JAX: what they carry, their rows, and one step.
@@ -167,20 +161,6 @@ class Scan:
 
     def cost(self, *arguments):
         return cost_of(self.theirs(*arguments), jnp)
-
-
-@pytest.fixture
-def compiled_quickly():
-    """Programs are run only once: compiling them well takes longer than they do."""
-    jax.config.update("jax_disable_most_optimizations", True)
-    yield
-    jax.config.update("jax_disable_most_optimizations", False)
-
-
-@pytest.fixture(autouse=True)
-def wide():
-    with jax.enable_x64(True):
-        yield
 
 
 @pytest.mark.usefixtures("compiled_quickly")

@@ -7,26 +7,14 @@ import pytest
 
 import graphc
 import graphc.tensor as gt
+from tests.transform.alike import alike
 
+pytestmark = pytest.mark.usefixtures("wide")
 BACKENDS = ("numpy", "jax")
 A = gt.tensor("a", "float64", ())
 X = gt.tensor("x", "float64", ("n",))
 L = gt.tensor("limit", "float64", ())
 MANY = np.cos(np.arange(12) * 1.7) * 1.5
-
-
-@pytest.fixture(autouse=True)
-def wide():
-    with jax.enable_x64(True):
-        yield
-
-
-def alike(found, expected, rtol=1e-9):
-    assert len(found) == len(expected)
-    for a, b in zip(found, expected, strict=True):
-        a, b = np.asarray(a), np.asarray(b)
-        assert (a.dtype, a.shape) == (b.dtype, b.shape)
-        np.testing.assert_allclose(a, b, rtol=rtol, atol=1e-12)
 
 
 def step(np, a, c, v):

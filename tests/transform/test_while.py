@@ -7,7 +7,9 @@ import pytest
 
 import graphc
 import graphc.tensor as gt
+from tests.transform.alike import alike
 
+pytestmark = pytest.mark.usefixtures("wide")
 BACKENDS = ("numpy", "jax")
 A = gt.tensor("a", "float64", ())
 V = gt.tensor("v", "float64", ())
@@ -16,22 +18,8 @@ K = gt.tensor("k", "int64", ())
 MANY = np.array([0.1, 10.0, 1.0, 5.0])
 
 
-@pytest.fixture(autouse=True)
-def wide():
-    with jax.enable_x64(True):
-        yield
-
-
 def compiled(inputs, outputs, backend, **options):
     return graphc.function(inputs, outputs, backend=backend, **options)
-
-
-def alike(found, expected, rtol=1e-9):
-    assert len(found) == len(expected)
-    for a, b in zip(found, expected, strict=True):
-        a, b = np.asarray(a), np.asarray(b)
-        assert (a.dtype, a.shape) == (b.dtype, b.shape)
-        np.testing.assert_allclose(a, b, rtol=rtol, atol=1e-12)
 
 
 # s -> s^2 / 8 + sin(a) / 2 while it is above 1: what each step starts with is needed.

@@ -5,7 +5,7 @@ there. Of each step only that is kept, not the whole array.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from graphc.ir.dims import Dim, substitute
+from graphc.ir.dims import Dim, evaluate
 from graphc.ir.graph import Value
 from graphc.ir.namespace import F
 from graphc.ir.replay import region_between
@@ -64,7 +64,5 @@ def _depends(value: Value, inputs: Sequence[Value]) -> bool:
 def weight(value: Value) -> int:
     """About how many elements a value has."""
     size = value.type.size
-    if isinstance(size, Dim):
-        size = substitute(size, dict.fromkeys(size.symbols, TYPICAL))
-    assert isinstance(size, int)
-    return size
+    symbols = size.symbols if isinstance(size, Dim) else ()
+    return evaluate(size, dict.fromkeys(symbols, TYPICAL))

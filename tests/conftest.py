@@ -1,4 +1,4 @@
-"""What tests of ops share."""
+"""What tests of several parts share."""
 
 import jax
 import pytest
@@ -10,3 +10,10 @@ def compiled_quickly():
     jax.config.update("jax_disable_most_optimizations", True)
     yield
     jax.config.update("jax_disable_most_optimizations", False)
+
+
+@pytest.fixture
+def wide():
+    """JAX has 64-bit numbers, for what is compared with it."""
+    with jax.enable_x64(True):
+        yield
