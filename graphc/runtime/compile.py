@@ -34,6 +34,7 @@ from graphc.transform.padding import padded
 from graphc.transform.partition import partition
 from graphc.transform.plan import Check, Plan, needs_device
 from graphc.transform.policies import Policy, policies_of
+from graphc.transform.structure import Compound
 
 Jit = Literal["auto", True, False]
 Tier = Literal["auto", "jax", "numpy"]
@@ -316,6 +317,8 @@ _CONSTANTS = (Dim, int, float, complex, np.ndarray, np.generic)
 
 
 def _output(value: Any) -> Any:
+    if isinstance(value, Compound):
+        return value.result()
     if isinstance(value, (Value, *_CONSTANTS)):
         return value
     raise graph_error(

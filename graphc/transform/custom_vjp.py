@@ -1,6 +1,6 @@
 """custom_vjp: a user's own gradient rule for a function, as in JAX."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import update_wrapper
 from typing import Any
 
@@ -16,8 +16,9 @@ from graphc.ops.masking import first_values
 from graphc.transform.structure import flatten, unflatten
 from graphc.transform.vectorize import vmap
 
-# From the arguments and the cotangents of the outputs to those of the arguments.
-Backward = Callable[[list[Value], list[Value]], list[Value | None]]
+# From the arguments and the cotangents of the outputs to those of the arguments, of
+# which it is said which are wanted.
+Backward = Callable[[list[Value], list[Value], list[bool]], list[Value | None]]
 
 
 @op()
@@ -28,25 +29,32 @@ def _custom_vjp(*values: Array, count: int, rule: Opaque) -> tuple[TensorType, .
 
 _custom_vjp.passes_on = True
 _custom_vjp.emit("{values}")
+_custom_vjp.selective = True
 
 
 @_custom_vjp.vjp
-def _(g: Any, *values: Value, count: int, rule: Opaque) -> tuple[Value | None, ...]:
+def _(
+    g: Any, *values: Value, count: int, rule: Opaque, wanted: list[bool]
+) -> tuple[Value | None, ...]:
     given = g if isinstance(g, tuple) else (g,)
     cotangents = [
         F.zeros_like(v) if c is None else c
         for c, v in zip(given, values[:count], strict=True)
     ]
-    return (*[None] * count, *rule.content(list(values[count:]), cotangents))
+    found = rule.content(list(values[count:]), cotangents, wanted[count:])
+    return (*[None] * count, *found)
 
 
 @_custom_vjp.batch
 def _(
     n: Any, batched: Batched, *values: Value, count: int, rule: Opaque
 ) -> tuple[Value, ...]:
-    def many(arguments: list[Value], cotangents: list[Value]) -> list[Value | None]:
+    def many(
+        arguments: list[Value], cotangents: list[Value], wanted: list[bool]
+    ) -> list[Value | None]:
         def one(parts: list[Value]) -> list[Value]:
-            found = rule.content(parts[: len(arguments)], parts[len(arguments) :])
+            own, given = parts[: len(arguments)], parts[len(arguments) :]
+            found = rule.content(own, given, wanted)
             return [
                 F.zeros_like(v) if c is None else c
                 for c, v in zip(found, parts, strict=False)
@@ -95,14 +103,15 @@ class CustomVjp:
         outputs, like = flatten(result, leaf=lambda v: strong(as_value(v)))
         _need_all_arguments(outputs, given)
         name = getattr(self._function, "__name__", "function")
-        params = {"count": len(outputs), "rule": Opaque(name, self._rule(form, like))}
-        node = _custom_vjp.bind((*outputs, *given), params)
-        return unflatten(like, list(node.outputs))
+        made = with_rule(outputs, given, self._rule(form, like), name)
+        return unflatten(like, list(made))
 
     def _rule(self, form: Any, like: Any) -> Backward:
         forward, backward = self._forward, self._backward
 
-        def rule(arguments: list[Value], cotangents: list[Value]) -> Any:
+        def rule(
+            arguments: list[Value], cotangents: list[Value], wanted: list[bool]
+        ) -> Any:
             assert forward is not None and backward is not None
             _, residuals = forward(*unflatten(form, arguments))
             found = backward(residuals, unflatten(like, cotangents))
@@ -161,6 +170,14 @@ def _need_all_arguments(outputs: list[Value], given: list[Value]) -> None:
                 op="custom_vjp",
                 hint=f"pass {name} to it, so that the rule can give its cotangent",
             )
+
+
+def with_rule(
+    outputs: Sequence[Value], arguments: Sequence[Value], rule: Backward, name: str
+) -> tuple[Value, ...]:
+    """Values whose gradient in others is by a rule, on lists of values."""
+    params = {"count": len(outputs), "rule": Opaque(name, rule)}
+    return _custom_vjp.bind((*outputs, *arguments), params).outputs
 
 
 def custom_vjp(function: Callable[..., Any]) -> CustomVjp:

@@ -1,10 +1,51 @@
 """Values in lists, tuples and dicts, as users hand parameters over."""
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, Self
 
 from graphc.errors import graph_error
 from graphc.ir.graph import Value
+
+
+class Compound:
+    """What holds values of its own and stands in a structure as they would."""
+
+    def parts(self) -> dict[str, Any]:
+        """The values, by name."""
+        raise NotImplementedError
+
+    def with_parts(self, parts: Sequence[Any]) -> Self:
+        """The same of other values, in the order of these."""
+        raise NotImplementedError
+
+    def result(self) -> Value:
+        """The value that it counts as where one is asked for, as for an output."""
+        raise NotImplementedError
+
+
+def items(part: Any) -> list[tuple[str, Any]] | None:
+    """What stands in a part of a structure, each with the text that leads there.
+
+    None for what is no structure, but a value.
+    """
+    if isinstance(part, dict):
+        return [(f"[{key!r}]", item) for key, item in part.items()]
+    if isinstance(part, (list, tuple)):
+        return [(f"[{i}]", item) for i, item in enumerate(part)]
+    if isinstance(part, Compound):
+        return [(f".{name}", item) for name, item in part.parts().items()]
+    return None
+
+
+def _rebuilt(part: Any, found: list[Any]) -> Any:
+    """A part of a structure with other things in it."""
+    if isinstance(part, dict):
+        return dict(zip(part, found, strict=True))
+    if isinstance(part, Compound):
+        return part.with_parts(found)
+    if isinstance(part, tuple) and hasattr(part, "_fields"):
+        return type(part)(*found)
+    return type(part)(found)
 
 
 def _need_value(x: Any) -> Value:
@@ -27,11 +68,9 @@ def flatten(
     found: list[Value] = []
 
     def walk(part: Any) -> None:
-        if isinstance(part, dict):
-            for item in part.values():
-                walk(item)
-        elif isinstance(part, (list, tuple)):
-            for item in part:
+        inside = items(part)
+        if inside is not None:
+            for _, item in inside:
                 walk(item)
         elif part is not None or not none:
             found.append(leaf(part))
@@ -45,12 +84,9 @@ def unflatten(like: Any, values: list[Any]) -> Any:
     rest = iter(values)
 
     def walk(part: Any) -> Any:
-        if isinstance(part, dict):
-            return {key: walk(item) for key, item in part.items()}
-        if isinstance(part, tuple) and hasattr(part, "_fields"):
-            return type(part)(*map(walk, part))
-        if isinstance(part, (list, tuple)):
-            return type(part)(map(walk, part))
+        inside = items(part)
+        if inside is not None:
+            return _rebuilt(part, [walk(item) for _, item in inside])
         return None if part is None else next(rest)
 
     return walk(like)

@@ -17,7 +17,7 @@ from graphc.ir.replay import for_sizes, region_between, renewed, replayed
 from graphc.ir.types import TensorType
 from graphc.ir.walk import ancestors, operands
 from graphc.ops.batching import Shared, lined_up, spread
-from graphc.transform.structure import flatten, unflatten
+from graphc.transform.structure import flatten, items, unflatten
 
 Axis = int | str | None
 
@@ -102,22 +102,23 @@ def _matched(given: Value, value: Value, sizes: dict[Symbol, Size]) -> list[Size
 
 def _axes_of(axes: Any, args: Any, what: str) -> list[Axis]:
     """One axis per value of the arguments."""
-    if not isinstance(args, (list, tuple, dict)):
+    inside = items(args)
+    if inside is None:
         if isinstance(axes, bool) or not isinstance(axes, (int, str, type(None))):
             raise graph_error(f"no axis: {axes!r} in {what}", op="vmap")
         return [axes]
-    keys = args.keys() if isinstance(args, dict) else range(len(args))
-    if isinstance(axes, dict) and isinstance(args, dict) and axes.keys() == keys:
-        parts = [axes[k] for k in keys]
-    elif isinstance(axes, (list, tuple)) and len(axes) == len(keys):
+    count = len(inside)
+    if isinstance(axes, dict) and isinstance(args, dict) and axes.keys() == args.keys():
+        parts = [axes[k] for k in args]
+    elif isinstance(axes, (list, tuple)) and len(axes) == count:
         parts = list(axes)
     elif isinstance(axes, (list, tuple, dict)):
         problem = f"{what} has not the structure of what it is for"
-        raise graph_error(problem, op="vmap", got=f"{axes!r} for {len(keys)} values")
+        raise graph_error(problem, op="vmap", got=f"{axes!r} for {count} values")
     else:
-        parts = [axes] * len(keys)
-    pairs = zip(parts, (args[k] for k in keys), strict=True)
-    return [axis for part, arg in pairs for axis in _axes_of(part, arg, what)]
+        parts = [axes] * count
+    pairs = zip(parts, inside, strict=True)
+    return [axis for part, (_, arg) in pairs for axis in _axes_of(part, arg, what)]
 
 
 def _place(axis: Axis, value: Value) -> int | None:

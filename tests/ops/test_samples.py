@@ -120,6 +120,7 @@ OF_FUNCTIONS = {
     "switch": "test_branches.py",
     "map": "test_branches.py",
     "scan_taps": "test_taps.py",
+    "TensorArray": "test_tensor_array.py",
 }
 
 

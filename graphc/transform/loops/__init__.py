@@ -10,7 +10,17 @@ from graphc.transform.loops import (
     gradient,
     scan,
     taps,
+    tensor_array,
     while_loop,
 )
 
-LOOPS = (batches, branches, counted, gradient, scan, taps, while_loop)
+LOOPS = (
+    batches,
+    branches,
+    counted,
+    gradient,
+    scan,
+    taps,
+    tensor_array,
+    while_loop,
+)

@@ -41,18 +41,18 @@ def _(n: Size, batched: Batched, *values: Value, **params: Any) -> tuple[Value, 
         return made[: len(carry)], made[len(carry) :]
 
     steps: list[Value] = []
-    extent = params["length"], params["reverse"]
+    extent, few = (params["length"], params["reverse"]), params["few"]
     if together:
         limit = parts.limit
         ends, stacked = run_scan(
-            step, first, rows, *extent, count=limit, unroll=params["unroll"]
+            step, first, rows, *extent, count=limit, unroll=params["unroll"], few=few
         )
     else:
         count, going = parts.limit, parts.going
         count = None if count is None else spread(n, own.limit, count)
         going = None if going is None else spread(n, own.going, going)
         limited = Parts(tuple(first), tuple(rows), parts.rest, count, going)
-        ends, stacked, steps = _each_by_itself(n, step, limited, *extent)
+        ends, stacked, steps = _each_by_itself(n, step, limited, *extent, few)
     ends = list(map(spread, [n] * len(ends), carried, ends))
     given = many[len(many) - len(stacked) :]
     whole = [
@@ -100,7 +100,7 @@ def _each(
 
 
 def _each_by_itself(
-    n: Size, step: Step, parts: Parts, length: Size | None, reverse: bool
+    n: Size, step: Step, parts: Parts, length: Size | None, reverse: bool, few: bool
 ) -> tuple[list[Value], list[Value], list[Value]]:
     """The scan of `n` examples of which each has limits of its own.
 
@@ -147,6 +147,7 @@ def _each_by_itself(
         reverse,
         count=most,
         going=None if going is None else F.any(going),
+        few=few,
     )
     steps = [] if going is None else [ends[2]]
     return ends[size:], stacked[len(steps) :], steps

@@ -10,7 +10,7 @@ from graphc.ir.graph import Value
 from graphc.ir.namespace import F
 from graphc.ir.op import type_error
 from graphc.ir.types import BOOL, TensorType, same_shape
-from graphc.transform.structure import flatten
+from graphc.transform.structure import Compound, flatten, items
 
 
 def value_of(x: Any) -> Value:
@@ -51,12 +51,10 @@ def leaves(given: Any) -> list[tuple[str, Any]]:
     found: list[tuple[str, Any]] = []
 
     def walk(part: Any, path: str) -> None:
-        if isinstance(part, dict):
-            for key, item in part.items():
-                walk(item, f"{path}[{key!r}]")
-        elif isinstance(part, (list, tuple)):
-            for i, item in enumerate(part):
-                walk(item, f"{path}[{i}]")
+        inside = items(part)
+        if inside is not None:
+            for place, item in inside:
+                walk(item, path + place)
         elif part is not None:
             found.append((path, part))
 
@@ -71,17 +69,16 @@ def in_form(given: Any, like: Any, problem: str, op: str) -> Any:
     """
 
     def walk(part: Any, form: Any, path: str) -> Any:
-        kind = _kind(form)
-        if _kind(part) is not kind or len(_keys(part)) != len(_keys(form)):
-            raise _differs(part, form, path)
-        if kind is dict:
-            if part.keys() != form.keys():
+        own, wanted = items(part), items(form)
+        if own is None or wanted is None:
+            if _kind(part) is not _kind(form):
                 raise _differs(part, form, path)
-            return {k: walk(part[k], form[k], f"{path}[{k!r}]") for k in form}
-        if kind in (None, Value):
             return part
-        pairs = enumerate(zip(part, form, strict=True))
-        return [walk(a, b, f"{path}[{i}]") for i, (a, b) in pairs]
+        found = dict(own)
+        places = [place for place, _ in wanted]
+        if _kind(part) is not _kind(form) or found.keys() != set(places):
+            raise _differs(part, form, path)
+        return [walk(found[k], item, path + k) for k, item in wanted]
 
     def _differs(part: Any, form: Any, path: str) -> Exception:
         where = f" at {path}" if path else ""
@@ -95,13 +92,9 @@ def in_form(given: Any, like: Any, problem: str, op: str) -> Any:
 def _kind(part: Any) -> Any:
     if isinstance(part, dict):
         return dict
-    if isinstance(part, (list, tuple)):
+    if items(part) is not None:
         return type(part)
     return None if part is None else Value
-
-
-def _keys(part: Any) -> Any:
-    return part if isinstance(part, (dict, list, tuple)) else ()
 
 
 def _shown(part: Any) -> str:
@@ -109,6 +102,8 @@ def _shown(part: Any) -> str:
         return f"a dict of {', '.join(map(repr, part)) or 'nothing'}"
     if isinstance(part, (list, tuple)):
         return f"a {type(part).__name__} of {len(part)}"
+    if isinstance(part, Compound):
+        return f"a {type(part).__name__}"
     return "None" if part is None else str(as_value(part).type)
 
 

@@ -9,7 +9,7 @@ from graphc.ir.dims import Size, maximum
 from graphc.ir.graph import Value, origins
 from graphc.ir.namespace import F, public
 from graphc.transform.loops.carries import as_before, parts, value_of
-from graphc.transform.loops.chunks import chunk_length, in_chunks
+from graphc.transform.loops.chunks import in_chunks, kept_carries
 from graphc.transform.loops.scan import length_of, run_scan, scan
 from graphc.transform.structure import unflatten
 from graphc.transform.vectorize import vmap
@@ -40,9 +40,9 @@ def fori_loop(
     start = as_value(lower)
     length: Size | None
     length = maximum(as_size(upper, "upper") - as_size(lower, "lower"), 0)
-    chunk, count = chunk_length(checkpoint, length, "fori_loop"), None
+    kept, count = kept_carries(checkpoint, length, "fori_loop"), None
     # A number that only the program knows, and need not print.
-    if chunk is None and origins(length):
+    if kept.chunk is None and origins(length):
         length, count = None, as_value(F.size_value(length))
 
     def step(carry: list[Value], _: list[Value]) -> tuple[list[Value], list[Value]]:
@@ -51,11 +51,13 @@ def fori_loop(
         return [i + 1, *as_before(like, own, after, "fori_loop")], []
 
     carry = [value_of(start), *first]
-    if chunk is not None:
+    if kept.chunk is not None:
         assert length is not None
-        ends, _ = in_chunks(step, carry, [], length, False, chunk=chunk)
+        ends, _ = in_chunks(step, carry, [], length, False, chunk=kept.chunk)
     else:
-        ends, _ = run_scan(step, carry, [], length, False, count=count)
+        ends, _ = run_scan(
+            step, carry, [], length, False, count=count, few=kept.few
+        )
     return unflatten(like, ends[1:])
 
 

@@ -5,13 +5,16 @@ too (see `merge`). That is the carry. Of a carry that is large, and only read fr
 places, what is read is kept instead; of one that is used whole, and written to in
 places, what was there (see `undo`). So a table that is filled step by step needs memory
 that is linear in the steps, not their square.
+
+Where only a few carries are to be kept, they are kept by a scan with a store of them,
+and steps are done again from there (see `treeverse`).
 """
 
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from graphc.ir.build import variable
-from graphc.ir.dims import Size
+from graphc.ir.build import size_value, variable
+from graphc.ir.dims import Size, less_equal, maximum
 from graphc.ir.graph import Node, Value
 from graphc.ir.inner import Inner
 from graphc.ir.namespace import F
@@ -19,10 +22,18 @@ from graphc.ir.op import Opaque
 from graphc.ir.replay import region_between, replayed
 from graphc.ir.types import is_inexact
 from graphc.transform.autodiff import pull
+from graphc.transform.custom_vjp import with_rule
 from graphc.transform.loops.carries import fresh
 from graphc.transform.loops.merge import together
 from graphc.transform.loops.scan import SCAN, Pair, parts_of, run_scan, used_between
 from graphc.transform.loops.steps import steps_size
+from graphc.transform.loops.treeverse import (
+    keep,
+    nothing_kept,
+    read,
+    ready,
+    step_back,
+)
 from graphc.transform.loops.undo import MUCH_LESS, Undone, undone, weight
 
 
@@ -31,7 +42,47 @@ def _(
     g: Any, *values: Value, wanted: list[bool], **params: Any
 ) -> tuple[Value | None, ...]:
     cotangents = list(g) if isinstance(g, tuple) else [g]
+    if params["few"]:
+        return _by_few(values, wanted, cotangents, params)
     return _Backward(values, wanted, cotangents, params).run()
+
+
+def _by_few(
+    values: tuple[Value, ...],
+    wanted: list[bool],
+    cotangents: list[Value | None],
+    params: dict[str, Any],
+) -> tuple[Value | None, ...]:
+    """With few carries kept. Its own gradient is that of the way that keeps all."""
+    found = _Few(values, wanted, cotangents, params).run()
+    outputs = [d for d in found if d is not None]
+    size = len(values)
+    given = [*values, *(c for c in cotangents if c is not None)]
+
+    def again(
+        arguments: list[Value], slopes: list[Value], asked: list[bool]
+    ) -> list[Value | None]:
+        own = [fresh(v) for v in arguments]
+        rest = iter(own[size:])
+        seeds = [None if c is None else next(rest) for c in cotangents]
+        all_kept = params | {"few": False}
+        made = _Backward(tuple(own[:size]), wanted, seeds, all_kept).run()
+        wrt = [v for v, one in zip(own, asked, strict=True) if one]
+        found = iter(pull([d for d in made if d is not None], slopes, wrt))
+        both = [next(found) if one else None for one in asked]
+        return _of_arguments(both, own, arguments)
+
+    made = iter(with_rule(outputs, given, again, "scan"))
+    return tuple([None if d is None else next(made) for d in found])
+
+
+def _of_arguments(
+    values: Sequence[Value | None], own: Sequence[Value], given: Sequence[Value]
+) -> list[Value | None]:
+    """Values of other variables, as values of what is given for these."""
+    new = dict(zip(own, given, strict=True))
+    made = iter(_again([v for v in values if v is not None], new))
+    return [None if v is None else next(made) for v in values]
 
 
 class _Backward:
@@ -63,6 +114,7 @@ class _Backward:
         self.outputs = inner.applied(self.own)
         self.smooth = self._active([i for i, w in enumerate(wanted) if w])
         self._differentiate()
+        self.carried = len(self.smooth) + len(self.of_rest)
         self.undone: dict[int, Undone] = {}
         self._undo()
 
@@ -123,7 +175,6 @@ class _Backward:
                 self.undone[i] = found
         states = [u.states for u in self.undone.values()]
         self.found = _again(self.found, {k: v for s in states for k, v in s.items()})
-        self.carried = len(self.smooth) + len(self.of_rest)
         firsts = [u.first for u in self.undone.values()]
         self.found[self.carried : self.carried] = firsts
 
@@ -145,11 +196,14 @@ class _Backward:
         known = [*kept, *self.own[self.carries : self.split], *self.given]
 
         def back(carry: list[Value], row: list[Value]) -> Pair:
-            new = self._rest() | dict(zip(variables, carry, strict=True))
-            made = _again(self.found, new | dict(zip(known, row, strict=True)))
-            return made[: len(carry)], made[len(carry) :]
+            size = len(variables)
+            taken, state = self._taken(carry[size:])
+            new = self._rest() | dict(zip(variables, carry[:size], strict=True))
+            new |= dict(zip(known, [*taken, *row], strict=True))
+            made = _again(self.found, new)
+            return [*made[:size], *state], made[size:]
 
-        extent = self._length(), not self.params["reverse"]
+        extent = self._rows_back(), not self.params["reverse"]
         ends, stacked = run_scan(
             back,
             first,
@@ -179,6 +233,14 @@ class _Backward:
             assert steps is not None
             return steps_size(steps, None, shared=True)
         return length
+
+    def _rows_back(self) -> Size | None:
+        """How many rows the scan back has."""
+        return self._length()
+
+    def _taken(self, state: list[Value]) -> Pair:
+        """What a step back takes that does not stand in its rows; and a new state."""
+        return [], state
 
     def _rest(self) -> dict[Value, Value]:
         """What stands for the rest of the inputs in a step."""
@@ -270,6 +332,75 @@ class _Backward:
             unroll=self.params["unroll"],
         )
         return stacked[len(stacked) - len(kept) :]
+
+
+class _Few(_Backward):
+    """With only a few of the carries kept."""
+
+    def _undo(self) -> None:
+        """Nothing is: what a write took away is had by doing steps again."""
+
+    def _rows_back(self) -> Size | None:
+        length: Size | None = self.params["length"]
+        return length
+
+    def _kept(self) -> list[Value]:
+        own = self.own[: self.carries]
+        used = used_between(self.found, own)
+        self.needed = sorted(self._needed([v for v in own if v in used]))
+        return [own[i] for i in self.needed]
+
+    def _before(self, kept: Sequence[Value]) -> Pair:
+        """The state for the way back, by a scan that gives all that the first does."""
+        if not kept:
+            return [], []
+        parts, params, own = self.parts, self.params, self.own[: self.split]
+
+        def step(carry: list[Value], row: list[Value]) -> Pair:
+            before, state = carry[: self.carries], carry[self.carries :]
+            new = self._rest() | dict(zip(own, [*before, *row], strict=True))
+            made = _again(self.outputs, new)
+            after = keep(state, [before[i] for i in self.needed])
+            return [*made[: self.carries], *after], made[self.carries :]
+
+        ends, _ = run_scan(
+            step,
+            [*parts.first, *nothing_kept([parts.first[i] for i in self.needed])],
+            parts.rows,
+            params["length"],
+            params["reverse"],
+            wider=Opaque("scan", self.node),
+            count=parts.limit,
+            going=parts.going,
+            unroll=params["unroll"],
+        )
+        return ready(ends[self.carries :]), []
+
+    def _taken(self, state: list[Value]) -> Pair:
+        if not state:
+            return [], []
+        own, count = self.own[: self.split], state[1]
+        sequences = list(map(_readable, self.parts.rows))
+        wanted = [self.outputs[i] for i in self.needed]
+        changing = [own[i] for i in self.needed]
+
+        def advance(carry: list[Value], number: Value) -> list[Value]:
+            place = count - 1 - number if self.params["reverse"] else number
+            rows = [read(v, place) for v in sequences]
+            new = self._rest() | dict(zip(own[self.carries :], rows, strict=True))
+            return _again(wanted, new | dict(zip(changing, carry, strict=True)))
+
+        return step_back(state, advance)
+
+
+def _readable(rows: Value) -> Value:
+    """With a row where there is none: programs that read one must be traced."""
+    length = rows.type.shape[0]
+    if less_equal(1, length) is True:
+        return rows
+    more = size_value(maximum(1 - length, 0))
+    found: Value = F.pad(rows, [(0, more), *[(0, 0)] * (rows.type.rank - 1)])
+    return found
 
 
 def _again(outputs: Sequence[Value], new: dict[Value, Value]) -> list[Value]:

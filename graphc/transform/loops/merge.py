@@ -33,14 +33,20 @@ def together(outputs: Sequence[Value]) -> list[Value]:
     made: dict[Value, Value] = {}
     for node in _order(outputs, wider):
         if node in wider:
-            other = wider[node].outputs
-            new = [made.get(v, v) for v in other[: len(node.outputs)]]
+            new = [made.get(v, v) for v in _same(node, wider[node])]
         elif any(v in made for v in operands(node)):
             new = list(renewed(node, made, node.place).outputs)
         else:
             continue
         made.update(zip(node.outputs, new, strict=True))
     return [made.get(v, v) for v in outputs]
+
+
+def _same(node: Node, wider: Node) -> list[Value]:
+    """The outputs of a scan, of one that may carry more, and stack more."""
+    carries, start = node.params["carries"], wider.params["carries"]
+    stop = start + len(node.outputs) - carries
+    return [*wider.outputs[:carries], *wider.outputs[start:stop]]
 
 
 def _order(outputs: Sequence[Value], wider: dict[Node, Node]) -> list[Node]:

@@ -31,7 +31,12 @@ from graphc.transform.loops.carries import (
     require_kept,
 )
 from graphc.transform.loops.checks import and_held, checked, held, taken_out
-from graphc.transform.loops.chunks import chunk_length, in_chunks
+from graphc.transform.loops.chunks import (
+    Kept,
+    in_chunks,
+    kept_carries,
+    stopping_in_chunks,
+)
 from graphc.transform.loops.emission import print_scan
 from graphc.transform.loops.masked import masked_writes
 from graphc.transform.loops.merge import together
@@ -55,12 +60,14 @@ def _scan(
     counted: bool,
     stops: bool,
     unroll: int | bool,
+    few: bool,
     wider: Opaque | None,
 ) -> tuple[TensorType, ...]:
     """The last carries, and what each step gives, stacked along a first axis.
 
     `values` are the first carries, the sequences, then what the body takes from
-    outside. `wider` is the node of a scan that gives the first of these outputs.
+    outside. `wider` is the node of a scan that gives the first of these carries and of
+    what is stacked. A gradient keeps a `few` of the carries, or those of all steps.
 
     Where it is `counted`, an integer of at most `length` follows: only so many of the
     first rows have a step, the others are zeros. Where it `stops`, a bool follows that
@@ -112,17 +119,16 @@ SCAN = _scan
 @_scan.padding
 def _(pad: Padding, *values: Ragged, **params: Any) -> tuple[Any, ...] | None:
     """Steps beyond the true length are not done; the body is padded as all else is."""
-    if params["length"] is None:
-        return None
     given: Any = parts_of(values, params)
     first, rows, rest, count, going = given
     inner: Inner = params["body"].content
     for symbol, n in zip(inner.symbols, pad.node.params["sizes"], strict=True):
         if n is not symbol_dim(symbol) and pad.stored(n) is not pad.exact(n):
             return None
-    true = cast(pad.length(pad.node.params["length"]), INT32)
-    if count is not None:
-        true = F.minimum(count.value, true)
+    true = None if count is None else count.value
+    if params["length"] is not None:
+        true = cast(pad.length(pad.node.params["length"]), INT32)
+        true = true if count is None else F.minimum(count.value, true)
     # What is in the padding of a carry may be another thing behind a step.
     like = [*(replace(x, fill={}) for x in first), *map(_of_step, rows)]
 
@@ -164,6 +170,7 @@ def run_scan(
     count: Value | None = None,
     going: Value | None = None,
     unroll: int | bool = 1,
+    few: bool = False,
 ) -> Pair:
     """The scan of a step on lists of values; `pruned`: without sequences not used.
 
@@ -202,6 +209,7 @@ def run_scan(
             "counted": count is not None,
             "stops": going is not None,
             "unroll": unroll,
+            "few": few,
             "wider": wider,
         },
     )
@@ -244,7 +252,8 @@ def scan(
 
     A gradient keeps what is carried before each step, or what a step reads of it;
     with `checkpoint=k` only before every k-th, from where k steps are done again: less
-    memory, in more time. "sqrt" takes the root of the length for k, "all" takes 1.
+    memory, in more time. "sqrt" takes the root of the length for k, "all" takes 1;
+    "log" keeps 65 carries in all, and does steps again once, twice from 500 steps on.
 
     Raises GraphError where a step changes the type of the carry, where sequences have
     different lengths, and where a size within depends on the step.
@@ -265,8 +274,7 @@ def scan(
     given: list[Any] = []
 
     def step(carry: list[Value], row: list[Value]) -> Pair:
-        result = body(unflatten(like, carry), unflatten(form, row))
-        after, y = both_of(result, "scan")
+        after, y = both_of(body(unflatten(like, carry), unflatten(form, row)), "scan")
         outputs, shape = parts(y)
         given.append(shape)
         return as_before(like, carry, after, "scan"), outputs
@@ -276,27 +284,42 @@ def scan(
         test = until(unflatten(like, after), unflatten(given[0], outputs))
         return condition(test, "scan")
 
-    loop = _loop(None if until is None else last, checkpoint, count, _unroll(unroll))
+    kept = kept_carries(checkpoint, count, "scan")
+    loop = _loop(last if until else None, kept, _unroll(unroll))
     ends, stacked = loop(step, first, rows, count, bool(reverse))
     return unflatten(like, ends), unflatten(given[0], stacked)
 
 
 def _loop(
-    last: Last | None, checkpoint: Any, length: Size, unroll: int | bool
+    last: Last | None, kept: Kept, unroll: int | bool
 ) -> Callable[..., Pair]:
     """What does the steps: all of them, all in chunks, or those up to the last."""
-    chunk = chunk_length(checkpoint, length, "scan")
-    if last is None:
-        loop = run_scan if chunk is None else partial(in_chunks, chunk=chunk)
-        return partial(loop, unroll=unroll)
-    if chunk is not None:
-        problem = "checkpoint is for loops that do all their steps, not for until"
-        raise graph_error(problem, op="scan", got=repr(checkpoint))
-    return partial(_run_until, last)
+    if last is not None:
+        return partial(_run_until, last, kept)
+    if kept.chunk is not None:
+        return partial(in_chunks, chunk=kept.chunk, unroll=unroll)
+    return partial(run_scan, unroll=unroll, few=kept.few)
+
+
+def run_stopping(
+    step: Step,
+    first: Sequence[Value],
+    rows: Sequence[Value],
+    length: Size | None,
+    kept: Kept,
+    going: Value,
+) -> Pair:
+    """A scan that stops, forwards, of which a gradient keeps what is said."""
+    if kept.chunk is None:
+        return run_scan(step, first, rows, length, False, going=going, few=kept.few)
+    return stopping_in_chunks(
+        step, first, rows, length, chunk=kept.chunk, going=going
+    )
 
 
 def _run_until(
     last: Last,
+    kept: Kept,
     step: Step,
     first: Sequence[Value],
     rows: Sequence[Value],
@@ -311,9 +334,9 @@ def _run_until(
 
     rows = [F.flip(v, 0) for v in rows] if reverse else rows
     going = as_value(True)
-    ends, stacked = run_scan(stopping, first, rows, length, False, going=going)
-    kept = first_steps(stacked, length)
-    return ends, [F.flip(v, 0) for v in kept] if reverse else kept
+    ends, stacked = run_stopping(stopping, first, rows, length, kept, going)
+    done = first_steps(stacked, length)
+    return ends, [F.flip(v, 0) for v in done] if reverse else done
 
 
 def first_steps(stacked: Sequence[Value], most: Size) -> list[Value]:

@@ -9,7 +9,8 @@ from graphc.ir.dims import Size
 from graphc.ir.graph import Value
 from graphc.ir.namespace import F, public
 from graphc.transform.loops.carries import as_before, both_of, condition, parts
-from graphc.transform.loops.scan import Pair, first_steps, run_scan
+from graphc.transform.loops.chunks import Kept, in_chunks, kept_carries
+from graphc.transform.loops.scan import Pair, first_steps, run_scan, run_stopping
 from graphc.transform.loops.steps import steps_size
 from graphc.transform.structure import unflatten
 
@@ -22,6 +23,7 @@ def while_loop(
     max_steps: Any = None,
     collect: bool = False,
     on_exceeded: Literal["raise", "flag"] = "raise",
+    checkpoint: Any = None,
 ) -> Any:
     """`carry = body(carry)` as long as `cond(carry)` holds, as `jax.lax.while_loop`.
 
@@ -36,6 +38,9 @@ def while_loop(
     last carry and the `y`s of all steps, stacked. Without `max_steps` the steps are
     counted by a first run of the loop, and their number is read.
 
+    `checkpoint` says before which steps a gradient keeps the carry, as for `scan`. With
+    "log" no step is counted before, nor is its number read: 65 carries are kept.
+
     >>> import graphc, graphc.tensor as gt
     >>> n = gt.scalar("n", "int64")
     >>> powers = gt.while_loop(lambda p: p < n, lambda p: 2 * p, 1)
@@ -48,7 +53,8 @@ def while_loop(
     """
     _check(max_steps, on_exceeded)
     most = None if max_steps is None else as_size(max_steps, "max_steps")
-    loop = _Loop(cond, body, init, collect)
+    kept = kept_carries(checkpoint, most, "while_loop")
+    loop = _Loop(cond, body, init, collect, kept)
     ends, stacked = loop.run(most)
     if most is None:
         return loop.result(ends, stacked)
@@ -86,7 +92,9 @@ class _Loop:
         body: Callable[[Any], Any],
         init: Any,
         collect: bool,
+        kept: Kept,
     ) -> None:
+        self._kept = kept
         self._cond, self._body, self._collect = cond, body, collect
         self._first, self._like = parts(init)
         self._given: Any = None
@@ -116,13 +124,20 @@ class _Loop:
         first, going = self._first, self.test(self._first)
         if most is not None:
             step = self._stopping
-            ends, stacked = run_scan(step, first, [], most, False, going=going)
+            ends, stacked = run_stopping(step, first, [], most, self._kept, going)
             return ends, first_steps(stacked, most) if self._collect else []
         step = self._counting
-        ends, (steps,) = run_scan(step, first, [], None, False, going=going)
+        kept = Kept() if self._collect else self._kept
+        ends, (steps,) = run_stopping(step, first, [], None, kept, going)
         if not self._collect:
             return ends, []
-        return run_scan(self.step, first, [], steps_size(steps, None), False)
+        return self._steps(steps_size(steps, None))
+
+    def _steps(self, length: Size) -> Pair:
+        chunk, few = self._kept
+        if chunk is not None:
+            return in_chunks(self.step, self._first, [], length, False, chunk=chunk)
+        return run_scan(self.step, self._first, [], length, False, few=few)
 
     def result(self, ends: list[Value], stacked: list[Value]) -> Any:
         """In the structure of the user's."""

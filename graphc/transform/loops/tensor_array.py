@@ -1,0 +1,163 @@
+"""`TensorArray`: rows that are appended, written and read by number, as in TensorFlow.
+
+It is an array with room for so many rows, and how many there are. Both are values, so
+that it stands in carries, branches and arguments as they would.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from graphc.errors import graph_error
+from graphc.ir.build import as_size, as_value, cast, config, size_value, strong
+from graphc.ir.dims import Size, equal
+from graphc.ir.graph import Value
+from graphc.ir.namespace import F, public
+from graphc.ir.types import INT32, dtype_of, is_integer
+from graphc.transform.structure import Compound
+
+
+@public()
+class TensorArray(Compound):
+    """Rows of one type, of which there may be `capacity`; none at first.
+
+    It is never changed: what would change it returns another one, and the writes are
+    done in place in compiled loops. It may stand in the carry of `gt.scan`,
+    `gt.while_loop` and `gt.fori_loop`, in what branches return, and in lists and dicts
+    there. As an output of a function it counts as `stack()`. `shape` and `dtype` are
+    those of a row; `like` is a row in their place.
+
+    `array[i]` and `write(i, x)` count from the end where `i` is negative. The call
+    raises where there is no room for a row, and where a row is read that is not there.
+    Gradients go through all of it: they are those of `stack()`, or of `buffer`, which
+    has all the room there is, with zeros where no row is.
+
+    >>> import graphc, graphc.tensor as gt
+    >>> x = gt.scalar("x")
+    >>> def step(i, powers):
+    ...     return powers.append(powers[-1] * x)
+    >>> powers = gt.fori_loop(0, 3, step, gt.TensorArray(8).append(1.0))
+    >>> slope = graphc.grad(gt.sum(powers.stack()), x)
+    >>> graphc.function([x], [powers, slope], backend="numpy")(2.0)
+    [array([1., 2., 4., 8.], dtype=float32), array(17., dtype=float32)]
+    """
+
+    def __init__(
+        self, capacity: Any, shape: Any = (), dtype: Any = None, *, like: Any = None
+    ) -> None:
+        size = as_size(capacity, "the capacity")
+        if isinstance(size, int) and size < 0:
+            problem = "the capacity is negative"
+            raise graph_error(problem, op="TensorArray", got=str(size))
+        row = None if like is None else strong(as_value(like))
+        if row is not None:
+            shape, dtype = row.type.shape, row.dtype if dtype is None else dtype
+        kind = config.float if dtype is None else dtype_of(dtype)
+        axes = tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
+        self._buffer: Value = F.zeros((size, *axes), kind)
+        self._count = cast(as_value(0), INT32)
+
+    @property
+    def buffer(self) -> Value:
+        """All the room: the rows, and zeros behind them."""
+        return self._buffer
+
+    @property
+    def count(self) -> Value:
+        """How many rows there are."""
+        return self._count
+
+    @property
+    def capacity(self) -> Size:
+        """How many rows there may be."""
+        return self._buffer.type.shape[0]
+
+    def append(self, x: Any) -> "TensorArray":
+        """With a row more, at the end."""
+        return self._written(self._count, self._count + 1, x)
+
+    def write(self, i: Any, x: Any) -> "TensorArray":
+        """With another row at `i`; if it is beyond the end, with zeros up to there."""
+        place = self._place(i)
+        return self._written(place, F.maximum(self._count, place + 1), x)
+
+    def read(self, i: Any) -> Value:
+        """The row at `i`."""
+        self._need_one()
+        place = self._place(i)
+        there = F.logical_and(place >= 0, place < self._count)
+        message = "TensorArray: a row is read that is not there"
+        found: Value = self._buffer[F.assert_(there, message, place)]
+        return found
+
+    set = write
+    __getitem__ = read
+
+    def stack(self) -> Value:
+        """The rows, as one array."""
+        self._need_one()
+        found: Value = self._buffer[: self._count]
+        return found
+
+    def _written(self, place: Value, count: Value, x: Any) -> "TensorArray":
+        self._need_one()
+        row = self._row(x)
+        room = F.logical_and(place >= 0, place < size_value(self.capacity))
+        message = f"TensorArray: no room for a row beyond capacity={self.capacity}"
+        place = F.assert_(room, message, place)
+        return self.with_parts([self._buffer.at[place].set(row), count])
+
+    def _row(self, x: Any) -> Value:
+        """A row of the type that all have; Python numbers take their dtype."""
+        shape, given = self._buffer.type.shape[1:], as_value(x)
+        row = cast(given, self._buffer.dtype) if given.type.weak else given
+        same = row.dtype == self._buffer.dtype and row.type.rank == len(shape)
+        pairs = zip(row.type.shape, shape, strict=False)
+        if not same or any(equal(a, b) is False for a, b in pairs):
+            raise graph_error(
+                "a row has not the type of the rows",
+                op="TensorArray",
+                got=str(given.type),
+                expected=str(self._buffer.type.like(shape)),
+            )
+        return F.specify_shape(row, shape)
+
+    def _place(self, i: Any) -> Value:
+        """A number of a row, counted from the first one."""
+        given = as_value(i)
+        if given.type.rank or not is_integer(given.dtype):
+            raise graph_error(
+                "the number of a row is an integer scalar",
+                op="TensorArray",
+                got=str(given.type) if isinstance(i, Value) else repr(i),
+                hint="take stack() or buffer for other parts",
+            )
+        place = cast(given, INT32)
+        found: Value = F.where(place < 0, place + self._count, place)
+        return found
+
+    def _need_one(self) -> None:
+        if self._count.type.rank:
+            raise graph_error(
+                "these are many arrays, made by graphc.vmap",
+                op="TensorArray",
+                got=f"count: {self._count.type}",
+                hint="take their .buffer and .count, or hand them to vmap again",
+            )
+
+    def parts(self) -> dict[str, Any]:
+        """The values that it is made of."""
+        return {"buffer": self._buffer, "count": self._count}
+
+    def with_parts(self, parts: Sequence[Any]) -> "TensorArray":
+        """Another one, made of such values."""
+        made = object.__new__(type(self))
+        made._buffer, made._count = parts
+        return made
+
+    def result(self) -> Value:
+        """What it is as an output."""
+        return self.stack()
+
+    def __repr__(self) -> str:
+        row = self._buffer.type.like(self._buffer.type.shape[1:])
+        return f"TensorArray(capacity={self.capacity}, rows={row})"
