@@ -1,5 +1,6 @@
 """The driver: plain Python that calls the segments and reads sizes in between."""
 
+from graphc.backends.growing import call_growing, put_together
 from graphc.backends.program import (
     Outputs,
     argument_check,
@@ -10,7 +11,7 @@ from graphc.backends.program import (
 )
 from graphc.backends.source import Body, Module, indent
 from graphc.ir.graph import Value
-from graphc.transform.plan import Check, HostNode, Plan, Read, Segment
+from graphc.transform.plan import Check, HostNode, Plan, Read, Rows, Segment
 
 
 def emit_driver(
@@ -24,13 +25,17 @@ def emit_driver(
     for value, name in zip(plan.graph.inputs, names, strict=True):
         body.bind(value, name)
     for step in plan.steps:
-        if isinstance(step, Segment):
+        if isinstance(step, Segment) and step.rows is not None:
+            call_growing(body, step)
+        elif isinstance(step, Segment):
             _call(body, step)
         elif isinstance(step, Read):
             body.size(step.value.symbol)
         elif isinstance(step, Check):
             _bring_to_host(body, [step.condition])
             print_check(body, step)
+        elif isinstance(step, Rows):
+            put_together(body, step)
         else:
             _host_node(body, step)
     print_return(body, plan, outputs)

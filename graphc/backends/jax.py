@@ -2,6 +2,7 @@
 
 from graphc.backends.entry import Entry
 from graphc.backends.glue import emit_driver
+from graphc.backends.growing import announce, growing_segment
 from graphc.backends.program import (
     Outputs,
     Source,
@@ -30,7 +31,10 @@ def emit_jax(plan: Plan, outputs: Outputs) -> Source:
     inner = flat(plan, outputs)
     functions = []
     for segment in plan.segments:
-        functions.append(_segment(module, plan, segment, inner if direct else None))
+        if segment.rows is not None:
+            functions.append(growing_segment(module, segment))
+        else:
+            functions.append(_segment(module, plan, segment, inner if direct else None))
     if direct:
         functions.append(_direct(plan, names))
     else:
@@ -89,7 +93,7 @@ def _segment(
         body.bind(value, name)
     for symbol, name in zip(segment.statics, sizes, strict=True):
         body.bind_size(symbol, name)
-    _announce(body, segment)
+    announce(body, segment)
     for node in segment.nodes:
         body.node(node)
     if outputs is not None:
@@ -106,10 +110,3 @@ def _segment(
         "",
         f"{name} = jax.jit({name}{marked})",
     ]
-
-
-def _announce(body: Body, segment: Segment) -> None:
-    """Tell which sizes this compilation is for."""
-    known = [s for s in segment.keys if body.knows(s)]
-    sizes = "".join(f", {body.module.size_name(s)}={body.size(s)}" for s in known)
-    body.line(f"compiling({segment.index}{sizes})")

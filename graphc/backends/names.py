@@ -10,6 +10,7 @@ from functools import lru_cache
 from graphc.errors import Place
 from graphc.ir.build import INPUT
 from graphc.ir.graph import Node, Value
+from graphc.ir.inner import Inner
 from graphc.ir.walk import operands
 
 RESERVED = {
@@ -20,6 +21,9 @@ RESERVED = {
     *("scipy", "ProgramError", "require", "compiling", "CHECKED", "NEEDS_X64", "sizes"),
     *("kind", "fits", "key", "segment", "on_padded"),
 }
+
+
+OURS = "segment_", "ROWS_"  # with a number behind them
 
 
 @lru_cache(maxsize=4096)
@@ -33,7 +37,7 @@ def sanitise(name: str) -> str:
     ascii_only = "".join(c if c.isascii() else _spelled(c) for c in plain)
     safe = re.sub(r"[^0-9A-Za-z]+", "_", ascii_only).strip("_")[:40] or "value"
     safe = f"_{safe}" if safe[0].isdigit() else safe
-    return f"{safe}_" if safe in RESERVED or safe.startswith("segment_") else safe
+    return f"{safe}_" if safe in RESERVED or safe.startswith(OURS) else safe
 
 
 def _spelled(character: str) -> str:
@@ -60,6 +64,16 @@ class Names:
         return name
 
 
+def _of_loop(value: Value) -> str:
+    """A name of what a loop that grows has given."""
+    params = value.node.params
+    place = value.index - params["carries"]
+    if place < 0:
+        inner: Inner = params["body"].content
+        return inner.inputs[value.index].name if value.index else "going"
+    return "kept" if place else "steps"
+
+
 class Hints:
     """What the user calls a value: an input's name, or the variable assigned to.
 
@@ -78,6 +92,8 @@ class Hints:
         node = value.node
         if node.primitive is INPUT:
             return str(node.params["name"])
+        if node.primitive.driven:
+            return _of_loop(value)
         if value in self._outputs:
             return self._outputs[value]
         if value not in self._inner and len(node.outputs) == 1:

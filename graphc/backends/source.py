@@ -157,8 +157,13 @@ class Body:
         self.lines.append(text)
 
     def bind(self, value: Value, name: str) -> None:
-        """`value` is in scope as `name`, and so are the sizes of its axes."""
+        """`value` is in scope as `name`, and so are the sizes of its axes.
+
+        What is driven may give lists of pieces, which have no axes.
+        """
         self._names[value] = name
+        if value.node.primitive.driven:
+            return
         for axis, size in enumerate(value.type.shape):
             if isinstance(size, Dim) and len(size.symbols) == 1:
                 symbol = size.symbols[0]

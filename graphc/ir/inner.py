@@ -36,10 +36,14 @@ class Inner:
         given = {v.node for v in self.inputs}
         return [n for n in ancestors(self.outputs, _inputs) if n not in given]
 
-    def applied(self, values: Sequence[Value]) -> list[Value]:
-        """The outputs, of other values."""
+    def applied(
+        self, values: Sequence[Value], sizes: Sequence[Size] = ()
+    ) -> list[Value]:
+        """The outputs, of other values and where given other sizes."""
         new = dict(zip(self.inputs, values, strict=True))
-        return replayed(self.outputs, new, region_between(self.outputs, self.inputs))
+        region = region_between(self.outputs, self.inputs)
+        known = dict(zip(self.symbols, sizes, strict=bool(sizes)))
+        return replayed(self.outputs, new, region, known)
 
     def changed(self, outputs: Sequence[Value]) -> "Inner | None":
         """With other outputs of its inputs; None where they need sizes not given."""

@@ -67,6 +67,7 @@ class Primitive:
     `chooses`: elements that the first input does not choose count for nothing.
     `selective`: the gradient rule is told as `wanted` of which inputs one is needed.
     `size_remedy`: what to do where its result is needed as a size and cannot be.
+    `driven`: the driver runs it, in pieces of which each is compiled.
     """
 
     name: str
@@ -97,6 +98,7 @@ class Primitive:
     padding_rule: Padded | None = None
     no_padding_reason: str = ""
     size_remedy: str = ""
+    driven: bool = False
 
     def __post_init__(self) -> None:
         signature = inspect.signature(self.infer).parameters.values()

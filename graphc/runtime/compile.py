@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -29,6 +29,7 @@ from graphc.runtime.function import Function
 from graphc.runtime.tiering import require_both
 from graphc.transform.grouping import CostModel, printed
 from graphc.transform.loops.delayed import in_place
+from graphc.transform.loops.growing import grown
 from graphc.transform.loops.merge import merged
 from graphc.transform.padding import padded
 from graphc.transform.partition import partition
@@ -94,7 +95,7 @@ def function(
     emit = _EMIT[backend, backend == "jax" and jit is not False]
 
     def compile(policies: dict[Symbol, Policy]) -> tuple[Plan, Source]:
-        plan = _planned(graph, policies, model, check, backend)
+        plan = _planned(graph, policies, model, check, emit)
         if jit is True and backend == "jax":
             _require_one_segment(plan)
         return plan, emit(plan, structure)
@@ -119,7 +120,7 @@ def _exact(graph: Graph, check: bool) -> Plan:
 def _on_numpy(graph: Graph, structure: Outputs, check: bool) -> tuple[Plan, Source]:
     """The program for what is new, at true sizes, where one can stand in for JAX."""
     require_both(graph)
-    plan = _exact(graph, check)
+    plan = _exact(grown(graph)[0], check)
     return plan, emit_numpy(plan, structure)
 
 
@@ -170,14 +171,29 @@ def _planned(
     policies: dict[Symbol, Policy],
     model: CostModel,
     check: bool,
-    backend: Backend,
+    emit: Callable[..., Source],
 ) -> Plan:
     """The plan of a graph, padded where policies say so."""
-    last = in_place if backend == "jax" else lambda graph: graph
-    if not policies:
-        return partition(last(graph), model, bounds_checks=check)
-    pad = padded(graph, policies, bounds_checks=check)
-    return partition(last(rewritten(pad.graph, CLEANUP).graph), model, padded=pad)
+    pad = padded(graph, policies, bounds_checks=check) if policies else None
+    if pad is not None:
+        graph = rewritten(pad.graph, CLEANUP).graph
+    # Without jit, the program has no driver.
+    graph, made = (graph, {}) if emit is emit_unjitted else grown(graph)
+    graph, more = (graph, {}) if emit is emit_numpy else in_place(graph)
+    checks = check and pad is None
+    plan = partition(graph, model, bounds_checks=checks, padded=pad)
+    return replace(plan, originals=_originals(made, more))
+
+
+def _originals(*changes: dict[Value, Value]) -> dict[Symbol, Symbol]:
+    """The sizes that those of a graph that was changed stand for."""
+    found: dict[Symbol, Symbol] = {}
+    for change in changes:
+        before = dict(found)
+        for old, new in change.items():
+            if old._symbol is not None and new._symbol is not None:
+                found.setdefault(new._symbol, before.get(old._symbol, old._symbol))
+    return found
 
 
 def _tests_of_rules(plan: Plan, log: tuple[Application, ...]) -> bool:

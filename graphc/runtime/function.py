@@ -94,7 +94,9 @@ class Function:
 
     def _adapt(self, adapter: Adapter | Advisor, new: list[Compilation]) -> None:
         """Change the program where sizes have turned out to vary."""
-        change = adapter.notice(new, self._log.sizes, self._calls)
+        originals = self.plan.originals
+        sizes = {k: originals.get(s, s) for k, s in self._log.sizes.items()}
+        change = adapter.notice(new, sizes, self._calls)
         if change is not None:
             plan, source, why = change
             self._before += self._log.done

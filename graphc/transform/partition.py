@@ -7,7 +7,7 @@ and never cut. A level is then split and merged by the sizes that vary (`groupin
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from graphc.analysis.binding_time import Time, binding_times
@@ -24,9 +24,11 @@ from graphc.transform.grouping import (
     split_by_keys,
     varying,
 )
+from graphc.transform.loops.growing import ROWS
 from graphc.transform.padding import Padded
 from graphc.transform.placement import postpone
-from graphc.transform.plan import Check, HostNode, Plan, Read, Segment, Step
+from graphc.transform.plan import Check, HostNode, Plan, Read, Rows, Segment, Step
+from graphc.transform.storage import symbols_in
 
 ASSERT = "assert"
 
@@ -186,11 +188,12 @@ def _levels(facts: _Facts) -> dict[Node, int]:
     levels: dict[Node, int] = {}
     for node in facts.compiled:
         level = max([levels.get(o, 0) for o in facts.operands[node]], default=0)
+        in_glue = node.primitive.driven or "jax" not in node.primitive.emission
         for size in facts.device_sizes(node):
             source = levels.get(size.node, 0)
-            level = max(level, source + 2 - source % 2)
-        wants_glue = "jax" not in node.primitive.emission
-        levels[node] = level + (level % 2 != wants_glue)
+            read = source + 1 - source % 2  # the level at which it is read, or is glue
+            level = max(level, read if in_glue else read + 1)
+        levels[node] = level + (level % 2 != in_glue)
     return levels
 
 
@@ -199,7 +202,10 @@ def _roots(facts: _Facts) -> set[Node]:
     values = [facts.resolve(v) for v in facts.graph.outputs]
     values += [v for v in facts.demanded if facts.is_data(v)]
     values += [c.condition for c in facts.checks if facts.is_data(c.condition)]
-    return {v.node for v in values}
+    for node in facts.compiled:
+        if node.primitive.driven:  # the driver calls it: with arrays that segments made
+            values += [facts.resolve(v) for v in node.inputs]
+    return {v.node for v in values if not v.node.primitive.inline}
 
 
 def _host_steps(facts: _Facts) -> list[Step]:
@@ -233,9 +239,7 @@ def _assemble(
     """Segments and host nodes in order, each read just before it is needed."""
     pieces: list[Part | Node] = [*parts, *host_only]
     pieces.sort(key=lambda p: p.level if isinstance(p, Part) else levels[p])
-    members = [
-        _with_free(p.nodes, facts) if isinstance(p, Part) else [p] for p in pieces
-    ]
+    members = [_members(piece, facts) for piece in pieces]
     crossing = _crossing(facts, members)
     steps: list[Step] = []
     read: set[Value] = set()
@@ -246,6 +250,9 @@ def _assemble(
         if isinstance(piece, Part):
             index = sum(isinstance(s, Segment) for s in steps)
             steps.append(_segment(index, nodes, piece, facts, crossing))
+        elif piece.primitive.driven:
+            index = sum(isinstance(s, Segment) for s in steps)
+            steps.append(_loop(index, piece, facts))
         else:
             steps.append(_numpy_step(piece))
         done = set(nodes)
@@ -279,7 +286,29 @@ def _read(size: Value, node: Node) -> Read:
     )
 
 
+def _members(piece: Part | Node, facts: _Facts) -> list[Node]:
+    """The nodes of a piece, with what is made anew in it."""
+    if isinstance(piece, Part):
+        return _with_free(piece.nodes, facts)
+    nodes = _with_free([piece], facts)
+    return [n for n in nodes if n is piece or n.primitive.inline]
+
+
+def _loop(index: int, node: Node, facts: _Facts) -> Segment:
+    """The segment of a loop that grows."""
+    part = Part(0, varying(node), [node])
+    plain = _segment(index, [node], part, facts, set())
+    (rows,) = symbols_in(node.params["length"])
+    statics = (*(s for s in plain.statics if s is not rows), rows)
+    return replace(plain, statics=statics, outputs=node.outputs, rows=rows)
+
+
 def _numpy_step(node: Node) -> HostNode:
+    if node.primitive is ROWS:
+        return Rows(
+            node, node.place, "what a loop kept of its steps is put together",
+            "give a bound of its steps: max_steps= of gt.while_loop",
+        )
     reason = node.primitive.refusals.get("jax", "it has no JAX form")
     return HostNode(
         node, node.place, f"{node.primitive.name} runs in NumPy: {reason}",

@@ -16,7 +16,8 @@ class Segment:
     """A part of the graph that is compiled as one jitted function.
 
     It is compiled anew for each value of its `keys`; those in `statics` are passed
-    as static arguments, the others follow from the shapes of `inputs`.
+    as static arguments, the others follow from the shapes of `inputs`. A loop that
+    grows is a segment of its own, called until it ends; `rows` is how many it has.
     """
 
     index: int
@@ -26,6 +27,7 @@ class Segment:
     outputs: tuple[Value, ...]
     keys: tuple[Symbol, ...]
     reason: str
+    rows: Symbol | None = None
 
 
 @dataclass(frozen=True)
@@ -46,6 +48,10 @@ class HostNode:
     place: Place
     reason: str
     remedy: str
+
+
+class Rows(HostNode):
+    """What a loop that grows has given is put together in one array."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +84,8 @@ class Plan:
     """Steps in the order of execution.
 
     `static_inputs` are positions of the inputs whose numbers must be known before
-    compilation. `aliases` maps values that are other values (checked ones).
+    compilation. `aliases` maps values that are other values (checked ones). `originals`
+    are the symbols that others of the graph stand for.
     """
 
     graph: Graph
@@ -86,6 +93,7 @@ class Plan:
     static_inputs: tuple[int, ...]
     aliases: dict[Value, Value] = field(default_factory=dict)
     padded: Padded | None = None
+    originals: dict[Symbol, Symbol] = field(default_factory=dict)
 
     @property
     def called(self) -> Graph:

@@ -5,7 +5,15 @@ from collections.abc import Iterable
 from graphc.errors import Place
 from graphc.ir.dims import Symbol
 from graphc.ir.graph import Guard, Node
-from graphc.transform.plan import Check, HostNode, Plan, Read, Segment, asked_by
+from graphc.transform.plan import (
+    Check,
+    HostNode,
+    Plan,
+    Read,
+    Rows,
+    Segment,
+    asked_by,
+)
 
 
 def explain(plan: Plan, backend: str) -> str:
@@ -62,17 +70,29 @@ def _segment(segment: Segment) -> list[str]:
     # Literals are shared by all programs: their line may be another program's.
     nodes = [n for n in segment.nodes if not n.primitive.inline] or segment.nodes
     first, last = nodes[0], nodes[-1]
-    lines = [f"segment {segment.index}: {_some(len(nodes), 'node')}, jitted"]
+    kind = "a loop" if segment.rows else _some(len(nodes), "node")
+    lines = [f"segment {segment.index}: {kind}, jitted"]
     lines.append(f"  from {_at(first.place)}")
     if last.place.line != first.place.line:
         lines.append(f"  to {_at(last.place)}")
     lines.append(f"  {segment.reason}")
+    if segment.rows is not None:
+        lines += GROWS
     for symbol in segment.statics:
+        if symbol is segment.rows:
+            continue
         node = asked_by(segment, symbol)
         lines.append(f"  static argument {symbol.name}")
         lines.append(f"    needed by {node.primitive.name} at {_at(node.place)}")
         lines.append(f"    to remove it: {_static_remedy(symbol)}")
     return lines + _guards([segment])
+
+
+GROWS = [
+    "  how many steps it does is known when it stops: it runs until its rows are full,",
+    "  then on in as many more; there are 16 at first",
+    "  to remove it: give a bound of its steps: max_steps= of gt.while_loop",
+]
 
 
 def _static_remedy(symbol: Symbol) -> str:
@@ -108,6 +128,7 @@ def _glue(step: Read | HostNode | Check) -> list[str]:
     heads = {
         Read: "glue: one integer is read from the device",
         HostNode: "glue: host arithmetic",
+        Rows: "glue: rows are put together",
         Check: "glue: a check",
     }
     lines = [heads[type(step)], f"  because {step.reason}"]

@@ -25,16 +25,17 @@ from graphc.transform.loops.masked import (
     read_where_written,
     written,
 )
-from graphc.transform.loops.scan import SCAN, Pair, parts_of, run_scan
+from graphc.transform.loops.scan import GROWING, SCAN, Pair, parts_of, run_scan
 
 
-def in_place(graph: Graph) -> Graph:
-    """The graph with loops that write before they read."""
-    return replace(graph, outputs=tuple(_in_place(graph.outputs)))
-
-
-def _in_place(outputs: Sequence[Value]) -> list[Value]:
+def in_place(graph: Graph) -> tuple[Graph, dict[Value, Value]]:
+    """The graph with loops that write before they read, and what stands for what."""
     made: dict[Value, Value] = {}
+    outputs = tuple(_in_place(graph.outputs, made))
+    return replace(graph, outputs=outputs), made
+
+
+def _in_place(outputs: Sequence[Value], made: dict[Value, Value]) -> list[Value]:
     for node in ancestors(outputs):
         new = node
         if any(v in made for v in operands(node)):
@@ -50,7 +51,7 @@ def _loop_in_place(node: Node) -> Sequence[Value]:
     if any(params[name] is not node.params[name] for name in params):
         with standing_at(node.place.plain):
             node = node.primitive.bind(node.inputs, params)
-    if node.primitive is not SCAN:
+    if node.primitive not in (SCAN, GROWING):
         return node.outputs
     with standing_at(node.place.plain):
         inner = _reading_first(node)
@@ -73,7 +74,7 @@ def _inside(param: Any) -> Any:
 
 
 def _inner_in_place(inner: Inner) -> Inner:
-    outputs = tuple(_in_place(inner.outputs))
+    outputs = tuple(_in_place(inner.outputs, {}))
     same = all(a is b for a, b in zip(outputs, inner.outputs, strict=True))
     return inner if same else Inner(inner.inputs, outputs, inner.symbols)
 
@@ -159,6 +160,7 @@ class _Delayed:
             count=self._limit,
             going=self._going,
             unroll=params["unroll"],
+            grows=self._node.primitive is GROWING,
         )
         return [*self._finished(ends), *stacked]
 
@@ -172,7 +174,8 @@ class _Delayed:
         wanted = [*outputs[:carries], *pending, *outputs[carries:]]
         given = [*self._finished(carry), *row, *self._rest]
         new = dict(zip(inner.inputs, given, strict=True))
-        made = replayed(wanted, new, region_between(wanted, inner.inputs))
+        sizes = dict(zip(inner.symbols, self._node.params["sizes"], strict=True))
+        made = replayed(wanted, new, region_between(wanted, inner.inputs), sizes)
         return made[: len(carry)], made[len(carry) :]
 
     def _writes(self) -> list[Node]:

@@ -53,6 +53,58 @@ def loop_numpy(
     return (*carry, *[np.int32(done)] * stops, *stacked)
 
 
+def growing_numpy(body: Any, carry: Any, rest: Any, types: Any) -> Any:
+    """Printed into NumPy programs: a loop that stops, with room for what it gives."""
+    carries, done, room = len(carry), 0, 16
+    stacked = [np.zeros((room, *shape), dtype) for shape, dtype in types]
+    while carry[0]:
+        if done == room:
+            room *= 2
+            for x in stacked:
+                x.resize((room, *x.shape[1:]), refcheck=False)
+        found = body(*carry, *rest)
+        carry = found[:carries]
+        for x, row in zip(stacked, found[carries + 1 :]):  # noqa: B905
+            x[done] = row
+        done += 1
+    for x in stacked:
+        x.resize((done, *x.shape[1:]), refcheck=False)
+    return (*carry, np.int32(done), *[[x] for x in stacked])
+
+
+def growing(jax: Any, segment: Any, rows: Any, carry: Any, rest: Any) -> Any:
+    """Printed into JAX programs: a loop that runs until its rows are full, then on.
+
+    It goes on where it was, in as many rows as there are already. `rows` says how many
+    it starts with: next time, the most of which it needed more.
+    """
+    carries, steps, pieces, room = len(carry), 0, [], rows[0]
+    while True:
+        found = segment(*carry, *rest, room)
+        carry = found[:carries]
+        pieces.append(found[carries + 1 :])
+        steps += int(found[carries])
+        if not carry[0]:
+            break
+        room = steps
+    rows[0] = max(16, 1 << (steps - 1).bit_length() - 1)
+    done = jax.numpy.asarray(steps, "int32")
+    return (*carry, done, *map(list, zip(*pieces)))  # noqa: B905
+
+
+def rows_of(pieces: Any, length: Any) -> Any:
+    """Printed into programs: the pieces of what a loop gave, which are used up."""
+    first = pieces[0]
+    if len(pieces) == 1 and len(first) == length:
+        return pieces.pop()
+    found, start = np.zeros((length, *first.shape[1:]), first.dtype), 0
+    while pieces:
+        piece = np.asarray(pieces.pop(0))[: length - start]
+        found[start : start + len(piece)] = piece
+        start += len(piece)
+    return found
+
+
 def scan_jax(
     jax: Any,
     body: Any,
@@ -114,6 +166,14 @@ def loop_jax(
     state = (done, first, tuple(carry), stacked)
     done, _, carry, stacked = lax.while_loop(goes_on, step, state)
     return (*carry, *[done.astype("int32")] * stops, *stacked)
+
+
+def print_growing(p: Printing) -> str:
+    """The line of a loop that grows; in JAX, of as many steps as there is room for."""
+    if p.xp == "jnp":
+        return print_scan(p)
+    body, carry, _, rest = _body_call(p)
+    return f"{p.helper(growing_numpy)}({body}, {carry}, {rest}, {_types(p)})"
 
 
 def print_scan(p: Printing) -> str:

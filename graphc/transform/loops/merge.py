@@ -5,7 +5,7 @@ scan gives all that the first one does, and says which one it is: where both are
 graph, the first is done without.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from graphc.ir.graph import Graph, Node, Value
@@ -30,8 +30,12 @@ def together(outputs: Sequence[Value]) -> list[Value]:
     wider = {old: new for old, new in wider.items() if old in inside}
     if not wider:
         return list(outputs)
+
+    def before(node: Node) -> list[Node]:
+        return [wider[node]] if node in wider else [v.node for v in operands(node)]
+
     made: dict[Value, Value] = {}
-    for node in _order(outputs, wider):
+    for node in ordered(outputs, before):
         if node in wider:
             new = [made.get(v, v) for v in _same(node, wider[node])]
         elif any(v in made for v in operands(node)):
@@ -49,17 +53,18 @@ def _same(node: Node, wider: Node) -> list[Value]:
     return [*wider.outputs[:carries], *wider.outputs[start:stop]]
 
 
-def _order(outputs: Sequence[Value], wider: dict[Node, Node]) -> list[Node]:
-    """Nodes after what they are made of; a scan after the one that stands for it."""
+def ordered(
+    outputs: Iterable[Value], before: Callable[[Node], list[Node]]
+) -> list[Node]:
+    """The nodes that values depend on, each after those that are to come `before`."""
     done: dict[Node, None] = {}
-    stack = [v.node for v in reversed(outputs)]
+    stack = [v.node for v in outputs][::-1]
     while stack:
         node = stack[-1]
         if node in done:
             stack.pop()
             continue
-        before = [wider[node]] if node in wider else [v.node for v in operands(node)]
-        waiting = [n for n in before if n not in done]
+        waiting = [n for n in before(node) if n not in done]
         if waiting:
             stack += waiting
         else:

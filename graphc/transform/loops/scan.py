@@ -7,13 +7,14 @@ from typing import Any, NamedTuple
 
 from graphc.errors import graph_error
 from graphc.ir.build import as_size, as_value, cast, variable
-from graphc.ir.dims import Size, equal, symbol_dim
+from graphc.ir.dims import Size, Symbol, equal, symbol_dim
 from graphc.ir.graph import Params, Value
 from graphc.ir.inner import OF_BODIES, Inner, enclosed
 from graphc.ir.namespace import F, enroll, public
 from graphc.ir.op import (
     Array,
     Opaque,
+    Primitive,
     op,
     require_at_most,
     require_equal,
@@ -37,7 +38,7 @@ from graphc.transform.loops.chunks import (
     kept_carries,
     stopping_in_chunks,
 )
-from graphc.transform.loops.emission import print_scan
+from graphc.transform.loops.emission import print_growing, print_scan
 from graphc.transform.loops.masked import masked_writes
 from graphc.transform.loops.merge import together
 from graphc.transform.loops.steps import steps_size
@@ -115,6 +116,18 @@ _scan.selective = True
 _scan.emit(print_scan)
 SCAN = _scan
 
+# A scan that stops, of which nobody knows before how many rows it gives: `length`. Its
+# first carry says whether it goes on. It is made when all else has been done.
+GROWING = Primitive("growing", _scan.infer)
+GROWING.several = True
+GROWING.on_host = False
+GROWING.driven = True
+GROWING.emit(print_growing)
+GROWING.size_remedy = "give a bound of its steps: max_steps= of gt.while_loop"
+GROWING.no_gradient("gradients are taken of the scans that it is made of")
+GROWING.no_batch("it is made of scans, of which there may be many at once")
+GROWING.no_padding("it is made of scans at capacities")
+
 
 @_scan.padding
 def _(pad: Padding, *values: Ragged, **params: Any) -> tuple[Any, ...] | None:
@@ -171,13 +184,14 @@ def run_scan(
     going: Value | None = None,
     unroll: int | bool = 1,
     few: bool = False,
+    grows: bool = False,
 ) -> Pair:
     """The scan of a step on lists of values; `pruned`: without sequences not used.
 
     Only the first `count` rows, of which there must be so many, have a step. Where it
     is said whether it is `going` at all, the first that a step gives is whether to stop
     behind it, and the first that is returned with the stacked ones how many steps were
-    done.
+    done. Where it `grows`, there are as many rows as steps.
     """
     own = [fresh(v) for v in first]
     row = [variable(v.name or "row", v.type.like(v.type.shape[1:])) for v in rows]
@@ -197,7 +211,8 @@ def run_scan(
         length = None
     inner, captured, sizes = enclosed([*after, *given], [*carry, *row], "scan")
     limits = [v for v in (count, going) if v is not None]
-    node = _scan.bind(
+    primitive = GROWING if grows else _scan
+    node = primitive.bind(
         (*first, *rows, *captured, *limits),
         {
             "body": Opaque("body", inner),
@@ -214,8 +229,16 @@ def run_scan(
         },
     )
     ends, stacked = node.outputs[: len(own)], node.outputs[len(carry) :]
+    if grows:
+        _make_size(stacked[0])
     found = checked([*ends, *stacked], node.outputs[len(own) : len(carry)], checks)
     return found[: len(own)], found[len(own) :]
+
+
+def _make_size(steps: Value) -> None:
+    """The steps done are a size, as which they are not negative."""
+    if steps._symbol is None:
+        steps._symbol = Symbol("steps", steps, 0)
 
 
 enroll(run_scan, "_run_scan")

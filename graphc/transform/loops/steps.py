@@ -23,6 +23,7 @@ def _steps(x: Array, *, most: Size | None, shared: bool) -> TensorType:
     return x.type.like()
 
 
+STEPS = _steps
 _steps.emit("{x}")
 _steps.range = lambda node: ("steps", 0, node.params["most"])
 _steps.no_gradient("its result is an integer")

@@ -1,0 +1,89 @@
+"""Loops that grow in a JAX program: a jitted piece, which the driver calls again.
+
+    def segment_1(going, state, w, rows):
+        return loop_jax(jax, body, [going, state], [], [w], rows, ...)
+
+    segment_1 = jax.jit(segment_1, static_argnums=(3,))
+    ROWS_1 = [16]  # to start with
+    ...
+    going_1, state_1, steps, kept = growing(jax, segment_1, ROWS_1, [True, x], [w])
+"""
+
+from functools import partial
+
+from graphc.backends.source import Body, Module, indent, print_inner
+from graphc.ir.build import INPUT
+from graphc.ir.graph import Value
+from graphc.ir.inner import Inner
+from graphc.ir.op import Printing
+from graphc.transform.loops.emission import growing
+from graphc.transform.plan import HostNode, Segment
+
+
+def growing_segment(module: Module, segment: Segment) -> list[str]:
+    """The lines of the jitted piece: a parameter for each input, then the sizes."""
+    (node,) = segment.nodes
+    inner: Inner = node.params["body"].content
+    hints = ["going", *(v.name for v in inner.inputs[1:])]
+    names = list(map(module.names.unique, hints))
+    sizes = [module.size_name(s) for s in segment.statics]
+    body = Body(module, "jnp", reads=False)
+    for value, name in zip(node.inputs, names, strict=False):
+        body.bind(value, name)
+    for symbol, size in zip(segment.statics, sizes, strict=True):
+        body.bind_size(symbol, size)
+    announce(body, segment)
+    given = (*names, names[0])  # the first carry says whether it goes on
+    print_body = partial(print_inner, module, "jnp")
+    p = Printing(node, "jnp", given, body.code, module.helper, print_body)
+    text = node.primitive.emission["jax"](p)
+    body.line(module.comment(node.place)[1])
+    body.line(f"return {text}")
+    name = f"segment_{segment.index}"
+    statics = ", ".join(str(len(names) + i) for i in range(len(sizes)))
+    return [
+        f"def {name}({', '.join(names + sizes)}):",
+        *indent(body.lines),
+        "",
+        "",
+        f"{name} = jax.jit({name}, static_argnums=({statics},))",
+        f"ROWS_{segment.index} = [16]  # how many there are at first",
+    ]
+
+
+def call_growing(body: Body, segment: Segment) -> None:
+    """The line of the driver that runs the loop to its end."""
+    (node,) = segment.nodes
+    sizes = map(body.size, segment.statics[:-1])
+    carries = node.params["carries"]
+    given = [_argument(body, v) for v in node.inputs[:-1]]
+    first = ", ".join(given[:carries])
+    rest = ", ".join([*given[carries:], *sizes])
+    names = [body.module.value_name(v) for v in node.outputs]
+    function, k = body.module.helper(growing), segment.index
+    call = f"{function}(jax, segment_{k}, ROWS_{k}, [{first}], [{rest}])"
+    body.line(f"{', '.join(names)} = {call}")
+    for value, name in zip(node.outputs, names, strict=True):
+        body.bind(value, name)
+
+
+def _argument(body: Body, value: Value) -> str:
+    """A value as it will come back from the loop: a number has its dtype."""
+    text = body.value(body.module.resolve(value))
+    if value.node.primitive is INPUT and not value.type.rank:
+        return f'jnp.asarray({text}, "{value.dtype.name}")'
+    return text
+
+
+def put_together(body: Body, step: HostNode) -> None:
+    """What the loop has given as an array of JAX; the driver is plain Python else."""
+    body.node(step.node)
+    name = body.value(step.node.outputs[0])
+    body.line(f"{name} = jnp.asarray({name})")
+
+
+def announce(body: Body, segment: Segment) -> None:
+    """Tell which sizes this compilation is for."""
+    known = [s for s in segment.keys if body.knows(s)]
+    sizes = "".join(f", {body.module.size_name(s)}={body.size(s)}" for s in known)
+    body.line(f"compiling({segment.index}{sizes})")
