@@ -37,13 +37,24 @@ class Inner:
         return [n for n in ancestors(self.outputs, _inputs) if n not in given]
 
     def applied(
-        self, values: Sequence[Value], sizes: Sequence[Size] = ()
+        self, values: Sequence[Value], sizes: Sequence[Size] | None = None
     ) -> list[Value]:
-        """The outputs, of other values and where given other sizes."""
+        """The outputs, of other values; of other sizes, too, where these are given."""
         new = dict(zip(self.inputs, values, strict=True))
         region = region_between(self.outputs, self.inputs)
-        known = dict(zip(self.symbols, sizes, strict=bool(sizes)))
+        known = {} if sizes is None else self.known([v.type for v in values], sizes)
         return replayed(self.outputs, new, region, known)
+
+    def known(
+        self, given: Iterable[TensorType], sizes: Sequence[Size]
+    ) -> dict[Symbol, Size]:
+        """What the sizes within are for inputs of these types, and `sizes`."""
+        known = dict(zip(self.symbols, sizes, strict=True))
+        for value, type in zip(self.inputs, given, strict=True):
+            for n, m in zip(value.type.shape, type.shape, strict=True):
+                if isinstance(n, Dim) and n is symbol_dim(n.symbols[0]):
+                    known.setdefault(n.symbols[0], m)
+        return known
 
     def changed(self, outputs: Sequence[Value]) -> "Inner | None":
         """With other outputs of its inputs; None where they need sizes not given."""
@@ -56,13 +67,10 @@ class Inner:
         self, given: Sequence[TensorType], sizes: Sequence[Size]
     ) -> list[TensorType]:
         """The types of the outputs for inputs of these types. In a type rule only."""
-        known: dict[Symbol, Size] = dict(zip(self.symbols, sizes, strict=True))
         for value, type in zip(self.inputs, given, strict=True):
             if value.dtype != type.dtype or value.type.rank != type.rank:
                 raise type_error(f"the body takes {value.type}, not {type}")
-            for n, m in zip(value.type.shape, type.shape, strict=True):
-                if isinstance(n, Dim) and n is symbol_dim(n.symbols[0]):
-                    known.setdefault(n.symbols[0], m)
+        known = self.known(given, sizes)
         return [v.type.like(_sized(v.type.shape, known)) for v in self.outputs]
 
 

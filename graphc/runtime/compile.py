@@ -103,7 +103,7 @@ def function(
     policies, auto = _policies(graph, dims, emit, written)
     plan, source = compile(policies)
     log, unjitted = simplified.log, None
-    if policies or _tests_of_rules(plan, log):
+    if policies or _tests_of_rules(plan, log) or _has_driven_loops(plan):
         unjitted = _exact(rewritten(written, rewrites.unchecked()).graph, check)
     adapter = Adapter(graph, compile) if auto else Advisor(graph)
     numpy = _on_numpy(graph, structure, check) if tier == "auto" else None
@@ -200,6 +200,10 @@ def _tests_of_rules(plan: Plan, log: tuple[Application, ...]) -> bool:
     """Whether rules may have put in tests, which an un-jitted program cannot make."""
     tests = any(isinstance(step, Check) for step in plan.glue)
     return tests and any(a.rule.checks for a in log)
+
+
+def _has_driven_loops(plan: Plan) -> bool:
+    return any(segment.rows is not None for segment in plan.segments)
 
 
 def examine(inputs: Any, outputs: Any) -> tuple[Graph, Outputs, dict[int, Any]]:

@@ -174,7 +174,7 @@ class _Delayed:
         wanted = [*outputs[:carries], *pending, *outputs[carries:]]
         given = [*self._finished(carry), *row, *self._rest]
         new = dict(zip(inner.inputs, given, strict=True))
-        sizes = dict(zip(inner.symbols, self._node.params["sizes"], strict=True))
+        sizes = inner.known([v.type for v in given], self._node.params["sizes"])
         made = replayed(wanted, new, region_between(wanted, inner.inputs), sizes)
         return made[: len(carry)], made[len(carry) :]
 

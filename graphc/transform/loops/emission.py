@@ -87,7 +87,7 @@ def growing(jax: Any, segment: Any, rows: Any, carry: Any, rest: Any) -> Any:
         if not carry[0]:
             break
         room = steps
-    rows[0] = max(16, 1 << (steps - 1).bit_length() - 1)
+    rows[0] = max(16, (1 << (steps - 1).bit_length()) // 2)
     done = jax.numpy.asarray(steps, "int32")
     return (*carry, done, *map(list, zip(*pieces)))  # noqa: B905
 

@@ -27,16 +27,18 @@ def while_loop(
 ) -> Any:
     """`carry = body(carry)` as long as `cond(carry)` holds, as `jax.lax.while_loop`.
 
-    The carry is a value, or a list, tuple or dict of values; its type stays. There is a
-    gradient: where it needs what each step started with, the steps are counted, their
-    number is read, and the loop is run once more to keep that. With `max_steps` nothing
-    is counted before: there is room for so many, and the call raises where they were
-    not enough. With `on_exceeded="flag"` it does not, and the result is a pair: what it
-    is otherwise, and whether the loop has come to its end.
+    The carry is a value, or a list, tuple or dict of values; its type stays. With
+    `collect=True`, the body returns a pair `(carry, y)`, and the result is the last
+    carry and the `y`s of all steps, stacked. There is a gradient, which may need what
+    each step started with.
 
-    With `collect=True`, the body returns a pair `(carry, y)`, and the result is the
-    last carry and the `y`s of all steps, stacked. Without `max_steps` the steps are
-    counted by a first run of the loop, and their number is read.
+    What is kept of all steps has no size before the loop stops: it gets room for some,
+    for twice as many when that is full, and so on, and the loop is compiled for each of
+    these sizes. (Where the caller compiles, with `jit=False`, the steps are counted by
+    a first run instead.) With `max_steps` there is room for so many, all stays within
+    one compiled program, and the call raises where they were not enough. With
+    `on_exceeded="flag"` it does not, and the result is a pair: what it is otherwise,
+    and whether the loop has come to its end.
 
     `checkpoint` says before which steps a gradient keeps the carry, as for `scan`. With
     "log" no step is counted before, nor is its number read: 65 carries are kept.

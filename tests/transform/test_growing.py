@@ -1,0 +1,121 @@
+"""Loops of unknown length that keep something of each step: rows that double."""
+
+import math
+
+import jax
+import numpy as np
+import pytest
+
+import graphc
+import graphc.tensor as gt
+from graphc.transform.loops.emission import growing, rows_of
+from tests.transform.alike import alike
+
+pytestmark = pytest.mark.usefixtures("wide")
+A = gt.tensor("a", "float64", ())
+V = gt.tensor("v", "float64", ())
+X = gt.tensor("x", "float64", ("n",))
+K = gt.tensor("k", "int64", ())
+
+
+def damped(v, a, collect):
+    """s + sin(s) a, while it is below v; with what each step starts from."""
+    step = lambda s: s + gt.sin(s) * a
+    body = (lambda s: (step(s), s * s)) if collect else step
+    return gt.while_loop(lambda s: s < v, body, np.float64(0.1), collect=collect)
+
+
+def loops_of(f):
+    """The bodies of loops that grow in a compiled function."""
+    (loop,) = [s.nodes[0] for s in f.plan.segments if s.rows is not None]
+    return loop.params["body"].content
+
+
+@pytest.mark.parametrize("collect", [False, True])
+def test_no_step_is_done_twice(collect):
+    found = damped(V, A, collect)
+    end, kept = found if collect else (found, found)
+    f = graphc.function([V, A], [end, kept, graphc.grad(gt.sum(kept), A)])
+    names = [node.primitive.name for node in loops_of(f).nodes]
+    assert names.count("sin") == 1
+    first = [n.primitive.name for s in f.plan.segments[:2] for n in s.nodes]
+    assert first.count("growing") == 1 and "scan" not in first
+
+
+def test_compilations_are_as_many_as_digits():
+    _, ys = gt.while_loop(lambda i: i < K, lambda i: (i + 1, 2 * i), 0, collect=True)
+    f = graphc.function([K], ys)
+    for k in (3, 1000, 1000, 17, 0, 1024, 16, 700):
+        before = len(f.stats().compilations)
+        alike([f(k)], [2 * np.arange(k)])
+    rows = [c.sizes["rows"] for c in f.stats().compilations if c.segment == 1]
+    assert rows == [16, 32, 64, 128, 256, 512]
+    assert len(rows) <= math.log2(1024) + 1
+    assert len(f.stats().compilations) == before == len(rows) + 1
+    assert "how many steps it does is known when it stops" in f.explain()
+
+
+@pytest.mark.parametrize("steps", [0, 1, 16, 17, 100, 1024, 1025])
+def test_rows_are_at_most_twice_those_needed(steps):
+    made, state = [], [16]
+
+    def segment(going, i, rows):
+        done = min(rows, steps - i)
+        made.append(rows)
+        kept = np.zeros(rows)
+        kept[:done] = np.arange(i, i + done)
+        return np.bool_(i + done < steps), i + done, np.int32(done), kept
+
+    for _ in range(2):
+        made.clear()
+        going, i, done, kept = growing(jax, segment, state, [True, 0], [])
+        assert (going, i, int(done)) == (False, steps, steps)
+        assert sum(made) <= max(16, 2 * steps)
+        np.testing.assert_array_equal(rows_of(kept, steps + 1)[:-1], np.arange(steps))
+        assert not kept
+    assert len(made) <= 2
+
+
+def by_hand(v, a, x):
+    """The states before each step, and the last one."""
+    s, b, rows = x, np.zeros(4), []
+    while np.sum(s) < v:
+        rows.append((s, np.max(s) > 1, b, np.int8(len(rows))))
+        b = b.copy()
+        i = len(rows) - 1
+        b[i % 4] = np.tanh(b[(i + 1) % 4]) + a
+        s = s + np.sin(s) * a
+    kept = [np.array(part) for part in zip(*rows, strict=True)]
+    return [s, np.int64(len(rows)), *kept]
+
+
+def test_states_that_are_arrays():
+    """With outputs of several types, at several lengths, also of states."""
+
+    def body(c):
+        s, b, i = c
+        after = s + gt.sin(s) * A, b.at[i % 4].set(gt.tanh(b[(i + 1) % 4]) + A), i + 1
+        return after, (s, gt.max(s) > 1, b, gt.astype(i, "int8"))
+
+    start, goes_on = (X, gt.zeros(4, "float64"), 0), lambda c: gt.sum(c[0]) < V
+    (s, _, i), kept = gt.while_loop(goes_on, body, start, collect=True)
+    cost = gt.sum(s) + gt.sum(gt.sin(kept[0])) + gt.sum(kept[2])
+    outputs = [s, i, *kept, *graphc.grad(cost, [A, X])]
+    f = graphc.function([V, A, X], outputs, backend="numpy")
+    compiled = [graphc.function([V, A, X], outputs, dims=d) for d in ("pad", "auto")]
+    for n, v in ((3, 8.0), (2, 5.0), (3, 0.2), (5, 14.0)):
+        x = 0.1 + np.arange(n) * 0.01
+        expected = f(v, 0.2, x)
+        if v > 1:
+            alike(expected[:6], by_hand(v, 0.2, x))
+        for g in compiled:
+            alike(g(v, 0.2, x), expected)
+    assert [bool(g.stats().changes) for g in compiled] == [False, True]
+
+
+def test_without_a_driver_it_is_done_twice():
+    end, kept = damped(V, A, True)
+    f = graphc.function([V, A], [end, kept])
+    alike(f(3.0, 0.7), list(map(np.asarray, f.jax_callable(3.0, 0.7))))
+    with pytest.raises(graphc.GraphError, match="being traced"):
+        jax.jit(f)(3.0, 0.7)
