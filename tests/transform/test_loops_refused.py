@@ -206,7 +206,7 @@ def test_gradients_that_need_the_number_of_steps():
     one = lambda a: gt.while_loop(lambda c: c < 100, lambda c: c * c * a, a)
     slope = graphc.grad(one(A), A)
     text = refusal(lambda: graphc.function([A], slope, jit=True))
-    assert "jit=True is impossible: scan needs the size steps" in text
+    assert "jit=True is impossible: rows needs the size steps" in text
     assert "give a bound of its steps: max_steps= of gt.while_loop" in text
     f = graphc.function([A], slope)
     with pytest.raises(graphc.CallError, match="the size steps must be known") as e:

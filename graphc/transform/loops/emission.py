@@ -72,18 +72,21 @@ def growing_numpy(body: Any, carry: Any, rest: Any, types: Any) -> Any:
     return (*carry, np.int32(done), *[[x] for x in stacked])
 
 
-def growing(jax: Any, segment: Any, rows: Any, carry: Any, rest: Any) -> Any:
+def growing(
+    jax: Any, integer: Any, segment: Any, rows: Any, carry: Any, rest: Any
+) -> Any:
     """Printed into JAX programs: a loop that runs until its rows are full, then on.
 
     It goes on where it was, in as many rows as there are already. `rows` says how many
     it starts with: next time, the most of which it needed more.
     """
+    remedy = "give a bound of its steps: max_steps= of gt.while_loop"
     carries, steps, pieces, room = len(carry), 0, [], rows[0]
     while True:
         found = segment(*carry, *rest, room)
         carry = found[:carries]
         pieces.append(found[carries + 1 :])
-        steps += int(found[carries])
+        steps += integer("steps", found[carries], remedy)
         if not carry[0]:
             break
         room = steps

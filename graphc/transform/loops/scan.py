@@ -211,8 +211,7 @@ def run_scan(
         length = None
     inner, captured, sizes = enclosed([*after, *given], [*carry, *row], "scan")
     limits = [v for v in (count, going) if v is not None]
-    primitive = GROWING if grows else _scan
-    node = primitive.bind(
+    node = (GROWING if grows else _scan).bind(
         (*first, *rows, *captured, *limits),
         {
             "body": Opaque("body", inner),

@@ -41,7 +41,7 @@ def while_loop(
     and whether the loop has come to its end.
 
     `checkpoint` says before which steps a gradient keeps the carry, as for `scan`. With
-    "log" no step is counted before, nor is its number read: 65 carries are kept.
+    "log" all stays within one program: 65 carries are kept, whatever their number.
 
     >>> import graphc, graphc.tensor as gt
     >>> n = gt.scalar("n", "int64")
