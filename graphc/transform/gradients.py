@@ -12,7 +12,7 @@ from graphc.ir.types import is_float, is_inexact
 from graphc.ir.walk import ancestors, operands
 from graphc.ops.barriers import BARRIER
 from graphc.transform.autodiff import pull
-from graphc.transform.structure import flatten, unflatten
+from graphc.transform.structure import flatten, numbers_within, unflatten
 from graphc.transform.vectorize import vmap
 
 Disconnected = Literal["raise", "zero"]
@@ -211,11 +211,12 @@ def _pulled(
             expected='"raise" or "zero"',
         )
     values, like = flatten(wrt)
+    kept = numbers_within(wrt)  # as many rows of a gradient as there are
     if disconnected == "raise":
-        _need_connected(op, outputs, values)
+        _need_connected(op, outputs, [v for v in values if v not in kept])
     found = pull(outputs, cotangents, values)
-    filled = [_filled(g, v) for g, v in zip(found, values, strict=True)]
-    return unflatten(like, filled)
+    pairs = zip(found, values, strict=True)
+    return unflatten(like, [v if v in kept else _filled(g, v) for g, v in pairs])
 
 
 def _filled(g: Value | None, value: Value) -> Value:

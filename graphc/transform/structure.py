@@ -5,6 +5,7 @@ from typing import Any, Self
 
 from graphc.errors import graph_error
 from graphc.ir.graph import Value
+from graphc.ir.types import is_inexact
 
 
 class Compound:
@@ -77,6 +78,20 @@ def flatten(
 
     walk(given)
     return found, given
+
+
+def numbers_within(given: Any) -> set[Value]:
+    """The values that are no floats of what holds values of its own."""
+    found: set[Value] = set()
+
+    def walk(part: Any) -> None:
+        for _, item in items(part) or ():
+            walk(item)
+            if isinstance(part, Compound) and isinstance(item, Value):
+                found.update(() if is_inexact(item.dtype) else (item,))
+
+    walk(given)
+    return found
 
 
 def unflatten(like: Any, values: list[Any]) -> Any:
