@@ -355,6 +355,7 @@ class _Few(_Backward):
         if not kept:
             return [], []
         parts, params, own = self.parts, self.params, self.own[: self.split]
+        starts = [parts.first[i] for i in self.needed]
 
         def step(carry: list[Value], row: list[Value]) -> Pair:
             before, state = carry[: self.carries], carry[self.carries :]
@@ -365,7 +366,7 @@ class _Few(_Backward):
 
         ends, _ = run_scan(
             step,
-            [*parts.first, *nothing_kept([parts.first[i] for i in self.needed])],
+            [*parts.first, *nothing_kept(starts, params["length"])],
             parts.rows,
             params["length"],
             params["reverse"],

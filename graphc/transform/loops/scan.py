@@ -275,7 +275,7 @@ def scan(
     A gradient keeps what is carried before each step, or what a step reads of it;
     with `checkpoint=k` only before every k-th, from where k steps are done again: less
     memory, in more time. "sqrt" takes the root of the length for k, "all" takes 1;
-    "log" keeps 65 carries in all, and does steps again once, twice from 500 steps on.
+    "log" keeps 65 at most, and does steps again once, or twice above 1,000 steps.
 
     Raises GraphError where a step changes the type of the carry, where sequences have
     different lengths, and where a size within depends on the step.

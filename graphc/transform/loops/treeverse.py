@@ -8,25 +8,26 @@ free by then keeps some of those on the way: as many steps ahead as binomial num
 (Griewank, 1992, "Achieving logarithmic growth of temporal and spatial complexity in
 reverse automatic differentiation"; Griewank and Walther, 2000, "revolve").
 
-So 65 carries are enough, and a step is done again at most r times in a loop of
-`steps <= 16 * C(33 + r, r)`: once up to 500 or so, twice up to 9,000, three times up to
-100,000, and never in one of 64 steps.
+So 65 carries are enough for loops of any length. In one of up to 32 * a steps, of a
+power of two a, a step is done again at most r times if a <= C(33 + r, r): once up to
+1,024 steps, twice up to 16,384, three times up to 131,072. Where a length n is known
+to be small, 2 * sqrt(n) carries are kept, up to a power of two: once is enough.
 """
 
 from collections.abc import Callable, Sequence
-from math import comb
+from math import comb, isqrt
 
 import numpy as np
 
 from graphc.ir.build import as_value, cast, constant
+from graphc.ir.dims import Size
 from graphc.ir.graph import Value
 from graphc.ir.namespace import F
 from graphc.ir.types import INT32
 from graphc.transform.loops.scan import run_scan
 
-POWER = 6
-SLOTS = 2**POWER  # beside it, one for what is not kept
-HALF = SLOTS // 2
+MOST = 64  # slots, a power of two; beside them, there is one for what is not kept
+LEAST = 8
 NEVER = int(np.iinfo(INT32).max)  # the number of no step
 REPEATS = 12  # more than any loop needs
 
@@ -45,33 +46,43 @@ def _reach() -> "np.ndarray[tuple[int, int], np.dtype[np.int32]]":
 
     One of the k is that before the first step.
     """
-    rows = [[comb(k + r, r) for r in range(REPEATS)] for k in range(SLOTS + 2)]
+    rows = [[comb(k + r, r) for r in range(REPEATS)] for k in range(MOST + 2)]
     return np.minimum(np.array(rows, object), NEVER).astype(np.int32)
 
 
 REACH = _reach()
 
 
-def nothing_kept(first: Sequence[Value]) -> State:
-    """The state before the first step, which is always kept: in slot 0."""
-    slots = [F.zeros((SLOTS + 1, *v.type.shape), v.dtype) for v in first]
-    zero = _number(0)
-    steps = _put(F.full((SLOTS + 1,), NEVER, INT32), zero, zero)
+def nothing_kept(first: Sequence[Value], length: Size | None) -> State:
+    """The state before the first step, which is always kept: in slot 0.
+
+    The loop has at most `length` steps, where that is known.
+    """
+    count, zero = _slots(length), _number(0)
+    slots = [F.zeros((count + 1, *v.type.shape), v.dtype) for v in first]
+    steps = _put(F.full((count + 1,), NEVER, INT32), zero, zero)
     held = [_put(x, zero, v) for x, v in zip(slots, first, strict=True)]
     return [zero, _number(1), steps, *held]
+
+
+def _slots(length: Size | None) -> int:
+    if not isinstance(length, int) or length >= MOST**2 // 4:
+        return MOST
+    return max(LEAST, 1 << isqrt(max(4 * length - 1, 0)).bit_length())
 
 
 def keep(state: State, carry: Sequence[Value]) -> State:
     """The state behind a step, of what was carried before it.
 
-    The multiples of a power of two up to the 63rd have different remainders by 63, as
-    63 has no common factor with it: these say where they are. Those of the next power
-    are where they were.
+    Of 64 slots: the multiples of a power of two up to the 63rd have different
+    remainders by 63, as 63 has no common factor with it: these say where they are.
+    Those of the next power are where they were.
     """
     number, apart, steps, *slots = state
-    apart = F.where(number >= SLOTS * apart, 2 * apart, apart)
+    count = _count(steps)
+    apart = F.where(number >= count * apart, 2 * apart, apart)
     taken = F.equal(F.remainder(number, apart), 0)
-    slot = F.where(taken, F.remainder(number - 1, SLOTS - 1) + 1, SLOTS)
+    slot = F.where(taken, F.remainder(number - 1, count - 1) + 1, count)
     steps = _put(steps, slot, F.where(taken, number, NEVER))
     slots = [_put(x, slot, v) for x, v in zip(slots, carry, strict=True)]
     return [number + 1, apart, steps, *slots]
@@ -82,10 +93,17 @@ def ready(state: State) -> State:
 
     Its numbers are those of the step that is next, and of all steps.
     """
-    count, apart, steps, *slots = state
-    apart = F.where(count > HALF * apart, 2 * apart, apart)
-    kept = F.logical_or(count <= SLOTS, F.equal(F.remainder(steps, apart), 0))
-    return [count - 1, count, F.where(kept, steps, NEVER), *slots]
+    done, apart, steps, *slots = state
+    count = _count(steps)
+    apart = F.where(done > count // 2 * apart, 2 * apart, apart)
+    kept = F.logical_or(done <= count, F.equal(F.remainder(steps, apart), 0))
+    return [done - 1, done, F.where(kept, steps, NEVER), *slots]
+
+
+def _count(steps: Value) -> int:
+    size = steps.type.shape[0]
+    assert isinstance(size, int)
+    return size - 1
 
 
 def step_back(state: State, advance: Advance) -> tuple[list[Value], State]:

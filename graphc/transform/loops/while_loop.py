@@ -41,7 +41,7 @@ def while_loop(
     and whether the loop has come to its end.
 
     `checkpoint` says before which steps a gradient keeps the carry, as for `scan`. With
-    "log" all stays within one program: 65 carries are kept, whatever their number.
+    "log" all stays within one program: at most 65 are kept, whatever their number.
 
     >>> import graphc, graphc.tensor as gt
     >>> n = gt.scalar("n", "int64")
