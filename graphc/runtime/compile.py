@@ -180,6 +180,9 @@ def _planned(
     # Without jit, the program has no driver.
     graph, made = (graph, {}) if emit is emit_unjitted else grown(graph)
     graph, more = (graph, {}) if emit is emit_numpy else in_place(graph)
+    if pad is not None:
+        pad = pad.tidied(graph)
+        graph = pad.graph
     checks = check and pad is None
     plan = partition(graph, model, bounds_checks=checks, padded=pad)
     return replace(plan, originals=_originals(made, more))

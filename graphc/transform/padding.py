@@ -9,7 +9,7 @@ compiled for each true size, and the others keep theirs.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from graphc.errors import GraphError, Place, graph_error, standing_at, user_place
@@ -63,6 +63,21 @@ class Padded:
     guards: tuple[tuple[Guard, Node], ...]
     checks: tuple[tuple[Value, str, Place], ...]
     originals: dict[Symbol, Symbol]
+
+    def tidied(self, graph: Graph) -> "Padded":
+        """With what was made of its graph, which needs no more of the lengths."""
+        split = len(self.original.inputs)
+        needed = set(ancestors([*graph.outputs, *(c for c, _, _ in self.checks)]))
+        places = [
+            i for i, v in enumerate(graph.inputs) if i < split or v.node in needed
+        ]
+        graph = replace(
+            graph,
+            inputs=tuple(graph.inputs[i] for i in places),
+            input_names=tuple(graph.input_names[i] for i in places),
+        )
+        lengths = tuple(self.lengths[i - split] for i in places[split:])
+        return replace(self, graph=graph, lengths=lengths)
 
 
 def padded(

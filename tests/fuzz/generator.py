@@ -421,9 +421,11 @@ def _softmax(rng: Any, pool: list[Known]) -> Any:
     return (lambda xp, x: (ours if xp is gt else theirs)(x, axis=-1), (x,))
 
 
-def new_input(rng: np.random.Generator, number: int) -> tuple[Any, np.ndarray]:
+def new_input(
+    rng: np.random.Generator, number: int, dtypes: Sequence[str]
+) -> tuple[Any, np.ndarray]:
     """A variable and an argument on a coarse grid, with a few special values."""
-    dtype = str(rng.choice(DTYPES))
+    dtype = str(rng.choice(dtypes))
     shape = tuple(int(n) for n in rng.choice(SIZES, rng.integers(0, 4)))
     grid = rng.integers(-8, 9, shape)
     array = (grid / 4 if np.dtype(dtype).kind in "fc" else np.abs(grid)).astype(dtype)
@@ -435,14 +437,19 @@ def new_input(rng: np.random.Generator, number: int) -> tuple[Any, np.ndarray]:
     return gt.tensor(f"x{number}", dtype, axes), array
 
 
-def generate(seed: int, more: Sequence[Step] = (), length: int = 12) -> Program:
+def generate(
+    seed: int,
+    more: Sequence[Step] = (),
+    length: int = 12,
+    dtypes: Sequence[str] = DTYPES,
+) -> Program:
     """The program of a seed, of the steps above and of `more`."""
     steps = [*STEPS, *more]
     rng = np.random.default_rng(seed)
     program = Program([], [])
     pool: list[Known] = []
     for number in range(int(rng.integers(1, 4))):
-        symbolic, array = new_input(rng, number)
+        symbolic, array = new_input(rng, number, dtypes)
         program.inputs.append(symbolic)
         program.arguments.append(array)
         pool.append(Known(symbolic, array, True))

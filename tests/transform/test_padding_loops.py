@@ -62,7 +62,32 @@ def growing(x, w):
     return list(gt.scan(step, gt.zeros(x.shape[1:], "float64"), x))
 
 
-PROGRAMS = {p.__name__: p for p in (recurrent, backwards, mixing, nested, growing)}
+def chosen(x, w):
+    """Branches, one of which reduces a padded axis."""
+    total = gt.sum(x)
+    centred = lambda: (x - gt.mean(x, axis=1, keepdims=True), gt.sum(w))  # noqa: E731
+    picked = gt.cond(total > 0, centred, lambda: (x @ w, total))
+    other = gt.switch(
+        gt.astype(gt.abs(total), "int32") % 3,
+        [lambda: gt.cumsum(x, axis=0), lambda: x[::-1], lambda: gt.nn.softmax(x, 0)],
+    )
+    return [*picked, other]
+
+
+def iterated(x, w):
+    """A loop that stops by what it finds, and one of so many steps."""
+    scale = lambda v: gt.sum(v**2) / (1 + gt.sum(gt.abs(x)))  # noqa: E731
+    cooled = gt.while_loop(
+        lambda s: scale(s[1]) > 0.5,
+        lambda s: (s[0] + 1, s[1] * 0.7 + 0.1 * gt.mean(s[1], axis=1, keepdims=True)),
+        (0, x),
+        max_steps=50,
+    )
+    return [*cooled, gt.fori_loop(0, 3, lambda i, v: gt.tanh(v @ w) + i, x)]
+
+
+WHOLE = (recurrent, backwards, mixing, nested, growing, chosen, iterated)
+PROGRAMS = {p.__name__: p for p in WHOLE}
 
 
 def arrays(t, n, m):
@@ -83,7 +108,7 @@ def test_several_axes(program, make):
     outputs = program(*variables)
     f = make(list(variables), outputs, backend="numpy")
     exact = graphc.function(variables, outputs, backend="numpy", dims="specialize")
-    assert not f.plan.padded.cuts and len(f.plan.padded.lengths) == 3
+    assert not f.plan.padded.cuts and len(f.plan.padded.policies) == 3
     for sizes in SIZES:
         close(f(*arrays(*sizes)), exact(*arrays(*sizes)))
 

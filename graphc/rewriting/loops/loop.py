@@ -11,7 +11,7 @@ from graphc.ir.graph import Graph, Node, Value
 from graphc.ir.inner import Inner
 from graphc.ir.namespace import F
 from graphc.ir.replay import renewed
-from graphc.ir.types import INT32
+from graphc.ir.types import INT32, same_size
 from graphc.ir.walk import ancestors, operands
 
 Step = Callable[[list[Value], list[Value]], tuple[list[Value], list[Value]]]
@@ -20,11 +20,14 @@ Late = Callable[[Callable[[Value], Value]], Value]
 
 
 def is_loop(node: Node) -> bool:
-    """Whether a node is a scan that does a step for each of its rows."""
+    """Whether a node is a scan that does a step for each of its rows.
+
+    Where there is one row, it cannot be told from what is spread over all of them.
+    """
     params = node.params
-    if node.primitive.name != "scan":
+    if node.primitive.name != "scan" or params["counted"] or params["stops"]:
         return False
-    return not (params["counted"] or params["stops"])
+    return not same_size(params["length"], 1)
 
 
 class Loop:

@@ -1,6 +1,7 @@
 """`cond` and `switch`: one of several graphs, chosen when the program runs."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from graphc.errors import graph_error
@@ -14,10 +15,11 @@ from graphc.ir.replay import region_between, replayed
 from graphc.ir.types import BOOL, INT32, TensorType, is_integer
 from graphc.ir.walk import ancestors
 from graphc.ops.batching import Batched, spread, where_each
+from graphc.ops.masking import Padding, Ragged
 from graphc.transform.loops.backward import pulled
 from graphc.transform.loops.carries import fresh, in_form, parts, value_of
 from graphc.transform.loops.checks import Check, checked, held, taken_out
-from graphc.transform.loops.scan import used_between
+from graphc.transform.loops.scan import knows_sizes, used_between
 from graphc.transform.structure import flatten, unflatten
 from graphc.transform.vectorize import vmap
 
@@ -67,7 +69,24 @@ _switch.several = True
 _switch.on_host = False
 _switch.selective = True
 _switch.emit(_print_switch)
-_switch.no_padding("a branch is a graph of its own")
+
+
+@_switch.padding
+def _(pad: Padding, index: Ragged, *values: Ragged, **params: Any) -> Any:
+    inners: tuple[Inner, ...] = params["branches"].content
+    if not all(knows_sizes(pad, inner) for inner in inners):
+        return None
+
+    def made(inner: Inner) -> Branch:
+        def branch(taken: list[Value]) -> list[Value]:
+            pairs = zip(values, taken, strict=True)
+            own = [replace(x, value=v) for x, v in pairs]
+            return [x.value for x in pad.body(inner, own)]
+
+        return branch
+
+    given = [x.value for x in values]
+    return tuple(run_switch(index.value, [made(inner) for inner in inners], given))
 
 
 @_switch.vjp

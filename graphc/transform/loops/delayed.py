@@ -6,17 +6,22 @@ which writes before it reads, and the last of it is written behind the loop. The
 step has nothing to write: it writes what is there already.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+
 from graphc.errors import standing_at
+from graphc.ir.dims import Size
 from graphc.ir.graph import Graph, Node, Value
 from graphc.ir.inner import Inner
 from graphc.ir.namespace import F
 from graphc.ir.op import Opaque
 from graphc.ir.replay import region_between, renewed, replayed
+from graphc.ir.types import INT32
 from graphc.ir.walk import ancestors, operands
+from graphc.ops.update import SCATTER
 from graphc.transform.loops.forwarded import forwarded, read_states
 from graphc.transform.loops.masked import (
     WRITES,
@@ -24,6 +29,7 @@ from graphc.transform.loops.masked import (
     idle_update,
     read_where_written,
     written,
+    written_at_all,
 )
 from graphc.transform.loops.scan import GROWING, SCAN, Pair, parts_of, run_scan
 
@@ -162,7 +168,7 @@ class _Delayed:
             unroll=params["unroll"],
             grows=self._node.primitive is GROWING,
         )
-        return [*self._finished(ends), *stacked]
+        return [*self._finished(ends, written_at_all), *stacked]
 
     def _step(self, carry: list[Value], row: list[Value]) -> Pair:
         """What a step has left to write is carried, with what it writes to."""
@@ -208,13 +214,36 @@ class _Delayed:
                     x = F.reshape(x, write.outputs[0].type.shape)
                     continue
                 v, *changing = self._parts(write)
+                beyond = self._beyond(write)
                 places = [F.zeros(i.type.shape, i.dtype) for i in changing]
+                if beyond is not None:
+                    places[0] = F.full_like(places[0], beyond)
+                    found += [F.zeros(v.type.shape, v.dtype), *places]
+                    continue
                 update = idle_update(write, x, self._indices(write, places))
                 assert update is not None
                 found += [F.broadcast_to(update, v.type.shape), *places]
         return found
 
-    def _finished(self, carry: Sequence[Value]) -> list[Value]:
+    def _beyond(self, write: Node) -> Size | None:
+        """An index that is out of bounds, where a write to that is left out.
+
+        So nothing is read of what may have no elements. None where there is none for
+        the first of the indices that change.
+        """
+        if write.primitive is not SCATTER:
+            return None
+        x, params = write.inputs[0], write.params
+        given = zip(write.inputs[2:], params["axes"], params["inside"], strict=True)
+        for index, axis, inside in given:
+            if index in self._changing:
+                fits = np.can_cast(INT32, index.dtype) and not inside
+                return x.type.shape[axis] if fits else None
+        return None
+
+    def _finished(
+        self, carry: Sequence[Value], written: Callable[..., Value] = written
+    ) -> list[Value]:
         """The carries of the loop as it was, with all written."""
         ends, pending = list(carry[: len(self._first)]), iter(carry[len(self._first) :])
         for late in self._late:

@@ -10,12 +10,13 @@ from typing import cast
 import numpy as np
 
 from graphc.ir.build import constant
+from graphc.ir.dims import less_equal
 from graphc.ir.graph import Node, Value
 from graphc.ir.namespace import F
 from graphc.ir.replay import region_between, renewed
 from graphc.ir.types import is_inexact, same_shape
 from graphc.ir.walk import operands
-from graphc.ops.index import BASIC_INDEX, GATHER
+from graphc.ops.index import BASIC_INDEX, GATHER, is_adjacent
 from graphc.ops.update import SCATTER, SLICE_UPDATE
 
 WRITES = (SCATTER, SLICE_UPDATE)
@@ -38,6 +39,23 @@ def written(
     """What a write makes of another array and another update, or at other indices."""
     places = write.inputs[2:] if indices is None else indices
     return cast(Value, write.primitive(x, v, *places, **write.params))
+
+
+def written_at_all(
+    write: Node, x: Value, v: Value, indices: Sequence[Value]
+) -> Value:
+    """What `written` gives, also where there is nothing to write to.
+
+    JAX refuses a single index of an axis without elements, but not an array of such.
+    """
+    if write.primitive is not SCATTER or any(i.type.rank for i in indices):
+        return written(write, x, v, indices)
+    axes = write.params["axes"]
+    if all(less_equal(1, x.type.shape[a]) for a in axes):
+        return written(write, x, v, indices)
+    v = F.broadcast_to(v, read_where_written(write, x, indices).type.shape)
+    v = F.expand_dims(v, axes[0] if is_adjacent(axes) else 0)
+    return written(write, x, v, [F.expand_dims(i, 0) for i in indices])
 
 
 def idle_update(

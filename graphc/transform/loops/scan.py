@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import partial, reduce
 from typing import Any, NamedTuple
 
 from graphc.errors import graph_error
@@ -135,13 +135,11 @@ def _(pad: Padding, *values: Ragged, **params: Any) -> tuple[Any, ...] | None:
     given: Any = parts_of(values, params)
     first, rows, rest, count, going = given
     inner: Inner = params["body"].content
-    for symbol, n in zip(inner.symbols, pad.node.params["sizes"], strict=True):
-        if n is not symbol_dim(symbol) and pad.stored(n) is not pad.exact(n):
-            return None
-    true = None if count is None else count.value
+    if not knows_sizes(pad, inner):
+        return None
+    limits = [] if count is None else [count.value]
     if params["length"] is not None:
-        true = cast(pad.length(pad.node.params["length"]), INT32)
-        true = true if count is None else F.minimum(count.value, true)
+        limits.append(cast(pad.length(pad.node.params["length"]), INT32))
     # What is in the padding of a carry may be another thing behind a step.
     like = [*(replace(x, fill={}) for x in first), *map(_of_step, rows)]
 
@@ -157,13 +155,21 @@ def _(pad: Padding, *values: Ragged, **params: Any) -> tuple[Any, ...] | None:
         [x.value for x in rows],
         params["length"],
         params["reverse"],
-        count=true,
+        count=reduce(F.minimum, limits) if limits else None,
         going=None if going is None else going.value,
         unroll=params["unroll"],
     )
     steps = [] if going is None else [stacked.pop(0)]
     places = enumerate(stacked, len(ends) + len(steps))
     return (*ends, *steps, *(pad.result(v, {0: 0}, i) for i, v in places))
+
+
+def knows_sizes(pad: Padding, inner: Inner) -> bool:
+    """Whether the sizes of a body are those outside of it, or not padded."""
+    sizes = zip(inner.symbols, pad.node.params["sizes"], strict=True)
+    return all(
+        n is symbol_dim(symbol) or pad.stored(n) is pad.exact(n) for symbol, n in sizes
+    )
 
 
 def _of_step(x: Ragged) -> Ragged:
