@@ -167,7 +167,7 @@ def test_unroll(unroll):
     found = [line for line in f.source.splitlines() if "= scan_jax(" in line]
     assert len(found) == 2
 
-    assert all(f", {unroll})" in line for line in found) == (
+    assert all(f"unroll={unroll}" in line for line in found) == (
         unroll is True or unroll > 1
     )
 
