@@ -6,7 +6,7 @@
     segment_1 = jax.jit(segment_1, static_argnums=(3,))
     ROWS_1 = [16]  # to start with
     ...
-    going_1, end, steps, kept = growing(jax, integer, segment_1, ROWS_1, [True, x], [w])
+    going_1, end, steps, kept = growing(integer, segment_1, ROWS_1, [True, x], [w])
 """
 
 from functools import partial
@@ -61,7 +61,7 @@ def call_growing(body: Body, segment: Segment) -> None:
     rest = ", ".join([*given[carries:], *sizes])
     names = [body.module.value_name(v) for v in node.outputs]
     function, k = body.module.helper(growing), segment.index
-    call = f"{function}(jax, integer, segment_{k}, ROWS_{k}, [{first}], [{rest}])"
+    call = f"{function}(integer, segment_{k}, ROWS_{k}, [{first}], [{rest}])"
     body.line(f"{', '.join(names)} = {call}")
     for value, name in zip(node.outputs, names, strict=True):
         body.bind(value, name)

@@ -153,9 +153,9 @@ def print_return(body: Body, plan: Plan, outputs: "Outputs") -> None:
 
 
 def _result(body: Body, value: Value) -> str:
-    """An output; an argument that is one becomes an array, as the others are."""
+    """An output; an argument or a number that is one becomes an array of JAX."""
     name = body.value(value)
-    if value.node.primitive is INPUT:
+    if value.node.primitive is INPUT or value.node.primitive.driven:
         return f'jnp.asarray({name}, "{value.dtype.name}")'
     return name
 

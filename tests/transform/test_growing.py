@@ -69,7 +69,7 @@ def test_rows_are_at_most_twice_those_needed(steps):
     integer = lambda name, value, remedy: int(value)
     for _ in range(2):
         made.clear()
-        going, i, done, kept = growing(jax, integer, segment, state, [True, 0], [])
+        going, i, done, kept = growing(integer, segment, state, [True, 0], [])
         assert (going, i, int(done)) == (False, steps, steps)
         assert sum(made) <= max(16, 2 * steps)
         np.testing.assert_array_equal(rows_of(kept, steps + 1)[:-1], np.arange(steps))

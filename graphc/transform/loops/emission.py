@@ -75,9 +75,7 @@ def growing_numpy(body: Any, carry: Any, rest: Any, types: Any) -> Any:
     return (*carry, np.int32(done), *[[x] for x in stacked])
 
 
-def growing(
-    jax: Any, integer: Any, segment: Any, rows: Any, carry: Any, rest: Any
-) -> Any:
+def growing(integer: Any, segment: Any, rows: Any, carry: Any, rest: Any) -> Any:
     """Printed into JAX programs: a loop that runs until its rows are full, then on.
 
     It goes on where it was, in as many rows as there are already. `rows` says how many
@@ -94,8 +92,7 @@ def growing(
             break
         room = steps
     rows[0] = max(16, (1 << (steps - 1).bit_length()) // 2)
-    done = jax.numpy.asarray(steps, "int32")
-    return (*carry, done, *map(list, zip(*pieces)))  # noqa: B905
+    return (*carry, np.int32(steps), *map(list, zip(*pieces)))  # noqa: B905
 
 
 def rows_of(pieces: Any, length: Any) -> Any:
