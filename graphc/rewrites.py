@@ -5,7 +5,8 @@
 `p.exp(v.x)` is a pattern; `graphc.rewrite` makes a rule of one and of a function.
 `graphc.function(..., rewrites=default + my_rule - "times_one")` chooses, `everything`
 are also those rules that are not applied by default, `hoisting` those about what loops
-stack, and `check(my_rule)` tries it on graphs that it matches.
+stack and what is made in blocks (`blocking(block_bytes=...)` says how large), and
+`check(my_rule)` tries it on graphs that it matches.
 """
 
 import importlib
@@ -15,6 +16,7 @@ from graphc.rewriting.default import ALL as everything
 from graphc.rewriting.default import DEFAULT as default
 from graphc.rewriting.default import NONE as none
 from graphc.rewriting.engine import Application, Rewritten, rewritten
+from graphc.rewriting.loops.blocking import blocking
 from graphc.rewriting.loops.hoisting import HOISTING as hoisting
 from graphc.rewriting.pattern import once, p, v
 from graphc.rewriting.rule import Rule, Rules
@@ -33,6 +35,7 @@ __all__ = [
     "Rewritten",
     "Rule",
     "Rules",
+    "blocking",
     "check",
     "default",
     "everything",

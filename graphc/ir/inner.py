@@ -14,7 +14,7 @@ from graphc.ir.graph import Node, Params, Value
 from graphc.ir.op import Opaque, type_error
 from graphc.ir.replay import region_between, replayed
 from graphc.ir.types import TensorType, is_integer
-from graphc.ir.walk import ancestors
+from graphc.ir.walk import ancestors, operands
 
 OF_BODIES: WeakSet[Node] = WeakSet()  # the variables that bodies were traced with
 
@@ -83,14 +83,19 @@ def _sized(shape: Iterable[Size], known: Mapping[Symbol, Size]) -> tuple[Size, .
 
 
 def enclosed(
-    outputs: Sequence[Value], inputs: Sequence[Value], op: str
+    outputs: Sequence[Value],
+    inputs: Sequence[Value],
+    op: str,
+    own_size: Symbol | None = None,
 ) -> tuple[Inner, list[Value], list[Size]]:
     """The graph between values as one of its own; what it takes from outside; sizes.
 
-    What does not depend on `inputs` stays outside: it is computed once. Raises
-    GraphError where a size within depends on `inputs`.
+    What does not depend on `inputs`, nor has the size that is their own, stays outside:
+    it is computed once. Raises GraphError where a size within depends on `inputs`.
     """
     region = region_between(outputs, inputs)
+    if own_size is not None:
+        region = _with_sized(region, outputs, inputs, own_size)
     inside, own = set(region), set(inputs)
     for node in region:
         if node.primitive.name == "assert":
@@ -117,6 +122,24 @@ def enclosed(
         if v.node not in inside and v not in own and not _is_literal(v)
     )
     return _closed(outputs, inputs, list(captured), region)
+
+
+def _with_sized(
+    region: list[Node], outputs: Sequence[Value], inputs: Sequence[Value], size: Symbol
+) -> list[Node]:
+    """A region, and what has a size that only its inputs tell.
+
+    The symbol is as new as they are, and so is what has it.
+    """
+    oldest = min(v.node.serial for v in inputs)
+    new = ancestors(
+        [v for v in outputs if v.node.serial > oldest],
+        lambda node: [v for v in operands(node) if v.node.serial > oldest],
+    )
+    known = {*region, *(v.node for v in inputs)}
+    sized = [n for n in new if n not in known and size in _symbols(n)]
+    more = region_between(outputs, [v for n in sized for v in n.outputs])
+    return sorted({*region, *sized, *more}, key=lambda n: n.serial)
 
 
 def _is_literal(value: Value) -> bool:

@@ -8,7 +8,7 @@ away on the way.
 """
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
 from graphc.errors import GraphError, Place, graph_error, standing_at
@@ -67,6 +67,14 @@ class Rewritten:
     log: tuple[Application, ...]
 
 
+def finished(graph: Graph, rules: Rules) -> Rewritten:
+    """The graph after those of the rules that are late."""
+    late, log = rules - rules.early(), list[Application]()
+    if late:  # in bodies first: those of loops that come of it are left as they are
+        graph = _replaced(_with_bodies(graph, late, log, finished), late, log)
+    return Rewritten(graph, tuple(log))
+
+
 def rewritten(graph: Graph, rules: Rules) -> Rewritten:
     """The graph with the rules applied wherever they fit.
 
@@ -81,18 +89,25 @@ def rewritten(graph: Graph, rules: Rules) -> Rewritten:
     for chosen in (functions, rules) if functions else (rules,):
         outputs = _fixpoint(_by_op(chosen), outputs, log)
     simple = replace(graph, outputs=outputs)
-    made = _replaced(simple, rules, log)
+    made = _replaced(simple, rules.early(), log)
     if made is not simple:
         made = replace(made, outputs=_fixpoint(_by_op(rules), made.outputs, log))
-    return Rewritten(_with_bodies(made, rules.unchecked(), log), tuple(log))
+    made = _with_bodies(made, rules.unchecked().early(), log, rewritten)
+    last = finished(made, rules)
+    return Rewritten(last.graph, (*log, *last.log))
 
 
-def _with_bodies(graph: Graph, rules: Rules, log: list[Application]) -> Graph:
+def _with_bodies(
+    graph: Graph,
+    rules: Rules,
+    log: list[Application],
+    apply: Callable[[Graph, Rules], Rewritten],
+) -> Graph:
     """The graph with the rules applied inside of loops and branches too."""
 
     def body(inner: Inner) -> Inner:
         names = ("",) * len(inner.inputs), ("",) * len(inner.outputs)
-        found = rewritten(Graph(inner.inputs, inner.outputs, *names), rules)
+        found = apply(Graph(inner.inputs, inner.outputs, *names), rules)
         new = inner.changed(found.graph.outputs) if found.log else None
         if new is not None:
             log.extend(found.log)

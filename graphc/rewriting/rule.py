@@ -45,6 +45,7 @@ class Rule:
     finite: bool = False
     checks: bool = False  # puts in tests that the host makes
     whole: Whole | None = None  # replaces in a whole graph, instead of by a pattern
+    late: bool = False  # for graphs of which it is settled how sizes are stored
 
     @property
     def op(self) -> str:
@@ -121,6 +122,10 @@ class Rules:
         """Those that put in no tests for the host."""
         return Rules(tuple(rule for rule in self.rules if not rule.checks))
 
+    def early(self) -> "Rules":
+        """Those that do not need to know how sizes are stored."""
+        return Rules(tuple(rule for rule in self.rules if not rule.late))
+
     def by_pattern(self) -> "Rules":
         """Those that replace what fits a pattern, and move nothing into loops."""
         return Rules(tuple(rule for rule in self.rules if rule.whole is None))
@@ -172,12 +177,13 @@ def rewrite(
 
 
 def whole_graph(
-    *, over: Sequence[str], exact: bool, name: str = ""
+    *, over: Sequence[str], exact: bool, name: str = "", late: bool = False
 ) -> Callable[[Whole], Rule]:
     """Decorator: a rule that looks at a whole graph, in which some node is `over`.
 
     The function gives the graph after one replacement, or several, and what was
-    replaced; None where there is nothing to replace.
+    replaced; None where there is nothing to replace. A `late` rule is applied behind
+    all others, and when sizes are padded: no mask rule sees what it makes.
     """
 
     def declare(function: Whole) -> Rule:
@@ -186,7 +192,8 @@ def whole_graph(
         doc = inspect.getdoc(function) or ""
         pattern = OneOf(tuple(over), frozenset())
         called = name or function.__name__
-        return Rule(called, pattern, _never, (), exact, place, doc, whole=function)
+        claims = exact, place, doc
+        return Rule(called, pattern, _never, (), *claims, whole=function, late=late)
 
     return declare
 

@@ -21,7 +21,7 @@ from graphc.ir.replay import region_between
 from graphc.ir.walk import ancestors, operands
 from graphc.rewriting.cleanup import CLEANUP
 from graphc.rewriting.default import DEFAULT
-from graphc.rewriting.engine import Application, rewritten
+from graphc.rewriting.engine import Application, finished, rewritten
 from graphc.rewriting.rule import Rule, Rules
 from graphc.runtime.adapt import Adapter, Advisor
 from graphc.runtime.arguments import Backend
@@ -85,28 +85,28 @@ def function(
     """
     _check_options(backend, jit, check)
     backend = _backend(tier, backend, jit)
-    rewrites = _rules(rewrites, backend == "jax" and jit is False)
-    rewrites = rewrites.by_pattern() if check else rewrites  # loops check no index
+    rewrites = _rules(rewrites, backend == "jax" and jit is False, check)
     graph, structure, defaults = examine(inputs, outputs)
     graph = merged(graph)
-    simplified = rewritten(graph, rewrites)
+    simplified = rewritten(graph, rewrites.early())
     written, graph = graph, simplified.graph
     model = CostModel(base=UNDIVIDED) if jit is True else CostModel()
     emit = _EMIT[backend, backend == "jax" and jit is not False]
+    late: list[Application] = []
 
     def compile(policies: dict[Symbol, Policy]) -> tuple[Plan, Source]:
-        plan = _planned(graph, policies, model, check, emit)
+        plan, late[:] = _planned(graph, policies, model, check, emit, rewrites)
         if jit is True and backend == "jax":
             _require_one_segment(plan)
         return plan, emit(plan, structure)
 
     policies, auto = _policies(graph, dims, emit, written)
     plan, source = compile(policies)
-    log, unjitted = simplified.log, None
-    if policies or _tests_of_rules(plan, log) or _has_driven_loops(plan):
-        unjitted = _exact(rewritten(written, rewrites.unchecked()).graph, check)
+    log = *simplified.log, *late
+    tested = policies or _tests_of_rules(plan, log) or _has_driven_loops(plan)
+    unjitted = _without_tests(written, check, rewrites) if tested else None
     adapter = Adapter(graph, compile) if auto else Advisor(graph)
-    numpy = _on_numpy(graph, structure, check) if tier == "auto" else None
+    numpy = _on_numpy(graph, structure, check, rewrites) if tier == "auto" else None
     return Function(
         plan, source, backend, structure, defaults, log, unjitted, adapter, numpy
     )
@@ -117,10 +117,17 @@ def _exact(graph: Graph, check: bool) -> Plan:
     return partition(graph, bounds_checks=check)
 
 
-def _on_numpy(graph: Graph, structure: Outputs, check: bool) -> tuple[Plan, Source]:
+def _without_tests(graph: Graph, check: bool, rewrites: Rules) -> Plan:
+    """The plan at true sizes, without tests that rules put in."""
+    return _exact(rewritten(graph, rewrites.unchecked()).graph, check)
+
+
+def _on_numpy(
+    graph: Graph, structure: Outputs, check: bool, rewrites: Rules
+) -> tuple[Plan, Source]:
     """The program for what is new, at true sizes, where one can stand in for JAX."""
     require_both(graph)
-    plan = _exact(grown(graph)[0], check)
+    plan = _exact(grown(finished(graph, rewrites).graph)[0], check)
     return plan, emit_numpy(plan, structure)
 
 
@@ -172,11 +179,14 @@ def _planned(
     model: CostModel,
     check: bool,
     emit: Callable[..., Source],
-) -> Plan:
-    """The plan of a graph, padded where policies say so."""
+    rewrites: Rules,
+) -> tuple[Plan, tuple[Application, ...]]:
+    """The plan of a graph, padded where policies say so, and what late rules did."""
     pad = padded(graph, policies, bounds_checks=check) if policies else None
     if pad is not None:
         graph = rewritten(pad.graph, CLEANUP).graph
+    late = finished(graph, rewrites)
+    graph = late.graph
     # Without jit, the program has no driver.
     graph, made = (graph, {}) if emit is emit_unjitted else grown(graph)
     graph, more = (graph, {}) if emit is emit_numpy else in_place(graph)
@@ -185,7 +195,7 @@ def _planned(
         graph = pad.graph
     checks = check and pad is None
     plan = partition(graph, model, bounds_checks=checks, padded=pad)
-    return replace(plan, originals=_originals(made, more))
+    return replace(plan, originals=_originals(made, more)), late.log
 
 
 def _originals(*changes: dict[Value, Value]) -> dict[Symbol, Symbol]:
@@ -225,10 +235,11 @@ _EMIT = {
 }
 
 
-def _rules(rewrites: object, unjitted: bool) -> Rules:
+def _rules(rewrites: object, unjitted: bool, check: bool) -> Rules:
     """The rules as a set; a program without jit cannot make their tests."""
     found = Rules((rewrites,)) if isinstance(rewrites, Rule) else rewrites
     if isinstance(found, Rules):
+        found = found.by_pattern() if check else found  # loops check no index
         return found.unchecked() if unjitted else found
     raise graph_error(
         "`rewrites` must be a set of rules",

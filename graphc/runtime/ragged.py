@@ -87,7 +87,7 @@ def ragged(
         raise graph_error("a batch has no examples", op="ragged", got=repr(batch))
     chosen = Pad() if pad is None else pad
     strict = replace(chosen, strict=True)
-    simple = rewritten(merged(graph), rewrites.unchecked()).graph
+    simple = rewritten(merged(graph), rewrites.unchecked().early()).graph
     made = batched(simple, shared, strict, total)
     rows = Pad(minimum=1) if batch is None else Pad(buckets=(batch,))
     with warnings.catch_warnings():  # not every size is needed

@@ -129,6 +129,11 @@ BUILDS = {
     "sequence_in_scan": looped(lambda x, y: total((x, gt.exp(stacked(x) - y)))),
     "recomputed_in_scan": looped(lambda x, y: total((y, gt.map(gt.tanh, x)))),
     "reduction_in_scan": looped(lambda x, y: gt.sum((stacked(x) - y) ** 2)),
+    "large_in_blocks": {
+        "build": lambda x, y: gt.sum(gt.tanh(x[:, None] - y), 1),
+        "shapes": {"x": ("n",), "y": ("k",)},
+        "dtypes": ("float64", "float32"),
+    },
     "max_of_add": pairs(lambda x, y: gt.max(x + y)),
     "max_of_subtract": pairs(lambda x, y: gt.max(x - y)),
     "min_of_add": pairs(lambda x, y: gt.min(x + y)),

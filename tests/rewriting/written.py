@@ -222,6 +222,7 @@ HOISTING = {
     "recomputed_in_scan": "gt.scan(lambda c, r: (c + r[0] * r[1], []), "
     "gt.zeros(3, 'float32'), (x, gt.map(gt.tanh, x)))[0]",
     "reduction_in_scan": f"gt.sum(({RUNS} - y) ** 2)",
+    "large_in_blocks": "gt.sum(gt.tanh(u[:, None] - v), 1)",
 }
 FAMILIES = {
     "hoisting": HOISTING,

@@ -110,6 +110,21 @@ def _clips(node: Node, size: Size) -> bool:
     return equal(bound, size - 1) is True
 
 
+def counter(index: Value, numbers: Value) -> Value:
+    """Other numbers, along the axis along which an index array counts."""
+    node, at = index.node, 0
+    shapes = []
+    while node.primitive.name != "iota":
+        if node.primitive.name == "expand_dims":
+            shapes.append((node.outputs[0].type.rank, node.params["axes"]))
+        node = node.inputs[0].node
+    for rank, added in reversed(shapes):
+        at = [a for a in range(rank) if a not in added][at]
+    others = tuple(a for a in range(index.type.rank) if a != at)
+    found: Value = F.expand_dims(numbers, others) if others else numbers
+    return found
+
+
 def _plain(value: Value) -> Value:
     while value.node.primitive.name == "convert":
         value = value.node.inputs[0]

@@ -15,6 +15,7 @@ from graphc.ir.build import as_value
 from graphc.ir.graph import Graph, Node, Value
 from graphc.ir.namespace import F
 from graphc.ops.check import ASSERT
+from graphc.rewriting.loops.blocking import blocking
 from graphc.rewriting.loops.loop import Late, Loop, at_each_loop, with_made
 from graphc.rewriting.loops.producers import PRODUCERS
 from graphc.rewriting.loops.region import Region, flag_of
@@ -134,4 +135,4 @@ def reduction_in_scan(graph: Graph) -> Replaced | None:
     return at_each_loop(graph, Uses, _hoisted)
 
 
-HOISTING = PRODUCERS + reduction_in_scan
+HOISTING = PRODUCERS + reduction_in_scan + blocking()

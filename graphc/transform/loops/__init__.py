@@ -5,6 +5,7 @@ They join the functions of `graphc.tensor` when they are imported.
 
 from graphc.transform.loops import (
     batches,
+    blocks,
     branches,
     counted,
     gradient,
@@ -16,6 +17,7 @@ from graphc.transform.loops import (
 
 LOOPS = (
     batches,
+    blocks,
     branches,
     counted,
     gradient,

@@ -1,0 +1,93 @@
+"""What a loop over blocks makes: large values, down to what it is given."""
+
+import heapq
+from collections.abc import Container, Iterable, Mapping, Sequence
+
+from graphc.errors import standing_at
+from graphc.ir.dims import Size
+from graphc.ir.graph import Node, Value
+from graphc.rewriting.loops.blocks import block, block_source
+from graphc.rewriting.loops.stepwise import LIGHT, Uses
+from graphc.rewriting.sizes import is_one
+
+Place = tuple[Value, int]  # a value, and the axis that comes in blocks
+
+
+class Cone:
+    """The blocks that some places are made of.
+
+    `within`: values that are made block by block, whatever else needs them.
+    """
+
+    def __init__(self, within: Container[Value], uses: Uses) -> None:
+        self._within = within
+        self._uses = uses
+        self._order: list[Place] = []
+        self._parents: dict[Place, list[Place | None]] = {}
+        self.given: dict[Place, None] = {}
+        self._fixed: list[Place] = []  # the same for all blocks
+
+    @property
+    def made(self) -> list[Place]:
+        """What is made, after what it is made of."""
+        return self._order
+
+    @property
+    def nodes(self) -> list[Node]:
+        """The nodes that become nodes of the body."""
+        return list(dict.fromkeys(v.node for v, _ in self._order))
+
+    def collect(self, places: Iterable[Place], ends: Iterable[Node]) -> None:
+        """Find what is needed for these blocks, which nodes `ends` use."""
+        inside = set(ends)
+        found: dict[Place, None] = dict.fromkeys(places)
+        heap = [(-p[0].node.serial, i, p) for i, p in enumerate(found)]
+        heapq.heapify(heap)
+        while heap:  # after all that uses it
+            place = heapq.heappop(heap)[-1]
+            for needed in self._needed(place, inside):
+                if needed is not None and needed not in found:
+                    found[needed] = None
+                    heapq.heappush(heap, (-needed[0].node.serial, len(found), needed))
+        self._order.reverse()
+
+    def _needed(self, place: Place, inside: set[Node]) -> list[Place | None]:
+        value, axis = place
+        node = value.node
+        if is_one(value.type.shape[axis]):
+            self._fixed.append(place)
+            return []
+        light = node.primitive.name in LIGHT or (
+            node.primitive.elementwise and self._uses.are_among(value, inside)
+        )
+        sources = None
+        if value in self._within or light:
+            sources = block_source(node, axis)
+        if sources is None:
+            self.given[place] = None
+            return []
+        pairs = zip(node.inputs, sources, strict=True)
+        needed = [None if a is None else (x, a) for x, a in pairs]
+        inside.add(node)
+        self._order.append(place)
+        self._parents[place] = needed
+        return needed
+
+    def computed(self, given: Mapping[Place, Value], count: Size) -> dict[Place, Value]:
+        """All blocks, of `count` positions, of those that are given."""
+        blocks = {**given, **{place: place[0] for place in self._fixed}}
+        for place in self._order:
+            node, axis = place[0].node, place[1]
+            needed = zip(node.inputs, self._parents[place], strict=True)
+            inputs = [x if of is None else blocks[of] for x, of in needed]
+            with standing_at(node.place.plain):
+                blocks[place] = block(node, axis, inputs, count)
+        return blocks
+
+
+def inputs_of(
+    node: Node, axes: Sequence[int | None], blocks: Mapping[Place, Value]
+) -> list[Value]:
+    """The inputs of a node, in blocks where an axis is told."""
+    pairs = zip(node.inputs, axes, strict=True)
+    return [x if a is None else blocks[x, a] for x, a in pairs]

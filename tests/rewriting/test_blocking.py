@@ -1,0 +1,196 @@
+"""Reductions of all pairs are made in blocks: values as without, and little memory."""
+
+import numpy as np
+import pytest
+
+import graphc
+import graphc.tensor as gt
+from graphc.rewrites import blocking, default, hoisting, none
+from tests.rewriting.test_hoisting import same
+
+SMALL = default - "large_in_blocks" + blocking(block_bytes=256)
+SIZES = [(13, 9), (2, 3), (1, 1), (0, 3), (3, 0)]
+
+
+def distances(x, y):
+    return gt.sum((x[:, None] - y) ** 2, -1)
+
+
+def attention(q, k, v, mask=None):
+    scores = q @ gt.swapaxes(k, -1, -2) / 3
+    if mask is not None:
+        scores = gt.where(mask, scores, -np.inf)
+    return gt.nn.softmax(scores, -1) @ v
+
+
+def with_gradients(inputs, y, how=gt.mean):
+    """A loss of what an example makes, and its gradients."""
+    loss = how(y**2)
+    return [y, loss, *graphc.grad(loss, inputs)]
+
+
+def variables(*shapes, dtype="float64"):
+    return [gt.tensor(f"x{i}", dtype, shape) for i, shape in enumerate(shapes)]
+
+
+def kernel_sum(dtype="float64"):
+    x, y, b = inputs = variables(("n", 2), ("m", 2), ("m",), dtype=dtype)
+    y = gt.exp(-distances(x, y)) @ b
+    return inputs, with_gradients(inputs, y), 1
+
+
+def reductions():
+    x, y = inputs = variables(("n", 2), ("m", 2))
+    d = distances(x, y)
+    found = [gt.sum(d), gt.mean(d, 0), gt.max(d, initial=0.0), gt.any(d < 1, 1)]
+    return inputs, [*found, gt.sum(d > 2, 0), gt.prod(d, 1), gt.nn.logsumexp(-d, 0)], 2
+
+
+def heads():
+    """The loss is one of all rows: behind it, the scores are computed again."""
+    shapes = (2, "n", 4), (2, "m", 4), (2, "m", 3)
+    inputs = variables(*shapes)
+    y = attention(*inputs)
+    return inputs, with_gradients(inputs, y, lambda z: gt.log(1 + gt.sum(z))), 2
+
+
+def causal():
+    q, k, v = inputs = variables(("n", "d"), ("m", "d"), ("m", "e"))
+    mask = gt.arange(q.shape[0])[:, None] >= gt.arange(k.shape[0])
+    return inputs, [attention(q, k, v, mask)], 1
+
+
+def mapped():
+    x, y = inputs = variables((3, "n", 2), ("m", 2))
+
+    def one(x, y):
+        return gt.sum(gt.exp(-distances(x, y)), 1)
+
+    return inputs, [graphc.vmap(one, (0, None))(x, y)], 1
+
+
+def cross_entropy():
+    h, out = inputs = variables(("n", 3, 2), (2, 50))
+    labels = gt.arange(h.shape[0] * 3).reshape(-1, 3) % 50
+    rows = gt.nn.log_softmax(h @ out, -1)
+    y = gt.take_along_axis(rows, labels[..., None], -1)
+    return inputs, with_gradients(inputs, y), 1
+
+
+def in_a_body():
+    x, y = inputs = variables(("n", 2), ("m", 2))
+
+    def step(c, _):
+        return gt.sum(gt.exp(-distances(x + c, y))) / 9, None
+
+    return inputs, [gt.scan(step, gt.zeros((), "float64"), length=2)[0]], 1
+
+
+CASES = [
+    kernel_sum,
+    reductions,
+    heads,
+    causal,
+    mapped,
+    cross_entropy,
+    in_a_body,
+]
+
+
+def arrays(inputs, sizes):
+    known = dict(zip("nm", sizes, strict=True), d=4, e=3)
+    rng = np.random.default_rng(0)
+    shapes = [[known.get(str(n), n) for n in v.type.shape] for v in inputs]
+    return [rng.normal(size=[int(n) for n in shape]) for shape in shapes]
+
+
+def loops(f):
+    """How many loops over blocks a program has."""
+    return f.source.count("rows_in_block(") - ("rows_in_block(" in f.source)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda f: f.__name__)
+def test_values_are_those_without(case):
+    inputs, outputs, count = case()
+    options = {"backend": "numpy", "dims": "specialize"}
+    new = graphc.function(inputs, outputs, rewrites=SMALL, **options)
+    old = graphc.function(inputs, outputs, rewrites=none, **options)
+    assert loops(new) == count
+    for sizes in SIZES:
+        given = arrays(inputs, sizes)
+        same(new(*given), old(*given))
+
+
+@pytest.mark.parametrize("dims", ["specialize", "pad"])
+@pytest.mark.parametrize("case", [kernel_sum, heads], ids=lambda f: f.__name__)
+def test_in_jax(case, dims):
+    inputs, outputs, count = case()
+    new = graphc.function(inputs, outputs, rewrites=SMALL, dims=dims)
+    old = graphc.function(inputs, outputs, rewrites=none, backend="numpy")
+    assert loops(new) == count
+    for sizes in [(13, 9), (0, 3)]:
+        given = arrays(inputs, sizes)
+        same(new(*given), old(*given))
+    if dims == "pad":
+        assert len(new.stats().compilations) == 1
+
+
+def test_infinities_and_nan_stay_where_they_were():
+    x, y = inputs = variables(("n", 2), ("m", 2))
+    d = distances(x, y)
+    outputs = [gt.sum(d, 1), gt.max(d), gt.min(d, 0), gt.exp(-d) @ y]
+    given = arrays(inputs, (13, 9))
+    given[0][[3, 12]] = [[np.inf, 0], [np.nan, 1]]
+    for backend in ("numpy", "jax"):
+        new = graphc.function(inputs, outputs, rewrites=SMALL, backend=backend)
+        old = graphc.function(inputs, outputs, rewrites=none, backend=backend)
+        assert loops(new)
+        same(new(*given), old(*given))
+
+
+def test_an_error_of_no_element_stays():
+    x, y = variables(("n", 2), ("m", 2))
+    f = graphc.function([x, y], gt.max(distances(x, y), 0), rewrites=SMALL)
+    with pytest.raises(graphc.GraphError, match="has no element"):
+        f(*arrays([x, y], (0, 3)))
+
+
+def peak(f, *shapes):
+    names = {"__name__": "emitted"}
+    exec(f.source, names)
+    given = [np.zeros(shape, np.float32) for shape in shapes]
+    compiled = names["segment_0"].lower(*given).compile()
+    return compiled.memory_analysis().temp_size_in_bytes
+
+
+def test_memory_is_that_of_blocks():
+    inputs, outputs, _ = kernel_sum("float32")
+    f = graphc.function(inputs, outputs, dims="specialize")
+    small, large = (peak(f, (n, 2), (n, 2), (n,)) for n in (2_000, 8_000))
+    assert large < small + 16 * 8_000 * 4  # without, 16 times as much
+    assert large < 2**23
+
+
+def nothing_large(x, w, out):
+    """A net, of which nobody knows the sizes; a matrix that is needed as it is."""
+    k = gt.exp(-distances(x, x)) + gt.eye(x.shape[0])
+    loss = gt.mean((gt.tanh(x @ w) @ out) ** 2)
+    return [loss, graphc.grad(loss, w), gt.linalg.slogdet(k)[1]]
+
+
+def test_what_is_needed_or_no_larger_stays():
+    inputs = variables(("n", "k"), ("k", "m"), ("m", "o"))
+    f = graphc.function(inputs, nothing_large(*inputs), rewrites=SMALL)
+    assert not loops(f)
+    x, y = variables((5, 2), (6, 2))  # known to be little
+    f = graphc.function([x, y], gt.sum(distances(x, y), 1))
+    assert not loops(f)
+
+
+def test_one_switch():
+    inputs, outputs, _ = kernel_sum()
+    assert loops(graphc.function(inputs, outputs))
+    for rules in (default - hoisting, default.exact(), default - "large_in_blocks"):
+        assert not loops(graphc.function(inputs, outputs, rewrites=rules))
+    f = graphc.function(inputs, outputs)
+    assert "large_in_blocks" in f.explain()
