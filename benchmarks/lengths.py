@@ -5,8 +5,9 @@
 200 random lengths in 1..5000 (attention and Cholesky: 1..500), from the first call to
 the last in one process. By hand means power-of-two buckets, zeros behind the data and
 masks written by a person; `--exact` also runs `jax.jit` on arrays as they are, which
-compiles for each length and takes minutes. Targets: as many compilations as by hand,
-total CPU time at most 1.15 times, a second pass over the lengths at most 1.1 times.
+compiles for each length and takes minutes. Where PyTorch is installed, there are rows
+of its `torch.compile(dynamic=True)`. Targets: as many compilations as by hand, total
+CPU time at most 1.15 times, a second pass over the lengths at most 1.1 times.
 """
 
 import sys
@@ -20,8 +21,10 @@ import numpy as np
 
 import graphc
 import graphc.tensor as gt
+from benchmarks import torch_rival
 from benchmarks.harness import (
     CPU,
+    Comparison,
     Row,
     comparison,
     print_table,
@@ -33,6 +36,7 @@ from benchmarks.harness import (
 
 COUNT, ROUNDS = 200, 5
 Array = Any
+Call = Callable[[Array], Array]
 
 
 @dataclass(frozen=True)
@@ -78,9 +82,10 @@ def masked_gp(x: Array, mask: Array, n: Array) -> Array:
 
 
 def masked_median(x: Array, mask: Array, n: Array) -> Array:
-    """The mean of the middle two."""
+    """The mean of the middle two; NaN where there is one, as for `jnp.median`."""
     ordered = jnp.sort(jnp.where(mask, x, jnp.inf))
-    return 0.5 * (ordered[(n - 1) // 2] + ordered[n // 2])
+    middle = 0.5 * (ordered[(n - 1) // 2] + ordered[n // 2])
+    return jnp.where(jnp.any(jnp.isnan(x)), jnp.nan, middle)
 
 
 def masked_entropy(x: Array, mask: Array, n: Array) -> Array:
@@ -238,11 +243,8 @@ def rows(work: Work, exact: bool) -> list[Row]:
             alone = seconds(lambda: results.append(over(plain, arrays)), 1, CPU)
         same(results[-1], results[0], rtol=1e-3)
         note += f"; exact {len(compiled)}, {time_text(alone)}"
-    pairs = [
-        (seconds(lambda: over(made, arrays)), seconds(lambda: over(hand, arrays)))
-        for _ in range(ROUNDS)
-    ]
-    steady = comparison(pairs)
+    steady = passes(made, hand, arrays)
+    against = in_torch(work, made, arrays, first[0], results[0])
     return [
         Row(f"{work.name}: first pass", time_text(first[0]), time_text(first[1]),
             first[0] / first[1], 1.15, note),
@@ -251,6 +253,36 @@ def rows(work: Work, exact: bool) -> list[Row]:
         Row(f"{work.name}: later passes", time_text(steady.ours / COUNT),
             time_text(steady.theirs / COUNT), steady.ratio, 1.1,
             f"per call; {told.waste:.2f}x of the elements", steady.spread),
+        *against,
+    ]
+
+
+def passes(ours: Call, theirs: Call, arrays: list[Array]) -> Comparison:
+    """Later passes over the arrays, of one and of the other."""
+    pairs = [
+        (seconds(lambda: over(ours, arrays)), seconds(lambda: over(theirs, arrays)))
+        for _ in range(ROUNDS)
+    ]
+    return comparison(pairs)
+
+
+def in_torch(
+    work: Work, made: Call, arrays: list[Array], ours: float, results: list[Array]
+) -> list[Row]:
+    """Against `torch.compile(dynamic=True)`, where it is installed."""
+    rival = torch_rival.compiled(work.name)
+    if rival is None:
+        return []
+    found: list[list[Array]] = []
+    first = seconds(lambda: found.append(over(rival, arrays)), 1)
+    same(found[0], results, rtol=1e-3)
+    steady = passes(made, rival, arrays)
+    return [
+        Row(f"{work.name}: torch, first", time_text(ours), time_text(first),
+            ours / first, None, "wall clock: it compiles in other processes"),
+        Row(f"{work.name}: torch, later", time_text(steady.ours / COUNT),
+            time_text(steady.theirs / COUNT), steady.ratio, None, "per call",
+            steady.spread),
     ]
 
 
