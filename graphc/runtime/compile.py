@@ -31,6 +31,7 @@ from graphc.transform.grouping import CostModel, printed
 from graphc.transform.loops.delayed import in_place
 from graphc.transform.loops.growing import grown
 from graphc.transform.loops.merge import merged
+from graphc.transform.loops.watched import watched
 from graphc.transform.padding import padded
 from graphc.transform.partition import partition
 from graphc.transform.plan import Check, Plan, needs_device
@@ -87,7 +88,7 @@ def function(
     backend = _backend(tier, backend, jit)
     rewrites = _rules(rewrites, backend == "jax" and jit is False, check)
     graph, structure, defaults = examine(inputs, outputs)
-    graph = merged(graph)
+    graph = watched(merged(graph)) if check else merged(graph)
     simplified = rewritten(graph, rewrites.early())
     written, graph = graph, simplified.graph
     model = CostModel(base=UNDIVIDED) if jit is True else CostModel()
@@ -239,7 +240,7 @@ def _rules(rewrites: object, unjitted: bool, check: bool) -> Rules:
     """The rules as a set; a program without jit cannot make their tests."""
     found = Rules((rewrites,)) if isinstance(rewrites, Rule) else rewrites
     if isinstance(found, Rules):
-        found = found.by_pattern() if check else found  # loops check no index
+        found = found.by_pattern() if check else found  # indices stay where they are
         return found.unchecked() if unjitted else found
     raise graph_error(
         "`rewrites` must be a set of rules",

@@ -65,6 +65,7 @@ def _print_switch(p: Printing) -> str:
     return f"{p.helper(switch_jax)}(jax, {index}, [{branches}], {parts})"
 
 
+SWITCH = _switch
 _switch.several = True
 _switch.on_host = False
 _switch.selective = True

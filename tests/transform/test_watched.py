@@ -1,0 +1,69 @@
+"""`check=True` sees indices inside of loops and branches too."""
+
+import numpy as np
+import pytest
+
+import graphc
+import graphc.tensor as gt
+
+X = gt.tensor("x", "float64", ("n",))
+I = gt.tensor("i", "int64", ("k",))  # noqa: E741
+ZERO = gt.constant(0.0, "float64")
+
+
+def nested(c, k):
+    return gt.scan(lambda d, m: (d + X[m] * X[k], None), c, I)[0], None
+
+
+PROGRAMS = {
+    "read": lambda: gt.scan(lambda c, k: (c + X[k], None), ZERO, I)[0],
+    "write": lambda: gt.scan(lambda c, k: (c.at[k].add(1.0), gt.sum(c)), X, I)[1],
+    "gradient": lambda: graphc.grad(
+        gt.sum(gt.scan(lambda c, k: (c + X[k], c * X[k]), ZERO, I)[1]), X
+    ),
+    "nested": lambda: gt.scan(nested, ZERO, I)[0],
+    "while": lambda: gt.while_loop(
+        lambda s: s[0] < I.shape[0], lambda s: (s[0] + 1, s[1] + X[I[s[0]]]), (0, ZERO)
+    )[1],
+    "collect": lambda: gt.while_loop(
+        lambda s: s < I.shape[0], lambda s: (s + 1, X[I[s]]), 0, collect=True
+    )[1],
+    "branch": lambda: gt.cond(gt.sum(I) != 99, lambda: X[I[1]], lambda: X[0]),
+    "map": lambda: gt.map(lambda k: gt.take(X, k), I),
+}
+ARRAY = np.arange(1.0, 5.0)
+
+
+def check(program, **options):
+    f = graphc.function([X, I], program(), check=True, **options)
+    g = graphc.function([X, I], program(), **options)
+    good = np.array([0, 2, -1])
+    np.testing.assert_allclose(f(ARRAY, good), g(ARRAY, good))
+    for stray in ([0, 7, 1], [2, -5, 0]):
+        with pytest.raises(graphc.CallError, match=r"^index: out of bounds for axis 0"):
+            f(ARRAY, np.array(stray))
+    np.testing.assert_allclose(f(ARRAY, good), g(ARRAY, good))
+
+
+@pytest.mark.parametrize("dims", ["specialize", "pad"])
+@pytest.mark.parametrize("program", PROGRAMS.values(), ids=PROGRAMS)
+def test_on_numpy(program, dims):
+    check(program, backend="numpy", dims=dims)
+
+
+@pytest.mark.parametrize("name", ["gradient", "nested", "collect", "branch"])
+def test_on_jax(name):
+    check(PROGRAMS[name], backend="jax")
+
+
+def test_a_branch_that_is_not_taken_and_a_loop_without_steps_check_nothing():
+    branch = gt.cond(gt.sum(I) > 0, lambda: gt.sum(X), lambda: X[I[0]])
+    loop = gt.scan(lambda c, k: (c + X[k], None), ZERO, I[:0])[0]
+    f = graphc.function([X, I], [branch, loop], check=True, backend="numpy")
+    assert [float(v) for v in f(ARRAY, np.array([9, 9]))] == [10.0, 0.0]
+
+
+def test_the_message_names_the_line():
+    f = graphc.function([X, I], PROGRAMS["read"](), check=True, backend="numpy")
+    with pytest.raises(graphc.CallError, match=r"asked for by .*test_watched\.py"):
+        f(ARRAY, np.array([4]))
