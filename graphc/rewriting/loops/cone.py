@@ -1,7 +1,7 @@
 """What a loop over blocks makes: large values, down to what it is given."""
 
 import heapq
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from graphc.errors import standing_at
 from graphc.ir.dims import Size
@@ -10,16 +10,17 @@ from graphc.rewriting.loops.blocks import block, block_source
 from graphc.rewriting.loops.stepwise import LIGHT, Uses
 from graphc.rewriting.sizes import is_one
 
+Known = Callable[[Value], Value]
 Place = tuple[Value, int]  # a value, and the axis that comes in blocks
 
 
 class Cone:
     """The blocks that some places are made of.
 
-    `within`: values that are made block by block, whatever else needs them.
+    `within`: whether a value is made block by block, whatever else needs it.
     """
 
-    def __init__(self, within: Container[Value], uses: Uses) -> None:
+    def __init__(self, within: Callable[[Value], bool], uses: Uses) -> None:
         self._within = within
         self._uses = uses
         self._order: list[Place] = []
@@ -61,7 +62,7 @@ class Cone:
             node.primitive.elementwise and self._uses.are_among(value, inside)
         )
         sources = None
-        if value in self._within or light:
+        if light or self._within(value):
             sources = block_source(node, axis)
         if sources is None:
             self.given[place] = None
@@ -73,21 +74,37 @@ class Cone:
         self._parents[place] = needed
         return needed
 
-    def computed(self, given: Mapping[Place, Value], count: Size) -> dict[Place, Value]:
-        """All blocks, of `count` positions, of those that are given."""
-        blocks = {**given, **{place: place[0] for place in self._fixed}}
+    def computed(
+        self, given: Mapping[Place, Value], count: Size, known: Known
+    ) -> dict[Place, Value]:
+        """All blocks, of `count` positions, of those that are given.
+
+        `known` tells what stands for a value that is the same for all.
+        """
+        blocks = {**given, **{place: known(place[0]) for place in self._fixed}}
         for place in self._order:
             node, axis = place[0].node, place[1]
             needed = zip(node.inputs, self._parents[place], strict=True)
-            inputs = [x if of is None else blocks[of] for x, of in needed]
+            inputs = [known(x) if of is None else blocks[of] for x, of in needed]
             with standing_at(node.place.plain):
                 blocks[place] = block(node, axis, inputs, count)
         return blocks
 
+    def outside(self) -> list[Value]:
+        """What comes from outside of the loop."""
+        found = [v for v, _ in [*self.given, *self._fixed]]
+        for value, axis in self._order:
+            parents = zip(value.node.inputs, self._parents[value, axis], strict=True)
+            found += [x for x, of in parents if of is None]
+        return found
+
 
 def inputs_of(
-    node: Node, axes: Sequence[int | None], blocks: Mapping[Place, Value]
+    node: Node,
+    axes: Sequence[int | None],
+    blocks: Mapping[Place, Value],
+    known: Known,
 ) -> list[Value]:
     """The inputs of a node, in blocks where an axis is told."""
     pairs = zip(node.inputs, axes, strict=True)
-    return [x if a is None else blocks[x, a] for x, a in pairs]
+    return [known(x) if a is None else blocks[x, a] for x, a in pairs]

@@ -26,9 +26,14 @@ class Joined(NamedTuple):
 
     node: Node
     axes: list[int | None]
-    start: Value
+    first: Value  # at every place before the first block
     reduced: Callable[[Sequence[Value]], Value]
     join: Callable[[Value, Value], Value]
+
+    def start(self, known: Callable[[Value], Value]) -> Value:
+        """The carry before the first block, with what stands for values by now."""
+        found: Value = F.full(self.node.outputs[0].type.shape, known(self.first))
+        return found
 
     @property
     def end(self) -> Callable[[Value], Value]:
@@ -75,9 +80,8 @@ def _reduction(node: Node, axes: Axes, function: str, neutral: Any) -> Joined:
             return made
         return node.primitive(cast(x, wide) if wide is not dtype else x, **params)
 
-    start = F.full(out.type.shape, first)
     rest: Axes = [None] * (len(node.inputs) - 1)
-    return Joined(node, [axes[0], *rest], start, reduced, getattr(F, function))
+    return Joined(node, [axes[0], *rest], first, reduced, getattr(F, function))
 
 
 def _of_all(node: Node, axis: int | None) -> Joined | None:
@@ -89,7 +93,7 @@ def _of_all(node: Node, axis: int | None) -> Joined | None:
     def reduced(blocks: Sequence[Value]) -> Value:
         return node.primitive(blocks[0])
 
-    return Joined(node, [axis], F.zeros((), dtype), reduced, F.add)
+    return Joined(node, [axis], _zero(dtype), reduced, F.add)
 
 
 def _product(node: Node, axes: Axes) -> Joined | None:
@@ -99,9 +103,13 @@ def _product(node: Node, axes: Axes) -> Joined | None:
         return None
     for pair in contracted(node):
         if any(a == b for a, b in zip(axes, pair, strict=True) if a is not None):
-            start = F.zeros(out.type.shape, out.dtype)
-            return Joined(node, list(pair), start, lambda b: same_op(node, b), F.add)
+            zero = _zero(out.dtype)
+            return Joined(node, list(pair), zero, lambda b: same_op(node, b), F.add)
     return None
+
+
+def _zero(dtype: DType) -> Value:
+    return as_value(np.zeros((), dtype))
 
 
 def contracted(node: Node) -> list[tuple[int, int]]:

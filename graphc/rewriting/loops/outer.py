@@ -158,3 +158,21 @@ def _closes(node: Node, i: int, pairs: Pairs) -> bool:
         return True
     found = [block_source(node, a) for a in range(node.outputs[0].type.rank)]
     return any(f is not None and f[i] in pairs.axes for f in found)
+
+
+def families(large: Large) -> dict[Value, Value]:
+    """One value for all large ones of which some large value is made together."""
+    parent: dict[Value, Value] = {}
+
+    def top(value: Value) -> Value:
+        while parent[value] is not value:
+            parent[value] = parent[parent[value]]
+            value = parent[value]
+        return value
+
+    for value in large:
+        parent[value] = value
+        for x in value.node.inputs:
+            if x in large:
+                parent[top(x)] = top(value)
+    return {value: top(value) for value in large}

@@ -30,6 +30,10 @@ class Uses:
             for value in operands(node):
                 self._users.setdefault(value, []).append(node)
 
+    def of(self, value: Value) -> list[Node]:
+        """The nodes that need a value."""
+        return self._users.get(value, [])
+
     def are_among(self, value: Value, nodes: Container[Node]) -> bool:
         """Whether nothing but these nodes needs a value."""
         users = self._users.get(value, [])
