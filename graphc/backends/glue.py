@@ -1,6 +1,6 @@
 """The driver: plain Python that calls the segments and reads sizes in between."""
 
-from graphc.backends.growing import call_growing, put_together
+from graphc.backends.growing import call_growing, call_in_python, put_together
 from graphc.backends.program import (
     Outputs,
     argument_check,
@@ -9,9 +9,18 @@ from graphc.backends.program import (
     print_check,
     print_return,
 )
-from graphc.backends.source import Body, Module, indent
+from graphc.backends.source import Body, Module, indent, tuple_text
 from graphc.ir.graph import Value
-from graphc.transform.plan import Check, HostNode, Plan, Read, Rows, Segment
+from graphc.transform.plan import (
+    Check,
+    HostNode,
+    Plan,
+    PythonLoop,
+    Read,
+    Rows,
+    Segment,
+    Step,
+)
 
 
 def emit_driver(
@@ -25,19 +34,7 @@ def emit_driver(
     for value, name in zip(plan.graph.inputs, names, strict=True):
         body.bind(value, name)
     for step in plan.steps:
-        if isinstance(step, Segment) and step.rows is not None:
-            call_growing(body, step)
-        elif isinstance(step, Segment):
-            _call(body, step)
-        elif isinstance(step, Read):
-            body.size(step.value.symbol)
-        elif isinstance(step, Check):
-            _bring_to_host(body, [step.condition])
-            print_check(body, step)
-        elif isinstance(step, Rows):
-            put_together(body, step)
-        else:
-            _host_node(body, step)
+        _print_step(body, step)
     print_return(body, plan, outputs)
     lines = body.lines
     if needs_64_bits(plan):
@@ -46,6 +43,47 @@ def emit_driver(
     if plan.padded is None:
         head = ["CHECKED = set()", "", "", *head]
     return head + indent(argument_check(plan, names) + lines)
+
+
+def _print_step(body: Body, step: Step) -> None:
+    if isinstance(step, Segment) and step.rows is not None:
+        call_growing(body, step)
+    elif isinstance(step, Segment):
+        _call(body, step)
+    elif isinstance(step, Read):
+        body.size(step.value.symbol)
+    elif isinstance(step, Check):
+        _bring_to_host(body, [step.condition])
+        print_check(body, step)
+    elif isinstance(step, Rows):
+        put_together(body, step)
+    elif isinstance(step, PythonLoop):
+        _step_function(body.module, step)
+        call_in_python(body, step)
+    else:
+        _host_node(body, step)
+
+
+def _step_function(module: Module, loop: PythonLoop) -> None:
+    """Print what does one step of a loop in Python: a driver of its own."""
+    inner = loop.node.params["body"].content
+    if inner in module.functions:
+        return
+    name, plan = module.names.unique("step"), loop.body
+    module.functions[inner] = name, []
+    body = Body(module, "np", reads=True)
+    names = [module.value_name(v) for v in plan.graph.inputs]
+    sizes = [module.size_name(s) for s in loop.sizes]
+    for value, given in zip(plan.graph.inputs, names, strict=True):
+        body.bind(value, given)
+    for symbol, size in zip(loop.sizes, sizes, strict=True):
+        body.bind_size(symbol, size)
+    for step in plan.steps:
+        _print_step(body, step)
+    results = [body.value(plan.resolve(v)) for v in plan.graph.outputs]
+    body.line(f"return {tuple_text(results)}")
+    head = f"def {name}({', '.join([*names, *sizes])}):"
+    module.functions[inner] = name, [head, *indent(body.lines)]
 
 
 def _call(body: Body, segment: Segment) -> None:

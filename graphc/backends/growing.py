@@ -1,4 +1,4 @@
-"""Loops that grow in a JAX program: a jitted piece, which the driver calls again.
+"""Loops that the driver of a JAX program runs: in jitted pieces, or step by step.
 
     def segment_1(going, state, w, rows):
         return loop_jax(jax, body, [going, state], [], [w], rows, ...)
@@ -17,7 +17,7 @@ from graphc.ir.graph import Value
 from graphc.ir.inner import Inner
 from graphc.ir.op import Printing
 from graphc.transform.loops.emission import growing
-from graphc.transform.plan import HostNode, Segment
+from graphc.transform.plan import HostNode, PythonLoop, Segment
 
 
 def growing_segment(module: Module, segment: Segment) -> list[str]:
@@ -63,6 +63,25 @@ def call_growing(body: Body, segment: Segment) -> None:
     function, k = body.module.helper(growing), segment.index
     call = f"{function}(integer, segment_{k}, ROWS_{k}, [{first}], [{rest}])"
     body.line(f"{', '.join(names)} = {call}")
+    for value, name in zip(node.outputs, names, strict=True):
+        body.bind(value, name)
+
+
+def call_in_python(body: Body, loop: PythonLoop) -> None:
+    """The line of the driver that does a loop step by step, as in NumPy programs."""
+    node, module = loop.node, body.module
+    given = [_argument(body, v) for v in node.inputs]
+    rows = node.params["carries"], node.params["carries"] + node.params["sequences"]
+    given[slice(*rows)] = [f"np.asarray({x})" for x in given[slice(*rows)]]
+    body.line(module.comment(node.place)[1])
+    print_body = partial(print_inner, module, "np")
+    p = Printing(node, "np", tuple(given), body.code, module.helper, print_body)
+    text = node.primitive.emission["numpy"](p)
+    if not node.primitive.driven:  # else there are pieces, no arrays
+        text = f"map(jnp.asarray, {text})"
+    names = [module.value_name(v) for v in node.outputs]
+    target = f"({names[0]},)" if len(names) == 1 else ", ".join(names)
+    body.line(f"{target} = {text}  # {module.type_text(node.outputs[0])}")
     for value, name in zip(node.outputs, names, strict=True):
         body.bind(value, name)
 

@@ -55,10 +55,9 @@ COMPILING = [
 
 def is_direct(plan: Plan) -> bool:
     """Whether the program is one jitted function of exactly the inputs."""
-    if len(plan.steps) != 1 or len(plan.segments) != 1:
+    if len(plan.steps) != 1 or not isinstance(plan.steps[0], Segment):
         return False
-    segment = plan.segments[0]
-    return not segment.statics
+    return not plan.steps[0].statics
 
 
 def _direct(plan: Plan, names: list[str]) -> list[str]:

@@ -14,7 +14,7 @@ from graphc.ir.dims import Symbol
 from graphc.ir.graph import Graph, Value
 from graphc.ir.inner import within
 from graphc.ir.walk import ancestors
-from graphc.transform.plan import Check, Plan
+from graphc.transform.plan import Check, Plan, PythonLoop
 
 WIDE = {np.dtype(name) for name in ("int64", "uint64", "float64", "complex128")}
 
@@ -74,11 +74,20 @@ def new_module(plan: Plan) -> tuple[Module, list[str]]:
     for value, name in zip(graph.outputs, graph.output_names, strict=True):
         if name:
             outputs.setdefault(plan.resolve(value), name)
-    module = Module(Hints(nodes, outputs), plan.aliases)
+    module = Module(Hints(nodes, outputs), _aliases(plan))
     if plan.padded is not None:
         for old, new in zip(plan.called.inputs, graph.inputs, strict=False):
             module.share_name(new, old)
     return module, [module.value_name(v) for v in graph.inputs]
+
+
+def _aliases(plan: Plan) -> dict[Value, Value]:
+    """Those of a plan, and of the plans within."""
+    found = dict(plan.aliases)
+    for step in plan.steps:
+        if isinstance(step, PythonLoop):
+            found |= _aliases(step.body)
+    return found
 
 
 def entry(plan: Plan) -> str:

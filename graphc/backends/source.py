@@ -335,7 +335,7 @@ def print_inner(module: Module, xp: str, inner: Inner) -> str:
         return module.functions[inner][0]
     name = module.names.unique("body")
     module.functions[inner] = name, []
-    body = Body(module, xp, reads=False)
+    body = Body(module, xp, reads=inner.in_python)
     for node in inner.nodes:
         if node.primitive.passes_on:
             pairs = zip(node.outputs, node.inputs, strict=False)

@@ -8,9 +8,9 @@ from typing import Any
 from weakref import WeakSet
 
 from graphc.errors import graph_error
-from graphc.ir.build import variable
+from graphc.ir.build import INPUT, variable
 from graphc.ir.dims import Dim, Size, Symbol, substitute, symbol_dim
-from graphc.ir.graph import Node, Params, Value
+from graphc.ir.graph import Node, Params, Value, origins
 from graphc.ir.op import Opaque, type_error
 from graphc.ir.replay import region_between, replayed
 from graphc.ir.types import TensorType, is_integer
@@ -34,7 +34,24 @@ class Inner:
     def nodes(self) -> list[Node]:
         """Its nodes in topological order, without the inputs."""
         given = {v.node for v in self.inputs}
-        return [n for n in ancestors(self.outputs, _inputs) if n not in given]
+        known = {*_told(self.inputs), *self.symbols}
+
+        def edges(node: Node) -> list[Value]:
+            sizes = [v for v in node.demands if v.symbol not in known]
+            return [*node.inputs, *sizes]
+
+        return [n for n in ancestors(self.outputs, edges) if n not in given]
+
+    @cached_property
+    def computed(self) -> set[Symbol]:
+        """The sizes that are computed within, which differ from step to step."""
+        known = {*_told(self.inputs), *self.symbols}
+        return {s for node in self.nodes for s in _symbols(node)} - known
+
+    @cached_property
+    def in_python(self) -> bool:
+        """Whether it cannot be compiled as a whole, for such sizes in it."""
+        return bool(self.computed) or any(map(runs_in_python, self.nodes))
 
     def applied(
         self, values: Sequence[Value], sizes: Sequence[Size] | None = None
@@ -57,11 +74,13 @@ class Inner:
         return known
 
     def changed(self, outputs: Sequence[Value]) -> "Inner | None":
-        """With other outputs of its inputs; None where they need sizes not given."""
+        """With other outputs of its inputs; None where they need what is not given."""
         made = Inner(self.inputs, tuple(outputs), self.symbols)
-        known = {*_told(self.inputs), *self.symbols}
-        asked = (s for node in made.nodes for s in _symbols(node))
-        return made if all(s in known for s in asked) else None
+        if any(node.primitive is INPUT for node in made.nodes):
+            return None
+        if self.computed:
+            return made if made.computed <= _made_in(made) else None
+        return None if made.computed else made
 
     def types(
         self, given: Sequence[TensorType], sizes: Sequence[Size]
@@ -74,12 +93,15 @@ class Inner:
         return [v.type.like(_sized(v.type.shape, known)) for v in self.outputs]
 
 
-def _inputs(node: Node) -> tuple[Value, ...]:
-    return node.inputs
-
-
 def _sized(shape: Iterable[Size], known: Mapping[Symbol, Size]) -> tuple[Size, ...]:
     return tuple(substitute(n, known) if isinstance(n, Dim) else n for n in shape)
+
+
+def _made_in(inner: Inner) -> set[Symbol]:
+    """The symbols of values of a graph, inputs included."""
+    region = region_between(inner.outputs, inner.inputs)
+    values = [*inner.inputs, *(v for node in region for v in node.outputs)]
+    return {v._symbol for v in values if v._symbol is not None}
 
 
 def enclosed(
@@ -91,7 +113,8 @@ def enclosed(
     """The graph between values as one of its own; what it takes from outside; sizes.
 
     What does not depend on `inputs`, nor has the size that is their own, stays outside:
-    it is computed once. Raises GraphError where a size within depends on `inputs`.
+    it is computed once. Raises GraphError where a size of the outputs depends on
+    `inputs`; and where one within does, unless it is of a scan: that may run in Python.
     """
     region = region_between(outputs, inputs)
     if own_size is not None:
@@ -106,15 +129,17 @@ def enclosed(
                 hint="check what comes out, or what goes in",
                 where=node.place,
             )
-        for value in node.demands:
+        if op != "scan":
+            _require_compiled(node, inside, own, op)
+    for output in outputs:
+        for value in (v for n in output.type.shape for v in origins(n)):
             if value.node in inside or value in own:
                 raise graph_error(
-                    "a size within depends on what changes from step to step",
+                    "what a step gives has a size that depends on the step",
                     op=op,
-                    got=f"{node.primitive.name} needs {value.symbol.name}",
-                    hint=value.node.primitive.size_remedy
-                    or "compute on the largest size and mask with gt.where",
-                    where=node.place,
+                    got=str(output.type),
+                    hint="pad it to a size that does not",
+                    where=output.node.place,
                 )
     captured = dict.fromkeys(
         v
@@ -142,6 +167,35 @@ def _with_sized(
     return sorted({*region, *sized, *more}, key=lambda n: n.serial)
 
 
+def _require_compiled(
+    node: Node, inside: set[Node], own: set[Value], op: str
+) -> None:
+    """Raise GraphError where a node of a body needs a size that is computed within."""
+    for value in node.demands:
+        if value.node in inside or value in own:
+            raise graph_error(
+                "a size within depends on what changes from step to step",
+                op=op,
+                got=f"{node.primitive.name} needs {value.symbol.name}",
+                hint=value.node.primitive.size_remedy
+                or "compute on the largest size and mask with gt.where",
+                where=node.place,
+            )
+    if runs_in_python(node):
+        raise graph_error(
+            "a loop within runs in Python, for a size that differs from step to step",
+            op=op,
+            got=node.primitive.name,
+            hint="compute on the largest size and mask with gt.where",
+            where=node.place,
+        )
+
+
+def runs_in_python(node: Node) -> bool:
+    """Whether a node has a graph inside of it that cannot be compiled as a whole."""
+    return any(inner.in_python for inner in _inners(node))
+
+
 def _is_literal(value: Value) -> bool:
     return value.node.primitive.inline and not value.node.inputs
 
@@ -156,15 +210,27 @@ def _closed(
     made = replayed(outputs, new, region)
     given = (*inputs, *new.values())
     told = _told(given)
-    inner = Inner(given, tuple(made), ())
+    within = _nodes_of_body(made, given)
+    own = {*inputs, *(v for node in within for v in node.outputs)}
     asked: dict[Symbol, None] = {}
-    for node in inner.nodes:
+    for node in within:
         asked.update(dict.fromkeys(s for s in _symbols(node) if s not in told))
-    symbols = tuple(asked)
+    symbols = tuple(s for s in asked if s.origin not in own)
     # A captured value that is a size too stands for the one outside.
     outside = {inside.symbol: v.symbol for v, inside in new.items() if _is_size(v)}
     sizes: list[Size] = [symbol_dim(outside.get(s, s)) for s in symbols]
     return Inner(given, tuple(made), symbols), captured, sizes
+
+
+def _nodes_of_body(outputs: Sequence[Value], given: Sequence[Value]) -> list[Node]:
+    """The nodes between values, and the literals that they take."""
+    inside = {v.node for v in given}.union(region_between(outputs, given))
+
+    def edges(node: Node) -> list[Value]:
+        return [*node.inputs, *(v for v in node.demands if v.node in inside)]
+
+    first = {v.node for v in given}
+    return [n for n in ancestors(outputs, edges) if n not in first]
 
 
 def _told(inputs: Iterable[Value]) -> set[Symbol]:

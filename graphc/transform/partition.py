@@ -14,6 +14,7 @@ from graphc.analysis.binding_time import Time, binding_times
 from graphc.ir.build import INPUT, SIZE_OP
 from graphc.ir.dims import symbol_dim
 from graphc.ir.graph import Graph, Node, Value, origins
+from graphc.ir.inner import runs_in_python
 from graphc.ir.walk import ancestors
 from graphc.transform.grouping import (
     CostModel,
@@ -24,10 +25,20 @@ from graphc.transform.grouping import (
     split_by_keys,
     varying,
 )
+from graphc.transform.loops.bodies import body_graph
 from graphc.transform.loops.growing import ROWS
 from graphc.transform.padding import Padded
 from graphc.transform.placement import postpone
-from graphc.transform.plan import Check, HostNode, Plan, Read, Rows, Segment, Step
+from graphc.transform.plan import (
+    Check,
+    HostNode,
+    Plan,
+    PythonLoop,
+    Read,
+    Rows,
+    Segment,
+    Step,
+)
 from graphc.transform.storage import symbols_in
 
 ASSERT = "assert"
@@ -90,10 +101,12 @@ def partition(
     model: CostModel | None = None,
     bounds_checks: bool = False,
     padded: Padded | None = None,
+    first: int = 0,
 ) -> Plan:
     """The plan of a graph; `bounds_checks` adds a check per data-dependent index.
 
-    `padded` is where the graph comes from, if it was padded.
+    `padded` is where the graph comes from, if it was padded; `first` is the number of
+    the first segment.
     """
     given = () if padded is None else padded.checks
     facts = _facts(graph, bounds_checks, [Check(*check) for check in given])
@@ -106,7 +119,8 @@ def partition(
     waves = split_by_keys(keys, levels, operands)
     parts = merge_parts(waves, operands, model or CostModel())
     host_only = [n for n in held if levels[n] % 2]
-    steps = _host_steps(facts) + _assemble(facts, parts, host_only, levels)
+    assembly = _Assembly(facts, model or CostModel(), first)
+    steps = _host_steps(facts) + assembly.steps(parts, host_only, levels)
     statics = _static_inputs(facts)
     return Plan(graph, tuple(steps), statics, facts.aliases, padded)
 
@@ -117,6 +131,11 @@ def sizes_needed(node: Node) -> list[Value]:
     for guard in node.guards:
         found += origins(guard.left) + origins(guard.right)
     return found
+
+
+def is_driven(node: Node) -> bool:
+    """Whether the driver runs a loop itself: step by step, or in pieces."""
+    return node.primitive.driven or runs_in_python(node)
 
 
 def is_free(node: Node) -> bool:
@@ -188,7 +207,7 @@ def _levels(facts: _Facts) -> dict[Node, int]:
     levels: dict[Node, int] = {}
     for node in facts.compiled:
         level = max([levels.get(o, 0) for o in facts.operands[node]], default=0)
-        in_glue = node.primitive.driven or "jax" not in node.primitive.emission
+        in_glue = is_driven(node) or "jax" not in node.primitive.emission
         for size in facts.device_sizes(node):
             source = levels.get(size.node, 0)
             read = source + 1 - source % 2  # the level at which it is read, or is glue
@@ -203,7 +222,7 @@ def _roots(facts: _Facts) -> set[Node]:
     values += [v for v in facts.demanded if facts.is_data(v)]
     values += [c.condition for c in facts.checks if facts.is_data(c.condition)]
     for node in facts.compiled:
-        if node.primitive.driven:  # the driver calls it: with arrays that segments made
+        if is_driven(node):  # the driver calls it: with arrays that segments made
             values += [facts.resolve(v) for v in node.inputs]
     return {v.node for v in values if not v.node.primitive.inline}
 
@@ -233,32 +252,64 @@ def _static_inputs(facts: _Facts) -> tuple[int, ...]:
     return tuple(i for i, v in enumerate(facts.graph.inputs) if v.node in needed)
 
 
-def _assemble(
-    facts: _Facts, parts: list[Part], host_only: list[Node], levels: dict[Node, int]
-) -> list[Step]:
-    """Segments and host nodes in order, each read just before it is needed."""
-    pieces: list[Part | Node] = [*parts, *host_only]
-    pieces.sort(key=lambda p: p.level if isinstance(p, Part) else levels[p])
-    members = [_members(piece, facts) for piece in pieces]
-    crossing = _crossing(facts, members)
-    steps: list[Step] = []
-    read: set[Value] = set()
-    waiting = [c for c in facts.checks if facts.is_data(c.condition)]
-    for piece, nodes in zip(pieces, members, strict=True):
-        for size, node in _reads(facts, nodes, read):
-            steps.append(_read(size, node))
+class _Assembly:
+    """Puts segments and host nodes in order, each read just before it is needed."""
+
+    def __init__(self, facts: _Facts, model: CostModel, first: int) -> None:
+        self._facts, self._model, self._next = facts, model, first
+
+    def steps(
+        self, parts: list[Part], host_only: list[Node], levels: dict[Node, int]
+    ) -> list[Step]:
+        """The steps."""
+        facts = self._facts
+        pieces: list[Part | Node] = [*parts, *host_only]
+        pieces.sort(key=lambda p: p.level if isinstance(p, Part) else levels[p])
+        members = [_members(piece, facts) for piece in pieces]
+        crossing = _crossing(facts, members)
+        steps: list[Step] = []
+        read: set[Value] = set()
+        waiting = [c for c in facts.checks if facts.is_data(c.condition)]
+        for piece, nodes in zip(pieces, members, strict=True):
+            for size, node in _reads(facts, nodes, read):
+                steps.append(_read(size, node))
+            steps.append(self._step(piece, nodes, crossing))
+            done = set(nodes)
+            steps += [c for c in waiting if c.condition.node in done]
+            waiting = [c for c in waiting if c.condition.node not in done]
+        return steps
+
+    def _step(
+        self, piece: Part | Node, nodes: list[Node], crossing: set[Value]
+    ) -> Step:
+        facts, index = self._facts, self._next
         if isinstance(piece, Part):
-            index = sum(isinstance(s, Segment) for s in steps)
-            steps.append(_segment(index, nodes, piece, facts, crossing))
-        elif piece.primitive.driven:
-            index = sum(isinstance(s, Segment) for s in steps)
-            steps.append(_loop(index, piece, facts))
-        else:
-            steps.append(_numpy_step(piece))
-        done = set(nodes)
-        steps += [c for c in waiting if c.condition.node in done]
-        waiting = [c for c in waiting if c.condition.node not in done]
-    return steps
+            self._next += 1
+            return _segment(index, nodes, piece, facts, crossing)
+        if runs_in_python(piece):
+            loop = self._python_loop(piece)
+            self._next += len(loop.body.segments)
+            return loop
+        if piece.primitive.driven:
+            self._next += 1
+            return _loop(index, piece, facts)
+        return _numpy_step(piece)
+
+    def _python_loop(self, node: Node) -> PythonLoop:
+        """A loop whose body has a plan of its own."""
+        graph, sizes, asking, size = body_graph(node)
+        plan = partition(graph, self._model, first=self._next)
+        return PythonLoop(
+            node,
+            plan,
+            sizes,
+            node.place,
+            f"{asking.primitive.name} at {asking.place} needs the size "
+            f"{size.symbol.name}, which differs from step to step: the steps are done "
+            "in Python",
+            size.node.primitive.size_remedy
+            or "compute on the largest size and mask with gt.where",
+        )
 
 
 def _reads(

@@ -50,6 +50,21 @@ class HostNode:
     remedy: str
 
 
+@dataclass(frozen=True)
+class PythonLoop:
+    """A loop whose body is no one segment: each step is done by a plan of its own.
+
+    `sizes` are sizes in that plan which its inputs do not tell; they come behind them.
+    """
+
+    node: Node
+    body: "Plan"
+    sizes: tuple[Symbol, ...]
+    place: Place
+    reason: str
+    remedy: str
+
+
 class Rows(HostNode):
     """What a loop that grows has given is put together in one array."""
 
@@ -72,11 +87,11 @@ def needs_device(step: "Glue") -> bool:
     """
     if isinstance(step, HostNode):
         return "jax" not in step.node.primitive.emission
-    return isinstance(step, Read)
+    return isinstance(step, (Read, PythonLoop))
 
 
-Glue = Read | HostNode | Check
-Step = Segment | Read | HostNode | Check
+Glue = Read | HostNode | Check | PythonLoop
+Step = Segment | Read | HostNode | Check | PythonLoop
 
 
 @dataclass(frozen=True)
@@ -102,8 +117,14 @@ class Plan:
 
     @property
     def segments(self) -> tuple[Segment, ...]:
-        """The compiled parts."""
-        return tuple(s for s in self.steps if isinstance(s, Segment))
+        """The compiled parts, those within loops in Python included."""
+        found: list[Segment] = []
+        for step in self.steps:
+            if isinstance(step, PythonLoop):
+                found += step.body.segments
+            elif isinstance(step, Segment):
+                found.append(step)
+        return tuple(found)
 
     @property
     def glue(self) -> tuple[Glue, ...]:

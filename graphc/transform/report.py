@@ -7,8 +7,10 @@ from graphc.ir.dims import Symbol
 from graphc.ir.graph import Guard, Node
 from graphc.transform.plan import (
     Check,
+    Glue,
     HostNode,
     Plan,
+    PythonLoop,
     Read,
     Rows,
     Segment,
@@ -29,10 +31,18 @@ def explain(plan: Plan, backend: str) -> str:
     segments, glue = len(plan.segments), len(plan.glue)
     lines.append(f"{_some(segments, 'compiled segment')}, {_some(glue, 'glue step')}")
     lines += _static_arguments(plan)
-    for step in plan.steps:
-        lines.append("")
-        lines += _segment(step) if isinstance(step, Segment) else _glue(step)
+    lines += _steps(plan)
     return "\n".join(lines)
+
+
+def _steps(plan: Plan) -> list[str]:
+    lines = []
+    for step in plan.steps:
+        lines += ["", *(_segment(step) if isinstance(step, Segment) else _glue(step))]
+        if isinstance(step, PythonLoop):
+            within = [f"  {line}".rstrip() for line in _steps(step.body)]
+            lines += ["", "  in each step:", *within]
+    return lines
 
 
 def _paddings(plan: Plan) -> list[str]:
@@ -124,10 +134,11 @@ def _guard_remedy(guard: Guard) -> str:
     return "declare the sizes with numbers"
 
 
-def _glue(step: Read | HostNode | Check) -> list[str]:
+def _glue(step: Glue) -> list[str]:
     heads = {
         Read: "glue: one integer is read from the device",
         HostNode: "glue: host arithmetic",
+        PythonLoop: "glue: a loop runs in Python",
         Rows: "glue: rows are put together",
         Check: "glue: a check",
     }

@@ -15,7 +15,7 @@ import numpy as np
 from graphc.errors import standing_at
 from graphc.ir.dims import Size
 from graphc.ir.graph import Graph, Node, Value
-from graphc.ir.inner import Inner
+from graphc.ir.inner import Inner, runs_in_python
 from graphc.ir.namespace import F
 from graphc.ir.op import Opaque
 from graphc.ir.replay import region_between, renewed, replayed
@@ -57,7 +57,7 @@ def _loop_in_place(node: Node) -> Sequence[Value]:
     if any(params[name] is not node.params[name] for name in params):
         with standing_at(node.place.plain):
             node = node.primitive.bind(node.inputs, params)
-    if node.primitive not in (SCAN, GROWING):
+    if node.primitive not in (SCAN, GROWING) or runs_in_python(node):
         return node.outputs
     with standing_at(node.place.plain):
         inner = _reading_first(node)

@@ -187,7 +187,8 @@ def print_scan(p: Printing) -> str:
     """The line of a scan."""
     params = p.node.params
     plain = not params["counted"] and not params["stops"]
-    in_jax = p.xp == "jnp"
+    in_python = params["body"].content.in_python
+    in_jax = p.xp == "jnp" and not in_python
     arguments = ["jax"] if in_jax else []
     arguments += [*_body_call(p), p.code(params["length"]), repr(params["reverse"])]
     if not (in_jax and plain):
@@ -202,7 +203,8 @@ def print_scan(p: Printing) -> str:
         flags = params["counted"], params["stops"]
         arguments += [next(given) if has else "None" for has in flags]
     forms = (scan_numpy, scan_jax) if plain else (loop_numpy, loop_jax)
-    return f"{p.helper(forms[in_jax])}({', '.join(arguments)})"
+    text = f"{p.helper(forms[in_jax])}({', '.join(arguments)})"
+    return f"map(jnp.asarray, {text})" if p.xp == "jnp" and in_python else text
 
 
 def _looks_up(inner: Inner) -> bool:

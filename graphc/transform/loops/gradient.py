@@ -15,12 +15,13 @@ from typing import Any
 
 from graphc.ir.build import size_value, variable
 from graphc.ir.dims import Size, less_equal, maximum
-from graphc.ir.graph import Node, Value
-from graphc.ir.inner import Inner
+from graphc.ir.graph import Node, Value, origins
+from graphc.ir.inner import OF_BODIES, Inner
 from graphc.ir.namespace import F
 from graphc.ir.op import Opaque
 from graphc.ir.replay import region_between, replayed
 from graphc.ir.types import is_inexact
+from graphc.ir.walk import operands
 from graphc.transform.autodiff import pull
 from graphc.transform.custom_vjp import with_rule
 from graphc.transform.loops.carries import fresh
@@ -170,7 +171,7 @@ class _Backward:
         ]
         changing = [own[i] for i in whole]
         for i in whole:
-            found = undone(own[i], self.outputs[i], changing)
+            found = undone(own[i], self.outputs[i], changing, self.own)
             if found is not None:
                 self.undone[i] = found
         states = [u.states for u in self.undone.values()]
@@ -409,17 +410,21 @@ def _again(outputs: Sequence[Value], new: dict[Value, Value]) -> list[Value]:
 
 
 def _reads(
-    carry: Value, region: Iterable[Node], late: set[Node], found: Iterable[Value]
+    carry: Value, region: Sequence[Node], late: set[Node], found: Iterable[Value]
 ) -> list[Value] | None:
-    """The small values through which alone a large carry is used, None for others."""
-    large, small = {carry}, {}
+    """The small values through which alone a large carry is used, None for others.
+
+    Their sizes are the same in all steps.
+    """
+    large, small, inside = {carry}, {}, OF_BODIES.union(region)
     most = weight(carry) // MUCH_LESS
     for node in region:
-        if any(v in large for v in node.inputs):
+        if any(v in large for v in operands(node)):
             if node in late:
                 return None
             for value in node.outputs:
-                if weight(value) <= most:
+                sizes = [v.node for n in value.type.shape for v in origins(n)]
+                if weight(value) <= most and inside.isdisjoint(sizes):
                     small[value] = True
                 else:
                     large.add(value)

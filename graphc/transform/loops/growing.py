@@ -11,6 +11,7 @@ The carries of both are merged as far as they are the same in all steps; so this
 right also where they are not.
 """
 
+import operator
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
@@ -19,9 +20,9 @@ from graphc.errors import standing_at
 from graphc.ir.build import SIZE_OP
 from graphc.ir.dims import Dim, Size, Symbol, symbol_dim
 from graphc.ir.graph import Graph, Node, Value, origins
-from graphc.ir.inner import Inner
+from graphc.ir.inner import Inner, runs_in_python, with_bodies
 from graphc.ir.namespace import F
-from graphc.ir.op import Array, Printing, op
+from graphc.ir.op import Array, Printing, op, rebuild
 from graphc.ir.replay import for_sizes, renewed
 from graphc.ir.types import TensorType
 from graphc.ir.walk import ancestors, operands
@@ -30,6 +31,7 @@ from graphc.transform.loops.emission import rows_of
 from graphc.transform.loops.merge import ordered, together
 from graphc.transform.loops.scan import SCAN, Pair, parts_of, run_scan
 from graphc.transform.loops.steps import STEPS
+from graphc.transform.storage import symbols_in
 
 Made = dict[Value, Value]
 
@@ -64,7 +66,7 @@ def grown(graph: Graph) -> tuple[Graph, Made]:
     >>> f(100_000).shape, [c.sizes["rows"] for c in f.stats().compilations[1:]]
     ((17,), [16])
     """
-    made: Made = {}
+    graph, made = _in_bodies(graph)
     while True:
         nodes = ancestors(graph.outputs)
         found = _done_again(nodes)
@@ -72,6 +74,31 @@ def grown(graph: Graph) -> tuple[Graph, Made]:
             return graph, made
         graph, new = _Growth(*found, graph, nodes).run()
         made = {old: new.get(v, v) for old, v in made.items()} | new
+
+
+def _in_bodies(graph: Graph) -> tuple[Graph, Made]:
+    """The graph with such loops in bodies, which may be compiled as a whole then."""
+    made: Made = {}
+    for node in ancestors(graph.outputs):
+        new = node
+        if any(v in made for v in operands(node)):
+            new = renewed(node, made, node.place)
+        if runs_in_python(new):
+            with standing_at(node.place.plain):
+                new = rebuild(new, new.inputs, with_bodies(new.params, _grown_body))
+        if new is not node:
+            made.update(zip(node.outputs, new.outputs, strict=True))
+    return replace(graph, outputs=tuple([made.get(v, v) for v in graph.outputs])), made
+
+
+def _grown_body(inner: Inner) -> Inner:
+    sizes = {s for v in inner.inputs for n in v.type.shape for s in symbols_in(n)}
+    if any(s.origin is not None for s in (*inner.symbols, *sizes)):
+        return inner  # what gives them is no part of the body
+    names = ("",) * len(inner.inputs), ("",) * len(inner.outputs)
+    found, _ = grown(Graph(inner.inputs, inner.outputs, *names))
+    same = all(map(operator.is_, found.outputs, inner.outputs))
+    return inner if same else Inner(inner.inputs, found.outputs, inner.symbols)
 
 
 def _done_again(nodes: Sequence[Node]) -> tuple[Node, list[Node]] | None:

@@ -270,9 +270,8 @@ def scan(
 
     `init`, `xs` and what the body gives are values, or lists, tuples and dicts of
     them. Returns the last carry and the `y`s stacked along a first axis. Without `xs`,
-    `length` says how many steps there are. What the body uses from outside is found by
-    itself, and what does not change from step to step is computed once. `unroll` is for
-    JAX: so many steps are done in one of its loop, or all of them.
+    `length` says how many steps there are. What does not change from step to step is
+    computed once. `unroll` is for JAX: so many steps are done in one of its loop.
 
     With `until(carry, y)`, the step behind which it holds is the last one, as in
     Aesara: no other is run, and there are as many `y`s as steps. Their number depends
@@ -283,8 +282,9 @@ def scan(
     memory, in more time. "sqrt" takes the root of the length for k, "all" takes 1;
     "log" keeps 65 at most, and does steps again once, or twice above 1,000 steps.
 
-    Raises GraphError where a step changes the type of the carry, where sequences have
-    different lengths, and where a size within depends on the step.
+    Where a size within differs from step to step, as that of `x[x > c]`, the loop runs
+    in Python, over compiled segments. Raises GraphError where a step changes the type
+    of the carry or what it stacks, and where sequences have different lengths.
 
     >>> import numpy as np, graphc, graphc.tensor as gt
     >>> x = gt.vector("x")

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from graphc.ir.dims import Dim, evaluate
-from graphc.ir.graph import Value
+from graphc.ir.graph import Value, origins
 from graphc.ir.namespace import F
 from graphc.ir.replay import region_between
 from graphc.transform.loops.carries import fresh
@@ -31,10 +31,13 @@ class Undone:
     log: list[Value]
 
 
-def undone(start: Value, end: Value, changing: Sequence[Value]) -> Undone | None:
+def undone(
+    start: Value, end: Value, changing: Sequence[Value], inputs: Sequence[Value]
+) -> Undone | None:
     """The undoing of the writes that lead to `end`; None where that does not pay.
 
-    Indices that depend on what is `changing` are in the log, too.
+    Indices that depend on what is `changing` are in the log, too. What is in it must
+    have sizes that do not depend on the `inputs` of the step.
     """
     writes = chain(end, start)
     if writes is None:
@@ -42,6 +45,8 @@ def undone(start: Value, end: Value, changing: Sequence[Value]) -> Undone | None
     real = [w for w in writes if w.primitive in WRITES]
     olds = {w: read_where_written(w, w.inputs[0]) for w in real}
     if sum(map(weight, olds.values())) > weight(start) // MUCH_LESS:
+        return None
+    if any(varies(v, inputs) for w in real for v in (olds[w], *w.inputs[2:])):
         return None
     last = state = fresh(start)
     states, log = {end: last}, []
@@ -59,6 +64,12 @@ def undone(start: Value, end: Value, changing: Sequence[Value]) -> Undone | None
 
 def _depends(value: Value, inputs: Sequence[Value]) -> bool:
     return any(value is v for v in inputs) or bool(region_between([value], inputs))
+
+
+def varies(value: Value, inputs: Sequence[Value]) -> bool:
+    """Whether a size of a value depends on the inputs of a step."""
+    sizes = [v for n in value.type.shape for v in origins(n)]
+    return any(_depends(v, inputs) for v in sizes)
 
 
 def weight(value: Value) -> int:

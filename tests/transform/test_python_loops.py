@@ -1,0 +1,128 @@
+"""Loops whose bodies have sizes that differ from step to step: they run in Python."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import graphc
+import graphc.tensor as gt
+from tests.transform.alike import alike
+
+pytestmark = pytest.mark.usefixtures("wide", "compiled_quickly")
+BACKENDS = ("numpy", "jax")
+A = gt.tensor("a", "float64", ())
+V = gt.tensor("v", "float64", ())
+X = gt.tensor("x", "float64", ("n",))
+K = gt.tensor("k", "int64", ())
+FOUR = np.array([0.3, 0.1, 0.3, 0.5])
+
+
+def step(xp, c, few):
+    """What all of the few elements count for, in their order."""
+    s = xp.sort(few)
+    return c * 0.5 + xp.sum(xp.cumsum(xp.sin(s)) * c), xp.sum(s**2 * c)
+
+
+def scanned(**options):
+    return gt.scan(lambda c, v: step(gt, c, X[v >= X]), A, X, **options)
+
+
+def by_hand(x, a, order):
+    """The last carry and the rows, by JAX; which elements count is known before."""
+    c, rows = a, {}
+    for i in order:
+        chosen = [j for j in range(len(order)) if float(FOUR[j]) <= float(FOUR[i])]
+        c, rows[i] = step(jnp, c, x[np.array(chosen)])
+    return c, jnp.array([rows[i] for i in range(len(order))])
+
+
+def cost(x, a, order):
+    c, rows = by_hand(x, a, order)
+    return c + jnp.sum(jnp.sin(rows))
+
+
+@pytest.mark.parametrize(
+    ("backend", "reverse"), [("numpy", True), ("numpy", False), ("jax", False)]
+)
+def test_values_and_gradients(backend, reverse):
+    c, ys = scanned(reverse=reverse)
+    outputs = [c, ys, *graphc.grad(c + gt.sum(gt.sin(ys)), [X, A])]
+    f = graphc.function([X, A], outputs, backend=backend)
+    order = range(4)[::-1] if reverse else range(4)
+    slopes = jax.grad(cost, (0, 1))(FOUR, 1.2, order)
+    alike(f(FOUR, 1.2), [*by_hand(FOUR, 1.2, order), *slopes])
+    none = FOUR[:0]
+    alike(f(none, 1.2), [np.float64(1.2), none, none, np.float64(1.0)])
+    if backend == "jax" and not reverse:
+        alike(f.jax_callable(FOUR, 1.2), f(FOUR, 1.2))
+        report = f.explain()
+        assert "nonzero at" in report and "the steps are done in Python" in report
+        assert "in each step:\n\n  segment" in report
+        made = {c.segment for c in f.stats().compilations}
+        assert made == set(range(len(f.plan.segments)))
+
+
+@pytest.mark.parametrize(
+    ("backend", "options"),
+    [("numpy", {}), ("numpy", {"max_steps": 9}), ("jax", {})],
+)
+def test_while_loops(backend, options):
+    """Also as states that are kept, in rows that double; against differences."""
+    body = lambda s: s * 1.5 + gt.sum(gt.cumsum(gt.sort(X[s > X])))
+    end, ys = gt.while_loop(
+        lambda s: s < V, lambda s: (body(s), X * s), A, collect=True, **options
+    )
+    outputs = [end, ys, *graphc.grad(end + gt.sum(gt.sin(ys)), [A, X])]
+    f = graphc.function([V, A, X], outputs, backend=backend)
+    for v, a in ((9.0, 0.2), (0.1, 0.2)):
+        s, rows = a, []
+        while s < v:
+            rows.append(FOUR * s)
+            s = s * 1.5 + np.sum(np.cumsum(np.sort(FOUR[s > FOUR])))
+        found = f(v, a, FOUR)
+        alike(found[:2], [np.float64(s), np.array(rows).reshape(-1, 4)])
+        total = lambda a, x, v=v: (r := f(v, a, x))[0] + np.sum(np.sin(r[1]))
+        by = 1e-6
+        slope = (total(a + by, FOUR) - total(a - by, FOUR)) / (2 * by)
+        along = (total(a, FOUR + by) - total(a, FOUR - by)) / (2 * by)
+        np.testing.assert_allclose(found[2], slope, rtol=1e-6)
+        np.testing.assert_allclose(np.sum(found[3]), along, rtol=1e-6)
+
+
+def test_sizes_that_are_carried():
+    """And sizes of the body from outside, and a loop in the loop."""
+    inner = lambda i, v: gt.scan(lambda d, u: (d + gt.sum(X[:i] < u), u), 0, X)[0] + v
+    c, ys = gt.scan(lambda i, v: (i + 1, inner(i, v) + gt.sum(gt.arange(K))), K, X)
+    fs = [graphc.function([K, X], [c, ys], backend=b) for b in BACKENDS]
+    for k in (0, 2):
+        found = [sum(np.sum(FOUR[: k + i] < u) for u in FOUR) for i in range(4)]
+        for f in fs:
+            alike(f(k, FOUR), [np.int64(k + 4), np.array(found) + FOUR + sum(range(k))])
+
+
+def test_loops_that_are_counted_in_a_body_become_one():
+    """What they keep is summed up in them: the whole is compiled."""
+    double = lambda s: (2 * s, s)
+    powers = lambda v: gt.while_loop(lambda s: s < V, double, v, collect=True)[1]
+    ys = gt.scan(lambda c, v: (c, gt.sum(powers(v))), A, X)[1]
+    f = graphc.function([X, V, A], ys, jit=True)
+    alike([f(FOUR, 1.0, 0.0)], [np.array([0.9, 1.5, 0.9, 0.5])])
+
+
+def test_refusals():
+    c, _ = scanned()
+    with pytest.raises(graphc.GraphError, match="jit=True is impossible: nonzero at"):
+        graphc.function([X, A], c, jit=True)
+    with pytest.raises(graphc.CallError, match="being traced"):
+        jax.jit(graphc.function([X, A], c))(FOUR, 1.2)
+    with pytest.raises(graphc.GraphError, match="has a size that depends on the step"):
+        gt.scan(lambda c, v: (c, X[v > X]), A, X)
+    with pytest.raises(graphc.GraphError, match="nonzero needs count"):
+        gt.cond(A > 0, lambda: gt.max(gt.sort(X[A > X])), lambda: A)
+    with pytest.raises(graphc.GraphError, match="a loop within runs in Python"):
+        gt.cond(A > 0, lambda: scanned()[0], lambda: A)
+    grows, _ = gt.scan(lambda c, v: (c[c < v], None), X, X)
+    for backend in BACKENDS:
+        with pytest.raises(graphc.CallError, match="needs count.* == n"):
+            graphc.function([X], grows, backend=backend)(FOUR)
