@@ -159,8 +159,87 @@ def rows(work: Work, gradient: bool) -> list[Row]:
     return found
 
 
+WORDS, MODEL, CHUNK = 2_000, 256, 16
+
+
+def cross_entropy(xp: Any, logits: Array, chosen: Array) -> Array:
+    """The sum over words that are given one hot, as one writes it."""
+    top = xp.max(logits, -1, keepdims=True)
+    total = xp.log(xp.sum(xp.exp(logits - top), -1)) + top[..., 0]
+    return xp.sum(total - xp.sum(xp.where(chosen, logits, 0), -1))
+
+
+def language(xp: Any, scan: Callable[..., Any], *args: Array) -> Array:
+    """The loss of a recurrent language model whose outputs are stacked."""
+    w, out, x, words = args
+
+    def step(h: Array, row: Array) -> tuple[Array, Array]:
+        return rnn(xp, h, row, w)
+
+    _, ys = scan(step, xp.zeros((BATCH, MODEL), "float32"), x)
+    chosen = words[..., None] == xp.arange(WORDS, dtype="int32")
+    return cross_entropy(xp, ys @ out, chosen) / words.size
+
+
+def language_by_hand(*args: Array) -> Array:
+    """The same in chunks."""
+    w, out, x, words = args
+    chunks = [a.reshape(-1, CHUNK, *a.shape[1:]) for a in (x, words)]
+
+    def chunk(carry: Array, rows: Array) -> tuple[Array, None]:
+        h, total = carry
+        h, ys = jax.lax.scan(lambda h, row: rnn(jnp, h, row, w), h, rows[0])
+        chosen = rows[1][..., None] == jnp.arange(WORDS, dtype="int32")
+        return (h, total + cross_entropy(jnp, ys @ out, chosen)), None
+
+    start = jnp.zeros((BATCH, MODEL), "float32"), jnp.float32(0)
+    (_, total), _ = jax.lax.scan(jax.checkpoint(chunk), start, tuple(chunks))
+    return total / words.size
+
+
+def language_rows(gradient: bool) -> list[Row]:
+    """The rows of the language model."""
+    w = gt.tensor("w", "float32", (1, MODEL, MODEL))
+    out = gt.tensor("out", "float32", (MODEL, WORDS))
+    x = gt.tensor("x", "float32", ("n", BATCH, MODEL))
+    words = gt.tensor("words", "int32", ("n", BATCH))
+    inputs = [w, out, x, words]
+    loss = language(gt, gt.scan, *inputs)
+    outputs = [loss, *(graphc.grad(loss, [w, out]) if gradient else [])]
+    f = graphc.function(inputs, outputs, dims="specialize")
+    segment = emitted(f)["segment_0"]
+    rivals = {
+        "by hand": language_by_hand,
+        "naive": partial(language, jnp, jax.lax.scan),
+    }
+    rng, found = np.random.default_rng(0), []
+    shapes = (1, MODEL, MODEL), (MODEL, WORDS)
+    weights = [(rng.normal(size=s) / MODEL).astype("float32") for s in shapes]
+    for n in (128, 1_024):
+        host = rng.normal(size=(n, BATCH, MODEL)).astype("float32")
+        label = rng.integers(0, WORDS, (n, BATCH)).astype("int32")
+        given = list(map(jax.device_put, [*weights, host, label]))
+        memory = peak_bytes(segment, *given)
+        for name, rival in rivals.items():
+            g = jax.jit(jax.value_and_grad(rival, (0, 1)) if gradient else rival)
+            same(f(*given), jax.tree.leaves(g(*given)), rtol=1e-3)
+            result = compare(
+                lambda given=given: f(*given),
+                lambda given=given, g=g: g(*given),
+                rounds=7,
+            )
+            share = memory / peak_bytes(g, *given)
+            note = f"{name}; memory {share:.3g} ({memory / 2**20:.2f} MiB)"
+            what = f"language model{' gradient' if gradient else ''}, {n} steps"
+            target = 1.05 if name == "by hand" else None
+            found.append(row(what, result, target, note))
+    return found
+
+
 def main() -> None:
     """Print the tables."""
+    for gradient in (False, True):
+        print_table("Products in chunks of steps", language_rows(gradient))
     for gradient in (False, True):
         title = "Loss and gradient" if gradient else "Loss"
         print_table(title, [r for work in WORK for r in rows(work, gradient)])

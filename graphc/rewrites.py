@@ -5,8 +5,9 @@
 `p.exp(v.x)` is a pattern; `graphc.rewrite` makes a rule of one and of a function.
 `graphc.function(..., rewrites=default + my_rule - "times_one")` chooses, `everything`
 are also those rules that are not applied by default, `hoisting` those about what loops
-stack and what is made in blocks (`blocking(block_bytes=...)` says how large), and
-`check(my_rule)` tries it on graphs that it matches.
+stack and what is made in blocks (`blocking(block_bytes=...)` says how large these are,
+`scan_in_chunks(16)` how many steps a chunk has), and `check(my_rule)` tries it on
+graphs that it matches.
 """
 
 import importlib
@@ -18,6 +19,7 @@ from graphc.rewriting.default import NONE as none
 from graphc.rewriting.engine import Application, Rewritten, rewritten
 from graphc.rewriting.loops.blocking import blocking
 from graphc.rewriting.loops.hoisting import HOISTING as hoisting
+from graphc.rewriting.loops.steps import scan_in_chunks
 from graphc.rewriting.pattern import once, p, v
 from graphc.rewriting.rule import Rule, Rules
 
@@ -44,5 +46,6 @@ __all__ = [
     "once",
     "p",
     "rewritten",
+    "scan_in_chunks",
     "v",
 ]

@@ -129,6 +129,11 @@ BUILDS = {
     "sequence_in_scan": looped(lambda x, y: total((x, gt.exp(stacked(x) - y)))),
     "recomputed_in_scan": looped(lambda x, y: total((y, gt.map(gt.tanh, x)))),
     "reduction_in_scan": looped(lambda x, y: gt.sum((stacked(x) - y) ** 2)),
+    "scan_in_chunks": {
+        "build": lambda x, w: gt.sum((stacked(x) @ w) ** 2),
+        "shapes": {"x": ("n", 3), "w": (3, 2)},
+        "dtypes": ("float64", "float32"),
+    },
     "large_in_blocks": {
         "build": lambda x, y: gt.sum(gt.tanh(x[:, None] - y), 1),
         "shapes": {"x": ("n",), "y": ("k",)},

@@ -5,7 +5,7 @@ import pytest
 
 import graphc
 import graphc.tensor as gt
-from graphc.rewrites import blocking, default, hoisting, none
+from graphc.rewrites import blocking, default, hoisting, none, scan_in_chunks
 from tests.rewriting.test_hoisting import same
 
 SMALL = default - "large_in_blocks" + blocking(block_bytes=256)
@@ -153,6 +153,44 @@ def test_an_error_of_no_element_stays():
     f = graphc.function([x, y], gt.max(distances(x, y), 0), rewrites=SMALL)
     with pytest.raises(graphc.GraphError, match="has no element"):
         f(*arrays([x, y], (0, 3)))
+
+
+CHUNKS = default - "scan_in_chunks" + scan_in_chunks(4)
+
+
+def language_model(reverse=False):
+    """What a recurrent net says of each step: its logits are one large product."""
+    shapes = ("n", 3, 2), (2, 2), (2, 5), ("n", 3, 5)
+    xs, w, out, targets = inputs = variables(*shapes)
+
+    def step(h, x):
+        h = gt.tanh(h @ w + x)
+        return h, h
+
+    start = gt.zeros((3, 2), xs.dtype)
+    last, ys = gt.scan(step, start, xs, reverse=reverse)
+    logits = ys @ out
+    rows = gt.nn.log_softmax(logits, -1)
+    loss = -gt.mean(gt.sum(rows * gt.exp(targets), -1))
+    return inputs, [loss, last, gt.sum(gt.sum(logits, -1) ** 2, 1)]
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_steps_in_chunks(reverse):
+    inputs, outputs = language_model(reverse)
+    old = graphc.function(inputs, outputs, rewrites=none, backend="numpy")
+    for backend in ("numpy", "jax"):
+        new = graphc.function(inputs, outputs, rewrites=CHUNKS, backend=backend)
+        assert loops(new) == 1 and ", 0, 4)" in new.source
+        for n in (9, 3, 0) if backend == "numpy" else (9, 8):
+            same(new(*arrays(inputs, (n, 0))), old(*arrays(inputs, (n, 0))))
+
+
+def test_what_is_needed_as_it_is_stays_stacked():
+    xs, w = language_model()[0][:2]
+    _, ys = gt.scan(lambda h, x: (gt.tanh(h @ w + x),) * 2, xs[0], xs)
+    for found in ([gt.sum(ys @ w), ys], [gt.sum(ys @ w), gt.sort(ys, 0)]):
+        assert not loops(graphc.function([xs, w], found, backend="numpy"))
 
 
 def peak(f, *shapes):

@@ -489,6 +489,9 @@ def test_one_switch():
     assert "reduction_in_scan" in f.explain()
     assert [str(a.rule.name) for a in f.rewrites] == ["reduction_in_scan"]
     stacked = scans([loss], none)
-    assert scans([loss], default - "reduction_in_scan") == stacked
+    for gone in ("reduction_in_scan", "scan_in_chunks"):
+        assert scans([loss], default - gone) != stacked
+    by_name = default - "reduction_in_scan" - "scan_in_chunks"
+    assert scans([loss], by_name) == stacked
     assert scans([loss], default - hoisting) == stacked
     assert scans([loss], default.exact()) == stacked

@@ -222,6 +222,8 @@ HOISTING = {
     "recomputed_in_scan": "gt.scan(lambda c, r: (c + r[0] * r[1], []), "
     "gt.zeros(3, 'float32'), (x, gt.map(gt.tanh, x)))[0]",
     "reduction_in_scan": f"gt.sum(({RUNS} - y) ** 2)",
+    "scan_in_chunks": "gt.sum((gt.scan(lambda c, r: (c + r, c * r), "
+    "gt.zeros(3, 'float32'), x)[1] @ pairs.T) ** 2)",
     "large_in_blocks": "gt.sum(gt.tanh(u[:, None] - v), 1)",
 }
 FAMILIES = {

@@ -9,76 +9,20 @@ a block has follows from the sizes; where all are few, there is one block.
 
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import Any
 
 from graphc.errors import standing_at
-from graphc.ir.dims import Size, maximum
 from graphc.ir.graph import Graph, Node, Value
 from graphc.ir.namespace import F
 from graphc.ir.replay import renewed
-from graphc.ir.types import product
 from graphc.ir.walk import ancestors, operands
-from graphc.rewriting.loops.cone import Cone, Known, inputs_of
+from graphc.rewriting.loops.body import Blocks, bytes_of_one
 from graphc.rewriting.loops.outer import PRODUCTS, families
 from graphc.rewriting.loops.regions import Facts, Region, best_region, facts_of
 from graphc.rewriting.loops.rows import REDUCTIONS
 from graphc.rewriting.rule import Replaced, Rule, whole_graph
-from graphc.rewriting.sizes import guarded
 
-Pair = tuple[list[Value], list[Value]]
 BYTES = 2**21  # of the largest value in a block
 ROWS = 32  # in a block where it is multiplied by a matrix
-
-
-def _made(region: Region, most: int, known: Known) -> dict[Value, Value]:
-    """What stands for each value that is left of something large: the loop's.
-
-    `known` tells what stands for values before it.
-    """
-    cone, joins, rows = region.cone, list(region.joins.values()), region.rows
-
-    def step(carry: list[Value], blocks: list[Value], count: Size) -> Pair:
-        given = dict(zip(cone.given, blocks, strict=True))
-        made = cone.computed(given, count, known)
-        after = []
-        for how, before in zip(joins, carry, strict=True):
-            with standing_at(how.node.place.plain):
-                own = inputs_of(how.node, how.axes, made, known)
-                found = how.reduced(own)
-                after.append(how.join(before, found))
-        return after, [made[v, rows[v]] for v in region.shown]
-
-    start = [how.start(known) for how in joins]
-    axes = [rows[v] for v in region.shown]
-    extent = _extent(region, most)
-    cut = [(known(v), a) for v, a in cone.given]
-    ends, found = F._run_blocks(step, start, cut, axes, **extent)
-    made = dict(zip(region.shown, found, strict=True))
-    for how, carry in zip(joins, ends, strict=True):
-        made[how.node.outputs[0]] = how.end(carry)
-    return {old: _guarded(cone, old, new) for old, new in made.items()}
-
-
-def _extent(region: Region, most: int) -> dict[str, Any]:
-    """How many rows there are, and how large what is made of one."""
-    sizes: dict[Size, None] = {}
-    for value, axis in region.cone.made:
-        if value in region.facts.large:
-            shape = value.type.shape
-            others = product([*shape[:axis], *shape[axis + 1 :]])
-            sizes[others * value.dtype.itemsize] = None
-    closing = [*region.cone.nodes, *region.joins]
-    products = any(node.primitive.name in PRODUCTS for node in closing)
-    least = ROWS if products else 1
-    each = maximum(1, *sizes)
-    return {"length": region.length, "each": each, "most": most, "least": least}
-
-
-def _guarded(cone: Cone, old: Value, new: Value) -> Value:
-    """Sizes must fit as before."""
-    for node in cone.nodes:
-        new = guarded(new, node)
-    return guarded(new, old.node)
 
 
 def blocking(block_bytes: int = BYTES) -> Rule:
@@ -156,7 +100,7 @@ class _Rebuilt:
         for node in needed:
             self._renew(node)
         with standing_at(region.seed.node.place.plain):
-            made = _made(region, self._most, self._known)
+            made = self._made(region)
         self._new.update(made)
         self.pairs += made.items()
 
@@ -171,3 +115,20 @@ class _Rebuilt:
             return value.node.serial > at.serial and bool(behind[value.node])
 
         return ancestors(filter(is_later, values), later)
+
+    def _made(self, region: Region) -> dict[Value, Value]:
+        """What stands for each value that is left of something large: the loop's."""
+        blocks = Blocks(region, self._known)
+        products = any(node.primitive.name in PRODUCTS for node in region.nodes)
+        large = [p for p in region.cone.made if p[0] in region.facts.large]
+        ends, found = F._run_blocks(
+            blocks.step,
+            blocks.start,
+            blocks.given,
+            blocks.axes,
+            length=region.length,
+            each=bytes_of_one(large),
+            most=self._most,
+            least=ROWS if products else 1,
+        )
+        return blocks.end(ends, found)

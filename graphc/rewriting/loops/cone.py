@@ -1,7 +1,7 @@
 """What a loop over blocks makes: large values, down to what it is given."""
 
 import heapq
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 
 from graphc.errors import standing_at
 from graphc.ir.dims import Size
@@ -17,10 +17,17 @@ Place = tuple[Value, int]  # a value, and the axis that comes in blocks
 class Cone:
     """The blocks that some places are made of.
 
-    `within`: whether a value is made block by block, whatever else needs it.
+    `within`: whether a value is made block by block, whatever else needs it. `has`: of
+    what the loop has blocks along a first axis.
     """
 
-    def __init__(self, within: Callable[[Value], bool], uses: Uses) -> None:
+    def __init__(
+        self,
+        within: Callable[[Value], bool],
+        uses: Uses,
+        has: Container[Value] = frozenset(),
+    ) -> None:
+        self._has = has
         self._within = within
         self._uses = uses
         self._order: list[Place] = []
@@ -55,6 +62,8 @@ class Cone:
     def _needed(self, place: Place, inside: set[Node]) -> list[Place | None]:
         value, axis = place
         node = value.node
+        if value in self._has:
+            return []
         if is_one(value.type.shape[axis]):
             self._fixed.append(place)
             return []

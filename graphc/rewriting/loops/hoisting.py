@@ -19,6 +19,7 @@ from graphc.rewriting.loops.blocking import blocking
 from graphc.rewriting.loops.loop import Late, Loop, at_each_loop, with_made
 from graphc.rewriting.loops.producers import PRODUCERS
 from graphc.rewriting.loops.region import Region, flag_of
+from graphc.rewriting.loops.steps import scan_in_chunks
 from graphc.rewriting.loops.stepwise import Uses, Wanted
 from graphc.rewriting.loops.tasks import Task
 from graphc.rewriting.rule import Replaced, whole_graph
@@ -135,4 +136,4 @@ def reduction_in_scan(graph: Graph) -> Replaced | None:
     return at_each_loop(graph, Uses, _hoisted)
 
 
-HOISTING = PRODUCERS + reduction_in_scan + blocking()
+HOISTING = PRODUCERS + reduction_in_scan + scan_in_chunks() + blocking()

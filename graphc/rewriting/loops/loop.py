@@ -47,6 +47,13 @@ class Loop:
         self.ends = node.outputs[: self.carries]
         self.stacked = node.outputs[self.carries :]
 
+    def step(
+        self, carry: list[Value], rows: list[Value]
+    ) -> tuple[list[Value], list[Value]]:
+        """What is behind a step, and what it stacks."""
+        made = self.inner.applied([*carry, *rows, *self.rest])
+        return made[: self.carries], made[self.carries :]
+
     def again(
         self, step: Step, first: Sequence[Value], rows: Sequence[Value]
     ) -> tuple[list[Value], list[Value]]:

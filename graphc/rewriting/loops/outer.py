@@ -135,7 +135,7 @@ def _varying(x: Value, rank: int) -> frozenset[int]:
 
 
 def kept_values(nodes: Sequence[Node], graph: Graph, large: Large) -> set[Value]:
-    """The large values that something needs as they are."""
+    """The large values that something needs as they are; `nodes` are those that do."""
     kept = {v for v in graph.outputs if v in large}
     for node in reversed(nodes):
         for i, x in _large_operands(node, large):

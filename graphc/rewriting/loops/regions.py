@@ -1,6 +1,7 @@
 """What may be made block by block of a large value, along one of its axes."""
 
 import heapq
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from graphc.errors import standing_at
@@ -60,24 +61,35 @@ def facts_of(graph: Graph, least: int) -> Facts | None:
 
 
 class Region:
-    """What depends on a large value, block by block along one of its axes."""
+    """What depends on large values, block by block along one of their axes.
 
-    def __init__(self, seed: Value, axis: int, facts: Facts) -> None:
-        self.seed, self.facts = seed, facts
-        self.length = seed.type.shape[axis]
-        self._bit = facts.roots[seed]
-        self._views = {seed: axis}
+    `seeds` are these, and the axis. `given`: the loop has blocks of them.
+    """
+
+    def __init__(
+        self, seeds: Mapping[Value, int], facts: Facts, given: bool = False
+    ) -> None:
+        self.seed, axis = next(iter(seeds.items()))
+        self.facts = facts
+        self.length = self.seed.type.shape[axis]
+        self._bit = facts.roots[self.seed]
+        self._views = dict(seeds)
         self.rows: dict[Value, int] = {}  # less than large, a block of it per block
         self.joins: dict[Node, Joined] = {}
         self._walk()
-        self.cone = Cone(lambda v: facts.is_gone(v) or v in self._views, facts.uses)
+        has = frozenset(seeds if given else ())
+        self.cone = Cone(self._is_within, facts.uses, has)
         self._places = [*self.rows.items(), *self._joined_places()]
         self.cone.collect(self._places, self.joins)
         self.shown = self._shown()
 
+    def _is_within(self, value: Value) -> bool:
+        return self.facts.is_gone(value) or value in self._views
+
     def _walk(self) -> None:
         """Visit what uses blocks, in order."""
-        heap = [(node.serial, node) for node in self.facts.uses.of(self.seed)]
+        uses = self.facts.uses
+        heap = [(node.serial, node) for v in self._views for node in uses.of(v)]
         heapq.heapify(heap)
         seen: set[Node] = set()
         far = 0
@@ -89,13 +101,17 @@ class Region:
             far = 0 if any(map(self.facts.is_gone, node.inputs)) else far + 1
             self._visit(node)
             if node.outputs and node.outputs[0] in self._views:
-                for user in self.facts.uses.of(node.outputs[0]):
+                for user in uses.of(node.outputs[0]):
                     heapq.heappush(heap, (user.serial, user))
+
+    @property
+    def nodes(self) -> set[Node]:
+        """The nodes that become nodes of the body."""
+        return {*self.cone.nodes, *self.joins}
 
     def _shown(self) -> list[Value]:
         """What is needed behind the loop; what is cheap is made of that again."""
-        inside = {*self.cone.nodes, *self.joins}
-        uses, needed = self.facts.uses, set[Value]()
+        inside, uses, needed = self.nodes, self.facts.uses, set[Value]()
         for value, _ in reversed(self.cone.made):
             if value in self.facts.large:
                 continue
@@ -205,6 +221,6 @@ class Region:
 
 def best_region(seed: Value, facts: Facts) -> Region | None:
     """That along the best of the axes; None where nothing is gained."""
-    found = [Region(seed, axis, facts) for axis in facts.large[seed].axes]
+    found = [Region({seed: axis}, facts) for axis in facts.large[seed].axes]
     gaining = [region for region in found if region.gains]
     return min(gaining, key=lambda r: r.cost, default=None)
