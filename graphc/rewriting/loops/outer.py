@@ -140,7 +140,7 @@ def kept_values(nodes: Sequence[Node], graph: Graph, large: Large) -> set[Value]
     for node in reversed(nodes):
         for i, x in _large_operands(node, large):
             out = node.outputs[0] if node.outputs else None
-            gone = x not in node.demands and out not in kept
+            gone = all(x is not v for v in node.demands) and out not in kept
             if not gone or (out not in large and not _closes(node, i, large[x])):
                 kept.add(x)
     return kept
