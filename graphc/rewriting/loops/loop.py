@@ -44,6 +44,7 @@ class Loop:
         self.first = node.inputs[: self.carries]
         self.sequences = node.inputs[self.carries : split]
         self.rest = node.inputs[split:]
+        self.rows = self.inner.inputs[self.carries : split]
         self.ends = node.outputs[: self.carries]
         self.stacked = node.outputs[self.carries :]
 
@@ -58,10 +59,16 @@ class Loop:
         self, step: Step, first: Sequence[Value], rows: Sequence[Value]
     ) -> tuple[list[Value], list[Value]]:
         """A scan like this one, of another step: last carries, and what it stacks."""
-        unroll = self.node.params["unroll"]
+        params = self.node.params
         with standing_at(self.node.place.plain):
             found: tuple[list[Value], list[Value]] = F._run_scan(
-                step, first, rows, self.length, self.reverse, unroll=unroll
+                step,
+                first,
+                rows,
+                self.length,
+                self.reverse,
+                unroll=params["unroll"],
+                again=params["again"],
             )
         return found
 

@@ -32,17 +32,30 @@ def _is_stacked(value: Value) -> bool:
 
 
 def _read_by(
-    loop: Loop, sequences: Sequence[Value], rows: Made, placed: bool = False
+    loop: Loop,
+    sequences: Sequence[Value],
+    rows: Made,
+    placed: bool = False,
+    known: Mapping[Value, Value] | None = None,
 ) -> list[Value]:
     """The outputs on other sequences, of whose rows those that there were are made.
 
-    `placed`: that needs the number of the step.
+    `placed`: that needs the number of the step. It may also need some values that are
+    `known` in the body, and depend on none of the rows that are made.
     """
-    count = loop.carries
+    count, inner = loop.carries, loop.inner
+    inside = list((known or {}).values())
+    region = region_between(inside, inner.inputs)
 
     def step(carry: list[Value], given: list[Value]) -> tuple[list[Value], list[Value]]:
         number = carry[count] if placed else as_value(0)
-        row_of = rows(dict(zip(sequences, given, strict=True)), number)
+        own = dict(zip(sequences, given, strict=True))
+        if known:
+            pairs = zip(loop.sequences, loop.rows, strict=True)
+            have = [*carry[:count], *(own.get(v, x) for v, x in pairs), *loop.rest]
+            new = dict(zip(inner.inputs, have, strict=True))
+            own |= zip(known, replayed(inside, new, region), strict=True)
+        row_of = rows(own, number)
         read = [row_of[v] for v in loop.sequences]
         made = loop.inner.applied([*carry[:count], *read, *loop.rest])
         more = [loop.next_place(number)] if placed else []
@@ -156,9 +169,12 @@ def _recomputing(loop: Loop, value: Value) -> list[Value] | None:
     inputs = dict(zip(other.inner.inputs, other.node.inputs, strict=True))
     given = set(operands_of(region)) & set(inputs)
     start, read = _kept_carries(other), set(loop.sequences)
+    known = _known_carries(loop, other, value)
     sources: dict[Value, Value] = {}  # of inputs of the other body: sequences
     for i, x in enumerate(other.inner.inputs):
-        if x in given and i < other.carries:
+        if x in known:
+            sources[x] = x
+        elif x in given and i < other.carries:
             if start.get(x) not in read:
                 return None
             sources[x] = start[x]
@@ -171,7 +187,9 @@ def _recomputing(loop: Loop, value: Value) -> list[Value] | None:
         return {**row_of, value: made}
 
     left = [v for v in loop.sequences if v is not value]
-    found = _read_by(loop, list(dict.fromkeys([*left, *sources.values()])), rows)
+    more = [v for v in sources.values() if v not in known]
+    sequences = list(dict.fromkeys([*left, *more]))
+    found = _read_by(loop, sequences, rows, known=known)
     return found if _work(found[0].node) <= _work(loop.node) else None
 
 
@@ -185,6 +203,26 @@ def _kept_carries(loop: Loop) -> dict[Value, Value]:
     before = set(loop.inner.inputs[: loop.carries])
     pairs = zip(loop.inner.outputs[loop.carries :], loop.stacked, strict=True)
     return {x: v for x, v in pairs if x in before}
+
+
+def _known_carries(loop: Loop, other: Loop, value: Value) -> dict[Value, Value]:
+    """The carries of another loop of which a loop knows what they are before a step.
+
+    By inputs of the other body, what gives them in this one.
+    """
+    if not loop.node.params["again"]:
+        return {}
+    start, before, *carries = loop.node.params["again"]
+    kept, inner = loop.first[start], loop.inner
+    if kept.node is not other.node or len(other.ends) <= kept.index:
+        return {}
+    found = {
+        other.inner.inputs[i]: inner.outputs[before + k] for k, i in enumerate(carries)
+    }
+    pairs = zip(loop.sequences, loop.rows, strict=True)
+    rows = [row for v, row in pairs if v is value]
+    late = set(region_between(list(found.values()), rows))
+    return {} if any(v.node in late for v in found.values()) else found
 
 
 def _work(node: Node) -> int:

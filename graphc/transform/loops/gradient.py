@@ -29,6 +29,7 @@ from graphc.transform.loops.merge import together
 from graphc.transform.loops.scan import SCAN, Pair, parts_of, run_scan, used_between
 from graphc.transform.loops.steps import steps_size
 from graphc.transform.loops.treeverse import (
+    FRONT,
     keep,
     nothing_kept,
     read,
@@ -213,6 +214,7 @@ class _Backward:
             pruned=True,
             count=self._steps(),
             unroll=self.params["unroll"],
+            again=self._again(len(variables)),
         )
         result: list[Value | None] = [None] * len(self.node.inputs)
         places = [*self.smooth, *self.of_rest, *self.of_rows]
@@ -242,6 +244,10 @@ class _Backward:
     def _taken(self, state: list[Value]) -> Pair:
         """What a step back takes that does not stand in its rows; and a new state."""
         return [], state
+
+    def _again(self, size: int) -> tuple[int, ...]:
+        """Where what the loop carries stands behind so many carries of that back."""
+        return ()
 
     def _rest(self) -> dict[Value, Value]:
         """What stands for the rest of the inputs in a step."""
@@ -377,6 +383,12 @@ class _Few(_Backward):
             unroll=params["unroll"],
         )
         return ready(ends[self.carries :]), []
+
+    def _again(self, size: int) -> tuple[int, ...]:
+        if not self.needed:
+            return ()
+        kept = size + FRONT
+        return (kept, kept + len(self.needed), *self.needed)
 
     def _taken(self, state: list[Value]) -> Pair:
         if not state:

@@ -14,8 +14,23 @@ from graphc.ir.walk import ancestors, operands
 
 
 def merged(graph: Graph) -> Graph:
-    """The graph without scans that others stand for."""
-    return replace(graph, outputs=tuple(together(graph.outputs)))
+    """The graph without scans that others stand for.
+
+    It is not differentiated any more: rules of gradients hold no values in it.
+    """
+    return replace(graph, outputs=tuple(_without_rules(together(graph.outputs))))
+
+
+def _without_rules(outputs: Sequence[Value]) -> list[Value]:
+    made: dict[Value, Value] = {}
+    for node in ancestors(outputs):
+        if node.primitive.name == "custom_vjp":
+            given = zip(node.outputs, node.inputs, strict=False)
+            made.update((old, made.get(new, new)) for old, new in given)
+        elif any(v in made for v in operands(node)):
+            new = renewed(node, made, node.place)
+            made.update(zip(node.outputs, new.outputs, strict=True))
+    return [made.get(v, v) for v in outputs]
 
 
 def together(outputs: Sequence[Value]) -> list[Value]:

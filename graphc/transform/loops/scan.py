@@ -62,6 +62,7 @@ def _scan(
     stops: bool,
     unroll: int | bool,
     few: bool,
+    again: tuple[int, ...],
     wider: Opaque | None,
 ) -> tuple[TensorType, ...]:
     """The last carries, and what each step gives, stacked along a first axis.
@@ -69,6 +70,10 @@ def _scan(
     `values` are the first carries, the sequences, then what the body takes from
     outside. `wider` is the node of a scan that gives the first of these carries and of
     what is stacked. A gradient keeps a `few` of the carries, or those of all steps.
+
+    Where it does steps of another scan `again`, this says where in the carry arrays
+    start that are last carries of that one, where that stands which it carries before
+    the step that was done again, and which of its carries these are.
 
     Where it is `counted`, an integer of at most `length` follows: only so many of the
     first rows have a step, the others are zeros. Where it `stops`, a bool follows that
@@ -190,6 +195,7 @@ def run_scan(
     going: Value | None = None,
     unroll: int | bool = 1,
     few: bool = False,
+    again: tuple[int, ...] = (),
     grows: bool = False,
 ) -> Pair:
     """The scan of a step on lists of values; `pruned`: without sequences not used.
@@ -230,6 +236,7 @@ def run_scan(
             "stops": going is not None,
             "unroll": unroll,
             "few": few,
+            "again": again,
             "wider": wider,
         },
     )

@@ -32,7 +32,9 @@ NEVER = int(np.iinfo(INT32).max)  # the number of no step
 REPEATS = 12  # more than any loop needs
 
 # A state is a list: two numbers, the numbers of the steps that are kept, and arrays of
-# what is carried before these, one for each carry.
+# what is carried before these, one for each carry. On the way back there stands behind
+# it what is carried before a step.
+FRONT = 3
 State = list[Value]
 Advance = Callable[[list[Value], Value], list[Value]]  # of a carry, and of its number
 
@@ -97,7 +99,8 @@ def ready(state: State) -> State:
     count = _count(steps)
     apart = F.where(done > count // 2 * apart, 2 * apart, apart)
     kept = F.logical_or(done <= count, F.equal(F.remainder(steps, apart), 0))
-    return [done - 1, done, F.where(kept, steps, NEVER), *slots]
+    first = [read(x, _number(0)) for x in slots]
+    return [done - 1, done, F.where(kept, steps, NEVER), *slots, *first]
 
 
 def _count(steps: Value) -> int:
@@ -111,7 +114,7 @@ def step_back(state: State, advance: Advance) -> tuple[list[Value], State]:
 
     `advance` does a step.
     """
-    last, count, steps, *slots = state
+    last, count, steps, *slots = state[: (len(state) + FRONT) // 2]
     top = F.argmax(F.where(steps <= last, steps, -1))
     carry = [read(x, top) for x in slots]
     size = len(carry)
@@ -132,7 +135,7 @@ def step_back(state: State, advance: Advance) -> tuple[list[Value], State]:
         further, [number, steps, *carry, *slots], [], None, False, going=number < last
     )
     carry, slots = found[2 : 2 + size], found[2 + size :]
-    return carry, [last - 1, count, found[1], *slots]
+    return carry, [last - 1, count, found[1], *slots, *carry]
 
 
 def _ahead(steps: Value, free: Value) -> Value:
