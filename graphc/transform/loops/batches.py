@@ -41,18 +41,19 @@ def _(n: Size, batched: Batched, *values: Value, **params: Any) -> tuple[Value, 
         return made[: len(carry)], made[len(carry) :]
 
     steps: list[Value] = []
-    extent, few = (params["length"], params["reverse"]), params["few"]
+    extent = params["length"], params["reverse"]
+    kept = {name: params[name] for name in ("few", "chunk")}
     if together:
         limit = parts.limit
         ends, stacked = run_scan(
-            step, first, rows, *extent, count=limit, unroll=params["unroll"], few=few
+            step, first, rows, *extent, count=limit, unroll=params["unroll"], **kept
         )
     else:
         count, going = parts.limit, parts.going
         count = None if count is None else spread(n, own.limit, count)
         going = None if going is None else spread(n, own.going, going)
         limited = Parts(tuple(first), tuple(rows), parts.rest, count, going)
-        ends, stacked, steps = _each_by_itself(n, step, limited, *extent, few)
+        ends, stacked, steps = _each_by_itself(n, step, limited, *extent, **kept)
     ends = list(map(spread, [n] * len(ends), carried, ends))
     given = many[len(many) - len(stacked) :]
     whole = [
@@ -100,7 +101,12 @@ def _each(
 
 
 def _each_by_itself(
-    n: Size, step: Step, parts: Parts, length: Size | None, reverse: bool, few: bool
+    n: Size,
+    step: Step,
+    parts: Parts,
+    length: Size | None,
+    reverse: bool,
+    **kept: Any,
 ) -> tuple[list[Value], list[Value], list[Value]]:
     """The scan of `n` examples of which each has limits of its own.
 
@@ -147,7 +153,7 @@ def _each_by_itself(
         reverse,
         count=most,
         going=None if going is None else F.any(going),
-        few=few,
+        **kept,
     )
     steps = [] if going is None else [ends[2]]
     return ends[size:], stacked[len(steps) :], steps

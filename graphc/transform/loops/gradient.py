@@ -28,14 +28,8 @@ from graphc.transform.loops.carries import fresh
 from graphc.transform.loops.merge import together
 from graphc.transform.loops.scan import SCAN, Pair, parts_of, run_scan, used_between
 from graphc.transform.loops.steps import steps_size
-from graphc.transform.loops.treeverse import (
-    FRONT,
-    keep,
-    nothing_kept,
-    read,
-    ready,
-    step_back,
-)
+from graphc.transform.loops.stores import Chunks, Store, read
+from graphc.transform.loops.treeverse import Treeverse
 from graphc.transform.loops.undo import MUCH_LESS, Undone, undone, weight
 
 
@@ -44,7 +38,7 @@ def _(
     g: Any, *values: Value, wanted: list[bool], **params: Any
 ) -> tuple[Value | None, ...]:
     cotangents = list(g) if isinstance(g, tuple) else [g]
-    if params["few"]:
+    if params["few"] or params["chunk"] is not None:
         return _by_few(values, wanted, cotangents, params)
     return _Backward(values, wanted, cotangents, params).run()
 
@@ -67,7 +61,7 @@ def _by_few(
         own = [fresh(v) for v in arguments]
         rest = iter(own[size:])
         seeds = [None if c is None else next(rest) for c in cotangents]
-        all_kept = params | {"few": False}
+        all_kept = params | {"few": False, "chunk": None}
         made = _Backward(tuple(own[:size]), wanted, seeds, all_kept).run()
         wrt = [v for v, one in zip(own, asked, strict=True) if one]
         found = iter(pull([d for d in made if d is not None], slopes, wrt))
@@ -214,7 +208,7 @@ class _Backward:
             pruned=True,
             count=self._steps(),
             unroll=self.params["unroll"],
-            again=self._again(len(variables)),
+            again=self._done_again(len(variables)),
         )
         result: list[Value | None] = [None] * len(self.node.inputs)
         places = [*self.smooth, *self.of_rest, *self.of_rows]
@@ -245,7 +239,7 @@ class _Backward:
         """What a step back takes that does not stand in its rows; and a new state."""
         return [], state
 
-    def _again(self, size: int) -> tuple[int, ...]:
+    def _done_again(self, size: int) -> tuple[int, ...]:
         """Where what the loop carries stands behind so many carries of that back."""
         return ()
 
@@ -344,6 +338,11 @@ class _Backward:
 class _Few(_Backward):
     """With only a few of the carries kept."""
 
+    def _store(self) -> Store:
+        length, chunk = self.params["length"], self.params["chunk"]
+        known = length is not None and chunk is not None
+        return Chunks(length, chunk) if known else Treeverse(length)
+
     def _undo(self) -> None:
         """Nothing is: what a write took away is had by doing steps again."""
 
@@ -362,18 +361,19 @@ class _Few(_Backward):
         if not kept:
             return [], []
         parts, params, own = self.parts, self.params, self.own[: self.split]
-        starts = [parts.first[i] for i in self.needed]
+        store = self._store()
+        start = store.start([parts.first[i] for i in self.needed])
 
         def step(carry: list[Value], row: list[Value]) -> Pair:
             before, state = carry[: self.carries], carry[self.carries :]
             new = self._rest() | dict(zip(own, [*before, *row], strict=True))
             made = _again(self.outputs, new)
-            after = keep(state, [before[i] for i in self.needed])
+            after = store.keep(state, [before[i] for i in self.needed])
             return [*made[: self.carries], *after], made[self.carries :]
 
         ends, _ = run_scan(
             step,
-            [*parts.first, *nothing_kept(starts, params["length"])],
+            [*parts.first, *start],
             parts.rows,
             params["length"],
             params["reverse"],
@@ -382,13 +382,15 @@ class _Few(_Backward):
             going=parts.going,
             unroll=params["unroll"],
         )
-        return ready(ends[self.carries :]), []
+        state = store.ready(ends[self.carries :])
+        self._size = len(state)
+        return state, []
 
-    def _again(self, size: int) -> tuple[int, ...]:
+    def _done_again(self, size: int) -> tuple[int, ...]:
         if not self.needed:
             return ()
-        kept = size + FRONT
-        return (kept, kept + len(self.needed), *self.needed)
+        before = size + self._size - len(self.needed)
+        return (size + self._store().front, before, *self.needed)
 
     def _taken(self, state: list[Value]) -> Pair:
         if not state:
@@ -404,7 +406,7 @@ class _Few(_Backward):
             new = self._rest() | dict(zip(own[self.carries :], rows, strict=True))
             return _again(wanted, new | dict(zip(changing, carry, strict=True)))
 
-        return step_back(state, advance)
+        return self._store().back(state, len(changing), advance)
 
 
 def _readable(rows: Value) -> Value:

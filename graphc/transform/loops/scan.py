@@ -34,7 +34,6 @@ from graphc.transform.loops.carries import (
 from graphc.transform.loops.checks import and_held, checked, held, taken_out
 from graphc.transform.loops.chunks import (
     Kept,
-    in_chunks,
     kept_carries,
     stopping_in_chunks,
 )
@@ -62,6 +61,7 @@ def _scan(
     stops: bool,
     unroll: int | bool,
     few: bool,
+    chunk: Size | None,
     again: tuple[int, ...],
     wider: Opaque | None,
 ) -> tuple[TensorType, ...]:
@@ -69,7 +69,8 @@ def _scan(
 
     `values` are the first carries, the sequences, then what the body takes from
     outside. `wider` is the node of a scan that gives the first of these carries and of
-    what is stacked. A gradient keeps a `few` of the carries, or those of all steps.
+    what is stacked. A gradient keeps a `few` of the carries, the first
+    of each `chunk`, or those of all steps.
 
     Where it does steps of another scan `again`, this says where in the carry arrays
     start that are last carries of that one, where that stands which it carries before
@@ -195,6 +196,7 @@ def run_scan(
     going: Value | None = None,
     unroll: int | bool = 1,
     few: bool = False,
+    chunk: Size | None = None,
     again: tuple[int, ...] = (),
     grows: bool = False,
 ) -> Pair:
@@ -236,6 +238,7 @@ def run_scan(
             "stops": going is not None,
             "unroll": unroll,
             "few": few,
+            "chunk": chunk,
             "again": again,
             "wider": wider,
         },
@@ -331,9 +334,7 @@ def _loop(
     """What does the steps: all of them, all in chunks, or those up to the last."""
     if last is not None:
         return partial(_run_until, last, kept)
-    if kept.chunk is not None:
-        return partial(in_chunks, chunk=kept.chunk, unroll=unroll)
-    return partial(run_scan, unroll=unroll, few=kept.few)
+    return partial(run_scan, unroll=unroll, **kept._asdict())
 
 
 def run_stopping(
@@ -345,11 +346,10 @@ def run_stopping(
     going: Value,
 ) -> Pair:
     """A scan that stops, forwards, of which a gradient keeps what is said."""
-    if kept.chunk is None:
-        return run_scan(step, first, rows, length, False, going=going, few=kept.few)
-    return stopping_in_chunks(
-        step, first, rows, length, chunk=kept.chunk, going=going
-    )
+    if kept.chunk is not None and length is None:
+        return stopping_in_chunks(step, first, chunk=kept.chunk, going=going)
+    options = kept._asdict()
+    return run_scan(step, first, rows, length, False, going=going, **options)
 
 
 def _run_until(

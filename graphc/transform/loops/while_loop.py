@@ -9,7 +9,7 @@ from graphc.ir.dims import Size
 from graphc.ir.graph import Value
 from graphc.ir.namespace import F, public
 from graphc.transform.loops.carries import as_before, both_of, condition, parts
-from graphc.transform.loops.chunks import Kept, in_chunks, kept_carries
+from graphc.transform.loops.chunks import Kept, kept_carries
 from graphc.transform.loops.scan import Pair, first_steps, run_scan, run_stopping
 from graphc.transform.loops.steps import steps_size
 from graphc.transform.structure import unflatten
@@ -136,10 +136,8 @@ class _Loop:
         return self._steps(steps_size(steps, None))
 
     def _steps(self, length: Size) -> Pair:
-        chunk, few = self._kept
-        if chunk is not None:
-            return in_chunks(self.step, self._first, [], length, False, chunk=chunk)
-        return run_scan(self.step, self._first, [], length, False, few=few)
+        options = self._kept._asdict()
+        return run_scan(self.step, self._first, [], length, False, **options)
 
     def result(self, ends: list[Value], stacked: list[Value]) -> Any:
         """In the structure of the user's."""
