@@ -184,6 +184,9 @@ def _of_step(x: Ragged) -> Ragged:
     return Ragged(x.value, x.type, frozenset(a - 1 for a in x.axes if a), fill)
 
 
+OPTIONS: Params = {"unroll": 1, "few": False, "chunk": None, "again": ()}
+
+
 def run_scan(
     step: Step,
     first: Sequence[Value],
@@ -194,18 +197,15 @@ def run_scan(
     pruned: bool = False,
     count: Value | None = None,
     going: Value | None = None,
-    unroll: int | bool = 1,
-    few: bool = False,
-    chunk: Size | None = None,
-    again: tuple[int, ...] = (),
     grows: bool = False,
+    **options: Any,
 ) -> Pair:
     """The scan of a step on lists of values; `pruned`: without sequences not used.
 
     Only the first `count` rows, of which there must be so many, have a step. Where it
     is said whether it is `going` at all, the first that a step gives is whether to stop
     behind it, and the first that is returned with the stacked ones how many steps were
-    done. Where it `grows`, there are as many rows as steps.
+    done. Where it `grows`, there are as many rows as steps. `options` are params.
     """
     own = [fresh(v) for v in first]
     row = [variable(v.name or "row", v.type.like(v.type.shape[1:])) for v in rows]
@@ -236,11 +236,9 @@ def run_scan(
             "reverse": reverse,
             "counted": count is not None,
             "stops": going is not None,
-            "unroll": unroll,
-            "few": few,
-            "chunk": chunk,
-            "again": again,
             "wider": wider,
+            **OPTIONS,
+            **options,
         },
     )
     ends, stacked = node.outputs[: len(own)], node.outputs[len(carry) :]

@@ -136,8 +136,8 @@ class _Loop:
         return self._steps(steps_size(steps, None))
 
     def _steps(self, length: Size) -> Pair:
-        options = self._kept._asdict()
-        return run_scan(self.step, self._first, [], length, False, **options)
+        kept = self._kept._asdict()
+        return run_scan(self.step, self._first, [], length, False, **kept)
 
     def result(self, ends: list[Value], stacked: list[Value]) -> Any:
         """In the structure of the user's."""
