@@ -163,18 +163,18 @@ def _recomputing(loop: Loop, value: Value) -> list[Value] | None:
     """The scan that computes the rows of a sequence; None where that is much work."""
     other = Loop(value.node)
     wanted = other.inner.outputs[value.index]
-    region = region_between([wanted], other.inner.inputs)
-    if not region:
+    known = _known_carries(loop, other, value)
+    region = region_between([wanted], [*other.inner.inputs, *known])
+    if not region and wanted not in known:
         return None  # a carry before the step: to compute it takes all steps before
     inputs = dict(zip(other.inner.inputs, other.node.inputs, strict=True))
-    given = set(operands_of(region)) & set(inputs)
+    given = {wanted, *operands_of(region)} & {*inputs, *known}
     start, read = _kept_carries(other), set(loop.sequences)
-    known = _known_carries(loop, other, value)
-    sources: dict[Value, Value] = {}  # of inputs of the other body: sequences
+    sources = {x: x for x in known}  # of inputs of the other body: sequences
     for i, x in enumerate(other.inner.inputs):
         if x in known:
-            sources[x] = x
-        elif x in given and i < other.carries:
+            continue
+        if x in given and i < other.carries:
             if start.get(x) not in read:
                 return None
             sources[x] = start[x]
@@ -206,9 +206,9 @@ def _kept_carries(loop: Loop) -> dict[Value, Value]:
 
 
 def _known_carries(loop: Loop, other: Loop, value: Value) -> dict[Value, Value]:
-    """The carries of another loop of which a loop knows what they are before a step.
+    """The carries of another loop that a loop knows, before a step and behind it.
 
-    By inputs of the other body, what gives them in this one.
+    By values of the other body, what gives them in this one.
     """
     if not loop.node.params["again"]:
         return {}
@@ -216,9 +216,10 @@ def _known_carries(loop: Loop, other: Loop, value: Value) -> dict[Value, Value]:
     kept, inner = loop.first[start], loop.inner
     if kept.node is not other.node or len(other.ends) <= kept.index:
         return {}
-    found = {
-        other.inner.inputs[i]: inner.outputs[before + k] for k, i in enumerate(carries)
-    }
+    found = {}
+    for k, i in enumerate(carries):
+        found[other.inner.outputs[i]] = inner.inputs[before + k]
+        found[other.inner.inputs[i]] = inner.outputs[before + k]
     pairs = zip(loop.sequences, loop.rows, strict=True)
     rows = [row for v, row in pairs if v is value]
     late = set(region_between(list(found.values()), rows))

@@ -194,7 +194,8 @@ class _Backward:
         def back(carry: list[Value], row: list[Value]) -> Pair:
             size = len(variables)
             taken, state = self._taken(carry[size:])
-            new = self._rest() | dict(zip(variables, carry[:size], strict=True))
+            new = self._behind(carry[size:]) | self._rest()
+            new |= dict(zip(variables, carry[:size], strict=True))
             new |= dict(zip(known, [*taken, *row], strict=True))
             made = _again(self.found, new)
             return [*made[:size], *state], made[size:]
@@ -238,6 +239,10 @@ class _Backward:
     def _taken(self, state: list[Value]) -> Pair:
         """What a step back takes that does not stand in its rows; and a new state."""
         return [], state
+
+    def _behind(self, state: list[Value]) -> dict[Value, Value]:
+        """What a step gives that is known without doing it."""
+        return {}
 
     def _done_again(self, size: int) -> tuple[int, ...]:
         """Where what the loop carries stands behind so many carries of that back."""
@@ -382,7 +387,7 @@ class _Few(_Backward):
             going=parts.going,
             unroll=params["unroll"],
         )
-        state = store.ready(ends[self.carries :])
+        state = store.ready(ends[self.carries :], [ends[i] for i in self.needed])
         self._size = len(state)
         return state, []
 
@@ -407,6 +412,11 @@ class _Few(_Backward):
             return _again(wanted, new | dict(zip(changing, carry, strict=True)))
 
         return self._store().back(state, len(changing), advance)
+
+    def _behind(self, state: list[Value]) -> dict[Value, Value]:
+        given = [self.outputs[i] for i in self.needed]
+        pairs = zip(given, state[len(state) - len(given) :], strict=True)
+        return {v: known for v, known in pairs if v not in set(self.own)}
 
 
 def _readable(rows: Value) -> Value:

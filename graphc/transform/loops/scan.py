@@ -73,8 +73,8 @@ def _scan(
     of each `chunk`, or those of all steps.
 
     Where it does steps of another scan `again`, this says where in the carry arrays
-    start that are last carries of that one, where that stands which it carries before
-    the step that was done again, and which of its carries these are.
+    start that are last carries of that one, where that stands which it carries behind
+    the step that is done again, and before it afterwards, and which carries these are.
 
     Where it is `counted`, an integer of at most `length` follows: only so many of the
     first rows have a step, the others are zeros. Where it `stops`, a bool follows that

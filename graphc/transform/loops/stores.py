@@ -21,7 +21,7 @@ class Store:
     store's own and an array for each carry, with those that are kept. On the way back,
     there are `front` values of its own, of which the first two are the number of the
     step that is next and that of all steps, these arrays, maybe more, and at the end
-    what is carried before the step that was done last.
+    what is carried behind the step that is next.
     """
 
     front = 2
@@ -34,8 +34,8 @@ class Store:
         """The state behind a step, of what was carried before it."""
         raise NotImplementedError
 
-    def ready(self, state: State) -> State:
-        """The state for the way back."""
+    def ready(self, state: State, ends: Sequence[Value]) -> State:
+        """The state for the way back; `ends` are the last carries."""
         raise NotImplementedError
 
     def back(self, state: State, size: int, advance: Advance) -> Pair:
@@ -65,12 +65,11 @@ class Chunks(Store):
         slot = (step + (self._steps - 1)) // self._steps
         return [step + 1, *(put(x, slot, v) for x, v in zip(slots, carry, strict=True))]
 
-    def ready(self, state: State) -> State:
+    def ready(self, state: State, ends: Sequence[Value]) -> State:
         """There is room for the carries within one chunk."""
         done, *slots = state
-        first = [read(x, number(0)) for x in slots]
-        blocks = [F.zeros((self._chunk, *v.type.shape), v.dtype) for v in first]
-        return [done - 1, done, *slots, *blocks, *first]
+        blocks = [F.zeros((self._chunk, *v.type.shape), v.dtype) for v in ends]
+        return [done - 1, done, *slots, *blocks, *ends]
 
     def back(self, state: State, size: int, advance: Advance) -> Pair:
         """At the last step of a chunk, what is carried within is made again."""

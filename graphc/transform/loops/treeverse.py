@@ -83,14 +83,13 @@ class Treeverse(Store):
         slots = [put(x, slot, v) for x, v in zip(slots, carry, strict=True)]
         return [step + 1, apart, steps, *slots]
 
-    def ready(self, state: State) -> State:
+    def ready(self, state: State, ends: Sequence[Value]) -> State:
         """At most half of the slots are taken."""
         done, apart, steps, *slots = state
         count = self._slots
         apart = F.where(done > count // 2 * apart, 2 * apart, apart)
         kept = F.logical_or(done <= count, F.equal(F.remainder(steps, apart), 0))
-        first = [read(x, number(0)) for x in slots]
-        return [done - 1, done, F.where(kept, steps, NEVER), *slots, *first]
+        return [done - 1, done, F.where(kept, steps, NEVER), *slots, *ends]
 
     def back(self, state: State, size: int, advance: Advance) -> Pair:
         """From the last carry that is kept, with some of those on the way kept, too."""
