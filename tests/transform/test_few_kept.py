@@ -214,6 +214,30 @@ def test_memory_does_not_grow(programs):
     assert program.memory_analysis().temp_size_in_bytes < 150 * 16 * 16 * 4
 
 
+@pytest.mark.parametrize(("checkpoint", "growth"), [("log", 1.1), ("sqrt", 2.2)])
+def test_losses_of_stacked_outputs_are_hoisted(checkpoint, growth, programs):
+    """No array of all steps is left, of whatever number of them."""
+    x, t = (gt.tensor(name, "float32", ("n", 32)) for name in "xt")
+    w = gt.scalar("w", "float32")
+
+    def found(checkpoint):
+        step = lambda h, row: (gt.tanh(h * w + row),) * 2
+        ys = gt.scan(step, gt.zeros(32), x, checkpoint=checkpoint)[1]
+        loss = gt.mean((ys - t) ** 2)
+        return [loss, graphc.grad(loss, w)]
+
+    f = graphc.function([x, t, w], found(checkpoint), dims="specialize")
+    plain = graphc.function([x, t, w], found(None), backend="numpy")
+    used = []
+    for n in (997, 4 * 997):
+        programs.clear()
+        given = np.cos(np.arange(n * 64.0, dtype="float32")).reshape(2, n, 32)
+        alike(f(*given, np.float32(0.6)), plain(*given, np.float32(0.6)), 1e-4)
+        used.append(sum(p.memory_analysis().temp_size_in_bytes for p in programs))
+    assert used[1] < growth * used[0]
+    assert used[1] < 200 * 32 * 4
+
+
 @pytest.mark.parametrize("checkpoint", [0, -1, 2.0, True, "third", [3]])
 def test_other_checkpoints_are_refused(checkpoint):
     with pytest.raises(graphc.GraphError, match="how many steps apart"):
