@@ -179,10 +179,11 @@ def language_model(reverse=False):
 def test_steps_in_chunks(reverse):
     inputs, outputs = language_model(reverse)
     old = graphc.function(inputs, outputs, rewrites=none, backend="numpy")
-    for backend in ("numpy", "jax"):
-        new = graphc.function(inputs, outputs, rewrites=CHUNKS, backend=backend)
+    for backend, dims in [("numpy", "auto"), ("numpy", "pad"), ("jax", "pad")]:
+        options = {"backend": backend, "dims": dims}
+        new = graphc.function(inputs, outputs, rewrites=CHUNKS, **options)
         assert loops(new) == 1 and ", 0, 4)" in new.source
-        for n in (9, 3, 0) if backend == "numpy" else (9, 8):
+        for n in (9, 3, 0):  # one compilation serves them all
             same(new(*arrays(inputs, (n, 0))), old(*arrays(inputs, (n, 0))))
 
 

@@ -41,9 +41,11 @@ class Loop:
         self.reverse: bool = params["reverse"]
         self.carries: int = params["carries"]
         split = self.carries + params["sequences"]
+        end = len(node.inputs) - params["counted"]
         self.first = node.inputs[: self.carries]
         self.sequences = node.inputs[self.carries : split]
-        self.rest = node.inputs[split:]
+        self.rest = node.inputs[split:end]
+        self.limit = node.inputs[end] if params["counted"] else None
         self.rows = self.inner.inputs[self.carries : split]
         self.ends = node.outputs[: self.carries]
         self.stacked = node.outputs[self.carries :]
@@ -118,18 +120,19 @@ def at_each_loop(
     graph: Graph,
     known: Callable[[list[Node], Graph], Facts],
     change: Callable[[Graph, list[Node], Loop, Facts], Changed | None],
+    which: Callable[[Node], bool] = is_loop,
 ) -> Changed | None:
     """The graph after a change at each of its loops, those that come of it included.
 
     `change` is given the graph, its nodes, a loop, and what is `known` of the graph
-    before it changes again. None where nothing changes.
+    before it changes again. None where nothing changes. `which` are loops to look at.
     """
     seen: set[Node] = set()
     pairs: list[tuple[Value, Value]] = []
     nodes = ancestors(graph.outputs)
     facts = known(nodes, graph)
     while True:
-        waiting = (n for n in nodes if is_loop(n) and n.outputs and n not in seen)
+        waiting = (n for n in nodes if which(n) and n.outputs and n not in seen)
         node = next(waiting, None)
         if node is None:
             return (graph, pairs) if pairs else None

@@ -9,9 +9,11 @@ outputs of a chunk are there at once.
 import heapq
 
 from graphc.errors import standing_at
+from graphc.ir.build import as_value, cast, size_value
 from graphc.ir.dims import Size
 from graphc.ir.graph import Graph, Node, Value
 from graphc.ir.namespace import F
+from graphc.ir.types import same_size
 from graphc.ir.walk import operands
 from graphc.rewriting.loops.blocks import block_source
 from graphc.rewriting.loops.body import Blocks, Pair, bytes_of_one
@@ -38,9 +40,17 @@ def scan_in_chunks(chunk: int | None = None) -> Rule:
         ) -> Replaced | None:
             return _in_chunks(graph, nodes, loop, uses, chunk)
 
-        return at_each_loop(graph, Uses, change)
+        return at_each_loop(graph, Uses, change, _has_rows)
 
     return rule
+
+
+def _has_rows(node: Node) -> bool:
+    """Whether a node is a scan that does not stop before its last row, or counts."""
+    params = node.params
+    if node.primitive.name != "scan" or params["stops"] or params["length"] is None:
+        return False
+    return not same_size(params["length"], 1)
 
 
 def _in_chunks(
@@ -111,25 +121,29 @@ def _row_axis(node: Node, large: Large) -> int | None:
 def _made(loop: Loop, region: Region, chunk: int | None) -> dict[Value, Value]:
     """What stands for what a scan carries last, and for what is left of the rest."""
     blocks, count = Blocks(region, lambda v: v), loop.carries
+    first = _first_place(loop)
+    behind = count + len(first)
 
     def step(carry: list[Value], given: list[Value], steps: Size) -> Pair:
         split = len(loop.sequences)
+        place, limit = _next_place(loop, carry[count:behind], steps)
         ends, stacked = F._run_scan(
             loop.step,
             carry[:count],
             given[:split],
             steps,
             loop.reverse,
+            count=limit,
             unroll=loop.node.params["unroll"],
         )
         own = {(v, 0): x for v, x in zip(loop.stacked, stacked, strict=True)}
-        after, left = blocks.step(carry[count:], given[split:], steps, own)
-        return [*ends, *after], left
+        after, left = blocks.step(carry[behind:], given[split:], steps, own)
+        return [*ends, *place, *after], left
 
     large = [p for p in region.cone.made if p[0] in region.facts.large]
     ends, found = F._run_blocks(
         step,
-        [*loop.first, *blocks.start],
+        [*loop.first, *first, *blocks.start],
         [*((v, 0) for v in loop.sequences), *blocks.given],
         blocks.axes,
         length=loop.length,
@@ -138,5 +152,25 @@ def _made(loop: Loop, region: Region, chunk: int | None) -> dict[Value, Value]:
         least=chunk or STEPS,
         reverse=loop.reverse,
     )
-    made = blocks.end(ends[count:], found)
+    made = blocks.end(ends[behind:], found)
     return made | dict(zip(loop.ends, ends, strict=False))
+
+
+def _first_place(loop: Loop) -> list[Value]:
+    """Where the first chunk begins, or ends if reversed; where steps are counted."""
+    if loop.limit is None:
+        return []
+    start = size_value(loop.length) if loop.reverse else 0
+    return [cast(as_value(start), loop.limit.dtype)]
+
+
+def _next_place(
+    loop: Loop, places: list[Value], steps: Size
+) -> tuple[list[Value], Value | None]:
+    """Where the next chunk begins, or ends, and how many steps this one does."""
+    if loop.limit is None:
+        return [], None
+    many = cast(as_value(size_value(steps)), loop.limit.dtype)
+    start = places[0] - many if loop.reverse else places[0]
+    done = F.clip(loop.limit - start, 0, many)
+    return [start if loop.reverse else start + many], done
