@@ -313,7 +313,7 @@ class Body:
         """`require(n == m, ...)`: shows the names and the numbers of both sizes."""
         left, right = self.code(guard.left), self.code(guard.right)
         shown = f"{guard.left} {guard.relation} {guard.right}"
-        message = f"{node.primitive.name}: {guard.reason}: needs {shown}"
+        message = f"{node.asking}: {guard.reason}: needs {shown}"
         numbers = ", ".join(n for n in (left, right) if not n.lstrip("-").isdigit())
         holds = f"{left} {guard.relation} {right}"
         return f"require({holds}, {message!r}, {str(node.place)!r}, {numbers})"

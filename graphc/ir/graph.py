@@ -69,6 +69,11 @@ class Node:
         self.demands = _demands(params) if params and primitive.demanding else ()
         self.outputs = tuple([Value(self, i, t) for i, t in enumerate(types)])
 
+    @property
+    def asking(self) -> str:
+        """The op that messages about sizes name."""
+        return str(self.params.get("asking", self.primitive.name))
+
     def __repr__(self) -> str:
         return f"<{self.primitive.name} at {self.place}>"
 

@@ -57,8 +57,10 @@ def assert_(condition: Any, message: str, value: Any) -> Value:
 
 
 @op()
-def _at_most_(x: Array, *, low: Size, high: Size, reason: str) -> TensorType:
-    """`x`, provided that `low <= high`."""
+def _at_most_(
+    x: Array, *, low: Size, high: Size, reason: str, asking: str
+) -> TensorType:
+    """`x`, provided that `low <= high`; `asking` is the op that needs that."""
     require_at_most(low, high, reason)
     return x.type.like()
 
@@ -70,16 +72,19 @@ _at_most_.batch(lambda n, batched, x, **params: _at_most_(x, **params))
 
 
 @_at_most_.padding
-def _(pad: Padding, x: Ragged, *, low: Size, high: Size, reason: str) -> Ragged:
+def _(pad: Padding, x: Ragged, **params: Any) -> Ragged:
     return pad.result(x.value, x.fill)  # that it holds is checked before
 
 
-def at_most(low: Any, high: Any, reason: str, value: Value) -> Value:
-    """`value`, provided that `low <= high`: proved, refuted (raises) or a guard."""
+def at_most(low: Any, high: Any, reason: str, value: Value, asking: str) -> Value:
+    """`value`, provided that `low <= high`: proved, refuted (raises) or a guard.
+
+    `asking` is the op that messages are to name.
+    """
     a, b = as_size(low), as_size(high)
     if less_equal(a, b) is True:
         return value
-    return _at_most_(value, low=a, high=b, reason=reason)
+    return _at_most_(value, low=a, high=b, reason=reason, asking=asking)
 
 
 enroll(at_most, "_at_most")

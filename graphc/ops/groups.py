@@ -107,7 +107,7 @@ def _edges(value: Value, bins: Any, limits: Any) -> Value:
         raise graph_error("bins must be a number or a vector", op="histogram", got=got)
     count = as_size(bins, "a number of bins")
     low, high, dtype = _data_range(value) if limits is None else _limits(value, limits)
-    low = F._at_most(1, count, "a histogram needs at least one bin", low)
+    low = F._at_most(1, count, "it needs at least one bin", low, "histogram")
     same = F.equal(low, high)  # then half to either side
     low, high = F.where(same, low - 0.5, low), F.where(same, high + 0.5, high)
     return cast(F.linspace(low, high, size_value(count + 1)), dtype)

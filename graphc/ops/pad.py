@@ -350,7 +350,8 @@ def _with_ramps(
 
     def sides(x: Value, axis: int) -> tuple[Value | None, Value | None]:
         (low, high), (first, last) = pairs[axis], ends[axis]
-        x = F._at_most(minimum(1, low + high), x.type.shape[axis], "no edge", x)
+        needed = minimum(1, low + high)
+        x = F._at_most(needed, x.type.shape[axis], "no edge", x, "pad")
         head, tail = _slice(x, axis, slice(0, 1)), _slice(x, axis, slice(-1, None))
         return _ramp(head, axis, first, low), _ramp(tail, axis, last, high, True)
 
@@ -384,7 +385,7 @@ def _with_statistics(
 
     def sides(x: Value, axis: int) -> tuple[Value | None, Value | None]:
         n, low, high = x.type.shape[axis], *pairs[axis]
-        x = F._at_most(minimum(1, low + high), n, f"no {mode} of nothing", x)
+        x = F._at_most(minimum(1, low + high), n, f"no {mode} of nothing", x, "pad")
         counts = [n if c is None else minimum(as_size(c), n) for c in lengths[axis]]
         head = _slice(x, axis, slice(None, size_value(counts[0])))
         tail = _slice(x, axis, slice(size_value(n - counts[1]), None))

@@ -203,7 +203,8 @@ def _quantile(
     value: Value, q: Value, axis: Axis, method: str, keepdims: bool, weights: Any
 ) -> Value:
     rows, axes = _last_axis(value, axis, "quantile")
-    rows = F._at_most(1, rows.type.shape[-1], "no element to find a quantile of", rows)
+    problem = "no element to find one of"
+    rows = F._at_most(1, rows.type.shape[-1], problem, rows, "quantile")
     if weights is not None:
         share = _last_axis(_weights(value, weights, axes, method), axes, "quantile")[0]
         found = _weighted(rows, share, q)

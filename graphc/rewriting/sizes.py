@@ -104,9 +104,9 @@ def guarded(value: Value, node: Node) -> Value:
     """`value`, where the sizes fit as a node that it stands for needs them to."""
     for guard in node.guards:
         sizes = [size_value(n) for n in (guard.left, guard.right)]
-        value = F._at_most(*sizes, guard.reason, value)
+        value = F._at_most(*sizes, guard.reason, value, node.asking)
         if guard.relation == "==":
-            value = F._at_most(*sizes[::-1], guard.reason, value)
+            value = F._at_most(*sizes[::-1], guard.reason, value, node.asking)
     return value
 
 
@@ -139,7 +139,7 @@ def tested(value: Value, nodes: list[Node]) -> Value:
 
 def _message(node: Node, guard: Guard) -> str:
     relation = f"{guard.left} {guard.relation} {guard.right}"
-    return f"{node.primitive.name}: {guard.reason}: needs {relation}"
+    return f"{node.asking}: {guard.reason}: needs {relation}"
 
 
 def _divisor(node: Node) -> Size:

@@ -223,8 +223,9 @@ def _roots(facts: _Facts) -> set[Node]:
     values += [c.condition for c in facts.checks if facts.is_data(c.condition)]
     for node in facts.compiled:
         if is_driven(node):  # the driver calls it: with arrays that segments made
-            values += [facts.resolve(v) for v in node.inputs]
-    return {v.node for v in values if not v.node.primitive.inline}
+            inputs = map(facts.resolve, node.inputs)
+            values += [v for v in inputs if not v.node.primitive.inline]
+    return {v.node for v in values}
 
 
 def _host_steps(facts: _Facts) -> list[Step]:

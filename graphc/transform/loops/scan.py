@@ -125,6 +125,7 @@ SCAN = _scan
 # A scan that stops, of which nobody knows before how many rows it gives: `length`. Its
 # first carry says whether it goes on. It is made when all else has been done.
 GROWING = Primitive("growing", _scan.infer)
+GROWING.__doc__ = "A scan that stops, of as many rows as it has steps: see `growing`."
 GROWING.several = True
 GROWING.on_host = False
 GROWING.driven = True
