@@ -237,9 +237,9 @@ def run_scan(
             "reverse": reverse,
             "counted": count is not None,
             "stops": going is not None,
-            "wider": wider,
             **OPTIONS,
             **options,
+            "wider": wider,
         },
     )
     ends, stacked = node.outputs[: len(own)], node.outputs[len(carry) :]

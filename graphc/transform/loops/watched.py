@@ -14,7 +14,7 @@ from graphc.ir.replay import renewed
 from graphc.ir.walk import ancestors, operands
 from graphc.ops.check import ASSERT
 from graphc.transform.loops.branches import SWITCH, Branch, run_switch
-from graphc.transform.loops.scan import SCAN, Pair, parts_of, run_scan
+from graphc.transform.loops.scan import OPTIONS, SCAN, Pair, parts_of, run_scan
 
 
 def watched(graph: Graph) -> Graph:
@@ -83,8 +83,7 @@ def _loop(node: Node) -> Sequence[Value]:
         params["reverse"],
         count=parts.limit,
         going=parts.going,
-        unroll=params["unroll"],
-        few=params["few"],
+        **{name: params[name] for name in OPTIONS},
     )
     return [*ends, *stacked]
 
