@@ -188,7 +188,8 @@ def test_gradients_are_as_differences_say(family, dtype):
 @pytest.mark.parametrize("family", FAMILIES)
 def test_gradients_are_jax_s_of_the_emitted_program(family):
     given = telling(sharp(family), most=5 if AT_LENGTH else 1)
-    made = subjects(share(given, turn=0))
+    given = share(given, turn=0)
+    made = subjects(share(given, turn=0) if family == "special" else given)
     problems = checked(made.subjects, partial(by_jax, exemptions=NO_JAX))
     assert not problems, shown(problems)
 
@@ -268,7 +269,7 @@ def _compiled_quickly(family):
 @pytest.mark.parametrize("family", FAMILIES)
 def test_jax_s_backend_runs_them(family):
     given = [p for p in sharp(family) if "jax" not in p.sample.refused]
-    made = subjects(share(telling(given, most=1), turn=1))
+    made = subjects(share(share(telling(given, most=1), turn=1), turn=0))
     problems = made.problems + checked(made.subjects, on_both)
     assert not problems, shown(problems)
 

@@ -540,8 +540,8 @@ def test_the_gradient_of_a_chain_is_linear_in_its_length():
 
 
 def test_deep_graphs_need_no_recursion():
-    x, y = chain(50_000)
-    assert len(ancestors([y])) > 100_000
+    x, y = chain(12_500)
+    assert len(ancestors([y])) > 25_000
     g = graphc.grad(y, x)
     assert len(ancestors([g])) <= 4 * len(ancestors([y])) + 10
 
