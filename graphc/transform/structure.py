@@ -1,5 +1,6 @@
 """Values in lists, tuples and dicts, as users hand parameters over."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any, Self
 
@@ -8,20 +9,20 @@ from graphc.ir.graph import Value
 from graphc.ir.types import is_inexact
 
 
-class Compound:
+class Compound(ABC):
     """What holds values of its own and stands in a structure as they would."""
 
+    @abstractmethod
     def parts(self) -> dict[str, Any]:
         """The values, by name."""
-        raise NotImplementedError
 
+    @abstractmethod
     def with_parts(self, parts: Sequence[Any]) -> Self:
         """The same of other values, in the order of these."""
-        raise NotImplementedError
 
+    @abstractmethod
     def result(self) -> Value:
         """The value that it counts as where one is asked for, as for an output."""
-        raise NotImplementedError
 
 
 def items(part: Any) -> list[tuple[str, Any]] | None:

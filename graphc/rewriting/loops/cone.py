@@ -1,13 +1,12 @@
 """What a loop over blocks makes: large values, down to what it is given."""
 
-import heapq
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 
 from graphc.errors import standing_at
 from graphc.ir.dims import Size
 from graphc.ir.graph import Node, Value
 from graphc.rewriting.loops.blocks import block, block_source
-from graphc.rewriting.loops.stepwise import LIGHT, Uses
+from graphc.rewriting.loops.stepwise import Uses, after_users
 from graphc.rewriting.sizes import is_one
 
 Known = Callable[[Value], Value]
@@ -48,15 +47,7 @@ class Cone:
     def collect(self, places: Iterable[Place], ends: Iterable[Node]) -> None:
         """Find what is needed for these blocks, which nodes `ends` use."""
         inside = set(ends)
-        found: dict[Place, None] = dict.fromkeys(places)
-        heap = [(-p[0].node.serial, i, p) for i, p in enumerate(found)]
-        heapq.heapify(heap)
-        while heap:  # after all that uses it
-            place = heapq.heappop(heap)[-1]
-            for needed in self._needed(place, inside):
-                if needed is not None and needed not in found:
-                    found[needed] = None
-                    heapq.heappush(heap, (-needed[0].node.serial, len(found), needed))
+        after_users(places, lambda place: self._needed(place, inside))
         self._order.reverse()
 
     def _needed(self, place: Place, inside: set[Node]) -> list[Place | None]:
@@ -67,11 +58,8 @@ class Cone:
         if is_one(value.type.shape[axis]):
             self._fixed.append(place)
             return []
-        light = node.primitive.name in LIGHT or (
-            node.primitive.elementwise and self._uses.are_among(value, inside)
-        )
         sources = None
-        if light or self._within(value):
+        if self._within(value) or self._uses.is_better_among(value, inside):
             sources = block_source(node, axis)
         if sources is None:
             self.given[place] = None

@@ -5,7 +5,8 @@ that it has and to sequences that it must be given.
 """
 
 import heapq
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
+from typing import Any, TypeVar
 
 from graphc.errors import standing_at
 from graphc.ir.dims import Size
@@ -17,6 +18,7 @@ from graphc.rewriting.loops.views import View, parents, updated, usable, whole_o
 from graphc.rewriting.sizes import guarded, is_one
 
 Place = tuple[Value, View]  # a value, and what its rows are of
+P = TypeVar("P", bound=tuple[Value, Any])
 LIGHT = ("broadcast_to", "full", "expand_dims", "squeeze", "transpose", "specify_shape")
 
 
@@ -38,6 +40,25 @@ class Uses:
         """Whether nothing but these nodes needs a value."""
         users = self._users.get(value, [])
         return value not in self._outputs and all(n in nodes for n in users)
+
+    def is_better_among(self, value: Value, nodes: Container[Node]) -> bool:
+        """Whether a value that stands for itself is better made part by part there."""
+        node = value.node
+        if node.primitive.name in LIGHT:
+            return True
+        return node.primitive.elementwise and self.are_among(value, nodes)
+
+
+def after_users(places: Iterable[P], needed: Callable[[P], list[P | None]]) -> None:
+    """Ask what places need, and what that needs, each after all that uses it."""
+    found: dict[P, None] = dict.fromkeys(places)
+    heap = [(-p[0].node.serial, i, p) for i, p in enumerate(found)]
+    heapq.heapify(heap)
+    while heap:
+        for place in needed(heapq.heappop(heap)[-1]):
+            if place is not None and place not in found:
+                found[place] = None
+                heapq.heappush(heap, (-place[0].node.serial, len(found), place))
 
 
 class Wanted:
@@ -89,15 +110,7 @@ class Wanted:
     def collect(self, places: Iterable[Place], ends: Iterable[Node]) -> None:
         """Find what is needed for these rows, which nodes `ends` use."""
         inside = set(ends)
-        found: dict[Place, None] = dict.fromkeys(places)
-        heap = [(-p[0].node.serial, i, p) for i, p in enumerate(found)]
-        heapq.heapify(heap)
-        while heap:  # after all that uses it
-            place = heapq.heappop(heap)[-1]
-            for needed in self._needed(place, inside):
-                if needed is not None and needed not in found:
-                    found[needed] = None
-                    heapq.heappush(heap, (-needed[0].node.serial, len(found), needed))
+        after_users(places, lambda place: self._needed(place, inside))
         self._order.reverse()
 
     def _needed(self, place: Place, inside: set[Node]) -> list[Place | None]:
@@ -131,17 +144,10 @@ class Wanted:
     ) -> list[View | None] | None:
         """What the inputs of a value are seen as; None where it is no node of ours."""
         node = value.node
-        if node not in self._made and not self._only(value, inside):
+        if node not in self._made and not self._uses.is_better_among(value, inside):
             before = whole_of(node, view, self._length)
             return None if before is None else [before]
         return parents(node, view)
-
-    def _only(self, value: Value, inside: set[Node]) -> bool:
-        """Whether a value that stands for itself is better made row by row."""
-        node = value.node
-        if node.primitive.name in LIGHT:
-            return True
-        return node.primitive.elementwise and self._uses.are_among(value, inside)
 
     def computed(
         self, row_of: Mapping[Value, Value], number: Value

@@ -1,5 +1,6 @@
 """Stores of what a loop carries, from which a gradient has it before every step."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 
 from graphc.ir.build import as_value, cast, size_value
@@ -14,7 +15,7 @@ Pair = tuple[list[Value], State]
 Advance = Callable[[list[Value], Value], list[Value]]  # of a carry, and of its number
 
 
-class Store:
+class Store(ABC):
     """Keeps some carries while a loop runs, and gives all of them, the last first.
 
     Its state is a list of values. While the loop runs, that is some values of the
@@ -26,24 +27,24 @@ class Store:
 
     front = 2
 
+    @abstractmethod
     def start(self, first: Sequence[Value]) -> State:
         """The state before the first step."""
-        raise NotImplementedError
 
+    @abstractmethod
     def keep(self, state: State, carry: Sequence[Value]) -> State:
         """The state behind a step, of what was carried before it."""
-        raise NotImplementedError
 
+    @abstractmethod
     def ready(self, state: State, ends: Sequence[Value]) -> State:
         """The state for the way back; `ends` are the last carries."""
-        raise NotImplementedError
 
+    @abstractmethod
     def back(self, state: State, size: int, advance: Advance) -> Pair:
         """The `size` carries before the step that is next, and the state behind it.
 
         `advance` does a step.
         """
-        raise NotImplementedError
 
 
 class Chunks(Store):

@@ -32,6 +32,7 @@ LEAST = 8
 NEVER = int(np.iinfo(INT32).max)  # the number of no step
 REPEATS = 12  # more than any loop needs
 
+
 def _reach() -> "np.ndarray[tuple[int, int], np.dtype[np.int32]]":
     """How many steps k carries serve if each is done again at most r times: C(k+r, r).
 
