@@ -53,7 +53,9 @@ class _Hoist:
         """The graph with another scan, and what stands for each reduction."""
         loop, region = self._loop, self._region
         read = [place for task in self._tasks.values() for place in task.places]
-        wanted = Wanted(loop.length, region.uses, loop.stacked, region.nodes)
+        wanted = Wanted(
+            loop.length, region.uses, loop.stacked, region.nodes, region.own_place
+        )
         wanted.collect([*read, *self._small], region.nodes)
         stacked = [v for v in loop.stacked if v in self._kept]
         ends, found, carries = self._scanned(wanted, stacked)
@@ -77,7 +79,8 @@ class _Hoist:
         for (node, task), carry in zip(self._tasks.items(), carries, strict=True):
             late[node.outputs[0]] = ended(node, task, carry)
         for (old, view), rows in zip(self._small, found[len(stacked) :], strict=True):
-            late[old] = _same(checked(old, F.moveaxis(rows, 0, view.axis)))
+            part = F.moveaxis(view.part(rows, loop.length), 0, view.axis)
+            late[old] = _same(checked(old, part))
         return with_made(graph, nodes, made, late)
 
     def _scanned(
@@ -87,8 +90,10 @@ class _Hoist:
         loop, tasks = self._loop, list(self._tasks.values())
         placed = wanted.placed or any(task.placed for task in tasks)
         rows_of = len(loop.sequences)
-        starts = [[loop.first_place()] if placed else [], *(t.start for t in tasks)]
-        ranges = _ranges(loop.carries + placed, tasks)
+        place, memory = [loop.first_place()] * placed, wanted.first_kept()
+        starts = [place, memory, *(t.start for t in tasks)]
+        before = loop.carries + placed
+        ranges = _ranges(before + len(memory), tasks)
 
         def step(
             carry: list[Value], given: list[Value]
@@ -99,8 +104,10 @@ class _Hoist:
             row_of = dict(zip(loop.stacked, row, strict=True))
             row_of |= zip(wanted.sequences, given[rows_of:], strict=True)
             number = carry[loop.carries] if placed else as_value(0)
-            rows = wanted.computed(row_of, number)
+            kept = carry[before : before + len(memory)]
+            rows = wanted.computed(row_of, number, kept)
             after += [loop.next_place(number)] if placed else []
+            after += wanted.next_kept(kept, rows)
             for task, (a, b) in zip(tasks, ranges, strict=True):
                 after += task.step(carry[a:b], rows, number)
             small = [rows[place] for place in self._small]

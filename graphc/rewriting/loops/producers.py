@@ -85,7 +85,7 @@ def _making(
     graph: Graph, nodes: list[Node], loop: Loop, find: "_Finder"
 ) -> Replaced | None:
     """The graph where a loop makes what sequences it can."""
-    whole = View(0, 0, 1, loop.length)
+    whole = View.whole(loop.length)
     chosen = [v for v in dict.fromkeys(loop.sequences) if find.gains(v, whole)]
     if not chosen:
         return None
@@ -95,7 +95,7 @@ def _making(
 
 def _with_made(loop: Loop, chosen: Iterable[Value], wanted: Wanted) -> list[Value]:
     """The outputs where some sequences are made row by row."""
-    whole, gone = View(0, 0, 1, loop.length), set(chosen)
+    whole, gone = View.whole(loop.length), set(chosen)
     kept = [v for v in loop.sequences if v not in gone]
 
     def rows(given: Rows, number: Value) -> Rows:

@@ -10,7 +10,7 @@ from graphc.rewriting.loops.rows import REDUCTIONS
 from graphc.rewriting.loops.running import Running, picking, running
 from graphc.rewriting.loops.shifted import Shifts
 from graphc.rewriting.loops.slices import picked
-from graphc.rewriting.loops.stepwise import Uses
+from graphc.rewriting.loops.stepwise import Place, Uses
 from graphc.rewriting.loops.tasks import (
     Task,
     contracted,
@@ -38,7 +38,7 @@ class Region:
     def __init__(self, loop: Loop, nodes: Iterable[Node], uses: Uses) -> None:
         self._loop = loop
         self._dependent: set[Node] = {loop.node}
-        whole = View(0, 0, 1, loop.length)
+        whole = View.whole(loop.length)
         self.views: dict[Value, View] = dict.fromkeys(loop.stacked, whole)
         self.tasks: dict[Node, Task] = {}
         self._shifted = Shifts(self, loop.length)
@@ -78,9 +78,9 @@ class Region:
             return None
         for i, axes in enumerate(contracted(node)):
             known = [self.views.get(x) for x in node.inputs]
-            fitting = zip(known, axes, strict=True)
-            view = next((v for v, a in fitting if v and v.axis == a), None)
-            if view is not None and stays_large(node, i):
+            for view, axis in zip(known, axes, strict=True):
+                if view is None or view.axis != axis or not stays_large(node, i):
+                    continue
                 views = (view.along(axes[0]), view.along(axes[1]))
                 if all(map(self.is_row, node.inputs, views)):
                     return of_product(node, i, views, self._loop.length)
@@ -95,24 +95,37 @@ class Region:
         return picking(node, view.axis, at, latest)
 
     def _view(self, node: Node, axis: int) -> View | None:
-        """The steps of the rows of a result, if it is computed row by row."""
+        """The steps of the rows of a result, if it is computed row by row.
+
+        It comes as late as the last of the rows that it is made of.
+        """
         for x in node.inputs:
             known = self.views.get(x)
             view = None if known is None else derived(node, x, known, axis)
             if view is not None:
                 found = parents(node, view)
                 fits = found and all(map(self.is_row, node.inputs, found))
-                return view if fits or self._is_checked(node, found) else None
+                if fits or self._is_checked(node, found):
+                    return view
         return None
 
     def is_row(self, value: Value, view: View | None) -> bool:
-        """Whether a value has rows that are seen like this, or one for all steps."""
+        """Whether a value has rows that are seen like this, or one for all steps.
+
+        Or were some steps before.
+        """
         if value.node in self._dependent:
-            known = self.views.get(value)
-            if view is None or known is None:
-                return False
-            return known.axis == view.axis and known.matches(view)
+            return view is not None and self.own_place((value, view)) is not None
         return view is None or usable(value, view, self._loop.length)
+
+    def own_place(self, place: Place) -> tuple[Place, int] | None:
+        """Where the rows of a value are made, and how many steps before."""
+        value, view = place
+        known = self.views.get(value)
+        if known is None:
+            return None
+        behind = view.behind(known, self._loop.reverse)
+        return None if behind is None else ((value, known), behind)
 
     def _is_checked(self, node: Node, found: "list[View | None] | None") -> bool:
         """Whether a node makes the check that the scan carries along."""
@@ -151,7 +164,8 @@ class Region:
     def is_small(self, value: Value) -> bool:
         """Whether a reduction has left less of a stacked output."""
         node = value.node
-        if node is self._loop.node or not self.views[value].covers(self._loop.length):
+        view = self.views[value]
+        if node is self._loop.node or not view.is_part(self._loop.length):
             return False
         made = [x for x in node.inputs if x in self.views]
         if node.primitive.name in SHRINKING:

@@ -12,11 +12,15 @@ NAMES = ("kinds", "starts", "stops", "steps")
 
 
 class Slice(NamedTuple):
-    """Position j along an axis is position `first + step * j` before."""
+    """Position j along an axis is position `first + step * j` before.
+
+    `said` is the first as it was written, which it is where there is one at all.
+    """
 
     axis: int
     first: Size
     step: int
+    said: Size
 
 
 def sliced(node: Node, axis: int) -> Slice | None:
@@ -31,12 +35,15 @@ def sliced(node: Node, axis: int) -> Slice | None:
         return None
     n = node.inputs[0].type.shape[taken]
     if by > 0:
-        return Slice(taken, 0 if start is None else dims.clip(start, n), by)
+        first = 0 if start is None else dims.clip(start, n)
+        certain = start is not None and less_equal(0, start) is True
+        return Slice(taken, first, by, start if certain else first)
     if start is None:
-        return Slice(taken, n - 1, by)
+        return Slice(taken, n - 1, by, n - 1)
     if less_equal(0, start) is True:
-        return Slice(taken, dims.minimum(start, n - 1), by)
-    return Slice(taken, dims.maximum(start + n, -1), by)
+        first = dims.minimum(start, n - 1)
+        return Slice(taken, first, by, first)
+    return Slice(taken, dims.maximum(start + n, -1), by, start + n)
 
 
 def picked(node: Node, axis: int) -> Size | None:

@@ -5,7 +5,7 @@ that it has and to sequences that it must be given.
 """
 
 import heapq
-from collections.abc import Callable, Container, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from graphc.errors import standing_at
@@ -65,7 +65,8 @@ class Wanted:
     """The rows that a body of a loop of `length` steps shall compute.
 
     `has`: values of which the body has the rows. `made`: nodes known to be made row by
-    row. Whatever else is elementwise is, where nothing else uses it.
+    row. Whatever else is elementwise is, where nothing else uses it. `own_place` tells
+    where a row is made, and how many steps before: it is kept for so many.
     """
 
     def __init__(
@@ -74,6 +75,7 @@ class Wanted:
         uses: Uses,
         has: Iterable[Value] = (),
         made: Iterable[Node] = (),
+        own_place: Callable[[Place], tuple[Place, int] | None] = lambda place: None,
     ) -> None:
         self._length = length
         self._uses = uses
@@ -84,6 +86,8 @@ class Wanted:
         self._own: dict[Place, Value] = {}  # rows that the body has
         self._given: dict[Place, Value] = {}  # rows of sequences
         self._fixed: dict[Place, Value] = {}  # the same for all rows
+        self._own_place = own_place
+        self._earlier: dict[Place, tuple[Place, int]] = {}
         self.possible = True
 
     @property
@@ -107,6 +111,32 @@ class Wanted:
         """Whether the number of the step is asked for."""
         return any(node.primitive.name == "slice_update" for node in self.nodes)
 
+    @property
+    def _kept(self) -> dict[Place, int]:
+        """How many rows are kept of what is needed some steps later."""
+        found: dict[Place, int] = {}
+        for place, behind in self._earlier.values():
+            found[place] = max(behind, found.get(place, 0))
+        return found
+
+    def first_kept(self) -> list[Value]:
+        """What stands for rows before the first step."""
+        found = []
+        for (value, view), count in self._kept.items():
+            shape = value.type.shape
+            shape = shape[: view.axis] + shape[view.axis + 1 :]
+            found += [F.zeros(shape, value.dtype)] * count
+        return found
+
+    def next_kept(
+        self, kept: Sequence[Value], rows: Mapping[Place, Value]
+    ) -> list[Value]:
+        """The rows kept behind a step, the latest of each place first."""
+        rest, found = iter(kept), list[Value]()
+        for place, count in self._kept.items():
+            found += [rows[place], *[next(rest) for _ in range(count)][:-1]]
+        return found
+
     def collect(self, places: Iterable[Place], ends: Iterable[Node]) -> None:
         """Find what is needed for these rows, which nodes `ends` use."""
         inside = set(ends)
@@ -116,6 +146,10 @@ class Wanted:
     def _needed(self, place: Place, inside: set[Node]) -> list[Place | None]:
         """What a row is made of."""
         value, view = place
+        earlier = None if _is_moved(value.node, view) else self._own_place(place)
+        if earlier is not None and earlier[1]:
+            self._earlier[place] = earlier
+            return [earlier[0]]
         if value in self._has:
             self._own[place] = value
             return []
@@ -149,11 +183,23 @@ class Wanted:
             return None if before is None else [before]
         return parents(node, view)
 
+    def _of_kept(self, kept: Sequence[Value]) -> dict[Place, Value]:
+        """The rows that are of steps before."""
+        starts, start = dict[Place, int](), 0
+        for place, count in self._kept.items():
+            starts[place] = start
+            start += count
+        pairs = self._earlier.items()
+        return {place: kept[starts[own] + b - 1] for place, (own, b) in pairs}
+
     def computed(
-        self, row_of: Mapping[Value, Value], number: Value
+        self,
+        row_of: Mapping[Value, Value],
+        number: Value,
+        kept: Sequence[Value] = (),
     ) -> dict[Place, Value]:
         """The rows, of rows of what the body has and of `sequences`, at some step."""
-        rows: dict[Place, Value] = dict(self._fixed)
+        rows: dict[Place, Value] = {**self._fixed, **self._of_kept(kept)}
         known = {**self._own, **self._given}
         rows |= {place: row_of[value] for place, value in known.items()}
         for place in self._order:
@@ -166,3 +212,9 @@ class Wanted:
                 else:
                     rows[place] = row(node, view.axis, inputs)
         return rows
+
+
+def _is_moved(node: Node, view: View) -> bool:
+    """Whether a row of what a node gives is one of its input, if less of that."""
+    sliced = node.primitive.name == "basic_index" and parents(node, view) is not None
+    return sliced or node.primitive.name in LIGHT

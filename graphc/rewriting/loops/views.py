@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from graphc.ir import dims
 from graphc.ir.build import as_value, cast, size_value
-from graphc.ir.dims import Size, equal
+from graphc.ir.dims import Size, equal, less_equal
 from graphc.ir.graph import Node, Value
 from graphc.ir.namespace import F
 from graphc.ir.types import INT32, same_size
@@ -14,13 +14,25 @@ from graphc.rewriting.loops.slices import Slice, Written, same_op, sliced, writt
 from graphc.rewriting.sizes import is_one
 
 
+FARTHEST = 16  # steps between the rows that one row is made of
+
+
 class View(NamedTuple):
-    """Position j along an axis of `size` belongs to step `start + step * j`."""
+    """Position j along an axis of `size` belongs to step `start + step * j`.
+
+    `said` is the start where there are positions at all, whatever it is otherwise.
+    """
 
     axis: int
     start: Size
     step: int
     size: Size
+    said: Size
+
+    @classmethod
+    def whole(cls, length: Size) -> "View":
+        """That of a stacked output: a position for each step."""
+        return cls(0, 0, 1, length, 0)
 
     def along(self, axis: int) -> "View":
         """The same along another axis."""
@@ -33,19 +45,57 @@ class View(NamedTuple):
 
     def covers(self, length: Size) -> bool:
         """Whether each position belongs to the step of that number, for sure."""
-        return self.matches(View(0, 0, 1, length))
+        return self.matches(View.whole(length))
+
+    def _steps(self) -> tuple[Size, Size]:
+        """The steps that positions belong to, one after another: from, and up to."""
+        first = self.start if self.step > 0 else self.start - self.size + 1
+        return first, first + self.size
+
+    def is_part(self, length: Size) -> bool:
+        """Whether the steps are surely neighbours, in either order."""
+        if self.covers(length):
+            return True
+        first, end = self._steps()
+        inside = less_equal(0, first) is True and less_equal(end, length) is True
+        return abs(self.step) == 1 and inside
+
+    def part(self, rows: Value, length: Size) -> Value:
+        """The positions, of rows of all steps; along the first axis."""
+        if self.covers(length):
+            return rows
+        found: Value = F._part(rows, 0, *self._steps())
+        return F.flip(found, 0) if self.step < 0 else found
+
+    def behind(self, other: "View", reverse: bool) -> int | None:
+        """How many steps after that of another view the one of a position comes.
+
+        None where it comes before, too far behind, or where there is no telling.
+        """
+        if self.axis != other.axis or self.step != other.step:
+            return None
+        if equal(self.size, other.size) is not True:
+            return None
+        apart = other.said - self.said if reverse else self.said - other.said
+        if same_size(self.start, other.start):
+            apart = 0
+        return apart if isinstance(apart, int) and 0 <= apart <= FARTHEST else None
 
     def sliced(self, part: Slice, size: Size) -> "View":
         """That of a slice of such an axis, of so many elements."""
-        start = self.start + self.step * part.first
-        return View(self.axis, start, self.step * part.step, size)
+        start, said = (s + self.step * f for s, f in self._firsts(part))
+        return View(self.axis, start, self.step * part.step, size, said)
 
     def before(self, part: Slice, size: Size) -> "View | None":
         """That of an axis of `size` of which this is of a slice."""
         if abs(self.step) != abs(part.step):
             return None
         step = self.step // part.step
-        return View(part.axis, self.start - step * part.first, step, size)
+        start, said = (s - step * f for s, f in self._firsts(part))
+        return View(part.axis, start, step, size, said)
+
+    def _firsts(self, part: Slice) -> list[tuple[Size, Size]]:
+        return [(self.start, part.first), (self.said, part.said)]
 
     def position(self, place: Value) -> Value:
         """The position that belongs to a step, where one does."""
@@ -76,9 +126,9 @@ class View(NamedTuple):
             return rows
         first = self.start
         if self.step < 0:
-            rows, first = F.flip(rows, 0), self.start - self.size + 1
-        before = dims.maximum(first, 0)
-        behind = dims.maximum(length - first - self.size, 0)
+            rows = F.flip(rows, 0)
+        first, end = self._steps()
+        before, behind = dims.maximum(first, 0), dims.maximum(length - end, 0)
         none = ((0, 0),) * (rows.type.rank - 1)
         if _is_zero(before) and _is_zero(behind):
             return rows
@@ -140,7 +190,8 @@ def _of_written(node: Node, view: View) -> "list[View | None] | None":
 def _places(write: Written, view: View) -> View:
     """The steps of the positions that are written to."""
     if write.at is not None:
-        return View(0, view.start + view.step * write.at, 1, 1)
+        start, said = (s + view.step * write.at for s in (view.start, view.said))
+        return View(0, start, 1, 1, said)
     return view if write.part is None else view.sliced(write.part, write.size)
 
 
