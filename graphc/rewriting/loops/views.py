@@ -13,7 +13,6 @@ from graphc.rewriting.loops.rows import source
 from graphc.rewriting.loops.slices import Slice, Written, same_op, sliced, written
 from graphc.rewriting.sizes import is_one
 
-
 FARTHEST = 16  # steps between the rows that one row is made of
 
 
