@@ -132,17 +132,25 @@ class Body:
     """The lines of one function.
 
     Sizes are bound where they are first needed: from the shape of a value in scope,
-    or, where `reads` allows it, from the integer of a value in scope.
+    or, where `reads` allows it, from the integer of a value in scope. `inner`: it is
+    the body of a loop or branch.
     """
 
     def __init__(
-        self, module: Module, xp: str, *, reads: bool, guards: bool = True
+        self,
+        module: Module,
+        xp: str,
+        *,
+        reads: bool,
+        guards: bool = True,
+        inner: bool = False,
     ) -> None:
         self.module = module
         self.xp = xp
         self.backend = "numpy" if xp == "np" else "jax"
         self.reads = reads
         self.guards = guards
+        self.inner = inner
         self.lines: list[str] = []
         self.on_host: dict[Value, str] = {}  # names of NumPy copies
         self._names: dict[Value, str] = {}
@@ -159,10 +167,10 @@ class Body:
     def bind(self, value: Value, name: str) -> None:
         """`value` is in scope as `name`, and so are the sizes of its axes.
 
-        What is driven may give lists of pieces, which have no axes.
+        Lists of pieces have no axes.
         """
         self._names[value] = name
-        if value.node.primitive.driven:
+        if _in_pieces(value):
             return
         for axis, size in enumerate(value.type.shape):
             if isinstance(size, Dim) and len(size.symbols) == 1:
@@ -281,8 +289,15 @@ class Body:
         if self.backend in node.primitive.imports:
             self.module.imports[f"import {node.primitive.imports[self.backend]}"] = None
         inputs = tuple([self.operand(node, v) for v in node.inputs])
-        inner = partial(print_inner, self.module, self.xp)
-        p = Printing(node, self.xp, inputs, self.code, self.module.helper, inner)
+        p = Printing(
+            node,
+            self.xp,
+            inputs,
+            self.code,
+            self.module.helper,
+            partial(print_inner, self.module, self.xp),
+            self.inner,
+        )
         text = node.primitive.emission[self.backend](p)
         if _leaves_python(node):
             text = f"{self.xp}.asarray({text})"
@@ -319,6 +334,13 @@ class Body:
         return f"require({holds}, {message!r}, {str(node.place)!r}, {numbers})"
 
 
+def _in_pieces(value: Value) -> bool:
+    """Whether it is what a loop that grows has given, of as many rows as it had."""
+    node = value.node
+    rows = node.params["length"] if node.primitive.driven else ()
+    return any(n is rows for n in value.type.shape[:1])
+
+
 def _refused(node: Node, backend: str) -> GraphError:
     reason = node.primitive.refusals.get(backend, "no rule is given")
     return graph_error(
@@ -335,7 +357,7 @@ def print_inner(module: Module, xp: str, inner: Inner) -> str:
         return module.functions[inner][0]
     name = module.names.unique("body")
     module.functions[inner] = name, []
-    body = Body(module, xp, reads=inner.in_python)
+    body = Body(module, xp, reads=inner.in_python, inner=True)
     for node in inner.nodes:
         if node.primitive.passes_on:
             pairs = zip(node.outputs, node.inputs, strict=False)

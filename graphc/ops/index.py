@@ -19,7 +19,7 @@ from graphc.ir.build import (
     literal_of,
     strong,
 )
-from graphc.ir.dims import Size
+from graphc.ir.dims import Size, less_equal
 from graphc.ir.graph import Node, Value, origins
 from graphc.ir.namespace import F, enroll, public
 from graphc.ir.op import Array, Printing, op, require_at_most, type_error
@@ -301,9 +301,28 @@ def _print_gather_numpy(p: Printing) -> str:
     return f"{p.inputs[0]}[{advanced_items(p, clamped(p, 1))}]"
 
 
+def axes_maybe_empty(node: Node) -> list[int]:
+    """The axes that are indexed and may have no elements."""
+    shape = node.inputs[0].type.shape
+    return [axis for axis in node.params["axes"] if not less_equal(1, shape[axis])]
+
+
+def not_empty(jnp: Any, x: Any, *axes: Any) -> Any:
+    """Printed into JAX bodies: a body that reads where nothing is can still be traced.
+
+    It is not run then.
+    """
+    if all(x.shape[axis] for axis in axes):
+        return x
+    return jnp.zeros([n or i in axes for i, n in enumerate(x.shape)], x.dtype)
+
+
 def _print_gather_jax(p: Printing) -> str:
     mode = "promise_in_bounds" if all(p.node.params["inside"]) else "clip"
-    return f'{p.inputs[0]}.at[{advanced_items(p, clamped(p, 1))}].get(mode="{mode}")'
+    x, empty = p.inputs[0], axes_maybe_empty(p.node)
+    if p.in_body and empty:
+        x = f"{p.helper(not_empty)}(jnp, {x}, {', '.join(map(str, empty))})"
+    return f'{x}.at[{advanced_items(p, clamped(p, 1))}].get(mode="{mode}")'
 
 
 _gather.emit(numpy=_print_gather_numpy, jax=_print_gather_jax)

@@ -22,6 +22,7 @@ from graphc.ops.index import (
     BASIC_INDEX,
     GATHER,
     advanced_items,
+    axes_maybe_empty,
     axis_before,
     basic,
     behind_batch,
@@ -106,7 +107,12 @@ def _print_scatter_jax(p: Printing) -> str:
     x, v = p.inputs[:2]
     mode = "promise_in_bounds" if all(p.node.params["inside"]) else "drop"
     items = advanced_items(p, clamped(p, 2, beyond=True))
-    return f'{x}.at[{items}].{p.node.params["how"]}({v}, mode="{mode}")'
+    text = f'{x}.at[{items}].{p.node.params["how"]}({v}, mode="{mode}")'
+    if all(i.type.rank == 0 for i in p.node.inputs[2:]):  # JAX refuses: none would fit
+        sizes = [f"{x}.shape[{axis}]" for axis in axes_maybe_empty(p.node)]
+        if sizes:
+            return f"{text} if {' and '.join(sizes)} else {x}"
+    return text
 
 
 _scatter.emit(numpy=_print_scatter_numpy, jax=_print_scatter_jax)

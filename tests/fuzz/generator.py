@@ -50,6 +50,7 @@ class Step:
     draw: Callable[[np.random.Generator, list[Known]], Any]
     jumps: bool = False
     exact: bool = True
+    narrows: bool = False  # it computes with 32 bits where the arguments have no more
 
 
 STEPS: list[Step] = []
@@ -480,6 +481,8 @@ def _apply(
     exact = kind.exact and all(k.exact for k in args)
     narrow = array.dtype in (np.float32, np.complex64) and not exact
     narrow = narrow or any(k.narrow for k in args)
+    widest = np.result_type(np.float32, *(k.array.dtype for k in args))
+    narrow = narrow or (kind.narrows and widest in (np.float32, np.complex64))
     known = Known(symbolic, array, exact or array.dtype.kind in "biu", narrow)
     program.steps.append(f"{kind.name}: {array.dtype}{array.shape}")
     program.made.append(known)

@@ -120,7 +120,7 @@ def step(name: str) -> Any:
             floats = str(np.result_type(x.array.dtype, np.float32))
             return (lambda xp, x: call(xp, x.astype(floats))), (x,)
 
-        LOOPS.append(Step(name, of_floats, jumps=True, exact=False))
+        LOOPS.append(Step(name, of_floats, jumps=True, exact=False, narrows=True))
         return draw
 
     return join

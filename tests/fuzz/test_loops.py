@@ -61,6 +61,10 @@ def test_on_jax(way):
     assert sum(check(s, "jax", WAYS[way]) for s in seeds) > 2 * JAX_COUNT
 
 
+def test_that_failed_once():
+    assert check(525, "jax", WAYS["padded"])
+
+
 def slope(seed, backend):
     """Of a program along some direction: by differences, and by gradients in each way.
 

@@ -273,3 +273,32 @@ def test_vmap_leaves_what_is_the_same_for_all_examples():
     np.testing.assert_array_equal(found[0], [4, 4])
     np.testing.assert_allclose(found[1], h)
     np.testing.assert_array_equal(found[2], [range(4)] * 2)
+
+
+@pytest.mark.parametrize("options", [{}, {"dims": "pad"}])
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_bodies_that_read_and_write_where_nothing_is(backend, options):
+    """They are not run then; JAX traces them all the same. And an update is dropped."""
+    x, k = tensor("x", "n"), tensor("k", dtype="int64")
+    pi = np.float64(np.pi)
+
+    def tripled(i, y):
+        return y.at[i].set(3 * y[i])
+
+    def summed(total, i):
+        return total + x[i], x[i]
+
+    outputs = [
+        gt.cond(x.shape[0] > 0, lambda: x[k - 1] + gt.take(x, k - 1), lambda: pi),
+        gt.fori_loop(0, k, tripled, x),
+        *gt.scan(summed, np.float64(0), gt.arange(k)),
+        gt.while_loop(lambda s: s[0] < k, lambda s: (s[0] + 1, tripled(*s)), (0, x))[1],
+        x.at[k].add(1.0),
+    ]
+    outputs += graphc.grad(sum(map(gt.sum, outputs)), [x])
+    f = graphc.function([x, k], outputs, backend=backend, **options)
+    none = np.zeros(0)
+    alike(f(none, 0), [pi, none, np.float64(0), none, none, none, none])
+    tripled_two, later, slope = np.array([[6.0, 15, 7], [2, 5, 8], [9, 11, 3]])
+    expected = [np.float64(10), tripled_two, np.float64(7), np.array([2.0, 5])]
+    alike(f(np.array([2.0, 5, 7]), 2), [*expected, tripled_two, later, slope])

@@ -4,10 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from graphc.ir.dims import less_equal
-from graphc.ir.inner import Inner
 from graphc.ir.op import Printing
-from graphc.ops.index import GATHER
 
 
 def scan_numpy(
@@ -117,12 +114,8 @@ def scan_jax(
     length: Any,
     reverse: Any,
     unroll: Any = 1,
-    types: Any = None,
 ) -> Any:
-    """Printed into JAX programs; `types` where a step cannot be traced for nothing."""
-    if length == 0 and types is not None:
-        empty = [jax.numpy.zeros((0, *shape), dtype) for shape, dtype in types]
-        return (*carry, *empty)
+    """Printed into JAX programs."""
 
     def step(carry: Any, rows: Any) -> Any:
         found = body(*carry, *rows, *rest)
@@ -196,8 +189,6 @@ def print_scan(p: Printing) -> str:
     else:
         if params["unroll"] != 1 or params["unroll"] is True:
             arguments.append(f"unroll={params['unroll']!r}")
-        if not less_equal(1, params["length"]) and _looks_up(params["body"].content):
-            arguments.append(f"types={_types(p)}")
     if not plain:
         given = iter(p.inputs[len(p.inputs) - params["counted"] - params["stops"] :])
         flags = params["counted"], params["stops"]
@@ -205,16 +196,6 @@ def print_scan(p: Printing) -> str:
     forms = (scan_numpy, scan_jax) if plain else (loop_numpy, loop_jax)
     text = f"{p.helper(forms[in_jax])}({', '.join(arguments)})"
     return f"map(jnp.asarray, {text})" if p.xp == "jnp" and in_python else text
-
-
-def _looks_up(inner: Inner) -> bool:
-    """Whether a body reads elements of an axis that may have none: JAX refuses that."""
-    return any(
-        not less_equal(1, node.inputs[0].type.shape[axis])
-        for node in inner.nodes
-        if node.primitive is GATHER
-        for axis in node.params["axes"]
-    )
 
 
 def _body_call(p: Printing) -> list[str]:
