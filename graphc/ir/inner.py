@@ -270,6 +270,12 @@ def within(nodes: Iterable[Node]) -> Iterator[Node]:
             stack += reversed(inner.nodes)
 
 
+def bodies(nodes: Iterable[Node]) -> Iterator[Inner]:
+    """The graphs inside of nodes, each before those inside of it."""
+    for node in within(nodes):
+        yield from _inners(node)
+
+
 def with_bodies(params: Params, make: Callable[[Inner], Inner]) -> dict[str, Any]:
     """Params with `make` of the graphs in them."""
 

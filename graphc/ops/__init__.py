@@ -5,6 +5,7 @@ A family joins the namespace when it is imported.
 
 from graphc.ops import (
     barriers,
+    basic_index,
     bessel,
     check,
     choices,
@@ -58,6 +59,7 @@ from graphc.ops import (
 
 __all__ = [
     "barriers",
+    "basic_index",
     "bessel",
     "check",
     "choices",

@@ -9,7 +9,8 @@ from graphc.ir.dims import Size
 from graphc.ir.graph import Value
 from graphc.ir.namespace import F
 from graphc.ir.types import INT32, INT64
-from graphc.ops.index import BASIC_INDEX, DYNAMIC_SLICE, GATHER, basic
+from graphc.ops.basic_index import BASIC_INDEX, basic
+from graphc.ops.index import DYNAMIC_SLICE, GATHER
 from graphc.ops.masking import Padding, Ragged
 from graphc.ops.moving import nonempty, number
 from graphc.ops.subscript import FULL_ITEM, Item

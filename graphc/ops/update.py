@@ -15,17 +15,15 @@ from graphc.ir.graph import Value
 from graphc.ir.namespace import FUNCTIONS, F, enroll
 from graphc.ir.op import Array, Printing, op, require_equal, type_error
 from graphc.ir.types import TensorType, product
+from graphc.ops.basic_index import BASIC_INDEX, basic, behind_batch, subscript
 from graphc.ops.batching import Batched, spread
 from graphc.ops.broadcasting import summed_to
 from graphc.ops.distinct import never_twice
 from graphc.ops.index import (
-    BASIC_INDEX,
     GATHER,
     advanced_items,
     axes_maybe_empty,
     axis_before,
-    basic,
-    behind_batch,
     clamped,
     contained,
     gathered,
@@ -33,7 +31,6 @@ from graphc.ops.index import (
     rows_and,
     sliced,
     stray_checks,
-    subscript,
 )
 from graphc.ops.subscript import (
     FULL_ITEM,

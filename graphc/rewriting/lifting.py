@@ -29,7 +29,7 @@ from graphc.ir.namespace import F
 from graphc.ir.op import PRIMITIVES
 from graphc.ir.types import product, same_shape, same_size
 from graphc.ir.walk import operands
-from graphc.ops.index import basic
+from graphc.ops.basic_index import basic
 from graphc.ops.subscript import FULL_ITEM
 from graphc.rewriting.pattern import Uses, once, one_of, p, v
 from graphc.rewriting.rule import Rule, Rules, rewrite

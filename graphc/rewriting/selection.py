@@ -11,7 +11,7 @@ from graphc.ir.graph import Value
 from graphc.ir.namespace import F
 from graphc.ir.op import PRIMITIVES
 from graphc.ir.types import is_float, is_integer
-from graphc.ops.index import basic
+from graphc.ops.basic_index import basic
 from graphc.ops.subscript import FULL_ITEM
 from graphc.rewriting.pattern import once, p, v
 from graphc.rewriting.rule import Rule, Rules, rewrite

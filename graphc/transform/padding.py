@@ -17,7 +17,7 @@ from graphc.ir import dims
 from graphc.ir.build import INPUT, SIZE_OP, as_value, variable
 from graphc.ir.dims import Dim, Size, Symbol, symbol_dim
 from graphc.ir.graph import Graph, Guard, Node, Value, origins
-from graphc.ir.inner import Inner, within
+from graphc.ir.inner import Inner, bodies, runs_in_python, within
 from graphc.ir.namespace import F
 from graphc.ir.op import rebuild
 from graphc.ir.replay import resized
@@ -179,7 +179,8 @@ class _Pass:
         if node.primitive is SIZE_OP:
             size = as_value(F.size_value(self._sizes.exact(node.params["size"])))
             return [Ragged(size, node.outputs[0].type)]
-        if not any(r.axes for r in inputs) and not self._has_ragged_sizes(node):
+        ragged = any(r.axes for r in inputs) or self._has_ragged_sizes(node)
+        if not ragged and not self._pads_within(node):
             fresh = self._exactly(node, [r.value for r in inputs])
             pairs = zip(fresh, node.outputs, strict=True)
             return [Ragged(new, old.type) for new, old in pairs]
@@ -219,6 +220,13 @@ class _Pass:
         for param in node.params.values():
             sizes += param if isinstance(param, tuple) else [param]
         return any(map(self._sizes.has_ragged, sizes))
+
+    def _pads_within(self, node: Node) -> bool:
+        """Whether sizes that differ from step to step of a loop have a policy."""
+        return runs_in_python(node) and any(
+            not inner.computed.isdisjoint(self._sizes.policies)
+            for inner in bodies([node])
+        )
 
     def _exactly(self, node: Node, inputs: list[Value]) -> tuple[Value, ...]:
         """The node on true sizes."""

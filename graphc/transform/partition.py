@@ -308,9 +308,16 @@ class _Assembly:
             f"{asking.primitive.name} at {asking.place} needs the size "
             f"{size.symbol.name}, which differs from step to step: the steps are done "
             "in Python",
-            size.node.primitive.size_remedy
-            or "compute on the largest size and mask with gt.where",
+            _remedy(size),
         )
+
+
+def _remedy(size: Value) -> str:
+    """What to do about a size that differs from step to step."""
+    mask = "compute on the largest size and mask with gt.where"
+    if size.symbol.upper is not None:
+        return 'dims="bound" compiles the loop as a whole, where its ops can be masked'
+    return size.node.primitive.size_remedy or mask
 
 
 def _reads(

@@ -1,7 +1,7 @@
 """What is done about a size that varies: one choice per dim."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any
@@ -9,7 +9,8 @@ from typing import Any
 from graphc.errors import graph_error, shortened
 from graphc.ir.build import as_size
 from graphc.ir.dims import Dim, Symbol, symbol_dim
-from graphc.ir.graph import Graph, Value
+from graphc.ir.graph import Graph, Node, Value
+from graphc.ir.inner import bodies
 from graphc.ir.walk import ancestors
 from graphc.ops.buckets import Capacities, capacity_call
 
@@ -149,14 +150,24 @@ def policies_of(graph: Graph, given: Any, before: Graph) -> dict[Symbol, Policy]
 
 
 def symbols_of(graph: Graph) -> list[Symbol]:
-    """The symbols of all sizes in a graph, in the order in which they occur."""
-    found: dict[Symbol, None] = {}
-    for node in ancestors(graph.outputs):
+    """The symbols of all sizes in a graph, in the order in which they occur.
+
+    In a body, there are those of its own that differ from step to step.
+    """
+    nodes = ancestors(graph.outputs)
+    found: dict[Symbol, None] = dict.fromkeys(_symbols_of(nodes))
+    for inner in bodies(nodes):
+        own = (s for s in _symbols_of(inner.nodes) if s in inner.computed)
+        found.update(dict.fromkeys(own))
+    return list(found)
+
+
+def _symbols_of(nodes: Iterable[Node]) -> Iterator[Symbol]:
+    for node in nodes:
         for value in node.outputs:
             for size in value.type.shape:
                 if isinstance(size, Dim):
-                    found.update(dict.fromkeys(size.symbols))
-    return list(found)
+                    yield from size.symbols
 
 
 def _takes(symbol: Symbol, policy: Policy) -> bool:

@@ -101,6 +101,31 @@ def test_sizes_that_are_carried():
             alike(f(k, FOUR), [np.int64(k + 4), np.array(found) + FOUR + sum(range(k))])
 
 
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("dims", ["bound", "pad"])
+def test_sizes_with_a_policy(dims, backend):
+    """At its bound, the loop is compiled as a whole; padded, once for all steps."""
+    c, ys = scanned()
+    outputs = [c, ys, *graphc.grad(c, [A])]
+    f = graphc.function([X, A], outputs, dims=dims, backend=backend)
+    exact = graphc.function([X, A], outputs, backend="numpy")
+    alike(f(FOUR, 1.2), exact(FOUR, 1.2))
+    if backend == "jax":
+        segments = len(f.plan.segments)
+        assert len(f.stats().compilations) == segments
+        assert (segments == 1) == ("in Python" not in f.explain()) == (dims == "bound")
+
+
+def test_sizes_in_steps_that_cannot_be_padded():
+    eigenvalues = lambda v: gt.linalg.eigvalsh(gt.diag(X[v > X]))
+    _, ys = gt.scan(lambda c, v: (c, gt.sum(eigenvalues(v))), A, X)
+    f = graphc.function([X, A], ys, dims={"count": "pad"}, backend="numpy")
+    below = [np.sum(FOUR[v > FOUR]) for v in FOUR]
+    alike([f(FOUR, 1.2)], [np.array(below)])
+    why = "scan is computed at true sizes, compiled for each\n  because full in it: "
+    assert why in f.explain()
+
+
 def test_loops_that_are_counted_in_a_body_become_one():
     """What they keep is summed up in them: the whole is compiled."""
     double = lambda s: (2 * s, s)

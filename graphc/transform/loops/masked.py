@@ -16,7 +16,8 @@ from graphc.ir.namespace import F
 from graphc.ir.replay import region_between, renewed
 from graphc.ir.types import is_inexact, same_shape
 from graphc.ir.walk import operands
-from graphc.ops.index import BASIC_INDEX, GATHER, is_adjacent
+from graphc.ops.basic_index import BASIC_INDEX
+from graphc.ops.index import GATHER, is_adjacent
 from graphc.ops.update import SCATTER, SLICE_UPDATE
 
 WRITES = (SCATTER, SLICE_UPDATE)
