@@ -126,10 +126,6 @@ class Rules:
         """Those that do not need to know how sizes are stored."""
         return Rules(tuple(rule for rule in self.rules if not rule.late))
 
-    def by_pattern(self) -> "Rules":
-        """Those that replace what fits a pattern, and move nothing into loops."""
-        return Rules(tuple(rule for rule in self.rules if rule.whole is None))
-
     def exact(self) -> "Rules":
         """Those that change no value, not even by rounding."""
         return Rules(tuple(rule for rule in self.rules if rule.exact))

@@ -86,7 +86,7 @@ def function(
     """
     _check_options(backend, jit, check)
     backend = _backend(tier, backend, jit)
-    rewrites = _rules(rewrites, backend == "jax" and jit is False, check)
+    rewrites = _rules(rewrites, backend == "jax" and jit is False)
     graph, structure, defaults = examine(inputs, outputs)
     graph = watched(merged(graph)) if check else merged(graph)
     simplified = rewritten(graph, rewrites.early())
@@ -96,7 +96,7 @@ def function(
     late: list[Application] = []
 
     def compile(policies: dict[Symbol, Policy]) -> tuple[Plan, Source]:
-        plan, late[:] = _planned(graph, policies, model, check, emit, rewrites)
+        plan, late[:] = _planned(graph, policies, model, emit, rewrites)
         if jit is True and backend == "jax":
             _require_one_segment(plan)
         return plan, emit(plan, structure)
@@ -105,30 +105,25 @@ def function(
     plan, source = compile(policies)
     log = *simplified.log, *late
     tested = policies or _tests_of_rules(plan, log) or _has_driven_loops(plan)
-    unjitted = _without_tests(written, check, rewrites) if tested else None
+    unjitted = _without_tests(written, rewrites) if tested else None
     adapter = Adapter(graph, compile) if auto else Advisor(graph)
-    numpy = _on_numpy(graph, structure, check, rewrites) if tier == "auto" else None
+    numpy = _on_numpy(graph, structure, rewrites) if tier == "auto" else None
     return Function(
         plan, source, backend, structure, defaults, log, unjitted, adapter, numpy
     )
 
 
-def _exact(graph: Graph, check: bool) -> Plan:
-    """The plan of a graph at true sizes."""
-    return partition(graph, bounds_checks=check)
-
-
-def _without_tests(graph: Graph, check: bool, rewrites: Rules) -> Plan:
+def _without_tests(graph: Graph, rewrites: Rules) -> Plan:
     """The plan at true sizes, without tests that rules put in."""
-    return _exact(rewritten(graph, rewrites.unchecked()).graph, check)
+    return partition(rewritten(graph, rewrites.unchecked()).graph)
 
 
 def _on_numpy(
-    graph: Graph, structure: Outputs, check: bool, rewrites: Rules
+    graph: Graph, structure: Outputs, rewrites: Rules
 ) -> tuple[Plan, Source]:
     """The program for what is new, at true sizes, where one can stand in for JAX."""
     require_both(graph)
-    plan = _exact(grown(finished(graph, rewrites).graph)[0], check)
+    plan = partition(grown(finished(graph, rewrites).graph)[0])
     return plan, emit_numpy(plan, structure)
 
 
@@ -178,12 +173,11 @@ def _planned(
     graph: Graph,
     policies: dict[Symbol, Policy],
     model: CostModel,
-    check: bool,
     emit: Callable[..., Source],
     rewrites: Rules,
 ) -> tuple[Plan, tuple[Application, ...]]:
     """The plan of a graph, padded where policies say so, and what late rules did."""
-    pad = padded(graph, policies, bounds_checks=check) if policies else None
+    pad = padded(graph, policies) if policies else None
     if pad is not None:
         graph = rewritten(pad.graph, CLEANUP).graph
     late = finished(graph, rewrites)
@@ -194,8 +188,7 @@ def _planned(
     if pad is not None:
         pad = pad.tidied(graph)
         graph = pad.graph
-    checks = check and pad is None
-    plan = partition(graph, model, bounds_checks=checks, padded=pad)
+    plan = partition(graph, model, padded=pad)
     return replace(plan, originals=_originals(made, more)), late.log
 
 
@@ -236,11 +229,10 @@ _EMIT = {
 }
 
 
-def _rules(rewrites: object, unjitted: bool, check: bool) -> Rules:
+def _rules(rewrites: object, unjitted: bool) -> Rules:
     """The rules as a set; a program without jit cannot make their tests."""
     found = Rules((rewrites,)) if isinstance(rewrites, Rule) else rewrites
     if isinstance(found, Rules):
-        found = found.by_pattern() if check else found  # indices stay where they are
         return found.unchecked() if unjitted else found
     raise graph_error(
         "`rewrites` must be a set of rules",

@@ -61,13 +61,12 @@ class Padded:
     ragged: tuple[frozenset[int], ...]
     cuts: tuple[Cut, ...]
     guards: tuple[tuple[Guard, Node], ...]
-    checks: tuple[tuple[Value, str, Place], ...]
     originals: dict[Symbol, Symbol]
 
     def tidied(self, graph: Graph) -> "Padded":
         """With what was made of its graph, which needs no more of the lengths."""
         split = len(self.original.inputs)
-        needed = set(ancestors([*graph.outputs, *(c for c, _, _ in self.checks)]))
+        needed = set(ancestors(graph.outputs))
         places = [
             i for i, v in enumerate(graph.inputs) if i < split or v.node in needed
         ]
@@ -85,14 +84,12 @@ def padded(
     policies: Mapping[Symbol, Policy],
     *,
     clean: bool = True,
-    bounds_checks: bool = False,
 ) -> Padded:
     """The graph with the axes of these sizes padded.
 
     `clean`: arguments arrive with zeros in their padding; otherwise with anything.
-    `bounds_checks` adds a condition per data-dependent index to `checks`.
     """
-    return _Pass(graph, dict(policies), clean, bounds_checks).run()
+    return _Pass(graph, dict(policies), clean).run()
 
 
 class _Pass:
@@ -103,13 +100,10 @@ class _Pass:
         graph: Graph,
         policies: dict[Symbol, Policy],
         clean: bool,
-        bounds_checks: bool,
     ) -> None:
         self._graph = graph
         self._arguments = set(graph.inputs)
-        nodes = ancestors(graph.outputs)
-        self._checks = _bounds_checks(nodes) if bounds_checks else []
-        self._nodes = ancestors([*graph.outputs, *(c for c, _, _ in self._checks)])
+        self._nodes = ancestors(graph.outputs)
         place = graph.inputs[0].node.place.plain if graph.inputs else user_place()
         self._sizes = Storage(within(self._nodes), policies, place)
         self._clean = clean
@@ -146,7 +140,6 @@ class _Pass:
             tuple(self._made[v].axes for v in self._graph.outputs),
             tuple(self._cuts),
             tuple(self._guards()),
-            tuple((self._made[c].value, text, at) for c, text, at in self._checks),
             self._sizes.originals,
         )
 
@@ -385,13 +378,3 @@ class _Pass:
 
 class _Refusal(Exception):
     """A node cannot be made anew on padded inputs."""
-
-
-def _bounds_checks(nodes: Iterable[Node]) -> list[tuple[Value, str, Place]]:
-    """What `check=True` must find true of these nodes, and messages."""
-    return [
-        (condition, message, node.place)
-        for node in nodes
-        if node.primitive.bounds_check is not None
-        for condition, message in node.primitive.bounds_check(node)
-    ]

@@ -99,17 +99,15 @@ class _Facts:
 def partition(
     graph: Graph,
     model: CostModel | None = None,
-    bounds_checks: bool = False,
     padded: Padded | None = None,
     first: int = 0,
 ) -> Plan:
-    """The plan of a graph; `bounds_checks` adds a check per data-dependent index.
+    """The plan of a graph.
 
     `padded` is where the graph comes from, if it was padded; `first` is the number of
     the first segment.
     """
-    given = () if padded is None else padded.checks
-    facts = _facts(graph, bounds_checks, [Check(*check) for check in given])
+    facts = _facts(graph)
     levels = _levels(facts)
     roots = _roots(facts)
     held = [n for n in facts.compiled if n in roots or n not in facts.free]
@@ -155,7 +153,8 @@ def is_free(node: Node) -> bool:
     return True
 
 
-def _facts(graph: Graph, bounds_checks: bool, checks: list[Check]) -> _Facts:
+def _facts(graph: Graph) -> _Facts:
+    checks: list[Check] = []
     aliases: dict[Value, Value] = {}
     nodes = ancestors(graph.outputs)
     for node in nodes:
@@ -165,9 +164,6 @@ def _facts(graph: Graph, bounds_checks: bool, checks: list[Check]) -> _Facts:
         if node.primitive.name == ASSERT:
             message = node.params["message"]
             checks.append(Check(node.inputs[1], message, node.place))
-        elif bounds_checks and node.primitive.bounds_check is not None:
-            for condition, message in node.primitive.bounds_check(node):
-                checks.append(Check(condition, message, node.place))
     if checks:
         nodes = ancestors([*graph.outputs, *(c.condition for c in checks)])
     times = binding_times(nodes)

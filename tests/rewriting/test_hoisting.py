@@ -398,6 +398,7 @@ def test_indices_are_checked_where_that_is_asked_for():
     given = [*arrays(3)[:2], np.array([0, 5, 1])]
     graphc.function([xs, w, labels], found)(*given)
     f = graphc.function([xs, w, labels], found, check=True)
+    assert "reduction_in_scan" in {r.rule.name for r in f.rewrites}
     with pytest.raises(graphc.GraphError, match="out of bounds"):
         f(*given)
 

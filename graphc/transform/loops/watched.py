@@ -1,7 +1,8 @@
-"""`check=True` inside of bodies: an index that leaves its axis fails a check of a loop.
+"""`check=True`: an index that leaves its axis fails a check.
 
-Outside of bodies the planner adds the checks. A body is compiled as a whole: what it
-finds is carried along, and the loop or branch raises when it is done (see `checks`).
+A body is compiled as a whole: what it finds is carried along, and the loop or branch
+raises when it is done (see `checks`). Outside of bodies, the checks stand behind a
+result, where they hide nothing from rules.
 """
 
 from collections.abc import Sequence
@@ -18,7 +19,7 @@ from graphc.transform.loops.scan import OPTIONS, SCAN, Pair, parts_of, run_scan
 
 
 def watched(graph: Graph) -> Graph:
-    """The graph with a check per index in a body that is told by data.
+    """The graph with a check per index that is told by data.
 
     >>> import numpy as np, graphc, graphc.tensor as gt
     >>> x, i = gt.vector("x"), gt.vector("i", "int64")
@@ -27,7 +28,12 @@ def watched(graph: Graph) -> Graph:
     >>> float(f(np.ones(3, "float32"), np.array([0, 2])))
     2.0
     """
-    return replace(graph, outputs=tuple(_watched(graph.outputs, inside=False)))
+    outputs = _watched(graph.outputs, inside=False)
+    for node in ancestors(outputs):
+        if node.primitive.bounds_check is not None:
+            with standing_at(node.place.plain):
+                outputs[0] = _checked(node, outputs[0])
+    return replace(graph, outputs=tuple(outputs))
 
 
 def _watched(outputs: Sequence[Value], inside: bool) -> list[Value]:
@@ -37,24 +43,29 @@ def _watched(outputs: Sequence[Value], inside: bool) -> list[Value]:
         if any(v in made for v in operands(old)):
             node = renewed(old, made, old.place)
         with standing_at(old.place.plain):
-            found = _checked(node, inside)
+            found = _found(node, inside)
         if found is not old.outputs:
             made.update(zip(old.outputs, found, strict=True))
     return [made.get(v, v) for v in outputs]
 
 
-def _checked(node: Node, inside: bool) -> Sequence[Value]:
-    """The outputs of a node, with the checks that it needs."""
+def _found(node: Node, inside: bool) -> Sequence[Value]:
+    """The outputs of a node, with the checks that it needs in a body."""
     if node.primitive is SCAN:
         return _loop(node)
     if node.primitive is SWITCH:
         return _switch(node)
     if not inside or node.primitive.bounds_check is None:
         return node.outputs
-    found = list(node.outputs)
+    return [_checked(node, v) for v in node.outputs]
+
+
+def _checked(node: Node, value: Value) -> Value:
+    """A value, provided that the indices of a node lead to what is."""
+    assert node.primitive.bounds_check is not None
     for condition, message in node.primitive.bounds_check(node):
-        found = [ASSERT(v, condition, message=message) for v in found]
-    return found
+        value = ASSERT(value, condition, message=message)
+    return value
 
 
 def _inner(inner: Inner) -> Inner | None:
