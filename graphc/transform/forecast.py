@@ -1,11 +1,13 @@
 """What a list of sizes would cost, told before anything runs."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from graphc.errors import graph_error
+from graphc.ir.build import as_size
 from graphc.ir.dims import Dim, Symbol, evaluate
 from graphc.ir.graph import Graph, Value
+from graphc.transform.loops.steps import STEPS
 from graphc.transform.padding import Padded
 from graphc.transform.policies import Pad
 
@@ -45,6 +47,8 @@ def forecast(
     given = {s.name: s for s in _asked(called)}
     calls = _calls(sizes, given)
     known = [_with_capacities(padded, call) for call in calls]
+    for call in known:
+        _add_steps(call, {s for symbols in keys for s in symbols})
     unknown: dict[str, None] = {}
     counts = []
     for symbols in keys:
@@ -109,6 +113,16 @@ def _with_capacities(padded: Padded | None, call: Sizes) -> dict[Symbol, int]:
     for symbol, value in zip(padded.lengths, _lengths(padded), strict=True):
         known[value.symbol] = call[symbol]
     return known
+
+
+def _add_steps(call: dict[Symbol, int], asked: Iterable[Symbol]) -> None:
+    """The numbers of steps that follow from the sizes of a call."""
+    for symbol in asked:
+        made = symbol.origin
+        if isinstance(made, Value) and made.node.primitive is STEPS:
+            steps = as_size(made.node.inputs[0])
+            if isinstance(steps, int) or all(s in call for s in steps.symbols):
+                call[symbol] = evaluate(steps, call)
 
 
 def _lengths(padded: Padded) -> tuple[Value, ...]:
