@@ -240,7 +240,11 @@ def slice_length(start: Bound, stop: Bound, step: Size, n: Size) -> Size:
     require_at_most(1, step, "a symbolic step must be positive")
     first = 0 if start is None else dims.clip(start, n)
     last = n if stop is None else dims.clip(stop, n)
-    return dims.maximum(0, dims.ceil_div(last - first, step))
+    if dims.equal(step, 1):
+        return dims.maximum(0, last - first)
+    if start is not None and dims.less_equal(0, start):
+        first = start  # behind the end there are none either way
+    return dims.ceil_div(dims.maximum(0, last - first), step)
 
 
 def _clip_down(bound: Size, n: Size) -> Size:

@@ -146,14 +146,14 @@ class Wanted:
     def _needed(self, place: Place, inside: set[Node]) -> list[Place | None]:
         """What a row is made of."""
         value, view = place
-        earlier = None if _is_moved(value.node, view) else self._own_place(place)
-        if earlier is not None and earlier[1]:
-            self._earlier[place] = earlier
-            return [earlier[0]]
+        own = self._own_place(place)
+        if own is not None and own[1] and not _is_moved(value.node, view):
+            self._earlier[place] = own
+            return [own[0]]
         if value in self._has:
             self._own[place] = value
             return []
-        if is_one(value.type.shape[view.axis]):
+        if own is None and is_one(value.type.shape[view.axis]):
             self._fixed[place] = F.squeeze(value, view.axis)
             return []
         views = self._views(value, view, inside)
