@@ -3,6 +3,8 @@
 On arrays, `Plain` does them in Python.
 """
 
+from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,6 +15,7 @@ import graphc.tensor as gt
 from tests.fuzz.generator import Known, Step, pick
 
 LOOPS: list[Step] = []
+REDUCTIONS: list[Step] = []  # loops of whose rows less is left
 
 # The next carry `c` of a row `r` and something from outside `w`, all of one shape.
 UPDATES = (
@@ -50,6 +53,20 @@ USES = (
     "y[-1:]",
     "xp.all(y < 1, axis=0)",
     "xp.linalg.norm(xp.reshape(y, (-1,)))",
+)
+# Of several rows at once, or of all before the first is used.
+REDUCED = (
+    "xp.sum((y[1:] - y[:-1]) ** 2)",
+    "xp.sum(y[2:] * y[:-2], axis=0)",
+    "xp.mean(xp.abs(y[2:] - 2 * y[1:-1] + y[:-2]), axis=tuple(range(1, y.ndim)))",
+    "xp.sum(y[1:] * y[:-1]) - xp.sum(y)",
+    "xp.max(xp.cos(y)[3:] - xp.sin(y)[:-3], axis=0, initial=0.5)",
+    "xp.var(y, axis=0)",
+    "xp.var(y * 0.5 + 9) + xp.sum(y)",
+    "xp.std(y, axis=0, keepdims=True, ddof=1)",
+    "xp.sum(xp.where(y > 0, (y - xp.mean(y)) ** 2, 0))",
+    "xp.sum(xp.var(y[1:] - y[:-1], axis=0))",
+    "xp.sum(xp.exp(y - xp.max(y, initial=-9)), axis=0)",
 )
 
 
@@ -108,7 +125,7 @@ def _rows(rng: np.random.Generator, pool: list[Known]) -> Known | None:
     return x if fits else None
 
 
-def step(name: str) -> Any:
+def step(name: str, steps: list[Step] = LOOPS) -> Any:
     """Decorator: a step that is drawn by the function."""
 
     def join(draw: Any) -> Any:
@@ -120,7 +137,7 @@ def step(name: str) -> Any:
             floats = str(np.result_type(x.array.dtype, np.float32))
             return (lambda xp, x: call(xp, x.astype(floats))), (x,)
 
-        LOOPS.append(Step(name, of_floats, jumps=True, exact=False, narrows=True))
+        steps.append(Step(name, of_floats, jumps=True, exact=False, narrows=True))
         return draw
 
     return join
@@ -140,14 +157,16 @@ def _body(rng: np.random.Generator) -> Any:
     return body
 
 
-def _used(rng: np.random.Generator) -> Any:
-    text = str(rng.choice(USES))
+def _used(rng: np.random.Generator, uses: Sequence[str] = USES) -> Any:
+    text = str(rng.choice(uses))
     return lambda xp, y: _made(text, xp=xp, y=y)
 
 
 @step("scan")
-def _scan(rng: np.random.Generator, pool: list[Known]) -> Any:
-    x, body, use = _rows(rng, pool), _body(rng), _used(rng)
+def _scan(
+    rng: np.random.Generator, pool: list[Known], uses: Sequence[str] = USES
+) -> Any:
+    x, body, use = _rows(rng, pool), _body(rng), _used(rng, uses)
     reverse, last = bool(rng.random() < 0.4), bool(rng.random() < 0.2)
 
     def call(xp: Any, x: Any) -> Any:
@@ -159,8 +178,10 @@ def _scan(rng: np.random.Generator, pool: list[Known]) -> Any:
 
 
 @step("scan until")
-def _until(rng: np.random.Generator, pool: list[Known]) -> Any:
-    x, body, use = _rows(rng, pool), _body(rng), _used(rng)
+def _until(
+    rng: np.random.Generator, pool: list[Known], uses: Sequence[str] = USES
+) -> Any:
+    x, body, use = _rows(rng, pool), _body(rng), _used(rng, uses)
 
     def call(xp: Any, x: Any) -> Any:
         w = xp.sum(x, axis=0) / 7
@@ -171,8 +192,11 @@ def _until(rng: np.random.Generator, pool: list[Known]) -> Any:
 
 
 @step("nested scan")
-def _nested(rng: np.random.Generator, pool: list[Known]) -> Any:
-    x, body, use, outer = _rows(rng, pool), _body(rng), _used(rng), _used(rng)
+def _nested(
+    rng: np.random.Generator, pool: list[Known], uses: Sequence[str] = USES
+) -> Any:
+    x, body = _rows(rng, pool), _body(rng)
+    use, outer = _used(rng, uses), _used(rng, uses)
     if x is None or x.array.ndim < 2:
         return None
 
@@ -270,3 +294,7 @@ def _cond(rng: np.random.Generator, pool: list[Known]) -> Any:
         return loops.cond(xp.sum(x) > 0.1234, scanned, lambda: xp.sum(w) * 1.0)
 
     return x and (call, (x,))
+
+
+for _name, _draw in (("scan", _scan), ("until", _until), ("nested", _nested)):
+    step(f"{_name}, reduced", REDUCTIONS)(partial(_draw, uses=REDUCED))

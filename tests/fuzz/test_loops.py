@@ -12,7 +12,7 @@ import pytest
 import graphc
 import graphc.tensor as gt
 from tests.fuzz.generator import DTYPES, generate, run, tolerance
-from tests.fuzz.loop_steps import LOOPS
+from tests.fuzz.loop_steps import LOOPS, REDUCTIONS
 
 COUNT = int(os.environ.get("GRAPHC_FUZZ", "24"))
 START = int(os.environ.get("GRAPHC_FUZZ_START", "0"))
@@ -26,15 +26,15 @@ WAYS = {
 }
 
 
-def program_of(seed, dtypes=DTYPES):
-    return generate(seed, LOOPS * 20, length=4, dtypes=dtypes)
+def program_of(seed, dtypes=DTYPES, loops=LOOPS):
+    return generate(seed, loops * 20, length=4, dtypes=dtypes)
 
 
-def check(seed, backend, options):
+def check(seed, backend, options, loops=LOOPS):
     """How many values were right."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        program = program_of(seed)
+        program = program_of(seed, loops=loops)
         if not program.made:
             return 0
         results = run(program, backend, **options)
@@ -55,6 +55,12 @@ def test_on_numpy(way):
     assert sum(check(s, "numpy", WAYS[way]) for s in seeds) > 2 * COUNT
 
 
+def test_reductions():
+    seeds = range(START, START + COUNT)
+    found = [check(s, "numpy", WAYS["hoisted"], REDUCTIONS) for s in seeds]
+    assert sum(found) > 2 * COUNT
+
+
 @pytest.mark.parametrize("way", ["hoisted", "padded"])
 def test_on_jax(way):
     seeds = range(START, START + JAX_COUNT)
@@ -65,12 +71,12 @@ def test_that_failed_once():
     assert check(525, "jax", WAYS["padded"])
 
 
-def slope(seed, backend):
+def slope(seed, backend, loops=LOOPS):
     """Of a program along some direction: by differences, and by gradients in each way.
 
     None where it has none. Numbers are off the grid, away from the edges of jumps.
     """
-    program = program_of(seed, ["float64"])
+    program = program_of(seed, ["float64"], loops)
     finite = all(np.isfinite(a).all() for a in program.arguments)
     made = [k.symbolic for k in program.made if k.array.dtype == "float64"]
     if not (made and finite):
@@ -86,22 +92,22 @@ def slope(seed, backend):
     slopes_of = graphc.grad(loss, list(program.inputs), disconnected="zero")
     ways = WAYS.values() if backend == "numpy" else [WAYS["hoisted"], WAYS["padded"]]
     for options in ways:
-        slopes = graphc.function(
-            program.inputs, slopes_of, backend=backend, **options
-        )(*near(0.1))
+        slopes = graphc.function(program.inputs, slopes_of, backend=backend, **options)(
+            *near(0.1)
+        )
         pairs = zip(slopes, along, strict=True)
         found.append(sum(float(np.sum(np.asarray(s) * d)) for s, d in pairs))
     return (ends[0] - ends[1]) / 2e-6, found
 
 
-def check_slope(seed, backend):
+def check_slope(seed, backend, loops=LOOPS):
     """Whether there was one; it was right."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        made = slope(seed, backend)
+        made = slope(seed, backend, loops)
     if made is None or not np.isfinite(made[0]):
         return False
-    where = f"seed {seed}, {program_of(seed, ['float64']).steps}"
+    where = f"seed {seed}, {program_of(seed, ['float64'], loops).steps}"
     limits = {"rtol": 1e-5, "atol": 1e-5}
     np.testing.assert_allclose(made[1], made[0], **limits, err_msg=where)
     return True

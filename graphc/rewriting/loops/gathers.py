@@ -101,7 +101,7 @@ def _counts(index: Value, axis: int, size: Size) -> bool:
 
 def _clips(node: Node, size: Size) -> bool:
     """Whether indices of an axis are only kept inside of it."""
-    sizes = known_sizes(_plain(node.inputs[1]))
+    sizes = known_sizes(plain(node.inputs[1]))
     if sizes is None or sizes.ndim:
         return False
     bound: Any = sizes[()]
@@ -125,7 +125,8 @@ def counter(index: Value, numbers: Value) -> Value:
     return found
 
 
-def _plain(value: Value) -> Value:
+def plain(value: Value) -> Value:
+    """A value before it was converted."""
     while value.node.primitive.name == "convert":
         value = value.node.inputs[0]
     return value

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from graphc.ir.dims import equal, less_equal
 from graphc.ir.graph import Node, Value
 from graphc.ir.walk import operands
+from graphc.rewriting.loops.centred import Centring
 from graphc.rewriting.loops.loop import Loop
 from graphc.rewriting.loops.rows import REDUCTIONS
 from graphc.rewriting.loops.running import Running, picking, running
@@ -41,7 +42,7 @@ class Region:
         whole = View.whole(loop.length)
         self.views: dict[Value, View] = dict.fromkeys(loop.stacked, whole)
         self.tasks: dict[Node, Task] = {}
-        self._shifted = Shifts(self, loop.length)
+        self._late = Shifts(self, loop.length), Centring(self, loop.length)
         self.uses = uses
         for node in nodes:
             if node.serial > loop.node.serial:
@@ -53,7 +54,9 @@ class Region:
         self._dependent.add(node)
         if any(v.node in self._dependent for v in node.demands):
             return
-        task = self._task(node) or self._product(node) or self._shifted.task(node)
+        task = self._task(node) or self._product(node)
+        for late in self._late:
+            task = task or late.task(node)
         if task is not None:
             self.tasks[node] = task
             return
@@ -62,7 +65,8 @@ class Region:
             if view is not None:
                 self.views[node.outputs[0]] = view
                 return
-        self._shifted.visit(node)
+        for late in self._late:
+            late.visit(node)
 
     def _task(self, node: Node) -> Task | None:
         """How a node reduces what comes row by row, if it does so over the rows."""
@@ -153,13 +157,15 @@ class Region:
     def nodes(self) -> set[Node]:
         """The nodes that are made row by row, or reduce such rows."""
         rows = {v.node for v in self.views if v.node is not self._loop.node}
-        return rows | set(self.tasks) | self._shifted.nodes
+        return rows.union(self.tasks, *(late.nodes for late in self._late))
 
     def shown(self) -> list[Value]:
         """Those values that something else needs."""
         inside = self.nodes
         shown = [v for v in self.views if not self.uses.are_among(v, inside)]
-        return list(dict.fromkeys([*shown, *self._shifted.shown(inside)]))
+        for late in self._late:
+            shown += late.shown(inside)
+        return list(dict.fromkeys(shown))
 
     def is_small(self, value: Value) -> bool:
         """Whether a reduction has left less of a stacked output."""

@@ -116,7 +116,7 @@ class View(NamedTuple):
         return held
 
     def aligned(self, value: Value, length: Size) -> Value:
-        """The rows of a value, in the order of the steps; where there is none, zeros.
+        """The rows of a value of each step; where there is none, zeros.
 
         Steps forwards or backwards by one only.
         """
@@ -127,6 +127,9 @@ class View(NamedTuple):
         if self.step < 0:
             rows = F.flip(rows, 0)
         first, end = self._steps()
+        if not self.is_part(length):
+            left = dims.maximum(0, -first), self.size - dims.maximum(end - length, 0)
+            rows = F._part(rows, 0, *left)
         before, behind = dims.maximum(first, 0), dims.maximum(length - end, 0)
         none = ((0, 0),) * (rows.type.rank - 1)
         if _is_zero(before) and _is_zero(behind):
