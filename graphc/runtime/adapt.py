@@ -25,10 +25,15 @@ Change = tuple[Plan, Source, str]
 class Seen:
     """The sizes that a function was compiled for, by symbol.
 
+    Symbols within bodies that stand for one of those given, `known`, have its name.
     `lost` are the seconds of compilations for sizes behind the first.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, known: Sequence[Symbol]) -> None:
+        self._known = set(known)
+        self._named: dict[str, list[Symbol]] = {}
+        for symbol in known:
+            self._named.setdefault(symbol.name, []).append(symbol)
         self.sizes: dict[Symbol, set[int]] = {}
         self.last: dict[Symbol, int] = {}
         self.lost: dict[Symbol, float] = {}
@@ -39,14 +44,21 @@ class Seen:
         """Take note of the sizes of compilations; `names` are those in their text."""
         for compilation in compilations:
             for name, size in compilation.sizes.items():
-                symbol = names.get(name)
-                if symbol is None:
-                    continue
-                before = self.sizes.setdefault(symbol, set())
-                again = compilation.seconds if before and size not in before else 0.0
-                self.lost[symbol] = self.lost.get(symbol, 0.0) + again
-                before.add(size)
-                self.last[symbol] = size
+                for symbol in self._meant(names.get(name)):
+                    self._note(symbol, size, compilation.seconds)
+
+    def _meant(self, symbol: Symbol | None) -> Sequence[Symbol]:
+        """The symbols given that are, or may be, the one that stands in a program."""
+        if symbol is None:
+            return []
+        return [symbol] if symbol in self._known else self._named.get(symbol.name, [])
+
+    def _note(self, symbol: Symbol, size: int, seconds: float) -> None:
+        before = self.sizes.setdefault(symbol, set())
+        again = seconds if before and size not in before else 0.0
+        self.lost[symbol] = self.lost.get(symbol, 0.0) + again
+        before.add(size)
+        self.last[symbol] = size
 
 
 class Adapter:
@@ -61,9 +73,8 @@ class Adapter:
 
     def __init__(self, graph: Graph, compile: Compile) -> None:
         self._graph = graph
-        self._symbols = set(symbols_of(graph))
         self._compile = compile
-        self._seen = Seen()
+        self._seen = Seen(symbols_of(graph))
         self._policies: dict[Symbol, Policy] = {}
         self._refused: set[Symbol] = set()
         self._originals: dict[Symbol, Symbol] = {}
@@ -78,12 +89,10 @@ class Adapter:
         varying = [
             s
             for s, found in seen.sizes.items()
-            if s in self._symbols
-            and len(found) >= MANY
-            and seen.lost[s] > calls * PER_CALL
+            if len(found) >= MANY and seen.lost[s] > calls * PER_CALL
         ]
         settled = {*self._policies, *self._refused}
-        told = [s for s in varying if s not in settled and self._takes(s)]
+        told = self._taken([s for s in varying if s not in settled])
         if not told:
             return None
         plan, source = self._compile(self._policies)
@@ -95,17 +104,23 @@ class Adapter:
         ]
         return plan, source, f"{'; '.join(reasons)}, from now on"
 
-    def _takes(self, symbol: Symbol) -> bool:
-        """Take up a policy for a size, unless some op would need the true one."""
-        policies = self._policies | {symbol: self._choice(symbol)}
+    def _taken(self, symbols: list[Symbol]) -> list[Symbol]:
+        """Take up policies for sizes: for all at once, or for those that can be."""
+        if not symbols or self._takes(symbols):
+            return symbols
+        told = [s for s in symbols if len(symbols) > 1 and self._takes([s])]
+        self._refused.update(s for s in symbols if s not in told)
+        return told
+
+    def _takes(self, symbols: list[Symbol]) -> bool:
+        """Take up policies for sizes, unless some op would need the true ones."""
+        policies = self._policies | {s: self._choice(s) for s in symbols}
         try:
             fits = not padded(self._graph, policies).cuts
         except GraphError:
             fits = False
         if fits:
             self._policies = policies
-        else:
-            self._refused.add(symbol)
         return fits
 
     def _choice(self, symbol: Symbol) -> Policy:
@@ -124,8 +139,7 @@ class Advisor:
     """Warns where a function that shall specialize is compiled for ever new sizes."""
 
     def __init__(self, graph: Graph) -> None:
-        self._symbols = set(symbols_of(graph))
-        self._seen = Seen()
+        self._seen = Seen(symbols_of(graph))
         self._warned: set[Symbol] = set()
         self._done: list[Compilation] = []
 
@@ -137,8 +151,7 @@ class Advisor:
         done += new
         self._seen.add(new, sizes)
         for symbol, found in self._seen.sizes.items():
-            known = symbol in self._symbols and symbol not in self._warned
-            if len(found) >= TOO_MANY and known:
+            if len(found) >= TOO_MANY and symbol not in self._warned:
                 self._warned.add(symbol)
                 lost = sum(c.seconds for c in done)
                 warnings.warn(

@@ -49,6 +49,7 @@ def test_values_and_gradients(backend, reverse):
     c, ys = scanned(reverse=reverse)
     outputs = [c, ys, *graphc.grad(c + gt.sum(gt.sin(ys)), [X, A])]
     f = graphc.function([X, A], outputs, backend=backend)
+    report, segments = f.explain(), len(f.plan.segments)
     order = range(4)[::-1] if reverse else range(4)
     slopes = jax.grad(cost, (0, 1))(FOUR, 1.2, order)
     alike(f(FOUR, 1.2), [*by_hand(FOUR, 1.2, order), *slopes])
@@ -56,11 +57,10 @@ def test_values_and_gradients(backend, reverse):
     alike(f(none, 1.2), [np.float64(1.2), none, none, np.float64(1.0)])
     if backend == "jax" and not reverse:
         alike(f.jax_callable(FOUR, 1.2), f(FOUR, 1.2))
-        report = f.explain()
         assert "nonzero at" in report and "the steps are done in Python" in report
         assert "in each step:\n\n  segment" in report
         made = {c.segment for c in f.stats().compilations}
-        assert made == set(range(len(f.plan.segments)))
+        assert made == set(range(segments))
 
 
 @pytest.mark.parametrize(
@@ -114,6 +114,18 @@ def test_sizes_with_a_policy(dims, backend):
         segments = len(f.plan.segments)
         assert len(f.stats().compilations) == segments
         assert (segments == 1) == ("in Python" not in f.explain()) == (dims == "bound")
+
+
+def test_sizes_in_steps_that_turn_out_to_vary():
+    """The loop is compiled as a whole once its sizes have taken a few values."""
+    outputs = scanned()[1]
+    f = graphc.function([X, A], outputs)
+    exact = graphc.function([X, A], outputs, backend="numpy")
+    for n in (4, 5, 6, 7, 11):
+        x = np.linspace(-1.0, 2.0, n)
+        alike([f(x, 1.2)], [exact(x, 1.2)])
+    assert "in Python" not in f.explain() and len(f.stats().compilations) < 15
+    assert "count took" in str(f.stats())
 
 
 def test_sizes_in_steps_that_cannot_be_padded():
