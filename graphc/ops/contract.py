@@ -150,11 +150,17 @@ def _(g: Value, x: Value, y: Value) -> tuple[Value, Value]:
     b = _flipped(F.expand_dims(y, 1) if column else y)
     g = F.expand_dims(g, -2) if row else g
     g = F.expand_dims(g, -1) if column else g
-    of_a, of_b = _summed_product(g, b, a), _summed_product(_flipped(g), a, b)
-    return (
-        F.squeeze(of_a, 0) if row else of_a,
-        F.squeeze(of_b, 0) if column else _flipped(of_b),
-    )
+    of_a = _summed_product(g, b, a)
+    return F.squeeze(of_a, 0) if row else of_a, _of_right(g, a, b, column)
+
+
+def _of_right(g: Value, a: Value, b: Value, column: bool) -> Value:
+    """The cotangent of a right factor, of which `b` is the transpose."""
+    rows = tuple(range(g.type.rank - 1))
+    if b.type.rank == 2 < g.type.rank == a.type.rank and not column:
+        return _tensordot(a, g, axes=(rows, rows))
+    of_b = _summed_product(_flipped(g), a, b)
+    return F.squeeze(of_b, 0) if column else _flipped(of_b)
 
 
 def _flipped(x: Value) -> Value:
