@@ -119,6 +119,7 @@ def enclosed(
     region = region_between(outputs, inputs)
     if own_size is not None:
         region = _with_sized(region, outputs, inputs, own_size)
+        region = _with_transposes(region)
     inside, own = set(region), set(inputs)
     for node in region:
         if node.primitive.name == "assert":
@@ -165,6 +166,13 @@ def _with_sized(
     sized = [n for n in new if n not in known and size in _symbols(n)]
     more = region_between(outputs, [v for n in sized for v in n.outputs])
     return sorted({*region, *sized, *more}, key=lambda n: n.serial)
+
+
+def _with_transposes(region: Sequence[Node]) -> list[Node]:
+    """A region, and the transposes that it takes: products need no copies of these."""
+    inputs = {v.node for node in region for v in node.inputs}
+    views = {node for node in inputs if node.primitive.name == "transpose"}
+    return sorted({*region, *views}, key=lambda n: n.serial)
 
 
 def _require_compiled(

@@ -106,7 +106,7 @@ def arrays(inputs, sizes):
 
 def loops(f):
     """How many loops over blocks a program has."""
-    return f.source.count("rows_in_block(") - ("rows_in_block(" in f.source)
+    return sum(f.source.count(f" = blocks_{xp}(") for xp in ("numpy", "jax"))
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda f: f.__name__)
@@ -155,7 +155,7 @@ def test_an_error_of_no_element_stays():
         f(*arrays([x, y], (0, 3)))
 
 
-CHUNKS = default - "scan_in_chunks" + scan_in_chunks(4)
+CHUNKS = default - "scan_in_chunks" + scan_in_chunks(4, few=2)
 
 
 def language_model(reverse=False):
@@ -185,6 +185,75 @@ def test_steps_in_chunks(reverse):
         assert loops(new) == 1 and ", 0, 4)" in new.source
         for n in (9, 3, 0):  # one compilation serves them all
             same(new(*arrays(inputs, (n, 0))), old(*arrays(inputs, (n, 0))))
+
+
+def gradients_of_language_model(
+    loss, reverse=False, dtype="float64", wide=2, words=5
+):
+    """Loss, and gradient in all that is learned and in what it is given."""
+    shapes = ("n", 3, wide), (wide, wide), (wide, words), (words,), ("n", 3)
+    xs, w, out, bias, targets = inputs = variables(*shapes, dtype=dtype)
+
+    def step(h, x):
+        keep = gt.nn.sigmoid(h @ w - x)
+        h = gt.tanh(keep * h + x)
+        return h, (h, keep)
+
+    start = gt.sum(w) * gt.ones((3, wide), dtype)
+    last, (ys, more) = gt.scan(step, start, xs, reverse=reverse)
+    found = loss((ys + more) @ out + bias, targets) + gt.sum(last**2)
+    return inputs, [found, *graphc.grad(found, inputs[:4])]
+
+
+def cross_entropies(logits, targets):
+    rows = gt.nn.log_softmax(logits, -1)
+    return -gt.mean(gt.sum(rows * gt.exp(targets[..., None]), -1))
+
+
+def logsumexps(logits, targets):
+    return gt.mean(gt.nn.logsumexp(logits, -1))
+
+
+def squared(logits, targets):
+    """Its slope is known behind the last step only."""
+    return gt.mean(gt.tanh(logits) * targets[..., None]) ** 2
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("loss", [cross_entropies, squared])
+def test_steps_back_in_chunks(loss, reverse, compiled_quickly):
+    inputs, outputs = gradients_of_language_model(loss, reverse)
+    old = graphc.function(inputs, outputs, rewrites=none, backend="numpy")
+    forms = [("numpy", "auto"), ("numpy", "pad"), ("jax", "pad")]
+    for backend, dims in forms if loss is squared else forms[:1]:
+        options = {"backend": backend, "dims": dims}
+        new = graphc.function(inputs, outputs, rewrites=CHUNKS, **options)
+        assert loops(new) == 2 and ", 0, 4)" in new.source
+        for n in (9, 8, 3, 1, 0)[: 3 if backend == "jax" else 5]:
+            same(new(*arrays(inputs, (n, 0))), old(*arrays(inputs, (n, 0))))
+
+
+def test_memory_of_steps_back_is_that_of_chunks():
+    sizes = {"dtype": "float32", "wide": 64, "words": 2_000}
+    made = gradients_of_language_model(logsumexps, **sizes)
+    f = graphc.function(made[0], made[1][:2], dims="specialize")
+    given = (4_300, 3, 64), (64, 64), (64, 2_000), (2_000,), (4_300, 3)
+    assert loops(f) == 2
+    assert peak(f, *given) < 2**22  # what all steps stack is more
+
+
+def test_steps_of_loops_in_python_stay():
+    x, w = variables(("n", 3), (3, 5))
+
+    def step(c, r):
+        c = c + gt.sum(gt.unique(r[r > c[0]]))
+        return c, c * r
+
+    ys = gt.scan(step, gt.zeros(3, "float64"), x)[1]
+    f = graphc.function([x, w], gt.sum((ys @ w) ** 2), backend="numpy")
+    old = graphc.function([x, w], gt.sum((ys @ w) ** 2), backend="numpy", rewrites=none)
+    given = arrays([x, w], (5, 0))
+    same([f(*given)], [old(*given)])
 
 
 def test_what_is_needed_as_it_is_stays_stacked():

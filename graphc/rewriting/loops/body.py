@@ -35,9 +35,19 @@ class Blocks:
         more: Mapping[Place, Value] = MappingProxyType({}),
     ) -> Pair:
         """The carries behind a block, and what is left of it; `more` are blocks too."""
+        return self.left(carry, self.made(blocks, count, more))
+
+    def made(
+        self, blocks: list[Value], count: Size, more: Mapping[Place, Value]
+    ) -> dict[Place, Value]:
+        """All that is made of a block."""
+        cone = self._region.cone
+        given = dict(zip(cone.given, blocks, strict=True))
+        return cone.computed({**given, **more}, count, self._known)
+
+    def left(self, carry: list[Value], made: Mapping[Place, Value]) -> Pair:
+        """The carries behind a block, and what is left of it."""
         region, known = self._region, self._known
-        given = dict(zip(region.cone.given, blocks, strict=True))
-        made = region.cone.computed({**given, **more}, count, known)
         after = []
         for how, before in zip(self._joins, carry, strict=True):
             with standing_at(how.node.place.plain):

@@ -32,6 +32,7 @@ class Cone:
         self._order: list[Place] = []
         self._parents: dict[Place, list[Place | None]] = {}
         self.given: dict[Place, None] = {}
+        self.had: dict[Place, None] = {}  # what is used of what the loop has
         self._fixed: list[Place] = []  # the same for all blocks
 
     @property
@@ -54,6 +55,7 @@ class Cone:
         value, axis = place
         node = value.node
         if value in self._has:
+            self.had[place] = None
             return []
         if is_one(value.type.shape[axis]):
             self._fixed.append(place)

@@ -1,7 +1,7 @@
 """What may be made block by block of a large value, along one of its axes."""
 
 import heapq
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from graphc.errors import standing_at
@@ -63,11 +63,17 @@ def facts_of(graph: Graph, least: int) -> Facts | None:
 class Region:
     """What depends on large values, block by block along one of their axes.
 
-    `seeds` are these, and the axis. `given`: the loop has blocks of them.
+    `seeds` are these, and the axis. `given`: the loop has blocks of them. `more` is
+    made in any case, for a node that is none of the region.
     """
 
     def __init__(
-        self, seeds: Mapping[Value, int], facts: Facts, given: bool = False
+        self,
+        seeds: Mapping[Value, int],
+        facts: Facts,
+        given: bool = False,
+        more: Sequence[Place] = (),
+        of: Iterable[Node] = (),
     ) -> None:
         self.seed, axis = next(iter(seeds.items()))
         self.facts = facts
@@ -79,8 +85,8 @@ class Region:
         self._walk()
         has = frozenset(seeds if given else ())
         self.cone = Cone(self._is_within, facts.uses, has)
-        self._places = [*self.rows.items(), *self._joined_places()]
-        self.cone.collect(self._places, self.joins)
+        places = [*self.rows.items(), *self._joined_places(), *more]
+        self.cone.collect(places, [*self.joins, *of])
         self.shown = self._shown()
 
     def _is_within(self, value: Value) -> bool:
@@ -133,6 +139,8 @@ class Region:
 
     def _visit(self, node: Node) -> None:
         if any(map(self._depends, node.demands)) or len(node.outputs) != 1:
+            return
+        if not self._depends(node.outputs[0]):
             return
         own = [x for x in node.inputs if x in self._views]
         closes = any(map(self.facts.is_gone, own))

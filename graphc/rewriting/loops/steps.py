@@ -7,18 +7,20 @@ outputs of a chunk are there at once.
 """
 
 import heapq
+from collections.abc import Iterable
 
 from graphc.errors import standing_at
-from graphc.ir.build import as_value, cast, size_value
 from graphc.ir.dims import Size
 from graphc.ir.graph import Graph, Node, Value
+from graphc.ir.inner import runs_in_python
 from graphc.ir.namespace import F
 from graphc.ir.types import same_size
-from graphc.ir.walk import operands
+from graphc.ir.walk import ancestors, operands
+from graphc.rewriting.loops.back import Both, Limits, first_place, loop_back, next_place
 from graphc.rewriting.loops.blocks import block_source
 from graphc.rewriting.loops.body import Blocks, Pair, bytes_of_one
 from graphc.rewriting.loops.loop import Loop, at_each_loop, with_made
-from graphc.rewriting.loops.outer import Large, Pairs, kept_values
+from graphc.rewriting.loops.outer import Large, Pairs, kept_values, outer_values
 from graphc.rewriting.loops.region import SHRINKING
 from graphc.rewriting.loops.regions import Facts, Region
 from graphc.rewriting.loops.stepwise import Uses
@@ -26,10 +28,15 @@ from graphc.rewriting.rule import Replaced, Rule, whole_graph
 
 BYTES = 2**20  # of the largest value in a chunk
 STEPS = 16  # in a chunk at least
+FEW = 4  # chunks, of which all may be there at once
 
 
-def scan_in_chunks(chunk: int | None = None) -> Rule:
-    """The rule that does steps of a scan in chunks, of so many if that is said."""
+def scan_in_chunks(chunk: int | None = None, few: int = FEW) -> Rule:
+    """The rule that does steps of a scan in chunks, of so many if that is said.
+
+    Where a gradient is made of `few` chunks or less, no step is done again for it.
+    """
+    limits = Limits(0, chunk, few) if chunk else Limits(BYTES, STEPS, few)
 
     @whole_graph(over=("scan",), exact=False, name="scan_in_chunks", late=True)
     def rule(graph: Graph) -> Replaced | None:
@@ -38,7 +45,7 @@ def scan_in_chunks(chunk: int | None = None) -> Rule:
         def change(
             graph: Graph, nodes: list[Node], loop: Loop, uses: Uses
         ) -> Replaced | None:
-            return _in_chunks(graph, nodes, loop, uses, chunk)
+            return _in_chunks(graph, nodes, loop, uses, limits)
 
         return at_each_loop(graph, Uses, change, _has_rows)
 
@@ -46,39 +53,58 @@ def scan_in_chunks(chunk: int | None = None) -> Rule:
 
 
 def _has_rows(node: Node) -> bool:
-    """Whether a node is a scan that does not stop before its last row, or counts."""
+    """Whether a node is a compiled scan that does not stop before its last row."""
     params = node.params
     if node.primitive.name != "scan" or params["stops"] or params["length"] is None:
         return False
-    return not same_size(params["length"], 1)
+    return not (same_size(params["length"], 1) or runs_in_python(node))
 
 
 def _in_chunks(
-    graph: Graph, nodes: list[Node], loop: Loop, uses: Uses, chunk: int | None
+    graph: Graph, nodes: list[Node], loop: Loop, uses: Uses, limits: Limits
 ) -> Replaced | None:
-    facts = _facts(graph, nodes, loop, uses)
-    if facts is None:
+    large, users = _of_stacked(loop, uses)
+    back = loop_back(loop, large, users)
+    if back is not None:
+        outer = outer_values(nodes, 0)
+        large = {v: pairs for v, pairs in outer.items() if pairs.sure} | large
+        users = [n for n in nodes if n is not back.node]
+    kept = kept_values(users, graph, large)
+    if not loop.stacked or any(v in kept for v in loop.stacked):
         return None
+    facts = _facts(nodes, loop, uses, large, kept)
+    with standing_at(loop.node.place.plain):
+        if back is None:
+            made = _alone(loop, facts, limits)
+        else:
+            made = Both(loop, back, facts, limits).made()
+    if not made:
+        return None
+    changed, _ = with_made(graph, nodes, made, {})
+    if back is not None and not _are_gone((loop.node, back.node), changed):
+        return None
+    pairs = list(made.items())
+    return changed, [p for p in pairs if p[0].node is not loop.node] or pairs[:1]
+
+
+def _are_gone(nodes: Iterable[Node], graph: Graph) -> bool:
+    return set(nodes).isdisjoint(ancestors(graph.outputs))
+
+
+def _alone(loop: Loop, facts: Facts, limits: Limits) -> dict[Value, Value]:
+    """What stands for what a scan gives that is reduced, and by nothing else used."""
     region = Region(dict.fromkeys(facts.roots, 0), facts, given=True)
-    stacks = any(not uses.are_among(v, region.nodes) for v in facts.roots)
+    stacks = any(not facts.uses.are_among(v, region.nodes) for v in facts.roots)
     some = region.joins or region.shown
     if stacks or not some or not (loop.sequences or region.cone.given):
-        return None
-    with standing_at(loop.node.place.plain):
-        made = _made(loop, region, chunk)
-    first = loop.node.outputs[0]
-    changed, _ = with_made(graph, nodes, made, {})
-    return changed, [(v, made[v]) for v in region.left] or [(first, made[first])]
+        return {}
+    return _made(loop, region, limits)
 
 
-def _facts(graph: Graph, nodes: list[Node], loop: Loop, uses: Uses) -> Facts | None:
-    """What is known of what a scan stacks; None where something needs all of it."""
-    large, users = _of_stacked(loop, uses)
-    if not loop.stacked:
-        return None
-    kept = kept_values(users, graph, large)
-    if any(v in kept for v in loop.stacked):
-        return None
+def _facts(
+    nodes: list[Node], loop: Loop, uses: Uses, large: Large, kept: set[Value]
+) -> Facts:
+    """What is known of what a scan stacks."""
     behind = {loop.node: 1}
     for node in nodes:
         if node is not loop.node:
@@ -118,15 +144,15 @@ def _row_axis(node: Node, large: Large) -> int | None:
     return None
 
 
-def _made(loop: Loop, region: Region, chunk: int | None) -> dict[Value, Value]:
+def _made(loop: Loop, region: Region, limits: Limits) -> dict[Value, Value]:
     """What stands for what a scan carries last, and for what is left of the rest."""
     blocks, count = Blocks(region, lambda v: v), loop.carries
-    first = _first_place(loop)
+    first = first_place(loop)
     behind = count + len(first)
 
     def step(carry: list[Value], given: list[Value], steps: Size) -> Pair:
         split = len(loop.sequences)
-        place, limit = _next_place(loop, carry[count:behind], steps)
+        place, limit = next_place(loop, carry[count:behind], steps)
         ends, stacked = F._run_scan(
             loop.step,
             carry[:count],
@@ -148,29 +174,9 @@ def _made(loop: Loop, region: Region, chunk: int | None) -> dict[Value, Value]:
         blocks.axes,
         length=loop.length,
         each=bytes_of_one([*large, *((v, 0) for v in loop.stacked)]),
-        most=0 if chunk else BYTES,
-        least=chunk or STEPS,
+        most=limits.most,
+        least=limits.least,
         reverse=loop.reverse,
     )
     made = blocks.end(ends[behind:], found)
     return made | dict(zip(loop.ends, ends, strict=False))
-
-
-def _first_place(loop: Loop) -> list[Value]:
-    """Where the first chunk begins, or ends if reversed; where steps are counted."""
-    if loop.limit is None:
-        return []
-    start = size_value(loop.length) if loop.reverse else 0
-    return [cast(as_value(start), loop.limit.dtype)]
-
-
-def _next_place(
-    loop: Loop, places: list[Value], steps: Size
-) -> tuple[list[Value], Value | None]:
-    """Where the next chunk begins, or ends, and how many steps this one does."""
-    if loop.limit is None:
-        return [], None
-    many = cast(as_value(size_value(steps)), loop.limit.dtype)
-    start = places[0] - many if loop.reverse else places[0]
-    done = F.clip(loop.limit - start, 0, many)
-    return [start if loop.reverse else start + many], done
