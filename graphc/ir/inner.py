@@ -58,9 +58,11 @@ class Inner:
     ) -> list[Value]:
         """The outputs, of other values; of other sizes, too, where these are given."""
         new = dict(zip(self.inputs, values, strict=True))
-        region = region_between(self.outputs, self.inputs)
-        known = {} if sizes is None else self.known([v.type for v in values], sizes)
-        return replayed(self.outputs, new, region, known)
+        if sizes is None:
+            region = region_between(self.outputs, self.inputs)
+            return replayed(self.outputs, new, region)
+        known = self.known([v.type for v in values], sizes)
+        return resized_too(self.outputs, new, known)
 
     def known(
         self, given: Iterable[TensorType], sizes: Sequence[Size]
@@ -91,6 +93,25 @@ class Inner:
                 raise type_error(f"the body takes {value.type}, not {type}")
         known = self.known(given, sizes)
         return [v.type.like(_sized(v.type.shape, known)) for v in self.outputs]
+
+
+def resized_too(
+    outputs: Sequence[Value], new: Mapping[Value, Value], sizes: Mapping[Symbol, Size]
+) -> list[Value]:
+    """Values of a graph, where others and other sizes stand for some.
+
+    What rewrites made in a body of a size alone depends on none of its inputs.
+    """
+
+    def edges(node: Node) -> list[Value]:
+        return [v for v in operands(node) if v not in new]
+
+    region: dict[Node, None] = {}
+    for node in ancestors([v for v in outputs if v not in new], edges):
+        behind = any(v in new or v.node in region for v in operands(node))
+        if behind or not sizes.keys().isdisjoint(_symbols(node)):
+            region[node] = None
+    return replayed(outputs, new, region, sizes)
 
 
 def _sized(shape: Iterable[Size], known: Mapping[Symbol, Size]) -> tuple[Size, ...]:

@@ -32,6 +32,7 @@ from graphc.ops.index import (
     sliced,
     stray_checks,
 )
+from graphc.ops.rows import is_row
 from graphc.ops.subscript import (
     FULL_ITEM,
     Bounds,
@@ -101,15 +102,25 @@ def _print_scatter_numpy(p: Printing) -> str:
 
 
 def _print_scatter_jax(p: Printing) -> str:
-    x, v = p.inputs[:2]
-    mode = "promise_in_bounds" if all(p.node.params["inside"]) else "drop"
-    items = advanced_items(p, clamped(p, 2, beyond=True))
-    text = f'{x}.at[{items}].{p.node.params["how"]}({v}, mode="{mode}")'
+    x = p.inputs[0]
+    text = _row_written(p) if is_row(p.node) else _written_at(p)
     if all(i.type.rank == 0 for i in p.node.inputs[2:]):  # JAX refuses: none would fit
         sizes = [f"{x}.shape[{axis}]" for axis in axes_maybe_empty(p.node)]
         if sizes:
             return f"{text} if {' and '.join(sizes)} else {x}"
     return text
+
+
+def _row_written(p: Printing) -> str:
+    (axis,) = p.node.params["axes"]
+    return f"jax.lax.dynamic_update_index_in_dim({', '.join(p.inputs)}, {axis})"
+
+
+def _written_at(p: Printing) -> str:
+    x, v = p.inputs[:2]
+    mode = "promise_in_bounds" if all(p.node.params["inside"]) else "drop"
+    items = advanced_items(p, clamped(p, 2, beyond=True))
+    return f'{x}.at[{items}].{p.node.params["how"]}({v}, mode="{mode}")'
 
 
 _scatter.emit(numpy=_print_scatter_numpy, jax=_print_scatter_jax)

@@ -2,6 +2,7 @@
 
 import math
 
+import graphc
 import graphc.tensor as gt
 from graphc.rewriting.cleanup import CLEANUP
 from graphc.rewriting.selection import SELECTION
@@ -118,6 +119,13 @@ def total(xs):
     return gt.scan(lambda c, r: (c + gt.sin(r[0]) * r[1], []), start, xs)[0]
 
 
+def kept_by_chunks(x, y):
+    """The gradient of a scan of which every third carry is kept."""
+    start, step = gt.zeros(x.shape[1:], x.dtype), lambda c, r: gt.tanh(c * r[0] + r[1])
+    ends, _ = gt.scan(lambda c, r: (step(c, r), []), start, (x, y), checkpoint=3)
+    return graphc.grad(gt.sum(ends), x)
+
+
 def looped(build):
     """A loop over the rows of one array, beside another."""
     shapes = {"x": ("n", "k"), "y": ("n", "k")}
@@ -134,6 +142,7 @@ BUILDS = {
         "shapes": {"x": ("n", 3), "w": (3, 2)},
         "dtypes": ("float64", "float32"),
     },
+    "scan_of_chunks": looped(kept_by_chunks),
     "large_in_blocks": {
         "build": lambda x, y: gt.sum(gt.tanh(x[:, None] - y), 1),
         "shapes": {"x": ("n",), "y": ("k",)},

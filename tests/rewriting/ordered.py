@@ -9,7 +9,7 @@ from collections import Counter
 
 from graphc.ir.text import to_text
 
-NAME = re.compile(r"\b[a-z]\w*\b(?![=(])")
+NAME = re.compile(r"(?<!\")\b[a-z]\w*\b(?![=(])")  # what is quoted is none
 
 
 def ordered(graph):

@@ -10,6 +10,7 @@ import pathlib
 import numpy as np
 import pytest
 
+import graphc
 import graphc.tensor as gt
 from graphc.ir.graph import Graph
 from graphc.ir.walk import ancestors
@@ -34,7 +35,7 @@ def family(name):
 
 def graph_of(code, first):
     """The graph of some code, simplified by the rules that go first."""
-    value = eval(code, {"gt": gt, "np": np} | INPUTS)
+    value = eval(code, {"graphc": graphc, "gt": gt, "np": np} | INPUTS)
     nodes = set(ancestors([value]))
     inputs = {name: x for name, x in INPUTS.items() if x.node in nodes}
     graph = Graph(tuple(inputs.values()), (value,), tuple(inputs), ("",))

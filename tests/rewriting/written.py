@@ -224,6 +224,8 @@ HOISTING = {
     "reduction_in_scan": f"gt.sum(({RUNS} - y) ** 2)",
     "scan_in_chunks": "gt.sum((gt.scan(lambda c, r: (c + r, c * r), "
     "gt.zeros(3, 'float32'), x)[1] @ pairs.T) ** 2)",
+    "scan_of_chunks": "graphc.grad(gt.sum(gt.scan(lambda c, r: (gt.sin(c * r), []), "
+    "w, x, checkpoint=4)[0]), x)",
     "large_in_blocks": "gt.sum(gt.tanh(u[:, None] - v), 1)",
 }
 FAMILIES = {

@@ -16,6 +16,7 @@ from graphc.ir.graph import Graph, Node, Value
 from graphc.ir.namespace import F
 from graphc.ops.check import ASSERT
 from graphc.rewriting.loops.blocking import blocking
+from graphc.rewriting.loops.chunked import scan_of_chunks
 from graphc.rewriting.loops.loop import Late, Loop, at_each_loop, with_made
 from graphc.rewriting.loops.producers import PRODUCERS
 from graphc.rewriting.loops.region import Region, flag_of
@@ -143,4 +144,6 @@ def reduction_in_scan(graph: Graph) -> Replaced | None:
     return at_each_loop(graph, Uses, _hoisted)
 
 
-HOISTING = PRODUCERS + reduction_in_scan + scan_in_chunks() + blocking()
+HOISTING = (
+    PRODUCERS + reduction_in_scan + scan_in_chunks() + scan_of_chunks + blocking()
+)

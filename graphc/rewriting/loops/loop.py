@@ -71,6 +71,7 @@ class Loop:
                 self.reverse,
                 unroll=params["unroll"],
                 again=params["again"],
+                chunked=params["chunked"],
             )
         return found
 

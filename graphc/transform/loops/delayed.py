@@ -15,7 +15,7 @@ import numpy as np
 from graphc.errors import standing_at
 from graphc.ir.dims import Size
 from graphc.ir.graph import Graph, Node, Value
-from graphc.ir.inner import Inner, runs_in_python
+from graphc.ir.inner import Inner, resized_too, runs_in_python
 from graphc.ir.namespace import F
 from graphc.ir.op import Opaque
 from graphc.ir.replay import region_between, renewed, replayed
@@ -181,7 +181,7 @@ class _Delayed:
         given = [*self._finished(carry), *row, *self._rest]
         new = dict(zip(inner.inputs, given, strict=True))
         sizes = inner.known([v.type for v in given], self._node.params["sizes"])
-        made = replayed(wanted, new, region_between(wanted, inner.inputs), sizes)
+        made = resized_too(wanted, new, sizes)
         return made[: len(carry)], made[len(carry) :]
 
     def _writes(self) -> list[Node]:

@@ -13,22 +13,23 @@ and steps are done again from there (see `treeverse`).
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from graphc.ir.build import size_value, variable
-from graphc.ir.dims import Size, less_equal, maximum
-from graphc.ir.graph import Node, Value, origins
+from graphc.ir.build import variable
+from graphc.ir.dims import Size
+from graphc.ir.graph import Node, Params, Value, origins
 from graphc.ir.inner import OF_BODIES, Inner
 from graphc.ir.namespace import F
 from graphc.ir.op import Opaque
 from graphc.ir.replay import region_between, replayed
 from graphc.ir.types import is_inexact
 from graphc.ir.walk import operands
+from graphc.ops.rows import read, readable
 from graphc.transform.autodiff import pull
 from graphc.transform.custom_vjp import with_rule
 from graphc.transform.loops.carries import fresh
 from graphc.transform.loops.merge import together
 from graphc.transform.loops.scan import SCAN, Pair, parts_of, run_scan, used_between
 from graphc.transform.loops.steps import steps_size
-from graphc.transform.loops.stores import Chunks, Store, read
+from graphc.transform.loops.stores import Chunks, Store
 from graphc.transform.loops.treeverse import Treeverse
 from graphc.transform.loops.undo import MUCH_LESS, Undone, undone, weight
 
@@ -209,7 +210,7 @@ class _Backward:
             pruned=True,
             count=self._steps(),
             unroll=self.params["unroll"],
-            again=self._done_again(len(variables)),
+            **self._done_again(len(variables)),
         )
         result: list[Value | None] = [None] * len(self.node.inputs)
         places = [*self.smooth, *self.of_rest, *self.of_rows]
@@ -244,9 +245,9 @@ class _Backward:
         """What a step gives that is known without doing it."""
         return {}
 
-    def _done_again(self, size: int) -> tuple[int, ...]:
+    def _done_again(self, size: int) -> Params:
         """Where what the loop carries stands behind so many carries of that back."""
-        return ()
+        return {}
 
     def _rest(self) -> dict[Value, Value]:
         """What stands for the rest of the inputs in a step."""
@@ -386,22 +387,24 @@ class _Few(_Backward):
             count=parts.limit,
             going=parts.going,
             unroll=params["unroll"],
+            chunked=store.chunked(self.carries, len(self.needed), False),
         )
         state = store.ready(ends[self.carries :], [ends[i] for i in self.needed])
         self._size = len(state)
         return state, []
 
-    def _done_again(self, size: int) -> tuple[int, ...]:
+    def _done_again(self, size: int) -> Params:
         if not self.needed:
-            return ()
-        before = size + self._size - len(self.needed)
-        return (size + self._store().front, before, *self.needed)
+            return {}
+        before, store = size + self._size - len(self.needed), self._store()
+        again = size + store.front, before, *self.needed
+        return {"again": again, "chunked": store.chunked(size, len(self.needed), True)}
 
     def _taken(self, state: list[Value]) -> Pair:
         if not state:
             return [], []
         own, count = self.own[: self.split], state[1]
-        sequences = list(map(_readable, self.parts.rows))
+        sequences = list(map(readable, self.parts.rows))
         wanted = [self.outputs[i] for i in self.needed]
         changing = [own[i] for i in self.needed]
 
@@ -417,16 +420,6 @@ class _Few(_Backward):
         given = [self.outputs[i] for i in self.needed]
         pairs = zip(given, state[len(state) - len(given) :], strict=True)
         return {v: known for v, known in pairs if v not in set(self.own)}
-
-
-def _readable(rows: Value) -> Value:
-    """With a row where there is none: programs that read one must be traced."""
-    length = rows.type.shape[0]
-    if less_equal(1, length) is True:
-        return rows
-    more = size_value(maximum(1 - length, 0))
-    found: Value = F.pad(rows, [(0, more), *[(0, 0)] * (rows.type.rank - 1)])
-    return found
 
 
 def _again(outputs: Sequence[Value], new: dict[Value, Value]) -> list[Value]:

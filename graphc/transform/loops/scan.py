@@ -63,6 +63,7 @@ def _scan(
     few: bool,
     chunk: Size | None,
     again: tuple[int, ...],
+    chunked: tuple[Size, ...],
     wider: Opaque | None,
 ) -> tuple[TensorType, ...]:
     """The last carries, and what each step gives, stacked along a first axis.
@@ -75,6 +76,10 @@ def _scan(
     Where it does steps of another scan `again`, this says where in the carry arrays
     start that are last carries of that one, where that stands which it carries behind
     the step that is done again, and before it afterwards, and which carries these are.
+
+    Where some carries change at the first step of a chunk only, `chunked` has the size
+    of a chunk, and where the number of the step is carried, and these are. The number
+    counts up from 0; where steps are done `again`, down, and the last is done first.
 
     Where it is `counted`, an integer of at most `length` follows: only so many of the
     first rows have a step, the others are zeros. Where it `stops`, a bool follows that
@@ -185,7 +190,13 @@ def _of_step(x: Ragged) -> Ragged:
     return Ragged(x.value, x.type, frozenset(a - 1 for a in x.axes if a), fill)
 
 
-OPTIONS: Params = {"unroll": 1, "few": False, "chunk": None, "again": ()}
+OPTIONS: Params = {
+    "unroll": 1,
+    "few": False,
+    "chunk": None,
+    "again": (),
+    "chunked": (),
+}
 
 
 def run_scan(

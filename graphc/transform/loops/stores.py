@@ -8,6 +8,7 @@ from graphc.ir.dims import Size
 from graphc.ir.graph import Value
 from graphc.ir.namespace import F
 from graphc.ir.types import INT32
+from graphc.ops.rows import put, read
 from graphc.transform.loops.scan import run_scan
 
 State = list[Value]
@@ -46,6 +47,13 @@ class Store(ABC):
         `advance` does a step.
         """
 
+    def chunked(self, at: int, size: int, back: bool) -> tuple[Size, ...]:
+        """What `scan` takes as such, for `size` carries, of a state that stands there.
+
+        That is none, where it changes in any step.
+        """
+        return ()
+
 
 class Chunks(Store):
     """Keeps the carry before each chunk; those within are made again, all at once."""
@@ -67,9 +75,10 @@ class Chunks(Store):
         return [step + 1, *(put(x, slot, v) for x, v in zip(slots, carry, strict=True))]
 
     def ready(self, state: State, ends: Sequence[Value]) -> State:
-        """There is room for the carries within one chunk."""
+        """There is room for the carries within one chunk, and that behind it."""
         done, *slots = state
-        blocks = [F.zeros((self._chunk, *v.type.shape), v.dtype) for v in ends]
+        room = self._chunk + 1
+        blocks = [F.zeros((room, *v.type.shape), v.dtype) for v in ends]
         return [done - 1, done, *slots, *blocks, *ends]
 
     def back(self, state: State, size: int, advance: Advance) -> Pair:
@@ -92,19 +101,12 @@ class Chunks(Store):
         carry = [read(x, place) for x in blocks]
         return carry, [last - 1, count, *slots, *blocks, *carry]
 
+    def chunked(self, at: int, size: int, back: bool) -> tuple[Size, ...]:
+        """Forth, it is a slot that is written to; back, the block."""
+        start = at + self.front + size if back else at + 1
+        return (self._chunk, at, *range(start, start + size))
+
 
 def number(x: int) -> Value:
     """A number of steps."""
     return cast(as_value(x), INT32)
-
-
-def read(x: Value, i: Value) -> Value:
-    """The row of a number, which there must be."""
-    found: Value = F._gather(x, i, axes=(0,), inside=(True,))
-    return found
-
-
-def put(x: Value, i: Value, v: Value) -> Value:
-    """With another row at a number, where there must be one."""
-    found: Value = F._scatter(x, v, i, axes=(0,), how="set", inside=(True,))
-    return found

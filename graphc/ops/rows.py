@@ -1,0 +1,43 @@
+"""Single rows of arrays in loops: one is read, or written, where there must be one."""
+
+from graphc.ir.build import size_value
+from graphc.ir.dims import less_equal, maximum
+from graphc.ir.graph import Node, Value
+from graphc.ir.namespace import F
+from graphc.ir.types import same_shape
+
+
+def read(x: Value, i: Value) -> Value:
+    """The row of a number, which there must be."""
+    found: Value = F._gather(x, i, axes=(0,), inside=(True,))
+    return found
+
+
+def put(x: Value, i: Value, v: Value) -> Value:
+    """With another row at a number, where there must be one."""
+    found: Value = F._scatter(x, v, i, axes=(0,), how="set", inside=(True,))
+    return found
+
+
+def readable(rows: Value) -> Value:
+    """With a row where there is none: programs that read one must be traced."""
+    length = rows.type.shape[0]
+    if less_equal(1, length) is True:
+        return rows
+    more = size_value(maximum(1 - length, 0))
+    found: Value = F.pad(rows, [(0, more), *[(0, 0)] * (rows.type.rank - 1)])
+    return found
+
+
+def is_row(write: Node) -> bool:
+    """Whether a scatter writes one row whole, at a place that there is.
+
+    Then XLA need not be told of a scatter: that asks in every step whether there is.
+    """
+    x, v, index = write.inputs[:3]
+    axis, *more = write.params["axes"]
+    if more or index.type.rank or index.dtype.kind != "i" or v.type.weak:
+        return False
+    shape = x.type.shape[:axis] + x.type.shape[axis + 1 :]
+    sets = write.params["how"] == "set" and all(write.params["inside"])
+    return sets and not v.node.primitive.inline and same_shape(v.type.shape, shape)
