@@ -25,9 +25,15 @@ class Namespace:
     def __getattr__(self, name: str) -> Any:
         found = FUNCTIONS.get(self._prefix + name) or self._spaces.get(name)
         if found is None:
-            space = f"graphc.tensor.{self._prefix}".rstrip(".")
-            raise AttributeError(f"{space} has no function {name!r}")
+            raise AttributeError(self._unknown(name))
         return found
+
+    def _unknown(self, name: str) -> str:
+        """The message about a name that is not here; it may be elsewhere."""
+        space = f"graphc.tensor.{self._prefix}".rstrip(".")
+        message = f"{space} has no function {name!r}"
+        known = [f"graphc.tensor.{n}" for n in FUNCTIONS if n.split(".")[-1] == name]
+        return f"{message}; there is {' and '.join(known)}" if known else message
 
     def __dir__(self) -> list[str]:
         start = len(self._prefix)

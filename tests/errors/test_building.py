@@ -480,3 +480,12 @@ def test_lines_with_odd_characters_do_no_harm(tmp_path):
     last = run.stderr.decode("utf-8", "replace").rstrip().splitlines()[-1]
     shown = str(path).replace("\x0c", "?")
     assert last.startswith(f"  at {shown}:7: gt.sum(x, axis=7)"), run.stderr
+
+
+def test_names_that_are_in_another_place():
+    with pytest.raises(AttributeError, match=r"; there is graphc\.tensor\.linalg\.sol"):
+        gt.solve  # noqa: B018
+    with pytest.raises(AttributeError, match=r"no function 'sum'; there is"):
+        gt.special.sum  # noqa: B018
+    with pytest.raises(AttributeError, match=r"has no function 'nothing'$"):
+        gt.nothing  # noqa: B018
