@@ -1,15 +1,16 @@
 """Selected elements that are reduced, or written back, need not be selected.
 
 `x[mask]` and `x[:n]` have a size that depends on data or on an argument: it is read, or
-static, and everything behind is compiled for it. Where only elementwise ops stand
-between the selection and a reduction, the same is computed on all elements, and those
-not selected count nothing: `sum(log(x[mask]))` becomes `sum(where(mask, log(x), 0))`.
+static, and everything behind is compiled for it. Where only elementwise ops, and
+reductions of other axes, stand between the selection and a reduction, the same is
+computed on all elements, and those not selected count nothing: `sum(log(x[mask]))`
+becomes `sum(where(mask, log(x), 0))`.
 `where` keeps out whatever NaN the elements not selected give, in gradients too, since
 these are graphs that are rewritten likewise. Sums are added up in another order.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -20,9 +21,12 @@ from graphc.ir.dims import Dim, Size
 from graphc.ir.graph import Node, Value, origins
 from graphc.ir.namespace import F
 from graphc.ir.types import is_inexact
+from graphc.ops.subscript import FULL_ITEM
 from graphc.rewriting.pattern import p, v
 from graphc.rewriting.rule import Rule, Rules, rewrite
 
+ITEMS = ("kinds", "starts", "stops", "steps")  # of an index
+BEHIND = ("sum", "prod", "any", "all", "max", "min", "expand_dims", "squeeze")
 MOST_OPS = 40  # between a selection and what it ends in
 
 
@@ -33,6 +37,7 @@ class Selection:
     mask: Value
     shape: tuple[Size, ...]  # of the axes that are selected from
     count: Size
+    turned: bool = False  # last first
 
     @property
     def rank(self) -> int:
@@ -43,6 +48,29 @@ class Selection:
         """The mask beside an array of this rank: with axes of size 1 behind."""
         behind = tuple(range(self.rank, rank))
         return F.expand_dims(self.mask, behind) if behind else self.mask
+
+
+Taken = tuple[Selection, Value]  # and what from
+
+
+def _taken(node: Node) -> Taken | None:
+    """What a node selects: `x[mask]`, `x[a:b]`, or `x[a:b][::-1]`."""
+    found = _masked(node) or _cut(node)
+    if found is not None:
+        return found, node.inputs[0]
+    if node.primitive.name != "basic_index" or not _turns(node.params):
+        return None
+    (x,) = node.inputs
+    before = _cut(x.node)
+    if before is None:
+        return None
+    return replace(before, turned=True), x.node.inputs[0]
+
+
+def _turns(params: Any) -> bool:
+    """Whether an index turns the first axis around, and does nothing else."""
+    items = list(zip(*(params[k] for k in ITEMS), strict=True))
+    return items[0] == ("s", None, None, -1) and set(items[1:]) <= {FULL_ITEM}
 
 
 def _masked(node: Node) -> Selection | None:
@@ -89,7 +117,9 @@ def _varies(bounds: tuple[Size | None, Size | None]) -> bool:
 
 def _between(index: Value, first: Size | None, last: Size | None) -> Value:
     below = None if last is None else index < size_value(last)
-    above = None if first is None else index >= size_value(first)
+    above = None
+    if first is not None and (last is None or not dims.equal(first, 0)):
+        above = index >= size_value(first)
     if below is None or above is None:
         found = above if below is None else below
         assert found is not None
@@ -105,9 +135,9 @@ def _selection(value: Value) -> Selection | None:
     stack, seen = [value.node], {value.node}
     while stack and len(seen) <= MOST_OPS:
         node = stack.pop()
-        found = _masked(node) or _cut(node)
-        if found is not None and dims.equal(found.count, size) is True:
-            return found
+        found = _taken(node)
+        if found is not None and dims.equal(found[0].count, size) is True:
+            return found[0]
         for x in node.inputs:
             if x.node not in seen and x.type.rank and x.type.shape[0] is size:
                 seen.add(x.node)
@@ -123,7 +153,7 @@ class _Unselecting:
         self._made: dict[Value, Value] = {}
 
     def whole(self, value: Value) -> Value | None:
-        """The value on all elements; None where more than elementwise ops is in it."""
+        """The value on all elements; None where other ops are in it."""
         order = self._order(value)
         if order is None:
             return None
@@ -158,12 +188,12 @@ class _Unselecting:
 
     def _source(self, value: Value) -> Value | None:
         """The array that a value is selected from."""
-        node = value.node
-        found = _masked(node) or _cut(node)
-        alike = found is not None and (
-            found.mask is self._selection.mask and found.rank == self._selection.rank
-        )
-        return node.inputs[0] if alike else None
+        found = _taken(value.node)
+        if found is None:
+            return None
+        (own, x), whole = found, self._selection
+        alike = own.rank == whole.rank and own.turned == whole.turned
+        return x if alike and own.mask is whole.mask else None
 
     def _one(self, value: Value) -> Value | None:
         source = self._source(value)
@@ -177,9 +207,22 @@ class _Unselecting:
         if node.primitive.name == "full":
             shape = (*self._selection.shape, *value.type.shape[1:])
             return F.full(shape, node.inputs[0])
-        if not node.primitive.elementwise or len(node.outputs) > 1:
+        if node.primitive.name in BEHIND:
+            return self._behind(node)
+        kept = node.primitive.elementwise or node.primitive.name == "assert"
+        if not kept or len(node.outputs) > 1:
             return None
         return self._elementwise(node, value.type.rank)
+
+    def _behind(self, node: Node) -> Value | None:
+        """What works on the axes behind the selected one."""
+        if 0 in node.params["axes"]:
+            return None
+        more = self._selection.rank - 1
+        axes = tuple(a + more for a in node.params["axes"])
+        x = self._made[node.inputs[0]]
+        found: Value = node.primitive(x, **{**node.params, "axes": axes})
+        return found
 
     def _elementwise(self, node: Node, rank: int) -> Value | None:
         inputs = []
@@ -255,6 +298,22 @@ def _reduction(name: str) -> Rule:
     return rewrite(pattern, exact=False, name=f"{name}_of_selected")(replace)
 
 
+def _of_all(name: str) -> Rule:
+    """A sum over all elements, of something that is 0 for 0."""
+    root = getattr(p, name)
+
+    def replace(y: Value, x: Value) -> Value | None:
+        selection = _selection(x)
+        whole = None if selection is None else _Unselecting(selection).whole(x)
+        if selection is None or whole is None:
+            return None
+        mask = selection.spread(whole.type.rank)
+        return y.node.primitive(F.where(mask, whole, cast(as_value(0), x.dtype)))
+
+    replace.__doc__ = f"{name} of selected elements: of all, where the mask holds."
+    return rewrite(v.y(root(v.x)), exact=False, name=f"{name}_of_selected")(replace)
+
+
 def _nonempty(name: str) -> Rule:
     """The largest of selected elements, of which there must be one."""
 
@@ -313,6 +372,7 @@ def _written(
 MASKS = Rules(
     (
         *map(_reduction, ("sum", "prod", "any", "all", "max_from", "min_from")),
+        *map(_of_all, ("sum_of_squares", "count_nonzero")),
         *map(_nonempty, ("max", "min")),
         write_to_selected,
         write_to_slice,

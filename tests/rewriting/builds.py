@@ -224,6 +224,8 @@ BUILDS = {
     "one_hot_transposed_by_row": lookup(lambda x, s: hot(s, x.dtype).T @ x, x=(9,)),
     "sum_of_selected": selected(gt.sum),
     "prod_of_selected": selected(gt.prod),
+    "sum_of_squares_of_selected": selected(gt.linalg.norm),
+    "count_nonzero_of_selected": selected(gt.count_nonzero),
     "max_of_selected": selected(gt.max),
     "min_of_selected": selected(gt.min),
     "any_of_selected": selected(lambda x: gt.any(x > 2)),

@@ -73,6 +73,8 @@ MASKS = {
         f"{op}_from_of_selected": f"gt.{op}(u[u > 2], initial=0)"
         for op in ("max", "min")
     },
+    "sum_of_squares_of_selected": "gt.linalg.norm(gt.exp(u[u > 2]))",
+    "count_nonzero_of_selected": "gt.count_nonzero(u[u > 2] - 3)",
     "write_to_selected": "u.at[u > 0].set(gt.log(u[u > 0]))",
     "write_to_slice": f"u.at[:{COUNT}].set(gt.exp(u[:{COUNT}]))",
 }
