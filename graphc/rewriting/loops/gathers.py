@@ -75,12 +75,12 @@ def _counting(
     """The index array that counts the rows of an axis, along an axis of its own."""
     for i, (index, axis) in enumerate(zip(indices, axes, strict=True)):
         at = _along(index, behind)
-        if at is not None and _counts(index, at, x.type.shape[axis]):
+        if at is not None and counts(index, at, x.type.shape[axis]):
             return i
     return None
 
 
-def _counts(index: Value, axis: int, size: Size) -> bool:
+def counts(index: Value, axis: int, size: Size) -> bool:
     """Whether an array is 0, 1, 2 ... along an axis, up to a size."""
     node = index.node
     while node.primitive.name in ("expand_dims", "maximum", "minimum"):

@@ -22,7 +22,7 @@ from graphc.rewriting.loops.producers import PRODUCERS
 from graphc.rewriting.loops.region import Region, flag_of
 from graphc.rewriting.loops.steps import scan_in_chunks
 from graphc.rewriting.loops.stepwise import Uses, Wanted
-from graphc.rewriting.loops.tasks import Task
+from graphc.rewriting.loops.tasks import Known, Task
 from graphc.rewriting.rule import Replaced, whole_graph
 from graphc.rewriting.sizes import guarded
 
@@ -54,34 +54,40 @@ class _Hoist:
         """The graph with another scan, and what stands for each reduction."""
         loop, region = self._loop, self._region
         read = [place for task in self._tasks.values() for place in task.places]
+        has = *loop.stacked, *region.undone.masks
         wanted = Wanted(
-            loop.length, region.uses, loop.stacked, region.nodes, region.own_place
+            loop.length, region.uses, has, region.nodes, region.own_place
         )
         wanted.collect([*read, *self._small], region.nodes)
         stacked = [v for v in loop.stacked if v in self._kept]
         ends, found, carries = self._scanned(wanted, stacked)
         made = dict(zip(loop.ends, ends, strict=False))
-        made |= zip(stacked, found, strict=False)
+        count = [*loop.given[: loop.stops]]
+        made |= zip([*count, *stacked], found, strict=False)
         checks = [n for n in wanted.nodes if n.primitive is ASSERT]
 
-        def checked(old: Value, new: Value) -> Value:
+        def checked(old: Value, new: Late) -> Late:
             """Sizes must fit as before, and checks are made as before."""
-            new = guarded(wanted.guarded(new), old.node)
-            for node in checks:
-                flag = flag_of(node)
-                with standing_at(node.place.plain):
-                    new = ASSERT(new, made.get(flag, flag), **node.params)
-            return new
 
-        def ended(node: Node, task: Task, carry: list[Value]) -> Late:
-            return lambda known: checked(node.outputs[0], task.end(carry, known))
+            def value(known: Known) -> Value:
+                found = guarded(wanted.guarded(new(known)), old.node)
+                for node in checks:
+                    with standing_at(node.place.plain):
+                        found = ASSERT(found, known(flag_of(node)), **node.params)
+                return found
+
+            return value
+
+        def ended(task: Task, carry: list[Value]) -> Late:
+            return lambda known: task.end(carry, known)
 
         late: dict[Value, Late] = {}
         for (node, task), carry in zip(self._tasks.items(), carries, strict=True):
-            late[node.outputs[0]] = ended(node, task, carry)
-        for (old, view), rows in zip(self._small, found[len(stacked) :], strict=True):
+            late[node.outputs[0]] = checked(node.outputs[0], ended(task, carry))
+        small = found[len(count) + len(stacked) :]
+        for (old, view), rows in zip(self._small, small, strict=True):
             part = F.moveaxis(view.part(rows, loop.length), 0, view.axis)
-            late[old] = _same(checked(old, part))
+            late[old] = checked(old, _same(part))
         return with_made(graph, nodes, made, late)
 
     def _scanned(
@@ -95,6 +101,7 @@ class _Hoist:
         starts = [place, memory, *(t.start for t in tasks)]
         before = loop.carries + placed
         ranges = _ranges(before + len(memory), tasks)
+        masks = self._region.undone.masks
 
         def step(
             carry: list[Value], given: list[Value]
@@ -102,7 +109,8 @@ class _Hoist:
             own = carry[: loop.carries]
             made = loop.inner.applied([*own, *given[:rows_of], *loop.rest])
             after, row = made[: loop.carries], made[loop.carries :]
-            row_of = dict(zip(loop.stacked, row, strict=True))
+            row_of = dict(zip(loop.given, row, strict=True))
+            row_of |= dict.fromkeys(masks, as_value(True))
             row_of |= zip(wanted.sequences, given[rows_of:], strict=True)
             number = carry[loop.carries] if placed else as_value(0)
             kept = carry[before : before + len(memory)]
@@ -112,7 +120,7 @@ class _Hoist:
             for task, (a, b) in zip(tasks, ranges, strict=True):
                 after += task.step(carry[a:b], rows, number)
             small = [rows[place] for place in self._small]
-            return after, [*(row_of[v] for v in stacked), *small]
+            return after, [*row[: loop.stops], *(row_of[v] for v in stacked), *small]
 
         first = [*loop.first, *(v for start in starts for v in start)]
         ends, found = loop.again(step, first, [*loop.sequences, *wanted.sequences])
@@ -134,6 +142,8 @@ def _ranges(start: int, tasks: Iterable[Task]) -> list[tuple[int, int]]:
 def _hoisted(
     graph: Graph, nodes: list[Node], loop: Loop, uses: Uses
 ) -> Replaced | None:
+    if loop.limit is not None or (loop.stops and loop.reverse):
+        return None
     hoist = _Hoist(loop, Region(loop, nodes, uses))
     return hoist.made(graph, nodes) if hoist.found else None
 

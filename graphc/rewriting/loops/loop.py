@@ -19,15 +19,14 @@ Facts = TypeVar("Facts")
 Late = Callable[[Callable[[Value], Value]], Value]
 
 
-def is_loop(node: Node) -> bool:
-    """Whether a node is a scan that does a step for each of its rows.
+def has_rows(node: Node) -> bool:
+    """Whether a node is a scan of rows, of which it may do the first ones only.
 
     Where there is one row, it cannot be told from what is spread over all of them.
     """
-    params = node.params
-    if node.primitive.name != "scan" or params["counted"] or params["stops"]:
+    if node.primitive.name != "scan" or node.params["length"] is None:
         return False
-    return not same_size(params["length"], 1)
+    return not same_size(node.params["length"], 1)
 
 
 class Loop:
@@ -41,14 +40,18 @@ class Loop:
         self.reverse: bool = params["reverse"]
         self.carries: int = params["carries"]
         split = self.carries + params["sequences"]
-        end = len(node.inputs) - params["counted"]
+        self.stops: bool = params["stops"]
+        end = len(node.inputs) - params["counted"] - self.stops
         self.first = node.inputs[: self.carries]
         self.sequences = node.inputs[self.carries : split]
         self.rest = node.inputs[split:end]
+        self.taken = node.inputs[:end]  # by the body
         self.limit = node.inputs[end] if params["counted"] else None
+        self.going = node.inputs[-1] if self.stops else None
         self.rows = self.inner.inputs[self.carries : split]
         self.ends = node.outputs[: self.carries]
-        self.stacked = node.outputs[self.carries :]
+        self.given = node.outputs[self.carries :]
+        self.stacked = self.given[self.stops :]  # first, how many steps were done
 
     def step(
         self, carry: list[Value], rows: list[Value]
@@ -60,7 +63,10 @@ class Loop:
     def again(
         self, step: Step, first: Sequence[Value], rows: Sequence[Value]
     ) -> tuple[list[Value], list[Value]]:
-        """A scan like this one, of another step: last carries, and what it stacks."""
+        """A scan like this one, of another step: last carries, and what it gives.
+
+        Where it stops, the first that a step gives says whether.
+        """
         params = self.node.params
         with standing_at(self.node.place.plain):
             found: tuple[list[Value], list[Value]] = F._run_scan(
@@ -69,6 +75,8 @@ class Loop:
                 rows,
                 self.length,
                 self.reverse,
+                count=self.limit,
+                going=self.going,
                 unroll=params["unroll"],
                 again=params["again"],
                 chunked=params["chunked"],
@@ -77,6 +85,8 @@ class Loop:
 
     def first_place(self) -> Value:
         """The position of the first step."""
+        if self.reverse and self.limit is not None:
+            return cast(self.limit - 1, INT32)
         start = size_value(self.length - 1) if self.reverse else 0
         return cast(as_value(start), INT32)
 
@@ -121,7 +131,7 @@ def at_each_loop(
     graph: Graph,
     known: Callable[[list[Node], Graph], Facts],
     change: Callable[[Graph, list[Node], Loop, Facts], Changed | None],
-    which: Callable[[Node], bool] = is_loop,
+    which: Callable[[Node], bool] = has_rows,
 ) -> Changed | None:
     """The graph after a change at each of its loops, those that come of it included.
 

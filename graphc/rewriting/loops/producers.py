@@ -13,7 +13,7 @@ from graphc.ir.build import as_value
 from graphc.ir.graph import Graph, Node, Value
 from graphc.ir.replay import region_between, replayed
 from graphc.ir.walk import operands
-from graphc.rewriting.loops.loop import Loop, at_each_loop, is_loop, with_made
+from graphc.rewriting.loops.loop import Loop, at_each_loop, has_rows, with_made
 from graphc.rewriting.loops.rows import REDUCTIONS
 from graphc.rewriting.loops.stepwise import LIGHT, Uses, Wanted
 from graphc.rewriting.loops.views import View
@@ -28,7 +28,8 @@ ALSO = {*PARTS, *REDUCTIONS}  # made again per step where that needs no array
 def _is_stacked(value: Value) -> bool:
     """Whether a scan has stacked it."""
     node = value.node
-    return is_loop(node) and value.index >= node.params["carries"]
+    params = node.params
+    return has_rows(node) and value.index >= params["carries"] + params["stops"]
 
 
 def _read_by(
@@ -112,7 +113,7 @@ class _Finder:
 
     def __init__(self, nodes: Sequence[Node], graph: Graph) -> None:
         self._uses = Uses(nodes, graph)
-        self._scans = {n for n in nodes if is_loop(n)}
+        self._scans = {n for n in nodes if has_rows(n)}
         self._made: set[Node] = set()  # row by row, of what scans have stacked
         for node in nodes:
             light = _is_light(node) or node.primitive.name in ALSO
@@ -162,12 +163,14 @@ def _again(graph: Graph, nodes: list[Node], loop: Loop, known: None) -> Replaced
 def _recomputing(loop: Loop, value: Value) -> list[Value] | None:
     """The scan that computes the rows of a sequence; None where that is much work."""
     other = Loop(value.node)
+    if not _does_steps_of(loop, other):
+        return None
     wanted = other.inner.outputs[value.index]
     known = _known_carries(loop, other, value)
     region = region_between([wanted], [*other.inner.inputs, *known])
     if not region and wanted not in known:
         return None  # a carry before the step: to compute it takes all steps before
-    inputs = dict(zip(other.inner.inputs, other.node.inputs, strict=True))
+    inputs = dict(zip(other.inner.inputs, other.taken, strict=True))
     given = {wanted, *operands_of(region)} & {*inputs, *known}
     start, read = _kept_carries(other), set(loop.sequences)
     sources = {x: x for x in known}  # of inputs of the other body: sequences
@@ -193,6 +196,12 @@ def _recomputing(loop: Loop, value: Value) -> list[Value] | None:
     return found if _work(found[0].node) <= _work(loop.node) else None
 
 
+def _does_steps_of(loop: Loop, other: Loop) -> bool:
+    """Whether a loop does only those steps that another has done."""
+    done = other.given[0] if other.stops else other.limit
+    return done is None or done is loop.limit
+
+
 def operands_of(region: Iterable[Node]) -> list[Value]:
     """All values that nodes need."""
     return [v for node in region for v in operands(node)]
@@ -201,7 +210,7 @@ def operands_of(region: Iterable[Node]) -> list[Value]:
 def _kept_carries(loop: Loop) -> dict[Value, Value]:
     """The carries before each step, where the scan stacks them."""
     before = set(loop.inner.inputs[: loop.carries])
-    pairs = zip(loop.inner.outputs[loop.carries :], loop.stacked, strict=True)
+    pairs = zip(loop.inner.outputs[loop.carries :], loop.given, strict=True)
     return {x: v for x, v in pairs if x in before}
 
 

@@ -12,6 +12,7 @@ from graphc.rewriting.loops.running import Running, picking, running
 from graphc.rewriting.loops.shifted import Shifts
 from graphc.rewriting.loops.slices import picked
 from graphc.rewriting.loops.stepwise import Place, Uses
+from graphc.rewriting.loops.stopping import Undone
 from graphc.rewriting.loops.tasks import (
     Task,
     contracted,
@@ -39,11 +40,14 @@ class Region:
     def __init__(self, loop: Loop, nodes: Iterable[Node], uses: Uses) -> None:
         self._loop = loop
         self._dependent: set[Node] = {loop.node}
+        # What needs no rows, but what is there behind the last step.
+        self._ended: set[Value] = {*loop.ends, *loop.given[: loop.stops]}
         whole = View.whole(loop.length)
         self.views: dict[Value, View] = dict.fromkeys(loop.stacked, whole)
         self.tasks: dict[Node, Task] = {}
         self._late = Shifts(self, loop.length), Centring(self, loop.length)
         self.uses = uses
+        self.undone = Undone(loop)
         for node in nodes:
             if node.serial > loop.node.serial:
                 self._visit(node)
@@ -52,14 +56,19 @@ class Region:
         if not any(v.node in self._dependent for v in operands(node)):
             return
         self._dependent.add(node)
+        behind = (v for v in operands(node) if v.node in self._dependent)
+        if all(v in self._ended for v in behind):
+            self._ended.update(node.outputs)
         if any(v.node in self._dependent for v in node.demands):
             return
-        task = self._task(node) or self._product(node)
-        for late in self._late:
-            task = task or late.task(node)
+        if self.undone.is_mask(node):
+            self.views[node.outputs[0]] = View.whole(self._loop.length)
+            return
+        task = self._any_task(node)
         if task is not None:
             self.tasks[node] = task
             return
+        self.undone.visit(node)
         for axis in range(node.outputs[0].type.rank):
             view = self._view(node, axis)
             if view is not None:
@@ -67,6 +76,18 @@ class Region:
                 return
         for late in self._late:
             late.visit(node)
+            passed = self.undone.passed(node)
+            if passed is not None:
+                late.hide(node, passed)
+
+    def _any_task(self, node: Node) -> Task | None:
+        """How the loop makes what a node gives, where it reduces rows."""
+        if not self.undone.count_nothing(node):
+            return None
+        task = self._task(node) or self._product(node)
+        for late in self._late:
+            task = task or late.task(node)
+        return task
 
     def _task(self, node: Node) -> Task | None:
         """How a node reduces what comes row by row, if it does so over the rows."""
@@ -95,7 +116,8 @@ class Region:
         if at is None:
             return running(node, view.axis, self._loop.reverse)
         last = 0 if self._loop.reverse else self._loop.length - 1
-        latest = equal(view.start + view.step * at, last) is True
+        surely = equal(view.start + view.step * at, last) is True
+        latest = surely and not self._loop.stops
         return picking(node, view.axis, at, latest)
 
     def _view(self, node: Node, axis: int) -> View | None:
@@ -132,10 +154,10 @@ class Region:
         return None if behind is None else ((value, known), behind)
 
     def _is_checked(self, node: Node, found: "list[View | None] | None") -> bool:
-        """Whether a node makes the check that the scan carries along."""
+        """Whether a node makes a check that is known behind the scan."""
         if node.primitive.name != "assert" or found is None:
             return False
-        held = flag_of(node) in set(self._loop.ends)
+        held = flag_of(node) in self._ended
         return held and self.is_row(node.inputs[0], found[0])
 
     def leaves(self, values: Iterable[Value]) -> set[Value]:
@@ -172,6 +194,8 @@ class Region:
         node = value.node
         view = self.views[value]
         if node is self._loop.node or not view.is_part(self._loop.length):
+            return False
+        if not self.undone.are_zero(value):
             return False
         made = [x for x in node.inputs if x in self.views]
         if node.primitive.name in SHRINKING:

@@ -95,6 +95,11 @@ class Shifts:
                 return replace(known, view=view, path=(*known.path, factor))
         return None
 
+    def hide(self, node: Node, value: Value) -> None:
+        """Take note of a node that gives another value, for each step."""
+        if value in self._found:
+            self._found[node.outputs[0]] = self._found[value]
+
     def task(self, node: Node) -> Task | None:
         """How a sum of them over the rows is made, step by step."""
         shifted = self._found.get(node.inputs[0]) if node.inputs else None

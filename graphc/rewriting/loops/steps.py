@@ -14,12 +14,11 @@ from graphc.ir.dims import Size
 from graphc.ir.graph import Graph, Node, Value
 from graphc.ir.inner import runs_in_python
 from graphc.ir.namespace import F
-from graphc.ir.types import same_size
 from graphc.ir.walk import ancestors, operands
 from graphc.rewriting.loops.back import Both, Limits, first_place, loop_back, next_place
 from graphc.rewriting.loops.blocks import block_source
 from graphc.rewriting.loops.body import Blocks, Pair, bytes_of_one
-from graphc.rewriting.loops.loop import Loop, at_each_loop, with_made
+from graphc.rewriting.loops.loop import Loop, at_each_loop, has_rows, with_made
 from graphc.rewriting.loops.outer import Large, Pairs, kept_values, outer_values
 from graphc.rewriting.loops.region import SHRINKING
 from graphc.rewriting.loops.regions import Facts, Region
@@ -47,17 +46,14 @@ def scan_in_chunks(chunk: int | None = None, few: int = FEW) -> Rule:
         ) -> Replaced | None:
             return _in_chunks(graph, nodes, loop, uses, limits)
 
-        return at_each_loop(graph, Uses, change, _has_rows)
+        return at_each_loop(graph, Uses, change, _does_all)
 
     return rule
 
 
-def _has_rows(node: Node) -> bool:
+def _does_all(node: Node) -> bool:
     """Whether a node is a compiled scan that does not stop before its last row."""
-    params = node.params
-    if node.primitive.name != "scan" or params["stops"] or params["length"] is None:
-        return False
-    return not (same_size(params["length"], 1) or runs_in_python(node))
+    return has_rows(node) and not (node.params["stops"] or runs_in_python(node))
 
 
 def _in_chunks(
