@@ -170,10 +170,17 @@ def _(pad: Padding, *values: Ragged, **params: Any) -> tuple[Any, ...] | None:
         count=reduce(F.minimum, limits) if limits else None,
         going=None if going is None else going.value,
         unroll=params["unroll"],
+        again=params["again"],
+        chunked=_padded_chunks(pad, params["chunked"]),
     )
     steps = [] if going is None else [stacked.pop(0)]
     places = enumerate(stacked, len(ends) + len(steps))
     return (*ends, *steps, *(pad.result(v, {0: 0}, i) for i, v in places))
+
+
+def _padded_chunks(pad: Padding, chunked: tuple[Size, ...]) -> tuple[Size, ...]:
+    """Chunks have as many steps as before."""
+    return (pad.exact(chunked[0]), *chunked[1:]) if chunked else ()
 
 
 def knows_sizes(pad: Padding, inner: Inner) -> bool:
