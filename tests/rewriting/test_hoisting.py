@@ -390,6 +390,22 @@ def test_cross_entropy_of_labels(how):
     agree([xs, w, labels], outputs, given)
 
 
+def test_labels_of_batches():
+    """Places in a batch are those of each step: one row of them is for all."""
+    xs = gt.tensor("xs", "float64", ("n", 4, WIDTH))
+    labels = gt.tensor("labels", "int64", ("n", 4))
+    steps, batch = gt.arange(xs.shape[0])[:, None], gt.arange(4)
+    ys = gt.nn.log_softmax(gt.map(gt.sin, xs), -1)
+    picked = gt.take_along_axis(ys, labels[..., None], -1)
+    mean = gt.mean(xs[:, :, 0], 0, keepdims=True)
+    written = ys.at[steps, batch, labels].add(mean)
+    found = [-gt.mean(picked), gt.sum(written**2)]
+    assert [scans([y]) for y in found] == [[[]]] * 2
+    rng = np.random.default_rng(0)
+    given = [rng.normal(size=(5, 4, WIDTH)), rng.integers(0, WIDTH, (5, 4))]
+    agree([xs, labels], [*found, graphc.grad(found[0], xs)], [given])
+
+
 def test_indices_are_checked_where_that_is_asked_for():
     xs, w, _ = variables()
     labels = gt.tensor("labels", "int64", ("n",))

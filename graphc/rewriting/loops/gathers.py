@@ -17,50 +17,82 @@ from graphc.rewriting.sizes import is_one
 def of_gathered(node: Node, axis: int) -> list[int | None] | None:
     """Where the rows along an axis of what is gathered come from."""
     x, *indices = node.inputs
-    points = max(i.type.rank for i in indices)
-    first, *_ = axes = node.params["axes"]
-    adjacent = list(axes) == list(range(first, first + len(axes)))
-    at = axis - (first if adjacent else 0)
-    if not 0 <= at < points:
+    axes, behind = node.params["axes"], _behind(node, axis)
+    if not 0 < behind <= _points(indices):
         return None
-    counting = _counting(x, indices, axes, points - at)
+    counting = _counting(x, indices, axes, behind)
     if counting is None:
         return None
-    along = [_along(i, points - at) for i in indices]
+    along = [_along(i, behind) for i in indices]
     along[counting] = None
     return [axes[counting], *along]
+
+
+def _points(indices: Sequence[Value]) -> int:
+    """The rank of what index arrays broadcast to."""
+    return max(i.type.rank for i in indices)
+
+
+def _behind(node: Node, axis: int) -> int:
+    """How far an axis of what is gathered is from the end of the index arrays' axes."""
+    first, *_ = axes = node.params["axes"]
+    adjacent = list(axes) == list(range(first, first + len(axes)))
+    return _points(node.inputs[1:]) - axis + (first if adjacent else 0)
 
 
 def row_of_gathered(node: Node, axis: int, rows: Sequence[Value]) -> Value:
     """What is picked from one row."""
     found = of_gathered(node, axis)
     assert found is not None and found[0] is not None
-    return _without(node, found[0], rows, 1)
+    own = _own_rows(node.inputs[1:], rows[1:], _behind(node, axis))
+    return _without(node, found[0], [rows[0], *own], 1)
+
+
+def _own_rows(
+    values: Sequence[Value], rows: Sequence[Value], behind: int
+) -> list[Value]:
+    """Rows, where some values have one row for all and are given as they are."""
+    found = []
+    for value, row in zip(values, rows, strict=True):
+        at = value.type.rank - behind
+        whole = row.type.rank == value.type.rank and at >= 0
+        thin = whole and is_one(value.type.shape[at])
+        found.append(F.squeeze(row, at) if thin else row)
+    return found
 
 
 def of_scattered(node: Node, axis: int) -> list[int | None] | None:
     """Where the rows come from of what picked elements are written to."""
     x, update, *indices = node.inputs
     axes = node.params["axes"]
-    points = max(i.type.rank for i in indices)
     first = axes[0]
     if list(axes) != list(range(first, first + len(axes))) or axis not in axes:
         return None
-    gathered = x.type.rank - len(axes) + points
-    for at in range(points):
-        counting = _counting(x, indices, axes, points - at)
+    for behind in range(_points(indices), 0, -1):
+        counting = _counting(x, indices, axes, behind)
         if counting is None or axes[counting] != axis:
             continue
-        along = [_along(i, points - at) for i in indices]
+        along = [_along(i, behind) for i in indices]
         along[counting] = None
-        behind = gathered - (first + at)
-        return [axis, _along(update, behind), *along]
+        return [axis, _along(update, behind + _after(node)), *along]
     return None
+
+
+def _after(node: Node) -> int:
+    """How many axes come behind those that are indexed, which are adjacent."""
+    return int(node.inputs[0].type.rank - 1 - node.params["axes"][-1])
 
 
 def row_of_scattered(node: Node, axis: int, rows: Sequence[Value]) -> Value:
     """A row after what is written to it."""
-    return _without(node, axis, rows, 2)
+    x, update, *indices = node.inputs
+    i, points = node.params["axes"].index(axis), range(_points(indices), 0, -1)
+    axes = node.params["axes"]
+    behind = next(b for b in points if _counting(x, indices, axes, b) == i)
+    (own,) = _own_rows([update], rows[1:2], behind + _after(node))
+    return _without(
+        node, axis, [rows[0], own, *_own_rows(indices, rows[2:], behind)], 2
+    )
 
 
 def _along(index: Value, behind: int) -> int | None:
