@@ -1,22 +1,35 @@
 """Tables of rows: what many look-ups add up to is counted first.
 
 How often a row is looked up is counted, so that a table is gone through once. A row
-that is not looked up counts for nothing, whatever it holds.
+that is not looked up counts for nothing, whatever it holds. And a table of zeros that
+some numbers are written to, as the gradient of a look-up is, need not be made for sums
+of its rows.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from graphc.ir.build import cast, size_value
-from graphc.ir.graph import Value
+from graphc.ir.dims import Size
+from graphc.ir.graph import Node, Value
 from graphc.ir.namespace import F
 from graphc.ir.op import PRIMITIVES
 from graphc.ir.types import INT32, INT64, DType, is_float, is_integer
 from graphc.rewriting.contraction import is_count
+from graphc.rewriting.loops.gathers import counts
 from graphc.rewriting.pattern import once, p, v
 from graphc.rewriting.rule import Rule, Rules, rewrite
-from graphc.rewriting.sizes import Axes, at_most, guarded, is_one, is_wide
+from graphc.rewriting.sizes import (
+    Axes,
+    at_most,
+    guarded,
+    is_one,
+    is_wide,
+    limited,
+    values_in,
+)
 
 SUM, GATHER, BINCOUNT = (PRIMITIVES[n] for n in ("sum", "gather", "bincount"))
 MANY = 4  # so many look-ups for each row of a table pay for a count
@@ -110,6 +123,47 @@ def rows_by(table: Value, i: Value, inside: Any, w: Value) -> Value | None:
     return found
 
 
+def _sum_of_written(count: int) -> Rule:
+    places, where = [getattr(v, f"i{k}") for k in range(count)], tuple(range(count))
+    table = v.table(p.scatter(p.full(0), v.w, *places, axes=where, how="add"))
+
+    @rewrite(
+        p.sum(table, axes=v.axes, keepdims=v.keepdims),
+        exact=False,
+        name=f"sum_of_written_{count}",
+    )
+    def rule(table: Value, w: Value, axes: Axes, keepdims: bool) -> Value | None:
+        """Numbers that each row of zeros is given are added up without the zeros."""
+        shape, node = table.type.shape, table.node
+        if limited(table) or not all(node.params["inside"]) or _asks(node):
+            return None
+        if not is_wide(table.dtype) or not all(at_most(1, shape[a]) for a in axes):
+            return None  # nothing can be written to what has no element
+        points = _points(node.inputs[2:])
+        if not table.type.rank == len(points) == count:
+            return None
+        for a, (i, n) in enumerate(zip(node.inputs[2:], shape, strict=True)):
+            if a not in axes and not counts(i, a - count + i.type.rank, n):
+                return None
+        made = SUM(F.broadcast_to(w, points), axes=axes, keepdims=keepdims)
+        return guarded(made, node)
+
+    return rule
+
+
+def _points(indices: Sequence[Value]) -> tuple[Size, ...]:
+    """What index arrays broadcast to."""
+    rank = max(i.type.rank for i in indices)
+    shapes = [(1,) * (rank - i.type.rank) + i.type.shape for i in indices]
+    sizes = ([n for n in along if not is_one(n)] for along in zip(*shapes, strict=True))
+    return tuple(found[0] if found else 1 for found in sizes)
+
+
+def _asks(node: Node) -> bool:
+    """Whether the sizes that have to fit are known when the program runs only."""
+    return any(values_in((g.left, g.right)) for g in node.guards)
+
+
 def _one_hot(numbers: Any, name: str) -> tuple[Rule, Rule]:
     hot = p.convert(p.equal(p.expand_dims(v.ids, axes=(1,)), numbers))
 
@@ -151,6 +205,7 @@ LOOKUP = Rules(
         sum_of_weighted_rows,
         sum_within_rows,
         rows_by,
+        *map(_sum_of_written, (2, 3, 4)),
         *_one_hot(v.n, ""),
         *_one_hot(p.expand_dims(v.n, axes=(0,)), "_row"),
     )

@@ -45,6 +45,12 @@ def lookup(build, **more):
     return {"build": build, "shapes": TABLE | more, "dtypes": ("float64", "float32")}
 
 
+def gradient_of_picked(x):
+    """Zeros, but for some elements of each row."""
+    places = gt.broadcast_to(gt.asarray([2, 0, 2]), (*x.shape[:-1], 3))
+    return graphc.grad(gt.sum(gt.take_along_axis(x, places, -1) ** 2), x)
+
+
 def pairs(of):
     """A function of all sums or differences of two vectors."""
     return {"build": lambda x, y: of(x[:, None], y), "shapes": {"x": (3,), "y": (2,)}}
@@ -217,6 +223,12 @@ BUILDS = {
         lambda table, s, w: gt.sum(w[:, None] * table[places(s)], 0), w=(9,)
     ),
     "sum_within_rows": lookup(lambda table, s: gt.sum(table[places(s)], 1)),
+    **{
+        f"sum_of_written_{len(shape)}": along(
+            lambda x: gt.sum(gradient_of_picked(x), -1), x=shape
+        )
+        for shape in (("n", 4), ("n", 2, 4), (2, "n", 3, 4))
+    },
     "rows_by": lookup(lambda table, s, w: table[places(s)] @ w, w=(8, 3)),
     "one_hot_by": lookup(lambda x, s: same(s, x.dtype) @ x, x=(8, "k")),
     "one_hot_by_row": lookup(lambda x, s: hot(s, x.dtype) @ x, x=(8,)),

@@ -1,5 +1,6 @@
 """Reductions of all pairs are made in blocks: values as without, and little memory."""
 
+import jax
 import numpy as np
 import pytest
 
@@ -205,13 +206,11 @@ def gradients_of_language_model(
     return inputs, [found, *graphc.grad(found, inputs[:4])]
 
 
-def cross_entropies(logits, targets):
+def labelled(logits, targets):
+    """A cross-entropy: its gradient writes numbers into rows of zeros."""
+    labels = gt.astype(gt.absolute(targets) * 9, "int32") % logits.shape[-1]
     rows = gt.nn.log_softmax(logits, -1)
-    return -gt.mean(gt.sum(rows * gt.exp(targets[..., None]), -1))
-
-
-def logsumexps(logits, targets):
-    return gt.mean(gt.nn.logsumexp(logits, -1))
+    return -gt.mean(gt.take_along_axis(rows, labels[..., None], -1))
 
 
 def squared(logits, targets):
@@ -220,7 +219,7 @@ def squared(logits, targets):
 
 
 @pytest.mark.parametrize("reverse", [False, True])
-@pytest.mark.parametrize("loss", [cross_entropies, squared])
+@pytest.mark.parametrize("loss", [labelled, squared])
 def test_steps_back_in_chunks(loss, reverse, compiled_quickly):
     inputs, outputs = gradients_of_language_model(loss, reverse)
     old = graphc.function(inputs, outputs, rewrites=none, backend="numpy")
@@ -235,11 +234,11 @@ def test_steps_back_in_chunks(loss, reverse, compiled_quickly):
 
 def test_memory_of_steps_back_is_that_of_chunks():
     sizes = {"dtype": "float32", "wide": 64, "words": 2_000}
-    made = gradients_of_language_model(logsumexps, **sizes)
+    made = gradients_of_language_model(labelled, **sizes)
     f = graphc.function(made[0], made[1][:2], dims="specialize")
-    given = (4_300, 3, 64), (64, 64), (64, 2_000), (2_000,), (4_300, 3)
+    given = (8_600, 3, 64), (64, 64), (64, 2_000), (2_000,), (8_600, 3)
     assert loops(f) == 2
-    assert peak(f, *given) < 2**22  # what all steps stack is more
+    assert peak(f, *given) < 5 * 2**20  # what all steps stack is more
 
 
 def test_steps_of_loops_in_python_stay():
@@ -267,7 +266,8 @@ def peak(f, *shapes):
     names = {"__name__": "emitted"}
     exec(f.source, names)
     given = [np.zeros(shape, np.float32) for shape in shapes]
-    compiled = names["segment_0"].lower(*given).compile()
+    with jax.enable_x64(True):
+        compiled = names["segment_0"].lower(*given).compile()
     return compiled.memory_analysis().temp_size_in_bytes
 
 

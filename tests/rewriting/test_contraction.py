@@ -216,6 +216,11 @@ def hot(i, dtype):
     return gt.nn.one_hot(i, 9, dtype=dtype)
 
 
+def picked(x, i):
+    """One element of each row."""
+    return gt.take_along_axis(x, i[:, None], 1)
+
+
 LOOKUPS = {
     "sum of rows": ("sum_of_rows", lambda table, i: gt.sum(table[i], 0), TABLE),
     "weighted sum of rows": (
@@ -253,6 +258,11 @@ LOOKUPS = {
         "one_hot_transposed_by",
         lambda i, x: (i[:, None] == gt.arange(9)).astype(x.dtype).T @ x,
         IDS,
+    ),
+    "gradient of picked elements": (
+        "sum_of_written_2",
+        lambda i, x: gt.sum(graphc.grad(gt.sum(picked(x, i) ** 2), x), 1),
+        {"i": (40,), "x": (40, 9)},
     ),
     "one-hot, summed": (
         "one_hot_transposed_by_row",

@@ -139,6 +139,12 @@ LOOKUP = {
     "sum_of_weighted_rows": "gt.sum(many[:, None] * table[i], 0)",
     "sum_within_rows": "gt.sum(table[i], 1)",
     "rows_by": "table[i] @ pairs",
+    **{
+        f"sum_of_written_{len(shape)}": "(lambda a: gt.sum(graphc.grad(gt.sum("
+        f"gt.take_along_axis(a, gt.zeros({shape}, 'int64'), -1)), a), -1))"
+        f"(gt.reshape(pairs, {(*shape[:-1], 3)}))"
+        for shape in ((8, 1), (2, 4, 1), (2, 2, 2, 1))
+    },
     "one_hot_by": f"{SAME} @ pairs",
     "one_hot_by_row": f"{HOT} @ pairs",
     "one_hot_transposed_by": f"{SAME}.T @ many",

@@ -114,6 +114,8 @@ def _counting(
 
 def counts(index: Value, axis: int, size: Size) -> bool:
     """Whether an array is 0, 1, 2 ... along an axis, up to a size."""
+    if axis < 0:
+        return False
     node = index.node
     while node.primitive.name in ("expand_dims", "maximum", "minimum"):
         if node.primitive.name == "expand_dims":
