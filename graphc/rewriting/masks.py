@@ -21,11 +21,12 @@ from graphc.ir.dims import Dim, Size
 from graphc.ir.graph import Node, Value, origins
 from graphc.ir.namespace import F
 from graphc.ir.types import is_inexact
+from graphc.ops.basic_index import basic
 from graphc.ops.subscript import FULL_ITEM
+from graphc.rewriting.loops.slices import items_of
 from graphc.rewriting.pattern import p, v
 from graphc.rewriting.rule import Rule, Rules, rewrite
 
-ITEMS = ("kinds", "starts", "stops", "steps")  # of an index
 BEHIND = ("sum", "prod", "any", "all", "max", "min", "expand_dims", "squeeze")
 MOST_OPS = 40  # between a selection and what it ends in
 
@@ -58,19 +59,40 @@ def _taken(node: Node) -> Taken | None:
     found = _masked(node) or _cut(node)
     if found is not None:
         return found, node.inputs[0]
-    if node.primitive.name != "basic_index" or not _turns(node.params):
+    if node.primitive.name != "basic_index":
         return None
     (x,) = node.inputs
     before = _cut(x.node)
     if before is None:
         return None
-    return replace(before, turned=True), x.node.inputs[0]
+    source = x.node.inputs[0]
+    if _turns(node):
+        return replace(before, turned=True), source
+    return _cut_again(node, before.count, source)
 
 
-def _turns(params: Any) -> bool:
+def _cut_again(node: Node, count: Size, source: Value) -> Taken | None:
+    """What a node selects that leaves out some of the `count` first of a source.
+
+    Cuts of one array that leave out as many are made of such parts of all of it.
+    """
+    (before, *others), first = items_of(node), items_of(node.inputs[0].node)[0]
+    start, end = before[1] or 0, before[2] or 0
+    fits = before[3] is None and set(others) <= {FULL_ITEM} and first[1] in (None, 0)
+    known = isinstance(start, int) and isinstance(end, int)
+    if before[0] != "s" or not fits or not known or start < 0 or end > 0:
+        return None
+    n, less = source.type.shape[0], start - end
+    left, many = (dims.maximum(0, size - less) for size in (n, count))
+    part = basic(source, (("s", start, end or None, None),))
+    mask = F.arange(size_value(left)) < size_value(many)
+    return Selection(mask, (left,), many), part
+
+
+def _turns(node: Node) -> bool:
     """Whether an index turns the first axis around, and does nothing else."""
-    items = list(zip(*(params[k] for k in ITEMS), strict=True))
-    return items[0] == ("s", None, None, -1) and set(items[1:]) <= {FULL_ITEM}
+    first, *others = items_of(node)
+    return first == ("s", None, None, -1) and set(others) <= {FULL_ITEM}
 
 
 def _masked(node: Node) -> Selection | None:

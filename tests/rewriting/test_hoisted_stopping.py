@@ -11,6 +11,7 @@ from tests.rewriting.test_hoisting import agree, scans
 
 XS, T = (gt.tensor(name, "float64", ("n", 3)) for name in ("xs", "t"))
 STACKED = XS.type.shape
+N = XS.shape[0]
 REDUCTIONS = {
     "sum": lambda ys, t: gt.sum(ys),
     "sum over time": lambda ys, t: gt.sum(ys, 0),
@@ -28,6 +29,10 @@ REDUCTIONS = {
     "count": lambda ys, t: gt.count_nonzero(ys > t),
     "masked": lambda ys, t: gt.sum(gt.where(t > 0, ys, 0.0), 0),
     "backwards": lambda ys, t: gt.sum(ys[::-1] ** 2, 0),
+    "but the first": lambda ys, t: gt.var(ys[1:], 0),
+    "but the last": lambda ys, t: gt.sum(gt.exp(ys[:-1])),
+    "smoothness": lambda ys, t: gt.mean((ys[1:] - ys[:-1]) ** 2),
+    "curvature": lambda ys, t: gt.sum(gt.abs(ys[2:] - 2 * ys[1:-1] + ys[:-2]), 0),
     "softmax of rows": lambda ys, t: gt.sum(gt.nn.softmax(ys, 1), 0),
     "of rows": lambda ys, t: gt.sum(gt.sqrt(gt.sum(ys**2, 1))),
 }
@@ -88,6 +93,23 @@ def test_gradients_keep_the_carries_only(what):
     inputs, given = used(loss, MANY[:3])
     backends = ("jax", "numpy") if what == "error" else ("numpy",)
     agree(inputs, [loss, slope], given, backends)
+
+
+def test_masks_of_other_rows_stay_masks():
+    """They hold where there is no step, and do not where there is one."""
+    ys = stopped(XS)
+    m = ys.shape[0]
+    z = gt.zeros_like(XS).at[:m].set(ys)
+    mask = (gt.arange(N) < m)[:, None]
+    found = [
+        gt.sum(gt.where(mask[:-1], gt.exp(z[1:]), 0)),
+        gt.sum(gt.where(mask[1:], gt.exp(z[:-1]), 0)),
+        gt.sum(gt.where(mask[::-1], gt.exp(z), 0)),
+        gt.var(gt.exp(z[1:]), 0, where=mask[:-1]),
+        gt.sum(gt.exp(z)) + gt.sum(gt.cos(z), where=~mask),
+    ]
+    for y in found:
+        agree([XS], [y], [a[:1] for a in MANY], ("numpy",))
 
 
 def test_scans_from_the_end():

@@ -30,6 +30,7 @@ PROGRAMS = {
     "two axes": lambda: gt.sum(table[table > 0]),
     "cut at the end": lambda: gt.sum(x[:k] ** 2),
     "norm of what is turned": lambda: gt.linalg.norm(gt.sin(x[:k][::-1])),
+    "differences": lambda: gt.sum(gt.abs(x[:k][1:] - x[:k][:-1])),
     "cut at the start": lambda: gt.mean(x[k:]),
     "written back": lambda: x.at[mask].set(gt.exp(x[mask])),
     "added to a part": lambda: x.at[:k].add(2 * x[:k]),

@@ -61,24 +61,26 @@ class Region:
             self._ended.update(node.outputs)
         if any(v.node in self._dependent for v in node.demands):
             return
-        if self.undone.is_mask(node):
-            self.views[node.outputs[0]] = View.whole(self._loop.length)
+        mask = self.undone.mask(node)
+        if mask is not None:
+            self.views[node.outputs[0]] = mask
             return
         task = self._any_task(node)
         if task is not None:
             self.tasks[node] = task
             return
-        self.undone.visit(node)
         for axis in range(node.outputs[0].type.rank):
             view = self._view(node, axis)
             if view is not None:
                 self.views[node.outputs[0]] = view
+                self.undone.visit(node, view)
                 return
         for late in self._late:
             late.visit(node)
-            passed = self.undone.passed(node)
-            if passed is not None:
-                late.hide(node, passed)
+            view = late.view(node.inputs[1]) if len(node.inputs) > 1 else None
+            if view is not None and self.undone.passed(node, view.said):
+                late.hide(node, node.inputs[1])
+                self.undone.visit(node, view)
 
     def _any_task(self, node: Node) -> Task | None:
         """How the loop makes what a node gives, where it reduces rows."""

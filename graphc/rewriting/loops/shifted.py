@@ -95,10 +95,13 @@ class Shifts:
                 return replace(known, view=view, path=(*known.path, factor))
         return None
 
+    def view(self, value: Value) -> View | None:
+        """How the rows are seen that a value is made of, if it is one of those."""
+        return self._found[value].view if value in self._found else None
+
     def hide(self, node: Node, value: Value) -> None:
-        """Take note of a node that gives another value, for each step."""
-        if value in self._found:
-            self._found[node.outputs[0]] = self._found[value]
+        """Take note of a node that gives a value that is known, for each step."""
+        self._found[node.outputs[0]] = self._found[value]
 
     def task(self, node: Node) -> Task | None:
         """How a sum of them over the rows is made, step by step."""

@@ -11,12 +11,13 @@ from typing import Any
 import numpy as np
 
 from graphc.ir.build import literal_of
-from graphc.ir.dims import Dim, symbol_dim
+from graphc.ir.dims import Size, equal, maximum, symbol_dim
 from graphc.ir.graph import Node, Value, known_sizes, origins
-from graphc.ir.types import same_shape
+from graphc.ir.types import same_size
 from graphc.ops.masking import least, most
 from graphc.rewriting.loops.gathers import counts, plain
 from graphc.rewriting.loops.loop import Loop
+from graphc.rewriting.loops.views import FARTHEST, View
 
 # Of equal elements these give the same again.
 SAME = (
@@ -42,66 +43,92 @@ class Undone:
         self._loop = loop
         self.masks: set[Value] = set()
         self._held: set[Value] = set()  # true for each step that is done
-        self._fills: dict[Value, Any] = {}
+        # A number, and the step of the first row, as it is said.
+        self._fills: dict[Value, tuple[Any, Size]] = {}
         if loop.stops:
-            self._fills.update((v, np.zeros((), v.dtype)[()]) for v in loop.stacked)
+            zeros = ((v, np.zeros((), v.dtype)[()]) for v in loop.stacked)
+            self._fills.update((v, (zero, 0)) for v, zero in zeros)
 
-    def is_mask(self, node: Node) -> bool:
-        """Whether a node tells which steps are done; it is taken note of."""
+    def mask(self, node: Node) -> View | None:
+        """The steps of which a node tells whether they are done; it is taken note of.
+
+        `arange(n - 1) < steps - 1` tells that of the second step and those behind.
+        """
         if not self._loop.stops or node.primitive.name != "less":
-            return False
-        index, steps = node.inputs
-        if steps.type.rank or index.type.rank != 1:
-            return False
-        if not counts(index, 0, self._loop.length) or not self._are_done(steps):
-            return False
+            return None
+        index, count = node.inputs
+        if count.type.rank or index.type.rank != 1:
+            return None
+        (size,), less = index.type.shape, self._missing(count)
+        if less is None or not counts(index, 0, size):
+            return None
         mask = node.outputs[0]
         self.masks.add(mask)
         self._held.add(mask)
-        self._fills[mask] = np.False_
-        return True
+        self._fills[mask] = np.False_, less
+        return View(0, less, 1, size, less)
+
+    def _missing(self, value: Value) -> int | None:
+        """How many less a number is than the steps that are done; not below 0."""
+        sizes = known_sizes(plain(value))
+        size: Any = 0 if sizes is None else sizes[()]
+        for made in origins(size):
+            if not self._are_done(made):
+                continue
+            done = symbol_dim(made.symbol)
+            tried = range(FARTHEST + 1)
+            return next((k for k in tried if size is maximum(0, done - k)), None)
+        return None
 
     def _are_done(self, value: Value) -> bool:
         """Whether a number is that of the steps that are done."""
         steps = self._loop.given[0]
-        while plain(value) is not steps:
+        while value is not steps:
+            if value.node.primitive.name == "steps":
+                (value,) = value.node.inputs
+                continue
             sizes = known_sizes(plain(value))
             size: Any = 0 if sizes is None else sizes[()]
-            if not isinstance(size, Dim) or size is not symbol_dim(size.symbols[0]):
-                return False
             made = origins(size)
-            if not made or made[0].node.primitive.name != "steps":
+            if len(made) != 1 or made[0] is value:
                 return False
-            (value,) = made[0].node.inputs
+            if size is not symbol_dim(made[0].symbol):
+                return False
+            (value,) = made
         return True
 
-    def visit(self, node: Node) -> None:
-        """Take note of what a node makes of them."""
-        fill = self._fill(node) if self._loop.stops else None
+    def visit(self, node: Node, view: View) -> None:
+        """Take note of what a node makes of them, whose rows are seen like this."""
+        if not self._loop.stops:
+            return
+        fill = self._fill(node, view.said)
         if fill is not None:
-            self._fills[node.outputs[0]] = fill
+            self._fills[node.outputs[0]] = fill, view.said
         if node.primitive.name in SAME and node.inputs[0] in self._held:
             self._held.add(node.outputs[0])
 
-    def _fill(self, node: Node) -> Any:
+    def _fill(self, node: Node, said: Size) -> Any:
         name, inputs = node.primitive.name, node.inputs
+        fills = [self._of(x, said) for x in inputs]
         if name == "where":
-            mask, _, other = inputs
-            hidden = self._of(mask) is not None and not self._of(mask)
-            return self._of(other) if hidden else None
+            return fills[2] if self._hides(fills[0]) else None
         if name == "logical_and":
-            both = [self._of(x) for x in inputs]
-            hidden = any(fill is not None and not fill for fill in both)
-            return np.False_ if hidden else None
-        fill = self._of(inputs[0]) if inputs else None
-        if fill is None or (name == "sum" and fill):
+            return np.False_ if any(map(self._hides, fills)) else None
+        if name not in (*SAME, "sum") or fills[0] is None:
             return None
-        return fill.astype(node.outputs[0].dtype) if name in (*SAME, "sum") else None
+        if name == "sum" and fills[0]:
+            return None
+        return fills[0].astype(node.outputs[0].dtype)
 
-    def _of(self, value: Value) -> Any:
-        """The number in all of them; None where it is not known."""
+    @staticmethod
+    def _hides(fill: Any) -> bool:
+        return fill is not None and not fill
+
+    def _of(self, value: Value, said: Size) -> Any:
+        """The number in all of them, of rows from there; None where it is not known."""
         if value in self._fills:
-            return self._fills[value]
+            fill, own = self._fills[value]
+            return fill if same_size(own, said) else None
         literal = literal_of(value)
         return None if literal is None or literal.size != 1 else literal.flat[0]
 
@@ -110,20 +137,27 @@ class Undone:
         if not self._loop.stops:
             return True
         value, name = node.inputs[0], node.primitive.name
-        fill = self._fills.get(value)
-        if fill is None or name not in NEUTRAL:
+        if value not in self._fills or name not in NEUTRAL:
             return False
-        return bool(fill == NEUTRAL[name](value.dtype))
+        return bool(self._fills[value][0] == NEUTRAL[name](value.dtype))
 
     def are_zero(self, value: Value) -> bool:
         """Whether they are 0, as they are in whatever such a loop stacks."""
-        fill = self._fills.get(value)
-        return not self._loop.stops or (fill is not None and not fill)
+        if not self._loop.stops:
+            return True
+        return value in self._fills and not self._fills[value][0]
 
-    def passed(self, node: Node) -> Value | None:
-        """What a node gives for all steps that are done, where it changes nothing."""
+    def passed(self, node: Node, said: Size) -> bool:
+        """Whether a node gives its second input for all steps from there that are done.
+
+        And 0 for the others.
+        """
         if node.primitive.name != "where" or node.inputs[0] not in self._held:
-            return None
-        value = node.inputs[1]
-        alike = same_shape(value.type.shape, node.outputs[0].type.shape)
-        return value if alike else None
+            return False
+        if not same_size(self._fills[node.inputs[0]][1], said):
+            return False
+        value, out = node.inputs[1].type, node.outputs[0].type
+        if value.rank != out.rank:
+            return False
+        pairs = zip(value.shape, out.shape, strict=True)
+        return all(equal(a, b) is True for a, b in pairs)
