@@ -7,7 +7,8 @@ places, what was there (see `undo`). So a table that is filled step by step need
 that is linear in the steps, not their square.
 
 Where only a few carries are to be kept, they are kept by a scan with a store of them,
-and steps are done again from there (see `treeverse`).
+and steps are done again from there (see `treeverse`). What is differentiated again is
+then a scan over chunks (see `nested`).
 """
 
 from collections.abc import Iterable, Sequence
@@ -27,6 +28,7 @@ from graphc.transform.autodiff import pull
 from graphc.transform.custom_vjp import with_rule
 from graphc.transform.loops.carries import fresh
 from graphc.transform.loops.merge import together
+from graphc.transform.loops.nested import has_chunks, nested
 from graphc.transform.loops.scan import SCAN, Pair, parts_of, run_scan, used_between
 from graphc.transform.loops.steps import steps_size
 from graphc.transform.loops.stores import Chunks, Store
@@ -50,9 +52,11 @@ def _by_few(
     cotangents: list[Value | None],
     params: dict[str, Any],
 ) -> tuple[Value | None, ...]:
-    """With few carries kept. Its own gradient is that of the way that keeps all."""
+    """With few carries kept. Its own gradient is that of a scan over chunks, or else
+    of the way that keeps all."""
     found = _Few(values, wanted, cotangents, params).run()
     outputs = [d for d in found if d is not None]
+    places = [i for i, d in enumerate(found) if d is not None]
     size = len(values)
     given = [*values, *(c for c in cotangents if c is not None)]
 
@@ -62,12 +66,20 @@ def _by_few(
         own = [fresh(v) for v in arguments]
         rest = iter(own[size:])
         seeds = [None if c is None else next(rest) for c in cotangents]
-        all_kept = params | {"few": False, "chunk": None}
-        made = _Backward(tuple(own[:size]), wanted, seeds, all_kept).run()
+        first = tuple(own[:size])
+        made: list[Value | None]
+        if has_chunks(params):
+            made = pull(nested(first, params), seeds, [first[i] for i in places])
+        else:
+            all_kept = params | {"few": False, "chunk": None}
+            back = _Backward(first, wanted, seeds, all_kept).run()
+            made = [back[i] for i in places]
+        pairs = zip(made, slopes, strict=True)
+        both = [(d, slope) for d, slope in pairs if d is not None]
         wrt = [v for v, one in zip(own, asked, strict=True) if one]
-        found = iter(pull([d for d in made if d is not None], slopes, wrt))
-        both = [next(found) if one else None for one in asked]
-        return _of_arguments(both, own, arguments)
+        found = iter(pull([d for d, _ in both], [c for _, c in both], wrt))
+        every = [next(found) if one else None for one in asked]
+        return _of_arguments(every, own, arguments)
 
     made = iter(with_rule(outputs, given, again, "scan"))
     return tuple([None if d is None else next(made) for d in found])
