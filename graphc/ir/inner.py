@@ -1,14 +1,21 @@
 """Graphs inside of nodes: the bodies of loops and branches."""
 
 import operator
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import (
+    Callable,
+    Container,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 from weakref import WeakSet
 
 from graphc.errors import graph_error
-from graphc.ir.build import INPUT, variable
+from graphc.ir.build import INPUT, SIZE_OP, variable
 from graphc.ir.dims import Dim, Size, Symbol, substitute, symbol_dim
 from graphc.ir.graph import Node, Params, Value, origins
 from graphc.ir.op import Opaque, type_error
@@ -36,11 +43,8 @@ class Inner:
         given = {v.node for v in self.inputs}
         known = {*_told(self.inputs), *self.symbols}
 
-        def edges(node: Node) -> list[Value]:
-            sizes = [v for v in node.demands if v.symbol not in known]
-            return [*node.inputs, *sizes]
-
-        return [n for n in ancestors(self.outputs, edges) if n not in given]
+        nodes = ancestors(self.outputs, lambda node: _operands_within(node, known))
+        return [n for n in nodes if n not in given]
 
     @cached_property
     def computed(self) -> set[Symbol]:
@@ -95,6 +99,13 @@ class Inner:
         return [v.type.like(_sized(v.type.shape, known)) for v in self.outputs]
 
 
+def _operands_within(node: Node, known: Container[Symbol]) -> list[Value]:
+    """What a node of a body needs; what gave `known` sizes is no part of that."""
+    if node.primitive is SIZE_OP:
+        return [v for v in node.inputs if v.symbol not in known]
+    return [*node.inputs, *(v for v in node.demands if v.symbol not in known)]
+
+
 def resized_too(
     outputs: Sequence[Value], new: Mapping[Value, Value], sizes: Mapping[Symbol, Size]
 ) -> list[Value]:
@@ -104,12 +115,14 @@ def resized_too(
     """
 
     def edges(node: Node) -> list[Value]:
-        return [v for v in operands(node) if v not in new]
+        return [v for v in _operands_within(node, sizes) if v not in new]
 
     region: dict[Node, None] = {}
     for node in ancestors([v for v in outputs if v not in new], edges):
         behind = any(v in new or v.node in region for v in operands(node))
-        if behind or not sizes.keys().isdisjoint(_symbols(node)):
+        asked = node.inputs if node.primitive is SIZE_OP else ()
+        sized = any(v.symbol in sizes for v in asked)
+        if behind or sized or not sizes.keys().isdisjoint(_symbols(node)):
             region[node] = None
     return replayed(outputs, new, region, sizes)
 

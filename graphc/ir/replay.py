@@ -5,8 +5,9 @@ from types import MappingProxyType
 from typing import Any
 
 from graphc.errors import Place, standing_at
+from graphc.ir.build import SIZE_OP
 from graphc.ir.dims import Dim, Size, Symbol, substitute, symbol_dim
-from graphc.ir.graph import Node, Params, Value
+from graphc.ir.graph import Node, Params, Value, origins
 from graphc.ir.op import rebuild
 from graphc.ir.walk import operands
 
@@ -55,9 +56,13 @@ def renewed(
     sizes: Mapping[Symbol, Size] = MappingProxyType({}),
 ) -> Node:
     """A node on the values that stand for its own, made for a line of the user."""
-    inputs = tuple([made.get(v, v) for v in node.inputs])
+    params = for_sizes(node, made, sizes)
+    if node.primitive is SIZE_OP:  # a size that stands for another tells its origins
+        inputs = origins(params["size"])
+    else:
+        inputs = [made.get(v, v) for v in node.inputs]
     with standing_at(place):
-        return rebuild(node, inputs, for_sizes(node, made, sizes))
+        return rebuild(node, tuple(inputs), params)
 
 
 def for_sizes(

@@ -75,7 +75,12 @@ class Plain:
 
     @staticmethod
     def scan(
-        step: Any, first: Any, rows: Any, reverse: bool = False, until: Any = None
+        step: Any,
+        first: Any,
+        rows: Any,
+        reverse: bool = False,
+        until: Any = None,
+        checkpoint: Any = None,
     ) -> Any:
         """As `gt.scan`."""
         c, found = first, []
@@ -97,7 +102,9 @@ class Plain:
         return init
 
     @staticmethod
-    def fori_loop(lower: int, upper: int, body: Any, init: Any) -> Any:
+    def fori_loop(
+        lower: int, upper: int, body: Any, init: Any, checkpoint: Any = None
+    ) -> Any:
         """As `gt.fori_loop`."""
         for i in range(lower, upper):
             init = body(i, init)
@@ -162,16 +169,22 @@ def _used(rng: np.random.Generator, uses: Sequence[str] = USES) -> Any:
     return lambda xp, y: _made(text, xp=xp, y=y)
 
 
+def _kept(pool: list[Known]) -> Any:
+    """What a gradient keeps, in turn."""
+    return (None, "sqrt", None, "log", 2)[len(pool) % 5]
+
+
 @step("scan")
 def _scan(
     rng: np.random.Generator, pool: list[Known], uses: Sequence[str] = USES
 ) -> Any:
     x, body, use = _rows(rng, pool), _body(rng), _used(rng, uses)
     reverse, last = bool(rng.random() < 0.4), bool(rng.random() < 0.2)
+    options = {"reverse": reverse, "checkpoint": _kept(pool)}
 
     def call(xp: Any, x: Any) -> Any:
         w = xp.sum(x, axis=0) / 7
-        carry, y = _loops(xp).scan(body(xp, w), w * 0, x, reverse=reverse)
+        carry, y = _loops(xp).scan(body(xp, w), w * 0, x, **options)
         return carry if last else use(xp, y)
 
     return x and (call, (x,))
@@ -247,7 +260,7 @@ def _while(rng: np.random.Generator, pool: list[Known]) -> Any:
 
 @step("fori with a buffer")
 def _fori(rng: np.random.Generator, pool: list[Known]) -> Any:
-    x = _rows(rng, pool)
+    x, kept = _rows(rng, pool), _kept(pool)
     shift = int(rng.integers(1, 3))
 
     def call(xp: Any, x: Any) -> Any:
@@ -259,7 +272,7 @@ def _fori(rng: np.random.Generator, pool: list[Known]) -> Any:
             v[i] = new
             return v
 
-        return _loops(xp).fori_loop(shift, x.shape[0], body, x)
+        return _loops(xp).fori_loop(shift, x.shape[0], body, x, checkpoint=kept)
 
     return x and (call, (x,))
 

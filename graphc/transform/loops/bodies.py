@@ -3,8 +3,7 @@
 from graphc.ir.build import variable
 from graphc.ir.dims import Dim, Size, Symbol, substitute, symbol_dim
 from graphc.ir.graph import Graph, Node, Value
-from graphc.ir.inner import Inner, runs_in_python
-from graphc.ir.replay import region_between, replayed
+from graphc.ir.inner import Inner, resized_too, runs_in_python
 from graphc.ir.types import TensorType
 from graphc.transform.loops.growing import grown
 
@@ -27,8 +26,7 @@ def body_graph(loop: Node) -> tuple[Graph, tuple[Symbol, ...], Node, Value]:
         shape = [substitute(n, known) if isinstance(n, Dim) else n for n in sizes]
         inputs.append(variable(value.name, TensorType(value.dtype, tuple(shape))))
     new = dict(zip(inner.inputs, inputs, strict=True))
-    region = region_between(inner.outputs, inner.inputs)
-    outputs = replayed(inner.outputs, new, region, known)
+    outputs = resized_too(inner.outputs, new, known)
     names = tuple(v.name for v in inputs), ("",) * len(outputs)
     graph, _ = grown(Graph(tuple(inputs), tuple(outputs), *names))
     symbols = tuple(n.symbols[0] for n in given if isinstance(n, Dim))

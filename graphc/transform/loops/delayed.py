@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from graphc.errors import standing_at
-from graphc.ir.dims import Size
+from graphc.ir.build import variable
+from graphc.ir.dims import Size, symbol_dim
 from graphc.ir.graph import Graph, Node, Value
 from graphc.ir.inner import Inner, resized_too, runs_in_python
 from graphc.ir.namespace import F
@@ -32,6 +33,7 @@ from graphc.transform.loops.masked import (
     written_at_all,
 )
 from graphc.transform.loops.scan import GROWING, SCAN, Pair, parts_of, run_scan
+from graphc.transform.storage import symbols_in
 
 
 def in_place(graph: Graph) -> tuple[Graph, dict[Value, Value]]:
@@ -82,7 +84,7 @@ def _inside(param: Any) -> Any:
 def _inner_in_place(inner: Inner) -> Inner:
     outputs = tuple(_in_place(inner.outputs, {}))
     same = all(a is b for a, b in zip(outputs, inner.outputs, strict=True))
-    return inner if same else Inner(inner.inputs, outputs, inner.symbols)
+    return inner if same else inner.changed(outputs) or inner
 
 
 @dataclass(frozen=True)
@@ -94,9 +96,26 @@ class _Late:
     writes: list[Node]
 
 
+def _of_its_sizes(node: Node) -> Inner:
+    """The body of a loop, whose sizes are those of what the loop takes."""
+    inner: Inner = node.params["body"].content
+    parts = parts_of(node.inputs, node.params)
+    rows = [v.type.like(v.type.shape[1:]) for v in parts.rows]
+    types = [*(v.type for v in parts.first), *rows, *(v.type for v in parts.rest)]
+    known = inner.known(types, node.params["sizes"])
+    if all(n is symbol_dim(s) for s, n in known.items()):
+        return inner
+    pairs = zip(inner.inputs, types, strict=True)
+    inputs = [variable(v.name, type) for v, type in pairs]
+    new = dict(zip(inner.inputs, inputs, strict=True))
+    symbols = dict.fromkeys(s for n in known.values() for s in symbols_in(n))
+    outputs = resized_too(inner.outputs, new, known)
+    return Inner(tuple(inputs), tuple(outputs), tuple(symbols))
+
+
 def _reading_first(node: Node) -> Inner:
     """The body of a loop, with reads between writes in front of them."""
-    inner: Inner = node.params["body"].content
+    inner = _of_its_sizes(node)
     for i in range(node.params["carries"]):
         writes = chain(inner.outputs[i], inner.inputs[i])
         if writes:
@@ -180,8 +199,7 @@ class _Delayed:
         wanted = [*outputs[:carries], *pending, *outputs[carries:]]
         given = [*self._finished(carry), *row, *self._rest]
         new = dict(zip(inner.inputs, given, strict=True))
-        sizes = inner.known([v.type for v in given], self._node.params["sizes"])
-        made = resized_too(wanted, new, sizes)
+        made = replayed(wanted, new, region_between(wanted, inner.inputs))
         return made[: len(carry)], made[len(carry) :]
 
     def _writes(self) -> list[Node]:
