@@ -13,7 +13,7 @@ import graphc
 from tests.fuzz.generator import generate, run, tolerance
 from tests.fuzz.more_steps import MORE
 
-COUNT = int(os.environ.get("GRAPHC_FUZZ", "24"))
+COUNT = int(os.environ.get("GRAPHC_FUZZ", "16"))
 START = int(os.environ.get("GRAPHC_FUZZ_START", "0"))
 JAX_COUNT = COUNT // 8  # a program takes seconds to compile
 POLICIES = {"pad": graphc.Pad(minimum=3, growth=1.6), "bound": "bound"}

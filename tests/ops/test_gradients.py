@@ -178,7 +178,7 @@ def not_allowed(refused: list[tuple[str, str]]) -> list[str]:
 def test_gradients_are_as_differences_say(family, dtype):
     like = "complex64" if dtype == "complex128" else ""
     given = sharp(family, dtype, like)
-    given = given if AT_LENGTH else telling(given, most=2)
+    given = given if AT_LENGTH else telling(given, most=1)
     made = subjects(share(given, turn=0) if like else given)
     problems = made.problems + not_allowed(made.refused)
     problems += checked(made.subjects, by_differences)

@@ -71,7 +71,7 @@ CASES = [(f, d) for f, samples in FAMILIES.items() for d in tried(samples)]
 @pytest.mark.parametrize("symbolic", [False, True], ids=["static", "symbolic"])
 def test_numpy_backend(family, dtype, symbolic):
     samples = FAMILIES[family]
-    if not symbolic and dtype not in WHOLE or family == "random":
+    if not symbolic or family == "random":
         samples = share(samples, CASES.index((family, dtype)) + symbolic)
     found = problems(samples, dtype, "numpy", symbolic)
     assert not found, "\n".join(found)
@@ -82,7 +82,7 @@ def test_numpy_backend(family, dtype, symbolic):
 def test_jax_backend(family, dtype):
     samples = FAMILIES[family]
     if not AT_LENGTH:  # draws are compiled twice: what they are compared with, too
-        samples = share(samples, 0) if family in ("random", "special") else samples
+        samples = share(samples, 0)
         samples = share(samples, 1) if family == "random" else samples
         samples = list(map(telling, samples))
     found = problems(samples, dtype, "jax", symbolic=True)
@@ -105,8 +105,9 @@ def test_jax_backend_with_other_dtypes(family, dtype):
 @pytest.mark.parametrize("family", [f for f in FAMILIES if (f, "static") not in ALIKE])
 def test_jax_backend_with_static_sizes(family):
     samples = FAMILIES[family]
-    if family == "random" and not AT_LENGTH:
-        samples = [s for s in samples if s.static]
+    if not AT_LENGTH:  # the others have their turn with symbolic sizes
+        others = [s for s in samples if not s.static and family != "random"]
+        samples = [s for s in samples if s.static] + share(others, 1)
     samples = [s if s.static else telling(s) for s in samples]
     found = problems(samples, "float32", "jax", symbolic=False)
     assert not found, "\n".join(found)

@@ -89,7 +89,7 @@ def test_the_first_draws_are_those_of_fewer(backend):
     keys = gt.random.split(gt.random.key(3), x.shape[0])
     outputs = draws(gt.random.key(5), x.shape[0], x)
     outputs += graphc.vmap(drawn_each)(keys, x)
-    outputs = share(outputs, turn=0) if backend == "jax" else outputs
+    outputs = share(outputs, turn=backend == "numpy")
     padded = clean_function([x], outputs, backend=backend)
     assert not padded.plan.padded.cuts
     exact = exact_function([x], outputs, backend=backend)
