@@ -99,11 +99,15 @@ class Inner:
         return [v.type.like(_sized(v.type.shape, known)) for v in self.outputs]
 
 
+def _sizes_taken(node: Node) -> tuple[Value, ...]:
+    """The integers that a node takes as sizes."""
+    return node.inputs if node.primitive is SIZE_OP else node.demands
+
+
 def _operands_within(node: Node, known: Container[Symbol]) -> list[Value]:
     """What a node of a body needs; what gave `known` sizes is no part of that."""
-    if node.primitive is SIZE_OP:
-        return [v for v in node.inputs if v.symbol not in known]
-    return [*node.inputs, *(v for v in node.demands if v.symbol not in known)]
+    inputs = () if node.primitive is SIZE_OP else node.inputs
+    return [*inputs, *(v for v in _sizes_taken(node) if v.symbol not in known)]
 
 
 def resized_too(
@@ -120,8 +124,7 @@ def resized_too(
     region: dict[Node, None] = {}
     for node in ancestors([v for v in outputs if v not in new], edges):
         behind = any(v in new or v.node in region for v in operands(node))
-        asked = node.inputs if node.primitive is SIZE_OP else ()
-        sized = any(v.symbol in sizes for v in asked)
+        sized = any(v.symbol in sizes for v in _sizes_taken(node))
         if behind or sized or not sizes.keys().isdisjoint(_symbols(node)):
             region[node] = None
     return replayed(outputs, new, region, sizes)

@@ -13,7 +13,7 @@ import numpy as np
 
 from graphc.ir.build import cast, size_value
 from graphc.ir.dims import Size
-from graphc.ir.graph import Node, Value
+from graphc.ir.graph import Value
 from graphc.ir.namespace import F
 from graphc.ir.op import PRIMITIVES
 from graphc.ir.types import INT32, INT64, DType, is_float, is_integer
@@ -23,12 +23,12 @@ from graphc.rewriting.pattern import once, p, v
 from graphc.rewriting.rule import Rule, Rules, rewrite
 from graphc.rewriting.sizes import (
     Axes,
+    asks_late,
     at_most,
     guarded,
     is_one,
     is_wide,
     limited,
-    values_in,
 )
 
 SUM, GATHER, BINCOUNT = (PRIMITIVES[n] for n in ("sum", "gather", "bincount"))
@@ -135,7 +135,7 @@ def _sum_of_written(count: int) -> Rule:
     def rule(table: Value, w: Value, axes: Axes, keepdims: bool) -> Value | None:
         """Numbers that each row of zeros is given are added up without the zeros."""
         shape, node = table.type.shape, table.node
-        if limited(table) or not all(node.params["inside"]) or _asks(node):
+        if limited(table) or not all(node.params["inside"]) or asks_late(node):
             return None
         if not is_wide(table.dtype) or not all(at_most(1, shape[a]) for a in axes):
             return None  # nothing can be written to what has no element
@@ -157,11 +157,6 @@ def _points(indices: Sequence[Value]) -> tuple[Size, ...]:
     shapes = [(1,) * (rank - i.type.rank) + i.type.shape for i in indices]
     sizes = ([n for n in along if not is_one(n)] for along in zip(*shapes, strict=True))
     return tuple(found[0] if found else 1 for found in sizes)
-
-
-def _asks(node: Node) -> bool:
-    """Whether the sizes that have to fit are known when the program runs only."""
-    return any(values_in((g.left, g.right)) for g in node.guards)
 
 
 def _one_hot(numbers: Any, name: str) -> tuple[Rule, Rule]:

@@ -123,10 +123,15 @@ def values_in(sizes: Iterable[Size]) -> set[Value]:
     return {x for n in sizes for x in origins(n)}
 
 
+def asks_late(node: Node) -> bool:
+    """Whether sizes have to fit that are known when the program runs only."""
+    return any(values_in((g.left, g.right)) for g in node.guards)
+
+
 def tested(value: Value, nodes: list[Node]) -> Value:
     """`value`, where the sizes fit as nodes that it stands for needed them to."""
     for node in dict.fromkeys(nodes):
-        if not any(values_in((g.left, g.right)) for g in node.guards):
+        if not asks_late(node):
             value = guarded(value, node)
             continue
         for guard in _guards(node):

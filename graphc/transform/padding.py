@@ -80,10 +80,7 @@ class Padded:
 
 
 def padded(
-    graph: Graph,
-    policies: Mapping[Symbol, Policy],
-    *,
-    clean: bool = True,
+    graph: Graph, policies: Mapping[Symbol, Policy], *, clean: bool = True
 ) -> Padded:
     """The graph with the axes of these sizes padded.
 
@@ -96,10 +93,7 @@ class _Pass:
     """One walk over a graph."""
 
     def __init__(
-        self,
-        graph: Graph,
-        policies: dict[Symbol, Policy],
-        clean: bool,
+        self, graph: Graph, policies: dict[Symbol, Policy], clean: bool
     ) -> None:
         self._graph = graph
         self._arguments = set(graph.inputs)

@@ -7,8 +7,8 @@ subtracts, as in Chan, Golub and LeVeque (1983), who show that this is about as 
 as two passes, where means of `x` and `x**2` may lose all digits.
 """
 
-from collections.abc import Container
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 
 from graphc.ir.build import cast, literal_of
 from graphc.ir.dims import Size, equal
@@ -17,10 +17,9 @@ from graphc.ir.namespace import F
 from graphc.ir.types import INT32, product, same_shape
 from graphc.rewriting.loops.factors import (
     Factor,
-    Stepwise,
+    Scaled,
+    Sums,
     difference,
-    factor_of,
-    only_expands,
     row_of,
     row_shape,
     summed,
@@ -31,46 +30,27 @@ from graphc.rewriting.loops.gathers import plain
 from graphc.rewriting.loops.running import Carry
 from graphc.rewriting.loops.stepwise import Place
 from graphc.rewriting.loops.tasks import Known, Rows, Task, counted
-from graphc.rewriting.loops.views import View, parents
-
-LINEAR = {"multiply": 2, "true_divide": 1, "negative": 1}  # in so many inputs
+from graphc.rewriting.loops.views import parents
 
 
-@dataclass(frozen=True)
-class Centred:
-    """`x - centre` or its square, and what has been made of it, seen as `view`.
+@dataclass(frozen=True, kw_only=True)
+class Centred(Scaled):
+    """`x - centre` or its square, and what has been made of it.
 
-    `at` says where `x` stands in the difference. Where there is a `mask`, it is 0 where
-    that does not hold.
+    `at` says where `x` stands in the difference that `node` makes. Where there is a
+    `mask`, it is 0 where that does not hold.
     """
 
-    x: Place
     node: Node
     at: int
-    view: View
     squared: bool = False
     mask: Place | None = None
-    path: tuple[Factor, ...] = ()
 
 
-class Centring:
+class Centring(Sums[Centred]):
     """What is centred of what comes row by row."""
 
-    def __init__(self, known: Stepwise, length: Size) -> None:
-        self._known = known
-        self._length = length
-        self._found: dict[Value, Centred] = {}
-
-    @property
-    def nodes(self) -> set[Node]:
-        """The nodes that have made them."""
-        return {v.node for v in self._found}
-
-    def shown(self, inside: Container[Node]) -> list[Value]:
-        """What comes row by row in those that something else needs."""
-        uses = self._known.uses
-        pairs = self._found.items()
-        return [c.x[0] for v, c in pairs if not uses.are_among(v, inside)]
+    LINEAR = MappingProxyType({"multiply": 2, "true_divide": 1, "negative": 1})
 
     def visit(self, node: Node) -> None:
         """Take note of a node that is not made row by row."""
@@ -86,7 +66,7 @@ class Centring:
         for at in (0, 1):
             found = difference(self._known, node, at)
             if found is not None:
-                return Centred(found[0], node, at, found[1])
+                return Centred(x=found[0], view=found[1], node=node, at=at)
         return None
 
     def _square(self, node: Node) -> Centred | None:
@@ -112,35 +92,12 @@ class Centring:
             return None
         return replace(known, mask=(mask, seen))
 
-    def _onward(self, node: Node) -> Centred | None:
-        """With what is the same for all rows multiplied in."""
-        inputs = LINEAR.get(node.primitive.name, int(only_expands(node)))
-        for at, value in enumerate(node.inputs[:inputs]):
-            known = self._found.get(value)
-            if known is None:
-                continue
-            factor = factor_of(self._known, node, at, known.view)
-            if factor is not None and factor.other is None:
-                view = known.view.along(factor.axis)
-                return replace(known, view=view, path=(*known.path, factor))
-        return None
+    def _takes(self, factor: Factor) -> bool:
+        """What is the same for all rows."""
+        return factor.other is None
 
-    def view(self, value: Value) -> View | None:
-        """How the rows are seen that a value is made of, if it is one of those."""
-        return self._found[value].view if value in self._found else None
-
-    def hide(self, node: Node, value: Value) -> None:
-        """Take note of a node that gives a value that is known, for each step."""
-        self._found[node.outputs[0]] = self._found[value]
-
-    def task(self, node: Node) -> Task | None:
-        """How a sum of them over the rows is made, step by step."""
-        centred = self._found.get(node.inputs[0]) if node.inputs else None
-        if centred is None or node.primitive.name != "sum":
-            return None
-        if centred.view.axis not in node.params["axes"]:
-            return None
-        return _Sum(node, centred, self._length).task()
+    def _task(self, node: Node, known: Centred) -> Task:
+        return _Sum(node, known, self._length).task()
 
 
 def _squares(node: Node) -> bool:

@@ -23,7 +23,7 @@ from graphc.ir.walk import operands
 from graphc.ops.rows import put, read, readable
 from graphc.rewriting.loops.loop import Loop, at_each_loop, with_made
 from graphc.rewriting.rule import Replaced, whole_graph
-from graphc.rewriting.sizes import guarded, values_in
+from graphc.rewriting.sizes import asks_late, guarded
 
 State = list[Value]
 Pair = tuple[State, State]
@@ -45,7 +45,7 @@ def _is_chunked(node: Node) -> bool:
     unroll = node.params["unroll"]
     if node.params["stops"] or unroll != 1 or unroll is True:
         return False
-    return not any(values_in((g.left, g.right)) for g in node.guards)
+    return not asks_late(node)
 
 
 def _over_chunks(

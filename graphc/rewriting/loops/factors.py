@@ -2,10 +2,13 @@
 
 A sum of rows less something that is known at the end only, as of `x - max(x)`, is made
 step by step in another way; what is the same for all rows is multiplied in at the end.
+`shifted` and `centred` have two forms of such values.
 """
 
-from collections.abc import Callable
-from typing import NamedTuple, Protocol
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Container, Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Generic, NamedTuple, Protocol, TypeVar
 
 from graphc.ir.build import size_value
 from graphc.ir.dims import Size
@@ -17,6 +20,7 @@ from graphc.ops.subscript import FULL_ITEM
 from graphc.rewriting.loops.rows import row, source
 from graphc.rewriting.loops.slices import items_of
 from graphc.rewriting.loops.stepwise import Place, Uses
+from graphc.rewriting.loops.tasks import Task
 from graphc.rewriting.loops.views import View, parents
 from graphc.rewriting.sizes import at_most, is_one
 
@@ -49,6 +53,84 @@ class Factor(NamedTuple):
 
 
 Beside = Callable[[Factor], Value | None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scaled:
+    """What is made of rows `x`, times what has been multiplied in; seen as `view`."""
+
+    x: Place
+    view: View
+    path: tuple[Factor, ...] = ()
+
+
+Form = TypeVar("Form", bound=Scaled)
+
+
+class Sums(ABC, Generic[Form]):
+    """Values of one form, of which sums over the rows are made step by step."""
+
+    LINEAR: Mapping[str, int]  # in so many inputs
+
+    def __init__(self, known: Stepwise, length: Size) -> None:
+        self._known = known
+        self._length = length
+        self._found: dict[Value, Form] = {}
+
+    def _pairs(self) -> Iterable[tuple[Value, Form]]:
+        """All that is known."""
+        return self._found.items()
+
+    @property
+    def nodes(self) -> set[Node]:
+        """The nodes that have made them."""
+        return {v.node for v, _ in self._pairs()}
+
+    def shown(self, inside: Container[Node]) -> list[Value]:
+        """What comes row by row in those that something else needs."""
+        uses = self._known.uses
+        return [s.x[0] for v, s in self._pairs() if not uses.are_among(v, inside)]
+
+    @abstractmethod
+    def visit(self, node: Node) -> None:
+        """Take note of a node that is not made row by row."""
+
+    def _onward(self, node: Node) -> Form | None:
+        """What a node makes of one of them; None where it is no factor."""
+        inputs = self.LINEAR.get(node.primitive.name, int(only_expands(node)))
+        for at, value in enumerate(node.inputs[:inputs]):
+            known = self._found.get(value)
+            if known is None:
+                continue
+            factor = factor_of(self._known, node, at, known.view)
+            if factor is not None and self._takes(factor):
+                view = known.view.along(factor.axis)
+                return replace(known, view=view, path=(*known.path, factor))
+        return None
+
+    def _takes(self, factor: Factor) -> bool:
+        """Whether a factor may be multiplied in."""
+        return True
+
+    def view(self, value: Value) -> View | None:
+        """How the rows are seen that a value is made of, if it is one of those."""
+        return self._found[value].view if value in self._found else None
+
+    def hide(self, node: Node, value: Value) -> None:
+        """Take note of a node that gives a value that is known, for each step."""
+        self._found[node.outputs[0]] = self._found[value]
+
+    def task(self, node: Node) -> Task | None:
+        """How a sum of them over the rows is made, step by step."""
+        known = self._found.get(node.inputs[0]) if node.inputs else None
+        if known is None or node.primitive.name != "sum":
+            return None
+        over_rows = known.view.axis in node.params["axes"]
+        return self._task(node, known) if over_rows else None
+
+    @abstractmethod
+    def _task(self, node: Node, known: Form) -> Task:
+        """That of a node of sum."""
 
 
 def difference(known: Stepwise, node: Node, at: int) -> tuple[Place, View] | None:

@@ -6,8 +6,9 @@ maximum is subtracted instead, and the sum is scaled when that grows; at the end
 scaled to what the program subtracts. Means with weights `softmax(x)` are such sums too.
 """
 
-from collections.abc import Container
-from dataclasses import dataclass, replace
+from collections.abc import Iterable
+from dataclasses import dataclass
+from types import MappingProxyType
 
 import numpy as np
 
@@ -17,10 +18,10 @@ from graphc.ir.graph import Node, Value
 from graphc.ir.namespace import F
 from graphc.rewriting.loops.factors import (
     Factor,
+    Scaled,
     Stepwise,
+    Sums,
     difference,
-    factor_of,
-    only_expands,
     row_of,
     row_shape,
     summed,
@@ -28,40 +29,28 @@ from graphc.rewriting.loops.factors import (
     with_fixed,
 )
 from graphc.rewriting.loops.running import Carry
-from graphc.rewriting.loops.stepwise import Place
 from graphc.rewriting.loops.tasks import Known, Rows, Task, counted
-from graphc.rewriting.loops.views import View, parents
+from graphc.rewriting.loops.views import parents
 
 
-@dataclass(frozen=True)
-class Shifted:
-    """`exp(x - shift)`, and what has been made of it since, which is seen as `view`."""
+@dataclass(frozen=True, kw_only=True)
+class Shifted(Scaled):
+    """`exp(x - shift)` of what `subtracted` makes, and what has been made of it."""
 
-    x: Place
     subtracted: Node
-    view: View
-    path: tuple[Factor, ...] = ()
 
 
-class Shifts:
+class Shifts(Sums[Shifted]):
     """The shifted exponentials of what comes row by row."""
 
+    LINEAR = MappingProxyType({"multiply": 2, "true_divide": 1})
+
     def __init__(self, known: Stepwise, length: Size) -> None:
-        self._known = known
-        self._length = length
+        super().__init__(known, length)
         self._differences: dict[Value, Shifted] = {}
-        self._found: dict[Value, Shifted] = {}
 
-    @property
-    def nodes(self) -> set[Node]:
-        """The nodes that have made them."""
-        return {v.node for v in (*self._differences, *self._found)}
-
-    def shown(self, inside: Container[Node]) -> list[Value]:
-        """What comes row by row in those that something else needs."""
-        both = [*self._differences.items(), *self._found.items()]
-        uses = self._known.uses
-        return [s.x[0] for v, s in both if not uses.are_among(v, inside)]
+    def _pairs(self) -> Iterable[tuple[Value, Shifted]]:
+        return [*self._differences.items(), *self._found.items()]
 
     def visit(self, node: Node) -> None:
         """Take note of a node that is not made row by row."""
@@ -72,7 +61,7 @@ class Shifts:
                 self._differences[out] = found
         elif name == "exp" and node.inputs[0] in self._differences:
             self._found[out] = self._differences[node.inputs[0]]
-        elif name in ("multiply", "true_divide") or only_expands(node):
+        else:
             onward = self._onward(node)
             if onward is not None:
                 self._found[out] = onward
@@ -80,37 +69,12 @@ class Shifts:
     def _difference(self, node: Node) -> Shifted | None:
         """What comes row by row, less what depends on all rows."""
         found = difference(self._known, node, 0)
-        return None if found is None else Shifted(found[0], node, found[1])
-
-    def _onward(self, node: Node) -> Shifted | None:
-        """What a node makes of a shifted exponential; None where it is no factor."""
-        several = node.primitive.name == "multiply"
-        for at, value in enumerate(node.inputs[: 1 + several]):
-            known = self._found.get(value)
-            if known is None:
-                continue
-            factor = factor_of(self._known, node, at, known.view)
-            if factor is not None:
-                view = known.view.along(factor.axis)
-                return replace(known, view=view, path=(*known.path, factor))
-        return None
-
-    def view(self, value: Value) -> View | None:
-        """How the rows are seen that a value is made of, if it is one of those."""
-        return self._found[value].view if value in self._found else None
-
-    def hide(self, node: Node, value: Value) -> None:
-        """Take note of a node that gives a value that is known, for each step."""
-        self._found[node.outputs[0]] = self._found[value]
-
-    def task(self, node: Node) -> Task | None:
-        """How a sum of them over the rows is made, step by step."""
-        shifted = self._found.get(node.inputs[0]) if node.inputs else None
-        if shifted is None or node.primitive.name != "sum":
+        if found is None:
             return None
-        if shifted.view.axis not in node.params["axes"]:
-            return None
-        return _Sum(node, shifted, self._length).task()
+        return Shifted(x=found[0], view=found[1], subtracted=node)
+
+    def _task(self, node: Node, known: Shifted) -> Task:
+        return _Sum(node, known, self._length).task()
 
 
 class _Sum:
