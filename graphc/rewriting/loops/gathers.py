@@ -63,18 +63,29 @@ def _own_rows(
 
 def of_scattered(node: Node, axis: int) -> list[int | None] | None:
     """Where the rows come from of what picked elements are written to."""
-    x, update, *indices = node.inputs
-    axes = node.params["axes"]
-    first = axes[0]
+    _, update, *indices = node.inputs
+    first, *_ = axes = node.params["axes"]
     if list(axes) != list(range(first, first + len(axes))) or axis not in axes:
         return None
+    behind = _behind_counting(node, axis)
+    if behind is None:
+        return None
+    along = [_along(i, behind) for i in indices]
+    along[axes.index(axis)] = None
+    return [axis, _along(update, behind + _after(node)), *along]
+
+
+def _behind_counting(node: Node, axis: int) -> int | None:
+    """How far from the end the axis of the array is that counts rows written along one.
+
+    None where none counts them.
+    """
+    x, _, *indices = node.inputs
+    axes = node.params["axes"]
     for behind in range(_points(indices), 0, -1):
         counting = _counting(x, indices, axes, behind)
-        if counting is None or axes[counting] != axis:
-            continue
-        along = [_along(i, behind) for i in indices]
-        along[counting] = None
-        return [axis, _along(update, behind + _after(node)), *along]
+        if counting is not None and axes[counting] == axis:
+            return behind
     return None
 
 
@@ -85,14 +96,12 @@ def _after(node: Node) -> int:
 
 def row_of_scattered(node: Node, axis: int, rows: Sequence[Value]) -> Value:
     """A row after what is written to it."""
-    x, update, *indices = node.inputs
-    i, points = node.params["axes"].index(axis), range(_points(indices), 0, -1)
-    axes = node.params["axes"]
-    behind = next(b for b in points if _counting(x, indices, axes, b) == i)
-    (own,) = _own_rows([update], rows[1:2], behind + _after(node))
-    return _without(
-        node, axis, [rows[0], own, *_own_rows(indices, rows[2:], behind)], 2
-    )
+    _, update, *indices = node.inputs
+    behind = _behind_counting(node, axis)
+    assert behind is not None
+    own = _own_rows([update], rows[1:2], behind + _after(node))
+    own += _own_rows(indices, rows[2:], behind)
+    return _without(node, axis, [rows[0], *own], 2)
 
 
 def _along(index: Value, behind: int) -> int | None:

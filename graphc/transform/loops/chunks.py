@@ -62,32 +62,10 @@ def _root(length: Size) -> Size:
     return as_size(F.astype(F.maximum(root, 1.0), "int64"), "chunk")
 
 
-def in_chunks(
-    step: Step, first: Sequence[Value], length: Size, *, chunk: Size
-) -> list[Value]:
-    """What is carried behind steps without rows: a scan of scans of a chunk of them.
-
-    The gradient of the outer one keeps the carry before each of its steps.
-    """
-    whole = length // chunk
-
-    def steps(carry: list[Value], _: list[Value]) -> Pair:
-        found: Pair = F._run_scan(step, carry, [], chunk, False)
-        return found
-
-    ends: list[Value]
-    ends, _ = F._run_scan(steps, first, [], whole, False)
-    left = length - whole * chunk
-    if isinstance(left, int) and left == 0:
-        return ends
-    ends, _ = F._run_scan(step, ends, [], left, False)
-    return ends
-
-
 def stopping_in_chunks(
     step: Step, first: Sequence[Value], *, chunk: Size, going: Value
 ) -> Pair:
-    """The same of a scan that stops, and has no length.
+    """A scan of scans of a chunk of steps, of one that stops, and has no length.
 
     The first of what a step gives is whether to stop behind it, and the number of steps
     is returned with the carry.

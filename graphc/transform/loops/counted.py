@@ -9,7 +9,8 @@ from graphc.ir.dims import Size, maximum
 from graphc.ir.graph import Value, origins
 from graphc.ir.namespace import F, public
 from graphc.transform.loops.carries import as_before, parts, value_of
-from graphc.transform.loops.chunks import in_chunks, kept_carries
+from graphc.transform.loops.chunks import kept_carries
+from graphc.transform.loops.nested import in_chunks
 from graphc.transform.loops.scan import length_of, run_scan, scan
 from graphc.transform.structure import unflatten
 from graphc.transform.vectorize import vmap
@@ -53,7 +54,7 @@ def fori_loop(
     carry = [value_of(start), *first]
     if kept.chunk is not None:
         assert length is not None
-        ends = in_chunks(step, carry, length, chunk=kept.chunk)
+        ends, _ = in_chunks(step, carry, [], length, kept.chunk)
     else:
         ends, _ = run_scan(step, carry, [], length, False, count=count, few=kept.few)
     return unflatten(like, ends[1:])
