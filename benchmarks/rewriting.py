@@ -278,7 +278,7 @@ def our_tensor(name: str, shape: tuple[int | None, ...]) -> Any:
 def graph_of(name: str, nodes: int) -> Graph:
     """Such a program as a graph."""
     inputs, y = program_of(name, nodes, gt, our_tensor)
-    names = tuple(str(v.node.params["name"]) for v in inputs)
+    names = tuple(v.name for v in inputs)
     return Graph(tuple(inputs), (y,), names, ("y",))
 
 

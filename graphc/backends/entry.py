@@ -7,6 +7,7 @@ import numpy as np
 
 from graphc.backends.program import Outputs, checked_once, entry
 from graphc.backends.source import Body, Module, indent, tuple_text
+from graphc.errors import label
 from graphc.ir.dims import Size
 from graphc.ir.graph import Value
 from graphc.ops.buckets import capacity_call
@@ -72,7 +73,7 @@ class Entry:
         call = f"{entry(self._plan)}({', '.join(arguments)})"
         self._body.line(f"{target} = {call}" if target else call)
         for symbol, name in zip(self._padded.counts, counts, strict=True):
-            self._body.line(f'{name} = integer("{symbol.name}", {name})')
+            self._body.line(f'{name} = integer("{label(symbol.name)}", {name})')
             self._body.bind_size(symbol, name)
         found = [
             self._cut(value, axes, name)

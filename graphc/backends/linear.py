@@ -15,7 +15,7 @@ from graphc.backends.program import (
     title,
 )
 from graphc.backends.source import Body, indent
-from graphc.errors import graph_error
+from graphc.errors import graph_error, label
 from graphc.ir.build import INPUT
 from graphc.ir.graph import Node, Value
 from graphc.ir.types import BFLOAT16
@@ -87,7 +87,7 @@ def emit_unjitted(plan: Plan, outputs: Outputs) -> Source:
 def _bind_static(body: Body, value: Value, name: str) -> None:
     """A static integer: as a size it is itself, as a number it gets its dtype."""
     size = body.module.size_name(value.symbol)
-    body.line(f'{size} = integer("{value.symbol.name}", {name})')
+    body.line(f'{size} = integer("{label(value.symbol.name)}", {name})')
     body.bind_size(value.symbol, size)
     body.line(f"{name} = np.{value.dtype.name}({size})")
 

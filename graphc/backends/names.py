@@ -91,7 +91,7 @@ class Hints:
         """A name for `value`, not yet safe or unique."""
         node = value.node
         if node.primitive is INPUT:
-            return str(node.params["name"])
+            return value.name
         if node.primitive.driven:
             return _of_loop(value)
         if value in self._outputs:

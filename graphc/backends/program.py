@@ -8,7 +8,7 @@ import numpy as np
 
 from graphc.backends.names import Hints
 from graphc.backends.prelude import check_inputs, helpers
-from graphc.backends.source import Body, Module, tuple_text
+from graphc.backends.source import Body, Module, docstring, tuple_text
 from graphc.ir.build import INPUT
 from graphc.ir.dims import Symbol
 from graphc.ir.graph import Graph, Value
@@ -180,7 +180,7 @@ def assemble(
     """The whole text: the functions first, what they call behind them."""
     guards = () if plan.padded is None else plan.padded.guards
     checks = check_inputs(module, plan.called, names, guards)
-    lines = [f'"""{head}"""', "", *imports, *module.imports]
+    lines = [docstring(head), "", *imports, *module.imports]
     for function in [*functions, checks]:
         lines += ["", "", *function]
     lines += module.preamble() + helpers()

@@ -11,16 +11,18 @@ import numpy as np
 from graphc.backends.literals import array_text, number, typed_number
 from graphc.backends.names import Hints, Names
 from graphc.backends.sizes import array_size
-from graphc.errors import GraphError, Place, graph_error
+from graphc.errors import GraphError, Place, graph_error, label, printable
 from graphc.ir.build import CONSTANT, INPUT, SIZE_OP, Data
 from graphc.ir.dims import Dim, Size, Symbol, expression, substitute, symbol_dim
 from graphc.ir.graph import Guard, Node, Value
 from graphc.ir.inner import Inner
+from graphc.ir.kinds import Text
 from graphc.ir.op import Printing
 from graphc.ir.types import BFLOAT16, DType
 from graphc.transform.grouping import printed
 
 INDENT = "    "
+_LITERALS = bool, int, float, str
 
 
 class Module:
@@ -104,7 +106,7 @@ class Module:
         """A line of the user's, where it is and as a comment with its text."""
         found = self._comments.get(place)
         if found is None:
-            code = "".join(c if c.isprintable() else "?" for c in place.code)
+            code = printable(place.code)
             text = f"# {place}: {code}" if code else f"# {place}"
             found = self._comments[place] = str(place), text
         return found
@@ -162,6 +164,8 @@ class Body:
 
     def line(self, text: str) -> None:
         """Append one line."""
+        if len(text.splitlines()) > 1:
+            raise ValueError(f"this is more than one line: {text!r}")
         self.lines.append(text)
 
     def bind(self, value: Value, name: str) -> None:
@@ -214,7 +218,7 @@ class Body:
                 value = self.module.resolve(origin)
                 remedy = origin.node.primitive.size_remedy
                 more = f", {remedy!r}" if remedy else ""
-                text = f'integer("{symbol.name}", {self.value(value)}{more})'
+                text = f'integer("{label(symbol.name)}", {self.value(value)}{more})'
             elif isinstance(origin, Value):
                 return self.value(self.module.resolve(origin))  # traced arithmetic
             else:
@@ -228,7 +232,7 @@ class Body:
         return self.reads or symbol.origin is None or self.knows(symbol)
 
     def code(self, param: Any) -> str:
-        """A param as source text."""
+        """A param as source text: a literal of its kind, a size by names in scope."""
         if isinstance(param, Dim):
             if all(map(self._is_integer, param.symbols)):
                 return expression(param, self.size)
@@ -245,7 +249,11 @@ class Body:
                 return typed_number(array)
             name = self.module.constant(param)
             return name if self.backend == "numpy" else f"jnp.asarray({name})"
-        return repr(param)
+        if type(param) is Text:
+            return repr(param.content)
+        if param is None or type(param) in _LITERALS:
+            return repr(param)
+        raise TypeError(f"a {type(param).__name__} is no param that can be printed")
 
     def value(self, value: Value) -> str:
         """The expression of a value in scope."""
@@ -449,6 +457,12 @@ def globals_used(function: Callable[..., Any]) -> dict[str, Any]:
     names = {node.id for node in named} - inside  # `_` may be a rule outside
     outside: dict[str, Any] = getattr(function, "__globals__", {})
     return {name: outside[name] for name in sorted(names & outside.keys())}
+
+
+def docstring(text: str) -> str:
+    """A docstring of one line, whatever stands in it."""
+    inside = printable(text).replace("\\", "\\\\").replace('"', '\\"')
+    return f'"""{inside}"""'
 
 
 def tuple_text(items: Iterable[str]) -> str:

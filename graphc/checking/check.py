@@ -167,7 +167,7 @@ class _Source:
 
 
 def _graph_of(made: Made) -> Graph:
-    names = tuple(str(x.node.params["name"]) for x in made.inputs)
+    names = tuple(x.name for x in made.inputs)
     return Graph(made.inputs, (made.value,), names, ("",))
 
 

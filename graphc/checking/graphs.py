@@ -17,7 +17,6 @@ from graphc.ir.graph import Value
 from graphc.ir.namespace import F
 from graphc.ir.op import PRIMITIVES, Primitive
 from graphc.ir.types import DType, TensorType, is_inexact
-from graphc.ir.verify import params_of
 from graphc.rewriting.pattern import (
     COMMUTATIVE,
     Apply,
@@ -179,7 +178,7 @@ class _Maker:
         for name, p in pattern.params.items():
             if isinstance(p, Variable):
                 self.bound[p.name] = params[name]
-        ordered = {name: params[name] for name in params_of(primitive)}
+        ordered = {name: params[name] for name in primitive.kinds.names}
         return primitive.bind(tuple(values), ordered).outputs[pattern.output]
 
     def _all(self, parts: list[tuple[Pattern, Want]]) -> list[Value]:

@@ -48,7 +48,7 @@ def dump(x: Any) -> str:
 
 def _value(x: Value) -> str:
     found = [n.outputs[0] for n in ancestors([x]) if n.primitive is INPUT]
-    names = tuple(str(v.node.params["name"]) for v in found)
+    names = tuple(v.name for v in found)
     return dump(Graph(tuple(found), (x,), names, ("",)))
 
 

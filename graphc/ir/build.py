@@ -9,6 +9,7 @@ from graphc.errors import graph_error
 from graphc.ir.arithmetic import arithmetic
 from graphc.ir.dims import Dim, Size, Symbol, symbol_dim
 from graphc.ir.graph import Node, Value, known_sizes, origins
+from graphc.ir.kinds import KINDS, Kind, Text
 from graphc.ir.namespace import F, enroll
 from graphc.ir.op import Printing, op
 from graphc.ir.types import DTYPES, DType, TensorType, dtype_of, is_integer
@@ -41,8 +42,11 @@ class Data:
         return f"Data({self.array.tolist()!r})"
 
 
+KINDS[Data] = Kind("an array", lambda x: type(x) is Data)
+
+
 @op(interned=False)
-def _input(*, name: str, type: TensorType) -> TensorType:
+def _input(*, name: Text, type: TensorType) -> TensorType:
     """A variable: an argument of the compiled function."""
     return type
 
@@ -59,7 +63,7 @@ def _size(*values: Value, size: Dim) -> TensorType:
     return TensorType(SIZE, (), weak=True)
 
 
-_input.range = lambda node: (node.params["name"], None, None)
+_input.range = lambda node: (node.params["name"].content, None, None)
 _constant.sizes = lambda *, data, weak: data.array.astype(object)
 
 
@@ -94,7 +98,8 @@ def _(n: Size, batched: Sequence[bool], *values: Value, size: Dim) -> Value:
 
 def variable(name: str, type: TensorType) -> Value:
     """A new input variable; never the same as another, whatever its name."""
-    return Node(INPUT, (), {"name": name, "type": type}, (type,)).outputs[0]
+    params = INPUT.kinds.checked({"name": Text(name), "type": type})
+    return Node(INPUT, (), params, (type,)).outputs[0]
 
 
 def constant(array: Any, weak: bool = False) -> Value:

@@ -232,7 +232,7 @@ class Dim:
         if self.weight > MOST_SHOWN:
             return f"<{self.weight} terms>"
         if not self._text:
-            printer = _Printer(lambda symbol: symbol.name, "clip({}, {})")
+            printer = _Printer(lambda symbol: label(symbol.name), "clip({}, {})")
             self._text = printer.size(self)
         return self._text
 

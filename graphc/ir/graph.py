@@ -72,7 +72,8 @@ class Node:
     @property
     def asking(self) -> str:
         """The op that messages about sizes name."""
-        return str(self.params.get("asking", self.primitive.name))
+        asking = self.params.get("asking")
+        return self.primitive.name if asking is None else str(asking.content)
 
     def __repr__(self) -> str:
         return f"<{self.primitive.name} at {self.place}>"
@@ -150,7 +151,8 @@ class Value(Operators):
     @property
     def name(self) -> str:
         """The name of an input, else of the variable it was assigned to, or ""."""
-        return str(self.node.params.get("name", "")) or self.node.place.assigned
+        name = self.node.params.get("name")
+        return self.node.place.assigned if name is None else str(name.content)
 
     @property
     def dtype(self) -> DType:

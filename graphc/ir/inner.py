@@ -163,7 +163,7 @@ def enclosed(
             raise graph_error(
                 "a check cannot be made here",
                 op=op,
-                got=str(node.params["message"]),
+                got=node.params["message"].content,
                 hint="check what comes out, or what goes in",
                 where=node.place,
             )

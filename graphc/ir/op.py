@@ -11,6 +11,7 @@ import numpy as np
 from graphc.errors import GraphError, graph_error
 from graphc.ir.dims import Dim, Size, equal, less_equal, weight
 from graphc.ir.graph import Guard, Node, Params, Value, intern_node, known_sizes
+from graphc.ir.kinds import KINDS, Kind, ParamKinds
 from graphc.ir.types import TensorType, is_integer
 
 MOST_TERMS = 32  # of a formula that is followed further
@@ -49,11 +50,15 @@ class Opaque:
     content: Any
 
 
+KINDS[Opaque] = Kind("opaque", lambda x: type(x) is Opaque)
+
+
 @dataclass(eq=False)
 class Primitive:
     """A primitive op and its rules; calling it builds a node.
 
-    `infer` is the type rule: inputs positional, normalised params keyword-only.
+    `infer` is the type rule: inputs positional, normalised params keyword-only, whose
+    annotations are the kinds that they are of: see `graphc.ir.kinds`.
     `emission` holds, per backend, how a node prints: as an expression. `sizes`, where
     given, computes integer results as sizes. `inline` ops are printed inside the
     expressions that use them. `literals`: where a scalar constant may be printed as a
@@ -108,6 +113,9 @@ class Primitive:
             for p in signature
             if p.kind is not p.KEYWORD_ONLY
         )
+        self.kinds = ParamKinds(self.name, self.infer)
+        if not self.name.isidentifier():
+            raise ValueError(f"{self.name!r} is no name of a primitive")
         if self.name in PRIMITIVES:
             raise ValueError(f"primitive {self.name} is defined twice")
         PRIMITIVES[self.name] = self
@@ -124,7 +132,11 @@ class Primitive:
         return outputs[0] if len(outputs) == 1 else outputs
 
     def bind(self, inputs: tuple[Value, ...], params: dict[str, Any]) -> Node:
-        """The interned node for these inputs and normalised params."""
+        """The interned node for these inputs and normalised params.
+
+        Raises GraphError where a param is not of its kind.
+        """
+        params = self.kinds.checked(params, inputs)
         types, guards = infer_types(self, inputs, params)
         if not self.interned:
             return Node(self, inputs, params, types, guards)

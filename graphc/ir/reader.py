@@ -340,7 +340,7 @@ class _Reader(_Params):
             self.fail(f"there is no op called {name}", at)
         newest = next(SERIALS)
         try:
-            node = _bind(primitive, tuple(inputs), params)
+            node = _bind(primitive, tuple(inputs), primitive.kinds.read(params))
         except GraphError as error:
             self.fail(str(error).split("\n  at ")[0], at)
         except Exception as error:  # rules trust their params, which may be anything
@@ -369,7 +369,7 @@ def _bind(
     """The node of an op; that of a size is made from the size alone."""
     if primitive is not SIZE_OP:
         return primitive.bind(inputs, params)
-    value = size_value(**params)
+    value = size_value(**SIZE_OP.kinds.checked(params))
     if inputs or isinstance(value, int):
         raise graph_error("a size that is a number, or has inputs")
     return value.node

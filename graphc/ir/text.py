@@ -21,6 +21,7 @@ from graphc.errors import graph_error, label
 from graphc.ir.build import INPUT, SIZE_OP, Data
 from graphc.ir.dims import Dim, Symbol, axis, expression, symbol_dim
 from graphc.ir.graph import Graph, Node, Value
+from graphc.ir.kinds import Text
 from graphc.ir.op import Opaque
 from graphc.ir.types import DTYPES, DType, TensorType
 from graphc.ir.walk import ancestors, operands
@@ -160,7 +161,7 @@ class Writer:
 
     def _input(self, value: Value, called: str) -> str:
         """`x: T`; `x "call name" of "own name": T` where these are not just x."""
-        name, own = self._names[value], str(value.node.params["name"])
+        name, own = self._names[value], value.name
         text = name if called == name else f"{name} {json.dumps(called)}"
         text += "" if own == called else f" of {json.dumps(own)}"
         return f"{text}: {self._type(value.type)}"
@@ -220,6 +221,8 @@ class Writer:
                 return f"({items},)" if len(param) == 1 else f"({items})"
             case str():
                 return json.dumps(param)
+            case Text():
+                return json.dumps(param.content)
             case np.dtype():
                 return param.name
             case Data():

@@ -1,21 +1,13 @@
 """The checker of the IR: every node is inferred again and compared with its record."""
 
-import inspect
 from collections.abc import Hashable, Iterable
-from functools import lru_cache
-from typing import Any
-
-import numpy as np
 
 from graphc.errors import GraphError, graph_error
-from graphc.ir.build import INPUT, Data
-from graphc.ir.dims import Dim
+from graphc.ir.build import INPUT
 from graphc.ir.graph import Graph, Guard, Node, origins
-from graphc.ir.op import PRIMITIVES, Opaque, Primitive, infer_types
+from graphc.ir.op import PRIMITIVES, infer_types
 from graphc.ir.types import TensorType, same_size
 from graphc.ir.walk import ancestors, operands
-
-_PLAIN = (int, float, str, Dim, Data, TensorType, np.dtype, Opaque)
 
 
 def verify(graph: Graph) -> None:
@@ -31,7 +23,7 @@ def verify(graph: Graph) -> None:
         _verify_params(node)
         _verify_types(node)
         if node.primitive is INPUT and node not in given:
-            name = node.params["name"]
+            name = node.outputs[0].name
             raise _wrong(node, f"the variable {name!r} is not an input of the graph")
 
 
@@ -78,31 +70,16 @@ def _verify_order(node: Node) -> None:
 
 
 def _verify_params(node: Node) -> None:
-    """Params stand in the order of the rule and are plain, hashable data."""
-    expected = params_of(node.primitive)
-    if tuple(node.params) != expected:
-        got, wanted = ", ".join(node.params), ", ".join(expected)
+    """Params are of their kinds and stand in the order of the rule."""
+    given = dict(node.params)
+    try:
+        expected = node.primitive.kinds.checked(given, node.inputs)
+    except GraphError as error:
+        problem = str(error).split("\n  at ")[0]
+        raise _wrong(node, f"it has other params: {problem}") from None
+    if tuple(given) != tuple(expected):
+        got, wanted = ", ".join(given), ", ".join(expected)
         raise _wrong(node, "its params are not those of the rule", got, wanted)
-    for name, param in node.params.items():
-        if not _is_normal(param):
-            got = f"{name}={param!r} of type {type(param).__name__}"
-            wanted = "a number, text, size, dtype, array, None or a tuple of these"
-            raise _wrong(node, "a param is not in normal form", got, wanted)
-
-
-@lru_cache(maxsize=1024)
-def params_of(primitive: Primitive) -> tuple[str, ...]:
-    """The names of a primitive's params, in the order of its rule."""
-    signature = inspect.signature(primitive.infer).parameters.values()
-    return tuple(p.name for p in signature if p.kind is p.KEYWORD_ONLY)
-
-
-def _is_normal(param: Any) -> bool:
-    if type(param) is tuple:
-        return all(map(_is_normal, param))
-    if isinstance(param, np.generic):
-        return False
-    return param is None or isinstance(param, _PLAIN)
 
 
 def _verify_types(node: Node) -> None:

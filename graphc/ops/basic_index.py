@@ -13,6 +13,7 @@ from graphc.ops.subscript import (
     Bound,
     Bounds,
     Item,
+    Kinds,
     must_contain,
     slice_length,
 )
@@ -20,7 +21,7 @@ from graphc.ops.subscript import (
 
 @op()
 def _basic_index(
-    x: Array, *, kinds: str, starts: Bounds, stops: Bounds, steps: Bounds
+    x: Array, *, kinds: Kinds, starts: Bounds, stops: Bounds, steps: Bounds
 ) -> TensorType:
     """`x[...]` with, per item, a slice ("s"), a static integer ("i") or None ("n")."""
     shape: list[Size] = []

@@ -5,6 +5,7 @@ from typing import Any
 from graphc.ir.build import as_size, as_value, strong
 from graphc.ir.dims import Size, less_equal
 from graphc.ir.graph import Value
+from graphc.ir.kinds import Text
 from graphc.ir.namespace import F, enroll, public
 from graphc.ir.op import Array, Printing, op, require_at_most, type_error
 from graphc.ir.types import BOOL, TensorType
@@ -13,7 +14,7 @@ from graphc.ops.masking import Padding, Ragged
 
 
 @op()
-def _assert_(x: Array, condition: Array, *, message: str) -> TensorType:
+def _assert_(x: Array, condition: Array, *, message: Text) -> TensorType:
     """`x`, provided that `condition` holds."""
     if condition.dtype != BOOL or condition.type.rank:
         raise type_error("the condition must be a bool scalar")
@@ -28,20 +29,20 @@ _assert_.linear = True
 
 @_assert_.vjp
 def _(
-    g: Value, x: Value, condition: Value, *, message: str
+    g: Value, x: Value, condition: Value, *, message: Text
 ) -> tuple[Value | None, ...]:
     """A derivative of what must not be is none either."""
     return _assert_(g, condition, message=message), None
 
 
 @_assert_.batch
-def _(n: Size, batched: Batched, x: Value, condition: Value, *, message: str) -> Value:
+def _(n: Size, batched: Batched, x: Value, condition: Value, *, message: Text) -> Value:
     test = F.all(condition) if batched[1] else condition
     return _assert_(spread(n, batched[0], x), test, message=message)
 
 
 @_assert_.padding
-def _(pad: Padding, x: Ragged, condition: Ragged, *, message: str) -> Ragged:
+def _(pad: Padding, x: Ragged, condition: Ragged, *, message: Text) -> Ragged:
     return pad.result(_assert_(x.value, condition.value, message=message), x.fill)
 
 
@@ -53,15 +54,15 @@ def assert_(condition: Any, message: str, value: Any) -> Value:
     dropped under jit: the flag is read where its segment ends.
     """
     test = F.all(condition)
-    return _assert_(strong(as_value(value)), test, message=str(message))
+    return _assert_(strong(as_value(value)), test, message=Text(message))
 
 
 @op()
 def _at_most_(
-    x: Array, *, low: Size, high: Size, reason: str, asking: str
+    x: Array, *, low: Size, high: Size, reason: Text, asking: Text
 ) -> TensorType:
     """`x`, provided that `low <= high`; `asking` is the op that needs that."""
-    require_at_most(low, high, reason)
+    require_at_most(low, high, reason.content)
     return x.type.like()
 
 
@@ -84,14 +85,15 @@ def at_most(low: Any, high: Any, reason: str, value: Value, asking: str) -> Valu
     a, b = as_size(low), as_size(high)
     if less_equal(a, b) is True:
         return value
-    return _at_most_(value, low=a, high=b, reason=reason, asking=asking)
+    texts = {"reason": Text(reason), "asking": Text(asking)}
+    return _at_most_(value, low=a, high=b, **texts)
 
 
 enroll(at_most, "_at_most")
 
 
 @op()
-def _debug_print(x: Array, *, text: str) -> TensorType:
+def _debug_print(x: Array, *, text: Text) -> TensorType:
     """`x`, printed when it is computed."""
     return x.type.like()
 
@@ -128,4 +130,4 @@ def debug_print(text: str, value: Any) -> Value:
     x is 3.0
     6.0
     """
-    return _debug_print(strong(as_value(value)), text=text)
+    return _debug_print(strong(as_value(value)), text=Text(text))

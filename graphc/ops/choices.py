@@ -1,7 +1,7 @@
 """Choices per element: by conditions, by numbers, and along a line of points."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -127,8 +127,11 @@ def _periodic(at: Value, knots: Value, values: Value, period: Any) -> list[Value
     return [at, knots, F.concatenate([values[-1:], values, values[:1]])]
 
 
+Mode = Literal["wrap", "clip"]
+
+
 @op()
-def _choose(index: Array, *choices: Array, mode: str) -> TensorType:
+def _choose(index: Array, *choices: Array, mode: Mode) -> TensorType:
     """Per element, the choice of that number."""
     if not is_integer(index.dtype) or len({c.dtype for c in choices}) != 1:
         raise type_error("needs integers, and choices of one dtype")

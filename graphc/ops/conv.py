@@ -22,6 +22,7 @@ from graphc.ir.types import BOOL, TensorType
 from graphc.ops.batching import Batched
 from graphc.ops.broadcasting import promoted
 from graphc.ops.windows import (
+    Pads,
     Sizes,
     extent,
     is_one,
@@ -41,7 +42,7 @@ def _conv(
     kernel: Array,
     *,
     stride: Sizes,
-    padding: str,
+    padding: Pads,
     low: Sizes,
     high: Sizes,
     spread: Sizes,

@@ -16,8 +16,9 @@ from graphc.ir import dims
 from graphc.ir.build import as_value, cast, normal_axis, size_value, strong
 from graphc.ir.dims import Size
 from graphc.ir.graph import Value
+from graphc.ir.kinds import AxisParam
 from graphc.ir.namespace import F, enroll, public
-from graphc.ir.op import Array, Primitive, Printing, require_equal, type_error
+from graphc.ir.op import Array, Primitive, Printing, op, require_equal, type_error
 from graphc.ir.types import BOOL, TensorType, dtype_of
 from graphc.ops.batching import Batched, batch_with_axes, spread
 from graphc.ops.broadcasting import loop_dtypes
@@ -47,7 +48,7 @@ def _printed(numpy: str, jax: str) -> Callable[[Printing], str]:
 
 
 def _cumulative(name: str, numpy: str, jax: str, sizes: Any = None) -> Primitive:
-    def infer(x: Array, *, axis: int, reverse: bool) -> TensorType:
+    def infer(x: Array, *, axis: AxisParam, reverse: bool) -> TensorType:
         if x.dtype == BOOL:
             raise type_error("needs numbers")
         return x.type.like()
@@ -91,15 +92,13 @@ for _primitive, _neutral in (
     _padded_running(_primitive, _neutral)
 
 
-def _recurrence_rule(
-    factor: Array, term: Array, *, axis: int, reverse: bool
+@op()
+def _recurrence(
+    factor: Array, term: Array, *, axis: AxisParam, reverse: bool
 ) -> TensorType:
     """h[t] = factor[t] h[t - 1] + term[t] along `axis`; h before the first is 0."""
-    shape = map(
-        lambda n, m: require_equal(n, m, "one factor per term"),
-        factor.type.shape,
-        term.type.shape,
-    )
+    pairs = zip(factor.type.shape, term.type.shape, strict=True)
+    shape = [require_equal(n, m, "one factor per term") for n, m in pairs]
     if factor.dtype != term.dtype:
         raise type_error("needs factors and terms of one dtype")
     return term.type.like(shape)
@@ -125,14 +124,13 @@ def recurrence_jax(jax: Any, factor: Any, term: Any, axis: Any, reverse: Any) ->
 
 
 def _print_recurrence(p: Printing) -> str:
-    rest = [*p.inputs, *map(str, p.node.params.values())]
+    rest = [*p.inputs, *map(p.code, p.node.params.values())]
     if p.xp == "np":
         return f"{p.helper(recurrence_numpy)}({', '.join(rest)})"
     return f"{p.helper(recurrence_jax)}(jax, {', '.join(rest)})"
 
 
-_recurrence = Primitive("recurrence", _recurrence_rule).emit(_print_recurrence)
-_recurrence.__doc__ = _recurrence_rule.__doc__
+_recurrence.emit(_print_recurrence)
 enroll(_recurrence, "_recurrence")
 
 

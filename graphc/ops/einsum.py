@@ -3,7 +3,7 @@
 import string
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any, Literal, get_args
 
 import numpy as np
 
@@ -11,6 +11,7 @@ from graphc.errors import graph_error
 from graphc.ir.build import cast
 from graphc.ir.dims import Size
 from graphc.ir.graph import Value
+from graphc.ir.kinds import Letters
 from graphc.ir.namespace import F, public
 from graphc.ir.op import Array, Printing, op, require_equal, type_error
 from graphc.ir.types import TensorType, dtype_of
@@ -19,12 +20,16 @@ from graphc.ops.broadcasting import promoted
 from graphc.ops.contract import emit_product
 from graphc.ops.masking import Padding, Ragged
 
-Optimize = bool | str | tuple[tuple[int, ...], ...]
+Order = Literal["auto", "greedy", "optimal"]
+Optimize = bool | Order | tuple[tuple[int, ...], ...]
+Subscripts = Annotated[
+    str, Letters("[A-Za-z]*(,[A-Za-z]*)*->[A-Za-z]*", "letters as in ij,jk->ik")
+]
 Terms = list[list[Hashable]]  # the labels of each operand; Ellipsis stands for itself
 
 
 @op()
-def _einsum(*operands: Array, subscripts: str, optimize: Optimize) -> TensorType:
+def _einsum(*operands: Array, subscripts: Subscripts, optimize: Optimize) -> TensorType:
     """The sum of products with explicit subscripts: no ellipsis, no spaces."""
     inputs, output = subscripts.split("->")
     sizes: dict[str, Size] = {}
@@ -185,12 +190,15 @@ def einsum_path(
 
 def _order(optimize: Any) -> Optimize:
     """What `optimize` means, as a param."""
-    if isinstance(optimize, (bool, str)):
-        if isinstance(optimize, str) and optimize not in ("auto", "greedy", "optimal"):
-            expected = '"auto", "greedy" or "optimal"'
-            problem = f"no order is called {optimize!r}"
-            raise graph_error(problem, op="einsum", expected=expected)
+    if isinstance(optimize, bool):
         return optimize
+    if isinstance(optimize, str):
+        for order in get_args(Order):
+            if optimize == order:
+                return order
+        expected = '"auto", "greedy" or "optimal"'
+        problem = f"no order is called {optimize!r}"
+        raise graph_error(problem, op="einsum", expected=expected)
     if not isinstance(optimize, (list, tuple)):
         expected = '"auto", True, False, "greedy", "optimal" or a path'
         got = f"optimize={optimize!r}"

@@ -6,7 +6,7 @@ at the call where the size is not known before.
 """
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -25,6 +25,7 @@ from graphc.ir.build import (
 )
 from graphc.ir.dims import Dim, Size, equal, minimum
 from graphc.ir.graph import Value
+from graphc.ir.kinds import AxesParam
 from graphc.ir.namespace import F, public
 from graphc.ir.op import Array, Printing, op, require_at_most, type_error
 from graphc.ir.types import DType, TensorType, dtype_of, is_float, is_inexact, same_size
@@ -33,14 +34,15 @@ from graphc.ops.masking import Padding, Ragged
 from graphc.ops.moving import is_known, number, places, read
 
 FLOAT16 = np.dtype("float16")
-Norm = str | None
+Norm = Literal["backward", "ortho", "forward"] | None
+Kind = Literal["fft", "ifft", "rfft", "irfft"]
 _DUALS = {None: "forward", "backward": "forward", "ortho": "ortho", "forward": None}
 _WORK = {4: ("float32", "complex64"), 8: ("float64", "complex128")}  # by float size
 
 
 @op()
 def _fft(
-    x: Array, *, kind: str, sizes: Shape, axes: tuple[int, ...], norm: Norm
+    x: Array, *, kind: Kind, sizes: Shape, axes: AxesParam, norm: Norm
 ) -> TensorType:
     """The transform of `kind` over `axes`, of `sizes` points each.
 
@@ -352,7 +354,7 @@ def irfft2(x: Any, s: Any = None, axes: Any = (-2, -1), norm: Norm = None) -> Va
 
 
 @op()
-def _fftshift(x: Array, *, axes: tuple[int, ...], back: bool) -> TensorType:
+def _fftshift(x: Array, *, axes: AxesParam, back: bool) -> TensorType:
     """The halves of the axes exchanged, `back` undoes it."""
     return x.type.like()
 

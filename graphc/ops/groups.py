@@ -1,7 +1,7 @@
 """Sums per group: bins of a histogram, and segments of rows."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -141,9 +141,12 @@ def _data_range(value: Value) -> tuple[Value, Value, DType]:
     return F.where(nothing, 0, low), F.where(nothing, 1, high), dtype
 
 
+How = Literal["add", "multiply", "min", "max"]
+
+
 @op()
 def _segment(
-    x: Array, ids: Array, start: Array, *, how: str, count: Size
+    x: Array, ids: Array, start: Array, *, how: How, count: Size
 ) -> TensorType:
     """Rows of `x` combined per segment number, from `start` in each segment."""
     if ids.type.rank != 1 or ids.dtype != INT64 or start.dtype != x.dtype:
@@ -264,10 +267,10 @@ def _(
     return F.reshape(found, (n, count, *rest))
 
 
-_OF_BOOLS = {"add": "max", "multiply": "min"}
+_OF_BOOLS: dict[How, How] = {"add": "max", "multiply": "min"}
 
 
-def _segment_function(name: str, how: str, start: Callable[[Value], Any]) -> None:
+def _segment_function(name: str, how: How, start: Callable[[Value], Any]) -> None:
     def function(x: Any, segment_ids: Any, num_segments: Any = None) -> Value:
         value = strong(as_value(x))
         ids = strong(as_value(segment_ids))

@@ -21,6 +21,7 @@ from graphc.ir.build import (
 )
 from graphc.ir.dims import Size, less_equal
 from graphc.ir.graph import Node, Value, origins
+from graphc.ir.kinds import AxesParam, AxisParam
 from graphc.ir.namespace import F, enroll, public
 from graphc.ir.op import Array, Printing, op, require_at_most, type_error
 from graphc.ir.types import INT32, INT64, TensorType, is_integer
@@ -38,7 +39,9 @@ from graphc.ops.subscript import (
 
 
 @op()
-def _dynamic_slice(x: Array, start: Array, *, axis: int, length: int) -> TensorType:
+def _dynamic_slice(
+    x: Array, start: Array, *, axis: AxisParam, length: int
+) -> TensorType:
     """`length` elements of `axis` from `start`, moved inside where it sticks out.
 
     A negative start counts from the end first: as in NumPy where that leaves the
@@ -153,7 +156,7 @@ def gathered(
 
 @op()
 def _gather(
-    x: Array, *indices: Array, axes: tuple[int, ...], inside: tuple[bool, ...]
+    x: Array, *indices: Array, axes: AxesParam, inside: tuple[bool, ...]
 ) -> TensorType:
     """`x[..., i, ...]` with integer arrays at `axes` (advanced indexing).
 

@@ -16,6 +16,7 @@ from graphc.ir.build import (
 )
 from graphc.ir.dims import Dim, Size
 from graphc.ir.graph import Value
+from graphc.ir.kinds import AxisParam, NewAxisParam
 from graphc.ir.namespace import F, enroll, public
 from graphc.ir.op import Array, Printing, op, require_at_most, require_equal, type_error
 from graphc.ir.types import TensorType, is_integer
@@ -28,7 +29,7 @@ Widths = tuple[Size, ...]
 
 
 @op()
-def _concatenate(*arrays: Array, axis: int) -> TensorType:
+def _concatenate(*arrays: Array, axis: AxisParam) -> TensorType:
     """The arrays one after another along `axis`; the other sizes agree."""
     first = arrays[0].type
     if any(a.type.rank != first.rank or a.dtype != first.dtype for a in arrays):
@@ -104,7 +105,7 @@ enroll(concatenate, "concat")
 
 
 @op()
-def _stack(*arrays: Array, axis: int) -> TensorType:
+def _stack(*arrays: Array, axis: NewAxisParam) -> TensorType:
     """The arrays along a new axis; their sizes agree."""
     first = arrays[0].type
     if any(a.type.rank != first.rank or a.dtype != first.dtype for a in arrays):
@@ -257,7 +258,7 @@ def tile(x: Any, reps: Any) -> Value:
 
 
 @op()
-def _repeat(x: Array, *, repeats: Size, axis: int) -> TensorType:
+def _repeat(x: Array, *, repeats: Size, axis: AxisParam) -> TensorType:
     """Each element `repeats` times along `axis`."""
     require_at_most(0, repeats, "a number of repeats must not be negative")
     shape = list(x.type.shape)
@@ -286,7 +287,9 @@ def _(pad: Padding, x: Ragged, *, repeats: Size, axis: int) -> Value | None:
 
 
 @op()
-def _repeat_counts(x: Array, counts: Array, *, total: Size, axis: int) -> TensorType:
+def _repeat_counts(
+    x: Array, counts: Array, *, total: Size, axis: AxisParam
+) -> TensorType:
     """Element i of `axis` counts[i] times, `total` elements in all."""
     reason = "one count per element"
     require_equal(x.type.shape[axis], counts.type.shape[0], reason)

@@ -12,7 +12,7 @@ matrices must give finite results.
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, Literal, NamedTuple, NoReturn, get_args
 
 import numpy as np
 
@@ -164,11 +164,11 @@ class QRResult(NamedTuple):
     R: Value
 
 
-_QR_MODES = ("reduced", "complete", "r", "raw")
+QRMode = Literal["reduced", "complete", "r", "raw"]
 
 
 @op()
-def _qr(x: Array, *, mode: str) -> TensorType | tuple[TensorType, ...]:
+def _qr(x: Array, *, mode: QRMode) -> TensorType | tuple[TensorType, ...]:
     """The QR decomposition, in the modes of `numpy.linalg.qr`."""
     *batch, m, n = x.type.shape
     k = dims.minimum(m, n)
@@ -215,8 +215,8 @@ def qr(a: Any, mode: str = "reduced") -> Any:
     Q has min(m, n) columns, or m in mode "complete". Mode "r" gives R alone, mode
     "raw" the reflectors of LAPACK, transposed, and their factors.
     """
-    if mode not in _QR_MODES:
-        expected = ", ".join(_QR_MODES)
+    if mode not in get_args(QRMode):
+        expected = ", ".join(get_args(QRMode))
         raise graph_error(f"no mode {mode!r}", op="linalg.qr", expected=expected)
     (x,) = matrices("linalg.qr", a)
     found = _qr(x, mode=mode)

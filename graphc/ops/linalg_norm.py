@@ -10,6 +10,7 @@ from graphc.errors import graph_error
 from graphc.ir.build import as_value, cast, normal_axes, normal_axis, strong
 from graphc.ir.dims import Size
 from graphc.ir.graph import Value
+from graphc.ir.kinds import AxisParam
 from graphc.ir.namespace import F, enroll, public
 from graphc.ir.op import Array, Printing, op, require_at_most
 from graphc.ir.types import TensorType, dtype_of, is_inexact
@@ -140,7 +141,7 @@ enroll(_root, "_root")
 
 
 @op()
-def _peak(x: Array, *, axis: int) -> TensorType:
+def _peak(x: Array, *, axis: AxisParam) -> TensorType:
     """The largest of numbers that are not negative; 0 of none."""
     return x.type.like(n for i, n in enumerate(x.type.shape) if i != axis)
 

@@ -9,6 +9,7 @@ from graphc.errors import graph_error
 from graphc.ir.build import as_size, as_value, cast, normal_axis, strong
 from graphc.ir.dims import Size
 from graphc.ir.graph import Value
+from graphc.ir.kinds import AxisParam
 from graphc.ir.namespace import F, public
 from graphc.ir.op import (
     Array,
@@ -29,7 +30,7 @@ def _strong(x: Any) -> Value:
 
 
 @op()
-def _lexsort(*keys: Array, axis: int) -> TensorType:
+def _lexsort(*keys: Array, axis: AxisParam) -> TensorType:
     """The order along `axis` by several keys, the last one first."""
     shape = list(keys[0].type.shape)
     for key in keys[1:]:
@@ -80,7 +81,7 @@ def lexsort(keys: Any, axis: int = -1) -> Value:
 def _partition_rule(name: str, infer_dtype: Any, numpy: str, jax: str) -> Primitive:
     """Both backends sort: any full order is one in parts, and they agree."""
 
-    def infer(x: Array, *, kth: tuple[int, ...], axis: int) -> TensorType:
+    def infer(x: Array, *, kth: tuple[int, ...], axis: AxisParam) -> TensorType:
         n = x.type.shape[axis]
         for k in kth:
             reason = f"kth {k} is out of bounds for axis {axis}"
@@ -156,7 +157,7 @@ def argpartition(x: Any, kth: Any, axis: int | None = -1) -> Value:
 
 
 @op()
-def _top_k(x: Array, *, k: Size, axis: int) -> tuple[TensorType, TensorType]:
+def _top_k(x: Array, *, k: Size, axis: AxisParam) -> tuple[TensorType, TensorType]:
     """The `k` largest elements along `axis`, in descending order, and where."""
     if x.dtype.kind == "c":
         raise type_error("complex numbers have no order")

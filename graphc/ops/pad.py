@@ -1,7 +1,7 @@
 """Elements put around an array, by all modes of `numpy.pad`."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -112,9 +112,12 @@ def _(pad: Padding, x: Ragged, fill: Ragged, *, low: Widths, high: Widths) -> Ra
     return pad.result(made, dict.fromkeys(axes, literal))
 
 
+Around = Literal["edge", "wrap", "reflect", "symmetric"]
+
+
 @op()
 def _pad_from(
-    x: Array, *, low: Widths, high: Widths, mode: str, odd: bool
+    x: Array, *, low: Widths, high: Widths, mode: Around, odd: bool
 ) -> TensorType:
     """With elements of `x` itself around, as `numpy.pad` with this mode takes them."""
     for n, a, b in zip(x.type.shape, low, high, strict=True):

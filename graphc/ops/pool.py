@@ -1,6 +1,7 @@
 """Pooling (`gt.nn.max_pool` ...): a window moved over the last axes of an array."""
 
 from collections.abc import Callable
+from functools import wraps
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from graphc.ops.broadcasting import common_dtype
 from graphc.ops.masking import Padding, Ragged, least, most
 from graphc.ops.nn import number, real, widened
 from graphc.ops.windows import (
+    Pads,
     Sizes,
     aligned,
     extent,
@@ -38,7 +40,7 @@ def _pooling_rule(
     window: Sizes,
     stride: Sizes,
     dilation: Sizes,
-    padding: str,
+    padding: Pads,
     low: Sizes,
     high: Sizes,
 ) -> TensorType:
@@ -119,6 +121,7 @@ _sum_pool = _pooling("sum_pool", "add", "add")
 _sum_pool.linear = True
 
 
+@wraps(_pooling_rule, assigned=())
 def _position_rule(x: Array, **params: Any) -> TensorType:
     """Where each window has its extreme: the number of the element over those axes.
 

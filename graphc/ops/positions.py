@@ -4,6 +4,7 @@ from typing import Any
 
 from graphc.ir.build import as_value, normal_axis, strong
 from graphc.ir.graph import Value
+from graphc.ir.kinds import AxisParam
 from graphc.ir.namespace import F, public
 from graphc.ir.op import Array, Primitive, Printing, require_at_most
 from graphc.ir.types import INT64, TensorType
@@ -13,7 +14,7 @@ from graphc.ops.reduce import extreme, kept_shape
 
 
 def _arg_reduction(name: str) -> Primitive:
-    def infer(x: Array, *, axis: int, keepdims: bool) -> TensorType:
+    def infer(x: Array, *, axis: AxisParam, keepdims: bool) -> TensorType:
         require_at_most(1, x.type.shape[axis], f"axis {axis} has no element to find")
         return TensorType(INT64, kept_shape(x, (axis,), keepdims))
 

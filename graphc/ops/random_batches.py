@@ -8,13 +8,14 @@ two; `result` is the whole shape.
 """
 
 from functools import wraps
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
 from graphc.ir.build import Shape, variable
 from graphc.ir.dims import Size
 from graphc.ir.graph import Node, Value
+from graphc.ir.kinds import Letters
 from graphc.ir.op import (
     Emit,
     Primitive,
@@ -26,7 +27,8 @@ from graphc.ir.op import (
 from graphc.ir.types import TensorType
 from graphc.ops import random_padding
 
-Levels = tuple[str, ...]
+Level = Annotated[str, Letters("[01]*", "digits 0 and 1")]
+Levels = tuple[Level, ...]
 
 
 def each_numpy(draw: Any, levels: Any, shape: Any, dtype: Any, *inputs: Any) -> Any:
@@ -45,6 +47,8 @@ def mapped(primitive: Primitive) -> None:
     """Give the primitive of a random function, all else declared, its batching rule."""
     plain = primitive.infer
     primitive.infer = _inference(plain)
+    primitive.kinds.declare("each", Levels, optional=True)
+    primitive.kinds.declare("result", Shape, optional=True)
     for backend, rule in primitive.emission.items():
         primitive.emission[backend] = _emission(rule, backend)
 

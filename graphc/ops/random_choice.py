@@ -1,13 +1,14 @@
 """Random orders and choices: a part of `gt.random`."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Annotated, Any
 
 from graphc.errors import graph_error
 from graphc.ir import dims
 from graphc.ir.build import Shape, as_size, as_value, normal_axis, strong
 from graphc.ir.dims import Size
 from graphc.ir.graph import Value
+from graphc.ir.kinds import AxisOf
 from graphc.ir.namespace import F, public
 from graphc.ir.op import (
     Array,
@@ -31,10 +32,13 @@ from graphc.ops.drawing import (
 from graphc.ops.random_batches import mapped
 from graphc.ops.random_gradients import DISCRETE, permutation_rule
 
+AxisOfSecond = Annotated[int, AxisOf(input=1)]
+
 
 @op()
 def _random_categorical(
-    key: Array, logits: Array, *, axis: int, shape: Shape, replace: bool, dtype: DType
+    key: Array, logits: Array, *, axis: AxisOfSecond, shape: Shape, replace: bool,
+    dtype: DType,
 ) -> TensorType:
     """Positions along `axis`, drawn with probabilities softmax(logits)."""
     require_key(key)
@@ -95,7 +99,7 @@ def categorical(
 
 @op()
 def _random_permutation(
-    key: Array, x: Array, *, axis: int, independent: bool
+    key: Array, x: Array, *, axis: AxisOfSecond, independent: bool
 ) -> TensorType:
     """The elements along an axis in random order."""
     require_key(key)

@@ -1,6 +1,6 @@
 """Random vectors and matrices: a part of `gt.random`."""
 
-from typing import Any
+from typing import Any, Literal, get_args
 
 from graphc.errors import graph_error
 from graphc.ir.build import Shape, as_shape, as_value, cast
@@ -22,7 +22,7 @@ from graphc.ops.drawing import (
 from graphc.ops.random_batches import mapped
 from graphc.ops.random_gradients import DISCRETE, REJECTION, normal_vectors_rule
 
-FACTORS = ("cholesky", "eigh", "svd")
+Factor = Literal["cholesky", "eigh", "svd"]
 
 
 @op()
@@ -109,7 +109,7 @@ def dirichlet(key: Any, alpha: Any, shape: Any = None, dtype: Any = None) -> Val
 
 @op()
 def _random_multivariate_normal(
-    key: Array, mean: Array, cov: Array, *, shape: Shape, dtype: DType, method: str
+    key: Array, mean: Array, cov: Array, *, shape: Shape, dtype: DType, method: Factor
 ) -> TensorType:
     """Normal vectors with this mean and covariance."""
     require_key(key)
@@ -152,8 +152,8 @@ def multivariate_normal(
     positive definite gives NaN under "cholesky" on JAX, and the call raises on NumPy.
     """
     name = "random.multivariate_normal"
-    if method not in FACTORS:
-        expected = "one of " + ", ".join(FACTORS)
+    if method not in get_args(Factor):
+        expected = "one of " + ", ".join(get_args(Factor))
         raise graph_error(f"no method {method!r}", op=name, expected=expected)
     values = [real(name, mean), real(name, cov)]
     to = float_dtype(name, dtype, values)

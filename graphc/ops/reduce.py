@@ -9,6 +9,7 @@ import numpy as np
 from graphc.errors import graph_error
 from graphc.ir.build import as_value, cast, normal_axes, strong
 from graphc.ir.graph import Node, Value
+from graphc.ir.kinds import AxesParam
 from graphc.ir.namespace import FUNCTIONS, F, enroll, public
 from graphc.ir.op import (
     Array,
@@ -69,7 +70,7 @@ def unwidened(p: Printing) -> str:
 def _reduction(name: str, *, nonempty: bool = False, sizes: Any = None) -> Primitive:
     """A primitive that reduces over `axes` and keeps the dtype."""
 
-    def infer(x: Array, *, axes: tuple[int, ...], keepdims: bool) -> TensorType:
+    def infer(x: Array, *, axes: AxesParam, keepdims: bool) -> TensorType:
         if nonempty:
             for axis in axes:
                 reason = f"axis {axis} has no element to reduce"
@@ -86,7 +87,7 @@ def _reduction_from(name: str) -> Primitive:
     """A primitive that reduces `initial` and what there is over `axes`."""
 
     def infer(
-        x: Array, initial: Array, *, axes: tuple[int, ...], keepdims: bool
+        x: Array, initial: Array, *, axes: AxesParam, keepdims: bool
     ) -> TensorType:
         if initial.type.rank or initial.dtype != x.dtype:
             raise type_error("needs a scalar of the same dtype to start from")

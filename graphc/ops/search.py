@@ -1,6 +1,6 @@
 """Sorting, searching, and the ops whose size depends on what an array holds."""
 
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from graphc.ir.build import (
 )
 from graphc.ir.dims import Size
 from graphc.ir.graph import Value
+from graphc.ir.kinds import AxisParam
 from graphc.ir.namespace import F, enroll, enroll_method, public
 from graphc.ir.op import Array, Printing, op, require_equal, type_error
 from graphc.ir.types import BOOL, INT64, TensorType, is_integer, product
@@ -24,7 +25,7 @@ from graphc.ops.masking import Padding, Ragged, last
 
 
 @op()
-def _sort(x: Array, *, axis: int) -> TensorType:
+def _sort(x: Array, *, axis: AxisParam) -> TensorType:
     """In ascending order along `axis`; NaN last."""
     return x.type.like()
 
@@ -77,7 +78,7 @@ enroll_method(sort, "sort")
 
 
 @op()
-def _argsort(x: Array, *, axis: int) -> TensorType:
+def _argsort(x: Array, *, axis: AxisParam) -> TensorType:
     """The positions that sort along `axis`; equal elements keep their order."""
     return TensorType(INT64, x.type.shape)
 
@@ -115,8 +116,11 @@ def argsort(
     return F.flip(value.shape[chosen] - 1 - backwards, chosen)
 
 
+Side = Literal["left", "right"]
+
+
 @op()
-def _searchsorted(table: Array, x: Array, *, side: str) -> TensorType:
+def _searchsorted(table: Array, x: Array, *, side: Side) -> TensorType:
     """Where each element of `x` would go in the sorted vector `table`."""
     if table.type.rank != 1 or table.dtype != x.dtype:
         raise type_error("needs a sorted vector and values of its dtype")

@@ -20,6 +20,7 @@ from graphc.ir.build import (
 )
 from graphc.ir.dims import Dim, Size
 from graphc.ir.graph import Value
+from graphc.ir.kinds import AxesParam, NewAxesParam
 from graphc.ir.namespace import F, enroll, enroll_method, public
 from graphc.ir.op import Array, op, require_at_most, require_equal, type_error
 from graphc.ir.types import TensorType, product, same_size
@@ -192,7 +193,7 @@ enroll(ravel, "flatten", method=True)
 
 
 @op()
-def _transpose(x: Array, *, axes: tuple[int, ...]) -> TensorType:
+def _transpose(x: Array, *, axes: AxesParam) -> TensorType:
     """The axes in the order `axes`."""
     return x.type.like(tuple(x.type.shape[a] for a in axes))
 
@@ -280,7 +281,7 @@ def moveaxis(x: Any, source: Any, destination: Any) -> Value:
 
 
 @op()
-def _expand_dims(x: Array, *, axes: tuple[int, ...]) -> TensorType:
+def _expand_dims(x: Array, *, axes: NewAxesParam) -> TensorType:
     """New axes of size 1 at `axes` of the result."""
     shape = list(x.type.shape)
     for axis in axes:
@@ -312,7 +313,7 @@ def expand_dims(x: Any, axis: Any) -> Value:
 
 
 @op()
-def _squeeze(x: Array, *, axes: tuple[int, ...]) -> TensorType:
+def _squeeze(x: Array, *, axes: AxesParam) -> TensorType:
     """Without `axes`, each of which must have size 1."""
     for axis in axes:
         require_equal(x.type.shape[axis], 1, f"cannot squeeze axis {axis}")

@@ -1,7 +1,7 @@
 """A user's index sorted out: basic items, index arrays, and dynamic starts."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
 
@@ -10,12 +10,15 @@ from graphc.ir import dims
 from graphc.ir.build import as_size, as_value, cast, literal_of, strong
 from graphc.ir.dims import Dim, Size
 from graphc.ir.graph import Value, origins
+from graphc.ir.kinds import Letters
 from graphc.ir.namespace import F
 from graphc.ir.op import require_at_most, type_error
 from graphc.ir.types import BOOL, INT32, is_integer
 
 Bound = Size | None
 Bounds = tuple[Bound, ...]
+Kinds = Annotated[str, Letters("[ins]*", "letters i, n and s")]  # see basic_index
+How = Literal["set", "add", "multiply", "min", "max"]  # an element takes a new one
 Item = tuple[str, Bound, Bound, Bound]  # "s", "i" or "n"; start, stop, step
 FULL = slice(None)
 FULL_ITEM: Item = ("s", None, None, None)

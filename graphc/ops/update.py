@@ -12,6 +12,7 @@ import numpy as np
 from graphc.ir.build import as_value, cast, size_value, strong
 from graphc.ir.dims import Size
 from graphc.ir.graph import Value
+from graphc.ir.kinds import AxesParam
 from graphc.ir.namespace import FUNCTIONS, F, enroll
 from graphc.ir.op import Array, Printing, op, require_equal, type_error
 from graphc.ir.types import TensorType, product
@@ -36,7 +37,9 @@ from graphc.ops.rows import is_row
 from graphc.ops.subscript import (
     FULL_ITEM,
     Bounds,
+    How,
     Index,
+    Kinds,
     as_item,
     is_mask,
     parse_index,
@@ -48,8 +51,8 @@ def _scatter(
     x: Array,
     v: Array,
     *indices: Array,
-    axes: tuple[int, ...],
-    how: str,
+    axes: AxesParam,
+    how: How,
     inside: tuple[bool, ...],
 ) -> TensorType:
     """`x` with `v` written at integer positions; a repeated one counts each time.
@@ -296,13 +299,7 @@ def _with_rank(v: Value, rank: int, batched: bool) -> Value:
 
 @op()
 def _slice_update(
-    x: Array,
-    v: Array,
-    *,
-    how: str,
-    kinds: str,
-    starts: Bounds,
-    stops: Bounds,
+    x: Array, v: Array, *, how: How, kinds: Kinds, starts: Bounds, stops: Bounds,
     steps: Bounds,
 ) -> TensorType:
     """`x` with `v` written to a basic index."""

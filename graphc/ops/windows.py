@@ -5,7 +5,7 @@ padded by `low` and `high` points. Where it does not fit once, the result is emp
 """
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from graphc.ops.moving import is_known, moved, number
 
 Sizes = tuple[Size, ...]
 NAMED = ("SAME", "SAME_LOWER")
+Pads = Literal["", "SAME", "SAME_LOWER"]  # a named padding; "" where it is given
 
 
 def sizes(x: Any, count: int, what: str, name: str) -> Sizes:

@@ -269,7 +269,7 @@ def _inputs(
     values = tuple(x.value if isinstance(x, Input) else x for x in given)
     for i, value in enumerate(values):
         _check_input(value, values[:i])
-    names = tuple(str(v.node.params["name"]) for v in values)
+    names = tuple(v.name for v in values)
     if named:
         names = _keys("input", inputs)
     defaults = {i: x.default for i, x in enumerate(given) if isinstance(x, Input)}
@@ -287,7 +287,7 @@ def _check_input(value: Any, before: tuple[Value, ...]) -> None:
             hint="make one with gt.tensor(name, dtype, shape)",
         )
     if any(value is other for other in before):
-        name = value.node.params["name"]
+        name = value.name
         raise graph_error(
             f"input {name!r} is given twice",
             op="function",
@@ -382,7 +382,7 @@ def _check_graph(graph: Graph) -> None:
 
 def _missing(variable: Node, nodes: Iterable[Node], graph: Graph) -> GraphError:
     """The error of a variable that is used and not given."""
-    name, value = variable.params["name"], variable.outputs[0]
+    name, value = variable.outputs[0].name, variable.outputs[0]
     users = [n for n in nodes if any(v is value for v in operands(n))]
     if variable in OF_BODIES:  # name a loop that takes what was made of it
         behind = region_between(graph.outputs, [value])

@@ -164,7 +164,7 @@ def _need_all_arguments(outputs: list[Value], given: list[Value]) -> None:
     before = {node for node in ancestors(given)}
     for node in ancestors(outputs):
         if node.primitive is INPUT and node not in inside and node not in before:
-            name = node.params["name"]
+            name = node.outputs[0].name
             raise graph_error(
                 f"the function uses {name}, which is no argument of it",
                 op="custom_vjp",

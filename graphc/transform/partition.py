@@ -162,7 +162,7 @@ def _facts(graph: Graph) -> _Facts:
             for output, x in zip(node.outputs, node.inputs, strict=False):
                 aliases[output] = aliases.get(x, x)
         if node.primitive.name == ASSERT:
-            message = node.params["message"]
+            message = node.params["message"].content
             checks.append(Check(node.inputs[1], message, node.place))
     if checks:
         nodes = ancestors([*graph.outputs, *(c.condition for c in checks)])

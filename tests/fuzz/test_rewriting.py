@@ -37,7 +37,7 @@ def fitting(rules, program):
 
 def used(rules, program):
     """How often each rule applies in a program."""
-    names = tuple(str(x.node.params["name"]) for x in program.inputs)
+    names = tuple(x.name for x in program.inputs)
     outputs = tuple(k.symbolic for k in program.made)
     graph = Graph(tuple(program.inputs), outputs, names, ("",) * len(outputs))
     return Counter(a.rule.name for a in rewritten(graph, rules).log)

@@ -17,7 +17,7 @@ from tests.fuzz.generator import generate
 
 
 def graph(inputs, *outputs):
-    names = tuple(v.node.params["name"] for v in inputs)
+    names = tuple(v.name for v in inputs)
     return Graph(tuple(inputs), outputs, names, ("",) * len(outputs))
 
 
@@ -109,13 +109,14 @@ def test_guards_that_are_lost_or_made_up():
 
 
 PARAMS = [
-    ({"axes": [0], "keepdims": False}, "axes=[0] of type list"),
+    ({"axes": [0], "keepdims": False}, "axes is [0] of type list"),
     ({"axes": (np.int64(0),), "keepdims": False}, "of type tuple"),
     ({"axes": (0,), "keepdims": np.bool_(False)}, "of type bool"),
-    ({"axes": (0,), "keepdims": {}}, "keepdims={} of type dict"),
+    ({"axes": (0,), "keepdims": {}}, "keepdims is {} of type dict"),
+    ({"axes": (2,), "keepdims": False}, "must be an axis below 2, of float32[n, 3]"),
     ({"keepdims": False, "axes": (0,)}, "got: keepdims, axes"),
-    ({"axes": (0,)}, "expected: axes, keepdims"),
-    ({"axes": (0,), "keepdims": False, "more": 1}, "got: axes, keepdims, more"),
+    ({"axes": (0,)}, "the param keepdims is missing"),
+    ({"axes": (0,), "keepdims": False, "more": 1}, "there is no param 'more', only"),
 ]
 
 

@@ -118,7 +118,7 @@ def every(outputs, rules):
     """The nodes that are left."""
     inputs = [n for n in ancestors(outputs) if n.primitive.name == "input"]
     values = tuple(n.outputs[0] for n in inputs)
-    names = tuple(n.params["name"] for n in inputs)
+    names = tuple(n.outputs[0].name for n in inputs)
     graph = merged(Graph(values, tuple(outputs), names, ("",) * len(outputs)))
     return ancestors(rewritten(graph, rules).graph.outputs)
 

@@ -32,7 +32,8 @@ def taken_out(
     for node in region:
         if node.primitive is ASSERT:
             value, condition = (made.get(v, v) for v in node.inputs)
-            checks.append(Check(condition, node.params["message"], node.place.plain))
+            message = node.params["message"].content
+            checks.append(Check(condition, message, node.place.plain))
             made[node.outputs[0]] = value
         elif any(v in made for v in operands(node)):
             fresh = renewed(node, made, node.place.plain)
