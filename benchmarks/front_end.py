@@ -8,7 +8,6 @@ first result at most 1.1x hand-written `jax.jit`. Times are CPU times of this pr
 """
 
 import resource
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -25,10 +24,13 @@ from benchmarks.harness import (
     Row,
     compare,
     exponent,
+    named,
     print_table,
     row,
     same,
     seconds,
+    setting,
+    some,
     time_text,
 )
 from graphc.backends.jax import emit_jax
@@ -45,7 +47,7 @@ PROGRAMS: dict[str, Program] = {
     "random DAG": programs.dag,
     "residual blocks": programs.blocks,
 }
-SIZES = (1_000, 10_000, 100_000)
+SIZES = setting((1_000, 10_000, 100_000), (100, 200))
 X = np.linspace(-1, 1, 64, dtype="float32")
 XW = np.stack([X] * 16)
 LINEAR = 1.1  # the exponent that still counts as linear
@@ -176,16 +178,16 @@ def peak_memory() -> Row:
 
 def main() -> None:
     """Print both tables."""
-    most = int(sys.argv[1]) if len(sys.argv) > 1 else SIZES[-1]
+    most = int(*named() or [SIZES[-1]])
     seconds(lambda: front_end(programs.chain, 100))
-    rows = [r for name, p in PROGRAMS.items() for r in growth(name, p, most)]
+    rows = [r for name, p in some(PROGRAMS.items()) for r in growth(name, p, most)]
     print_table("front end: build + plan + emit", [*rows, peak_memory()], "s or exp.")
     rows = []
-    for name, p in PROGRAMS.items():
-        rows.append(against_jax(name, p, 1_000, 7))
-        rows.append(against_jax(name, p, 10_000, 3))
-        rows.append(first_result(name, p, 1_000))
-        rows += pytensor_rows(name, p, 1_000)
+    for name, p in some(PROGRAMS.items()):
+        rows.append(against_jax(name, p, SIZES[0], 7))
+        rows.append(against_jax(name, p, SIZES[1], 3))
+        rows.append(first_result(name, p, SIZES[0]))
+        rows += pytensor_rows(name, p, SIZES[0])
     print_table("front end against others", rows)
 
 

@@ -8,7 +8,6 @@ op of a chain; the Jacobian of R^50 -> R^50 against `jax.jacrev`. PyTensor, wher
 installed, runs the MLP and the logistic regression in its JAX and in its C mode.
 """
 
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -26,11 +25,14 @@ from benchmarks.harness import (
     compare,
     emitted,
     exponent,
+    named,
     peak_bytes,
     print_table,
     row,
     same,
     seconds,
+    setting,
+    some,
     time_text,
 )
 from graphc.ir.walk import ancestors
@@ -205,7 +207,8 @@ def jacobian_row() -> Row:
 
 def building_rows() -> list[Row]:
     """CPU time to build the gradient of a chain, and how many nodes it has."""
-    sizes, times, rows = (1_000, 10_000, 100_000), [], []
+    sizes = setting((1_000, 10_000, 100_000), (50, 100))
+    times, rows = [], []
     for steps in sizes:
         x = gt.tensor("x", "float32", (8,))
         y = gt.sum(programs.chain(gt, x, steps))
@@ -219,7 +222,7 @@ def building_rows() -> list[Row]:
 
 def main() -> None:
     """Print the tables."""
-    wanted = sys.argv[1:] or [*CASES, "jacobian", "building"]
+    wanted = named() or [*some(CASES), "jacobian", "building"]
     rows = [r for name in wanted if name in CASES for r in measure(CASES[name]())]
     if "jacobian" in wanted:
         rows.append(jacobian_row())

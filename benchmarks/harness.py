@@ -3,15 +3,20 @@
 Both sides run in one process and on one input, in turns. What counts is the median of
 the ratios of neighbouring turns: whatever slows the machine then slows both sides.
 Nothing here asserts a time; results and compile counts are asserted.
+
+    python -m benchmarks.NAME --smallest
+
+runs one with few turns on the smallest data, as the tests do: its numbers tell nothing.
 """
 
 import gc
 import statistics
+import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import jax
 import numpy as np
@@ -19,9 +24,26 @@ import numpy as np
 Run = Callable[[], Any]
 Clock = Callable[[], float]
 WALL, CPU = time.perf_counter, time.process_time
+Setting = TypeVar("Setting")
 COMPILED = "/jax/core/compile/backend_compile_duration"
 
 _compiled: list[float] = []
+
+
+def setting(usual: Setting, smallest: Setting) -> Setting:
+    """`usual`, or `smallest` where the script was started with `--smallest`."""
+    return smallest if "--smallest" in sys.argv else usual
+
+
+def some(items: Iterable[Setting]) -> list[Setting]:
+    """All `items`, or the first of them with `--smallest`."""
+    found = list(items)
+    return found[: setting(len(found), 1)]
+
+
+def named() -> list[str]:
+    """The arguments of the script that are no options: the tables that are wanted."""
+    return [a for a in sys.argv[1:] if not a.startswith("--")]
 
 
 def _listen(event: str, seconds: float, **_: Any) -> None:
@@ -66,6 +88,7 @@ def compare(
     ours: Run, theirs: Run, *, rounds: int = 15, calls: int = 1, clock: Clock = WALL
 ) -> Comparison:
     """Time both sides in turns; who goes first changes with every round."""
+    rounds, calls = setting((rounds, calls), (2, 1))
     seconds(ours), seconds(theirs)  # whatever happens once only
     pairs = []
     for i in range(rounds):
@@ -110,9 +133,11 @@ def peak_bytes(jitted: Any, *args: Any) -> int:
     return analysis.temp_size_in_bytes + analysis.output_size_in_bytes
 
 
-def exponent(sizes: Iterable[int], times: Iterable[float]) -> float:
-    """The slope of log time over log size: 1 is linear."""
-    return float(np.polyfit(np.log(list(sizes)), np.log(list(times)), 1)[0])
+def exponent(sizes: Sequence[int], times: Iterable[float]) -> float:
+    """The slope of log time over log size: 1 is linear. NaN of a single size."""
+    if len(sizes) < 2:
+        return float("nan")
+    return float(np.polyfit(np.log(sizes), np.log(list(times)), 1)[0])
 
 
 @dataclass(frozen=True)

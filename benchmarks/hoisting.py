@@ -31,11 +31,13 @@ from benchmarks.harness import (
     print_table,
     row,
     same,
+    setting,
+    some,
 )
 
-BATCH, WIDTH = 8, 32
-STEPS = (100, 1_000, 10_000)
-CHUNKS = (10, 25, 100)  # by hand, of a divisor
+BATCH, WIDTH = setting((8, 32), (2, 4))
+STEPS = setting((100, 1_000, 10_000), (6,))
+CHUNKS = setting((10, 25, 100), (3,))  # by hand, of a divisor
 Array = Any
 Cell = Callable[[Any, Array, Array, Array], tuple[Array, Array]]  # state, output
 
@@ -194,7 +196,7 @@ def rows(work: Work, gradient: bool) -> list[Row]:
     return found
 
 
-WORDS, MODEL, CHUNK = 2_000, 256, 16
+WORDS, MODEL, CHUNK = setting((2_000, 256, 16), (50, 8, 4))
 
 
 def cross_entropy(xp: Any, logits: Array, chosen: Array) -> Array:
@@ -250,7 +252,7 @@ def language_rows(gradient: bool) -> list[Row]:
     rng, found = np.random.default_rng(0), []
     shapes = (1, MODEL, MODEL), (MODEL, WORDS)
     weights = [(rng.normal(size=s) / MODEL).astype("float32") for s in shapes]
-    for n in (128, 1_024):
+    for n in setting((128, 1_024), (8,)):
         host = rng.normal(size=(n, BATCH, MODEL)).astype("float32")
         label = rng.integers(0, WORDS, (n, BATCH)).astype("int32")
         given = list(map(jax.device_put, [*weights, host, label]))
@@ -306,8 +308,8 @@ def main() -> None:
         print_table("Products in chunks of steps", language_rows(gradient))
     for gradient in (False, True):
         title = "Loss and gradient" if gradient else "Loss"
-        print_table(title, [r for work in WORK for r in rows(work, gradient)])
-    table = [r for work in WORK for r in checkpointed(work)]
+        print_table(title, [r for work in some(WORK) for r in rows(work, gradient)])
+    table = [r for work in some(WORK) for r in checkpointed(work)]
     print_table('Loss and gradient with checkpoint="sqrt"', table)
 
 

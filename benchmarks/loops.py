@@ -29,6 +29,8 @@ from benchmarks.harness import (
     print_table,
     row,
     same,
+    setting,
+    some,
     time_text,
 )
 
@@ -38,8 +40,8 @@ try:
 except ImportError:
     equinox = None
 
-WIDTH = 32
-STEPS = (100, 1_000, 10_000)
+WIDTH = setting(32, 4)
+STEPS = setting((100, 1_000, 10_000), (5,))
 Array = Any
 Cell = Callable[[Any, Array, Array, Array], Array]  # namespace, carry, input, weights
 
@@ -179,7 +181,7 @@ def nested(xp: Any, scan: Any, _: Any, w: Array, x: Array, like: Array) -> Array
     return xp.sum(b)
 
 
-NARROW = 16
+NARROW = setting(16, 3)
 MOST_OF_EQUINOX = 8_000  # with more steps it takes seconds
 FILLED = {
     "two before": (plain, two_before, (4_000, 8_000, 16_000, 32_000), 1.2),
@@ -242,6 +244,7 @@ def filling(name: str) -> list[Row]:
         rivals["Equinox"] = their_filling(cost, write, checkpointed_scan)
     found, times, used = [], [], []
     w = np.float32(0.7)
+    sizes = setting(sizes, sizes[:1])
     for n in sizes:
         x = np.cos(np.arange(n, dtype="float32"))
         for rival, h in rivals.items():
@@ -264,8 +267,9 @@ def filling(name: str) -> list[Row]:
 
 def main() -> None:
     """Print the tables."""
-    print_table("Gradients of scans", [row for work in WORK for row in rows(work)])
-    filled = [row for name in FILLED for row in filling(name)]
+    scans = [row for work in some(WORK) for row in rows(work)]
+    print_table("Gradients of scans", scans)
+    filled = [row for name in some(FILLED) for row in filling(name)]
     print_table("Gradients of arrays that are filled by index", filled)
 
 

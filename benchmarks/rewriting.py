@@ -25,10 +25,13 @@ from benchmarks.harness import (
     Row,
     compare,
     exponent,
+    named,
     print_table,
     row,
     same,
     seconds,
+    setting,
+    some,
     time_text,
 )
 from benchmarks.programs import chain, dag, layers, mlp
@@ -37,7 +40,7 @@ from graphc.ir.walk import ancestors
 from graphc.rewrites import Rules, default, none, rewritten
 from graphc.rewriting.reduction import REDUCTION
 
-N, ROWS, WORDS = 1_000_000, 1000, 20_000
+N, ROWS, WORDS = setting((1_000_000, 1000, 20_000), (1000, 10, 20))
 Call = Callable[..., Any]
 
 
@@ -51,17 +54,17 @@ class Form(NamedTuple):
     more: Rules = none  # rules that have to be asked for
 
 
-VECTORS = {"a": (3000,), "b": (3000,)}
+VECTORS = {"a": (3 * ROWS,), "b": (3 * ROWS,)}
 MATRICES = {"a": (ROWS, ROWS), "b": (ROWS, ROWS)}
 THREE = MATRICES | {"c": (ROWS, ROWS)}
 BY_VECTOR = MATRICES | {"v": (ROWS,)}
 LONG = {"x": (N,)}
-TABLE = {"table": (3000, 64), "i": (200_000,)}
+TABLE = {"table": (3 * ROWS, 64), "i": (N // 5,)}
 lse = jax.nn.logsumexp
 
 
 def _one_hot(xp: Any, i: Any, x: Any) -> Any:
-    return xp.astype(xp.equal(i[:, None], xp.arange(1000)), "float32").T @ x
+    return xp.astype(xp.equal(i[:, None], xp.arange(ROWS)), "float32").T @ x
 
 
 def _squares(a: Any, b: Any) -> Any:
@@ -73,9 +76,9 @@ def _squares(a: Any, b: Any) -> Any:
 
 FORMS = {
     "sum(broadcast a)": Form(
-        lambda xp, a: xp.sum(xp.broadcast_to(a[:, None], (3000, 3000))),
-        lambda a: 3000 * jnp.sum(a),
-        {"a": (3000,)},
+        lambda xp, a: xp.sum(xp.broadcast_to(a[:, None], (len(a), len(a)))),
+        lambda a: len(a) * jnp.sum(a),
+        {"a": VECTORS["a"]},
     ),
     "sum(outer(a, b))": Form(
         lambda xp, a, b: xp.sum(xp.outer(a, b)),
@@ -84,7 +87,7 @@ FORMS = {
     ),
     "sum(a[:, None] + b)": Form(
         lambda xp, a, b: xp.sum(a[:, None] + b[None]),
-        lambda a, b: 3000 * jnp.sum(a) + 3000 * jnp.sum(b),
+        lambda a, b: len(b) * jnp.sum(a) + len(a) * jnp.sum(b),
         VECTORS,
     ),
     "sum((a[:, None] - b)**2)": Form(
@@ -168,13 +171,13 @@ FORMS = {
     ),
     "sum(E[i], 0)": Form(
         lambda xp, table, i: xp.sum(table[i], 0),
-        lambda table, i: jnp.zeros(3000).at[i].add(1.0) @ table,
+        lambda table, i: jnp.zeros(len(table)).at[i].add(1.0) @ table,
         TABLE,
     ),
     "sum(w * E[i], 0)": Form(
         lambda xp, table, i, w: xp.sum(w[:, None] * table[i], 0),
-        lambda table, i, w: jnp.zeros(3000).at[i].add(w) @ table,
-        TABLE | {"w": (200_000,)},
+        lambda table, i, w: jnp.zeros(len(table)).at[i].add(w) @ table,
+        TABLE | {"w": TABLE["i"]},
     ),
     "E[i] @ W": Form(
         lambda xp, table, i, w: table[i] @ w,
@@ -183,7 +186,7 @@ FORMS = {
     ),
     "one-hot matrix products": Form(
         _one_hot,
-        lambda i, x: jax.ops.segment_sum(x, i, 1000),
+        lambda i, x: jax.ops.segment_sum(x, i, ROWS),
         {"i": (WORDS,), "x": (WORDS, 8)},
     ),
     "max(exp(x))": Form(
@@ -212,7 +215,7 @@ def arguments(form: Form) -> tuple[list[Any], list[Any]]:
     for name, shape in form.shapes.items():
         places = name == "i"
         dtype = "int32" if places else "float32"
-        found = rng.integers(0, 1000, shape) if places else rng.uniform(0, 1, shape)
+        found = rng.integers(0, ROWS, shape) if places else rng.uniform(0, 1, shape)
         inputs.append(gt.tensor(name, dtype, shape))
         arrays.append(jnp.asarray(found.astype(dtype)))
     return inputs, arrays
@@ -221,7 +224,7 @@ def arguments(form: Form) -> tuple[list[Any], list[Any]]:
 def form_rows() -> list[Row]:
     """Time of each form, against the hand-made one; the note tells the gain."""
     rows = []
-    for name, form in FORMS.items():
+    for name, form in some(FORMS.items()):
         inputs, arrays = arguments(form)
         f = graphc.function(
             inputs, form.written(gt, *inputs), rewrites=default + form.more
@@ -287,6 +290,7 @@ def time_rows() -> list[Row]:
     rows = []
     for name in ("chain", "mlp", "dag"):
         sizes = [100, 1000, 10_000] + ([100_000] if name == "chain" else [])
+        sizes = setting(sizes, [300, 400, 500])
         counts, times = [], []
         for size in sizes:
             graph = graph_of(name, max(size, 300) if name == "dag" else size)
@@ -334,14 +338,14 @@ def _against_pytensor(name: str, size: int) -> Row:
 
 def neutral_rows() -> list[Row]:
     """Run time with and without rules where none applies."""
-    weights, biases = layers(20, 64, seed=0)
+    weights, biases = layers(setting(20, 2), 64, seed=0)
     x = np.random.default_rng(0).normal(size=(1000, 64)).astype("float32")
     v = gt.tensor("x", "float32", ("n", 64))
     rows = []
     for name, y in {
         "mlp": mlp(gt, v, weights, biases),
-        "chain": chain(gt, v, 100),
-        "dag": dag(gt, v, 400),
+        "chain": chain(gt, v, setting(100, 10)),
+        "dag": dag(gt, v, setting(400, 80)),
     }.items():
         new = graphc.function([v], y)
         old = graphc.function([v], y, rewrites=none)
@@ -368,7 +372,7 @@ TABLES: dict[str, tuple[str, Callable[[], list[Row]], str]] = {
 
 def main() -> None:
     """Print the tables, or those that are named."""
-    for name in sys.argv[1:] or TABLES:
+    for name in named() or TABLES:
         title, rows, number = TABLES[name]
         print_table(title, rows(), number=number)
 

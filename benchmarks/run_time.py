@@ -17,7 +17,16 @@ import numpy as np
 import graphc
 import graphc.tensor as gt
 from benchmarks import programs
-from benchmarks.harness import Row, compare, emitted, peak_bytes, print_table, row, same
+from benchmarks.harness import (
+    Row,
+    compare,
+    emitted,
+    peak_bytes,
+    print_table,
+    row,
+    same,
+    setting,
+)
 
 
 @dataclass(frozen=True)
@@ -61,7 +70,8 @@ def logistic_case(dtype: str) -> Case:
 def chain_case() -> Case:
     """1,000 elementwise ops on 10,000 numbers."""
     x = np.linspace(-1, 1, 10_000, dtype="float32")
-    return Case("1,000 elementwise ops", lambda xp, x: programs.chain(xp, x, 1000), [x])
+    n = setting(1000, 10)
+    return Case(f"{n:,} elementwise ops", lambda xp, x: programs.chain(xp, x, n), [x])
 
 
 def variables(arrays: list[Any]) -> list[Any]:

@@ -3,9 +3,11 @@
     python -m benchmarks.selective_jit
 
 An MLP of 15 layers on 512 rows of 64 numbers, the rows that a mask over its result
-keeps, an MLP of 15 layers on those, a sum; and the same on 64 rows of 512 numbers.
-Target: the time of the program that was partitioned by hand, within 10%, and only the
-second part compiled again for a new number of rows.
+keeps, an MLP of 15 layers on those, a median; and the same on 64 rows of 512 numbers.
+(Of a sum, a rule would make one segment with a mask.) With `dims="specialize"`, the
+target is the time of the program that was partitioned by hand, within 10%, and only the
+second part compiled again for a new number of rows. The default, `"auto"`, may keep the
+rows at their bound once it has seen some numbers of them; its rows tell how it fares.
 """
 
 from collections.abc import Callable
@@ -28,17 +30,18 @@ from benchmarks.harness import (
     row,
     same,
     seconds,
+    setting,
     time_text,
     xla_compilations,
 )
 from graphc.runtime.function import Function
 
-LAYERS = 15
+LAYERS = setting(15, 2)
 Program = Callable[..., Any]
 
 
 @dataclass(frozen=True)
-class Setting:
+class Data:
     """The size of the data."""
 
     rows: int
@@ -61,21 +64,20 @@ def split(layers: Any) -> tuple[Any, Any, Any, Any]:
     return layers[:n], layers[n : 2 * n], layers[2 * n : 3 * n], layers[3 * n :]
 
 
-def symbolic(setting: Setting) -> Function:
-    """Ours: the program as one writes it."""
-    x = gt.tensor("x", "float32", (setting.rows, setting.width))
+def symbolic(data: Data, dims: str) -> Function:
+    """Ours: the program as one writes it, its sizes treated as `dims` says."""
+    x = gt.tensor("x", "float32", (data.rows, data.width))
     threshold = gt.scalar("threshold", "float32")
     layers = [
-        gt.tensor(f"{name}{i}", "float32", (setting.width,) * rank)
+        gt.tensor(f"{name}{i}", "float32", (data.width,) * rank)
         for name, rank in (("w", 2), ("b", 1), ("v", 2), ("c", 1))
         for i in range(LAYERS)
     ]
     w, b, v, c = split(layers)
     h = programs.mlp(gt, x, w, b)
     kept = h[h[:, 0] > threshold]
-    return graphc.function(
-        [x, threshold, *layers], gt.sum(programs.mlp(gt, kept, v, c))
-    )
+    middle = gt.median(programs.mlp(gt, kept, v, c))
+    return graphc.function([x, threshold, *layers], middle, dims=dims)
 
 
 def first(x: Any, threshold: Any, w: Any, b: Any) -> Any:
@@ -88,7 +90,7 @@ def first(x: Any, threshold: Any, w: Any, b: Any) -> Any:
 def second(h: Any, mask: Any, count: int, v: Any, c: Any) -> Any:
     """Partitioned by hand: the rest, for a number of rows."""
     (rows,) = jnp.nonzero(mask, size=count)
-    return jnp.sum(programs.mlp(jnp, h[rows], v, c))
+    return jnp.median(programs.mlp(jnp, h[rows], v, c))
 
 
 def by_hand() -> Program:
@@ -107,7 +109,7 @@ def without_jit(x: Any, threshold: Any, *layers: Any) -> Any:
     """The program as one writes it, op by op."""
     w, b, v, c = split(layers)
     h = programs.mlp(jnp, x, w, b)
-    return jnp.sum(programs.mlp(jnp, h[h[:, 0] > threshold], v, c))
+    return jnp.median(programs.mlp(jnp, h[h[:, 0] > threshold], v, c))
 
 
 @jax.jit
@@ -116,14 +118,14 @@ def masked(x: Any, threshold: Any, *layers: Any) -> Any:
     w, b, v, c = split(layers)
     h = programs.mlp(jnp, x, w, b)
     keep = (h[:, 0] > threshold)[:, None]
-    return jnp.sum(jnp.where(keep, programs.mlp(jnp, h, v, c), 0))
+    return jnp.nanmedian(jnp.where(keep, programs.mlp(jnp, h, v, c), jnp.nan))
 
 
-def arguments(setting: Setting) -> Callable[[int], tuple[Any, ...]]:
+def arguments(data: Data) -> Callable[[int], tuple[Any, ...]]:
     """From a number of rows to arguments for which the mask keeps so many."""
-    (w, b), (v, c) = (programs.layers(LAYERS, setting.width, seed) for seed in (1, 2))
+    (w, b), (v, c) = (programs.layers(LAYERS, data.width, seed) for seed in (1, 2))
     rng = np.random.default_rng(0)
-    x = rng.normal(size=(setting.rows, setting.width)).astype("float32")
+    x = rng.normal(size=(data.rows, data.width)).astype("float32")
     largest = np.sort(np.asarray(programs.mlp(np, x, w, b)[:, 0]))[::-1]
     fixed = [jnp.asarray(a) for a in (x, *w, *b, *v, *c)]
 
@@ -151,11 +153,11 @@ def warm(f: Function, args: tuple[Any, ...]) -> list[Row]:
     return rows
 
 
-def new_counts(f: Function, args: Program, setting: Setting) -> Row:
+def new_counts(f: Function, args: Program, data: Data) -> Row:
     """Calls with a number of rows not seen before: CPU time, XLA's included."""
     hand, pairs = by_hand(), []
-    hand(*args(setting.kept))
-    for i, count in enumerate(setting.new):
+    hand(*args(data.kept))
+    for i, count in enumerate(data.new):
         both = [f, hand] if i % 2 else [hand, f]
         before, given = len(f.stats().compilations), args(count)
         with xla_compilations() as compiled:
@@ -168,10 +170,25 @@ def new_counts(f: Function, args: Program, setting: Setting) -> Row:
     return row(what, comparison(pairs), 1.1, "one compilation each")
 
 
-def unjitted_counts(args: Program, setting: Setting) -> Row:
+def adapted(args: Program, data: Data) -> list[Row]:
+    """All new numbers of rows by the default policy, and warm calls afterwards."""
+    jax.clear_caches()  # of the rival, which other rows have compiled
+    f, hand = symbolic(data, "auto"), by_hand()
+    given = [args(count) for count in (data.kept, *data.new)]
+    spent = [seconds(lambda g=g: [g(*a) for a in given], clock=CPU) for g in (f, hand)]
+    made = f"{len(f.stats().compilations)} compilations"
+    note = "; ".join([made, *f.stats().changes])
+    what = "auto, all numbers of rows (CPU time); rival: partitioned by hand"
+    first = Row(what, *map(time_text, spent), spent[0] / spent[1], note=note)
+    same(f(*given[0]), hand(*given[0]), 1e-3)
+    warm = compare(lambda: f(*given[0]), lambda: hand(*given[0]), rounds=61)
+    return [first, row("auto, warm call then; rival: partitioned by hand", warm)]
+
+
+def unjitted_counts(args: Program, data: Data) -> Row:
     """What un-jitted JAX does with a new number of rows."""
-    without_jit(*args(setting.kept))
-    given = args(setting.kept - 1)
+    without_jit(*args(data.kept))
+    given = args(data.kept - 1)
     with xla_compilations() as compiled:
         time = seconds(lambda: without_jit(*given), clock=CPU)
     note = f"{len(compiled)} compilations"
@@ -179,17 +196,17 @@ def unjitted_counts(args: Program, setting: Setting) -> Row:
     return Row(what, "", time_text(time), note=note)
 
 
-def pytensor_rows(f: Function, args: tuple[Any, ...], setting: Setting) -> list[Row]:
+def pytensor_rows(f: Function, args: tuple[Any, ...], data: Data) -> list[Row]:
     """PyTensor's C mode; its JAX mode cannot run this program."""
     if not pytensor_rival.available:
         return []
-    x = pytensor_rival.tensor("x", (setting.rows, setting.width))
+    x = pytensor_rival.tensor("x", (data.rows, data.width))
     threshold = pytensor_rival.tensor("threshold", ())
     layers = [pytensor_rival.tensor(f"p{i}", a.shape) for i, a in enumerate(args[2:])]
     w, b, v, c = split(layers)
     space = pytensor_rival.Space()
     h = programs.mlp(space, x, w, b)
-    out = programs.mlp(space, h[h[:, 0] > threshold], v, c).sum()
+    out = space.median(programs.mlp(space, h[h[:, 0] > threshold], v, c))
     rows = []
     for mode in ("CVM", "JAX"):
         g = pytensor_rival.compiled([x, threshold, *layers], out, mode)
@@ -206,14 +223,15 @@ def pytensor_rows(f: Function, args: tuple[Any, ...], setting: Setting) -> list[
 
 
 def main() -> None:
-    """Print a table per setting."""
-    for setting in (Setting(512, 64), Setting(64, 512)):
-        args, f = arguments(setting), symbolic(setting)
+    """Print a table per size of the data."""
+    for data in setting([Data(512, 64), Data(64, 512)], [Data(32, 8)]):
+        args, f = arguments(data), symbolic(data, "specialize")
         assert len(f.plan.segments) == 2
-        kept = args(setting.kept)
-        rows = [*warm(f, kept), *pytensor_rows(f, kept, setting)]
-        rows += [new_counts(f, args, setting), unjitted_counts(args, setting)]
-        title = f"selective jit, {setting.rows} rows of {setting.width} (time per call)"
+        kept = args(data.kept)
+        rows = [*warm(f, kept), *pytensor_rows(f, kept, data)]
+        rows += [new_counts(f, args, data), unjitted_counts(args, data)]
+        rows += adapted(args, data)
+        title = f"selective jit, {data.rows} rows of {data.width} (time per call)"
         print_table(title, rows)
 
 

@@ -24,11 +24,13 @@ from benchmarks.harness import (
     print_table,
     same,
     seconds,
+    setting,
+    some,
     time_text,
     xla_compilations,
 )
 
-CALLS, LENGTHS, WIDTHS = 3000, 100, (64, 128, 128, 1)
+CALLS, LENGTHS, WIDTHS = *setting((3000, 100), (6, 3)), (64, 128, 128, 1)
 Array = Any
 
 
@@ -131,10 +133,9 @@ def rows(work: Work) -> list[Row]:
 
 def main() -> None:
     """Print the tables."""
-    print_table(
-        f"{LENGTHS} lengths once each, CPU time", map(first_pass, WORK), number="s"
-    )
-    found = [row for work in WORK for row in rows(work)]
+    title = f"{LENGTHS} lengths once each, CPU time"
+    print_table(title, map(first_pass, some(WORK)), number="s")
+    found = [row for work in some(WORK) for row in rows(work)]
     print_table(f"{CALLS} calls with Zipf-distributed lengths, CPU time", found)
 
 
