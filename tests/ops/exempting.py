@@ -3,7 +3,9 @@
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
+import jax
 import numpy as np
+from packaging.specifiers import SpecifierSet
 
 from tests.ops.points import Point
 
@@ -12,13 +14,25 @@ class Unlike(NamedTuple):
     """A difference: why, and where in the arrays of a call it is.
 
     `where` gives one mask, or one per array: where the gradient in that differs.
+    `versions` are those of JAX for which it holds.
     """
 
     why: str
     where: Callable[..., Any]
+    versions: str = ""
 
 
 Exemptions = Mapping[str, Unlike]
+
+
+def jax_is(versions: str) -> bool:
+    """Whether the JAX that runs is one of these versions, as "<0.12" says them."""
+    return SpecifierSet(versions).contains(jax.__version__, prereleases=True)
+
+
+def in_force(exemptions: Exemptions) -> Exemptions:
+    """The exemptions that hold for the JAX that runs."""
+    return {name: one for name, one in exemptions.items() if jax_is(one.versions)}
 
 
 def exempted(point: Point, exemptions: Exemptions) -> list[np.ndarray]:
