@@ -168,6 +168,12 @@ def _holds_values(items: Sequence[Any]) -> bool:
 
 
 def _literal_array(x: Any) -> np.ndarray[Any, Any]:
+    if _is_masked(x):
+        raise graph_error(
+            "a masked array would lose its mask",
+            got=f"{type(x).__name__} of shape {np.shape(x)}",
+            hint="fill it with numpy.ma.filled(x, value), or give x.data and x.mask",
+        )
     try:
         array = np.asarray(x)
     except ValueError as error:
@@ -179,6 +185,12 @@ def _literal_array(x: Any) -> np.ndarray[Any, Any]:
             hint="convert it with numpy.asarray(x, dtype=...) first",
         )
     return array
+
+
+def _is_masked(x: Any) -> bool:
+    if isinstance(x, (list, tuple)):
+        return any(map(_is_masked, x))
+    return bool(np.ma.is_masked(x))
 
 
 def as_size(x: Any, what: str = "a size") -> Size:

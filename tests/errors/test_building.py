@@ -19,6 +19,7 @@ byte = gt.tensor("byte", "uint8", (3,))
 k = gt.iscalar("k")
 s = gt.scalar("s")
 OBJECTS = np.array([1, None, 2], dtype=object)
+MASKED = np.ma.array([1.0, 2.0, 3.0], mask=[0, 1, 0])
 
 
 @rows(
@@ -267,9 +268,24 @@ def test_indices_that_are_none(row):
         lambda: x + np.array(["2020-01-01"], "M8[D]"),
         "add: arrays of dtype datetime64[D] are not supported",
     ),
+    (
+        lambda: x + MASKED,
+        "add: a masked array would lose its mask",
+        "got: MaskedArray of shape (3,)",
+        "hint: fill it with numpy.ma.filled(x, value), or give x.data and x.mask",
+    ),
+    (
+        lambda: gt.asarray([MASKED, MASKED]),
+        "asarray: a masked array would lose its mask",
+        "got: list of shape (2, 3)",
+    ),
 )
 def test_arrays_of_no_number(row):
     raised(*row)
+
+
+def test_masked_arrays_that_mask_nothing_are_arrays():
+    assert gt.asarray(np.ma.array([1.0, 2.0])).type.shape == (2,)
 
 
 def test_ragged_lists():

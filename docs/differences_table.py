@@ -1,0 +1,136 @@
+"""Writes docs/differences.md: where NumPy and JAX programs differ at special values.
+
+Run `python docs/differences_table.py` after adding an elementwise op; a test finds
+functions that differ and are not in the file.
+"""
+
+import inspect
+import pathlib
+import warnings
+from collections.abc import Iterator
+from itertools import product
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+import graphc
+import graphc.tensor as gt
+from graphc.ir.namespace import FUNCTIONS
+from graphc.ir.op import PRIMITIVES
+
+TARGET = pathlib.Path(__file__).with_name("differences.md")
+SPECIAL = (0.0, -0.0, 0.5, -2.5, 1.0, -1.0, np.inf, -np.inf, np.nan)
+MOST = 3  # examples in a row
+CLOSE = 1e-6  # what is left is rounding
+HEAD = f"""\
+# Where the backends differ at special values
+
+Written by `python docs/differences_table.py`, with JAX {jax.__version__} on a CPU.
+
+Every elementwise function was called with all combinations of {", ".join(
+    map(str, SPECIAL)
+)}, in float64 and as real and imaginary parts in complex128. NumPy programs give what
+NumPy gives. Where JAX programs give something else, beyond rounding, it stands here;
+other versions of JAX may differ in fewer places.
+
+| function | dtype | calls that differ | examples |
+|---|---|---|---|
+"""
+
+
+class Difference(NamedTuple):
+    """A function whose results differ between the backends, and examples of it."""
+
+    name: str
+    dtype: str
+    count: int
+    calls: int
+    examples: list[str]
+
+    def row(self) -> str:
+        """One line of the table."""
+        share, examples = f"{self.count} of {self.calls}", "; ".join(self.examples)
+        return f"| `{self.name}` | {self.dtype} | {share} | {examples} |"
+
+
+def functions(dtype: str) -> Iterator[tuple[str, int]]:
+    """The elementwise functions that take this dtype on both backends, by arity."""
+    for name in sorted(FUNCTIONS):
+        primitive = PRIMITIVES.get(name.replace(".", "_")) or PRIMITIVES.get(name)
+        if primitive is None or not primitive.elementwise or primitive.refusals:
+            continue
+        arity = len(inspect.signature(primitive.infer).parameters)
+        if arity <= 2 and not name.startswith("_") and _takes(name, arity, dtype):
+            yield name, arity
+
+
+def _takes(name: str, arity: int, dtype: str) -> bool:
+    try:
+        FUNCTIONS[name](*[gt.tensor("x", dtype, (2,))] * arity)
+    except (graphc.GraphError, TypeError):
+        return False
+    return True
+
+
+def arguments(dtype: str, arity: int) -> list[np.ndarray[Any, Any]]:
+    """All combinations of special values, one array per argument."""
+    numbers = [np.float64(x) for x in SPECIAL]
+    if dtype == "complex128":
+        numbers = [complex(x, y) for x, y in product(SPECIAL, SPECIAL)]
+        if arity == 2:  # 81 numbers squared would say the same more often
+            numbers = numbers[::7]
+    calls = list(product(numbers, repeat=arity))
+    return [np.array(column, dtype) for column in zip(*calls, strict=True)]
+
+
+def differences() -> Iterator[Difference]:
+    """What differs, function by function."""
+    for dtype, arity in product(("float64", "complex128"), (1, 2)):
+        names = [name for name, n in functions(dtype) if n == arity]
+        arrays = arguments(dtype, arity)
+        inputs = [gt.tensor(f"x{i}", dtype, a.shape) for i, a in enumerate(arrays)]
+        outputs = [gt.asarray(FUNCTIONS[name](*inputs)) for name in names]
+        by_backend = []
+        for backend in ("numpy", "jax"):
+            f = graphc.function(inputs, outputs, backend=backend, dims="specialize")
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", RuntimeWarning)
+                by_backend.append([np.asarray(x) for x in f(*arrays)])
+        for name, ours, theirs in zip(names, *by_backend, strict=True):
+            where = np.flatnonzero(~agree(ours, theirs))
+            examples = [
+                f"at {', '.join(shown(a[i]) for a in arrays)}: "
+                f"{shown(ours[i])}, JAX {shown(theirs[i])}"
+                for i in where[:MOST]
+            ]
+            if examples:
+                yield Difference(name, dtype, len(where), len(ours), examples)
+
+
+def agree(x: np.ndarray[Any, Any], y: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Where two results are one, up to rounding; signs of zeros count."""
+    if x.dtype.kind == "c":
+        parts = agree(x.real, y.real) & agree(x.imag, y.imag)
+        with np.errstate(invalid="ignore", over="ignore"):
+            return parts | (x != y) & (abs(x - y) <= CLOSE * abs(y))
+    if x.dtype.kind != "f":
+        return x == y
+    with np.errstate(invalid="ignore"):
+        close = np.isclose(x, y, rtol=CLOSE, atol=0, equal_nan=True)
+    zeros = (x == 0) & (y == 0)
+    return close & (~zeros | (np.signbit(x) == np.signbit(y)))
+
+
+def shown(x: Any) -> str:
+    """A number as people write it."""
+    return f"{x:.4g}"
+
+
+def table() -> str:
+    """The whole text of docs/differences.md."""
+    return HEAD + "".join(d.row() + "\n" for d in differences())
+
+
+if __name__ == "__main__":
+    TARGET.write_text(table(), encoding="utf-8")
