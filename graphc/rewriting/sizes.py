@@ -6,6 +6,7 @@ from typing import NamedTuple
 from graphc.ir.build import as_value, cast, size_value
 from graphc.ir.dims import Dim, Size, less_equal
 from graphc.ir.graph import Guard, Node, Value, origins
+from graphc.ir.kinds import Text
 from graphc.ir.namespace import F
 from graphc.ir.op import PRIMITIVES
 from graphc.ir.types import DType, is_integer, product, same_size
@@ -138,7 +139,7 @@ def tested(value: Value, nodes: list[Node]) -> Value:
             test = F.equal if guard.relation == "==" else F.less_equal
             condition = test(size_value(guard.left), size_value(guard.right))
             message = _message(node, guard)
-            value = PRIMITIVES["assert"](value, condition, message=message)
+            value = PRIMITIVES["assert"](value, condition, message=Text(message))
     return value
 
 
