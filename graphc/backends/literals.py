@@ -6,16 +6,21 @@ import numpy as np
 
 Array = np.ndarray[Any, Any]
 MOST_INLINE = 8  # elements of an array that still reads well in one line
+LARGEST_BARE = {"uint32": 2**31 - 1, "uint64": 2**63 - 1}
 
 
 def number(array: Array) -> str:
     """A rank-0 array as a Python literal, parenthesised where negative.
+
+    Large unsigned integers have their dtype: JAX takes bare ones for signed.
 
     >>> number(np.array(0.1, "float32")), number(np.array(-2)), number(np.array(np.inf))
     ('0.1', '(-2)', 'np.inf')
     """
     if array.dtype.kind == "c":
         return f"complex({number(array.real)}, {number(array.imag)})"
+    if array.dtype.kind == "u" and array > LARGEST_BARE.get(array.dtype.name, array):
+        return f"np.{array.dtype.name}({array})"
     text = repr(array.item()) if array.dtype.kind in "biu" else str(array[()])
     text = text.replace("inf", "np.inf").replace("nan", "np.nan")
     if text == "-0":  # of bfloat16; the integer 0 has no sign
@@ -29,6 +34,8 @@ def typed_number(array: Array) -> str:
         return f"np.{bool(array)}_"  # whose sum is a bool, unlike Python's
     if array.dtype.name == "bfloat16":
         return f'np.asarray({number(array)}, "bfloat16")'
+    if array.dtype.kind == "u":
+        return f"np.{array.dtype.name}({array})"
     return f"np.{array.dtype.name}({number(array)})"
 
 

@@ -128,8 +128,8 @@ def literal_of(value: Value) -> "np.ndarray[Any, Any] | None":
     return None
 
 
-_WEAK = {int: "int64", float: "float64", complex: "complex128"}
-NUMBERS = frozenset(_WEAK)  # the types of Python numbers; bool is none
+_WEAK = {float: "float64", complex: "complex128"}
+NUMBERS = frozenset((int, *_WEAK))  # the types of Python numbers; bool is none
 
 
 def as_value(x: Any) -> Value:
@@ -138,7 +138,7 @@ def as_value(x: Any) -> Value:
         return x
     if isinstance(x, bool):
         return constant(np.asarray(x))
-    if type(x) in _WEAK:
+    if type(x) in NUMBERS:
         return constant(_number(x), weak=True)
     if isinstance(x, Dim):
         return as_value(size_value(x))
@@ -153,10 +153,22 @@ def number_constant(x: int | float | complex, dtype: DType) -> Value:
 
 
 def _number(x: int | float | complex) -> np.ndarray[Any, Any]:
-    try:
+    if not isinstance(x, int):
         return np.asarray(x, dtype=_WEAK[type(x)])
-    except OverflowError:
-        raise graph_error(f"the integer {x} does not fit int64") from None
+    dtype = _integer_dtype(x)
+    if dtype is None:
+        bits = x.bit_length()
+        shown = f"the integer {x}" if bits < 128 else f"an integer of {bits} bits"
+        hint = f"beside floats, write {float(x)!r}" if bits < 1024 else ""
+        raise graph_error(f"{shown} fits neither int64 nor uint64", hint=hint)
+    return np.asarray(x, dtype)
+
+
+def _integer_dtype(x: int) -> "DType | None":
+    """The dtype of a Python integer as NumPy 2 has it; None where no dtype holds it."""
+    if -(2**63) <= x < 2**63:
+        return SIZE
+    return np.dtype("uint64") if 0 <= x < 2**64 else None
 
 
 def _holds_values(items: Sequence[Any]) -> bool:
@@ -289,7 +301,8 @@ def _cast_literal(array: np.ndarray[Any, Any], dtype: DType) -> np.ndarray[Any, 
         limits = np.iinfo(dtype)
         number = int(array)
         if not limits.min <= number <= limits.max:
-            hint = 'widen the other operand first: x.astype("int64")'
+            wide = _integer_dtype(number)
+            hint = f'widen the other operand first: x.astype("{wide}")'
             problem = f"the integer {number} does not fit {dtype.name}"
             raise graph_error(problem, hint=hint)
     return array.astype(dtype)

@@ -46,7 +46,7 @@ def subscript(p: Printing) -> str:
     items = zip(
         params["kinds"], params["starts"], params["stops"], params["steps"], strict=True
     )
-    return ", ".join(_item_text(p, *item) for item in items)
+    return ", ".join(_item_text(p, *item) for item in items) or "..."
 
 
 def _item_text(p: Printing, kind: str, start: Bound, stop: Bound, step: Bound) -> str:

@@ -15,7 +15,7 @@ from graphc.ir.types import BFLOAT16, DType, product, same_shape
 Ufunc = Any  # np.ufunc; its stubs know neither resolve_dtypes nor ml_dtypes
 Key = DType | type
 MOST_ELEMENTS = 2**59 - 1  # of 16 bytes at most, so that int64 holds their size
-WEAK_KEYS: dict[str, type] = {"i": int, "f": float, "c": complex}
+WEAK_KEYS: dict[str, type] = {"i": int, "u": int, "f": float, "c": complex}
 
 
 @lru_cache(maxsize=4096)
@@ -112,7 +112,7 @@ def common_dtype(values: list[Value]) -> DType:
     """The dtype that NumPy promotes these values to; weak ones adapt."""
     keys = {weak_key(v) for v in values}
     if all(isinstance(k, type) for k in keys):
-        return strong(max(values, key=lambda v: "ifc".index(v.dtype.kind))).dtype
+        return strong(max(values, key=lambda v: "uifc".index(v.dtype.kind))).dtype
     strong_keys = [k for k in keys if not isinstance(k, type)]
     dtype: DType = np.result_type(*strong_keys)
     for key in keys:

@@ -67,7 +67,7 @@ def piecewise(
         got = f"{len(conditions)} conditions, {len(funclist)} functions"
         raise graph_error("one function per condition", op="piecewise", got=got)
     results = [
-        cast(strong(as_value(f(value, *args, **kw) if callable(f) else f)), value.dtype)
+        cast(as_value(f(value, *args, **kw) if callable(f) else f), value.dtype)
         for f in funclist
     ]
     out = F.broadcast_to(results[-1], value.shape) if extra else F.zeros_like(value)
@@ -178,7 +178,7 @@ def choose(index: Any, choices: Any, mode: str = "raise") -> Value:
     Numbers out of range wrap around with `mode="wrap"`, else mean the nearest
     choice. "raise", the default, can only raise under `check=True`, or for constants.
     """
-    which, values = _strong(index), promoted(*choices)
+    which, values = _strong(index), promoted(*choices) if len(choices) else []
     if mode not in ("raise", "wrap", "clip"):
         expected = "'raise', 'wrap' or 'clip'"
         raise graph_error(f"unknown mode {mode!r}", op="choose", expected=expected)

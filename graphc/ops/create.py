@@ -246,7 +246,7 @@ def asarray(x: Any, dtype: Any = None) -> Value:
     value = as_value(x)
     if dtype is None and isinstance(x, (list, tuple)) and _plain_numbers(x):
         dtype = default_dtype(value.dtype)
-    return strong(value) if dtype is None else cast(strong(value), dtype_of(dtype))
+    return strong(value) if dtype is None else cast(value, dtype_of(dtype))
 
 
 def _plain_numbers(x: Any) -> bool:

@@ -401,7 +401,7 @@ def _given(part: Any, like: Value, name: str) -> Value:
     if not np.can_cast(value.dtype, like.dtype, "same_kind"):
         got = f"{name} {value.type} with {like.type}"
         raise graph_error("the ends must be of the same kind", op="ediff1d", got=got)
-    return cast(strong(value), like.dtype)
+    return cast(value, like.dtype)
 
 
 @public()

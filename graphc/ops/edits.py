@@ -20,6 +20,7 @@ from graphc.ir.dims import Size, less_equal
 from graphc.ir.graph import Value
 from graphc.ir.namespace import F, public
 from graphc.ir.types import BOOL, INT64, is_integer
+from graphc.ops.broadcasting import common_dtype
 
 FULL = slice(None)
 
@@ -144,7 +145,7 @@ def insert(x: Any, obj: Any, values: Any, axis: int | None = None) -> Value:
     integers that are data change nothing about the size.
     """
     value, at = _on_axis(x, axis, "insert")
-    new = cast(_strong(values), value.dtype)
+    new = cast(as_value(values), value.dtype)
     n = value.shape[at]
     if isinstance(obj, slice):
         obj = F.arange(n)[obj]
@@ -211,7 +212,9 @@ def _inserted(value: Value, axis: int, places: Value, new: Value) -> Value:
 @public()
 def append(x: Any, values: Any, axis: int | None = None) -> Value:
     """With `values` behind along `axis`; flattened by default."""
-    return F.concatenate([_strong(x), _strong(values)], axis=axis)
+    value, new = _strong(x), as_value(values)
+    dtype = common_dtype([value, strong(new)])
+    return F.concatenate([value, cast(new, dtype)], axis=axis)
 
 
 @public()
@@ -255,5 +258,5 @@ def fill_diagonal(x: Any, val: Any, wrap: bool = False) -> Value:
 
 def _cycled(new: Any, places: Value, array: Value) -> Value:
     """One number for all places, or numbers in turn."""
-    given = cast(_strong(new), array.dtype)
+    given = cast(as_value(new), array.dtype)
     return resize(given, places.type.shape) if given.type.rank else given

@@ -37,7 +37,7 @@ from graphc.ir.op import (
     op,
     type_error,
 )
-from graphc.ir.types import BOOL, DType, TensorType, dtype_of, is_integer
+from graphc.ir.types import BOOL, INT64, DType, TensorType, dtype_of, is_integer
 from graphc.ops.broadcasting import (
     WEAK_KEYS,
     Ufunc,
@@ -101,12 +101,14 @@ def apply(primitive: Primitive, ufunc: Ufunc, args: tuple[Any, ...]) -> Value:
 
 
 def _apply_weak(primitive: Primitive, ufunc: Ufunc, values: list[Value]) -> Value:
-    loop = loop_dtypes(ufunc, tuple([v.dtype for v in values]))
+    kinds = [INT64 if v.dtype.kind == "u" else v.dtype for v in values]
+    loop = loop_dtypes(ufunc, tuple(kinds))
     if loop is None:
         raise _no_loop(primitive, values)
+    values = [cast(v, dtype, True) for v, dtype in zip(values, loop, strict=False)]
     if primitive.sizes is not None and is_integer(loop[-1]):
         return _weak_size(primitive, values)
-    return primitive(*[cast(v, d, True) for v, d in zip(values, loop, strict=False)])
+    return primitive(*values)
 
 
 def _no_loop(primitive: Primitive, values: list[Any]) -> Exception:
@@ -189,7 +191,7 @@ enroll(_convert, "_convert")
 @public(method=True)
 def astype(x: Any, dtype: Any) -> Value:
     """The elements as `dtype`, as `numpy.ndarray.astype`."""
-    return cast(strong(as_value(x)), dtype_of(dtype))
+    return cast(as_value(x), dtype_of(dtype))
 
 
 @op()

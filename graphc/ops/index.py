@@ -142,6 +142,8 @@ def gathered(
     """
     if any(not is_integer(i.dtype) for i in indices):
         raise type_error("indices must be integers or bools")
+    if max(axes) >= x.type.rank:
+        raise type_error(f"there is no axis {max(axes)} to index")
     for index, axis, within in zip(indices, axes, inside, strict=True):
         literal = literal_of(index)
         if within and literal is not None:

@@ -14,7 +14,7 @@ from graphc.ir.build import (
     normal_axis,
     strong,
 )
-from graphc.ir.dims import Dim, Size
+from graphc.ir.dims import Dim, Size, equal
 from graphc.ir.graph import Value
 from graphc.ir.kinds import AxisParam, NewAxisParam
 from graphc.ir.namespace import F, enroll, public
@@ -347,6 +347,7 @@ def _(pad: Padding, x: Ragged, counts: Ragged, *, total: Size, axis: int) -> Val
 def repeat(x: Any, repeats: Any, axis: int | None = None) -> Value:
     """Each element repeated: one number for all, or a vector of counts.
 
+    A vector that is known to have one element is that number.
     With counts the size of the result depends on their sum, one host read where
     they are not known before the call. That none is negative is the caller's part,
     or checked under `check=True`.
@@ -365,6 +366,8 @@ def repeat(x: Any, repeats: Any, axis: int | None = None) -> Value:
     if counts.type.rank != 1 or not is_integer(counts.dtype):
         raise graph_error("counts must be an integer vector", op="repeat",
                           got=str(counts.type))
+    if equal(counts.type.shape[0], 1):  # which stands for all
+        return repeat(value, counts[0], chosen)
     total = as_size(F.sum(counts))
     return _repeat_counts(value, counts, total=total, axis=chosen)
 

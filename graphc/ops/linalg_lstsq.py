@@ -10,7 +10,7 @@ import numpy as np
 
 from graphc.errors import graph_error
 from graphc.ir import dims
-from graphc.ir.build import as_size, as_value, cast, strong
+from graphc.ir.build import as_size, as_value, cast
 from graphc.ir.dims import Size
 from graphc.ir.graph import Value
 from graphc.ir.namespace import F, public
@@ -221,7 +221,7 @@ def pinv(
     limit = rcond if rtol is _UNSET else rtol
     if limit is None:
         limit = 1e-15 if rtol is _UNSET else _epsilon(x)
-    limit = cast(strong(as_value(limit)), real_dtype(x.dtype))
+    limit = cast(as_value(limit), real_dtype(x.dtype))
     if limit.type.rank:
         batch = F.broadcast_arrays(limit, F.full(x.shape[:-2], False))[0].shape
         x = F.broadcast_to(x, (*batch, *x.shape[-2:]))

@@ -94,7 +94,7 @@ def var(
     value = cast(value, _work_dtype(to))
     if mean is None:
         mean = F.mean(value, axis, keepdims=True, where=where)
-    centred = value - cast(strong(as_value(mean)), value.dtype)
+    centred = value - cast(as_value(mean), value.dtype)
     squares = F.square(centred)
     if value.dtype.kind == "c":
         squares = F.square(F.real(centred)) + F.square(F.imag(centred))

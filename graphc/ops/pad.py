@@ -15,7 +15,7 @@ from graphc.ir.build import (
     size_value,
     strong,
 )
-from graphc.ir.dims import Size, equal, minimum
+from graphc.ir.dims import Size, equal, less_equal, minimum
 from graphc.ir.graph import Value
 from graphc.ir.namespace import F, public
 from graphc.ir.op import Array, Printing, op, require_at_most, type_error
@@ -39,8 +39,7 @@ def _padded(x: Value, low: Widths, high: Widths) -> TensorType:
 
 def _print_widths(p: Printing) -> str:
     low, high = p.node.params["low"], p.node.params["high"]
-    pairs = [f"({p.code(a)}, {p.code(b)})" for a, b in zip(low, high, strict=True)]
-    return f"({', '.join(pairs)},)"
+    return p.code(tuple(zip(low, high, strict=True)))
 
 
 @op()
@@ -230,7 +229,8 @@ def pad(x: Any, pad_width: Any, mode: Any = "constant", **options: Any) -> Value
     """With elements around, as `numpy.pad`; widths may be symbolic.
 
     All modes but functions, with `constant_values`, `end_values`, `stat_length` and
-    `reflect_type`. "empty", which promises nothing, gives zeros.
+    `reflect_type`. "empty", which promises nothing, gives zeros. In these two modes
+    widths that are known to be negative crop, as in `jax.lax.pad`: after padding.
     """
     value = strong(as_value(x))
     _check_options(mode, options)
@@ -239,7 +239,10 @@ def pad(x: Any, pad_width: Any, mode: Any = "constant", **options: Any) -> Value
         return value
     low, high = tuple(a for a, _ in pairs), tuple(b for _, b in pairs)
     if mode in ("constant", "empty"):
-        return _with_constants(value, low, high, options.get("constant_values", 0))
+        constants = options.get("constant_values", 0)
+        wider = _with_constants(value, _put_on(low), _put_on(high), constants)
+        return _cropped(wider, _cut_off(low), _cut_off(high))
+    _refuse_negative(mode, (*low, *high))
     if mode == "linear_ramp":
         return _with_ramps(value, pairs, options.get("end_values", 0))
     if mode in STATISTICS:
@@ -274,11 +277,36 @@ def _widths(widths: Any, rank: int) -> list[tuple[Size, Size]]:
         pairs = found
     else:
         pairs = _pairs(widths, rank, "a width")
-    made = [(as_size(a, "a pad width"), as_size(b, "a pad width")) for a, b in pairs]
-    for n in (n for pair in made for n in pair):
-        if isinstance(n, int) and n < 0:
-            raise graph_error(f"negative pad width {n}", op="pad")
-    return made
+    return [(as_size(a, "a pad width"), as_size(b, "a pad width")) for a, b in pairs]
+
+
+def _refuse_negative(mode: str, widths: Widths) -> None:
+    for n in widths:
+        if less_equal(n, -1):
+            hint = "only mode 'constant' crops; slice first, x[1:-1]"
+            problem = f"negative pad width {n} in mode {mode!r}"
+            raise graph_error(problem, op="pad", hint=hint)
+
+
+def _put_on(widths: Widths) -> Widths:
+    """The widths without those that are known to be negative."""
+    return tuple(0 if less_equal(n, -1) else n for n in widths)
+
+
+def _cut_off(widths: Widths) -> Widths:
+    """How much the negative ones take away."""
+    return tuple(-n if less_equal(n, -1) else 0 for n in widths)
+
+
+def _cropped(x: Value, low: Widths, high: Widths) -> Value:
+    """Without the first `low[i]` and the last `high[i]` elements of axis i."""
+    for axis, (first, last) in enumerate(zip(low, high, strict=True)):
+        n = x.type.shape[axis]
+        if not (_is_nothing(first) and _is_nothing(last)):
+            reason = f"negative widths crop more than there is of axis {axis}"
+            x = F._at_most(first + last, n, reason, x, "pad")
+            x = F._part(x, axis, first, n - last)
+    return x
 
 
 def _listed(x: Any) -> Any:

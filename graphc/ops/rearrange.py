@@ -52,7 +52,7 @@ def _(pad: Padding, *arrays: Ragged) -> tuple[Value, ...]:
 def broadcast_arrays(*arrays: Any) -> list[Value]:
     """All arrays stretched to their common shape, each with its own dtype."""
     values = [_strong(a) for a in arrays]
-    return list(_broadcast_arrays.bind(tuple(values), {}).outputs)
+    return list(_broadcast_arrays.bind(tuple(values), {}).outputs) if values else []
 
 
 def _strong(x: Any) -> Value:
@@ -95,7 +95,8 @@ def _three(value: Value) -> Value:
 def hstack(arrays: Sequence[Any]) -> Value:
     """Side by side: along axis 1, vectors along axis 0."""
     values = [_at_least(a, 1) for a in arrays]
-    return F.concatenate(values, axis=0 if values[0].type.rank == 1 else 1)
+    vectors = all(v.type.rank == 1 for v in values[:1])
+    return F.concatenate(values, axis=0 if vectors else 1)
 
 
 @public()

@@ -361,7 +361,7 @@ def bincount(x: Any, weights: Any = None, minlength: Any = 0) -> Value:
     if weights is None:
         share = F.ones_like(numbers)
     else:
-        share = cast(strong(as_value(weights)), np.dtype("float64"))
+        share = cast(as_value(weights), np.dtype("float64"))
     floor = F.reshape(F.asarray(minlength, "int64") - 1, (1,))
     largest = F.max(F.concatenate([numbers, floor]))
     return _bincount(numbers, share, length=as_size(largest + 1))

@@ -92,7 +92,7 @@ def _floats(x: Any) -> Value:
 
 def _rows(x: Any, rowvar: bool, dtype: DType | None) -> Value:
     """Variables in rows, observations in columns."""
-    value = _floats(x) if dtype is None else cast(strong(as_value(x)), dtype)
+    value = _floats(x) if dtype is None else cast(as_value(x), dtype)
     if value.type.rank > 2:
         raise graph_error("needs a vector or a matrix", op="cov", got=str(value.type))
     rows = F.atleast_2d(value)
@@ -160,7 +160,7 @@ def _freedom(weights: Value, total: Value, aweights: Any, lost: int) -> Value:
     """What the weighted sum of products is divided by."""
     if aweights is None or lost == 0:
         return F.maximum(total - lost, 0)
-    share = F.sum(weights * cast(strong(as_value(aweights)), weights.dtype))
+    share = F.sum(weights * cast(as_value(aweights), weights.dtype))
     return F.maximum(total - lost * share / total, 0)
 
 

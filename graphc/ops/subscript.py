@@ -12,7 +12,7 @@ from graphc.ir.dims import Dim, Size
 from graphc.ir.graph import Value, origins
 from graphc.ir.kinds import Letters
 from graphc.ir.namespace import F
-from graphc.ir.op import require_at_most, type_error
+from graphc.ir.op import require_at_most
 from graphc.ir.types import BOOL, INT32, is_integer
 
 Bound = Size | None
@@ -122,6 +122,12 @@ def parse_index(x: Value, index: Any) -> Index:
                 found = FULL_ITEM
             items.append(found)
             axis, out = axis + 1, out + 1
+        elif is_mask(item) and item.type.rank == 0:
+            arrays.append(_whole_or_nothing(x, item, expanded))
+            inside.append(True)
+            axes.append(out)
+            items.append(("n", None, None, None))
+            out += 1
         elif is_mask(item):
             arrays += _mask_positions(x, item, axis)
             inside += [True] * item.type.rank
@@ -163,6 +169,23 @@ def _slice_item(item: slice, n: Size) -> tuple[Any, ...]:
         if origins(start) and isinstance(length, int) and length >= 0:
             return ("d", as_value(item.start), length)
     return ("s", start, stop, step)
+
+
+def _whole_or_nothing(x: Value, mask: Value, items: list[Any]) -> Value:
+    """The positions that a mask of rank 0 keeps of a new axis: one or none."""
+    literal = literal_of(mask)
+    if literal is not None:
+        return as_value(np.zeros(int(literal), "int64"))
+    if any(_is_array(item) and item.type.rank for item in items):
+        raise graph_error(
+            "a mask of rank 0 that is not known stands beside index arrays: their "
+            "shapes fit for one of its values only",
+            op="index",
+            got=f"{x.type} with mask {mask.type}",
+            hint="choose the elements first, x[i][mask], or use gt.where",
+        )
+    (positions,) = F.nonzero(F.expand_dims(mask, 0))
+    return positions
 
 
 def _mask_positions(x: Value, mask: Value, axis: int) -> list[Value]:
@@ -231,34 +254,53 @@ def _from_nonzero(value: Value, n: Size) -> bool:
 def slice_length(start: Bound, stop: Bound, step: Size, n: Size) -> Size:
     """How many elements `x[start:stop:step]` has of an axis of `n`, as Python counts.
 
-    Inside a type rule. Raises GraphError where the step is negative and a bound's
-    sign is not known.
+    Inside a type rule. A step whose sign is not known must not be 0.
     """
     if start is None and stop is None and isinstance(step, int) and abs(step) == 1:
         return n  # which is not negative, though that may be tested and not proved
-    if isinstance(step, int) and step < 0:
-        first = n - 1 if start is None else _clip_down(start, n)
-        last = -1 if stop is None else _clip_down(stop, n)
-        return dims.maximum(0, dims.ceil_div(first - last, -step))
-    require_at_most(1, step, "a symbolic step must be positive")
+    if dims.less_equal(1, step):
+        first, last = _forwards(start, stop, n)
+        if dims.equal(step, 1):
+            return dims.maximum(0, last - first)
+        if start is not None and dims.less_equal(0, start):
+            first = start  # behind the end there are none either way
+        return dims.ceil_div(dims.maximum(0, last - first), step)
+    first, last = _backwards(start, stop, n)
+    if not dims.less_equal(step, -1):
+        either = dims.maximum(step, -step)
+        require_at_most(1, either, "a slice step cannot be 0")
+        begin, end = _forwards(start, stop, n)
+        ahead = _at_least(step, 1)
+        first += ahead * (begin - first)
+        last += ahead * (end - last)
+    return dims.maximum(0, dims.ceil_div(last - first, step))
+
+
+def _forwards(start: Bound, stop: Bound, n: Size) -> tuple[Size, Size]:
+    """Where a slice with a positive step begins and ends, within 0 and n."""
     first = 0 if start is None else dims.clip(start, n)
-    last = n if stop is None else dims.clip(stop, n)
-    if dims.equal(step, 1):
-        return dims.maximum(0, last - first)
-    if start is not None and dims.less_equal(0, start):
-        first = start  # behind the end there are none either way
-    return dims.ceil_div(dims.maximum(0, last - first), step)
+    return first, n if stop is None else dims.clip(stop, n)
+
+
+def _backwards(start: Bound, stop: Bound, n: Size) -> tuple[Size, Size]:
+    """Where a slice with a negative step begins and ends, within -1 and n - 1."""
+    first = n - 1 if start is None else _clip_down(start, n)
+    return first, -1 if stop is None else _clip_down(stop, n)
+
+
+def _at_least(a: Size, b: int) -> Size:
+    """1 where `a` is at least `b`, else 0."""
+    return dims.maximum(0, dims.minimum(1, a - b + 1))
 
 
 def _clip_down(bound: Size, n: Size) -> Size:
-    if dims.less_equal(0, bound) is True:
+    """`slice(bound, None, -1).indices(n)[0]`."""
+    if dims.less_equal(0, bound):
         return dims.minimum(bound, n - 1)
-    if dims.less_equal(bound, -1) is True:
+    if dims.less_equal(bound, -1):
         return dims.maximum(bound + n, -1)
-    raise type_error(
-        f"the sign of the bound {bound} is not known, and the step is negative",
-        hint="slice forwards and use gt.flip",
-    )
+    from_front = _at_least(bound, 0)  # else counted from the end, which is one more
+    return dims.minimum(dims.clip(bound, n + 1) - 1 + from_front, n - 1)
 
 
 def must_contain(index: Size, n: Size) -> None:

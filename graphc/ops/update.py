@@ -170,7 +170,7 @@ class _Written:
 
     def write(self, x: Value, v: Any, how: str) -> Value:
         """`x` with `v` written."""
-        new = cast(strong(as_value(v)), x.dtype)
+        new = cast(as_value(v), x.dtype)
         params = {"axes": self.axes, "how": how, "inside": self.inside}
         return _scatter(x, new, *self.indices, **params)
 
@@ -313,7 +313,7 @@ def _slice_update(
 
 def slice_update_numpy(x: Any, v: Any, items: Any, how: Any) -> Any:
     """Printed into NumPy programs."""
-    y = x.copy()
+    y = np.array(x)  # of a NumPy scalar, an array that can be written to
     names = {"min": "minimum", "max": "maximum", "add": "add", "multiply": "multiply"}
     y[items] = v if how == "set" else getattr(np, names[how])(y[items], v)
     return y
@@ -409,20 +409,24 @@ class Update:
 
     def _update(self, how: str, given: Any) -> Value:
         x = strong(as_value(self._x))
-        value = cast(strong(as_value(given)), x.dtype)
-        masked = _whole_mask(x, self._index)
-        if masked is not None and value.type.rank == 0:
-            return F.where(masked, _combine(how, x, value), x)
+        value = cast(as_value(given), x.dtype)
+        masked = _whole_mask(x, self._index, value.type.rank)
+        if masked is not None:
+            new = F.broadcast_to(value, x.type.shape)
+            return F.where(masked, _combine(how, x, new), x)
         return _write(x, value, parse_index(x, self._index), how)
 
 
-def _whole_mask(x: Value, index: Any) -> Value | None:
-    """A single bool mask, broadcast behind: `x.at[mask].set(scalar)` is a where."""
+def _whole_mask(x: Value, index: Any, rank: int) -> Value | None:
+    """A single bool mask, broadcast behind: `x.at[mask].set(v)` is a where.
+
+    It is so where `v`, of this rank, is the same for all that the mask chooses.
+    """
     items = index if isinstance(index, tuple) else (index,)
     if len(items) != 1:
         return None
     item = as_item(items[0])
-    if not is_mask(item) or item.type.rank > x.type.rank:
+    if not is_mask(item) or item.type.rank + rank > x.type.rank:
         return None
     fitted = F.specify_shape(item, x.type.shape[: item.type.rank])
     behind = x.type.rank - item.type.rank

@@ -127,9 +127,7 @@ def padding_text(p: Printing, batch: int = 0) -> str:
     if params["padding"]:
         return repr(params["padding"])
     pairs = zip(params["low"], params["high"], strict=True)
-    texts = ["(0, 0)"] * batch
-    texts += [f"({p.code(a)}, {p.code(b)})" for a, b in pairs]
-    return f"({', '.join(texts)},)"
+    return p.code(((0, 0),) * batch + tuple(pairs))
 
 
 def window_pads(n: Any, window: Any, stride: Any, padding: Any) -> Any:

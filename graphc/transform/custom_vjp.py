@@ -147,7 +147,7 @@ def _leaves(part: Any) -> list[Any]:
 def _of_type(d: Any, value: Value) -> Value | None:
     if not is_inexact(value.dtype):
         return None
-    made = cast(strong(as_value(d)), value.dtype)
+    made = cast(as_value(d), value.dtype)
     if made.type.rank != value.type.rank:
         raise graph_error(
             "a cotangent has not the shape of its argument",

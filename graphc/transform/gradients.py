@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 from graphc.errors import graph_error
-from graphc.ir.build import as_value, cast, strong, variable
+from graphc.ir.build import as_value, cast, variable
 from graphc.ir.graph import Node, Value
 from graphc.ir.namespace import F
 from graphc.ir.replay import region_between, renewed
@@ -184,7 +184,7 @@ def _alike(given: Any, values: list[Value], op: str, what: str) -> list[Value]:
         raise graph_error(f"{len(found)} {what}s for {len(values)} values", op=op)
     made = []
     for g, value in zip(found, values, strict=True):
-        g = cast(strong(g), value.dtype) if g.type.weak else g
+        g = cast(g, value.dtype) if g.type.weak else g
         if g.dtype != value.dtype or g.type.rank != value.type.rank:
             raise graph_error(
                 f"a {what} has not the type of its value",

@@ -342,8 +342,23 @@ def test_variables_that_cannot_be_made(row):
 
 @rows(
     (
-        lambda: x + 2**63,
-        "add: the integer 9223372036854775808 does not fit int64",
+        lambda: x + 2**64,
+        "add: the integer 18446744073709551616 fits neither int64 nor uint64",
+        "hint: beside floats, write 1.8446744073709552e+19",
+    ),
+    (
+        lambda: x + 10**400,
+        "add: an integer of 1329 bits fits neither int64 nor uint64",
+    ),
+    (
+        lambda: i + 2**63,
+        "add: the integer 9223372036854775808 does not fit int32",
+        'hint: widen the other operand first: x.astype("uint64")',
+    ),
+    (
+        lambda: gt.where(x > 0, 2**63, 1),
+        "where: the integer 9223372036854775808 does not fit int64",
+        'hint: widen the other operand first: x.astype("uint64")',
     ),
     (
         lambda: i + 2**31,

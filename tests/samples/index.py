@@ -10,6 +10,7 @@ from tests.samples.spec import NUMBERS, a, call, i, sample
 FULL = slice(None)
 MASK = a(2, 3, dtype="bool")
 ROWS = np.array([True, False])
+YES = a(values="ones", dtype="bool")
 
 INDICES = (
     1,
@@ -73,12 +74,40 @@ WRITES = (
     call(a(2, 3), MASK, 3),
     call(a(2, 3), ROWS, a(3)),
     call(a(2, 3), slice(0, 0), 1),
+    call(a(), (), 2),
+    call(a(), Ellipsis, a()),
+    call(a(2, 3), True, a(2, 3)),
+    call(a(2, 3), a(dtype="bool"), a(3)),
+    call(a(2, 3), YES, a(1, 2, 3)),
+    call(a(2, 3), (True, 0), a(3)),
+    call(a(2, 3), (None, MASK), 3),
+    call(a(2, 3), (FULL, False), 1),
+    call(a(), True, a(1)),
 )
 REPEATED = call(a(3), [0, 0, 2], a(3))
 
 
 def window(x, start):
     return x[start : start + 2]
+
+
+def backwards(x, start):
+    return x[start::-1], x[:start:-1], x[start - 3 : -3 : -2]
+
+
+def any_step(x, step):
+    """By steps of -1 to 1 without 0, or of -3 to -1."""
+    step = 1 - 2 * (step % 2)
+    return x[::step], x[1 : -1 : 3 * step], x[:2:step], x[-1 :: step - 2]
+
+
+# Masks of rank 0, which make an axis of one element or of none.
+WHETHER = (
+    *(True, False, (True, 0), (Ellipsis, True), (FULL, True, [0, 1]), (0, FULL, True)),
+    *((None, True), (None, False, ROWS[:1]), (True, None, 0), (True, True)),
+    *((None, ROWS), a(dtype="bool"), (a(dtype="bool"), 0), (FULL, a(dtype="bool"))),
+    *((YES, None), (None, YES)),
+)
 
 
 SAMPLES = [
@@ -95,6 +124,15 @@ SAMPLES = [
         numpy=operator.getitem,
     ),
     sample("getitem", call(a(5, 3), i()), ours=window, numpy=window),
+    sample("getitem", call(a(5, 3), i()), ours=backwards, numpy=backwards),
+    sample("getitem", call(a(5, 3), i()), ours=any_step, numpy=any_step),
+    sample(
+        "getitem",
+        *(call(a(2, 3), index) for index in WHETHER),
+        call(a(), True),
+        call(a(), (a(dtype="bool"), None)),
+        numpy=operator.getitem,
+    ),
     sample("take", call(a(2, 3), [0, -1]), call(a(2, 3), i(2, 2), axis=1)),
     sample("take", call(a(2, 3), 2, axis=-1), call(a(3), [], axis=0), call(a(3), 7)),
     sample("take_along_axis", call(a(2, 3), i(2, 1), axis=1), call(a(2, 3), i(2))),

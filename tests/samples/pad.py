@@ -15,8 +15,31 @@ def calls(mode, **options):
     return *grid, call(a(1, 3), (2, 1), mode, **options)
 
 
+CROPS = (-1, (-1, 2), ((0, -2), (2, -3)), ((-3, 0), (0, 0)), -2, (-2, 0))
+
+
+def cropping(x, widths, mode="constant", **options):
+    """`numpy.pad`, where widths that are negative crop as in `jax.lax.pad`."""
+    pairs = np.broadcast_to(widths, (x.ndim, 2))
+    if mode != "constant":
+        return np.pad(x, pairs, mode)
+    wide = np.pad(x, np.maximum(pairs, 0), **options)
+    crops = np.minimum(pairs, 0)
+    if (wide.shape + crops.sum(1) < 0).any():
+        raise ValueError("nothing is left")
+    ends = zip(crops, wide.shape, strict=True)
+    return wide[tuple(slice(-low, n + high) for (low, high), n in ends)]
+
+
 SAMPLES = [
-    sample("pad", *calls("constant"), call(a(), 1), call(a(0, 2), 1), call(a(3), -1)),
+    sample("pad", *calls("constant"), call(a(), 1), call(a(0, 2), 1)),
+    sample(
+        "pad",
+        *(call(a(3, 4), width) for width in CROPS),
+        call(a(3), (-4, 5), constant_values=((1, 2),)),
+        call(a(3, 4), -1, "edge"),
+        numpy=cropping,
+    ),
     sample("pad", *calls("constant", constant_values=3)),
     sample("pad", *calls("constant", constant_values=((1, 2), (3, 4)))),
     sample("pad", *(c for mode in MIRRORS for c in calls(mode))),

@@ -55,6 +55,8 @@ SAMPLES = [
     sample("tile", call(a(2, 3), 2), call(a(3), (2, 1, 2)), call(a(2, 3), (0, 1))),
     sample("repeat", call(a(2, 3), 2), call(a(2, 3), 2, axis=-1), call(a(3), 0)),
     sample("repeat", call(a(3), [0, 2, 1]), call(a(2, 3), [2, 0], axis=0)),
+    sample("repeat", call(a(3), [2]), call(a(2, 3), np.array([0]), axis=1)),
+    sample("repeat", call(a(2, 3), [1]), call(a(1, 3), [2], axis=0), call(a(), [3])),
     sample(
         "size_value",
         call(a(2, 3)),
