@@ -108,6 +108,16 @@ def promoted(*args: Any) -> list[Value]:
     return [cast(v, dtype) for v in values]
 
 
+def promoted_as_arrays(*args: Any) -> list[Value]:
+    """The arguments as values of the dtype that they have in common as arrays.
+
+    Python numbers count as arrays of their own dtype, and are rounded once only.
+    """
+    values = [as_value(a) for a in args]
+    dtype = common_dtype([strong(v) for v in values]) if values else None
+    return [cast(v, dtype) for v in values if dtype is not None]
+
+
 def common_dtype(values: list[Value]) -> DType:
     """The dtype that NumPy promotes these values to; weak ones adapt."""
     keys = {weak_key(v) for v in values}

@@ -183,7 +183,7 @@ def choose(index: Any, choices: Any, mode: str = "raise") -> Value:
         expected = "'raise', 'wrap' or 'clip'"
         raise graph_error(f"unknown mode {mode!r}", op="choose", expected=expected)
     if not 0 < len(values) <= MOST_CHOICES:
-        hint = "use gt.take_along_axis on a stack of them"
+        hint = "use gt.take_along_axis on a stack of them" if values else ""
         raise graph_error(f"{len(values)} choices", op="choose", hint=hint)
     if which.dtype == BOOL:
         which = cast(which, INT64)

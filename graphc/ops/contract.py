@@ -24,7 +24,13 @@ from graphc.ir.op import (
 )
 from graphc.ir.types import BFLOAT16, BOOL, TensorType, product
 from graphc.ops.batching import Batched, lined_up
-from graphc.ops.broadcasting import broadcast, promoted, stretched_axes, summed_to
+from graphc.ops.broadcasting import (
+    broadcast,
+    promoted,
+    promoted_as_arrays,
+    stretched_axes,
+    summed_to,
+)
 from graphc.ops.masking import Padding, Ragged
 
 Call = Callable[[Printing, tuple[str, ...]], str]
@@ -352,7 +358,7 @@ def inner(a: Any, b: Any) -> Value:
 @public()
 def outer(a: Any, b: Any) -> Value:
     """All products of an element of `a` and one of `b`, both flattened."""
-    x, y = F.ravel(strong(as_value(a))), F.ravel(strong(as_value(b)))
+    x, y = map(F.ravel, promoted_as_arrays(a, b))
     return F.multiply(F.expand_dims(x, 1), y)
 
 

@@ -21,7 +21,7 @@ from graphc.ir.namespace import F, enroll, public
 from graphc.ir.op import Array, Primitive, Printing, op, require_equal, type_error
 from graphc.ir.types import BOOL, TensorType, dtype_of
 from graphc.ops.batching import Batched, batch_with_axes, spread
-from graphc.ops.broadcasting import loop_dtypes
+from graphc.ops.broadcasting import loop_dtypes, promoted_as_arrays
 from graphc.ops.masking import Padding, Ragged, least, most
 from graphc.ops.reduce import numpy_sum_dtype, unwidened
 
@@ -349,7 +349,7 @@ def _end(part: Any, like: Value, axis: int) -> Value:
 
     As in NumPy, a Python number is first made an array: its dtype counts.
     """
-    value = strong(as_value(part))
+    value = promoted_as_arrays(like, part)[1]
     if value.type.rank:
         return value
     shape = list(like.type.shape)

@@ -20,7 +20,7 @@ from graphc.ir.dims import Size, less_equal
 from graphc.ir.graph import Value
 from graphc.ir.namespace import F, public
 from graphc.ir.types import BOOL, INT64, is_integer
-from graphc.ops.broadcasting import common_dtype
+from graphc.ops.broadcasting import promoted_as_arrays
 
 FULL = slice(None)
 
@@ -212,9 +212,7 @@ def _inserted(value: Value, axis: int, places: Value, new: Value) -> Value:
 @public()
 def append(x: Any, values: Any, axis: int | None = None) -> Value:
     """With `values` behind along `axis`; flattened by default."""
-    value, new = _strong(x), as_value(values)
-    dtype = common_dtype([value, strong(new)])
-    return F.concatenate([value, cast(new, dtype)], axis=axis)
+    return F.concatenate(promoted_as_arrays(x, values), axis=axis)
 
 
 @public()

@@ -144,12 +144,18 @@ def kaiser(M: Any, beta: Any) -> Value:
     return _filled_window(M, shape)
 
 
-def _spaced(values: Sequence[Any]) -> list[Value]:
-    """Numbers as strong floating point of one dtype, the default float if weak."""
+def _spaced(values: Sequence[Any], to: Any = None) -> list[Value]:
+    """Numbers as strong floating point of one dtype.
+
+    Python numbers alone are of the dtype `to` that is wanted in the end, where it is
+    floating point, or of the default float.
+    """
     found = [as_value(v) for v in values]
+    weak = all(v.type.weak for v in found)
     dtype = common_dtype(found)
+    if weak and to is not None and is_inexact(dtype_of(to)):
+        dtype = common_dtype([*found, F.zeros((), to)])
     if not is_inexact(dtype):
-        weak = all(v.type.weak for v in found)
         dtype = config.float if weak else dtype_of("float64")
     return [cast(v, dtype) for v in found]
 
@@ -172,7 +178,7 @@ def linspace(
     count = as_size(num, "a number of points")
     if isinstance(count, int) and count < 0:
         raise graph_error(f"negative size {count}", op="linspace")
-    a, b = _spaced([start, stop])
+    a, b = _spaced([start, stop], dtype)
     rank = max(a.type.rank, b.type.rank)
     at = normal_axis(axis, rank + 1, "linspace")
     behind = tuple(range(1, rank + 1))
@@ -216,7 +222,8 @@ def logspace(
     given = as_value(base)
     if given.type.rank:
         given = F.expand_dims(given, axis)
-    powers = F.power(given, F.linspace(start, stop, num, endpoint, axis=axis))
+    ends = _spaced([start, stop], dtype)
+    powers = F.power(given, F.linspace(*ends, num, endpoint, axis=axis))
     return powers if dtype is None else powers.astype(dtype)
 
 
@@ -234,7 +241,7 @@ def geomspace(
     Complex ones lie on a spiral. The ends are exact. Floating point keeps its
     precision, as in JAX, where `numpy.geomspace` computes in float64.
     """
-    a, b = F.broadcast_arrays(*_spaced([start, stop]))
+    a, b = F.broadcast_arrays(*_spaced([start, stop], dtype))
     sign = F.sign(a)
     first, last = a / sign, b / sign  # from 1 on, so that a spiral starts at angle 0
     exponents = F.linspace(F.log10(first), F.log10(last), num, endpoint, axis=axis)

@@ -285,7 +285,10 @@ def isclose(
 ) -> Value:
     """Where `abs(x - y) <= atol + rtol * abs(y)`; infinities equal themselves."""
     a, b = as_value(x), as_value(y)
-    b = cast(b, common_dtype([b, as_value(1.0)]), b.type.weak)
+    if b.type.weak:  # of 64 bits until it meets an array
+        b = cast(b, np.result_type(b.dtype, np.float64), True)
+    else:
+        b = cast(b, common_dtype([b, as_value(1.0)]))
     near = F.absolute(a - b) <= atol + rtol * F.absolute(b)
     close = F.logical_or(F.logical_and(near, F.isfinite(b)), F.equal(a, b))
     if equal_nan:

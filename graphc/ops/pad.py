@@ -304,6 +304,9 @@ def _cropped(x: Value, low: Widths, high: Widths) -> Value:
         n = x.type.shape[axis]
         if not (_is_nothing(first) and _is_nothing(last)):
             reason = f"negative widths crop more than there is of axis {axis}"
+            if less_equal(first + last, n) is False:
+                problem = f"{reason}: {first + last} of {n} elements"
+                raise graph_error(problem, op="pad", got=str(x.type))
             x = F._at_most(first + last, n, reason, x, "pad")
             x = F._part(x, axis, first, n - last)
     return x

@@ -1,6 +1,6 @@
 """Functions that arrange arrays, composed of the primitives of shape and join."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from graphc.ir.namespace import F, enroll, public
 from graphc.ir.op import Array, op
 from graphc.ir.types import TensorType
 from graphc.ops.batching import Batched, lined_up
-from graphc.ops.broadcasting import broadcast, summed_to
+from graphc.ops.broadcasting import broadcast, promoted_as_arrays, summed_to
 from graphc.ops.masking import Padding, Ragged
 
 FULL = slice(None)
@@ -94,7 +94,7 @@ def _three(value: Value) -> Value:
 @public()
 def hstack(arrays: Sequence[Any]) -> Value:
     """Side by side: along axis 1, vectors along axis 0."""
-    values = [_at_least(a, 1) for a in arrays]
+    values = [_at_least(a, 1) for a in promoted_as_arrays(*arrays)]
     vectors = all(v.type.rank == 1 for v in values[:1])
     return F.concatenate(values, axis=0 if vectors else 1)
 
@@ -102,19 +102,20 @@ def hstack(arrays: Sequence[Any]) -> Value:
 @public()
 def vstack(arrays: Sequence[Any]) -> Value:
     """On top of each other: along axis 0, vectors as rows."""
-    return F.concatenate([_at_least(a, 2) for a in arrays], axis=0)
+    values = [_at_least(a, 2) for a in promoted_as_arrays(*arrays)]
+    return F.concatenate(values, axis=0)
 
 
 @public()
 def dstack(arrays: Sequence[Any]) -> Value:
     """Behind each other: along axis 2."""
-    return F.concatenate([_three(_strong(a)) for a in arrays], axis=2)
+    return F.concatenate(list(map(_three, promoted_as_arrays(*arrays))), axis=2)
 
 
 @public()
 def column_stack(arrays: Sequence[Any]) -> Value:
     """Side by side, vectors as columns."""
-    return F.concatenate([_column(_strong(a)) for a in arrays], axis=1)
+    return F.concatenate(list(map(_column, promoted_as_arrays(*arrays))), axis=1)
 
 
 def _column(value: Value) -> Value:
@@ -201,7 +202,8 @@ def fliplr(x: Any) -> Value:
 def block(arrays: Any) -> Value:
     """A matrix of blocks from nested lists, innermost along the last axis."""
     depth = _depth(arrays)
-    return _block(arrays, depth, max(depth, _deepest(arrays)))
+    blocks = iter(promoted_as_arrays(*_leaves(arrays)))
+    return _block(arrays, depth, max(depth, _deepest(arrays)), blocks)
 
 
 def _depth(item: Any) -> int:
@@ -221,10 +223,19 @@ def _deepest(item: Any) -> int:
     return max(map(_deepest, item)) if isinstance(item, list) else _strong(item).ndim
 
 
-def _block(item: Any, depth: int, rank: int) -> Value:
+def _leaves(item: Any) -> list[Any]:
+    """The blocks in nested lists, in order."""
     if not isinstance(item, list):
-        return _at_least(item, rank)
-    return F.concatenate([_block(i, depth - 1, rank) for i in item], axis=-depth)
+        return [item]
+    return [leaf for part in item for leaf in _leaves(part)]
+
+
+def _block(item: Any, depth: int, rank: int, blocks: Iterator[Value]) -> Value:
+    """The next `blocks`, nested as `item`, put together."""
+    if not isinstance(item, list):
+        return _at_least(next(blocks), rank)
+    parts = [_block(i, depth - 1, rank, blocks) for i in item]
+    return F.concatenate(parts, axis=-depth)
 
 
 @public(method=True)

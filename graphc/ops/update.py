@@ -489,11 +489,8 @@ def _within(region: Value, parsed: Index) -> Value | None:
         whole = ok if whole is None else F.logical_and(whole, ok)
     if whole is None:
         return None
-    behind = region.type.rank - parsed.axes[-1] - 1
-    adjacent = parsed.axes == tuple(
-        range(parsed.axes[0], parsed.axes[0] + len(parsed.axes))
-    )
-    trailing = behind if adjacent else region.type.rank - len(parsed.axes)
+    axes = parsed.axes
+    trailing = region.type.rank - (axes[-1] + 1 if is_adjacent(axes) else len(axes))
     return F.expand_dims(whole, tuple(range(-trailing, 0)))
 
 

@@ -70,6 +70,27 @@ MASKED = np.ma.array([1.0, 2.0, 3.0], mask=[0, 1, 0])
         "index: the mask has size 2 where the array has 4",
         "got: float32[4, 2] with mask bool[2]",
     ),
+    (
+        lambda: y[gt.tensor("m", "bool", ()), [0, 1]],
+        "index: a mask of rank 0 that is not known stands beside index arrays: their "
+        "shapes fit for one of its values only",
+        "got: float32[n] with mask bool[]",
+        "hint: choose the elements first, x[i][mask], or use gt.where",
+    ),
+    (lambda: y[::0], "index: a slice step cannot be 0"),
+    (
+        lambda: gt.pad(w, (-3, -2)),
+        "pad: negative widths crop more than there is of axis 0: 5 of 4 elements",
+        "got: float32[4, 2]",
+    ),
+    (
+        lambda: gt.pad(w, -1, "edge"),
+        "pad: negative pad width -1 in mode 'edge'",
+        "hint: only mode 'constant' crops; slice first, x[1:-1]",
+    ),
+    (lambda: gt.stack(()), "stack: needs at least one array"),
+    (lambda: gt.hstack([]), "concatenate: needs at least one array"),
+    (lambda: gt.choose(0, ()), "choose: 0 choices"),
 )
 def test_shapes_that_cannot_agree(row):
     raised(*row)

@@ -1,0 +1,105 @@
+"""Indices at their edges: masks of rank 0, steps of any sign, empty and full ones.
+
+Against NumPy, in loops, under gradients and `vmap`, and under every policy.
+"""
+
+import warnings
+
+import numpy as np
+import pytest
+
+import graphc
+import graphc.tensor as gt
+
+X = np.array([0.3, -1.1, 2.3, 0.7])
+
+
+@pytest.mark.parametrize("backend", ["numpy", "jax"])
+def test_slices_with_bounds_and_steps_of_any_sign(backend):
+    x, a, b, s = gt.vector("x"), gt.iscalar("a"), gt.iscalar("b"), gt.iscalar("s")
+    forms = {
+        "from": (lambda x, a, b, s: x[a::-1]),
+        "to": (lambda x, a, b, s: x[:a:-2]),
+        "both": (lambda x, a, b, s: x[a:b:-1]),
+        "step": (lambda x, a, b, s: x[::s]),
+        "all": (lambda x, a, b, s: x[a:b:s]),
+        "from by": (lambda x, a, b, s: x[a::s]),
+        "within": (lambda x, a, b, s: x[1:-1:s]),
+    }
+    made = {name: f(x, a, b, s) for name, f in forms.items()}
+    sizes = {f"size of {name}": v.shape[0] for name, v in made.items()}
+    run = graphc.function([x, a, b, s], made | sizes, backend=backend)
+    rng = np.random.default_rng(0)
+    for _ in range(300 if backend == "numpy" else 3):
+        n, start, stop = rng.integers(0, 6), *rng.integers(-7, 8, 2)
+        step = int(rng.choice([-3, -2, -1, 1, 2]))
+        given = np.arange(n, dtype="float32") + 1
+        found = run(given, start, stop, step)
+        for name, f in forms.items():
+            wanted = f(given, start, stop, step)
+            where = f"{name} of {n}: [{start}:{stop}:{step}]"
+            np.testing.assert_array_equal(found[name], wanted, err_msg=where)
+            assert found[f"size of {name}"] == len(wanted), where
+    with pytest.raises(graphc.CallError, match="a slice step cannot be 0: needs 1 <="):
+        run(np.ones(3, "float32"), 0, 1, 0)
+
+
+EDGES = {
+    "mask": (lambda x, m, s: gt.sum(x[m] ** 2), lambda x, s: (x**2).sum()),
+    "mask and new axis": (lambda x, m, s: x[None, m], lambda x, s: x[None, None]),
+    "update by a mask": (lambda x, m, s: x.at[m].set(x * x), lambda x, s: x * x),
+    "step": (lambda x, m, s: x[::s], lambda x, s: x[::s]),
+    "backwards": (lambda x, m, s: gt.sum(x[s + 4 :: -1]), lambda x, s: x[2::-1].sum()),
+    "crop": (lambda x, m, s: gt.pad(x, (-1, -1)), lambda x, s: x[1:-1]),
+    "one count": (lambda x, m, s: gt.repeat(x, [2]), lambda x, s: np.repeat(x, 2)),
+    "slope of a mask": (
+        lambda x, m, s: graphc.grad(gt.sum(x[m] ** 2), x),
+        lambda x, s: 2 * x,
+    ),
+    "slope of an update": (
+        lambda x, m, s: graphc.grad(gt.sum(x.at[m].multiply(x) ** 2), x),
+        lambda x, s: 4 * x**3,
+    ),
+    "slope of a step": (
+        lambda x, m, s: graphc.grad(gt.sum(x[::s] ** 2), x),
+        lambda x, s: np.where(np.arange(4) % 2, 2 * x, 0),
+    ),
+    "each of rank 0": (
+        lambda x, m, s: graphc.vmap(lambda r: r.at[()].add(1.0)[True])(x),
+        lambda x, s: x[:, None] + 1,
+    ),
+    "in a loop": (
+        lambda x, m, s: gt.scan(
+            lambda c, r: (c.at[...].add(r) + gt.sum(x[m]), x[::s] * r), x[0] * 0, x
+        ),
+        lambda x, s: (5 * x.sum(), x[:, None] * x[::s]),
+    ),
+    "chosen in a loop": (
+        lambda x, m, s: gt.scan(lambda c, r: (c.at[r > 0].add(r), c[0]), x, x)[0],
+        lambda x, s: x + x[x > 0].sum(),
+    ),
+}
+
+
+POLICIES = {"each": {"n": graphc.Specialize()}, "pad": {"n": graphc.Pad()}}
+
+
+@pytest.mark.parametrize("policy", [*POLICIES, "bound"])
+@pytest.mark.parametrize("backend", ["numpy", "jax"])
+def test_indices_at_their_edges_under_every_policy(backend, policy):
+    x, m = gt.tensor("x", "float64", ("n",)), gt.tensor("m", "bool", ())
+    s = gt.iscalar("s")
+    made = {name: ours(x, m, s) for name, (ours, _) in EDGES.items()}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        dims = POLICIES.get(policy, policy)
+        run = graphc.function([x, m, s], made, backend=backend, dims=dims)
+        for _ in range(2):
+            found = run(X, np.True_, -2)
+    for name, (_, theirs) in EDGES.items():
+        got, wanted = found[name], theirs(X, -2)
+        several = name == "in a loop"
+        pairs = zip(got, wanted, strict=True) if several else [(got, wanted)]
+        for one, value in pairs:
+            np.testing.assert_allclose(np.asarray(one), value, 1e-12, err_msg=name)
+            assert np.shape(one) == np.shape(value), name
