@@ -5,7 +5,7 @@ import warnings
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
@@ -20,13 +20,16 @@ ON_JAX = settings(max_examples=AT_LENGTH or 25, deadline=None)
 @st.composite
 def indexed(draw):
     """An array and an index that NumPy takes for it."""
-    shape = draw(hnp.array_shapes(min_dims=1, max_dims=4, min_side=1, max_side=4))
-    kind = draw(st.sampled_from(["basic", "arrays", "mixed", "mask"]))
+    shape = draw(hnp.array_shapes(min_dims=0, max_dims=4, min_side=1, max_side=4))
+    kinds = ["basic", "arrays", "mixed", "mask", "sprinkled"]
+    kind = draw(st.sampled_from(kinds if shape else ["basic", "sprinkled"]))
     if kind == "basic":
         index = draw(hnp.basic_indices(shape, allow_newaxis=True, max_dims=6))
     elif kind == "mask":
         rank = draw(st.integers(1, len(shape)))
         index = draw(hnp.arrays(bool, shape[:rank]))
+    elif kind == "sprinkled":
+        index = draw(sprinkled_index(shape))
     else:
         index = draw(mixed_index(shape, only_arrays=kind == "arrays"))
     array = np.arange(np.prod(shape), dtype="float32").reshape(shape)
@@ -48,6 +51,20 @@ def mixed_index(draw, shape, only_arrays):
             items.append(draw(st.integers(-n, n - 1)))
         else:
             items.append(draw(st.slices(n)))
+    return tuple(items)
+
+
+@st.composite
+def sprinkled_index(draw, shape):
+    """An index with new axes and masks of rank 0 anywhere in it."""
+    items = list(draw(mixed_index(shape, only_arrays=False)))
+    items = items[: draw(st.integers(0, len(items)))]
+    for item in draw(st.lists(st.sampled_from([None, True, False]), max_size=3)):
+        items.insert(draw(st.integers(0, len(items))), item)
+    try:
+        np.empty(shape)[tuple(items)]
+    except IndexError:  # an axis of no element beside arrays of several
+        reject()
     return tuple(items)
 
 
