@@ -71,6 +71,7 @@ class Primitive:
     each. `linear`: the derivative holds no element of an input, so none can spoil it.
     `no_gradient_for`: inputs, by their names, for which the rule has none, and why.
     `chooses`: elements that the first input does not choose count for nothing.
+    `picks`: the gradient rule compares elements of the inputs, or finds them again.
     `selective`: the gradient rule is told as `wanted` of which inputs one is needed.
     `size_remedy`: what to do where its result is needed as a size and cannot be.
     `driven`: the driver runs it, in pieces of which each is compiled.
@@ -94,6 +95,7 @@ class Primitive:
     arguments: tuple[str, ...] = ()
     elementwise: bool = False
     linear: bool = False
+    picks: bool = False
     selective: bool = False
     chooses: bool = False
     vjp_rule: Vjp | None = None

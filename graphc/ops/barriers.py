@@ -36,7 +36,7 @@ def _barrier(x: Array, *after: Array) -> TensorType:
 
 
 def _print_barrier(p: Printing) -> str:
-    return f"jax.lax.optimization_barrier(({', '.join(p.inputs)}))[0]"
+    return f"jax.lax.optimization_barrier(({', '.join(p.inputs)},))[0]"
 
 
 _barrier.emit(numpy="{x}", jax=_print_barrier)
@@ -59,3 +59,34 @@ def _(pad: Padding, x: Ragged, *after: Ragged) -> Ragged:
 
 enroll(_barrier, "_barrier")
 BARRIER = _barrier
+
+
+@op()
+def _pinned(x: Array) -> TensorType:
+    """`x`, of which each element is computed once, whoever uses it."""
+    return x.type
+
+
+def pinned(jax: Any, x: Any) -> Any:
+    """Printed into JAX programs.
+
+    On CPUs, some versions of XLA drop barriers before they fuse loops. They keep calls
+    that are not to be inlined.
+    """
+
+    def on_cpu(x: Any) -> Any:
+        with jax.experimental.xla_metadata.set_xla_metadata(inlineable="false"):
+            return jax.jit(jax.lax.optimization_barrier)(x)
+
+    barrier = jax.lax.optimization_barrier
+    return jax.lax.platform_dependent(x, cpu=on_cpu, default=barrier)
+
+
+_pinned.elementwise = _pinned.linear = True
+_pinned.vjp(lambda g, x: (g,))
+_pinned.sizes = lambda x: x
+_pinned.imports["jax"] = "jax.experimental.xla_metadata"
+_pinned.emit(
+    numpy="{x}", jax=lambda p: f"{p.helper(pinned)}(jax, {p.inputs[0]})"
+)
+enroll(_pinned, "_pinned")

@@ -140,7 +140,7 @@ def _choose(index: Array, *choices: Array, mode: Mode) -> TensorType:
 
 
 _choose.emit("{xp}.choose({index}, [{choices}], mode={mode})")
-_choose.elementwise = True
+_choose.elementwise = _choose.picks = True
 
 
 @_choose.padding

@@ -1,9 +1,8 @@
 """Running sums and the like along an axis, differences, and scans of any function.
 
-Where elements tie for a running maximum or minimum they share its derivative alike, as
-those of `max` do. JAX halves it at each step of its parallel scan instead: of three or
-more ties, their places in the array then decide. In the running log of a sum of
-exponentials two equal infinities count for 1/2 each, where JAX gives NaN.
+Elements that tie for a running maximum or minimum share its derivative alike, as those
+of `max` do; JAX halves it at each step of its parallel scan. In the running log of a
+sum of exponentials two equal infinities count for 1/2 each, where JAX gives NaN.
 """
 
 from collections.abc import Callable
@@ -218,6 +217,7 @@ def _(g: Value, x: Value, *, axis: int, reverse: bool) -> tuple[Value]:
 
 def _extreme_vjp(primitive: Primitive) -> None:
     """Elements that tie for the extreme so far share the cotangent alike."""
+    primitive.picks = True
 
     @primitive.vjp
     def _(g: Value, x: Value, *, axis: int, reverse: bool) -> tuple[Value]:

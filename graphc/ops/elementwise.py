@@ -136,13 +136,14 @@ def elementwise(
 ) -> Callable[..., Value]:
     """Declare an elementwise op: its primitive and its public function.
 
-    `gradient` is `vjp=` a rule or `no_gradient=` a reason, and `linear=True`.
+    `gradient` is `vjp=` a rule or `no_gradient=` a reason, `linear=`, and `picks=`.
     """
     infer = rule or elementwise_rule(ufunc)
     primitive = Primitive(name, infer, sizes=sizes, literals="beside")
     primitive.emit(numpy=template, jax=jax or template)
     primitive.elementwise = True
     primitive.linear = gradient.get("linear", False)
+    primitive.picks = gradient.get("picks", False)
     primitive.vjp_rule = gradient.get("vjp")
     primitive.no_gradient_reason = gradient.get("no_gradient", "")
 
@@ -203,7 +204,7 @@ def _where(condition: Array, x: Array, y: Array) -> TensorType:
     return TensorType(x.dtype, shape)
 
 
-_where.elementwise = _where.linear = _where.chooses = True
+_where.elementwise = _where.linear = _where.chooses = _where.picks = True
 
 
 @_where.vjp

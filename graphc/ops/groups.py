@@ -187,6 +187,7 @@ def _(
     return found
 
 
+_segment.picks = True
 _segment.no_gradient_for["start"] = "where a segment starts from is a constant"
 
 

@@ -146,6 +146,7 @@ def _peak(x: Array, *, axis: AxisParam) -> TensorType:
     return x.type.like(n for i, n in enumerate(x.type.shape) if i != axis)
 
 
+_peak.picks = True
 _peak.emit("{xp}.max({x}, axis={axis}, initial=0)")
 batch_with_axes(_peak, "axis")
 _peak.padding(lambda pad, x, *, axis: _peak(pad.filled(x, (axis,), 0), axis=axis))

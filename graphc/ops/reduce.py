@@ -144,6 +144,7 @@ def _product_of_others(rows: Value) -> Value:
 
 def _extreme_vjp(primitive: Primitive) -> None:
     """Elements that tie for the extreme share the cotangent, as in JAX."""
+    primitive.picks = True
 
     @primitive.vjp
     def _(g: Value, x: Value, *, axes: tuple[int, ...], keepdims: bool) -> Any:
@@ -156,6 +157,7 @@ def _extreme_vjp(primitive: Primitive) -> None:
 
 def _extreme_from_rules(primitive: Primitive, pairwise: str) -> None:
     """The same where `initial` takes part."""
+    primitive.picks = True
 
     @primitive.vjp
     def _(g: Value, x: Value, start: Value, *, axes: Any, keepdims: bool) -> Any:

@@ -278,13 +278,18 @@ _VJP: dict[str, Vjp] = {
     "heaviside": _vjp_heaviside,
 }
 _LINEAR = {"add", "subtract", "negative", "positive", "conjugate", "deg2rad", "rad2deg"}
+_PICKS = frozenset({  # their derivatives jump
+    *("minimum", "maximum", "fmin", "fmax", "absolute", "sign", "copysign"),
+    *("remainder", "fmod", "heaviside"),
+})  # fmt: skip
 
 
 def _gradient(name: str) -> dict[str, Any]:
     """What a row says of its derivative."""
     rule = _VJP.get(name)
     reason = "" if rule else "its result is of bools or integers"
-    return {"vjp": rule, "no_gradient": reason, "linear": name in _LINEAR}
+    linear, picks = name in _LINEAR, name in _PICKS
+    return {"vjp": rule, "no_gradient": reason, "linear": linear, "picks": picks}
 
 
 _RULES: dict[str, TypeRule] = {"power": _power_rule}

@@ -127,8 +127,7 @@ def _written_at(p: Printing) -> str:
 
 
 _scatter.emit(numpy=_print_scatter_numpy, jax=_print_scatter_jax)
-
-
+_scatter.picks = True
 _scatter.bounds_check = stray_checks
 SCATTER = enroll(_scatter, "_scatter")
 
@@ -329,6 +328,7 @@ _slice_update.emit(
     jax=lambda p: f"{p.inputs[0]}.at[{subscript(p)}]."
     f"{p.node.params['how']}({p.inputs[1]})",
 )
+_slice_update.picks = True
 SLICE_UPDATE = enroll(_slice_update, "_slice_update")
 
 

@@ -23,6 +23,7 @@ from graphc.ir.namespace import F
 from graphc.ir.types import is_inexact
 from graphc.ir.walk import ancestors, inputs_of
 from graphc.ops.broadcasting import reduced_to, summed_to
+from graphc.transform.recomputed import kept, kept_inputs
 
 _MOST_NAMED = 12  # ops of a path that a message names
 
@@ -109,7 +110,7 @@ class _Sweep:
             params = dict(node.params)
             if node.primitive.selective:
                 params["wanted"] = [v in self._active for v in node.inputs]
-            found = rule(g[0] if len(g) == 1 else g, *node.inputs, **params)
+            found = rule(g[0] if len(g) == 1 else g, *kept_inputs(node), **params)
             for i, (value, d) in enumerate(zip(node.inputs, found, strict=True)):
                 if d is not None and value in self._active:
                     self.add(value, _settled(node, i, d, given[0]))
@@ -177,7 +178,7 @@ def _mask(node: Node, index: int, given: _Cotangent | None) -> Value | None:
 
 def _chosen(node: Node, index: int) -> Value | None:
     """Where `where` takes this branch, on the shape of its output."""
-    condition = F.broadcast_to(node.inputs[0], node.outputs[0].type.shape)
+    condition = F.broadcast_to(kept(node.inputs[0]), node.outputs[0].type.shape)
     return condition if index == 1 else F.logical_not(condition)
 
 

@@ -1,0 +1,78 @@
+"""Values that a compiler may compute several times, rounding them otherwise each time.
+
+XLA computes an element again in every fused loop that reads it. Products and sums may
+be contracted into one rounding in one loop and not in the other, sums be added up in
+another order. Where a derivative compares such a value, what one loop takes for larger
+the next takes for equal: then cotangents that cancel exactly no longer do, and ties
+that must be there are not found. Rules of such ops get values that are kept.
+"""
+
+from graphc.ir.graph import Node, Value
+from graphc.ir.namespace import F
+from graphc.ir.types import is_inexact
+
+MOST_LOOKED_AT = 32  # nodes; what has not been shown to be safe by then is kept
+# What XLA stores: arguments, and results of calls and loops of their own.
+_STORED = frozenset({
+    *("input", "constant", "size", "iota", "pinned", "matmul", "conv", "scan"),
+    *("switch", "growing", "scatter", "segment", "sort", "cholesky"),
+})  # fmt: skip
+# What has no rounding of its own.
+_EXACT = frozenset({
+    *("negative", "positive", "absolute", "conjugate", "real", "imag", "from_parts"),
+    *("copysign", "maximum", "minimum", "fmax", "fmin", "where", "choose", "sign"),
+    *("rint", "floor", "ceil", "trunc", "max", "min", "max_from", "min_from", "peak"),
+    *("cummax", "cummin", "transpose", "reshape", "expand_dims", "squeeze", "full"),
+    *("broadcast_to", "broadcast_arrays", "specify_shape", "basic_index", "gather"),
+    *("dynamic_slice", "concatenate", "stack", "tile", "repeat", "pad", "pad_from"),
+    *("stop_gradient", "assert", "checkpointed", "barrier"),
+})  # fmt: skip
+# One rounding of numbers that are stored gives the same bits in each loop.
+_ROUNDED_ONCE = frozenset(("add", "subtract", "multiply", "true_divide", "convert"))
+
+
+def kept(value: Value) -> Value:
+    """`value`; where it may be computed again otherwise, a copy that is not."""
+    return F._pinned(value) if may_differ(value) else value
+
+
+def kept_inputs(node: Node) -> tuple[Value, ...]:
+    """The inputs of a node as its gradient rule gets them."""
+    if not node.primitive.picks:
+        return node.inputs
+    return tuple([kept(v) for v in node.inputs])
+
+
+def may_differ(value: Value) -> bool:
+    """Whether two computations of a value need not give the same bits."""
+    rounded, seen, stack = False, {value.node}, [value.node]
+    while stack:
+        node = stack.pop()
+        name = node.primitive.name
+        if name in _STORED:
+            continue
+        if name not in _EXACT and _rounds(node):
+            if rounded or name not in _ROUNDED_ONCE or _is_small(node):
+                return True
+            rounded = True
+        stack += [v.node for v in node.inputs if v.node not in seen]
+        seen.update(stack)
+        if len(seen) > MOST_LOOKED_AT:
+            return True
+    return False
+
+
+def _is_small(node: Node) -> bool:
+    """Whether XLA may leave out the rounding of a result, as it does of 16 bits."""
+    return node.outputs[0].dtype.itemsize < 4
+
+
+def _rounds(node: Node) -> bool:
+    """Whether a result has fewer digits than it would need."""
+    dtype = node.outputs[0].dtype
+    if not is_inexact(dtype):
+        return False
+    if node.primitive.name == "convert":
+        given = node.inputs[0].dtype
+        return not is_inexact(given) or given.itemsize > dtype.itemsize
+    return True
