@@ -1,5 +1,6 @@
 """A graph as one straight function: the NumPy program, and un-jitted JAX."""
 
+from graphc.analysis.aliasing import copied_outputs
 from graphc.backends.entry import Entry
 from graphc.backends.program import (
     Outputs,
@@ -35,7 +36,11 @@ def emit_numpy(plan: Plan, outputs: Outputs) -> Source:
             body.line(f'{name} = np.asarray({name}, "{value.dtype.name}")[()]')
         body.bind(value, name)
     _print_nodes(body, plan)
-    results = [f"np.asarray({body.value(plan.resolve(v))})" for v in plan.graph.outputs]
+    copied = copied_outputs(plan.graph)
+    results = [
+        f"np.{'array' if i in copied else 'asarray'}({body.value(plan.resolve(v))})"
+        for i, v in enumerate(plan.graph.outputs)
+    ]
     body.line(f"return {flat(plan, outputs).text(results)}")
     head = [
         '@np.errstate(all="ignore")  # as in JAX, no warnings for NaN and infinity',

@@ -2,7 +2,7 @@
 
 import inspect
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, TypeVar
 
@@ -37,6 +37,7 @@ Emit = Callable[[Printing], str]
 Vjp = Callable[..., "tuple[Value | None, ...]"]
 Batch = Callable[..., "Value | tuple[Value, ...]"]
 Padded = Callable[..., Any]
+Views = Callable[[Node], Iterable[tuple[Value, Value]]]
 VjpRule = TypeVar("VjpRule", bound=Vjp)
 BatchRule = TypeVar("BatchRule", bound=Batch)
 PaddingRule = TypeVar("PaddingRule", bound=Padded)
@@ -51,6 +52,16 @@ class Opaque:
 
 
 KINDS[Opaque] = Kind("opaque", lambda x: type(x) is Opaque)
+
+
+def no_views(node: Node) -> tuple[()]:
+    """Every output is an array of its own."""
+    return ()
+
+
+def views_of_inputs(node: Node) -> Iterable[tuple[Value, Value]]:
+    """Output i may be a view of input i, or input i itself."""
+    return zip(node.outputs, node.inputs, strict=False)
 
 
 @dataclass(eq=False)
@@ -75,6 +86,10 @@ class Primitive:
     `selective`: the gradient rule is told as `wanted` of which inputs one is needed.
     `size_remedy`: what to do where its result is needed as a size and cannot be.
     `driven`: the driver runs it, in pieces of which each is compiled.
+
+    `views`: pairs of values of which in NumPy programs the first may be a view of the
+    second, also of values in bodies; other outputs are arrays of their own. Where the
+    op `stretches`, several elements of an output may be one in memory.
     """
 
     name: str
@@ -107,6 +122,8 @@ class Primitive:
     no_padding_reason: str = ""
     size_remedy: str = ""
     driven: bool = False
+    views: Views = no_views
+    stretches: bool = False
 
     def __post_init__(self) -> None:
         signature = inspect.signature(self.infer).parameters.values()

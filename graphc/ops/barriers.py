@@ -6,7 +6,7 @@ from typing import Any
 from graphc.ir.build import as_value, strong
 from graphc.ir.graph import Value
 from graphc.ir.namespace import enroll, public
-from graphc.ir.op import Array, Printing, op
+from graphc.ir.op import Array, Printing, op, views_of_inputs
 from graphc.ir.types import TensorType
 from graphc.ops.masking import Padding, Ragged
 
@@ -18,6 +18,7 @@ def _stop_gradient(x: Array) -> TensorType:
 
 
 _stop_gradient.emit(numpy="{x}", jax="jax.lax.stop_gradient({x})")
+_stop_gradient.views = views_of_inputs
 _stop_gradient.sizes = lambda x: x
 _stop_gradient.zero_gradient()
 _stop_gradient.elementwise = True
@@ -40,6 +41,7 @@ def _print_barrier(p: Printing) -> str:
 
 
 _barrier.emit(numpy="{x}", jax=_print_barrier)
+_barrier.views = views_of_inputs
 
 
 @_barrier.vjp

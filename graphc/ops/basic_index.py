@@ -1,11 +1,12 @@
 """Slices and constant integers: the part of an index that needs no arrays."""
 
+from collections.abc import Iterable
 from typing import Any
 
 from graphc.ir.dims import Size
-from graphc.ir.graph import Value
+from graphc.ir.graph import Node, Value
 from graphc.ir.namespace import F, enroll
-from graphc.ir.op import Array, Printing, op
+from graphc.ir.op import Array, Printing, op, views_of_inputs
 from graphc.ir.types import TensorType
 from graphc.ops.batching import Batched
 from graphc.ops.subscript import (
@@ -58,7 +59,14 @@ def _item_text(p: Printing, kind: str, start: Bound, stop: Bound, step: Bound) -
     return ":".join(texts) + ("" if step is None else f":{p.code(step)}")
 
 
+def _views(node: Node) -> Iterable[tuple[Value, Value]]:
+    """Slices are views; an integer for each axis gives a scalar."""
+    scalar = node.inputs[0].type.rank and not node.outputs[0].type.rank
+    return () if scalar else views_of_inputs(node)
+
+
 _basic_index.emit(lambda p: f"{p.inputs[0]}[{subscript(p)}]")
+_basic_index.views = _views
 
 
 def _static_items(items: tuple[tuple[Any, ...], ...]) -> tuple[Any, ...]:

@@ -7,7 +7,14 @@ from graphc.ir.dims import Size, less_equal
 from graphc.ir.graph import Value
 from graphc.ir.kinds import Text
 from graphc.ir.namespace import F, enroll, public
-from graphc.ir.op import Array, Printing, op, require_at_most, type_error
+from graphc.ir.op import (
+    Array,
+    Printing,
+    op,
+    require_at_most,
+    type_error,
+    views_of_inputs,
+)
 from graphc.ir.types import BOOL, TensorType
 from graphc.ops.batching import Batched, spread
 from graphc.ops.masking import Padding, Ragged
@@ -67,6 +74,7 @@ def _at_most_(
 
 
 _at_most_.emit("{x}")
+_at_most_.views = views_of_inputs
 _at_most_.linear = True
 _at_most_.vjp(lambda g, x, **params: (g,))
 _at_most_.batch(lambda n, batched, x, **params: _at_most_(x, **params))
@@ -113,6 +121,7 @@ def _print_debug(p: Printing) -> str:
 
 
 _debug_print.emit(_print_debug)
+_debug_print.views = views_of_inputs
 _debug_print.linear = True
 _debug_print.vjp(lambda g, x, *, text: (g,))
 _debug_print.batch(lambda n, batched, x, *, text: _debug_print(x, text=text))

@@ -10,10 +10,10 @@ import numpy as np
 from graphc.errors import graph_error
 from graphc.ir.build import cast
 from graphc.ir.dims import Size
-from graphc.ir.graph import Value
+from graphc.ir.graph import Node, Value
 from graphc.ir.kinds import Letters
 from graphc.ir.namespace import F, public
-from graphc.ir.op import Array, Printing, op, require_equal, type_error
+from graphc.ir.op import Array, Printing, op, require_equal, type_error, views_of_inputs
 from graphc.ir.types import TensorType, dtype_of
 from graphc.ops.batching import Batched
 from graphc.ops.broadcasting import promoted
@@ -49,7 +49,14 @@ def _call(p: Printing, inputs: tuple[str, ...]) -> str:
     return f"{p.xp}.einsum({listed}{how})"
 
 
+def _views(node: Node) -> Iterable[tuple[Value, Value]]:
+    """One operand of which nothing is summed: its axes in order, or a diagonal."""
+    labels, output = node.params["subscripts"].split("->")
+    return views_of_inputs(node) if set(labels) == set(output) else ()
+
+
 emit_product(_einsum, _call)
+_einsum.views = _views
 
 
 @_einsum.padding

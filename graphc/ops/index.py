@@ -7,6 +7,7 @@ which raises. Updates (`x.at`) out of bounds write nothing. A slice of constant 
 whose start is data is moved inside, for reading and for writing.
 """
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,14 @@ from graphc.ir.dims import Size, less_equal
 from graphc.ir.graph import Node, Value, origins
 from graphc.ir.kinds import AxesParam, AxisParam
 from graphc.ir.namespace import F, enroll, public
-from graphc.ir.op import Array, Printing, op, require_at_most, type_error
+from graphc.ir.op import (
+    Array,
+    Printing,
+    op,
+    require_at_most,
+    type_error,
+    views_of_inputs,
+)
 from graphc.ir.types import INT32, INT64, TensorType, is_integer
 from graphc.ops.basic_index import basic
 from graphc.ops.batching import Batched, lined_up
@@ -70,6 +78,7 @@ _dynamic_slice.emit(
     ),
     jax="jax.lax.dynamic_slice_in_dim({x}, {start}, {length}, {axis})",
 )
+_dynamic_slice.views = views_of_inputs
 
 
 def from_arguments(start: Value) -> bool:
@@ -228,7 +237,15 @@ def _print_gather_jax(p: Printing) -> str:
     return f'{x}.at[{advanced_items(p, clamped(p, 1))}].get(mode="{mode}")'
 
 
+def _gather_views(node: Node) -> Iterable[tuple[Value, Value]]:
+    """Integers index as slices do; one for each axis gives a scalar."""
+    x, *indices = node.inputs
+    single = all(i.type.rank == 0 for i in indices)
+    return views_of_inputs(node) if single and len(indices) < x.type.rank else ()
+
+
 _gather.emit(numpy=_print_gather_numpy, jax=_print_gather_jax)
+_gather.views = _gather_views
 
 
 def contained(index: Value, n: Any) -> Value:

@@ -12,7 +12,7 @@ from graphc.ir.build import as_value, strong
 from graphc.ir.dims import Size
 from graphc.ir.graph import Value
 from graphc.ir.namespace import F, public
-from graphc.ir.op import Array, Emit, Printing, op, require_equal
+from graphc.ir.op import Array, Emit, Printing, op, require_equal, views_of_inputs
 from graphc.ir.types import TensorType
 from graphc.ops import linalg_padding as padding
 from graphc.ops import linalg_rules as rules
@@ -77,6 +77,7 @@ def _square_matrix(x: Array) -> TensorType:
 
 
 _square_matrix.emit("{x}")
+_square_matrix.views = views_of_inputs
 _square_matrix.linear = True
 _square_matrix.vjp(lambda g, x: (F.specify_shape(g, x.type.shape),))
 batch_behind(_square_matrix)
@@ -338,7 +339,7 @@ def toeplitz_numpy(c: Any, r: Any) -> Any:
         [np.broadcast_to(p, (*batch, p.shape[-1])) for p in parts], axis=-1
     )
     windows = np.lib.stride_tricks.sliding_window_view(line, columns, axis=-1)
-    return np.ascontiguousarray(windows[..., ::-1, :])
+    return windows[..., ::-1, :].copy()
 
 
 def toeplitz_jax(jnp: Any, c: Any, r: Any) -> Any:

@@ -14,7 +14,7 @@ from graphc.ir.build import as_size, as_value, cast
 from graphc.ir.dims import Size
 from graphc.ir.graph import Value
 from graphc.ir.namespace import F, public
-from graphc.ir.op import Array, op, require_equal, type_error
+from graphc.ir.op import Array, op, require_equal, type_error, views_of_inputs
 from graphc.ir.types import INT64, TensorType
 from graphc.ops import linalg_padding as padding
 from graphc.ops import linalg_rules as rules
@@ -250,6 +250,7 @@ def _pinv(
 
 
 _pinv.emit("{found}")
+_pinv.views = views_of_inputs
 batch_behind(_pinv)
 _pinv.padding(lambda pad, found, *rest, **how: pad.result(found.value, found.fill))
 

@@ -12,7 +12,7 @@ from graphc.ir.dims import Size
 from graphc.ir.graph import Value
 from graphc.ir.kinds import AxisParam
 from graphc.ir.namespace import F, enroll, public
-from graphc.ir.op import Array, Printing, op, require_at_most
+from graphc.ir.op import Array, Printing, op, require_at_most, views_of_inputs
 from graphc.ir.types import TensorType, dtype_of, is_inexact
 from graphc.ops import linalg_padding as padding
 from graphc.ops import linalg_rules as rules
@@ -232,6 +232,7 @@ def _nonempty_matrix(x: Array) -> TensorType:
 
 
 _nonempty_matrix.emit("{x}")
+_nonempty_matrix.views = views_of_inputs
 _nonempty_matrix.linear = True
 _nonempty_matrix.vjp(lambda g, x: (g,))
 batch_behind(_nonempty_matrix)

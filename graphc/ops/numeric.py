@@ -9,7 +9,7 @@ from graphc.ir import dims
 from graphc.ir.build import as_value, cast, size_value, strong
 from graphc.ir.graph import Value
 from graphc.ir.namespace import F, enroll, public
-from graphc.ir.op import Array, op, type_error
+from graphc.ir.op import Array, op, type_error, views_of_inputs
 from graphc.ir.types import (
     BOOL,
     DTYPES,
@@ -40,6 +40,7 @@ def _imag(x: Array) -> TensorType:
 
 _real.emit("{xp}.real({x})")
 _imag.emit("{xp}.imag({x})")
+_real.views = _imag.views = views_of_inputs
 _real.elementwise = _real.linear = True
 _imag.elementwise = _imag.linear = True
 

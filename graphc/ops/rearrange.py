@@ -10,7 +10,7 @@ from graphc.ir.build import as_value, normal_axis, strong
 from graphc.ir.dims import Size
 from graphc.ir.graph import Value
 from graphc.ir.namespace import F, enroll, public
-from graphc.ir.op import Array, op
+from graphc.ir.op import Array, op, views_of_inputs
 from graphc.ir.types import TensorType
 from graphc.ops.batching import Batched, lined_up
 from graphc.ops.broadcasting import broadcast, promoted_as_arrays, summed_to
@@ -28,6 +28,8 @@ def _broadcast_arrays(*arrays: Array) -> tuple[TensorType, ...]:
 
 _broadcast_arrays.several = True
 _broadcast_arrays.emit("{xp}.broadcast_arrays({arrays})")
+_broadcast_arrays.views = views_of_inputs
+_broadcast_arrays.stretches = True
 
 
 @_broadcast_arrays.vjp

@@ -22,7 +22,14 @@ from graphc.ir.dims import Dim, Size
 from graphc.ir.graph import Value
 from graphc.ir.kinds import AxesParam, NewAxesParam
 from graphc.ir.namespace import F, enroll, enroll_method, public
-from graphc.ir.op import Array, op, require_at_most, require_equal, type_error
+from graphc.ir.op import (
+    Array,
+    op,
+    require_at_most,
+    require_equal,
+    type_error,
+    views_of_inputs,
+)
 from graphc.ir.types import TensorType, product, same_size
 from graphc.ops.batching import Batched, batch_with_axes
 from graphc.ops.broadcasting import require_countable, summed_to
@@ -55,6 +62,7 @@ def _reshape(x: Array, *, shape: Shape) -> TensorType:
 
 
 _reshape.emit("{xp}.reshape({x}, {shape})")
+_reshape.views = views_of_inputs
 _reshape.sizes = lambda x, *, shape: np.reshape(x, shape)
 _reshape.linear = True
 _reshape.vjp(lambda g, x, *, shape: (F.reshape(g, x.type.shape),))
@@ -199,6 +207,7 @@ def _transpose(x: Array, *, axes: AxesParam) -> TensorType:
 
 
 _transpose.emit("{xp}.transpose({x}, {axes})")
+_transpose.views = views_of_inputs
 _transpose.linear = True
 
 
@@ -290,6 +299,7 @@ def _expand_dims(x: Array, *, axes: NewAxesParam) -> TensorType:
 
 
 _expand_dims.emit("{xp}.expand_dims({x}, {axes})")
+_expand_dims.views = views_of_inputs
 _expand_dims.sizes = lambda x, *, axes: np.expand_dims(x, axes)
 _expand_dims.linear = True
 _expand_dims.vjp(lambda g, x, *, axes: (F.squeeze(g, axes),))
@@ -321,6 +331,7 @@ def _squeeze(x: Array, *, axes: AxesParam) -> TensorType:
 
 
 _squeeze.emit("{xp}.squeeze({x}, axis={axes})")
+_squeeze.views = views_of_inputs
 _squeeze.sizes = lambda x, *, axes: np.squeeze(x, axes)
 _squeeze.linear = True
 batch_with_axes(_squeeze, "axes")
@@ -369,6 +380,8 @@ def _broadcast_to(x: Array, *, shape: Shape) -> TensorType:
 
 
 _broadcast_to.emit("{xp}.broadcast_to({x}, {shape})")
+_broadcast_to.views = views_of_inputs
+_broadcast_to.stretches = True
 _broadcast_to.linear = True
 _broadcast_to.vjp(lambda g, x, *, shape: (summed_to(g, x.type.shape),))
 
@@ -415,6 +428,7 @@ def _specify_shape(x: Array, *, shape: tuple[Size | None, ...]) -> TensorType:
 
 
 _specify_shape.emit("{x}")
+_specify_shape.views = views_of_inputs
 _specify_shape.linear = True
 _specify_shape.vjp(lambda g, x, *, shape: (F.specify_shape(g, x.type.shape),))
 _specify_shape.batch(

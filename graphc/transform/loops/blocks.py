@@ -4,7 +4,7 @@ Rewrites make such loops of what is large; how many positions a block has is set
 where sizes are known, and where all are few there is no loop.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import accumulate, pairwise
 from typing import Any
 
@@ -12,11 +12,12 @@ import numpy as np
 
 from graphc.ir.build import variable
 from graphc.ir.dims import Size, Symbol, maximum, minimum, symbol_dim
-from graphc.ir.graph import Value
+from graphc.ir.graph import Node, Value
 from graphc.ir.inner import OF_BODIES, Inner, enclosed
 from graphc.ir.namespace import enroll
 from graphc.ir.op import Array, Opaque, Printing, op, require_equal
 from graphc.ir.types import TensorType
+from graphc.transform.loops.carries import carried_views
 
 Pair = tuple[list[Value], list[Value]]
 Step = Callable[[list[Value], list[Value], Size], Pair]
@@ -263,6 +264,24 @@ def _print_blocks(p: Printing) -> str:
 _blocks.several = True
 _blocks.on_host = False
 _blocks.emit(_print_blocks)
+
+
+def _views(node: Node) -> Iterator[tuple[Value, Value]]:
+    """Parts are joined in arrays of their own, unless there is only one block."""
+    params, body = node.params, node.params["body"].content
+    carries, split = params["carries"], len(body.inputs)
+    yield from carried_views(node, body, carries)
+    made = node.outputs[carries + params["keeps"] :]
+    yield from zip(made, body.outputs[carries:], strict=True)
+    for again in params["again"].content:
+        start = carries + len(params["axes"])
+        own, marks = start + params["own"], start + params["own"] + params["marks"]
+        given = *node.inputs[own:marks], *node.inputs[carries:start]
+        yield from zip(again.inputs, (*given, *node.inputs[split:]), strict=True)
+        yield from zip(body.inputs[start:own], again.outputs, strict=True)
+
+
+_blocks.views = _views
 _MADE_LATE = "rewrites make it of what has been differentiated, mapped and padded"
 _blocks.no_gradient(_MADE_LATE)
 _blocks.no_batch(_MADE_LATE)

@@ -1,13 +1,13 @@
 """`cond` and `switch`: one of several graphs, chosen when the program runs."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
 from graphc.errors import graph_error
 from graphc.ir.build import as_value, cast, variable
 from graphc.ir.dims import Size, equal
-from graphc.ir.graph import Value
+from graphc.ir.graph import Node, Value
 from graphc.ir.inner import OF_BODIES, Inner, enclosed
 from graphc.ir.namespace import F, public
 from graphc.ir.op import Array, Opaque, Printing, op, type_error
@@ -70,6 +70,15 @@ _switch.several = True
 _switch.on_host = False
 _switch.selective = True
 _switch.emit(_print_switch)
+
+
+def _views(node: Node) -> Iterator[tuple[Value, Value]]:
+    for inner in node.params["branches"].content:
+        yield from zip(inner.inputs, node.inputs[1:], strict=True)
+        yield from zip(node.outputs, inner.outputs, strict=True)
+
+
+_switch.views = _views
 
 
 @_switch.padding

@@ -1,12 +1,13 @@
 """Carries: values that keep their structure and types from step to step."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from graphc.errors import graph_error
 from graphc.ir.build import as_value, cast, strong, variable
 from graphc.ir.dims import equal
-from graphc.ir.graph import Value
+from graphc.ir.graph import Node, Value
+from graphc.ir.inner import Inner
 from graphc.ir.namespace import F
 from graphc.ir.op import type_error
 from graphc.ir.types import BOOL, TensorType, same_shape
@@ -21,6 +22,19 @@ def value_of(x: Any) -> Value:
 def fresh(value: Value) -> Value:
     """A variable that stands for a value of this type."""
     return variable(value.name or "value", value.type)
+
+
+def carried_views(
+    node: Node, body: Inner, carries: int
+) -> Iterator[tuple[Value, Value]]:
+    """The `views` of a loop whose body is given its inputs, carries first.
+
+    Where there may be no step at all, the last carries are the first ones, too.
+    """
+    yield from zip(body.inputs, node.inputs, strict=False)
+    for i in range(carries):
+        yield body.inputs[i], body.outputs[i]
+        yield node.outputs[i], body.outputs[i]
 
 
 def parts(given: Any) -> tuple[list[Value], Any]:

@@ -22,7 +22,7 @@ from graphc.ir.dims import Dim, Size, Symbol, symbol_dim
 from graphc.ir.graph import Graph, Node, Value, origins
 from graphc.ir.inner import Inner, runs_in_python, with_bodies
 from graphc.ir.namespace import F
-from graphc.ir.op import Array, Printing, op, rebuild
+from graphc.ir.op import Array, Printing, op, rebuild, views_of_inputs
 from graphc.ir.replay import for_sizes, renewed
 from graphc.ir.types import TensorType
 from graphc.ir.walk import ancestors, operands
@@ -49,6 +49,7 @@ def _print_rows(p: Printing) -> str:
 ROWS = _rows
 _rows.on_host = False
 _rows.emit(numpy=_print_rows)
+_rows.views = views_of_inputs
 _rows.refuse("jax", "the driver puts together what a loop has given")
 _rows.no_gradient("gradients are taken of the scans that the loop is made of")
 _rows.no_batch("it is made of scans, of which there may be many at once")

@@ -1,14 +1,14 @@
 """`scan`: a step, done for each element of sequences, that carries values along."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial, reduce
 from typing import Any, NamedTuple
 
 from graphc.errors import graph_error
 from graphc.ir.build import as_size, as_value, cast, variable
-from graphc.ir.dims import Size, Symbol, equal, symbol_dim
-from graphc.ir.graph import Params, Value
+from graphc.ir.dims import Size, Symbol, equal, less_equal, symbol_dim
+from graphc.ir.graph import Node, Params, Value
 from graphc.ir.inner import OF_BODIES, Inner, enclosed
 from graphc.ir.namespace import F, enroll, public
 from graphc.ir.op import (
@@ -26,6 +26,7 @@ from graphc.ops.masking import Padding, Ragged
 from graphc.transform.loops.carries import (
     as_before,
     both_of,
+    carried_views,
     condition,
     fresh,
     parts,
@@ -127,6 +128,18 @@ _scan.selective = True
 _scan.emit(print_scan)
 SCAN = _scan
 
+
+def _views(node: Node) -> Iterator[tuple[Value, Value]]:
+    """Stacked outputs are arrays of their own."""
+    params, carries = node.params, node.params["carries"]
+    yield from carried_views(node, params["body"].content, carries)
+    stops = params["counted"] or params["stops"]
+    if stops or not less_equal(1, params["length"]):
+        yield from zip(node.outputs[:carries], node.inputs, strict=False)
+
+
+_scan.views = _views
+
 # A scan that stops, of which nobody knows before how many rows it gives: `length`. Its
 # first carry says whether it goes on. It is made when all else has been done.
 GROWING = Primitive("growing", _scan.infer)
@@ -135,6 +148,7 @@ GROWING.several = True
 GROWING.on_host = False
 GROWING.driven = True
 GROWING.emit(print_growing)
+GROWING.views = _views
 GROWING.size_remedy = "give a bound of its steps: max_steps= of gt.while_loop"
 GROWING.no_gradient("gradients are taken of the scans that it is made of")
 GROWING.no_batch("it is made of scans, of which there may be many at once")

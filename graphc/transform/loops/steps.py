@@ -6,7 +6,7 @@ from graphc.ir.build import as_size
 from graphc.ir.dims import Size
 from graphc.ir.graph import Value
 from graphc.ir.namespace import F
-from graphc.ir.op import Array, op, type_error
+from graphc.ir.op import Array, op, type_error, views_of_inputs
 from graphc.ir.types import TensorType, is_integer
 from graphc.ops.batching import Batched, Shared
 from graphc.ops.masking import Padding, Ragged
@@ -25,6 +25,7 @@ def _steps(x: Array, *, most: Size | None, shared: bool) -> TensorType:
 
 STEPS = _steps
 _steps.emit("{x}")
+_steps.views = views_of_inputs
 _steps.range = lambda node: ("steps", 0, node.params["most"])
 _steps.no_gradient("its result is an integer")
 _steps.size_remedy = "give a bound of its steps: max_steps= of gt.while_loop"

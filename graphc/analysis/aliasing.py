@@ -1,0 +1,79 @@
+"""Which outputs of a NumPy program are copied before they are handed out.
+
+NumPy gives views where it can: of an argument, of a constant of the program, of an
+array that another output is, too, or that has one element in many places. Whoever
+wrote to such a result would change something else. The `views` of primitives say which
+values may be views, and of which; an array that nobody else has is handed out as it is.
+"""
+
+from collections.abc import Container, Iterable, Iterator
+
+from graphc.ir.build import CONSTANT
+from graphc.ir.graph import Graph, Value
+from graphc.ir.inner import within
+from graphc.ir.op import views_of_inputs
+from graphc.ir.walk import ancestors
+
+Edges = dict[Value, list[Value]]
+
+
+def copied_outputs(graph: Graph) -> frozenset[int]:
+    """The positions of the outputs that are to be copied.
+
+    Of outputs that may share memory one is handed out: a whole array sooner than a
+    part of it, else the first.
+    """
+    viewed, viewers = _edges(graph)
+    kept = filter(_is_kept, (*graph.outputs, *viewers))
+    arguments = [v for v in graph.inputs if v.type.rank]  # others are scalars
+    fixed = _reached((*arguments, *kept), viewers)
+    handed_out: set[Value] = set()
+    copied = set()
+    outputs = graph.outputs
+    for i in sorted(range(len(outputs)), key=lambda i: outputs[i] in viewed):
+        if outputs[i] in fixed:
+            copied.add(i)
+            continue
+        found = _reached([outputs[i]], viewed, handed_out)
+        if not found.isdisjoint(handed_out):
+            copied.add(i)
+        handed_out |= found
+    return frozenset(copied)
+
+
+def _edges(graph: Graph) -> tuple[Edges, Edges]:
+    """By value, those that it may be a view of, and those that may be views of it."""
+    viewed: Edges = {}
+    viewers: Edges = {}
+    for view, value in _pairs(graph):
+        viewed.setdefault(view, []).append(value)
+        viewers.setdefault(value, []).append(view)
+    return viewed, viewers
+
+
+def _pairs(graph: Graph) -> Iterator[tuple[Value, Value]]:
+    for node in within(ancestors(graph.outputs)):
+        primitive = node.primitive
+        yield from (views_of_inputs if primitive.passes_on else primitive.views)(node)
+
+
+def _is_kept(value: Value) -> bool:
+    """Whether the program keeps it, or it has one element in many places."""
+    primitive = value.node.primitive
+    return primitive.stretches or (primitive is CONSTANT and value.type.rank > 0)
+
+
+def _reached(
+    start: Iterable[Value], edges: Edges, end: Container[Value] = ()
+) -> set[Value]:
+    """The values that edges lead to; none leads on from those at the `end`."""
+    stack = list(start)
+    found = set(stack)
+    while stack:
+        value = stack.pop()
+        if value in end:
+            continue
+        new = [v for v in edges.get(value, ()) if v not in found]
+        found.update(new)
+        stack += new
+    return found
