@@ -161,11 +161,21 @@ def print_return(body: Body, plan: Plan, outputs: "Outputs") -> None:
     body.line(f"return {outputs.text(results)}")
 
 
+def to_jax(jax: Any, x: Any, dtype: Any) -> Any:
+    """Printed into programs: an array of JAX; NumPy's is copied, which may change."""
+    if isinstance(x, jax.Array):
+        return jax.numpy.asarray(x, dtype)
+    return jax.device_put(np.array(x, dtype))
+
+
 def _result(body: Body, value: Value) -> str:
-    """An output; an argument or a number that is one becomes an array of JAX."""
-    name = body.value(value)
-    if value.node.primitive is INPUT or value.node.primitive.driven:
-        return f'jnp.asarray({name}, "{value.dtype.name}")'
+    """An output as an array of JAX, where it is an argument or was made by NumPy."""
+    name, dtype = body.value(value), value.dtype.name
+    given = value.node.primitive is INPUT
+    if given and body.backend == "jax":
+        return f'jnp.asarray({name}, "{dtype}")'
+    if given or value.node.primitive.driven or body.on_host.get(value) == name:
+        return f'{body.module.helper(to_jax)}(jax, {name}, "{dtype}")'
     return name
 
 

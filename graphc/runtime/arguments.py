@@ -14,6 +14,8 @@ from graphc.ir.types import INT64, is_inexact, is_integer
 Backend = Literal["jax", "numpy"]
 Arguments = tuple[Any, ...]
 _MOST_SHOWN = 8  # arguments in a message
+_ALIGNED = 64  # bytes, where XLA takes an array as it is
+_SMALL = 2**14  # bytes, which XLA may as well copy once more
 
 
 class Signature:
@@ -21,7 +23,9 @@ class Signature:
 
     `plain` are the types of arguments that need no admission: arrays of JAX, whose
     dtypes the program sees, and those of NumPy for a NumPy program. JAX would cast
-    NumPy's 64-bit arrays silently, and wrap a Python integer that does not fit.
+    NumPy's 64-bit arrays silently, and wrap a Python integer that does not fit. Where
+    the program reads arguments after it has returned, as XLA does, NumPy's arrays are
+    `copied`: the caller may write to them by then.
     """
 
     def __init__(
@@ -31,12 +35,14 @@ class Signature:
         defaults: Mapping[int, Any],
         backend: Backend,
         check: Callable[..., None],
+        copied: bool = False,
     ) -> None:
         self._inputs = inputs
         self._names = names
         self._defaults = dict(defaults)
         self._backend = backend
         self._check = check
+        self._copied = copied
         self._dtypes = tuple(v.dtype for v in inputs)
         self.plain: set[type] = {float, complex, bool}
         if backend == "numpy":
@@ -96,6 +102,8 @@ class Signature:
             if type(argument) is not np.ndarray or argument.dtype != dtype:
                 admitted[i] = self._admitted(i, argument)
                 self._refuse_dtype(i, admitted)
+        if self._copied:
+            admitted = [_own(a) if isinstance(a, np.ndarray) else a for a in admitted]
         return tuple(admitted)
 
     def _refuse_dtype(self, i: int, args: list[Any]) -> None:
@@ -176,6 +184,17 @@ class Signature:
         shown = [f"{shortened(n, LONGEST)}: {_shown(a)}" for n, a in pairs]
         more = ["..."] if len(shown) > _MOST_SHOWN else []
         return ", ".join(shown[:_MOST_SHOWN] + more)
+
+
+def _own(array: "np.ndarray[Any, Any]") -> "np.ndarray[Any, Any]":
+    """A copy; a large one lies where XLA does not copy it a second time."""
+    if array.nbytes < _SMALL:
+        return array.copy()
+    room = np.empty(array.nbytes + _ALIGNED, np.uint8)
+    start = -room.__array_interface__["data"][0] % _ALIGNED
+    own: np.ndarray[Any, Any] = np.ndarray(array.shape, array.dtype, room, start)
+    own[...] = array
+    return own
 
 
 def _shown(argument: Any) -> str:

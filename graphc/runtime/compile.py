@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from copy import deepcopy
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -275,7 +276,12 @@ def _inputs(
     defaults = {i: x.default for i, x in enumerate(given) if isinstance(x, Input)}
     for i, default in defaults.items():
         _check_default(default, values[i], names[i])
-    return values, names, defaults
+    return values, names, {i: _own(default) for i, default in defaults.items()}
+
+
+def _own(default: Any) -> Any:
+    """A default that nobody else changes; JAX's arrays never change."""
+    return default if hasattr(default, "aval") else deepcopy(default)
 
 
 def _check_input(value: Any, before: tuple[Value, ...]) -> None:

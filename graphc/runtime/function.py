@@ -68,6 +68,7 @@ class Function:
             self._defaults,
             self.backend,
             module.check_inputs,
+            copied=self.backend == "jax" and self._tiers is None,
         )
         self._plain = self._signature.plain
 

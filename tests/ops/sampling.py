@@ -110,6 +110,11 @@ class Batch:
         """The variables, in the order of their first use."""
         return list(self._variables.values())
 
+    @property
+    def arrays(self) -> list[np.ndarray]:
+        """An array for each of the variables."""
+        return [spec.make(self._dtype) for spec, _ in self._variables]
+
     def add(self, trial: Trial) -> None:
         """Build one call. Where NumPy refuses it, so must we."""
         alone = len(arrays_in(trial.call)) == 1
@@ -159,8 +164,7 @@ class Batch:
         """
         if not self.outputs:
             return
-        inputs = self.inputs
-        arrays = [spec.make(self._dtype) for spec, _ in self._variables]
+        inputs, arrays = self.inputs, self.arrays
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             make = compiled or graphc.function
