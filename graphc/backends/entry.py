@@ -1,14 +1,13 @@
 """The entry of a padded program: true sizes in, capacities inside, true sizes out."""
 
-from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
+from graphc.backends.placing import placer
 from graphc.backends.program import Outputs, checked_once, entry
 from graphc.backends.source import Body, Module, indent, tuple_text
 from graphc.errors import label
-from graphc.ir.dims import Size
 from graphc.ir.graph import Value
 from graphc.ops.buckets import capacity_call
 from graphc.transform.padding import Padded
@@ -38,17 +37,20 @@ def without_padding(array: Any, shape: Any) -> Any:
     return array if array.shape == shape else array[tuple(map(slice, shape))]
 
 
-def without_padding_jax(jax: Any, array: Any, shape: Any) -> Any:
-    """Printed into programs: cut on the host, where nothing is compiled for a size."""
-    if isinstance(array, jax.core.Tracer):
+def without_padding_jax(jax: Any, on_device: Any, array: Any, shape: Any) -> Any:
+    """Printed into programs: cut on the host, where nothing is compiled for a size.
+
+    The result may share memory with the array, unless that would keep much for little.
+    What is spread over several devices is cut where it is.
+    """
+    if isinstance(array, jax.core.Tracer) or len(array.sharding.device_set) > 1:
         return without_padding(array, shape)
     found = without_padding(np.asarray(array), shape)
     if found.shape == array.shape:
         return array
-    if found.dtype.itemsize < 8:
-        return jax.numpy.asarray(found)
-    with jax.enable_x64(True):  # keeps 64-bit arrays as they are
-        return jax.numpy.asarray(found)
+    if 2 * found.size < array.size:
+        found = found.copy()
+    return on_device(found, array)
 
 
 class Entry:
@@ -109,18 +111,17 @@ class Entry:
     def _pad(self, old: Value, new: Value, name: str) -> str:
         if old is new:
             return name
-        return self._helped(with_padding, with_padding_jax, name, new.type.shape)
+        sizes = self._body.code(new.type.shape)
+        if self._xp == "np":
+            return f"{self._module.helper(with_padding)}({name}, {sizes})"
+        return f"{self._module.helper(with_padding_jax)}(jax, {name}, {sizes})"
 
     def _cut(self, value: Value, axes: frozenset[int], name: str) -> str:
         if not axes:
             return name
-        shape = [n if i in axes else None for i, n in enumerate(value.type.shape)]
-        return self._helped(without_padding, without_padding_jax, name, shape)
-
-    def _helped(
-        self, numpy: Any, jax: Any, name: str, shape: Iterable[Size | None]
-    ) -> str:
-        sizes = self._body.code(tuple(shape))
+        sizes = enumerate(value.type.shape)
+        shape = self._body.code(tuple([n if i in axes else None for i, n in sizes]))
         if self._xp == "np":
-            return f"{self._module.helper(numpy)}({name}, {sizes})"
-        return f"{self._module.helper(jax)}(jax, {name}, {sizes})"
+            return f"{self._module.helper(without_padding)}({name}, {shape})"
+        helper, place = self._module.helper(without_padding_jax), placer(self._module)
+        return f"{helper}(jax, {place}, {name}, {shape})"

@@ -11,6 +11,7 @@
 
 from functools import partial
 
+from graphc.backends.placing import placed, placer
 from graphc.backends.source import Body, Module, indent, print_inner
 from graphc.ir.build import INPUT
 from graphc.ir.graph import Value
@@ -78,7 +79,7 @@ def call_in_python(body: Body, loop: PythonLoop) -> None:
     p = Printing(node, "np", tuple(given), body.code, module.helper, print_body)
     text = node.primitive.emission["numpy"](p)
     if not node.primitive.driven:  # else there are pieces, no arrays
-        text = f"map(jnp.asarray, {text})"
+        text = f"map({placer(module)}, {text})"
     names = [module.value_name(v) for v in node.outputs]
     target = f"({names[0]},)" if len(names) == 1 else ", ".join(names)
     body.line(f"{target} = {text}  # {module.type_text(node.outputs[0])}")
@@ -90,15 +91,16 @@ def _argument(body: Body, value: Value) -> str:
     """A value as it will come back from the loop: a number has its dtype."""
     text = body.value(body.module.resolve(value))
     if value.node.primitive is INPUT and not value.type.rank:
-        return f'jnp.asarray({text}, "{value.dtype.name}")'
+        return placed(body.module, text, value.dtype.name)
     return text
 
 
 def put_together(body: Body, step: HostNode) -> None:
     """What the loop has given as an array of JAX; the driver is plain Python else."""
     body.node(step.node)
-    name = body.value(step.node.outputs[0])
-    body.line(f"{name} = jnp.asarray({name})")
+    (value,) = step.node.outputs
+    name = body.value(value)
+    body.line(f"{name} = {placed(body.module, name, value.dtype.name)}")
 
 
 def announce(body: Body, segment: Segment) -> None:

@@ -19,7 +19,7 @@ RESERVED = {
     *dir(builtins),
     *("jax", "jnp", "np", "program", "check_inputs", "expect", "agree", "integer"),
     *("scipy", "ProgramError", "require", "compiling", "CHECKED", "NEEDS_X64", "sizes"),
-    *("kind", "fits", "key", "segment", "on_padded"),
+    *("kind", "fits", "key", "segment", "on_padded", "on_device"),
 }
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from graphc.backends.names import Hints
+from graphc.backends.placing import placed
 from graphc.backends.prelude import check_inputs, helpers
 from graphc.backends.source import Body, Module, docstring, tuple_text
 from graphc.ir.build import INPUT
@@ -161,13 +162,6 @@ def print_return(body: Body, plan: Plan, outputs: "Outputs") -> None:
     body.line(f"return {outputs.text(results)}")
 
 
-def to_jax(jax: Any, x: Any, dtype: Any) -> Any:
-    """Printed into programs: an array of JAX; NumPy's is copied, which may change."""
-    if isinstance(x, jax.Array):
-        return jax.numpy.asarray(x, dtype)
-    return jax.device_put(np.array(x, dtype))
-
-
 def _result(body: Body, value: Value) -> str:
     """An output as an array of JAX, where it is an argument or was made by NumPy."""
     name, dtype = body.value(value), value.dtype.name
@@ -175,7 +169,7 @@ def _result(body: Body, value: Value) -> str:
     if given and body.backend == "jax":
         return f'jnp.asarray({name}, "{dtype}")'
     if given or value.node.primitive.driven or body.on_host.get(value) == name:
-        return f'{body.module.helper(to_jax)}(jax, {name}, "{dtype}")'
+        return placed(body.module, name, dtype)
     return name
 
 

@@ -36,6 +36,7 @@ class Module:
         self.imports: dict[str, None] = {}
         self.constants: dict[Data, tuple[str, str]] = {}
         self.functions: dict[Inner, tuple[str, list[str]]] = {}
+        self.hooks: dict[str, list[str]] = {}  # functions that a caller may replace
         self._values: dict[Value, str] = {}
         self._sizes: dict[Symbol, str] = {}
         self._types: dict[tuple[DType, tuple[Size, ...]], str] = {}
@@ -122,6 +123,8 @@ class Module:
         lines: list[str] = []
         for _, function in self.functions.values():
             lines += ["", "", *function]
+        for hook in self.hooks.values():
+            lines += ["", "", *hook]
         for _, text in self.helpers.values():
             lines += ["", "", *text.splitlines()]
         if self.constants:

@@ -8,6 +8,7 @@ from graphc.backends.linear import emit_unjitted
 from graphc.backends.program import Outputs, Source
 from graphc.errors import CallError, graph_error
 from graphc.rewriting.engine import Application, applied
+from graphc.runtime import xla
 from graphc.runtime.adapt import Adapter, Advisor
 from graphc.runtime.arguments import Backend, Signature
 from graphc.runtime.failure import Program, ProgramError, call_error, running
@@ -59,6 +60,11 @@ class Function:
         self._program = Program(source.text, f"<graphc {self.backend} program>")
         module = self._program.load()
         module.compiling = self._log.compiling
+        if self.backend == "jax":
+            xla.listen(module.jax)
+            self._log.traces = lambda: not module.jax.config.jax_disable_jit
+        if hasattr(module, "on_device"):
+            module.on_device = xla.quick(module.jax, module.on_device)
         self._run: Callable[..., Any] = module.program
         if self._tiers is not None:
             self._run = self._tiers.around(plan, self._run, self._pending)
@@ -77,6 +83,7 @@ class Function:
 
         Raises CallError where the arguments do not fit; nothing is changed then.
         """
+        start = len(xla.EVENTS)
         try:
             if named or len(args) != self._count:
                 args = self._signature.bind(args, named)
@@ -87,8 +94,8 @@ class Function:
             failure = self._failure(error, args)
             raise failure from failure.__cause__
         self._calls += 1
-        if self._pending:
-            new = self._log.settle()
+        if self._pending or len(xla.EVENTS) != start:
+            new = self._log.settle(xla.since(start))
             if self._adapter is not None:
                 self._adapt(self._adapter, new)
         return result

@@ -1,11 +1,16 @@
 """One record per compilation: which segment, how long, and which size asked for it."""
 
+import re
 import time
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from graphc.ir.dims import Symbol
+from graphc.runtime.xla import Event
 from graphc.transform.plan import Plan, asked_by
+
+_SEGMENT = re.compile(r"jit\(segment_(\d+)\)")  # as JAX names it
 
 
 @dataclass(frozen=True)
@@ -58,15 +63,33 @@ class Log:
         self.pending: list[_Pending] = []
         self.done: list[Compilation] = []
         self._told = 0
+        self.traces: Callable[[], bool] = lambda: True  # not under jax.disable_jit
 
     def compiling(self, segment: int, **sizes: int) -> None:
         """A segment is being traced for these sizes."""
+        if not self.traces():
+            return
         self._finish_last()
         self.pending.append(_Pending(segment, sizes, time.perf_counter()))
 
-    def settle(self) -> list[Compilation]:
-        """The call is over: what was being compiled is done; what is new of it."""
+    def settle(self, events: Iterable[Event] = ()) -> list[Compilation]:
+        """The call is over: what was being compiled is done; what is new of it.
+
+        `events` are the compilations of the call as JAX tells them: a segment that was
+        traced before is compiled again for an argument that is placed elsewhere.
+        """
         self._finish_last()
+        traced = Counter(c.segment for c in self.done[self._told :])
+        for event in events:
+            found = _SEGMENT.fullmatch(event.name)
+            if found is None:
+                continue
+            segment = int(found[1])
+            if not traced[segment]:
+                reason = "another placement of an argument"
+                self.done.append(Compilation(segment, event.seconds, reason, {}))
+            else:
+                traced[segment] -= 1
         new = self.done[self._told :]
         self._told = len(self.done)
         return new

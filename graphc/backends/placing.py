@@ -1,0 +1,42 @@
+"""How programs make arrays of JAX outside of what is compiled.
+
+`jnp.asarray` of an array of NumPy, or of a number with a dtype, runs an XLA program
+that is compiled for each shape; `jax.device_put` compiles nothing.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from graphc.backends.source import Module
+
+ON_DEVICE = [
+    "def on_device(array, like=None):",
+    '    """The array as one of JAX, placed as `like`; nothing is compiled for it."""',
+    "    device = None if like is None or not like.committed else like.sharding",
+    "    with jax.enable_x64(True):  # keeps 64-bit arrays as they are",
+    "        return jax.device_put(array, device)",
+]
+
+
+def placer(module: Module) -> str:
+    """The name of the function that places arrays, which is printed at the end."""
+    module.hooks["on_device"] = ON_DEVICE
+    return "on_device"
+
+
+def array_of(jax: Any, on_device: Any, value: Any, dtype: Any) -> Any:
+    """Printed into programs: an argument, or a result of the host, as one of JAX.
+
+    An array of NumPy is copied, since somebody else may write to it.
+    """
+    if isinstance(value, jax.core.Tracer):
+        return jax.numpy.asarray(value, dtype)
+    if isinstance(value, jax.Array) and value.dtype == dtype and not value.weak_type:
+        return value
+    return on_device(np.array(value, dtype))
+
+
+def placed(module: Module, text: str, dtype: str) -> str:
+    """The expression of a value, computed on the host, as an array of JAX."""
+    return f'{module.helper(array_of)}(jax, {placer(module)}, {text}, "{dtype}")'
