@@ -16,6 +16,7 @@ from graphc.backends.program import (
 )
 from graphc.backends.source import Body, Module, indent
 from graphc.ir.build import INPUT
+from graphc.ir.graph import Value
 from graphc.transform.plan import Plan, Segment
 
 IMPORTS = ["import jax", "import jax.numpy as jnp", "import numpy as np"]
@@ -74,6 +75,12 @@ def _direct(plan: Plan, names: list[str]) -> list[str]:
     return [f"def {entry(plan)}({arguments}):", *indent(lines)]
 
 
+def _from_outside(plan: Plan, segment: Segment) -> list[Value]:
+    """Inputs that may be arrays of NumPy where `jax.disable_jit` lets them through."""
+    computed = {v for s in plan.segments for v in s.outputs}
+    return [v for v in segment.inputs if v.type.rank and v not in computed]
+
+
 def _segment(
     module: Module, plan: Plan, segment: Segment, outputs: Outputs | None
 ) -> list[str]:
@@ -83,6 +90,11 @@ def _segment(
     sizes = [module.size_name(s) for s in segment.statics]
     used = set(segment.inputs)
     body = Body(module, "jnp", reads=False)
+    arrays = _from_outside(plan, segment)
+    if arrays:
+        found = ", ".join(module.value_name(v) for v in arrays)
+        asked = f"map(jnp.asarray, [{found}])" if len(arrays) > 1 else ""
+        body.line(f"{found} = {asked or f'jnp.asarray({found})'}")
     if outputs is not None and plan.padded is None:
         body.line(f"check_inputs({', '.join(names)})")
     for value, name in zip(inputs, names, strict=True):
