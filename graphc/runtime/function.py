@@ -60,11 +60,12 @@ class Function:
         self._program = Program(source.text, f"<graphc {self.backend} program>")
         module = self._program.load()
         module.compiling = self._log.compiling
-        if self.backend == "jax":
-            xla.listen(module.jax)
-            self._log.traces = lambda: not module.jax.config.jax_disable_jit
+        self.jax: Any = getattr(module, "jax", None)  # which NumPy programs lack
+        if self.jax is not None:
+            xla.listen(self.jax)
+            self._log.traces = lambda: not self.jax.config.jax_disable_jit
         if hasattr(module, "on_device"):
-            module.on_device = xla.quick(module.jax, module.on_device)
+            module.on_device = xla.quick(self.jax, module.on_device)
         self._run: Callable[..., Any] = module.program
         if self._tiers is not None:
             self._run = self._tiers.around(plan, self._run, self._pending)

@@ -3,10 +3,12 @@
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
+from graphc.backends.alarms import with_alarms, without_alarms
 from graphc.errors import (
     CallError,
     UnusedInputWarning,
@@ -145,6 +147,8 @@ class Ragged:
         self._packing = packing
         self._example = made.one.original
         self._sources = _sources(self._example, made)
+        jax = function.jax  # the padding of examples may hold anything
+        self._quiet = function if jax is None else partial(without_alarms, jax, function)
 
     def __call__(self, *args: Any) -> Any:
         """Outputs per example, or sums. Raises CallError for what does not fit."""
@@ -157,13 +161,23 @@ class Ragged:
         count = len(self._example.outputs)
         if self._total:
             sums = [sum(found[k] for _, found in parts) for k in range(count)]
-            return self._structure.built(sums)
+            return self._checked(sums)
         results: list[list[Any]] = [[None] * len(sizes) for _ in range(count)]
         for members, found in parts:
             for k, rows in enumerate(found):
                 for i, row in zip(members, rows, strict=True):
                     results[k][i] = row
-        return self._structure.built(results)
+        return self._checked(results)
+
+    def _checked(self, results: list[Any]) -> Any:
+        """The outputs, in which `jax.debug_nans` finds what it asks for."""
+        found = self._structure.built(results)
+        if self.function.jax is None:
+            return found
+        try:
+            return with_alarms(self.function.jax, found)
+        except FloatingPointError as error:
+            raise _refused(f"FloatingPointError: {error}") from None
 
     def _examples(self, args: tuple[Any, ...]) -> list[list[Any]]:
         """The examples of each stacked input."""
@@ -225,7 +239,7 @@ class Ragged:
             for arg, several in zip(args, self._made.mapped, strict=True)
         ]
         columns = [sizes[members, c] for c in range(sizes.shape[1])]
-        results = self.function(*given, *columns)
+        results = self._quiet(*given, *columns)
         if self._total:
             return [np.asarray(r) for r in results]
         return [
@@ -313,7 +327,7 @@ def _checked(x: Any, value: Value, name: str) -> "np.ndarray[Any, Any]":
     return array
 
 
-def _refused(problem: str, got: str, expected: str = "") -> CallError:
+def _refused(problem: str, got: str = "", expected: str = "") -> CallError:
     text = describe(
         problem, op="ragged", got=got, expected=expected, where=user_place()
     )

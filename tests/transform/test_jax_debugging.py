@@ -71,6 +71,16 @@ def test_alarms_are_of_true_elements(flag):
     f(np.array([1.0, 0.0, 2.0]))
 
 
+def test_alarms_in_examples_of_different_sizes():
+    f = graphc.ragged([X], X / X)
+    with jax.debug_nans(True):
+        alike(f([np.ones(2), np.ones(5)]), [np.ones(2), np.ones(5)])
+        with pytest.raises(graphc.CallError) as caught:
+            f([np.ones(2), np.zeros(1)])
+    problem = "FloatingPointError: invalid value (nan) encountered in the result[1]"
+    assert str(caught.value).startswith(f"ragged: {problem}")
+
+
 def is_finite(one: Trial) -> bool:
     """Whether a call is of finite numbers, and so is its result."""
     if one.refused is not None:
