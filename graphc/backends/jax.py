@@ -81,6 +81,13 @@ def _from_outside(plan: Plan, segment: Segment) -> list[Value]:
     return [v for v in segment.inputs if v.type.rank and v not in computed]
 
 
+def _as_arrays(names: list[str]) -> str:
+    """The line that makes arrays of NumPy those of JAX; for tracers it does nothing."""
+    if len(names) == 1:
+        return f"{names[0]} = jnp.asarray({names[0]})"
+    return f"{', '.join(names)} = map(jnp.asarray, [{', '.join(names)}])"
+
+
 def _segment(
     module: Module, plan: Plan, segment: Segment, outputs: Outputs | None
 ) -> list[str]:
@@ -90,13 +97,11 @@ def _segment(
     sizes = [module.size_name(s) for s in segment.statics]
     used = set(segment.inputs)
     body = Body(module, "jnp", reads=False)
-    arrays = _from_outside(plan, segment)
-    if arrays:
-        found = ", ".join(module.value_name(v) for v in arrays)
-        asked = f"map(jnp.asarray, [{found}])" if len(arrays) > 1 else ""
-        body.line(f"{found} = {asked or f'jnp.asarray({found})'}")
     if outputs is not None and plan.padded is None:
         body.line(f"check_inputs({', '.join(names)})")
+    arrays = [module.value_name(v) for v in _from_outside(plan, segment)]
+    if arrays:
+        body.line(_as_arrays(arrays))
     for value, name in zip(inputs, names, strict=True):
         scalar = value.type.rank == 0 and value.node.primitive is INPUT
         if scalar and value in used:

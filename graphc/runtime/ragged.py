@@ -148,7 +148,8 @@ class Ragged:
         self._example = made.one.original
         self._sources = _sources(self._example, made)
         jax = function.jax  # the padding of examples may hold anything
-        self._quiet = function if jax is None else partial(without_alarms, jax, function)
+        quiet = () if jax is None else (without_alarms, jax)
+        self._run_padded: Any = partial(*quiet, function)
 
     def __call__(self, *args: Any) -> Any:
         """Outputs per example, or sums. Raises CallError for what does not fit."""
@@ -239,7 +240,7 @@ class Ragged:
             for arg, several in zip(args, self._made.mapped, strict=True)
         ]
         columns = [sizes[members, c] for c in range(sizes.shape[1])]
-        results = self._quiet(*given, *columns)
+        results = self._run_padded(*given, *columns)
         if self._total:
             return [np.asarray(r) for r in results]
         return [

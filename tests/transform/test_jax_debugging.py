@@ -6,7 +6,7 @@ import pytest
 
 import graphc
 import graphc.tensor as gt
-from tests.ops.sampling import Batch, Trial, flat, trial
+from tests.ops.sampling import Batch, Trial, trial
 from tests.ops.test_samples import AT_LENGTH, FAMILIES
 from tests.transform.alike import alike
 from tests.transform.dirty import clean_function
