@@ -13,7 +13,16 @@ from graphc.backends.names import Hints, Names
 from graphc.backends.sizes import array_size
 from graphc.errors import GraphError, Place, graph_error, label, printable
 from graphc.ir.build import CONSTANT, INPUT, SIZE_OP, Data
-from graphc.ir.dims import Dim, Size, Symbol, expression, substitute, symbol_dim
+from graphc.ir.dims import (
+    MOST_SHOWN,
+    Dim,
+    Size,
+    Symbol,
+    expression,
+    substitute,
+    symbol_dim,
+)
+from graphc.ir.dims_text import shared_parts
 from graphc.ir.graph import Guard, Node, Value
 from graphc.ir.inner import Inner
 from graphc.ir.kinds import Text
@@ -114,9 +123,10 @@ class Module:
 
     def _size_text(self, size: Size) -> str:
         """A size as people read it: with the module's names, unless it is long."""
-        simple = isinstance(size, Dim) and len(size.symbols) == 1
-        text = expression(size, self.size_name) if simple else str(size)
-        return text if len(text) <= 20 else str(size)
+        if isinstance(size, Dim) and size.weight <= MOST_SHOWN and not size.symbols[1:]:
+            text = expression(size, self.size_name)
+            return text if len(text) <= 20 else str(size)
+        return str(size)
 
     def preamble(self) -> list[str]:
         """Helper functions and constants, as lines."""
@@ -161,6 +171,8 @@ class Body:
         self._names: dict[Value, str] = {}
         self._sizes: dict[Symbol, str] = {}
         self._axes: dict[Symbol, str] = {}
+        # Names of parts of long sizes: of traced ones, and of Python integers.
+        self._parts: tuple[dict[Dim, str], dict[Dim, str]] = {}, {}
         self._place: Place | None = None
         self._line = ""  # of the user's code, that of the last comment
         self._guarded: set[Guard] = set()
@@ -237,11 +249,7 @@ class Body:
     def code(self, param: Any) -> str:
         """A param as source text: a literal of its kind, a size by names in scope."""
         if isinstance(param, Dim):
-            if all(map(self._is_integer, param.symbols)):
-                return expression(param, self.size)
-            if self.backend == "numpy":
-                return f"int({expression(param, self.size)})"
-            return array_size(param, self.size)
+            return self._long_formula(param)
         if isinstance(param, tuple):
             return tuple_text(map(self.code, param))
         if isinstance(param, np.dtype):
@@ -257,6 +265,25 @@ class Body:
         if param is None or type(param) in _LITERALS:
             return repr(param)
         raise TypeError(f"a {type(param).__name__} is no param that can be printed")
+
+    def _long_formula(self, size: Dim) -> str:
+        """A size as source text; the parts of a long one have lines of their own."""
+        parts = shared_parts(size) if size.weight > MOST_SHOWN else ()
+        for part in parts:
+            known = self._parts[all(map(self._is_integer, part.symbols))]
+            if part not in known:
+                text = self._formula(part)
+                known[part] = self.module.names.unique("size")
+                self.line(f"{known[part]} = {text}")
+        return self._formula(size)
+
+    def _formula(self, size: Dim) -> str:
+        static = all(map(self._is_integer, size.symbols))
+        named = {**self._parts[True], **self._parts[static]}
+        if static or self.backend == "numpy":
+            text = expression(size, self.size, named=named)
+            return text if static else f"int({text})"
+        return array_size(size, self.size, named)
 
     def value(self, value: Value) -> str:
         """The expression of a value in scope."""

@@ -80,13 +80,16 @@ def _step(writer: Writer, step: Step) -> Iterator[str]:
         case Segment():
             head = f"segment {step.index}({_names(writer, step)})"
             yield f"  {head} {{{_keys(writer, step)}"
-            yield from (f"  {writer.line(node)}" for node in step.nodes)
+            for node in step.nodes:
+                yield from (f"  {line}" for line in writer.lines_of(node))
             yield f"    return {_listed(map(writer.name, step.outputs))}"
             yield "  }"
         case Read():
             yield f"  read {writer.name(step.value)}  # {step.place}"
         case HostNode():
-            yield f"  host {writer.line(step.node).strip()}"
+            *parts, line = writer.lines_of(step.node)
+            yield from parts
+            yield f"  host {line.strip()}"
         case Check():
             yield f"  check {writer.name(step.condition)}, {json.dumps(step.message)}"
 

@@ -5,27 +5,29 @@ from collections.abc import Callable
 from functools import reduce
 from typing import Any
 
-from graphc.ir.dims import Size, Symbol, _Atom, _poly
+from graphc.ir.dims import Size, Symbol
 from graphc.ir.namespace import F
+from graphc.ir.polynomials import Atom, calls_in, polynomial
 
 Number = Any  # an integer, or a value
 
 
 def arithmetic(size: Size, number_of: Callable[[Symbol], Number]) -> Number:
     """`size` computed from values for its symbols, which may be arrays."""
+    found: dict[Atom, Number] = {}
 
     def formula(part: Size) -> Number:
         terms = [
             reduce(operator.mul, map(atom, monomial), coefficient)
-            for monomial, coefficient in _poly(part).items()
+            for monomial, coefficient in polynomial(part).items()
         ]
         return reduce(operator.add, terms, 0)
 
-    def atom(one: _Atom) -> Number:
-        if isinstance(one, Symbol):
-            return number_of(one)
-        return _FUNCTIONS[one.op](*map(formula, one.args))
+    def atom(one: Atom) -> Number:
+        return number_of(one) if isinstance(one, Symbol) else found[one]
 
+    for call in calls_in(size):
+        found[call] = _FUNCTIONS[call.op](*map(formula, call.args))
     return formula(size)
 
 
@@ -35,6 +37,7 @@ def _clip(index: Number, size: Number) -> Number:
 
 
 _FUNCTIONS: dict[str, Callable[..., Number]] = {
+    "*": operator.mul,
     "//": lambda a, b: F.floor_divide(a, b),
     "min": lambda *sizes: reduce(F.minimum, sizes),
     "max": lambda *sizes: reduce(F.maximum, sizes),

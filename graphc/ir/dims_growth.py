@@ -4,6 +4,7 @@ from collections.abc import Collection
 
 from graphc.ir import dims
 from graphc.ir.dims import Dim, Size, Symbol, symbol_dim
+from graphc.ir.polynomials import Atom, Call, Monomial, calls_in, polynomial
 
 MOST_WEIGHT = 64  # of what is left to the prover
 
@@ -14,20 +15,23 @@ def grows(size: Size, symbols: Collection[Symbol]) -> bool:
     Sums, products and extremes of what grows do, which is seen part by part; other
     parts are left to the prover.
     """
-    return _Growth(symbols).of(size)
+    growth = _Growth(symbols)
+    for call in calls_in(size):
+        growth.look_at(call)
+    return growth.of(size)
 
 
 class _Growth:
-    """What is known of the parts of a size, each of which is looked at once."""
+    """What is known of the parts of a size, each looked at behind its own parts."""
 
     def __init__(self, symbols: Collection[Symbol]) -> None:
         self._symbols = symbols
-        self._found: dict[dims._Atom, bool] = {}
+        self._found: dict[Atom, bool] = {}
 
     def of(self, size: Size) -> bool:
         if not isinstance(size, Dim) or self._is_fixed(size):
             return True
-        terms = size._terms.items()
+        terms = polynomial(size).items()
         return all(self._term(term, c) for term, c in terms) or self._is_proved(size)
 
     def _is_fixed(self, size: Size) -> bool:
@@ -43,7 +47,7 @@ class _Growth:
         }
         return dims.less_equal(size, dims.substitute(size, more)) is True
 
-    def _term(self, term: dims._Monomial, factor: int) -> bool:
+    def _term(self, term: Monomial, factor: int) -> bool:
         """Of a product, that its factors grow from 0 on."""
         parts = [symbol_dim(atom) for atom in term]
         if all(map(self._is_fixed, parts)):
@@ -52,18 +56,20 @@ class _Growth:
             return False
         return len(parts) == 1 or all(map(_is_natural, parts))
 
-    def _atom(self, atom: dims._Atom) -> bool:
-        if isinstance(atom, Symbol):
-            return True
-        if atom not in self._found:
-            self._found[atom] = self._call(atom.op, *atom.args)
-        return self._found[atom]
+    def _atom(self, atom: Atom) -> bool:
+        return isinstance(atom, Symbol) or self._found[atom]
 
-    def _call(self, op: str, *args: Size) -> bool:
+    def look_at(self, call: Call) -> None:
+        """Find out about a call whose own parts are known."""
+        self._found[call] = self._grows(call.op, *call.args)
+
+    def _grows(self, op: str, *args: Size) -> bool:
         if all(map(self._is_fixed, args)):
             return True
         if op in ("min", "max"):
             return all(map(self.of, args))
+        if op == "*":
+            return all(map(self.of, args)) and all(map(_is_natural, args))
         a, by = args
         growing = op == "//" and self._is_fixed(by) and dims.less_equal(1, by) is True
         return growing and self.of(a)

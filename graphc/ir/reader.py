@@ -54,6 +54,7 @@ class _Params(Tokens):
         super().__init__(text)
         self._values: dict[str, Value] = {}
         self._fresh: dict[str, Size] = {}
+        self._parts: dict[str, Size] = {}
 
     def type(self, given: Sequence[Size] = ()) -> TensorType:
         """`float32[n, 3]`; `given` are the sizes that fresh axes stand for."""
@@ -177,6 +178,8 @@ class _Params(Tokens):
                 return as_size(self._values[name])
             except GraphError:
                 self.fail(f"{name} is no integer scalar", self.at - 1)
+        if name in self._parts:
+            return self._parts[name]
         if name.startswith("?"):
             return self._fresh.setdefault(name, dims.fresh_axis(name[1:]))
         return dims.axis(name)
@@ -223,6 +226,8 @@ class _Reader(_Params):
 
     def graph(self) -> Graph:
         """The whole text."""
+        while self.after_next() == "=":
+            self.part()
         for sign in ("graph", "("):
             self.expect(sign)
         inputs = self.several(self.input, ")")
@@ -230,7 +235,7 @@ class _Reader(_Params):
             self.fail(f"{len(self._given)} inputs are given, not {len(inputs)}", 0)
         self.expect("{")
         while not self.accept("return"):
-            self.node()
+            self.part() if self.after_next() == "=" else self.node()
         outputs = self.several(self.output, "}")
         if not self.next_is("end"):
             self.fail("nothing may follow the graph")
@@ -269,6 +274,14 @@ class _Reader(_Params):
             return self.value(), ""
         self.expect("=")
         return self.value(), called
+
+    def part(self) -> None:
+        """`size = 2*n`: the name of a part of the sizes that follow."""
+        at = self.at
+        name = self.take("name", "a name")
+        self.expect("=")
+        self.require_new(name, at)
+        self._parts[name] = self.size()
 
     def node(self) -> None:
         """`a, b: T, U = op(x; p=1)`."""
@@ -358,9 +371,13 @@ class _Reader(_Params):
 
     def define(self, name: str, value: Value, at: int) -> None:
         """`name` stands for `value` from here on."""
-        if name in self._values or name.startswith("?"):
-            self.fail(f"{name} cannot be defined here", at)
+        self.require_new(name, at)
         self._values[name] = value
+
+    def require_new(self, name: str, at: int) -> None:
+        """Raise GraphError for a name that stands for something already."""
+        if name in self._values or name in self._parts or name.startswith("?"):
+            self.fail(f"{name} cannot be defined here", at)
 
 
 def _bind(

@@ -7,7 +7,8 @@
     }
 
 A size is written with the names of axes; `?x_0` is an axis that shares its name with
-no other, and a value's name stands for its integer. `graphc.ir.reader` reads it back.
+no other, and a value's name stands for its integer. Parts of a long size have lines of
+their own before it: `size = 2*n - min(1, n)`. `graphc.ir.reader` reads it back.
 """
 
 import json
@@ -20,6 +21,7 @@ import numpy as np
 from graphc.errors import graph_error, label
 from graphc.ir.build import INPUT, SIZE_OP, Data
 from graphc.ir.dims import Dim, Symbol, axis, expression, symbol_dim
+from graphc.ir.dims_text import shared_parts
 from graphc.ir.graph import Graph, Node, Value
 from graphc.ir.kinds import Text
 from graphc.ir.op import Opaque
@@ -32,6 +34,7 @@ RESERVED = {
     *("min", "max", "clip", "axis", *DTYPES),
 }
 MOST_SHOWN = 16  # elements of an array that are written as numbers
+MOST_WEIGHT = 64  # terms of a size that is written as a whole
 _WIDTH = 88
 
 
@@ -123,11 +126,14 @@ class Writer:
         for symbol, name in self._axes.items():
             self._axes[symbol] = name or f"?{fresh.unique(symbol.name)}"
         self._names: dict[Value, str] = {}
+        self._unique = names.unique
         for value, name in zip(graph.inputs, graph.input_names, strict=True):
             self._names[value] = names.unique(name)
         for value in (v for node in self._nodes for v in node.outputs):
             self._names[value] = names.unique(hint(value))
         self._written: dict[Dim, str] = {}
+        self._parts: dict[Dim, str] = {}
+        self._waiting: list[str] = []  # lines that come before the next one
 
     def _axis(self, symbol: Symbol) -> str:
         """The name of an axis where it is plain, else a call; "" for a fresh axis."""
@@ -139,13 +145,15 @@ class Writer:
     def lines(self) -> Iterator[str]:
         """The whole text."""
         yield from self.head("graph")
-        yield from map(self.line, self._nodes)
+        for node in self._nodes:
+            yield from self.lines_of(node)
         yield self.result()
         yield "}"
 
     def head(self, word: str) -> Iterator[str]:
         """The first line, with the inputs, or one line for each where they are many."""
         inputs = list(map(self._input, self._graph.inputs, self._graph.input_names))
+        yield from self._parts_before("")
         line = f"{word}({', '.join(inputs)}) {{"
         if len(line) <= _WIDTH:
             yield line
@@ -172,8 +180,18 @@ class Writer:
         key = called if is_plain(called) else json.dumps(called)
         return f"{key}={self._names[value]}"
 
-    def line(self, node: Node) -> str:
-        """The line of one node."""
+    def lines_of(self, node: Node) -> list[str]:
+        """The line of one node, behind those of the parts of its sizes."""
+        line = self._line(node)
+        return [*self._parts_before("  "), line]
+
+    def _parts_before(self, indent: str) -> list[str]:
+        """`size = 2*n - min(1, n)`: parts of long sizes that are written next."""
+        lines = [indent + line for line in self._waiting]
+        self._waiting.clear()
+        return lines
+
+    def _line(self, node: Node) -> str:
         names = ", ".join(self._names[v] for v in node.outputs)
         types = ", ".join(self._type(v.type) for v in node.outputs)
         implied = node.primitive is SIZE_OP  # by the names in the size
@@ -237,11 +255,17 @@ class Writer:
         raise graph_error(f"a param of type {kind} has no text", op="to_text")
 
     def _dim(self, size: Dim) -> str:
-        text = self._written.get(size)
-        if text is None:
-            text = expression(size, self.symbol, "clip({}, {})")
-            self._written[size] = text
-        return text
+        if size not in self._written:
+            for part in shared_parts(size) if size.weight > MOST_WEIGHT else ():
+                if part not in self._parts:
+                    text = self._formula(part)
+                    name = self._parts[part] = self._unique("size")
+                    self._waiting.append(f"{name} = {text}")
+            self._written[size] = self._formula(size)
+        return self._written[size]
+
+    def _formula(self, size: Dim) -> str:
+        return expression(size, self.symbol, "clip({}, {})", self._parts)
 
 
 def _sizes(nodes: Iterable[Node]) -> Iterator[Dim]:
