@@ -104,14 +104,17 @@ def _first(p: Poly) -> Atom:
     ranks = {a: (a.side * p.get((a,), 0) > 0, a.depth) for a in p.atoms()}
     most = max(ranks.values())
     found = [atom for atom, rank in ranks.items() if rank == most]
-    return found[0] if len(found) == 1 else max(found, key=lambda a: _role(p, a))
+    if len(found) == 1:
+        return found[0]
+    terms: dict[Atom, list[tuple[int, int, int]]] = {atom: [] for atom in found}
+    for monomial, c in p.items():
+        for atom in {a for a in monomial if a in terms}:
+            terms[atom].append((len(monomial), monomial.count(atom), c))
+    return max(found, key=lambda a: (sorted(terms[a]), _name(a), a.serial))
 
 
-def _role(p: Poly, atom: Atom) -> tuple[object, ...]:
-    """The terms in which an atom stands, and its name."""
-    terms = sorted((len(m), m.count(atom), c) for m, c in p.items() if atom in m)
-    name = atom.name if isinstance(atom, Symbol) else _text(atom)
-    return terms, name, atom.serial
+def _name(atom: Atom) -> str:
+    return atom.name if isinstance(atom, Symbol) else _text(atom)
 
 
 def _text(call: Call) -> str:

@@ -1,4 +1,4 @@
-"""Running sums and the like along an axis, differences, and scans of any function.
+"""Running sums and the like along an axis, and differences.
 
 Elements that tie for a running maximum or minimum share its derivative alike, as those
 of `max` do; JAX halves it at each step of its parallel scan. In the running log of a
@@ -25,7 +25,6 @@ from graphc.ops.masking import Padding, Ragged, least, most
 from graphc.ops.reduce import numpy_sum_dtype, unwidened
 
 FULL = slice(None)
-MOST_LEVELS = 40  # of a scan over an axis whose size is not known: 2**40 elements
 
 
 def _printed(numpy: str, jax: str) -> Callable[[Printing], str]:
@@ -402,97 +401,3 @@ def _given(part: Any, like: Value, name: str) -> Value:
         got = f"{name} {value.type} with {like.type}"
         raise graph_error("the ends must be of the same kind", op="ediff1d", got=got)
     return cast(value, like.dtype)
-
-
-@public()
-def associative_scan(
-    fn: Callable[[Any, Any], Any], x: Any, reverse: bool = False, axis: int = 0
-) -> Any:
-    """All running results of an associative function along `axis`.
-
-    With `reverse`, from the last element on, which is then the first argument.
-    `fn(a, b)` combines slices of equal sizes, elementwise along the axis, and keeps
-    their dtypes and shapes; `x` is one array or a list, tuple or dict of arrays, as
-    is what `fn` takes and returns. The order is that of `jax.lax.associative_scan`,
-    which applies `fn` about 2 log2(n) times, to all in all 2 n slices. Where `n` is
-    symbolic, the program has as many levels as any size may need; for its gradient,
-    that is more than can be compiled: give the axis a number as size.
-    """
-    leaves, rebuild = _leaves(x)
-    values = [strong(as_value(leaf)) for leaf in leaves]
-    if not values:
-        raise graph_error("needs at least one array", op="associative_scan")
-    at = [normal_axis(axis, v.type.rank, "associative_scan") for v in values]
-    moved = [F.moveaxis(v, a, 0) for v, a in zip(values, at, strict=True)]
-    n = moved[0].type.shape[0]
-
-    def combine(a: list[Value], b: list[Value]) -> list[Value]:
-        back = [_back(part, at) for part in (a, b)]
-        made, _ = _leaves(fn(rebuild(back[0]), rebuild(back[1])))
-        results = [strong(as_value(v)) for v in made]
-        if [v.dtype for v in results] != [v.dtype for v in values]:
-            got = ", ".join(str(v.type) for v in results)
-            problem = "the function must keep the dtypes"
-            raise graph_error(problem, op="associative_scan", got=got)
-        return [F.moveaxis(v, i, 0) for v, i in zip(results, at, strict=True)]
-
-    moved = [F.flip(v, 0) for v in moved] if reverse else moved
-    found = _scan(combine, moved, n, _levels(n))
-    found = [F.flip(v, 0) for v in found] if reverse else found
-    return rebuild(_back(found, at))
-
-
-def _back(values: list[Value], axes: list[int]) -> list[Value]:
-    return [F.moveaxis(v, 0, a) for v, a in zip(values, axes, strict=True)]
-
-
-def _leaves(x: Any) -> tuple[list[Any], Callable[[list[Any]], Any]]:
-    """The arrays of a list, tuple or dict, or one alone, and the way back."""
-    if isinstance(x, dict):
-        return list(x.values()), lambda v: dict(zip(x, v, strict=True))
-    if isinstance(x, (list, tuple)):
-        made = type(x)
-        named = hasattr(x, "_fields")
-        return list(x), lambda v: made(*v) if named else made(v)
-    return [x], lambda v: v[0]
-
-
-def _levels(n: Size) -> int:
-    """How often an axis can be halved."""
-    upper = n if isinstance(n, int) else dims.bounds(n)[1]
-    return MOST_LEVELS if upper is None else upper.bit_length()
-
-
-def _scan(
-    combine: Callable[[list[Value], list[Value]], list[Value]],
-    x: list[Value],
-    n: Size,
-    levels: int,
-) -> list[Value]:
-    """Scan pairs first: what they give are the odd elements, the even ones follow."""
-    if levels <= 1:
-        return x
-    half, rest = n // 2, dims.maximum(n - 1, 0) // 2
-    pairs = combine([_part(v, 0, half) for v in x], [_part(v, 1, half) for v in x])
-    odd = _scan(combine, pairs, half, levels - 1)
-    even = combine([v[: size_value(rest)] for v in odd], [_part(v, 2, rest) for v in x])
-    made = []
-    for first, a, b in zip(x, even, odd, strict=True):
-        whole = F.concatenate([first[:1], a])
-        made.append(_interleaved(whole, b, n))
-    return made
-
-
-def _part(x: Value, start: int, count: Size) -> Value:
-    """`count` elements from `start` on, every second one."""
-    stop = size_value(2 * count + start)
-    shape = (count, *x.type.shape[1:])
-    return F.specify_shape(x[start:stop:2], shape)
-
-
-def _interleaved(even: Value, odd: Value, n: Size) -> Value:
-    """Elements of both in turn, `even` first; it may have one more."""
-    shape = list(even.type.shape)
-    shape[0] = n
-    out = F.zeros(tuple(shape), even.dtype)
-    return out.at[::2].set(even).at[1::2].set(odd)

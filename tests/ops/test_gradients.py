@@ -245,14 +245,9 @@ def test_gradients_differ_where_they_are_exempted(name):
         assert checked(subjects(given).subjects, by_jax), dtype
 
 
-# Where formulas of sizes grow too long: the scan of a symbolic size has 32 levels.
-STATIC_ONLY = {"associative_scan"}
-
-
 @pytest.mark.parametrize("family", FAMILIES)
 def test_symbolic_sizes_change_nothing(family):
     given = [p for p in sharp(family) if not p.sample.static]
-    given = [p for p in given if p.sample.name not in STATIC_ONLY]
     made = subjects(share(given, turn=1), symbolic=True)
     problems = made.problems + checked(made.subjects, as_static)
     assert not problems, shown(problems)

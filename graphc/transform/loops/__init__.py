@@ -4,6 +4,7 @@ They join the functions of `graphc.tensor` when they are imported.
 """
 
 from graphc.transform.loops import (
+    associative,
     batches,
     blocks,
     branches,
@@ -16,6 +17,7 @@ from graphc.transform.loops import (
 )
 
 LOOPS = (
+    associative,
     batches,
     blocks,
     branches,

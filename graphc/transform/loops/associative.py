@@ -1,0 +1,162 @@
+"""Running results of an associative function: in halves, or in doubling steps.
+
+Where the size of the axis is a number, pairs are combined first, and then what they
+gave, as `jax.lax.associative_scan` does it: all in all 2 n slices. Where it is
+symbolic, the j-th of log2(n) steps combines each element with the one 2**j before it
+(Hillis and Steele, Data parallel algorithms, 1986): one loop for all sizes, with n
+slices in each step.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from graphc.errors import graph_error
+from graphc.ir.build import (
+    as_size,
+    as_value,
+    cast,
+    constant,
+    normal_axis,
+    size_value,
+)
+from graphc.ir.dims import Dim, Size, maximum, substitute
+from graphc.ir.dims_growth import grows
+from graphc.ir.graph import Value
+from graphc.ir.namespace import F, public
+from graphc.ir.op import require_equal
+from graphc.ir.types import FLOAT64
+from graphc.transform.loops.carries import in_form, parts
+from graphc.transform.loops.scan import scan
+from graphc.transform.structure import unflatten
+
+Combine = Callable[[list[Value], list[Value]], list[Value]]
+
+
+@public()
+def associative_scan(
+    fn: Callable[[Any, Any], Any], x: Any, reverse: bool = False, axis: int = 0
+) -> Any:
+    """All running results of an associative function along `axis`.
+
+    With `reverse`, from the last element on, which is then the first argument.
+    `fn(a, b)` combines slices of equal sizes, elementwise along the axis, and keeps
+    their dtypes and shapes; `x` is one array or a structure of arrays, as is what `fn`
+    takes and returns. `a` is always of elements before those of `b`.
+
+    Of an axis whose size is a number, as `jax.lax.associative_scan`: `fn` is applied
+    about 2 log2(n) times, to all in all 2 n slices. Of a symbolic size `n`, it stands
+    in the program once, in a loop of log2(n) steps of n slices each.
+
+    >>> import numpy as np, graphc, graphc.tensor as gt
+    >>> x = gt.vector("x")
+    >>> y = gt.associative_scan(gt.maximum, x)
+    >>> graphc.function([x], y, backend="numpy")(np.array([1, 3, 2], "float32"))
+    array([1., 3., 3.], dtype=float32)
+    """
+    values, like = parts(x)
+    if not values:
+        raise graph_error("needs at least one array", op="associative_scan")
+    at = [normal_axis(axis, v.type.rank, "associative_scan") for v in values]
+    n = _size(values, at)
+
+    def combine(a: list[Value], b: list[Value]) -> list[Value]:
+        before, after = (unflatten(like, _back(part, at)) for part in (a, b))
+        given = fn(before, after)
+        made, _ = parts(in_form(given, like, _OTHER_FORM, "associative_scan"))
+        if [v.dtype for v in made] != [v.dtype for v in values]:
+            got = ", ".join(str(v.type) for v in made)
+            problem = "the function must keep the dtypes"
+            raise graph_error(problem, op="associative_scan", got=got)
+        pairs = zip(made, at, a, strict=True)
+        return [F.specify_shape(_front(v, i), old.type.shape) for v, i, old in pairs]
+
+    moved = list(map(_front, values, at))
+    moved = [F.flip(v, 0) for v in moved] if reverse else moved
+    if isinstance(n, int):
+        found = _in_halves(combine, moved, n)
+    else:
+        found = _doubling(combine, moved, n)
+    found = [F.flip(v, 0) for v in found] if reverse else found
+    return unflatten(like, _back(found, at))
+
+
+_OTHER_FORM = "the function must give what it takes"
+
+
+def _size(values: list[Value], axes: list[int]) -> Size:
+    sizes = [v.type.shape[a] for v, a in zip(values, axes, strict=True)]
+    for other in sizes[1:]:
+        require_equal(sizes[0], other, "one slice of each array")
+    return next((n for n in sizes if isinstance(n, int)), sizes[0])
+
+
+def _front(value: Value, axis: int) -> Value:
+    return F.moveaxis(value, axis, 0)
+
+
+def _back(values: list[Value], axes: list[int]) -> list[Value]:
+    return [F.moveaxis(v, 0, a) for v, a in zip(values, axes, strict=True)]
+
+
+def _doubling(combine: Combine, x: list[Value], n: Dim) -> list[Value]:
+    """Combine with what is 1, 2, 4 ... before; the first elements are done already.
+
+    They are combined with the very first element, which is not taken.
+    """
+    index = F.arange(size_value(n))
+
+    def step(carry: list[Value], _: None) -> tuple[list[Value], None]:
+        distance, *now = carry
+        before = F.maximum(index - distance, 0)
+        made = combine([F.take(v, before, axis=0) for v in now], now)
+        late = F.greater_equal(index, distance)
+        after = [
+            F.where(F.reshape(late, (n, *[1] * (v.type.rank - 1))), new, v)
+            for new, v in zip(made, now, strict=True)
+        ]
+        return [distance * 2, *after], None
+
+    (_, *found), _ = scan(step, [constant(np.int64(1)), *x], length=_levels(n))
+    return found
+
+
+def _levels(n: Dim) -> Size:
+    """How many times 1 is doubled until it is no less than `n`, or than its bound.
+
+    A bound serves all counts: nothing is compiled for theirs, or waits for it.
+    """
+    computed = [s for s in n.symbols if s.origin is not None]
+    counts = {s: s.upper for s in computed if s.upper is not None}
+    most = substitute(n, counts) if grows(n, counts) else n
+    last = maximum(most - 1, 0)
+    if isinstance(last, int):
+        return last.bit_length()
+    _, levels = F.frexp(cast(as_value(size_value(last)), FLOAT64))
+    return maximum(as_size(levels), 0)
+
+
+def _in_halves(combine: Combine, x: list[Value], n: int) -> list[Value]:
+    """Scan pairs first: what they give are the odd elements, the even ones follow."""
+    if n <= 1:
+        return x
+    half, rest = n // 2, (n - 1) // 2
+    pairs = combine([_part(v, 0, half) for v in x], [_part(v, 1, half) for v in x])
+    odd = _in_halves(combine, pairs, half)
+    even = combine([v[:rest] for v in odd], [_part(v, 2, rest) for v in x])
+    made = []
+    for first, a, b in zip(x, even, odd, strict=True):
+        made.append(_interleaved(F.concatenate([first[:1], a]), b, n))
+    return made
+
+
+def _part(x: Value, start: int, count: int) -> Value:
+    """`count` elements from `start` on, every second one."""
+    return x[start : 2 * count + start : 2]
+
+
+def _interleaved(even: Value, odd: Value, n: int) -> Value:
+    """Elements of both in turn, `even` first; it may have one more."""
+    out = F.zeros((n, *even.type.shape[1:]), even.dtype)
+    return out.at[::2].set(even).at[1::2].set(odd)
