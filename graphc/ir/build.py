@@ -1,5 +1,6 @@
 """From what a user writes (numbers, arrays, lists, values) to values and sizes."""
 
+import reprlib
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,6 +17,7 @@ from graphc.ir.types import DTYPES, DType, TensorType, dtype_of, is_integer
 
 SIZE = np.dtype("int64")
 Shape = tuple[Size, ...]
+MOST_AXES = 64  # of an array of NumPy
 
 
 class Data:
@@ -171,10 +173,13 @@ def _integer_dtype(x: int) -> "DType | None":
     return np.dtype("uint64") if 0 <= x < 2**64 else None
 
 
-def _holds_values(items: Sequence[Any]) -> bool:
+def _holds_values(items: Sequence[Any], axes: int = 1) -> bool:
+    if axes > MOST_AXES:
+        problem = f"lists are nested deeper than the {MOST_AXES} axes of arrays"
+        raise graph_error(problem)
     return any(
         isinstance(i, (Value, Dim))
-        or (isinstance(i, (list, tuple)) and _holds_values(i))
+        or (isinstance(i, (list, tuple)) and _holds_values(i, axes + 1))
         for i in items
     )
 
@@ -218,9 +223,14 @@ def as_size(x: Any, what: str = "a size") -> Size:
         assert sizes is not None
         size: Any = sizes[()]
         return size
-    got = str(x.type) if isinstance(x, Value) else f"{type(x).__name__} {x!r}"
+    got = str(x.type) if isinstance(x, Value) else f"{type(x).__name__} {_shown(x)}"
     hint = 'convert it: int(n), or n.astype("int64") of a symbolic scalar'
     raise graph_error(f"{what} must be an integer scalar", got=got, hint=hint)
+
+
+def _shown(x: Any) -> str:
+    """A repr that is not deep."""
+    return reprlib.repr(x) if isinstance(x, (list, tuple, dict)) else repr(x)
 
 
 def as_shape(x: Any) -> Shape:

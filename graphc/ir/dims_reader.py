@@ -4,7 +4,7 @@ import ast
 import operator
 from collections.abc import Callable
 
-from graphc.errors import GraphError
+from graphc.errors import GraphError, shortened
 from graphc.ir.dims import FUNCTIONS, Size, axis
 
 _SIGNS: dict[type[ast.operator], Callable[[Size, Size], Size]] = {
@@ -21,7 +21,8 @@ def parse(text: str) -> Size:
     try:
         return _read(ast.parse(text.strip(), mode="eval").body)
     except (SyntaxError, ValueError, TypeError, ArithmeticError, RecursionError) as e:
-        raise GraphError(f"cannot read the size {text!r}: {e}") from None
+        shown = shortened(repr(text))
+        raise GraphError(f"cannot read the size {shown}: {e}") from None
 
 
 def _read(node: ast.expr) -> Size:

@@ -37,7 +37,7 @@ from graphc.transform.padding import padded
 from graphc.transform.partition import partition
 from graphc.transform.plan import Check, Plan, needs_device
 from graphc.transform.policies import Policy, policies_of
-from graphc.transform.structure import Compound
+from graphc.transform.structure import Compound, require_shallow
 
 Jit = Literal["auto", True, False]
 Tier = Literal["auto", "jax", "numpy"]
@@ -341,6 +341,7 @@ def _outputs(outputs: Any) -> tuple[Outputs, tuple[str, ...], tuple[Value, ...]]
         found.append((path, strong(as_value(_output(part)))))
         return Outputs("single")
 
+    require_shallow(outputs)
     structure = walk(outputs, "")
     names, values = zip(*found, strict=True) if found else ((), ())
     return structure, names, values

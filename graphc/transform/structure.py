@@ -25,6 +25,24 @@ class Compound(ABC):
         """The value that it counts as where one is asked for, as for an output."""
 
 
+MOST_NESTED = 100  # structures within structures; Python reads no text of twice as many
+
+
+def require_shallow(given: Any) -> None:
+    """Raise GraphError for what is nested deeper than any program could write down."""
+    level, depth = [given], 0
+    while level:
+        if depth > MOST_NESTED:
+            raise graph_error(
+                f"lists, tuples and dicts are nested more than {MOST_NESTED} deep",
+                got=type(given).__name__,
+                hint="give the values in one list",
+            )
+        inside = [item for part in level for _, item in items(part) or ()]
+        level = list({id(item): item for item in inside}.values())
+        depth += 1
+
+
 def items(part: Any) -> list[tuple[str, Any]] | None:
     """What stands in a part of a structure, each with the text that leads there.
 
@@ -77,6 +95,7 @@ def flatten(
         elif part is not None or not none:
             found.append(leaf(part))
 
+    require_shallow(given)
     walk(given)
     return found, given
 

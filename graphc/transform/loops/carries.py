@@ -11,7 +11,7 @@ from graphc.ir.inner import Inner
 from graphc.ir.namespace import F
 from graphc.ir.op import type_error
 from graphc.ir.types import BOOL, TensorType, same_shape
-from graphc.transform.structure import Compound, flatten, items
+from graphc.transform.structure import Compound, flatten, items, require_shallow
 
 
 def value_of(x: Any) -> Value:
@@ -100,6 +100,7 @@ def in_form(given: Any, like: Any, problem: str, op: str) -> Any:
             f"{problem}{where}", op=op, got=_shown(part), expected=_shown(form)
         )
 
+    require_shallow(given)
     return walk(given, like, "")
 
 
