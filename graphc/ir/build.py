@@ -213,6 +213,8 @@ def _is_masked(x: Any) -> bool:
 def as_size(x: Any, what: str = "a size") -> Size:
     """An integer, integer scalar value or dim, as a size (its sign unchecked)."""
     if isinstance(x, (int, np.integer)) and not isinstance(x, bool):
+        if not -(2**63) <= x < 2**63:
+            raise graph_error(f"{what} must fit int64", got=str(x))
         return int(x)
     if isinstance(x, Dim):
         return x
@@ -328,12 +330,15 @@ class Config:
 
     `float` is the dtype of floats whose dtype is not said: "float32" as in JAX;
     set it to "float64" for NumPy's. `dims` is what is done about sizes that vary where
-    `graphc.function` is not told: see there.
+    `graphc.function` is not told: see there. `max_bytes` is the most that an array may
+    take which is made of a few numbers, as `zeros(k)` is: larger ones are refused, when
+    the graph is built or called, before anything is allocated. It is 2**38 (256 GiB).
     """
 
     def __init__(self) -> None:
         self._float = dtype_of("float32")
         self.dims: Any = "auto"
+        self._max_bytes = 2**38
 
     @property
     def float(self) -> DType:
@@ -346,6 +351,18 @@ class Config:
         if dtype.kind != "f" and dtype.name != "bfloat16":
             raise graph_error(f"the default float cannot be {dtype.name}")
         self._float = dtype
+
+
+    @property
+    def max_bytes(self) -> int:
+        """The most bytes of an array that is made of a few numbers."""
+        return self._max_bytes
+
+    @max_bytes.setter
+    def max_bytes(self, most: Any) -> None:
+        if isinstance(most, bool) or not isinstance(most, int) or most < 16:
+            raise graph_error("max_bytes is an integer, at least 16", got=repr(most))
+        self._max_bytes = most
 
 
 config = Config()

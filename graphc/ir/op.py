@@ -298,7 +298,20 @@ def infer_types(
     finally:
         _CURRENT.now = outer
     unique = tuple(dict.fromkeys(guards)) if guards else ()
-    return (types if isinstance(types, tuple) else (types,)), unique
+    found = types if isinstance(types, tuple) else (types,)
+    for type in found:
+        _require_countable(primitive, type)
+    return found, unique
+
+
+def _require_countable(primitive: Primitive, type: TensorType) -> None:
+    """XLA ends the process where the number of bytes is none of int64."""
+    count = type.dtype.itemsize
+    for n in type.shape:
+        count *= n if isinstance(n, int) and n else 1
+    if count >= 2**63:
+        problem = "an array has more bytes than int64 holds"
+        raise graph_error(problem, op=primitive.name, got=str(type))
 
 
 def type_error(problem: str, *, expected: str = "", hint: str = "") -> GraphError:

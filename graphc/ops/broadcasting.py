@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from graphc.ir.build import as_value, cast, strong
+from graphc.ir.build import as_value, cast, config, strong
 from graphc.ir.dims import Dim, Size
 from graphc.ir.graph import Value, origins
 from graphc.ir.namespace import F
@@ -54,6 +54,21 @@ def require_countable(shape: tuple[Size, ...]) -> None:
     symbolic = [n for n in shape if isinstance(n, Dim)]
     if len(symbolic) > 1 and any(map(origins, symbolic)):
         require_at_most(product(shape), MOST_ELEMENTS, "the array is too large")
+
+
+def require_room(shape: tuple[Size, ...], dtype: DType) -> None:
+    """Inside a type rule: an array that is made of few numbers must fit into memory.
+
+    Sizes that follow from those of arrays are not checked: these have been there.
+    """
+    free = [s for n in shape if isinstance(n, Dim) for s in n.symbols]
+    free = [s for s in free if s.lower is None and s.upper is None]
+    if free or all(isinstance(n, int) for n in shape):
+        most = config.max_bytes // dtype.itemsize
+        limit = f"graphc.config.max_bytes = {config.max_bytes}"
+        reason = f"the {dtype} array is too large for {limit}"
+        require_at_most(product(shape), most, reason)
+    require_countable(shape)
 
 
 def _common_size(sizes: tuple[Size, ...]) -> Size:

@@ -25,7 +25,7 @@ from graphc.ir.namespace import F, enroll, public
 from graphc.ir.op import Array, op, require_at_most, type_error
 from graphc.ir.types import BOOL, DType, TensorType, dtype_of, is_integer
 from graphc.ops.batching import Batched
-from graphc.ops.broadcasting import common_dtype, require_countable
+from graphc.ops.broadcasting import common_dtype, require_room
 from graphc.ops.masking import Padding, Ragged, constant_fill
 
 
@@ -36,7 +36,7 @@ def _full(value: Array, *, shape: Shape) -> TensorType:
         raise type_error("needs a scalar to fill with")
     for n in shape:
         require_at_most(0, n, "a size must not be negative")
-    require_countable(shape)
+    require_room(shape, value.dtype)
     return value.type.like(shape)
 
 
@@ -114,6 +114,7 @@ def ones_like(x: Any, dtype: Any = None, shape: Any = None) -> Value:
 @op()
 def _iota(*, start: Size, step: Size, length: Size, dtype: DType) -> TensorType:
     """`length` integers from `start` by `step`."""
+    require_room((length,), dtype)
     return TensorType(dtype, (length,))
 
 

@@ -21,7 +21,7 @@ from graphc.ir.namespace import F, enroll, public
 from graphc.ir.op import Array, Printing, op, require_at_most, require_equal, type_error
 from graphc.ir.types import TensorType, is_integer
 from graphc.ops.batching import Batched, batch_with_axes, spread
-from graphc.ops.broadcasting import promoted, require_countable
+from graphc.ops.broadcasting import promoted, require_room
 from graphc.ops.masking import Padding, Ragged
 from graphc.ops.moving import number
 
@@ -213,7 +213,7 @@ def _tile(x: Array, *, reps: Widths) -> TensorType:
     for r in reps:
         require_at_most(0, r, "a number of repeats must not be negative")
     shape = tuple(n * r for n, r in zip(x.type.shape, reps, strict=True))
-    require_countable(shape)
+    require_room(shape, x.dtype)
     return x.type.like(shape)
 
 
@@ -263,6 +263,7 @@ def _repeat(x: Array, *, repeats: Size, axis: AxisParam) -> TensorType:
     require_at_most(0, repeats, "a number of repeats must not be negative")
     shape = list(x.type.shape)
     shape[axis] = shape[axis] * repeats
+    require_room(tuple(shape), x.dtype)
     return x.type.like(shape)
 
 

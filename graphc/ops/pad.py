@@ -21,6 +21,7 @@ from graphc.ir.namespace import F, public
 from graphc.ir.op import Array, Printing, op, require_at_most, type_error
 from graphc.ir.types import BOOL, TensorType, is_integer
 from graphc.ops.batching import Batched, spread
+from graphc.ops.broadcasting import require_room
 from graphc.ops.masking import Padding, Ragged
 from graphc.ops.moving import is_known, moved, number, places, read
 
@@ -34,7 +35,9 @@ def _padded(x: Value, low: Widths, high: Widths) -> TensorType:
     for n in (*low, *high):
         require_at_most(0, n, "a pad width must not be negative")
     sizes = zip(x.type.shape, low, high, strict=True)
-    return x.type.like(n + a + b for n, a, b in sizes)
+    shape = tuple(n + a + b for n, a, b in sizes)
+    require_room(shape, x.dtype)
+    return x.type.like(shape)
 
 
 def _print_widths(p: Printing) -> str:

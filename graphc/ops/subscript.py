@@ -154,10 +154,15 @@ def _is_array(item: Any) -> bool:
     return isinstance(item, Value) and (item.type.rank > 0 or item.dtype == BOOL)
 
 
+def _within_int64(bound: Any) -> Any:
+    """A number beyond all axes as one that is so, too: slices are cut to their axis."""
+    return max(min(bound, 2**63 - 1), -(2**63)) if type(bound) is int else bound
+
+
 def _slice_item(item: slice, n: Size) -> tuple[Any, ...]:
     """A slice as a basic item, or as a dynamic start with a constant length."""
     start, stop = (
-        None if b is None else as_size(b, "a slice bound")
+        None if b is None else as_size(_within_int64(b), "a slice bound")
         for b in (item.start, item.stop)
     )
     step = None if item.step is None else as_size(item.step, "a slice step")

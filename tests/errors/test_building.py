@@ -541,3 +541,52 @@ def test_names_that_are_in_another_place():
         gt.special.sum  # noqa: B018
     with pytest.raises(AttributeError, match=r"has no function 'nothing'$"):
         gt.nothing  # noqa: B018
+
+
+ABSURD = 10**30
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda: gt.zeros(ABSURD),
+        lambda: gt.tensor("x", "float32", (ABSURD,)),
+        lambda: gt.broadcast_to(1.0, (2, ABSURD)),
+        lambda: gt.tile(gt.ones(2), ABSURD),
+        lambda: gt.reshape(gt.vector("x"), (ABSURD,)),
+        lambda: gt.linspace(0, 1, ABSURD),
+        lambda: gt.scan(lambda c, _: (c, c), 0.0, None, length=ABSURD),
+        lambda: gt.fori_loop(0, ABSURD, lambda i, c: c, 0.0),
+    ],
+)
+def test_sizes_beyond_int64(build):
+    with pytest.raises(graphc.GraphError, match=r"must fit int64\n  got: 1000000000"):
+        build()
+
+
+def test_slices_go_beyond_any_axis():
+    x = gt.vector("x")
+    f = graphc.function([x], x[-ABSURD:ABSURD], backend="numpy")
+    assert f(np.ones(3, "float32")).tolist() == [1, 1, 1]
+
+
+def test_constant_sizes_beyond_any_memory():
+    with pytest.raises(graphc.GraphError) as caught:
+        gt.zeros(10**12)
+    first = str(caught.value).splitlines()[0]
+    assert first == (
+        "full: the float32 array is too large for graphc.config.max_bytes = "
+        "274877906944: 1000000000000 is more than 68719476736"
+    )
+    assert "gt.zeros(10**12)" in str(caught.value)
+    with pytest.raises(graphc.GraphError, match="more bytes than int64 holds"):
+        gt.broadcast_to(1.0, (2**62, 2))
+
+
+def test_the_limit_can_be_changed(monkeypatch):
+    monkeypatch.setattr(graphc.config, "_max_bytes", 2**38)
+    graphc.config.max_bytes = 2**45
+    assert gt.zeros(10**12).shape == (10**12,)
+    for wrong in (0, 1.5, True):
+        with pytest.raises(graphc.GraphError, match="max_bytes is an integer"):
+            graphc.config.max_bytes = wrong

@@ -444,9 +444,9 @@ def test_wide_constants_and_inputs_that_are_outputs_stay_wide(backend):
 
 @both
 @rows(
-    (lambda: gt.zeros((k, k, k)), "full: the array is too large: needs k*k*k <= "),
-    (lambda: gt.full((k, k, 2), s), "full: the array is too large: needs 2*k*k"),
-    (lambda: gt.tile(s, (k, k, k)), "tile: the array is too large: needs k*k*k <= "),
+    (lambda: gt.zeros((k, k, k)), "full: the float32 array is too large for "),
+    (lambda: gt.full((k, k, 2), s), "full: the float32 array is too large for "),
+    (lambda: gt.tile(s, (k, k, k)), "tile: the float32 array is too large for "),
     (lambda: gt.broadcast_to(s, (k, 4, k)), "broadcast_to: the array is too large: "),
 )
 def test_arrays_that_nothing_can_hold(backend, row):
@@ -455,6 +455,29 @@ def test_arrays_that_nothing_can_hold(backend, row):
     assert f(2, 0).ndim == 0
     with pytest.raises(graphc.CallError, match=f"^{re.escape(first)}"):
         f(2**31, 0)
+
+
+K64 = gt.tensor("k", "int64", ())
+
+
+@rows(
+    (lambda: gt.zeros(K64), "full: the float32 array", "k <= 68719476736"),
+    (lambda: gt.arange(K64), "iota: the int64 array", "max(0, k) <= 34359738368"),
+    (lambda: gt.tile(gt.ones(2), K64), "tile: the float32 array", "2*k <= 68719476736"),
+    (lambda: gt.repeat(gt.ones(2), K64), "repeat: the float32 array", "2*k"),
+    (lambda: gt.pad(gt.ones(2), (0, K64)), "pad: the float32 array", "k + 2 <="),
+)
+def test_arrays_that_no_machine_holds(row):
+    build, first, needs = row
+    f = graphc.function([K64], build(), backend="numpy")
+    assert f(3).ndim == 1
+    with pytest.raises(graphc.CallError) as caught:
+        f(10**12)
+    text = str(caught.value)
+    limit = "is too large for graphc.config.max_bytes = 274877906944"
+    assert text.startswith(f"{first} {limit}: needs {needs}")
+    assert "asked for by test_calls.py" in text
+
 
 
 @rows(
