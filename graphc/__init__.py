@@ -9,8 +9,10 @@ from graphc.errors import (
 )
 from graphc.explain.dump import dump
 from graphc.ir.build import config
+from graphc.ir.dims import Dim
 from graphc.ir.graph import Value
 from graphc.ops.barriers import stop_gradient
+from graphc.ops.sizes import known, same_size
 from graphc.rewriting.rule import rewrite
 from graphc.runtime.compile import Input, function
 from graphc.runtime.ragged import Rows, ragged
@@ -34,6 +36,7 @@ from graphc.transform.vectorize import vmap
 __all__ = [
     "Bound",
     "CallError",
+    "Dim",
     "GraphError",
     "Input",
     "Pad",
@@ -52,12 +55,14 @@ __all__ = [
     "hvp",
     "jacobian",
     "jvp",
+    "known",
     "learned",
     "pullback",
     "pushforward",
     "ragged",
     "rewrite",
     "rewrites",
+    "same_size",
     "stop_gradient",
     "tensor",
     "value_and_grad",

@@ -8,7 +8,6 @@ from graphc.errors import GraphError, graph_error
 from graphc.ir.namespace import FUNCTIONS
 
 RENAMED = {"a_min": "min", "a_max": "max"}  # of np.clip
-ATTRIBUTES = ("ndim", "shape", "size")  # functions of NumPy that read these
 SPACES = {"numpy": "", "numpy.linalg": "linalg.", "numpy.fft": "fft."}
 
 
@@ -30,13 +29,11 @@ def apply_ufunc(
 
 
 def apply_function(
-    value: Any, function: Any, args: tuple[Any, ...], options: dict[str, Any]
+    function: Any, args: tuple[Any, ...], options: dict[str, Any]
 ) -> Any:
-    """What `__array_function__` answers; `value` is one of the arguments."""
-    name = function.__name__
-    if name in ATTRIBUTES and len(args) == 1:
-        return getattr(value, name)
-    name = SPACES.get(function.__module__, f"{function.__module__}.") + name
+    """What `__array_function__` answers."""
+    space = SPACES.get(function.__module__, f"{function.__module__}.")
+    name = space + function.__name__
     found = FUNCTIONS.get(name)
     if found is None:
         raise _unknown(name)

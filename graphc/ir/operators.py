@@ -26,7 +26,7 @@ class Operators:
     def __array_function__(
         self, function: Any, _: Any, args: tuple[Any, ...], options: dict[str, Any]
     ) -> Any:
-        return apply_function(self, function, args, options)
+        return apply_function(function, args, options)
 
     def __add__(self, other: Any) -> "Value":
         return F.add(self, other)

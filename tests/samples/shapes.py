@@ -57,6 +57,16 @@ SAMPLES = [
     sample("repeat", call(a(3), [0, 2, 1]), call(a(2, 3), [2, 0], axis=0)),
     sample("repeat", call(a(3), [2]), call(a(2, 3), np.array([0]), axis=1)),
     sample("repeat", call(a(2, 3), [1]), call(a(1, 3), [2], axis=0), call(a(), [3])),
+    sample("shape", *ONE),
+    sample("size", *ONE, call(a(2, 3), 1), call(a(2, 3), (0, -1)), call(a(2, 3), 2)),
+    sample("ndim", *ONE),
+    sample("known", *ONE, ours=lambda x: gt.known(gt.size(x)), numpy=np.size),
+    sample(
+        "same_size",
+        *ONE,
+        ours=lambda x: gt.same_size(2 * gt.size(x), gt.size(x) + gt.size(x)),
+        numpy=lambda x: True,
+    ),
     sample(
         "size_value",
         call(a(2, 3)),

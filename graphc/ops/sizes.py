@@ -1,0 +1,102 @@
+"""Questions about sizes: functions that give integers and answers, no arrays."""
+
+from typing import Any
+
+from graphc.ir import dims
+from graphc.ir.build import INPUT, as_size, as_value, literal_of, normal_axes, size_value
+from graphc.ir.dims import Dim, Size
+from graphc.ir.graph import Value, known_sizes
+from graphc.ir.inner import OF_BODIES
+from graphc.ir.namespace import public
+from graphc.ir.types import is_integer, product
+
+Known = int | Dim | tuple["Known", ...]
+
+
+@public()
+def shape(x: Any) -> "tuple[int | Value, ...]":
+    """The sizes of the axes, as `x.shape`: ints where static, else symbolic integers.
+
+    >>> import graphc.tensor as gt
+    >>> gt.shape(gt.tensor("x", "float32", (2, 3))), gt.shape(1.0)
+    ((2, 3), ())
+    """
+    return as_value(x).shape
+
+
+@public()
+def size(x: Any, axis: int | tuple[int, ...] | None = None) -> "int | Value":
+    """The number of elements, of the whole or along some axes, as `numpy.size`."""
+    sizes = as_value(x).type.shape
+    axes = normal_axes(axis, len(sizes), "size")
+    return size_value(product([sizes[a] for a in axes]))
+
+
+@public()
+def ndim(x: Any) -> int:
+    """The number of axes; it is always known when the graph is built."""
+    return as_value(x).type.rank
+
+
+@public()
+def known(x: Any) -> Known | None:
+    """The integer that `x` is, as far as it can be told while the graph is built.
+
+    An int where it is a constant; a `graphc.Dim` where it is arithmetic with sizes of
+    axes and with inputs that are integer scalars, all known when a call arrives; None
+    where it depends on the contents of arrays, on a step of a loop, or is no integer.
+    Of integer arrays, nested tuples of these, or None where one element is not known.
+
+    >>> import graphc, graphc.tensor as gt
+    >>> x = gt.tensor("x", "float32", ("n", 3))
+    >>> graphc.known(x.shape[1]), graphc.known(x.size), graphc.known(x[0, 0])
+    (3, Dim(3*n), None)
+    >>> graphc.known(gt.stack(x.shape)), graphc.known(gt.count_nonzero(x))
+    ((Dim(n), 3), None)
+    """
+    if isinstance(x, Dim):
+        return x if _told_early(x) else None
+    value = as_value(x)
+    if not is_integer(value.dtype):
+        return None
+    array = literal_of(value)
+    sizes = known_sizes(value) if array is None else array
+    return None if sizes is None else _nested(sizes.tolist())
+
+
+def _nested(sizes: Any) -> Known | None:
+    """Lists as tuples; None where a size in them is told by data."""
+    if not isinstance(sizes, list):
+        found: Size = sizes
+        return found if _told_early(found) else None
+    parts = [_nested(part) for part in sizes]
+    return None if None in parts else tuple(p for p in parts if p is not None)
+
+
+def _told_early(size: Size) -> bool:
+    """Whether all that a size is computed from is known when a call arrives."""
+    if isinstance(size, int):
+        return True
+    origins = [s.origin for s in size.symbols if s.origin is not None]
+    return all(isinstance(o, Value) and _is_argument(o) for o in origins)
+
+
+def _is_argument(value: Value) -> bool:
+    return value.node.primitive is INPUT and value.node not in OF_BODIES
+
+
+@public()
+def same_size(a: Any, b: Any) -> bool | None:
+    """Whether two sizes are equal: True or False where that is proved, else None.
+
+    Sizes are ints, symbolic integers or `graphc.Dim`s. True and False hold whatever the
+    symbols will be; None is no answer, and never to be taken for False.
+
+    >>> import graphc, graphc.tensor as gt
+    >>> n, m = gt.tensor("x", "float32", ("n", "m")).shape
+    >>> graphc.same_size(2 * n, n + n), graphc.same_size(n, n + 1)
+    (True, False)
+    >>> print(graphc.same_size(n, m))
+    None
+    """
+    return dims.equal(as_size(a), as_size(b))
