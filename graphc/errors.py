@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
 from types import CodeType, FrameType
+from typing import Any, Literal, get_args
 
 _ASSIGNMENT = re.compile(r"^\s*([A-Za-z_]\w*)\s*(?::[^=]*)?=\s*\(?$")
 _PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
@@ -21,8 +22,35 @@ class GraphError(ValueError):
     """A graph that cannot be built or compiled as asked."""
 
 
+Kind = Literal[
+    "argument",  # no array and no number: a list, a symbolic value, a masked array
+    "broadcast",  # sizes that differ where arrays are to broadcast
+    "check",  # the condition of a check does not hold
+    "divisibility",  # a size that cannot be divided so, or is divided by 0
+    "dtype",  # another dtype than that of the input
+    "index",  # an index that leaves its axis
+    "missing",  # an input without an argument
+    "other",  # what a library raised while the program ran
+    "range",  # an integer that its dtype cannot hold
+    "shape",  # other sizes than the program needs, or another number of axes
+    "traced",  # a size that must be a number, and is traced by JAX
+    "unexpected",  # an argument without an input, or a second one
+]
+KINDS: tuple[str, ...] = get_args(Kind)
+
+
 class CallError(GraphError):
-    """A compiled function was called with arguments that do not fit it."""
+    """A compiled function was called with arguments that do not fit it.
+
+    `kind` says in one word how, for programs that act on it or translate it.
+    """
+
+    def __init__(self, message: str, kind: Kind) -> None:
+        super().__init__(message)
+        self.kind = kind
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (str(self), self.kind)
 
 
 class RecompilationWarning(UserWarning):

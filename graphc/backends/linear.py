@@ -68,7 +68,8 @@ def emit_unjitted(plan: Plan, outputs: Outputs) -> Source:
         )
     body = Body(module, "jnp", reads=True)
     if needs_64_bits(plan):
-        body.line("require(jax.config.jax_enable_x64, NEEDS_X64, 'the call')")
+        test = "jax.config.jax_enable_x64, NEEDS_X64, 'the call', kind='other'"
+        body.line(f"require({test})")
     body.line(f"check_inputs({', '.join(names)})")
     for i, (value, name) in enumerate(zip(plan.graph.inputs, names, strict=True)):
         if value.type.rank:

@@ -22,14 +22,26 @@ LONGEST = 60  # characters of a name in a message
 
 
 class ProgramError(ValueError):
-    """A call that does not fit the program."""
+    """A call that does not fit the program; `kind` says in one word how.
+
+    `error` names the exception class that a check asks for.
+    """
+
+    def __init__(
+        self, problem: str, place: str = "", kind: str = "shape", error: str = ""
+    ) -> None:
+        asked = f"\n  asked for by {place}" if place else ""
+        super().__init__(f"{problem}{asked}")
+        self.problem, self.kind, self.error = problem, kind, error
 
 
-def require(holds: bool, message: str, place: str, *sizes: int) -> None:
+def require(
+    holds: bool, message: str, place: str, *sizes: int, kind: str = "shape"
+) -> None:
     """Raise ProgramError unless a relation between sizes holds."""
     if not holds:
         got = f"; got {' and '.join(map(str, sizes))}" if sizes else ""
-        raise ProgramError(f"{message}{got}\n  asked for by {place}")
+        raise ProgramError(f"{message}{got}", place, kind)
 
 
 def integer(name: str, value: Any, remedy: str = "") -> int:
@@ -43,12 +55,15 @@ def integer(name: str, value: Any, remedy: str = "") -> int:
             raise ProgramError(
                 f"the size {name} must be known, and it is being traced\n"
                 "  hint: call the function outside of jax.jit, jax.vmap and jax.grad, "
-                f"or {remedy}"
+                f"or {remedy}",
+                kind="traced",
             ) from None
         got = f"{found} {value!r}"
-        raise ProgramError(f"{name} must be an integer, got {got}") from None
+        problem = f"{name} must be an integer, got {got}"
+        raise ProgramError(problem, kind="dtype") from None
     if not -(2**63) <= number < 2**63:
-        raise ProgramError(f"{name} must be an integer of int64, got {value!r}")
+        problem = f"{name} must be an integer of int64, got {value!r}"
+        raise ProgramError(problem, kind="range")
     return number
 
 
@@ -70,18 +85,18 @@ def expect(
     weak = plain or (sizes == () and getattr(value, "weak_type", False))
     got = type(value).__name__ if plain else str(getattr(value, "dtype", ""))
     if not isinstance(sizes, tuple) or not got:
-        got, problem = type(value).__name__, "is no array"
+        got, problem, kind = type(value).__name__, "is no array", "argument"
     elif not fits(got, weak, dtype):
-        problem = "has another dtype"
+        problem, kind = "has another dtype", "dtype"
     elif len(sizes) != len(shape):
-        problem = f"has {len(sizes)} axes, not {len(shape)}"
+        problem, kind = f"has {len(sizes)} axes, not {len(shape)}", "shape"
     elif any(isinstance(n, int) and n != a for n, a in zip(shape, sizes, strict=True)):
-        problem = "has another size"
+        problem, kind = "has another size", "shape"
     elif got == "int" and dtype.strip("uint").isdigit():
         limits = np.iinfo(dtype)
         if limits.min <= value <= limits.max:
             return
-        problem = f"is out of range: {value} does not fit {dtype}"
+        problem, kind = f"is out of range: {value} does not fit {dtype}", "range"
     else:
         return
     if isinstance(sizes, tuple):
@@ -90,7 +105,8 @@ def expect(
     raise ProgramError(
         f"input {name} {problem}\n  got: {got}\n"
         f"  expected: {dtype}[{', '.join(map(str, shape))}], declared at {place}"
-        + f"\n  hint: {hint}" * problem.startswith(("is no", "has another dtype"))
+        + f"\n  hint: {hint}" * (kind in ("argument", "dtype")),
+        kind=kind,
     )
 
 

@@ -151,9 +151,10 @@ def checked_once(graph: Graph, names: list[str]) -> list[str]:
 def print_check(body: Body, check: Check) -> None:
     """The test of a condition on the host."""
     condition = body.value(body.module.resolve(check.condition))
-    message = f"{check.message}\n  asked for by {check.place}"
+    texts = [check.message, str(check.place), check.kind, check.error]
+    arguments = ", ".join(map(repr, texts if check.error else texts[:-1]))
     body.line(f"if not {condition}:")
-    body.line(f"    raise ProgramError({message!r})")
+    body.line(f"    raise ProgramError({arguments})")
 
 
 def print_return(body: Body, plan: Plan, outputs: "Outputs") -> None:

@@ -369,7 +369,8 @@ class Body:
         message = f"{node.asking}: {guard.reason}: needs {shown}"
         numbers = ", ".join(n for n in (left, right) if not n.lstrip("-").isdigit())
         holds = f"{left} {guard.relation} {right}"
-        return f"require({holds}, {message!r}, {str(node.place)!r}, {numbers})"
+        kind = "" if guard.kind == "shape" else f", kind={guard.kind!r}"
+        return f"require({holds}, {message!r}, {str(node.place)!r}, {numbers}{kind})"
 
 
 def _in_pieces(value: Value) -> bool:

@@ -9,7 +9,7 @@ from weakref import WeakValueDictionary
 
 import numpy as np
 
-from graphc.errors import Place, graph_error, label, user_place
+from graphc.errors import Kind, Place, graph_error, label, user_place
 from graphc.ir.dims import Dim, Size, Symbol, symbol_dim
 from graphc.ir.namespace import METHODS, F
 from graphc.ir.operators import Operators
@@ -24,12 +24,16 @@ SERIALS = count()
 
 @dataclass(frozen=True, slots=True)
 class Guard:
-    """A relation of two sizes that must hold at call time: a cheap host check."""
+    """A relation of two sizes that must hold at call time: a cheap host check.
+
+    `kind` is that of the error where it does not.
+    """
 
     relation: Literal["==", "<="]
     left: Size
     right: Size
     reason: str
+    kind: Kind = "shape"
 
 
 class Node:

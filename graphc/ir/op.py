@@ -8,7 +8,7 @@ from typing import Any, Literal, NamedTuple, TypeVar
 
 import numpy as np
 
-from graphc.errors import GraphError, graph_error
+from graphc.errors import GraphError, Kind, graph_error
 from graphc.ir.dims import Dim, Size, equal, less_equal, weight
 from graphc.ir.graph import Guard, Node, Params, Value, intern_node, known_sizes
 from graphc.ir.kinds import KINDS, Kind, ParamKinds
@@ -75,7 +75,8 @@ class Primitive:
     expressions that use them. `literals`: where a scalar constant may be printed as a
     bare Python number, since another input of its dtype stands beside it, or always.
     `imports` names a module that the printed text needs, by backend. `bounds_check`
-    gives the conditions, with messages, that `check=True` must find true.
+    gives the conditions, with messages, that `check=True` must find true; `bounds_kind`
+    is the kind of the error where it does not.
 
     Of gradient and batching each primitive has a rule or a reason for having none.
     `elementwise`: the inputs broadcast, and an element of the result depends on one of
@@ -107,6 +108,7 @@ class Primitive:
     on_host: bool = True  # whether the NumPy form may stand in for the JAX form
     imports: dict[str, str] = field(default_factory=dict)  # by backend
     bounds_check: Callable[[Node], list[tuple[Any, str]]] | None = None
+    bounds_kind: Kind = "index"
     arguments: tuple[str, ...] = ()
     elementwise: bool = False
     linear: bool = False
@@ -321,16 +323,20 @@ def type_error(problem: str, *, expected: str = "", hint: str = "") -> GraphErro
     return graph_error(problem, op=op, got=got, expected=expected, hint=hint)
 
 
-def _guard(relation: Literal["==", "<="], a: Size, b: Size, reason: str) -> None:
+def _guard(
+    relation: Literal["==", "<="], a: Size, b: Size, reason: str, kind: Kind
+) -> None:
     guards = _CURRENT.now[2]
     if guards is not None:
-        guards.append(Guard(relation, a, b, reason))
+        guards.append(Guard(relation, a, b, reason, kind))
 
 
-def require_equal(a: Size, b: Size, reason: str, hint: str = "") -> Size:
+def require_equal(
+    a: Size, b: Size, reason: str, hint: str = "", kind: Kind = "shape"
+) -> Size:
     """`a` and `b` must be equal: proved, refuted (raises) or checked at call time.
 
-    Returns the simpler of the two.
+    Returns the simpler of the two. `kind` is that of the error of a call.
     """
     if a is b:
         return a
@@ -338,7 +344,7 @@ def require_equal(a: Size, b: Size, reason: str, hint: str = "") -> Size:
     if answer is False:
         raise type_error(f"{reason}: {a} and {b} differ", hint=hint)
     if answer is None:
-        _guard("==", a, b, reason)
+        _guard("==", a, b, reason, kind)
     return a if _simplicity(a) <= _simplicity(b) else b
 
 
@@ -346,13 +352,13 @@ def _simplicity(size: Size) -> tuple[int, int]:
     return (0, 0) if isinstance(size, int) else (size.weight, len(str(size)))
 
 
-def require_at_most(a: Size, b: Size, reason: str) -> None:
+def require_at_most(a: Size, b: Size, reason: str, kind: Kind = "shape") -> None:
     """`a <= b` must hold: proved, refuted (raises) or checked at call time."""
     answer = less_equal(a, b)
     if answer is False:
         raise type_error(f"{reason}: {a} is more than {b}")
     if answer is None:
-        _guard("<=", a, b, reason)
+        _guard("<=", a, b, reason, kind)
 
 
 def _fill_sizes(node: Node) -> None:

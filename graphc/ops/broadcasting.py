@@ -80,7 +80,9 @@ def _common_size(sizes: tuple[Size, ...]) -> Size:
             common = n
         else:
             hint = "sizes must be equal, or one of them 1: see expand_dims"
-            common = require_equal(common, n, "shapes do not broadcast", hint)
+            common = require_equal(
+                common, n, "shapes do not broadcast", hint, kind="broadcast"
+            )
     return common
 
 

@@ -1,7 +1,9 @@
 """Checks that belong to a value and are made when the function runs."""
 
+import builtins
 from typing import Any
 
+from graphc.errors import CallError, Kind, graph_error
 from graphc.ir.build import as_size, as_value, strong
 from graphc.ir.dims import Size, less_equal
 from graphc.ir.graph import Value
@@ -19,12 +21,24 @@ from graphc.ir.types import BOOL, TensorType
 from graphc.ops.batching import Batched, spread
 from graphc.ops.masking import Padding, Ragged
 
+EXCEPTIONS: dict[str, type[Exception]] = {  # those that checks may raise, by name
+    name: kind
+    for name, kind in vars(builtins).items()
+    if isinstance(kind, type) and issubclass(kind, Exception)
+}
+
 
 @op()
-def _assert_(x: Array, condition: Array, *, message: Text) -> TensorType:
-    """`x`, provided that `condition` holds."""
+def _assert_(
+    x: Array, condition: Array, *, message: Text, kind: Kind, error: Text
+) -> TensorType:
+    """`x`, provided that `condition` holds; else `error` is raised, or CallError."""
     if condition.dtype != BOOL or condition.type.rank:
         raise type_error("the condition must be a bool scalar")
+    if error.content and error.content not in EXCEPTIONS:
+        problem = f"there is no exception class {error.content!r} here"
+        hint = "name the class in a check of this process first"
+        raise type_error(problem, hint=hint)
     return x.type.like()
 
 
@@ -36,40 +50,95 @@ _assert_.linear = True
 
 @_assert_.vjp
 def _(
-    g: Value, x: Value, condition: Value, *, message: Text
+    g: Value, x: Value, condition: Value, **params: Any
 ) -> tuple[Value | None, ...]:
     """A derivative of what must not be is none either."""
-    return _assert_(g, condition, message=message), None
+    return _assert_(g, condition, **params), None
 
 
 @_assert_.batch
-def _(n: Size, batched: Batched, x: Value, condition: Value, *, message: Text) -> Value:
+def _(
+    n: Size, batched: Batched, x: Value, condition: Value, **params: Any
+) -> Value:
     test = F.all(condition) if batched[1] else condition
-    return _assert_(spread(n, batched[0], x), test, message=message)
+    return _assert_(spread(n, batched[0], x), test, **params)
 
 
 @_assert_.padding
-def _(pad: Padding, x: Ragged, condition: Ragged, *, message: Text) -> Ragged:
-    return pad.result(_assert_(x.value, condition.value, message=message), x.fill)
+def _(pad: Padding, x: Ragged, condition: Ragged, **params: Any) -> Ragged:
+    return pad.result(_assert_(x.value, condition.value, **params), x.fill)
+
+
+def asserted(value: Value, condition: Value, message: str, kind: Kind) -> Value:
+    """`value`, provided that `condition` holds; a CallError of `kind` says if not."""
+    texts = {"message": Text(message), "error": Text("")}
+    made: Value = _assert_(value, condition, kind=kind, **texts)
+    return made
+
+
+enroll(asserted, "_assert")
 
 
 @public(name="assert_")
-def assert_(condition: Any, message: str, value: Any) -> Value:
+def assert_(
+    condition: Any,
+    message: str,
+    value: Any,
+    error: type[Exception] = CallError,
+) -> Value:
     """`value`, provided that all of `condition` holds; else the call raises.
 
-    The check belongs to `value`: it is made whenever `value` is needed. It is not
-    dropped under jit: the flag is read where its segment ends.
+    It raises `CallError` with the message, the user's line and the arguments, or an
+    exception of the class `error` with the message alone, whose cause is that
+    CallError. The check belongs to `value`: it is made whenever `value` is needed. It
+    is not dropped under jit: the flag is read where its segment ends.
+
+    >>> import graphc, graphc.tensor as gt
+    >>> x = gt.scalar("x")
+    >>> y = gt.sqrt(gt.assert_(x >= 0, "x is negative", x, ArithmeticError))
+    >>> try:
+    ...     graphc.function([x], y, backend="numpy")(-1.0)
+    ... except ArithmeticError as error:
+    ...     print(error)
+    x is negative
     """
-    test = F.all(condition)
-    return _assert_(strong(as_value(value)), test, message=Text(message))
+    text = str(message)
+    name = "" if error is CallError else _named(error, text)
+    x, test = strong(as_value(value)), F.all(condition)
+    texts = {"message": Text(text), "error": Text(name)}
+    made: Value = _assert_(x, test, kind="check", **texts)
+    return made
+
+
+def _named(error: Any, message: str) -> str:
+    """The name under which an exception class is found when the check fails.
+
+    Raises GraphError where it cannot be raised with a message alone.
+    """
+    if not isinstance(error, type) or not issubclass(error, Exception):
+        expected = "a class of exceptions, as ValueError"
+        problem = "what is to be raised is no class of exceptions"
+        raise graph_error(problem, op="assert_", got=repr(error), expected=expected)
+    try:
+        error(message)
+    except Exception as failure:
+        problem = f"{error.__name__} cannot be made of a message alone"
+        raise graph_error(problem, op="assert_", got=str(failure)) from None
+    inside = "" if error.__module__ == "builtins" else f"{error.__module__}."
+    base = name = f"{inside}{error.__qualname__}"
+    number = 1
+    while EXCEPTIONS.setdefault(name, error) is not error:  # another class, once more
+        number += 1
+        name = f"{base}_{number}"
+    return name
 
 
 @op()
 def _at_most_(
-    x: Array, *, low: Size, high: Size, reason: Text, asking: Text
+    x: Array, *, low: Size, high: Size, reason: Text, asking: Text, kind: Kind
 ) -> TensorType:
     """`x`, provided that `low <= high`; `asking` is the op that needs that."""
-    require_at_most(low, high, reason.content)
+    require_at_most(low, high, reason.content, kind)
     return x.type.like()
 
 
@@ -85,16 +154,23 @@ def _(pad: Padding, x: Ragged, **params: Any) -> Ragged:
     return pad.result(x.value, x.fill)  # that it holds is checked before
 
 
-def at_most(low: Any, high: Any, reason: str, value: Value, asking: str) -> Value:
+def at_most(
+    low: Any,
+    high: Any,
+    reason: str,
+    value: Value,
+    asking: str,
+    kind: Kind = "shape",
+) -> Value:
     """`value`, provided that `low <= high`: proved, refuted (raises) or a guard.
 
-    `asking` is the op that messages are to name.
+    `asking` is the op that messages are to name, `kind` that of the error.
     """
     a, b = as_size(low), as_size(high)
     if less_equal(a, b) is True:
         return value
     texts = {"reason": Text(reason), "asking": Text(asking)}
-    return _at_most_(value, low=a, high=b, **texts)
+    return _at_most_(value, low=a, high=b, kind=kind, **texts)
 
 
 enroll(at_most, "_at_most")

@@ -61,7 +61,8 @@ def _conv(
     batch, channels, *spatial = x.type.shape
     out, share, *window = kernel.type.shape
     require_equal(channels, share * groups, "the channels must fit the kernel")
-    require_equal(out % groups, 0, "the groups must divide the output channels")
+    reason = "the groups must divide the output channels"
+    require_equal(out % groups, 0, reason, kind="divisibility")
     wide = _spaced(spatial, spread)
     fits = output_sizes(wide, tuple(window), stride, dilation, padding, low, high)
     return x.type.like((batch, out, *fits))

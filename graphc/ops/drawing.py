@@ -135,6 +135,7 @@ def require_shape(shape: Shape, *parts: Shape) -> None:
     """Inside a type rule: a shape to which the shapes of parameters broadcast."""
     for n in shape:
         require_at_most(0, n, "a size must not be negative")
+    reason = "parameters must broadcast to the shape"
     for part in parts:
         if len(part) > len(shape):
             raise type_error(
@@ -142,7 +143,7 @@ def require_shape(shape: Shape, *parts: Shape) -> None:
             )
         for n, wanted in zip(part, shape[len(shape) - len(part) :], strict=True):
             if not same_size(n, 1):
-                require_equal(n, wanted, "parameters must broadcast to the shape")
+                require_equal(n, wanted, reason, kind="broadcast")
 
 
 def call(p: Printing, function: str, *more: Any) -> str:

@@ -124,7 +124,7 @@ def _without_known(value: Value, axis: int, removed: Any) -> Value:
     n = value.type.shape[axis]
     least = int(removed[-1]) + 1 if removed[0] >= 0 else -int(removed[0])
     problem = f"index {removed[-1] if removed[0] >= 0 else removed[0]} is out of bounds"
-    value = F._at_most(least, n, problem, value, "delete")
+    value = F._at_most(least, n, problem, value, "delete", "index")
     places = as_value(removed)
     return _without_sorted(value, axis, places if removed[0] >= 0 else places + n)
 
@@ -192,7 +192,8 @@ def _reaching(value: Value, axis: int, places: Any) -> Value:
         return value
     far = max(int(places.max()), -int(places.min()))
     reason = f"index {far} is out of bounds for axis {axis}"
-    return F._at_most(far, value.type.shape[axis], reason, value, "insert")
+    n = value.type.shape[axis]
+    return F._at_most(far, n, reason, value, "insert", "index")
 
 
 def _inserted(value: Value, axis: int, places: Value, new: Value) -> Value:

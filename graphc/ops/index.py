@@ -59,7 +59,7 @@ def _dynamic_slice(
         raise type_error("the start must be an integer scalar")
     shape = list(x.type.shape)
     reason = f"a slice of {length} elements does not fit axis {axis}"
-    require_at_most(length, shape[axis], reason)
+    require_at_most(length, shape[axis], reason, "index")
     shape[axis] = length
     return x.type.like(shape)
 
@@ -408,4 +408,6 @@ def sliced(x: Value, axis: int, start: Value, length: int) -> Value:
         f"the slice of {length} elements from {as_size(start)} leaves an axis of size "
         f"{x.type.shape[axis]}; its length is compiled as a constant"
     )
-    return F.assert_(fits(x, strong(start), axis, length), message, taken)
+    test = fits(x, strong(start), axis, length)
+    found: Value = F._assert(taken, test, message, "index")
+    return found

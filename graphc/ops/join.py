@@ -307,6 +307,7 @@ _repeat_counts.emit(
 _repeat_counts.bounds_check = lambda node: [
     (F.all(node.inputs[1] >= 0), "repeat: a count is negative")
 ]
+_repeat_counts.bounds_kind = "shape"
 _repeat_counts.linear = True
 
 

@@ -97,7 +97,7 @@ def _checked(primitive: Primitive, problem: str, output: int = 0) -> None:
                 fine = F.logical_or(fine, unknown)
         return [(fine, f"{primitive.name}: {problem}")]
 
-    primitive.bounds_check = conditions
+    primitive.bounds_check, primitive.bounds_kind = conditions, "check"
 
 
 def nan_unless_solved(function: Any, x: Any, triangular: bool = False) -> Any:

@@ -85,7 +85,7 @@ def _partition_rule(name: str, infer_dtype: Any, numpy: str, jax: str) -> Primit
         n = x.type.shape[axis]
         for k in kth:
             reason = f"kth {k} is out of bounds for axis {axis}"
-            require_at_most(k + 1 if k >= 0 else -k, n, reason)
+            require_at_most(k + 1 if k >= 0 else -k, n, reason, "index")
         return x.type.like(dtype=infer_dtype(x))
 
     return Primitive(name, infer).emit(numpy=numpy, jax=jax)

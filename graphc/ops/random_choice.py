@@ -49,7 +49,8 @@ def _random_categorical(
     if not replace:
         ahead = shape[: len(shape) - len(batch)]
         for n, wanted in zip(batch, shape[len(ahead) :], strict=True):
-            require_equal(n, wanted, "without replacement nothing is broadcast")
+            reason = "without replacement nothing is broadcast"
+            require_equal(n, wanted, reason, kind="broadcast")
         require_at_most(product(ahead), categories, "more draws than categories")
     return TensorType(dtype, shape)
 

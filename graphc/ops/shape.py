@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from graphc.errors import graph_error
+from graphc.errors import Kind, graph_error
 from graphc.ir.build import (
     Shape,
     as_shape,
@@ -54,11 +54,20 @@ def _reshape(x: Array, *, shape: Shape) -> TensorType:
         rest = product(shape[:i] + shape[i + 1 :])
         if isinstance(n, Dim) and isinstance(rest, Dim) and n is total // rest:
             require_shape(shape[:i] + shape[i + 1 :])
-            require_equal(total % rest, 0, reason)
+            require_equal(total % rest, 0, reason, kind="divisibility")
             return x.type.like(shape)
     require_shape(shape)
-    require_equal(product(shape), total, reason)
+    require_equal(product(shape), total, reason, kind=_kind_of_misfit(shape, total))
     return x.type.like(shape)
+
+
+def _kind_of_misfit(shape: Shape, total: Size) -> Kind:
+    """A size that -1 stood for is a quotient: it is off where that is no integer."""
+    for i, n in enumerate(shape):
+        rest = product(shape[:i] + shape[i + 1 :])
+        if isinstance(n, Dim) and not same_size(rest, 0) and n is total // rest:
+            return "divisibility"
+    return "shape"
 
 
 _reshape.emit("{xp}.reshape({x}, {shape})")
@@ -374,7 +383,8 @@ def _broadcast_to(x: Array, *, shape: Shape) -> TensorType:
     tail = shape[len(shape) - x.type.rank :]
     for n, wanted in zip(x.type.shape, tail, strict=True):
         if not (isinstance(n, int) and n == 1):
-            require_equal(n, wanted, f"cannot broadcast to {shape_text(shape)}")
+            reason = f"cannot broadcast to {shape_text(shape)}"
+            require_equal(n, wanted, reason, kind="broadcast")
     require_countable(shape)
     return x.type.like(shape)
 

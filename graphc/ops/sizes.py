@@ -3,7 +3,14 @@
 from typing import Any
 
 from graphc.ir import dims
-from graphc.ir.build import INPUT, as_size, as_value, literal_of, normal_axes, size_value
+from graphc.ir.build import (
+    INPUT,
+    as_size,
+    as_value,
+    literal_of,
+    normal_axes,
+    size_value,
+)
 from graphc.ir.dims import Dim, Size
 from graphc.ir.graph import Value, known_sizes
 from graphc.ir.inner import OF_BODIES

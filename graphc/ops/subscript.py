@@ -311,6 +311,6 @@ def _clip_down(bound: Size, n: Size) -> Size:
 def must_contain(index: Size, n: Size) -> None:
     """Inside a type rule: a single static index must be within the axis."""
     reason = f"index {index} is out of bounds for an axis of size {n}"
-    require_at_most(index + 1, n, reason)
+    require_at_most(index + 1, n, reason, "index")
     if dims.less_equal(0, index) is not True:
-        require_at_most(-index, n, reason)
+        require_at_most(-index, n, reason, "index")

@@ -71,7 +71,7 @@ def _fits(v: Value, shape: tuple[Size, ...], x: Value) -> None:
         raise type_error("the update has more axes than what it is written to")
     for n, wanted in zip(v.type.shape, shape[extra:], strict=True):
         if not (isinstance(n, int) and n == 1):
-            require_equal(n, wanted, "the update does not fit")
+            require_equal(n, wanted, "the update does not fit", kind="broadcast")
 
 
 def scatter_numpy(x: Any, v: Any, indices: Any, axes: Any, how: Any) -> Any:

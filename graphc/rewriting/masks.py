@@ -22,6 +22,7 @@ from graphc.ir.graph import Node, Value, origins
 from graphc.ir.namespace import F
 from graphc.ir.types import is_inexact
 from graphc.ops.basic_index import basic
+from graphc.ops.check import asserted
 from graphc.ops.subscript import FULL_ITEM
 from graphc.rewriting.loops.slices import items_of
 from graphc.rewriting.pattern import p, v
@@ -349,7 +350,7 @@ def _nonempty(name: str) -> Rule:
         from_start: Callable[..., Value] = getattr(F, name)
         found = from_start(x, axis=axes, keepdims=keepdims, initial=start)
         message = f"{name}: axis 0 has no element to reduce: none is selected"
-        return F.assert_(F.any(selection.mask), message, found)
+        return asserted(found, F.any(selection.mask), message, "shape")
 
     replace.__doc__ = f"{name} of selected elements, after a test that there is one."
     pattern = getattr(p, name)(v.x, axes=v.axes, keepdims=v.keepdims)

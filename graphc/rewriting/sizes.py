@@ -6,10 +6,9 @@ from typing import NamedTuple
 from graphc.ir.build import as_value, cast, size_value
 from graphc.ir.dims import Dim, Size, less_equal
 from graphc.ir.graph import Guard, Node, Value, origins
-from graphc.ir.kinds import Text
 from graphc.ir.namespace import F
-from graphc.ir.op import PRIMITIVES
 from graphc.ir.types import DType, is_integer, product, same_size
+from graphc.ops.check import asserted
 
 Axes = tuple[int, ...]
 Reduction = Callable[[Value, Axes], Value]
@@ -105,9 +104,11 @@ def guarded(value: Value, node: Node) -> Value:
     """`value`, where the sizes fit as a node that it stands for needs them to."""
     for guard in node.guards:
         sizes = [size_value(n) for n in (guard.left, guard.right)]
-        value = F._at_most(*sizes, guard.reason, value, node.asking)
+        asked = guard.reason, value, node.asking, guard.kind
+        value = F._at_most(*sizes, *asked)
         if guard.relation == "==":
-            value = F._at_most(*sizes[::-1], guard.reason, value, node.asking)
+            asked = guard.reason, value, node.asking, guard.kind
+            value = F._at_most(*sizes[::-1], *asked)
     return value
 
 
@@ -139,7 +140,7 @@ def tested(value: Value, nodes: list[Node]) -> Value:
             test = F.equal if guard.relation == "==" else F.less_equal
             condition = test(size_value(guard.left), size_value(guard.right))
             message = _message(node, guard)
-            value = PRIMITIVES["assert"](value, condition, message=Text(message))
+            value = asserted(value, condition, message, guard.kind)
     return value
 
 

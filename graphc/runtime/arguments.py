@@ -7,7 +7,7 @@ from typing import Any, Literal
 import numpy as np
 
 from graphc.backends.prelude import LONGEST
-from graphc.errors import CallError, describe, shortened, user_place
+from graphc.errors import CallError, Kind, describe, shortened, user_place
 from graphc.ir.graph import Value
 from graphc.ir.types import INT64, is_inexact, is_integer
 
@@ -54,17 +54,18 @@ class Signature:
         """Arguments by position and by name, with defaults, in order."""
         count = len(self._names)
         if len(args) > count:
-            raise self.mismatch(f"{len(args)} arguments for {count} inputs")
+            problem = f"{len(args)} arguments for {count} inputs"
+            raise self.mismatch(problem, "unexpected")
         found = dict(enumerate(args))
         for name, argument in named.items():
             position = self._position(name)
             if position in found:
-                raise self.mismatch(f"input {name!r} is given twice")
+                raise self.mismatch(f"input {name!r} is given twice", "unexpected")
             found[position] = argument
         found = self._defaults | found
         missing = [n for i, n in enumerate(self._names) if i not in found]
         if missing:
-            raise self.mismatch(f"missing inputs: {', '.join(missing)}")
+            raise self.mismatch(f"missing inputs: {', '.join(missing)}", "missing")
         return tuple(found[i] for i in range(count))
 
     def _position(self, name: str) -> int:
@@ -77,9 +78,9 @@ class Signature:
             close = get_close_matches(name, self._names, 1)
             problem = f"there is no input called {name!r}"
             hint = f"is {close[0]!r} meant?" if close else ""
-        raise self.mismatch(problem, hint)
+        raise self.mismatch(problem, "unexpected", hint)
 
-    def mismatch(self, problem: str, hint: str = "") -> CallError:
+    def mismatch(self, problem: str, kind: Kind, hint: str = "") -> CallError:
         """The error of a call that cannot be matched with the inputs."""
         inputs = ", ".join(
             f"{name}: {value.type}"
@@ -88,7 +89,8 @@ class Signature:
         return CallError(
             describe(
                 problem, op="call", expected=inputs, hint=hint, where=user_place()
-            )
+            ),
+            kind,
         )
 
     def admit(self, args: Arguments) -> Arguments:
@@ -122,10 +124,12 @@ class Signature:
             return argument
         if isinstance(argument, Value):
             hint = "pass an array, or go on building the graph"
-            raise self._refusal(i, f"is the symbolic value {argument!r}", hint)
+            problem = f"is the symbolic value {argument!r}"
+            raise self._refusal(i, problem, "argument", hint)
         if isinstance(argument, np.ma.MaskedArray):
             hint = "pass x.filled(number), or the mask as an input of its own"
-            raise self._refusal(i, "is a masked array: its mask would be lost", hint)
+            problem = "is a masked array: its mask would be lost"
+            raise self._refusal(i, problem, "argument", hint)
         if hasattr(argument, "aval"):
             return self._of_jax(i, argument)
         if hasattr(argument, "__array__"):
@@ -141,7 +145,8 @@ class Signature:
             return float(number) if is_inexact(dtype) else number
         except OverflowError:
             problem = f"is out of range: {shortened(str(number))} does not fit {dtype}"
-            raise self._refusal(i, problem, "declare the input wider") from None
+            hint = "declare the input wider"
+            raise self._refusal(i, problem, "range", hint) from None
 
     def _of_jax(self, i: int, array: Any) -> Any:
         if self._backend == "jax":
@@ -152,7 +157,8 @@ class Signature:
             return np.asarray(array).item() if weak else np.asarray(array)
         except TypeError:  # the conversion error of a tracer
             problem = "is traced by jax.jit, jax.vmap or jax.grad: NumPy cannot take it"
-            raise self._refusal(i, problem, 'compile with backend="jax"') from None
+            hint = 'compile with backend="jax"'
+            raise self._refusal(i, problem, "traced", hint) from None
 
     def check(self, args: Arguments) -> CallError | None:
         """What is wrong with the arguments, if anything."""
@@ -165,9 +171,10 @@ class Signature:
     def misfit(self, error: CallError, args: Arguments) -> CallError:
         """The error of a program, with the arguments and the user's line."""
         text = self.text(args)
-        return CallError(describe(str(error), arguments=text, where=user_place()))
+        message = describe(str(error), arguments=text, where=user_place())
+        return CallError(message, error.kind)
 
-    def _refusal(self, i: int, problem: str, hint: str) -> CallError:
+    def _refusal(self, i: int, problem: str, kind: Kind, hint: str) -> CallError:
         expected = f"{self._inputs[i].type}"
         return CallError(
             describe(
@@ -175,7 +182,8 @@ class Signature:
                 expected=expected,
                 hint=hint,
                 where=user_place(),
-            )
+            ),
+            kind,
         )
 
     def text(self, args: Arguments) -> str:

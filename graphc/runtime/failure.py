@@ -10,11 +10,27 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
-from graphc.errors import CallError, describe, shortened, user_place
+from graphc.errors import CallError, Kind, describe, shortened, user_place
+from graphc.ops.check import EXCEPTIONS
 
 
 class ProgramError(CallError):
-    """Raised by a program whose arguments do not fit it."""
+    """Raised by a program whose arguments do not fit it, as `prelude.ProgramError`."""
+
+    def __init__(
+        self, problem: str, place: str = "", kind: Kind = "shape", error: str = ""
+    ) -> None:
+        asked = f"\n  asked for by {place}" if place else ""
+        super().__init__(f"{problem}{asked}", kind)
+        self.problem, self.error = problem, error
+
+    def chosen(self, shown: CallError) -> Exception:
+        """The exception that users see: of the class that a check asks for, if any."""
+        if not self.error:
+            return shown
+        made = EXCEPTIONS[self.error](self.problem)
+        made.__cause__ = shown
+        return made
 
 
 _TRACED = "Tracer", "Concretization", "NonConcrete"
@@ -55,13 +71,13 @@ class Program:
 
 def call_error(error: Exception, program: Program, arguments: str) -> CallError:
     """The error that users see of a failed call; its cause where that says more."""
-    problem, hint, cause = _explained(error)
+    problem, hint, kind, cause = _explained(error)
     frames = program.frames(error)
     asked = program.asked_by(frames[-1][1]) if frames else ""
     if asked:
         problem += f"\n  asked for by {asked}"
     made = CallError(
-        describe(problem, arguments=arguments, hint=hint, where=user_place())
+        describe(problem, arguments=arguments, hint=hint, where=user_place()), kind
     )
     made.__cause__ = _bare(error) if cause else None
     return made
@@ -72,19 +88,21 @@ def running(error: Exception, program: Program) -> Iterable[str]:
     return {name for name, _ in program.frames(error)}
 
 
-def _explained(error: Exception) -> tuple[str, str, bool]:
-    """The problem, a hint, and whether the exception itself adds anything."""
+def _explained(error: Exception) -> tuple[str, str, Kind, bool]:
+    """The problem, a hint, its kind, and whether the exception itself adds anything."""
     name = type(error).__name__
     if isinstance(error, ZeroDivisionError):
-        return "a size is divided by zero", "a size of 0 cannot divide", False
+        problem, hint = "a size is divided by zero", "a size of 0 cannot divide"
+        return problem, hint, "divisibility", False
     if name.startswith(_TRACED):
         return (
             "a number that the program must know is being traced",
             "call the function outside of jax.jit, jax.vmap and jax.grad; "
             "its explain() lists what it reads",
+            "traced",
             False,
         )
-    return f"{name}: {shortened(str(error), _LONGEST)}", "", True
+    return f"{name}: {shortened(str(error), _LONGEST)}", "", "other", True
 
 
 def _bare(error: Exception) -> Exception:

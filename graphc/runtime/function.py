@@ -82,7 +82,8 @@ class Function:
     def __call__(self, /, *args: Any, **named: Any) -> Any:
         """Run the program.
 
-        Raises CallError where the arguments do not fit; nothing is changed then.
+        Raises CallError where the arguments do not fit, or what an `assert_` asks for;
+        nothing is changed then.
         """
         start = len(xla.EVENTS)
         try:
@@ -112,7 +113,7 @@ class Function:
             self._changes.append(why)
             self._install(plan, source)
 
-    def _failure(self, error: Exception, args: tuple[Any, ...]) -> CallError:
+    def _failure(self, error: Exception, args: tuple[Any, ...]) -> Exception:
         """The error of a failed call; segments that were compiled stay compiled."""
         if type(error) is CallError:  # from the signature
             return error.with_traceback(None)
@@ -122,7 +123,7 @@ class Function:
         if misfit is not None:
             return misfit
         if isinstance(error, ProgramError):
-            return self._signature.misfit(error, args)
+            return error.chosen(self._signature.misfit(error, args))
         if self._tiers is not None and self._tiers.program.frames(error):
             program = self._tiers.program
         return call_error(error, program, self._signature.text(args))

@@ -11,6 +11,7 @@ import numpy as np
 from graphc.backends.alarms import with_alarms, without_alarms
 from graphc.errors import (
     CallError,
+    Kind,
     UnusedInputWarning,
     describe,
     graph_error,
@@ -43,7 +44,7 @@ class Rows:
         values = np.asarray(self.values)
         if ends.size and ends[-1] != len(values):
             got = f"{len(values)} values, lengths that add up to {ends[-1]}"
-            raise _refused("the lengths do not add up", got)
+            raise _refused("the lengths do not add up", "shape", got)
         return np.split(values, ends[:-1]) if ends.size else []
 
 
@@ -178,14 +179,15 @@ class Ragged:
         try:
             return with_alarms(self.function.jax, found)
         except FloatingPointError as error:
-            raise _refused(f"FloatingPointError: {error}") from None
+            raise _refused(f"FloatingPointError: {error}", "other") from None
 
     def _examples(self, args: tuple[Any, ...]) -> list[list[Any]]:
         """The examples of each stacked input."""
         names = self._example.input_names
         if len(args) != len(names):
             got = f"{len(args)} arguments"
-            raise _refused("wrong number of arguments", got, f"{', '.join(names)}")
+            kind: Kind = "missing" if len(args) < len(names) else "unexpected"
+            raise _refused("wrong number of arguments", kind, got, ", ".join(names))
         found = []
         for value, name, arg, several in zip(
             self._example.inputs, names, args, self._made.mapped, strict=True
@@ -196,7 +198,8 @@ class Ragged:
         counts = {len(examples) for examples in found}
         if len(counts) > 1:
             got = ", ".join(map(str, sorted(counts)))
-            raise _refused("the inputs have different numbers of examples", got)
+            problem = "the inputs have different numbers of examples"
+            raise _refused(problem, "shape", got)
         return found
 
     def _sizes(self, examples: list[list[Any]]) -> "np.ndarray[Any, Any]":
@@ -214,7 +217,8 @@ class Ragged:
                 if array.shape != wanted:
                     got = f"example {i} of {value.name}: {list(array.shape)}"
                     shape = ", ".join(map(str, value.type.shape))
-                    raise _refused("sizes do not agree", got, f"[{shape}] = {wanted}")
+                    expected = f"[{shape}] = {wanted}"
+                    raise _refused("sizes do not agree", "shape", got, expected)
         return sizes
 
     def _stacked(self) -> list[Value]:
@@ -314,7 +318,7 @@ def _listed(arg: Any, name: str) -> list[Any]:
     if hasattr(arg, "shape") and len(arg.shape):
         return list(arg)
     got = type(arg).__name__
-    raise _refused(f"input {name} must be a list of examples", got)
+    raise _refused(f"input {name} must be a list of examples", "argument", got)
 
 
 def _checked(x: Any, value: Value, name: str) -> "np.ndarray[Any, Any]":
@@ -324,12 +328,14 @@ def _checked(x: Any, value: Value, name: str) -> "np.ndarray[Any, Any]":
         array = array.astype(value.dtype)
     if array.dtype != value.dtype or array.ndim != value.type.rank:
         got = f"{array.dtype}{list(array.shape)}"
-        raise _refused(f"an example of {name} has another type", got, str(value.type))
+        kind: Kind = "dtype" if array.dtype != value.dtype else "shape"
+        problem = f"an example of {name} has another type"
+        raise _refused(problem, kind, got, str(value.type))
     return array
 
 
-def _refused(problem: str, got: str = "", expected: str = "") -> CallError:
+def _refused(problem: str, kind: Kind, got: str = "", expected: str = "") -> CallError:
     text = describe(
         problem, op="ragged", got=got, expected=expected, where=user_place()
     )
-    return CallError(text)
+    return CallError(text, kind)

@@ -153,6 +153,11 @@ def is_free(node: Node) -> bool:
     return True
 
 
+def _check(node: Node) -> Check:
+    message, error = node.params["message"].content, node.params["error"].content
+    return Check(node.inputs[1], message, node.params["kind"], error, node.place)
+
+
 def _facts(graph: Graph) -> _Facts:
     checks: list[Check] = []
     aliases: dict[Value, Value] = {}
@@ -162,8 +167,7 @@ def _facts(graph: Graph) -> _Facts:
             for output, x in zip(node.outputs, node.inputs, strict=False):
                 aliases[output] = aliases.get(x, x)
         if node.primitive.name == ASSERT:
-            message = node.params["message"].content
-            checks.append(Check(node.inputs[1], message, node.place))
+            checks.append(_check(node))
     if checks:
         nodes = ancestors([*graph.outputs, *(c.condition for c in checks)])
     times = binding_times(nodes)

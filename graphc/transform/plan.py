@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from graphc.errors import Place
+from graphc.errors import Kind, Place
 from graphc.ir.dims import Symbol
 from graphc.ir.graph import Graph, Node, Value
 from graphc.transform.forecast import Forecast, forecast
@@ -75,6 +75,8 @@ class Check:
 
     condition: Value
     message: str
+    kind: Kind
+    error: str
     place: Place
     reason: str = "a check asked for by the graph"
     remedy: str = "remove the check"

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from graphc.errors import Place, standing_at
 from graphc.ir.build import as_value
-from graphc.ir.graph import Value
+from graphc.ir.graph import Params, Value
 from graphc.ir.namespace import F
 from graphc.ir.replay import region_between, renewed
 from graphc.ir.walk import operands
@@ -16,7 +16,7 @@ class Check(NamedTuple):
     """What must hold whenever a body has run."""
 
     condition: Value
-    message: str
+    params: Params
     place: Place
 
 
@@ -32,8 +32,7 @@ def taken_out(
     for node in region:
         if node.primitive is ASSERT:
             value, condition = (made.get(v, v) for v in node.inputs)
-            message = node.params["message"].content
-            checks.append(Check(condition, message, node.place.plain))
+            checks.append(Check(condition, node.params, node.place.plain))
             made[node.outputs[0]] = value
         elif any(v in made for v in operands(node)):
             fresh = renewed(node, made, node.place.plain)
@@ -59,5 +58,5 @@ def checked(
     found = list(values)
     for flag, check in zip(flags, checks, strict=True):
         with standing_at(check.place):
-            found = [F.assert_(flag, check.message, v) for v in found]
+            found = [ASSERT(v, flag, **check.params) for v in found]
     return found

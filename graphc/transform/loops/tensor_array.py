@@ -13,6 +13,7 @@ from graphc.ir.dims import Size, equal
 from graphc.ir.graph import Value
 from graphc.ir.namespace import F, public
 from graphc.ir.types import INT32, dtype_of, is_integer
+from graphc.ops.check import asserted
 from graphc.transform.structure import Compound
 
 
@@ -86,7 +87,7 @@ class TensorArray(Compound):
         place = self._place(i)
         there = F.logical_and(place >= 0, place < self._count)
         message = "TensorArray: a row is read that is not there"
-        found: Value = self._buffer[F.assert_(there, message, place)]
+        found: Value = self._buffer[asserted(place, there, message, "index")]
         return found
 
     set = write
@@ -103,7 +104,7 @@ class TensorArray(Compound):
         row = self._row(x)
         room = F.logical_and(place >= 0, place < size_value(self.capacity))
         message = f"TensorArray: no room for a row beyond capacity={self.capacity}"
-        place = F.assert_(room, message, place)
+        place = asserted(place, room, message, "index")
         return self.with_parts([self._buffer.at[place].set(row), count])
 
     def _row(self, x: Any) -> Value:

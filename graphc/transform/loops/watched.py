@@ -11,10 +11,9 @@ from dataclasses import replace
 from graphc.errors import standing_at
 from graphc.ir.graph import Graph, Node, Value
 from graphc.ir.inner import Inner
-from graphc.ir.kinds import Text
 from graphc.ir.replay import renewed
 from graphc.ir.walk import ancestors, operands
-from graphc.ops.check import ASSERT
+from graphc.ops.check import asserted
 from graphc.transform.loops.branches import SWITCH, Branch, run_switch
 from graphc.transform.loops.scan import OPTIONS, SCAN, Pair, parts_of, run_scan
 
@@ -65,7 +64,7 @@ def _checked(node: Node, value: Value) -> Value:
     """A value, provided that the indices of a node lead to what is."""
     assert node.primitive.bounds_check is not None
     for condition, message in node.primitive.bounds_check(node):
-        value = ASSERT(value, condition, message=Text(message))
+        value = asserted(value, condition, message, node.primitive.bounds_kind)
     return value
 
 
