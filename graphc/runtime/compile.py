@@ -41,6 +41,7 @@ from graphc.transform.structure import Compound, require_shallow
 
 Jit = Literal["auto", True, False]
 Tier = Literal["auto", "jax", "numpy"]
+Unused = Literal["ignore", "warn", "error"]
 UNDIVIDED = 1e12  # the cost of a segment of its own, where there shall be one
 
 
@@ -62,6 +63,7 @@ def function(
     rewrites: Rules = DEFAULT,
     dims: Any = None,
     tier: Tier | None = None,
+    unused: Unused = "warn",
 ) -> Function:
     """Compile the graph between `inputs` and `outputs`.
 
@@ -83,12 +85,15 @@ def function(
     `tier` is the backend, or "auto": NumPy for what is new, compiled once that pays;
     results are NumPy arrays.
 
+    `unused` says what to do about inputs on which no output depends: "warn" with an
+    `UnusedInputWarning`, "ignore" them, or "error".
+
     Raises GraphError, with the op and the line, where this cannot be done.
     """
-    _check_options(backend, jit, check)
+    _check_options(backend, jit, check, unused)
     backend = _backend(tier, backend, jit)
     rewrites = _rules(rewrites, backend == "jax" and jit is False)
-    graph, structure, defaults = examine(inputs, outputs)
+    graph, structure, defaults = examine(inputs, outputs, unused)
     graph = watched(merged(graph)) if check else merged(graph)
     simplified = rewritten(graph, rewrites.early())
     written, graph = graph, simplified.graph
@@ -214,12 +219,19 @@ def _has_driven_loops(plan: Plan) -> bool:
     return any(segment.rows is not None for segment in plan.segments)
 
 
-def examine(inputs: Any, outputs: Any) -> tuple[Graph, Outputs, dict[int, Any]]:
+def examine(
+    inputs: Any, outputs: Any, unused: Unused
+) -> tuple[Graph, Outputs, dict[int, Any]]:
     """The graph between variables and values, their structure, and defaults."""
     values, input_names, defaults = _inputs(inputs)
     structure, names, results = _outputs(outputs)
     graph = Graph(values, results, input_names, names)
-    _check_graph(graph)
+    idle = _check_graph(graph)
+    if idle and unused == "error":
+        raise _unused(idle)
+    for value, name in idle if unused == "warn" else ():
+        text = f"input {name!r} ({value.node.place}) does not affect the outputs"
+        warnings.warn(text, UnusedInputWarning, stacklevel=3)
     return graph, structure, defaults
 
 
@@ -243,10 +255,11 @@ def _rules(rewrites: object, unjitted: bool) -> Rules:
     )
 
 
-def _check_options(backend: object, jit: object, check: object) -> None:
+def _check_options(backend: object, jit: object, check: object, unused: object) -> None:
     _check_option("backend", backend, ("jax", "numpy"))
     _check_option("jit", jit, ("auto", True, False))
     _check_option("check", check, (True, False))
+    _check_option("unused", unused, ("ignore", "warn", "error"))
 
 
 def _check_option(option: str, value: object, allowed: tuple[object, ...]) -> None:
@@ -363,8 +376,11 @@ def _output(value: Any) -> Any:
     )
 
 
-def _check_graph(graph: Graph) -> None:
-    """Every variable and every size that the outputs need must be given."""
+def _check_graph(graph: Graph) -> list[tuple[Value, str]]:
+    """Every variable and every size that the outputs need must be given.
+
+    Returns the inputs, with their names, that the outputs do not need.
+    """
     nodes = ancestors(graph.outputs)
     given = {v.node for v in graph.inputs}
     used: set[Node] = {n for n in nodes if n.primitive is INPUT}
@@ -378,13 +394,24 @@ def _check_graph(graph: Graph) -> None:
             if symbol.origin is None:
                 _check_size(symbol, known, graph, node)
                 sized.add(symbol)
-    for value, name in zip(graph.inputs, graph.input_names, strict=True):
-        if value.node not in used and not sized.intersection(_axes(value)):
-            warnings.warn(
-                f"input {name!r} ({value.node.place}) does not affect the outputs",
-                UnusedInputWarning,
-                stacklevel=4,
-            )
+    return [
+        (value, name)
+        for value, name in zip(graph.inputs, graph.input_names, strict=True)
+        if value.node not in used and not sized.intersection(_axes(value))
+    ]
+
+
+def _unused(inputs: list[tuple[Value, str]]) -> GraphError:
+    """The error of inputs that do nothing."""
+    names = ", ".join(repr(name) for _, name in inputs)
+    one = len(inputs) == 1
+    what = f"input {names} does" if one else f"inputs {names} do"
+    return graph_error(
+        f"{what} not affect the outputs",
+        op="function",
+        got="; ".join(f"{v.type}, declared at {v.node.place}" for v, _ in inputs),
+        hint=f'leave {"it" if one else "them"} out, or compile with unused="ignore"',
+    )
 
 
 def _missing(variable: Node, nodes: Iterable[Node], graph: Graph) -> GraphError:

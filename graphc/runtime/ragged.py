@@ -1,6 +1,5 @@
 """`graphc.ragged`: one compiled call on examples of different sizes."""
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -12,7 +11,6 @@ from graphc.backends.alarms import with_alarms, without_alarms
 from graphc.errors import (
     CallError,
     Kind,
-    UnusedInputWarning,
     describe,
     graph_error,
     shortened,
@@ -81,7 +79,7 @@ def ragged(
     [0.25 0.75]
     [0.5  0.25 0.25]
     """
-    graph, structure, _ = examine(inputs, outputs)
+    graph, structure, _ = examine(inputs, outputs, "warn")
     for value in shared:
         if all(value is not v for v in graph.inputs):
             got = shortened(repr(value))
@@ -93,15 +91,14 @@ def ragged(
     simple = rewritten(merged(graph), rewrites.unchecked().early()).graph
     made = batched(simple, shared, strict, total)
     rows = Pad(minimum=1) if batch is None else Pad(buckets=(batch,))
-    with warnings.catch_warnings():  # not every size is needed
-        warnings.simplefilter("ignore", UnusedInputWarning)
-        inner = function(
-            made.graph.inputs,
-            list(made.graph.outputs),
-            backend=backend,
-            rewrites=rewrites,
-            dims={symbol_dim(made.batch): rows},
-        )
+    inner = function(
+        made.graph.inputs,
+        list(made.graph.outputs),
+        backend=backend,
+        rewrites=rewrites,
+        dims={symbol_dim(made.batch): rows},
+        unused="ignore",  # not every size is needed
+    )
     return Ragged(made, inner, structure, strict, total, Packing(group, batch))
 
 

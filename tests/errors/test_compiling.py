@@ -292,6 +292,32 @@ def test_inputs_that_do_nothing_are_reported():
     assert {w.filename for w in caught} == {__file__}
 
 
+def test_inputs_that_do_nothing_can_be_ignored_or_refused():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        f = graphc.function([x, k, wide], x + 1, backend="numpy", unused="ignore")
+    assert f(np.ones((1, 3), "float32"), 2, np.ones(2)).tolist() == [[2, 2, 2]]
+    raised(
+        lambda: graphc.function([x, k], x + 1, unused="error"),
+        "function: input 'k' does not affect the outputs",
+        f"got: int64[], declared at {HERE}:{line_of('k')}",
+        'hint: leave it out, or compile with unused="ignore"',
+    )
+    raised(
+        lambda: graphc.function({"a": k, "b": wide}, x.shape[1], unused="error"),
+        "function: inputs 'a', 'b' do not affect the outputs",
+        f"got: int64[], declared at {HERE}:{line_of('k')}; "
+        f"{wide.type}, declared at {HERE}:{line_of('wide')}",
+        'hint: leave them out, or compile with unused="ignore"',
+    )
+    raised(
+        lambda: graphc.function([x], x, unused="raise"),
+        "function: unused cannot be 'raise'",
+        "expected: one of 'ignore', 'warn', 'error'",
+    )
+    assert graphc.function([x], x + 1, unused="error")(np.ones((1, 3), "f4")).size == 3
+
+
 @pytest.mark.parametrize("outputs", [lambda: y.shape[0], lambda: gt.zeros(x.shape[0])])
 def test_inputs_of_which_only_the_size_matters_are_not(outputs):
     with warnings.catch_warnings():
