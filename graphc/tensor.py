@@ -4,15 +4,17 @@ Variables are made by `tensor` and its short forms; every other name is a functi
 of the op families, as `gt.sum` or `gt.where`, and looked up where it is used.
 """
 
+import sys
+from types import ModuleType
 from typing import Any
 
 import graphc.ops  # noqa: F401  (the families join F when imported)
 from graphc.errors import GraphError, graph_error
-from graphc.ir.build import as_shape, check_shape, config, variable
+from graphc.ir.build import as_shape, check_shape, config, no_device, variable
 from graphc.ir.dims import Size, fresh_axis
 from graphc.ir.dims_reader import parse
 from graphc.ir.graph import Value, origins
-from graphc.ir.namespace import F
+from graphc.ir.namespace import F, enroll_method
 from graphc.ir.types import DTYPES, TensorType, dtype_of
 
 newaxis = None
@@ -93,6 +95,30 @@ def iscalar(name: str) -> Value:
 def ivector(name: str, shape: Any = (None,)) -> Value:
     """An integer variable of rank 1 (int64)."""
     return tensor(name, "int64", shape)
+
+
+_VERSIONS = ("2021.12", "2022.12", "2023.12", "2024.12")
+
+
+def _namespace(x: Value, /, *, api_version: str | None = None) -> ModuleType:
+    """This module, of which values are: `x.__array_namespace__()`."""
+    if api_version not in (None, *_VERSIONS):
+        raise graph_error(
+            f"there is no version {api_version!r} of the Array API here",
+            op="__array_namespace__",
+            expected=", ".join(_VERSIONS),
+        )
+    return sys.modules[__name__]
+
+
+def _to_device(x: Value, device: Any, /, *, stream: Any = None) -> Value:
+    """The value itself: it is on `x.device` already, the only one there is."""
+    no_device(device, "to_device")
+    return x
+
+
+enroll_method(_namespace, "__array_namespace__")
+enroll_method(_to_device, "to_device")
 
 
 def __getattr__(name: str) -> Any:

@@ -252,6 +252,17 @@ def as_shape(x: Any) -> Shape:
     return tuple(as_size(n) for n in x)
 
 
+def no_device(device: Any, op_name: str) -> None:
+    """The `device` of the Array API must be None, which is that of every value."""
+    if device is not None:
+        raise graph_error(
+            "a graph names no device",
+            op=op_name,
+            got=f"device={device!r}",
+            hint="leave it out: arrays are where the compiled function puts them",
+        )
+
+
 def check_shape(shape: Shape, op_name: str) -> Shape:
     """`shape`, which must not be provably negative anywhere."""
     for n in shape:

@@ -179,6 +179,11 @@ class Value(Operators):
         return cast("int | Value", F.size_value(self.type.size))
 
     @property
+    def device(self) -> None:
+        """None: arrays are where the compiled function puts them."""
+        return None
+
+    @property
     def at(self) -> Any:
         """Functional updates: `x.at[index].set(v)`, `.add(v)` and so on."""
         return F.updates_of(self)

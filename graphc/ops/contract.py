@@ -272,7 +272,7 @@ def _(n: Size, batched: Batched, x: Value, y: Value, *, axes: Axes) -> Value:
 
 
 @public()
-def matmul(x: Any, y: Any) -> Value:
+def matmul(x: Any, y: Any, /) -> Value:
     """The matrix product of NumPy's `@`."""
     return _matmul(*promoted(x, y))
 
@@ -335,7 +335,7 @@ def _axis_last(value: Value, axis: int, op_name: str) -> Value:
 
 
 @public()
-def vecdot(x1: Any, x2: Any, axis: int = -1) -> Value:
+def vecdot(x1: Any, x2: Any, /, axis: int = -1) -> Value:
     """The sum of conj(x1) * x2 over `axis`; the other axes broadcast."""
     x, y = promoted(x1, x2)
     return _vecdot(_axis_last(x, axis, "vecdot"), _axis_last(y, axis, "vecdot"))
@@ -363,7 +363,7 @@ def outer(a: Any, b: Any) -> Value:
 
 
 @public(name="linalg.outer")
-def outer_of_vectors(x1: Any, x2: Any) -> Value:
+def outer_of_vectors(x1: Any, x2: Any, /) -> Value:
     """All products of an element of one vector and one of another."""
     x, y = promoted(x1, x2)
     if x.type.rank != 1 or y.type.rank != 1:
@@ -374,7 +374,7 @@ def outer_of_vectors(x1: Any, x2: Any) -> Value:
 
 
 @public()
-def tensordot(a: Any, b: Any, axes: Any = 2) -> Value:
+def tensordot(a: Any, b: Any, /, axes: Any = 2) -> Value:
     """The sum of products over pairs of axes, as `numpy.tensordot`.
 
     `axes` is a pair of axes or of sequences of axes, or a number: so many of the
@@ -463,7 +463,7 @@ def _lifted(x: Value) -> Value:
 
 
 @public(name="linalg.cross")
-def cross_of_3_vectors(x1: Any, x2: Any, axis: int = -1) -> Value:
+def cross_of_3_vectors(x1: Any, x2: Any, /, axis: int = -1) -> Value:
     """The cross product of 3-vectors along `axis`; the other axes broadcast."""
     for v in (as_value(x1), as_value(x2)):
         _need_rank(v, 1, "linalg.cross")
@@ -490,7 +490,7 @@ def trace(
 
 
 @public(name="linalg.trace")
-def trace_of_matrices(x: Any, offset: Any = 0, dtype: Any = None) -> Value:
+def trace_of_matrices(x: Any, /, offset: Any = 0, dtype: Any = None) -> Value:
     """The sum of a diagonal of the matrices in the last two axes."""
     value = _need_rank(strong(as_value(x)), 2, "linalg.trace")
     return trace(value, offset, -2, -1, dtype)

@@ -16,6 +16,7 @@ from graphc.ir.build import (
     config,
     default_dtype,
     literal_of,
+    no_device,
     size_value,
     strong,
 )
@@ -66,8 +67,11 @@ def _given(dtype: Any, default: DType) -> DType:
 
 
 @public()
-def full(shape: Any, fill_value: Any, dtype: Any = None) -> Value:
+def full(
+    shape: Any, fill_value: Any, dtype: Any = None, *, device: Any = None
+) -> Value:
     """An array of this shape with `fill_value` everywhere (broadcast to it)."""
+    no_device(device, "full")
     value = as_value(fill_value)
     value = cast(value, dtype_of(dtype)) if dtype is not None else strong(value)
     wanted = check_shape(as_shape(shape), "full")
@@ -77,14 +81,16 @@ def full(shape: Any, fill_value: Any, dtype: Any = None) -> Value:
 
 
 @public()
-def zeros(shape: Any, dtype: Any = None) -> Value:
+def zeros(shape: Any, dtype: Any = None, *, device: Any = None) -> Value:
     """Zeros; the default float where no dtype is given."""
+    no_device(device, "zeros")
     return full(shape, 0, _given(dtype, config.float))
 
 
 @public()
-def ones(shape: Any, dtype: Any = None) -> Value:
+def ones(shape: Any, dtype: Any = None, *, device: Any = None) -> Value:
     """Ones; the default float where no dtype is given."""
+    no_device(device, "ones")
     return full(shape, 1, _given(dtype, config.float))
 
 
@@ -92,22 +98,37 @@ enroll(zeros, "empty")
 
 
 @public()
-def full_like(x: Any, fill_value: Any, dtype: Any = None, shape: Any = None) -> Value:
+def full_like(
+    x: Any,
+    /,
+    fill_value: Any,
+    dtype: Any = None,
+    shape: Any = None,
+    *,
+    device: Any = None,
+) -> Value:
     """`fill_value` everywhere; dtype and shape are those of `x` where not given."""
+    no_device(device, "full_like")
     like = strong(as_value(x))
     wanted = like.type.shape if shape is None else shape
     return full(wanted, fill_value, _given(dtype, like.dtype))
 
 
 @public()
-def zeros_like(x: Any, dtype: Any = None, shape: Any = None) -> Value:
+def zeros_like(
+    x: Any, /, dtype: Any = None, shape: Any = None, *, device: Any = None
+) -> Value:
     """Zeros; dtype and shape are those of `x` where not given."""
+    no_device(device, "zeros_like")
     return full_like(x, 0, dtype, shape)
 
 
 @public()
-def ones_like(x: Any, dtype: Any = None, shape: Any = None) -> Value:
+def ones_like(
+    x: Any, /, dtype: Any = None, shape: Any = None, *, device: Any = None
+) -> Value:
     """Ones; dtype and shape are those of `x` where not given."""
+    no_device(device, "ones_like")
     return full_like(x, 1, dtype, shape)
 
 
@@ -143,12 +164,21 @@ def _(pad: Padding, *, start: Size, step: Size, length: Size, dtype: DType) -> V
 
 
 @public()
-def arange(start: Any, stop: Any = None, step: Any = 1, dtype: Any = None) -> Value:
+def arange(
+    start: Any,
+    /,
+    stop: Any = None,
+    step: Any = 1,
+    dtype: Any = None,
+    *,
+    device: Any = None,
+) -> Value:
     """Numbers from `start` up to `stop`, without it, by `step`, as `numpy.arange`.
 
     Integers may be symbolic: the length is then worked out when they are known.
     With floats, the length is ceil((stop - start) / step), a value like any other.
     """
+    no_device(device, "arange")
     start, stop = (0, start) if stop is None else (start, stop)
     values = [as_value(v) for v in (start, stop, step)]
     for v in values:
@@ -197,8 +227,11 @@ def common_weak(values: list[Value]) -> Value:
 
 
 @public()
-def eye(N: Any, M: Any = None, k: Any = 0, dtype: Any = None) -> Value:
+def eye(
+    N: Any, M: Any = None, /, k: Any = 0, dtype: Any = None, *, device: Any = None
+) -> Value:
     """Ones on diagonal `k` of an N x M matrix, zeros elsewhere."""
+    no_device(device, "eye")
     rows = as_size(N)
     columns = rows if M is None else as_size(M)
     check_shape((rows, columns), "eye")
@@ -230,20 +263,26 @@ def _triangle(x: Any, k: Any, upper: bool, op_name: str) -> Value:
 
 
 @public()
-def tril(x: Any, k: Any = 0) -> Value:
+def tril(x: Any, /, k: Any = 0) -> Value:
     """The lower triangle, zeros above diagonal `k`."""
     return _triangle(x, k, False, "tril")
 
 
 @public()
-def triu(x: Any, k: Any = 0) -> Value:
+def triu(x: Any, /, k: Any = 0) -> Value:
     """The upper triangle, zeros below diagonal `k`."""
     return _triangle(x, k, True, "triu")
 
 
 @public()
-def asarray(x: Any, dtype: Any = None) -> Value:
-    """Numbers, arrays or nested lists of values as one value."""
+def asarray(
+    x: Any, /, dtype: Any = None, *, device: Any = None, copy: bool | None = None
+) -> Value:
+    """Numbers, arrays or nested lists of values as one value.
+
+    `copy` has no meaning here: values never change.
+    """
+    no_device(device, "asarray")
     value = as_value(x)
     if dtype is None and isinstance(x, (list, tuple)) and _plain_numbers(x):
         dtype = default_dtype(value.dtype)

@@ -25,6 +25,7 @@ from graphc.ops.masking import Padding, Ragged, least, most
 from graphc.ops.reduce import numpy_sum_dtype, unwidened
 
 FULL = slice(None)
+_Axis = int | None
 
 
 def _printed(numpy: str, jax: str) -> Callable[[Printing], str]:
@@ -323,23 +324,17 @@ def _with_initial(
 
 @public()
 def cumulative_sum(
-    x: Any, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False
+    x: Any, /, *, axis: _Axis = None, dtype: Any = None, include_initial: bool = False
 ) -> Value:
-    """Running sums along `axis`, which a vector need not name, as in the Array API.
-
-    With `include_initial`, a 0 comes first.
-    """
+    """Running sums along `axis`, of vectors their own; `include_initial`: 0 first."""
     return _with_initial("cumulative_sum", x, axis, dtype, include_initial)
 
 
 @public()
 def cumulative_prod(
-    x: Any, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False
+    x: Any, /, *, axis: _Axis = None, dtype: Any = None, include_initial: bool = False
 ) -> Value:
-    """Running products along `axis`, which a vector need not name, as in the Array API.
-
-    With `include_initial`, a 1 comes first.
-    """
+    """Running products along `axis`; where `include_initial`, a 1 comes first."""
     return _with_initial("cumulative_prod", x, axis, dtype, include_initial)
 
 
@@ -358,7 +353,7 @@ def _end(part: Any, like: Value, axis: int) -> Value:
 
 @public()
 def diff(
-    x: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = None
+    x: Any, /, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = None
 ) -> Value:
     """Differences of neighbours along `axis`, taken `n` times, as `numpy.diff`.
 

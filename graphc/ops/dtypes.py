@@ -7,7 +7,7 @@ import ml_dtypes
 import numpy as np
 
 from graphc.errors import graph_error
-from graphc.ir.build import as_value, config, default_dtype, strong
+from graphc.ir.build import as_value, config, default_dtype, no_device, strong
 from graphc.ir.graph import Value
 from graphc.ir.namespace import F, enroll, public
 from graphc.ir.types import BFLOAT16, DTYPES, DType, dtype_of, is_float, is_integer
@@ -45,7 +45,7 @@ def result_type(*arrays_and_dtypes: Any) -> DType:
 
 
 @public()
-def can_cast(from_: Any, to: Any, casting: str = "safe") -> bool:
+def can_cast(from_: Any, to: Any, /, casting: str = "safe") -> bool:
     """Whether a dtype, or that of an array, can be cast to another by a rule."""
     return np.can_cast(_dtype(from_), _dtype(to), casting)  # type: ignore[arg-type]
 
@@ -68,7 +68,7 @@ def isdtype(dtype: Any, kind: Any) -> bool:
 
 
 @public()
-def finfo(type: Any) -> Any:
+def finfo(type: Any, /) -> Any:
     """The limits of a floating-point dtype, or of that of an array."""
     dtype = _dtype(type)
     if not is_float(dtype) and dtype.kind != "c":
@@ -79,7 +79,7 @@ def finfo(type: Any) -> Any:
 
 
 @public()
-def iinfo(type: Any) -> Any:
+def iinfo(type: Any, /) -> Any:
     """The limits of an integer dtype, or of that of an array."""
     dtype = _dtype(type)
     if not is_integer(dtype):
@@ -88,19 +88,26 @@ def iinfo(type: Any) -> Any:
 
 
 @public()
-def empty_like(x: Any, dtype: Any = None, shape: Any = None) -> Value:
+def empty_like(
+    x: Any, /, dtype: Any = None, shape: Any = None, *, device: Any = None
+) -> Value:
     """As `zeros_like`: there is no memory to leave as it is."""
+    no_device(device, "empty_like")
     return F.zeros_like(x, dtype, shape)
 
 
 @public()
-def from_dlpack(x: Any) -> Value:
-    """An array of any library that speaks DLPack, as a constant."""
+def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> Value:
+    """An array of any library that speaks DLPack, as a constant.
+
+    It is copied whatever `copy` says.
+    """
+    no_device(device, "from_dlpack")
     return as_value(np.from_dlpack(x))
 
 
 @public()
-def matrix_transpose(x: Any) -> Value:
+def matrix_transpose(x: Any, /) -> Value:
     """The last two axes swapped."""
     value = strong(as_value(x))
     if value.type.rank < 2:

@@ -21,6 +21,7 @@ from graphc.ir.build import (
     as_value,
     cast,
     config,
+    no_device,
     number_constant,
     size_value,
     strong,
@@ -190,8 +191,9 @@ enroll(_convert, "_convert")
 
 
 @public(method=True)
-def astype(x: Any, dtype: Any) -> Value:
-    """The elements as `dtype`, as `numpy.ndarray.astype`."""
+def astype(x: Any, dtype: Any, /, *, copy: bool = True, device: Any = None) -> Value:
+    """The elements as `dtype`, as `numpy.ndarray.astype`; `copy` has no meaning."""
+    no_device(device, "astype")
     return cast(as_value(x), dtype_of(dtype))
 
 
@@ -218,7 +220,7 @@ _where.emit("{xp}.where({condition}, {x}, {y})")
 
 
 @public()
-def where(condition: Any, x: Any = None, y: Any = None) -> Any:
+def where(condition: Any, /, x: Any = None, y: Any = None) -> Any:
     """`x` where `condition`, else `y`; with one argument, `nonzero(condition)`."""
     if x is None and y is None:
         return F.nonzero(condition)
@@ -229,7 +231,7 @@ def where(condition: Any, x: Any = None, y: Any = None) -> Any:
 
 
 @public(method=True)
-def clip(x: Any, min: Any = None, max: Any = None) -> Value:
+def clip(x: Any, /, min: Any = None, max: Any = None) -> Value:
     """Limit the elements to `min`..`max`; None leaves that side open."""
     out = as_value(x)
     if min is not None:

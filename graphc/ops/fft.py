@@ -18,6 +18,7 @@ from graphc.ir.build import (
     as_value,
     cast,
     config,
+    no_device,
     normal_axes,
     normal_axis,
     size_value,
@@ -260,38 +261,38 @@ def _is_rest(n: Size) -> bool:
 
 
 @public(name="fft.fft")
-def fft(x: Any, n: Any = None, axis: int = -1, norm: Norm = None) -> Value:
+def fft(x: Any, /, n: Any = None, axis: int = -1, norm: Norm = None) -> Value:
     """The Fourier transform along `axis`, of `n` points (all by default): complex."""
     return _one_axis("fft", "fft", x, n, axis, norm)
 
 
 @public(name="fft.ifft")
-def ifft(x: Any, n: Any = None, axis: int = -1, norm: Norm = None) -> Value:
+def ifft(x: Any, /, n: Any = None, axis: int = -1, norm: Norm = None) -> Value:
     """The inverse of `fft`: complex."""
     return _one_axis("ifft", "ifft", x, n, axis, norm)
 
 
 @public(name="fft.rfft")
-def rfft(x: Any, n: Any = None, axis: int = -1, norm: Norm = None) -> Value:
+def rfft(x: Any, /, n: Any = None, axis: int = -1, norm: Norm = None) -> Value:
     """The first n//2 + 1 elements of the transform of `n` real numbers: complex."""
     return _one_axis("rfft", "rfft", x, n, axis, norm)
 
 
 @public(name="fft.irfft")
-def irfft(x: Any, n: Any = None, axis: int = -1, norm: Norm = None) -> Value:
+def irfft(x: Any, /, n: Any = None, axis: int = -1, norm: Norm = None) -> Value:
     """The inverse of `rfft`: `n` real numbers, 2*(m - 1) of m by default."""
     return _one_axis("irfft", "irfft", x, n, axis, norm)
 
 
 @public(name="fft.hfft")
-def hfft(x: Any, n: Any = None, axis: int = -1, norm: Norm = None) -> Value:
+def hfft(x: Any, /, n: Any = None, axis: int = -1, norm: Norm = None) -> Value:
     """The real transform of a signal that is Hermitian, of which half is given."""
     dual = _DUALS[_normal(norm, "fft.hfft")]
     return _one_axis("irfft", "hfft", _conjugate(x), n, axis, dual)
 
 
 @public(name="fft.ihfft")
-def ihfft(x: Any, n: Any = None, axis: int = -1, norm: Norm = None) -> Value:
+def ihfft(x: Any, /, n: Any = None, axis: int = -1, norm: Norm = None) -> Value:
     """The inverse of `hfft`: half of a Hermitian signal, from real numbers."""
     dual = _DUALS[_normal(norm, "fft.ihfft")]
     return _conjugate(_one_axis("rfft", "ihfft", x, n, axis, dual))
@@ -303,7 +304,7 @@ def _conjugate(x: Any) -> Value:
 
 
 @public(name="fft.fftn")
-def fftn(x: Any, s: Any = None, axes: Any = None, norm: Norm = None) -> Value:
+def fftn(x: Any, /, s: Any = None, axes: Any = None, norm: Norm = None) -> Value:
     """The transform over `axes` (all by default), of `s` points each: complex.
 
     In `s`, -1 stands for the size of the axis. No axes leave the array as it is.
@@ -312,19 +313,19 @@ def fftn(x: Any, s: Any = None, axes: Any = None, norm: Norm = None) -> Value:
 
 
 @public(name="fft.ifftn")
-def ifftn(x: Any, s: Any = None, axes: Any = None, norm: Norm = None) -> Value:
+def ifftn(x: Any, /, s: Any = None, axes: Any = None, norm: Norm = None) -> Value:
     """The inverse of `fftn`: complex."""
     return _several("ifft", "ifftn", x, s, axes, norm)
 
 
 @public(name="fft.rfftn")
-def rfftn(x: Any, s: Any = None, axes: Any = None, norm: Norm = None) -> Value:
+def rfftn(x: Any, /, s: Any = None, axes: Any = None, norm: Norm = None) -> Value:
     """`fftn` of real numbers, with half of the last of `axes`: complex."""
     return _several("rfft", "rfftn", x, s, axes, norm)
 
 
 @public(name="fft.irfftn")
-def irfftn(x: Any, s: Any = None, axes: Any = None, norm: Norm = None) -> Value:
+def irfftn(x: Any, /, s: Any = None, axes: Any = None, norm: Norm = None) -> Value:
     """The inverse of `rfftn`: real; 2*(m - 1) points along the last axis by default."""
     return _several("irfft", "irfftn", x, s, axes, norm)
 
@@ -394,13 +395,13 @@ def _shifted(x: Any, axes: Any, back: bool) -> Value:
 
 
 @public(name="fft.fftshift")
-def fftshift(x: Any, axes: int | Sequence[int] | None = None) -> Value:
+def fftshift(x: Any, /, axes: int | Sequence[int] | None = None) -> Value:
     """The zero frequency moved to the centre of `axes` (all by default)."""
     return _shifted(x, axes, back=False)
 
 
 @public(name="fft.ifftshift")
-def ifftshift(x: Any, axes: int | Sequence[int] | None = None) -> Value:
+def ifftshift(x: Any, /, axes: int | Sequence[int] | None = None) -> Value:
     """The inverse of `fftshift`: they differ where a size is odd."""
     return _shifted(x, axes, back=True)
 
@@ -421,11 +422,14 @@ def _float_dtype(spacing: Value) -> DType:
 
 
 @public(name="fft.fftfreq")
-def fftfreq(n: Any, d: Any = 1.0, dtype: Any = None) -> Value:
+def fftfreq(
+    n: Any, /, d: Any = 1.0, dtype: Any = None, *, device: Any = None
+) -> Value:
     """The frequencies of `fft` with `n` points at a distance of `d`.
 
     The dtype is that of `d`, the default float where `d` is a Python number.
     """
+    no_device(device, "fft.fftfreq")
     size = _points(n, "fft.fftfreq")
     half = size // 2
     numbers = F.arange(size_value(-half), size_value(size - half))
@@ -433,7 +437,10 @@ def fftfreq(n: Any, d: Any = 1.0, dtype: Any = None) -> Value:
 
 
 @public(name="fft.rfftfreq")
-def rfftfreq(n: Any, d: Any = 1.0, dtype: Any = None) -> Value:
+def rfftfreq(
+    n: Any, /, d: Any = 1.0, dtype: Any = None, *, device: Any = None
+) -> Value:
     """The frequencies of `rfft` with `n` points at a distance of `d`."""
+    no_device(device, "fft.rfftfreq")
     size = _points(n, "fft.rfftfreq")
     return _frequencies(F.arange(size_value(size // 2 + 1)), size, d, dtype)

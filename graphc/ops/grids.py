@@ -13,6 +13,7 @@ from graphc.ir.build import (
     as_value,
     cast,
     config,
+    no_device,
     normal_axis,
     size_value,
     strong,
@@ -164,17 +165,21 @@ def _spaced(values: Sequence[Any], to: Any = None) -> list[Value]:
 def linspace(
     start: Any,
     stop: Any,
+    /,
     num: Any = 50,
     endpoint: bool = True,
     retstep: bool = False,
     dtype: Any = None,
     axis: int = 0,
+    *,
+    device: Any = None,
 ) -> Any:
     """`num` evenly spaced numbers from `start` to `stop`, as `numpy.linspace`.
 
     Ends that are arrays give a new axis at `axis`. `retstep` adds the step; an
     integer dtype rounds down. Python numbers give the default float.
     """
+    no_device(device, "linspace")
     count = as_size(num, "a number of points")
     if isinstance(count, int) and count < 0:
         raise graph_error(f"negative size {count}", op="linspace")

@@ -86,7 +86,7 @@ def _(pad: Padding, *arrays: Ragged, axis: int) -> Any:
 
 
 @public()
-def concatenate(arrays: Sequence[Any], axis: int | None = 0) -> Value:
+def concatenate(arrays: Sequence[Any], /, axis: int | None = 0) -> Value:
     """The arrays one after another along an existing axis (None: flattened)."""
     values = promoted(*arrays) if len(arrays) else []
     if not values:
@@ -152,7 +152,7 @@ def _(pad: Padding, *arrays: Ragged, axis: int) -> Value:
 
 
 @public()
-def stack(arrays: Sequence[Any], axis: int = 0) -> Value:
+def stack(arrays: Sequence[Any], /, axis: int = 0) -> Value:
     """The arrays along a new axis."""
     values = promoted(*arrays) if len(arrays) else []
     if not values:
@@ -246,7 +246,7 @@ def _(pad: Padding, x: Ragged, *, reps: Widths) -> Value | None:
 
 
 @public()
-def tile(x: Any, reps: Any) -> Value:
+def tile(x: Any, reps: Any, /) -> Value:
     """Repeated as a whole along each axis, as `numpy.tile`."""
     value = strong(as_value(x))
     times = as_shape(reps)
@@ -346,7 +346,7 @@ def _(pad: Padding, x: Ragged, counts: Ragged, *, total: Size, axis: int) -> Val
 
 
 @public(method=True)
-def repeat(x: Any, repeats: Any, axis: int | None = None) -> Value:
+def repeat(x: Any, repeats: Any, /, axis: int | None = None) -> Value:
     """Each element repeated: one number for all, or a vector of counts.
 
     A vector that is known to have one element is that number.
@@ -375,7 +375,7 @@ def repeat(x: Any, repeats: Any, axis: int | None = None) -> Value:
 
 
 @public()
-def roll(x: Any, shift: Any, axis: int | tuple[int, ...] | None = None) -> Value:
+def roll(x: Any, /, shift: Any, axis: int | tuple[int, ...] | None = None) -> Value:
     """Shifted around along `axis` (the flattened array by default), as `numpy.roll`.
 
     The shifts may be traced integers: they change no shape. Several axes take one

@@ -147,7 +147,7 @@ padding.by_unit(_cholesky)
 
 
 @public(name="linalg.cholesky")
-def cholesky(a: Any, upper: bool = False) -> Value:
+def cholesky(a: Any, /, upper: bool = False) -> Value:
     """The triangular L with a = L L^H, or U with a = U^H U, zeros beside it.
 
     Only that triangle of `a` is read. Where the matrix is not positive definite the
@@ -209,7 +209,7 @@ def _refuse(x: Value, op_name: str, of: str, instead: str) -> NoReturn:
 
 
 @public(name="linalg.qr")
-def qr(a: Any, mode: str = "reduced") -> Any:
+def qr(a: Any, /, mode: str = "reduced") -> Any:
     """An orthonormal Q and an upper triangular R with a = Q R.
 
     Q has min(m, n) columns, or m in mode "complete". Mode "r" gives R alone, mode
@@ -295,7 +295,11 @@ def _(g: Value, x: Value) -> tuple[Value]:
 
 @public(name="linalg.svd")
 def svd(
-    a: Any, full_matrices: bool = True, compute_uv: bool = True, hermitian: bool = False
+    a: Any,
+    /,
+    full_matrices: bool = True,
+    compute_uv: bool = True,
+    hermitian: bool = False,
 ) -> Any:
     """The singular value decomposition a = U diag(S) Vh, largest values first.
 
@@ -325,7 +329,7 @@ def _hermitian_svd(x: Value, compute_uv: bool) -> Any:
 
 
 @public(name="linalg.svdvals")
-def svdvals(x: Any) -> Value:
+def svdvals(x: Any, /) -> Value:
     """The singular values, largest first."""
     return _svdvals(*matrices("linalg.svdvals", x))
 
@@ -403,7 +407,7 @@ def _is_lower(part: str, op_name: str) -> bool:
 
 
 @public(name="linalg.eigh")
-def eigh(a: Any, UPLO: str = "L") -> EighResult:
+def eigh(a: Any, /, UPLO: str = "L") -> EighResult:
     """Eigenvalues, smallest first, and orthonormal eigenvectors of Hermitian matrices.
 
     Only the triangle that `UPLO` names is read. The signs of the vectors are those
@@ -414,7 +418,7 @@ def eigh(a: Any, UPLO: str = "L") -> EighResult:
 
 
 @public(name="linalg.eigvalsh")
-def eigvalsh(a: Any, UPLO: str = "L") -> Value:
+def eigvalsh(a: Any, /, UPLO: str = "L") -> Value:
     """The eigenvalues of Hermitian matrices, smallest first.
 
     Those of a matrix with NaN are not said: NumPy's LAPACK may give numbers.

@@ -22,13 +22,13 @@ from graphc.ops.linalg import _square, complex_dtype, matrices, need_matrix
 
 
 @public(name="linalg.matrix_transpose")
-def matrix_transpose(x: Any) -> Value:
+def matrix_transpose(x: Any, /) -> Value:
     """The last two axes exchanged."""
     return F.swapaxes(need_matrix(x, "linalg.matrix_transpose"), -1, -2)
 
 
 @public(name="linalg.diagonal")
-def diagonal(x: Any, offset: Any = 0) -> Value:
+def diagonal(x: Any, /, offset: Any = 0) -> Value:
     """A diagonal of the matrices in the last two axes."""
     return F.diagonal(need_matrix(x, "linalg.diagonal"), offset, -2, -1)
 
@@ -37,7 +37,7 @@ def diagonal(x: Any, offset: Any = 0) -> Value:
 
 
 @public(name="linalg.matrix_power")
-def matrix_power(a: Any, n: int) -> Value:
+def matrix_power(a: Any, n: int, /) -> Value:
     """Square matrices multiplied by themselves; by their inverses for negative `n`.
 
     Integers stay integers unless `n` is negative. `n` must be an integer, not a

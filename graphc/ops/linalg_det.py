@@ -101,13 +101,13 @@ class SlogdetResult(NamedTuple):
 
 
 @public(name="linalg.det")
-def det(a: Any) -> Value:
+def det(a: Any, /) -> Value:
     """The determinant; 1 of matrices without rows."""
     return _det(*matrices("linalg.det", a))
 
 
 @public(name="linalg.slogdet")
-def slogdet(a: Any) -> SlogdetResult:
+def slogdet(a: Any, /) -> SlogdetResult:
     """The determinant as its sign (or phase) and the logarithm of its magnitude.
 
     A singular matrix has 0 and -inf; the sign of NaN is not said.

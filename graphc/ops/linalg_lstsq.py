@@ -182,7 +182,7 @@ def _largest(s: Value) -> Value:
 
 @public(name="linalg.matrix_rank")
 def matrix_rank(
-    A: Any, tol: Any = None, hermitian: bool = False, *, rtol: Any = None
+    A: Any, /, tol: Any = None, hermitian: bool = False, *, rtol: Any = None
 ) -> Value:
     """How many singular values are above `tol`, or `rtol` times the largest.
 
@@ -208,7 +208,7 @@ _UNSET: Any = object()
 
 @public(name="linalg.pinv")
 def pinv(
-    a: Any, rcond: Any = None, hermitian: bool = False, *, rtol: Any = _UNSET
+    a: Any, /, rcond: Any = None, hermitian: bool = False, *, rtol: Any = _UNSET
 ) -> Value:
     """The Moore-Penrose pseudo-inverse.
 

@@ -63,7 +63,7 @@ def norm(x: Any, ord: Any = None, axis: Axis = None, keepdims: bool = False) -> 
 
 @public(name="linalg.vector_norm")
 def vector_norm(
-    x: Any, axis: Axis = None, keepdims: bool = False, ord: Any = 2
+    x: Any, /, axis: Axis = None, keepdims: bool = False, ord: Any = 2
 ) -> Value:
     """The norm over all of `axis` (all axes by default) as of one long vector."""
     value, order = _inexact(x), _order(ord, "linalg.vector_norm")
@@ -85,7 +85,7 @@ def _with_last_axes_joined(x: Value, count: int) -> Value:
 
 
 @public(name="linalg.matrix_norm")
-def matrix_norm(x: Any, keepdims: bool = False, ord: Any = "fro") -> Value:
+def matrix_norm(x: Any, /, keepdims: bool = False, ord: Any = "fro") -> Value:
     """The norm of the matrices in the last two axes: see `norm`."""
     value = _inexact(need_matrix(x, "linalg.matrix_norm"))
     rank, order = value.type.rank, _order(ord, "linalg.matrix_norm")

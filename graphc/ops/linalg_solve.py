@@ -122,7 +122,7 @@ def _(n: Size, batched: Batched, a: Value, b: Value) -> Value:
 
 
 @public(name="linalg.solve")
-def solve(a: Any, b: Any) -> Value:
+def solve(a: Any, b: Any, /) -> Value:
     """The x with a @ x == b, for square matrices `a`.
 
     A `b` of rank 1 is one vector; any other is a batch of matrices, as in NumPy 2.
@@ -133,7 +133,7 @@ def solve(a: Any, b: Any) -> Value:
 
 
 @public(name="linalg.inv")
-def inv(a: Any) -> Value:
+def inv(a: Any, /) -> Value:
     """The inverse of square matrices.
 
     Where `a` is singular the result is not finite, and a function compiled with

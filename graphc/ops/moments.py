@@ -42,6 +42,7 @@ def _ratio(total: Value, count: Any) -> Value:
 @public(method=True)
 def mean(
     x: Any,
+    /,
     axis: Axis = None,
     dtype: Any = None,
     keepdims: bool = False,
@@ -74,6 +75,7 @@ def _freedom(ddof: Any, correction: Any, name: str) -> Any:
 @public(method=True)
 def var(
     x: Any,
+    /,
     axis: Axis = None,
     dtype: Any = None,
     ddof: Any = 0,
@@ -107,6 +109,7 @@ def var(
 @public(method=True)
 def std(
     x: Any,
+    /,
     axis: Axis = None,
     dtype: Any = None,
     ddof: Any = 0,

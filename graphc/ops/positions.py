@@ -73,12 +73,12 @@ def _position(
 
 
 @public(method=True)
-def argmax(x: Any, axis: int | None = None, keepdims: bool = False) -> Value:
+def argmax(x: Any, /, axis: int | None = None, keepdims: bool = False) -> Value:
     """The position of the first largest element (the first NaN where there is one)."""
     return _position(_argmax, x, axis, keepdims)
 
 
 @public(method=True)
-def argmin(x: Any, axis: int | None = None, keepdims: bool = False) -> Value:
+def argmin(x: Any, /, axis: int | None = None, keepdims: bool = False) -> Value:
     """The position of the first smallest element (the first NaN if there is one)."""
     return _position(_argmin, x, axis, keepdims)

@@ -160,7 +160,7 @@ _split_along("dsplit", 2)
 
 
 @public()
-def unstack(x: Any, axis: int = 0) -> tuple[Value, ...]:
+def unstack(x: Any, /, axis: int = 0) -> tuple[Value, ...]:
     """The slices along an axis of static size."""
     value = _strong(x)
     at = normal_axis(axis, value.type.rank, "unstack")

@@ -288,6 +288,7 @@ def _accumulate(
 @public(name="sum", method=True)
 def sum_(
     x: Any,
+    /,
     axis: Axis = None,
     dtype: Any = None,
     keepdims: bool = False,
@@ -305,6 +306,7 @@ def sum_(
 @public(method=True)
 def prod(
     x: Any,
+    /,
     axis: Axis = None,
     dtype: Any = None,
     keepdims: bool = False,
@@ -344,6 +346,7 @@ def extreme(
 @public(name="max", method=True)
 def max_(
     x: Any,
+    /,
     axis: Axis = None,
     keepdims: bool = False,
     *,
@@ -361,6 +364,7 @@ def max_(
 @public(name="min", method=True)
 def min_(
     x: Any,
+    /,
     axis: Axis = None,
     keepdims: bool = False,
     *,
@@ -381,7 +385,7 @@ enroll(min_, "amin")
 
 @public(name="any", method=True)
 def any_(
-    x: Any, axis: Axis = None, keepdims: bool = False, *, where: Any = True
+    x: Any, /, axis: Axis = None, keepdims: bool = False, *, where: Any = True
 ) -> Value:
     """Whether some element over `axis` (of those under `where`) is true (nonzero)."""
     value = _masked(cast(strong(as_value(x)), BOOL), where, False, "any")
@@ -390,7 +394,7 @@ def any_(
 
 @public(name="all", method=True)
 def all_(
-    x: Any, axis: Axis = None, keepdims: bool = False, *, where: Any = True
+    x: Any, /, axis: Axis = None, keepdims: bool = False, *, where: Any = True
 ) -> Value:
     """Whether all elements over `axis` (of those under `where`) are true (nonzero)."""
     value = _masked(cast(strong(as_value(x)), BOOL), where, True, "all")
@@ -430,7 +434,7 @@ def _(n: Any, batched: Batched, x: Value) -> Value:
 
 
 @public()
-def count_nonzero(x: Any, axis: Axis = None, keepdims: bool = False) -> Value:
+def count_nonzero(x: Any, /, axis: Axis = None, keepdims: bool = False) -> Value:
     """How many elements over `axis` are nonzero, as int64."""
     value = cast(strong(as_value(x)), BOOL)
     if axis is None and not keepdims:

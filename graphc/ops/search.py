@@ -60,7 +60,7 @@ enroll(put_back, "_put_back")
 
 @public()
 def sort(
-    x: Any, axis: int | None = -1, descending: bool = False, stable: bool = True
+    x: Any, /, axis: int | None = -1, descending: bool = False, stable: bool = True
 ) -> Value:
     """In ascending order along `axis` (None: flattened); NaN last.
 
@@ -100,7 +100,7 @@ def _(pad: Padding, x: Ragged, *, axis: int) -> Value:
 
 @public(method=True)
 def argsort(
-    x: Any, axis: int | None = -1, descending: bool = False, stable: bool = True
+    x: Any, /, axis: int | None = -1, descending: bool = False, stable: bool = True
 ) -> Value:
     """The positions that sort along `axis`; equal elements keep their order.
 
@@ -164,7 +164,9 @@ def _ranks(rows: Value) -> Value:
 
 
 @public(method=True)
-def searchsorted(table: Any, x: Any, side: str = "left", sorter: Any = None) -> Value:
+def searchsorted(
+    table: Any, x: Any, /, side: str = "left", sorter: Any = None
+) -> Value:
     """Where each element of `x` would go in the sorted vector `table`.
 
     `sorter` are the positions that sort `table` where it is not sorted.
@@ -238,7 +240,7 @@ def _positions(mask: Value) -> tuple[Value, ...]:
 
 
 @public(method=True)
-def nonzero(x: Any) -> tuple[Value, ...]:
+def nonzero(x: Any, /) -> tuple[Value, ...]:
     """The positions of the nonzero elements, a vector per axis, in row-major order.
 
     Their number depends on the data: it is counted, read, and the rest compiled.

@@ -157,7 +157,7 @@ def _product(shape: Sequence[Size]) -> Size:
 
 
 @public()
-def unique_all(x: Any) -> UniqueAll:
+def unique_all(x: Any, /) -> UniqueAll:
     """Distinct elements, first positions, inverse positions and counts.
 
     As in the Array API, every NaN is distinct. The values are sorted.
@@ -166,19 +166,19 @@ def unique_all(x: Any) -> UniqueAll:
 
 
 @public()
-def unique_counts(x: Any) -> UniqueCounts:
+def unique_counts(x: Any, /) -> UniqueCounts:
     """The distinct elements, sorted, and how often each occurs; NaNs are distinct."""
     return UniqueCounts(*unique(x, return_counts=True, equal_nan=False))
 
 
 @public()
-def unique_inverse(x: Any) -> UniqueInverse:
+def unique_inverse(x: Any, /) -> UniqueInverse:
     """The distinct elements, sorted, and what rebuilds `x`; NaNs are distinct."""
     return UniqueInverse(*unique(x, return_inverse=True, equal_nan=False))
 
 
 @public()
-def unique_values(x: Any) -> Value:
+def unique_values(x: Any, /) -> Value:
     """The distinct elements, sorted; NaNs are distinct."""
     return unique(x, equal_nan=False)
 

@@ -152,10 +152,11 @@ def _flat_places(pad: Padding, shape: Shape, at: list[Value]) -> Value:
 
 
 @public()
-def reshape(x: Any, shape: Any) -> Value:
+def reshape(x: Any, /, shape: Any, *, copy: bool | None = None) -> Value:
     """The same elements in row-major order; one size may be -1 and is worked out.
 
     Sizes may be integers, integer scalars, or one integer vector of static length.
+    `copy` has no meaning here: values never change.
     Raises GraphError, at the call where the sizes are not known before, when the
     number of elements does not fit.
     """
@@ -265,7 +266,7 @@ enroll_method(_method_transpose, "transpose")
 
 
 @public(name="permute_dims")
-def permute_dims(x: Any, axes: Any) -> Value:
+def permute_dims(x: Any, /, axes: Any) -> Value:
     """The Array API's name for `transpose`."""
     return transpose(x, axes)
 
@@ -282,7 +283,7 @@ def swapaxes(x: Any, axis1: int, axis2: int) -> Value:
 
 
 @public()
-def moveaxis(x: Any, source: Any, destination: Any) -> Value:
+def moveaxis(x: Any, source: Any, destination: Any, /) -> Value:
     """Axes moved to new positions, the others kept in order."""
     value = as_value(x)
     rank = value.type.rank
@@ -323,7 +324,7 @@ def _(pad: Padding, x: Ragged, *, axes: tuple[int, ...]) -> Ragged:
 
 
 @public()
-def expand_dims(x: Any, axis: Any) -> Value:
+def expand_dims(x: Any, /, axis: Any) -> Value:
     """A new axis of size 1 at each of `axis` (positions in the result)."""
     value = strong(as_value(x))
     count = len(axis) if isinstance(axis, (tuple, list)) else 1
@@ -361,7 +362,7 @@ def _(g: Value, x: Value, *, axes: tuple[int, ...]) -> tuple[Value]:
 
 
 @public(method=True)
-def squeeze(x: Any, axis: Any = None) -> Value:
+def squeeze(x: Any, /, axis: Any = None) -> Value:
     """Without axes of size 1: those named, or all whose size is statically 1."""
     value = strong(as_value(x))
     if axis is None:
@@ -411,7 +412,7 @@ def _(pad: Padding, x: Ragged, *, shape: Shape) -> Ragged:
 
 
 @public()
-def broadcast_to(x: Any, shape: Any) -> Value:
+def broadcast_to(x: Any, /, shape: Any) -> Value:
     """Stretched to `shape`, as `numpy.broadcast_to`."""
     value = strong(as_value(x))
     wanted = check_shape(as_shape(shape), "broadcast_to")
@@ -465,7 +466,7 @@ def specify_shape(x: Any, shape: Any) -> Value:
 
 
 @public()
-def flip(x: Any, axis: Any = None) -> Value:
+def flip(x: Any, /, axis: Any = None) -> Value:
     """The elements in reverse order along `axis` (all axes by default)."""
     value = strong(as_value(x))
     axes = normal_axes(axis, value.type.rank, "flip")

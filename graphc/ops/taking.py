@@ -10,7 +10,7 @@ from graphc.ops.subscript import FULL
 
 
 @public(method=True)
-def take(x: Any, indices: Any, axis: int | None = None) -> Value:
+def take(x: Any, indices: Any, /, axis: int | None = None) -> Value:
     """The elements at integer positions along `axis`, as `numpy.take`."""
     value = strong(as_value(x))
     if axis is None:
@@ -21,7 +21,7 @@ def take(x: Any, indices: Any, axis: int | None = None) -> Value:
 
 
 @public()
-def take_along_axis(x: Any, indices: Any, axis: int = -1) -> Value:
+def take_along_axis(x: Any, indices: Any, /, axis: int = -1) -> Value:
     """One element per row along `axis`, as `numpy.take_along_axis`."""
     value, index = strong(as_value(x)), strong(as_value(indices))
     if value.type.rank != index.type.rank:

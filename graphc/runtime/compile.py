@@ -71,8 +71,7 @@ def function(
     `outputs`: a value, a list, a tuple or a dict of values; calls return the same
     structure. `jit="auto"` compiles what can be compiled, in as few segments as the
     sizes allow; True insists on one segment; False leaves jit to the caller.
-    `check=True` raises on data-dependent indices out of bounds. `rewrites` are the
-    rules that simplify the graph first, see `graphc.rewrites`.
+    `check=True` raises on indices out of bounds; `rewrites` simplify the graph first.
 
     `dims` says what to do about sizes that vary: a policy for all sizes that can take
     it, or a dict from sizes (their names, or symbolic integers) to policies. A policy
@@ -81,12 +80,9 @@ def function(
     upper bound; or "specialize", "pad" or "bound". Results are those of true sizes.
     "auto" specializes, until an axis has taken three sizes: from then on it is padded,
     where every op can be masked; `stats()` tells.
-
     `tier` is the backend, or "auto": NumPy for what is new, compiled once that pays;
-    results are NumPy arrays.
-
-    `unused` says what to do about inputs on which no output depends: "warn" with an
-    `UnusedInputWarning`, "ignore" them, or "error".
+    results are NumPy arrays. `unused` says what to do about inputs on which no output
+    depends: "warn" with an `UnusedInputWarning`, "ignore" or "error".
 
     Raises GraphError, with the op and the line, where this cannot be done.
     """
