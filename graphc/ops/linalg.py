@@ -334,13 +334,6 @@ def svdvals(x: Any, /) -> Value:
     return _svdvals(*matrices("linalg.svdvals", x))
 
 
-class EighResult(NamedTuple):
-    """`eigenvalues`, smallest first, and `eigenvectors` as columns."""
-
-    eigenvalues: Value
-    eigenvectors: Value
-
-
 class EigResult(NamedTuple):
     """`eigenvalues` in no particular order, and `eigenvectors` as columns."""
 
@@ -398,33 +391,6 @@ def _(g: Value, x: Value, *, lower: bool) -> tuple[Value]:
     values, vectors = _eigh(x, lower=lower)
     full = rules.of_eigh(values, vectors, g, None)
     return (rules.of_triangle(full, lower),)
-
-
-def _is_lower(part: str, op_name: str) -> bool:
-    if not isinstance(part, str) or part.upper() not in ("L", "U"):
-        raise graph_error(f"UPLO must be 'L' or 'U', not {part!r}", op=op_name)
-    return part.upper() == "L"
-
-
-@public(name="linalg.eigh")
-def eigh(a: Any, /, UPLO: str = "L") -> EighResult:
-    """Eigenvalues, smallest first, and orthonormal eigenvectors of Hermitian matrices.
-
-    Only the triangle that `UPLO` names is read. The signs of the vectors are those
-    of the backend's LAPACK.
-    """
-    (x,) = matrices("linalg.eigh", a)
-    return EighResult(*_eigh(x, lower=_is_lower(UPLO, "linalg.eigh")))
-
-
-@public(name="linalg.eigvalsh")
-def eigvalsh(a: Any, /, UPLO: str = "L") -> Value:
-    """The eigenvalues of Hermitian matrices, smallest first.
-
-    Those of a matrix with NaN are not said: NumPy's LAPACK may give numbers.
-    """
-    (x,) = matrices("linalg.eigvalsh", a)
-    return _eigvalsh(x, lower=_is_lower(UPLO, "linalg.eigvalsh"))
 
 
 @op()

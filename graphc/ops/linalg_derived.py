@@ -240,6 +240,21 @@ def _(g: Value, a: Value, b: Value, c: Value) -> tuple[Value, Value, Value]:
     return -F.matmul(of_c, x), -F.matmul(x, of_c), of_c
 
 
+@public(name="linalg.solve_sylvester")
+def solve_sylvester(a: Any, b: Any, q: Any, /) -> Value:
+    """The x with a @ x + x @ b == q, as `scipy.linalg.solve_sylvester`.
+
+    Not finite, or very large, where an eigenvalue of `a` is one of `-b`. Batches
+    broadcast. JAX has it on CPUs only.
+
+    By Schur's forms: Bartels and Stewart (1972), Comm. ACM 15, algorithm 432.
+    """
+    parts = matrices("linalg.solve_sylvester", a, b, q)
+    batch = broadcast(*(v.type.shape[:-2] for v in parts))
+    wide = (F.broadcast_to(v, (*batch, *v.type.shape[-2:])) for v in parts)
+    return _sylvester(*wide)
+
+
 @public(name="linalg.sqrtm")
 def sqrtm(A: Any) -> Value:
     """The principal square root of square matrices; always complex.

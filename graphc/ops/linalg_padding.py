@@ -68,10 +68,14 @@ def with_largest(pad: Padding, x: Ragged, sizes: Value) -> Value:
 
     `sizes` are magnitudes whose sums by rows or columns bound the others.
     """
+    return _with_diagonal(pad, x, F.expand_dims(_largest(sizes), (-2, -1)))
+
+
+def _largest(sizes: Value) -> Value:
+    """Numbers above the eigenvalues of matrices of elements of these magnitudes."""
     total = F.sum(sizes, axis=-1) + F.sum(sizes, axis=-2)
     bound = 2 * F.max(total, axis=-1)
-    bound = F.minimum(F.where(bound > 0, bound, 1), np.finfo(bound.dtype).max)
-    return _with_diagonal(pad, x, F.expand_dims(bound, (-2, -1)))
+    return F.minimum(F.where(bound > 0, bound, 1), np.finfo(bound.dtype).max)
 
 
 def hermitian(pad: Padding, x: Ragged, lower: bool) -> Value:
@@ -178,9 +182,14 @@ def lu_solve(
 def sylvester(
     primitive: Primitive, pad: Padding, a: Ragged, b: Ragged, c: Ragged
 ) -> Value:
-    """Units are no eigenvalues of roots with the sign turned: their real parts are
-    not negative."""
-    made: Value = primitive(with_unit(pad, a), with_unit(pad, b), with_zeros(pad, c))
+    """No sum of an eigenvalue of `a` and one of `b` is 0 with one of the padding."""
+    parts = [F.absolute(with_zeros(pad, x)) for x in (a, b)]
+    bound = F.expand_dims(F.maximum(*map(_largest, parts)), (-2, -1))
+    first, second = (
+        _with_diagonal(pad, x, bound) if in_matrix(x) else with_unit(pad, x)
+        for x in (a, b)
+    )
+    made: Value = primitive(first, second, with_zeros(pad, c))
     return made
 
 

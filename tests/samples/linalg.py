@@ -27,6 +27,12 @@ SIDES = tuple(
         ((2, 0, 0), (0, 3)),
     )
 )
+PAIRS = (
+    call(a(3, 3), a(3, 3, values="definite")),
+    call(a(2, 1, 2, 2), a(4, 2, 2, values="definite"), UPLO="U"),
+    call(a(0, 0), a(0, 0)),
+    call(a(1, 1), a(1, 1, values="ones")),
+)
 NO_SIDES = (call(a(3, 3), a(2)), call(a(2, 3), a(2)), call(a(3), a(3)))
 ROUNDED = {"ulps": 2**12}
 VECTOR_ORDERS = (0, 1, -1, 2, -2, 3, 0.5, np.inf, -np.inf)
@@ -67,6 +73,42 @@ def of_svd(g, found):
 def of_eigh(g, found):
     values, vectors = found
     return [values, (vectors * values[..., None, :]) @ adjoint(g, vectors)]
+
+
+def of_pairs(x, b, UPLO="L"):
+    """SciPy has no broadcasting of batches."""
+    batch = np.broadcast_shapes(x.shape[:-2], b.shape[:-2])
+    x, b = (np.broadcast_to(v, (*batch, *v.shape[-2:])) for v in (x, b))
+    w, v = np.zeros(x.shape[:-1], x.real.dtype), np.zeros_like(x)
+    for i in np.ndindex(batch if x.size else (0,)):
+        w[i], v[i] = scipy.linalg.eigh(x[i], b[i], lower=UPLO == "L")
+    return w, v
+
+
+def schur(x, output="real"):
+    if x.ndim < 2 or x.shape[-1] != x.shape[-2] or output == "quasi":
+        raise ValueError
+    kind = "c" if output == "complex" or x.dtype.kind == "c" else "f"
+    to = np.result_type(x.dtype, "complex64") if kind == "c" else x.dtype
+    t, z = np.zeros(x.shape, to), np.zeros(x.shape, to)
+    for i in np.ndindex(x.shape[:-2] if x.size else (0,)):
+        t[i], z[i] = scipy.linalg.schur(x[i], output)
+    return t, z
+
+
+def of_schur(g, found):
+    """The matrix, the unit matrix, and that nothing is below the diagonal's blocks."""
+    t, z = found
+    return [z @ t @ adjoint(g, z), z @ adjoint(g, z), g.tril(t, -2)]
+
+
+def sylvester(x, b, q):
+    batch = np.broadcast_shapes(x.shape[:-2], b.shape[:-2], q.shape[:-2])
+    x, b, q = (np.broadcast_to(v, (*batch, *v.shape[-2:])) for v in (x, b, q))
+    out = np.zeros(q.shape, q.dtype)
+    for i in np.ndindex(batch if q.size else (0,)):
+        out[i] = scipy.linalg.solve_sylvester(x[i], b[i], q[i])
+    return out
 
 
 def of_eig(g, found):
@@ -169,6 +211,41 @@ SAMPLES = [
     sample("linalg.svdvals", *ANY, call(a(3)), dtypes=NUMBERS, **ROUNDED),
     decomposed("eigh", of_eigh, *DEFINITE, *NOT_SQUARE),
     decomposed("eigh", of_eigh, call(a(3, 3), UPLO="U"), call(a(3, 3), UPLO="X")),
+    sample(
+        "linalg.eigh",
+        *PAIRS,
+        ours=lambda x, b, UPLO="L": of_eigh(gt, gt.linalg.eigh(x, b, UPLO)),
+        numpy=lambda x, b, UPLO="L": of_eigh(np, of_pairs(x, b, UPLO)),
+        dtypes=INEXACT,
+        **ROUNDED,
+    ),
+    sample(
+        "linalg.eigvalsh",
+        *PAIRS,
+        numpy=lambda x, b, UPLO="L": of_pairs(x, b, UPLO)[0],
+        dtypes=INEXACT,
+        **ROUNDED,
+    ),
+    sample(
+        "linalg.schur",
+        *SQUARES,
+        *(call(a(*s, values="square"), output="complex") for s in SHAPES),
+        *NOT_SQUARE,
+        call(a(3, 3), output="quasi"),
+        ours=lambda x, output="real": of_schur(gt, gt.linalg.schur(x, output)),
+        numpy=lambda x, output="real": of_schur(np, schur(x, output)),
+        dtypes=INEXACT,
+        **ROUNDED,
+    ),
+    scipys(
+        "solve_sylvester",
+        call(*(a(3, 3, values="square"),) * 2, a(3, 3)),
+        call(a(2, 2, values="definite"), a(3, 3, values="definite"), a(2, 3)),
+        call(a(2, 1, 2, 2, values="definite"), a(3, 3, values="definite"), a(4, 2, 3)),
+        call(a(0, 0), a(2, 2), a(0, 2)),
+        call(a(2, 2), a(2, 3), a(2, 2)),
+        numpy=sylvester,
+    ),
     sample("linalg.eigvalsh", *DEFINITE, call(a(3, 3), "U"), dtypes=NUMBERS, **ROUNDED),
     decomposed("eig", of_eig, *SQUARES, *NOT_SQUARE),
     decomposed("eigvals", of_eigvals, *SQUARES, *NOT_SQUARE),
