@@ -11,17 +11,17 @@ subnormal numbers are flushed to zero. Where a function is limited, its text say
 
 import math
 from collections.abc import Callable
-from functools import wraps
+from functools import partial, wraps
 from typing import Any, Literal
 
 import numpy as np
 
 from graphc.errors import graph_error
-from graphc.ir.build import as_value, cast
+from graphc.ir.build import as_value, cast, strong
 from graphc.ir.graph import Value
 from graphc.ir.namespace import F, enroll, public
 from graphc.ir.op import Array, Emit, Primitive, Printing, TypeRule, type_error
-from graphc.ir.types import FLOAT64, DType, TensorType
+from graphc.ir.types import FLOAT64, DType, TensorType, is_integer
 from graphc.ops.broadcasting import broadcast, common_dtype, loop_dtypes
 from graphc.ops.special_gradients import NOT_FOR, REFUSED, VJP
 from graphc.ops.special_series import (
@@ -58,8 +58,12 @@ def _ternary(x: Array, y: Array, z: Array) -> TensorType:
     return result_type(x, y, z)
 
 
-_RULES: tuple[TypeRule, ...] = (_unary, _binary, _ternary)
-_CALLS = ("({x})", "({x}, {y})", "({x}, {y}, {z})")
+def _quaternary(w: Array, x: Array, y: Array, z: Array) -> TensorType:
+    return result_type(w, x, y, z)
+
+
+_RULES: tuple[TypeRule, ...] = (_unary, _binary, _ternary, _quaternary)
+_CALLS = ("({x})", "({x}, {y})", "({x}, {y}, {z})", "({w}, {x}, {y}, {z})")
 
 
 def declare(
@@ -101,7 +105,10 @@ def special(name: str, arity: int, doc: str, **rules: Any) -> Function:
     def ternary(x: Any, y: Any, z: Any, /) -> Value:
         return computed(primitive, x, y, z)
 
-    function: Any = (unary, binary, ternary)[arity - 1]
+    def quaternary(w: Any, x: Any, y: Any, z: Any, /) -> Value:
+        return computed(primitive, w, x, y, z)
+
+    function: Any = (unary, binary, ternary, quaternary)[arity - 1]
     function.__name__ = function.__qualname__ = name
     function.__doc__ = doc
     return enroll(function, f"special.{name}")
@@ -339,14 +346,35 @@ def _positive_polygamma(n: int, x: Value) -> Value:
     return scale * _zeta(F.asarray(n + 1.0, x.dtype), x)
 
 
-@public(name="special.polygamma")
-def polygamma(n: int, x: Any) -> Value:
-    """The n-th derivative of digamma; n is a Python integer from 0 to 100.
+def _polygamma_of_any_order(n: Value, x: Value) -> Value:
+    """By the zeta function; the factorials that floats can hold are a table."""
+    places = F.clip(n, 0, 171)
+    table = [float(math.factorial(k)) for k in range(171)] + [math.inf]
+    with np.errstate(over="ignore"):
+        factorials = as_value(np.array(table).astype(x.dtype))
+    positive = x > 0
+    order = F.astype(F.clip(n, 1, None), x.dtype)
+    right = _zeta(order + 1.0, F.where(positive, x, 1.0)) * F.take(factorials, places)
+    pole = F.logical_and(x <= 0, F.equal(x, F.floor(x)))
+    right = F.where(positive, right, F.where(pole, math.inf, math.nan))
+    higher = F.where(F.equal(n % 2, 0), -right, right)
+    found = F.where(F.equal(n, 0), digamma(x), higher)
+    return F.where(n < 0, math.nan, found)
 
-    Raises GraphError for another n.
+
+@public(name="special.polygamma")
+def polygamma(n: Any, x: Any) -> Value:
+    """The n-th derivative of digamma.
+
+    A Python integer n is from 0 to 100. Symbolic integers, or arrays of them, broadcast
+    with `x`: the result is then NaN where x < 0 (except for n = 0) and where n < 0, and
+    the derivative is that in `x`. Raises GraphError for another n.
     """
+    if isinstance(n, (Value, np.ndarray)) and is_integer(n.dtype):
+        orders = strong(as_value(n))
+        return computed(partial(_polygamma_of_any_order, orders), x, name="polygamma")
     if not isinstance(n, (int, np.integer)) or not 0 <= n <= 100:
-        problem = "the order must be an integer from 0 to 100"
+        problem = "the order must be an integer from 0 to 100, or integers"
         raise graph_error(problem, op="special.polygamma", got=f"{n!r}")
     if n == 0:
         return digamma(x)

@@ -116,6 +116,14 @@ def _gamma_density(a: Value, x: Value) -> Value:
     return F.where(finite, density, 0.0)
 
 
+def _owens_t(g: Value, h: Value, a: Value) -> Cotangents:
+    """D. Owen (1980), A table of normal integrals, 2.3 and 2.4."""
+    bell = F.exp(-0.5 * h * h)
+    of_h = F.special.erf(a * h * math.sqrt(0.5)) * bell
+    of_a = bell * F.exp(-0.5 * F.square(h * a)) / (2 * math.pi * (1 + a * a))
+    return g * (of_h * (-0.5 / math.sqrt(2 * math.pi))), g * of_a
+
+
 def _xlog(log: str, singular: float, shift: float) -> Vjp:
     """x log(y + shift), of which log(y) is -inf at y = singular."""
 
@@ -169,6 +177,19 @@ VJP: dict[str, Vjp] = {
     "betainc": _of_last(_betainc),
     "gammainc": _of_last(_gamma_density),
     "gammaincc": _of_last(lambda a, x: -_gamma_density(a, x)),
+    "betaincinv": _of_last(
+        lambda a, b, y: 1 / _betainc(a, b, F.special.betaincinv(a, b, y))
+    ),
+    "gammaincinv": _of_last(
+        lambda a, y: 1 / _gamma_density(a, F.special.gammaincinv(a, y))
+    ),
+    "gammainccinv": _of_last(
+        lambda a, y: -1 / _gamma_density(a, F.special.gammainccinv(a, y))
+    ),
+    "owens_t": _owens_t,
+    "hyp2f1": _of_last(  # DLMF 15.5.1
+        lambda a, b, c, x: a * b / c * F.special.hyp2f1(a + 1, b + 1, c + 1, x)
+    ),
     "zeta": _of_last(lambda x, q: -x * F.special.zeta(x + 1, q)),
     "spence": _slope(_spence),
     "xlogy": _xlog("log", 0.0, 0.0),
@@ -198,6 +219,10 @@ NOT_FOR: dict[str, dict[str, str]] = {
     "betainc": {"x": _OF_SHAPE, "y": _OF_SHAPE},
     "gammainc": {"x": _OF_SHAPE},
     "gammaincc": {"x": _OF_SHAPE},
+    "betaincinv": {"x": _OF_SHAPE, "y": _OF_SHAPE},
+    "gammaincinv": {"x": _OF_SHAPE},
+    "hyp2f1": {"w": _OF_SHAPE, "x": _OF_SHAPE, "y": _OF_SHAPE},
+    "gammainccinv": {"x": _OF_SHAPE},
     "zeta": {"x": "the derivative is known in q alone"},
     **{name: {"x": _OF_ORDER} for name in ("jv", "yv", "iv", "ive", "kv", "kve")},
 }
