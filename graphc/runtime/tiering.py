@@ -162,7 +162,7 @@ class Tiers:
         if not self._signature.plain.issuperset(map(type, args)):
             args = self._signature.admit(args)
         start = self.clock()
-        result = self._numpy(*args)
+        result = owned(self._numpy(*args), self._outputs, np.asarray)
         self.costs.on_numpy(key, self.clock() - start)
         self.calls += 1
         return result
@@ -195,12 +195,18 @@ class Tiers:
         )
 
 
-def owned(result: Any, outputs: Outputs) -> Any:
-    """The outputs as NumPy arrays that nobody else has; JAX sorts the keys of dicts."""
+def owned(
+    result: Any, outputs: Outputs, array: Callable[..., Any] = np.array
+) -> Any:
+    """The outputs as NumPy arrays of one layout; JAX sorts the keys of dicts.
+
+    They are copied, unless `array` is `np.asarray`, for what nobody else has.
+    """
     if outputs.kind == "single":
-        return np.array(result, order="C")
+        return array(result, order="C")
     found = [result[k] for k in outputs.keys] if outputs.kind == "dict" else result
-    parts = [owned(r, o) for r, o in zip(found, outputs.parts, strict=True)]
+    pairs = zip(found, outputs.parts, strict=True)
+    parts = [owned(r, o, array) for r, o in pairs]
     if outputs.kind == "dict":
         return dict(zip(outputs.keys, parts, strict=True))
     return parts if outputs.kind == "list" else tuple(parts)
