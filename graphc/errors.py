@@ -14,7 +14,9 @@ from typing import Any, Literal, get_args
 
 _ASSIGNMENT = re.compile(r"^\s*([A-Za-z_]\w*)\s*(?::[^=]*)?=\s*\(?$")
 _PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
-_LIBRARY = re.compile(r"[\\/](site|dist)-packages[\\/](jax|jaxlib|numpy)[\\/]")
+_LIBRARY = re.compile(
+    r"[\\/](site|dist)-packages[\\/](jax|jaxlib|numpy|scipy|torch)[\\/]"
+)
 _LONGEST = 100  # characters of a line of code in a message
 
 
@@ -76,12 +78,20 @@ class Place:
         return linecache.getline(self.filename, self.line).strip()
 
     @property
-    def columns(self) -> tuple[int, int] | None:
-        """Where the expression starts in its line, and ends in its last one."""
+    def span(self) -> tuple[int, int, int, int] | None:
+        """The first and last line of the expression, and where in them it is."""
         if self.bytecode is None:
             return None
-        _, _, start, end = _position(self.bytecode, self.instruction)
-        return None if start is None or end is None else (start, end)
+        first, last, start, end = _position(self.bytecode, self.instruction)
+        if first is None or last is None or start is None or end is None:
+            return None
+        return first, last, start, end
+
+    @property
+    def columns(self) -> tuple[int, int] | None:
+        """Where the expression starts in its line, and ends in its last one."""
+        span = self.span
+        return None if span is None else span[2:]
 
     @property
     def assigned(self) -> str:
@@ -152,14 +162,23 @@ def _is_inside(filename: str) -> bool:
     return ours or _LIBRARY.search(filename) is not None
 
 
-def _user_frame() -> tuple[FrameType | None, str]:
+def _user_frame() -> tuple[FrameType | None, CodeType | None]:
     """The innermost frame that is not graphc's own, and what it called there."""
-    called = ""
+    called = None
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and _is_inside(frame.f_code.co_filename):
-        called = frame.f_code.co_name
+        called = frame.f_code
         frame = frame.f_back
     return frame, called
+
+
+def own_caller() -> str:
+    """The function of ours that the user called, "" for operators and other code."""
+    _, called = _user_frame()
+    if called is None or not called.co_filename.startswith(_PACKAGE):
+        return ""
+    name = called.co_name
+    return "" if name.startswith("__") else _operation(called)
 
 
 # By the id of a code object, which its place keeps alive, and the instruction.
@@ -209,8 +228,9 @@ _OPERATIONS = {"getitem": "index"}
 _OPERATIONS |= dict.fromkeys(("getattr", "init", "array_ufunc", "array_function"), "")
 
 
-def _operation(function: str) -> str:
+def _operation(called: CodeType | None) -> str:
     """What users call one of our functions: `__radd__` is add, `__getitem__` index."""
+    function = "" if called is None else called.co_name
     name = function.strip("_")
     if function.startswith("__"):
         reflected = name.startswith("r") and name not in ("round", "rshift")

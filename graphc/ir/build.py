@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from graphc.errors import graph_error
+from graphc.errors import GraphError, graph_error
 from graphc.ir.arithmetic import arithmetic
 from graphc.ir.dims import Dim, Size, Symbol, symbol_dim
 from graphc.ir.graph import Node, Value, known_sizes, origins
@@ -193,6 +193,8 @@ def _literal_array(x: Any) -> np.ndarray[Any, Any]:
         )
     try:
         array = np.asarray(x)
+    except GraphError:  # of what is in it
+        raise
     except ValueError as error:
         raise graph_error(f"not an array: {error}", got=type(x).__name__) from None
     if array.dtype.name not in DTYPES:
@@ -227,6 +229,8 @@ def as_size(x: Any, what: str = "a size") -> Size:
         return size
     got = str(x.type) if isinstance(x, Value) else f"{type(x).__name__} {_shown(x)}"
     hint = 'convert it: int(n), or n.astype("int64") of a symbolic scalar'
+    if isinstance(x, Value) and x.node.primitive.name == "div":
+        hint = "write a // b, which gives an integer"
     raise graph_error(f"{what} must be an integer scalar", got=got, hint=hint)
 
 

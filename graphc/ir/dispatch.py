@@ -4,7 +4,10 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from graphc.errors import GraphError, graph_error
+from graphc.ir.concrete import meant
 from graphc.ir.namespace import FUNCTIONS
 
 RENAMED = {"a_min": "min", "a_max": "max"}  # of np.clip
@@ -68,6 +71,8 @@ def _called(
 
 
 def _unknown(name: str) -> GraphError:
-    hint = "use the functions of graphc.tensor"
-    op = f"numpy.{name.removeprefix('numpy.')}"
-    return graph_error("takes no symbolic values", op=op, hint=hint)
+    """The error of a function of NumPy, or of a library that extends it."""
+    own = name.removeprefix("numpy.")
+    root, last = own.split(".")[0], own.split(".")[-1]
+    op = f"numpy.{own}" if hasattr(np, root) else own
+    return graph_error("takes no symbolic values", op=op, hint=meant(last))

@@ -1,5 +1,6 @@
 """Immutable, hash-consed nodes and the values that they produce."""
 
+import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -10,8 +11,9 @@ from weakref import WeakValueDictionary
 import numpy as np
 
 from graphc.errors import Kind, Place, graph_error, label, user_place
+from graphc.ir.concrete import foreign, no_items, no_number
 from graphc.ir.dims import Dim, Size, Symbol, symbol_dim
-from graphc.ir.namespace import METHODS, F
+from graphc.ir.namespace import FUNCTIONS, METHODS, UPDATES, F, misspelled
 from graphc.ir.operators import Operators
 from graphc.ir.types import DType, TensorType, is_integer
 
@@ -204,21 +206,31 @@ class Value(Operators):
     def __getattr__(self, name: str) -> Any:
         if name in METHODS:
             return partial(METHODS[name], self)
-        raise AttributeError(f"a symbolic value has no attribute {name!r}")
+        raise AttributeError(self._unknown(name))
+
+    def _unknown(self, name: str) -> str:
+        """The message about an attribute that values have not."""
+        message = f"a symbolic value has no attribute {name!r}"
+        if name in UPDATES:
+            return f"{message}; write x.at[index].{name}(value)"
+        if name in FUNCTIONS:
+            return f"{message}; write gt.{name}(x)"
+        return message + misspelled(name, dir(self))
+
+    def __dir__(self) -> list[str]:
+        return sorted({*dir(type(self)), *METHODS})
 
     def __getitem__(self, index: Any) -> "Value":
         return cast(Value, F.getitem(self, index))
 
     def __iter__(self) -> "Iterator[Value]":
         self._refuse_scalar("iter")
-        if not isinstance(self.type.shape[0], int):
-            raise graph_error(
-                f"cannot iterate over an axis of symbolic size {self.type.shape[0]}",
-                op="iter",
-                got=str(self.type),
-                hint="compute on the whole array, or give the axis a number as size",
-            )
-        return iter([self[i] for i in range(len(self))])
+        n = self.type.shape[0]
+        if not isinstance(n, int):
+            problem = f"cannot iterate over an axis of symbolic size {n}"
+            hint = "compute on the whole array, or give the axis a number as size"
+            raise no_items(self, problem, "iter", hint)
+        return iter([self[i] for i in range(n)])
 
     def __setitem__(self, index: Any, value: Any) -> None:
         hint = "write y = x.at[index].set(value), which gives a new value"
@@ -239,34 +251,45 @@ class Value(Operators):
         )
 
     def __bool__(self) -> bool:
-        hint = "use gt.where(condition, a, b); gt.isin for `in`"
-        raise self._not_concrete("bool", hint)
+        raise no_number(self, "bool")
 
     def __int__(self) -> int:
-        raise self._not_concrete("int", "use the symbolic integer itself")
+        raise no_number(self, "int")
 
     def __index__(self) -> int:
-        raise self._not_concrete("int", "use the symbolic integer itself")
+        raise no_number(self, "int")
 
     def __float__(self) -> float:
-        raise self._not_concrete("float", 'use x.astype("float64")')
+        raise no_number(self, "float")
 
     def __array__(self, *_: Any, **__: Any) -> Any:
-        raise self._not_concrete("numpy.asarray", "use a function of graphc.tensor")
+        raise no_number(self, "numpy.asarray", "use a function of graphc.tensor")
+
+    @property
+    def __jax_array__(self) -> Any:
+        """JAX asks for this before it takes what is no array of its own."""
+        if sys._getframe(1).f_code.co_filename.endswith("array_methods.py"):
+            raise AttributeError  # its operators: they leave the rest to ours
+        raise foreign(self, otherwise="jax")
+
+    @classmethod
+    def __torch_function__(
+        cls, function: Any, _: Any, args: Any = (), options: Any = None
+    ) -> Any:
+        value = next(a for a in args if isinstance(a, Value))
+        raise foreign(value, f"torch.{function.__name__}")
+
+    def __format__(self, spec: str) -> str:
+        if not spec:
+            return repr(self)
+        hint = f'gt.debug_print("{{:{spec}}}", x) prints it when it is computed'
+        raise no_number(self, "format", hint)
 
     def _refuse_scalar(self, op: str) -> None:
         if not self.type.shape:
             hint = "use the value itself, or gt.atleast_1d(x)"
             problem = "a value of rank 0 has no length and no elements"
-            raise graph_error(problem, op=op, got=str(self.type), hint=hint)
-
-    def _not_concrete(self, op: str, hint: str) -> Exception:
-        return graph_error(
-            "a symbolic value has no number before the function is called",
-            op=op,
-            got=str(self.type),
-            hint=hint,
-        )
+            raise no_items(self, problem, op, hint)
 
 
 def known_sizes(value: Value) -> "np.ndarray[Any, Any] | None":

@@ -4,7 +4,8 @@ Rules and operators reach other ops through `F`, so that op families need not
 import each other. A function joins by the decorator `public`.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from difflib import get_close_matches
 from typing import Any, TypeVar
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -12,7 +13,14 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {}
 METHODS: dict[str, Callable[..., Any]] = {}
+UPDATES = ("set", "add", "multiply", "min", "max")  # of `x.at[index]`
 SPACES = ("fft", "linalg", "nn", "random", "special")
+
+
+def misspelled(name: str, known: Sequence[str]) -> str:
+    """`; did you mean ...?` where a known name is close to `name`, else ""."""
+    close = [] if name.startswith("_") else get_close_matches(name, known, 1)
+    return f"; did you mean {close[0]!r}?" if close else ""
 
 
 class Namespace:
@@ -33,7 +41,9 @@ class Namespace:
         space = f"graphc.tensor.{self._prefix}".rstrip(".")
         message = f"{space} has no function {name!r}"
         known = [f"graphc.tensor.{n}" for n in FUNCTIONS if n.split(".")[-1] == name]
-        return f"{message}; there is {' and '.join(known)}" if known else message
+        if known:
+            return f"{message}; there is {' and '.join(known)}"
+        return message + misspelled(name, dir(self))
 
     def __dir__(self) -> list[str]:
         start = len(self._prefix)

@@ -4,6 +4,7 @@ A family joins the namespace when it is imported.
 """
 
 from graphc.ops import (
+    at,
     barriers,
     basic_index,
     bessel,
@@ -61,6 +62,7 @@ from graphc.ops import (
 )
 
 __all__ = [
+    "at",
     "barriers",
     "basic_index",
     "bessel",

@@ -9,14 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from graphc.ir.build import as_value, cast, size_value, strong
+from graphc.ir.build import as_value, cast, size_value
 from graphc.ir.dims import Size
 from graphc.ir.graph import Value
 from graphc.ir.kinds import AxesParam
-from graphc.ir.namespace import FUNCTIONS, F, enroll
+from graphc.ir.namespace import F, enroll
 from graphc.ir.op import Array, Printing, op, require_equal, type_error
 from graphc.ir.types import TensorType, product
-from graphc.ops.basic_index import BASIC_INDEX, basic, behind_batch, subscript
+from graphc.ops.basic_index import BASIC_INDEX, behind_batch, subscript
 from graphc.ops.batching import Batched, spread
 from graphc.ops.broadcasting import summed_to
 from graphc.ops.distinct import never_twice
@@ -24,26 +24,15 @@ from graphc.ops.index import (
     GATHER,
     advanced_items,
     axes_maybe_empty,
-    axis_before,
     clamped,
     contained,
     gathered,
     is_adjacent,
     rows_and,
-    sliced,
     stray_checks,
 )
 from graphc.ops.rows import is_row
-from graphc.ops.subscript import (
-    FULL_ITEM,
-    Bounds,
-    How,
-    Index,
-    Kinds,
-    as_item,
-    is_mask,
-    parse_index,
-)
+from graphc.ops.subscript import Bounds, How, Kinds
 
 
 @op()
@@ -365,133 +354,3 @@ def _(
     if batched[1]:
         v = _with_rank(v, BASIC_INDEX(many, **later).type.rank - 1, True)
     return _slice_update(many, v, how=how, **later)
-
-
-class Updates:
-    """`x.at`: functional updates of part of an array."""
-
-    def __init__(self, x: Value) -> None:
-        self._x = x
-
-    def __getitem__(self, index: Any) -> "Update":
-        return Update(self._x, index)
-
-
-class Update:
-    """`x.at[index]`: a new array, changed there by `set`, `add` and so on.
-
-    Values are cast to the dtype of `x`, as in NumPy's assignment.
-    """
-
-    def __init__(self, x: Value, index: Any) -> None:
-        self._x = x
-        self._index = index
-
-    def set(self, value: Any) -> Value:
-        """The elements replaced; which one wins at a repeated index is not said."""
-        return self._update("set", value)
-
-    def add(self, value: Any) -> Value:
-        """The values added; at a repeated index, all of them (`numpy.add.at`)."""
-        return self._update("add", value)
-
-    def multiply(self, value: Any) -> Value:
-        """Multiplied by the values; at a repeated index, by all of them."""
-        return self._update("multiply", value)
-
-    def min(self, value: Any) -> Value:
-        """The smaller of element and value."""
-        return self._update("min", value)
-
-    def max(self, value: Any) -> Value:
-        """The larger of element and value."""
-        return self._update("max", value)
-
-    def _update(self, how: str, given: Any) -> Value:
-        x = strong(as_value(self._x))
-        value = cast(as_value(given), x.dtype)
-        masked = _whole_mask(x, self._index, value.type.rank)
-        if masked is not None:
-            new = F.broadcast_to(value, x.type.shape)
-            return F.where(masked, _combine(how, x, new), x)
-        return _write(x, value, parse_index(x, self._index), how)
-
-
-def _whole_mask(x: Value, index: Any, rank: int) -> Value | None:
-    """A single bool mask, broadcast behind: `x.at[mask].set(v)` is a where.
-
-    It is so where `v`, of this rank, is the same for all that the mask chooses.
-    """
-    items = index if isinstance(index, tuple) else (index,)
-    if len(items) != 1:
-        return None
-    item = as_item(items[0])
-    if not is_mask(item) or item.type.rank + rank > x.type.rank:
-        return None
-    fitted = F.specify_shape(item, x.type.shape[: item.type.rank])
-    behind = x.type.rank - item.type.rank
-    return F.expand_dims(fitted, tuple(range(-behind, 0))) if behind else fitted
-
-
-def _combine(how: str, x: Value, value: Value) -> Value:
-    if how == "set":
-        return value
-    names = {"min": "minimum", "max": "maximum"}
-    return FUNCTIONS[names.get(how, how)](x, value)
-
-
-def _write(x: Value, value: Value, parsed: Index, how: str) -> Value:
-    if not parsed.arrays and not parsed.dynamic:
-        kinds, starts, stops, steps = (
-            zip(*parsed.items, strict=True) if parsed.items else ((), (), (), ())
-        )
-        return _slice_update(
-            x, value, how=how, kinds="".join(kinds), starts=starts, stops=stops,
-            steps=steps,
-        )
-    plain = all(i == FULL_ITEM for i in parsed.items)
-    if plain and not parsed.dynamic:
-        return _scatter(
-            x, value, *parsed.arrays, axes=parsed.axes, how=how,
-            inside=parsed.inside,
-        )
-    return _write_through_positions(x, value, parsed, how)
-
-
-def _write_through_positions(x: Value, value: Value, parsed: Index, how: str) -> Value:
-    """Any other index: the flat positions it selects, then one scatter of them."""
-    flat_positions = F.reshape(F.arange(x.size), x.shape)
-    region = flat_positions
-    for axis, start, length in parsed.dynamic:
-        region = sliced(region, axis_before(parsed, axis), start, length)
-    region = basic(region, parsed.items)
-    within: Value | None = None
-    if parsed.arrays:
-        within = _within(region, parsed)
-        region = GATHER(region, *parsed.arrays, axes=parsed.axes, inside=parsed.inside)
-    if within is not None:
-        region = F.where(within, region, x.size)
-    updates = F.broadcast_to(value, region.shape)
-    written = _scatter(
-        F.ravel(x), F.ravel(updates), F.ravel(region), axes=(0,), how=how,
-        inside=(within is None,),
-    )
-    return F.reshape(written, x.shape)
-
-
-def _within(region: Value, parsed: Index) -> Value | None:
-    """Where every index array is inside its axis; None where that is known."""
-    whole: Value | None = None
-    for i, axis, known in zip(parsed.arrays, parsed.axes, parsed.inside, strict=True):
-        if known:
-            continue
-        ok = contained(i, region.shape[axis])
-        whole = ok if whole is None else F.logical_and(whole, ok)
-    if whole is None:
-        return None
-    axes = parsed.axes
-    trailing = region.type.rank - (axes[-1] + 1 if is_adjacent(axes) else len(axes))
-    return F.expand_dims(whole, tuple(range(-trailing, 0)))
-
-
-enroll(Updates, "updates_of")

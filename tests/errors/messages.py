@@ -32,6 +32,16 @@ def raised(build, first, *parts, kind=graphc.GraphError):
     return caught.value
 
 
+def whole(build, text, kind=graphc.GraphError):
+    """What `build` raises has exactly this message, but for the line of `build`."""
+    with pytest.raises(kind) as caught:
+        build()
+    *lines, last = str(caught.value).splitlines()
+    assert "\n".join(lines) == text
+    place = f"  at {inspect.getsourcefile(build)}:{inspect.getsourcelines(build)[1]}: "
+    assert last.startswith(place)
+
+
 def refused(call, first, *parts):
     """As `raised`, of a call of a compiled function."""
     return raised(call, first, *parts, kind=graphc.CallError)
