@@ -65,12 +65,16 @@ class UnusedInputWarning(UserWarning):
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A line of user code, and which instruction of which code object it is."""
+    """A line of user code, and which instruction of which code object it is.
+
+    `called` is the function of ours that is called there.
+    """
 
     filename: str
     line: int
     instruction: int = -1
     bytecode: CodeType | None = field(default=None, repr=False, compare=False)
+    called: str = field(default="", repr=False, compare=False)
 
     @property
     def code(self) -> str:
@@ -107,7 +111,7 @@ class Place:
     @property
     def plain(self) -> "Place":
         """The line alone: for what is made for it, but not assigned in it."""
-        return Place(self.filename, self.line)
+        return Place(self.filename, self.line, called=self.called)
 
     def __str__(self) -> str:
         return f"{_shown(self.filename)}:{self.line}"
@@ -181,8 +185,9 @@ def own_caller() -> str:
     return "" if name.startswith("__") else _operation(called)
 
 
-# By the id of a code object, which its place keeps alive, and the instruction.
-_places: dict[tuple[int, int], Place] = {}
+# By the id of a code object, which its place keeps alive, the instruction, and what is
+# called.
+_places: dict[tuple[int, int, str], Place] = {}
 _MOST_PLACES = 100_000
 
 
@@ -210,17 +215,18 @@ def user_place() -> Place:
     """The innermost line on the call stack that is not graphc's own."""
     if _STAND.place is not None:
         return _STAND.place
-    frame, _ = _user_frame()
+    frame, called = _user_frame()
     if frame is None:
         return NOWHERE
     code, at = frame.f_code, frame.f_lasti
-    place = _places.get((id(code), at))
+    key = id(code), at, "" if called is None else called.co_name
+    place = _places.get(key)
     if place is None:
         if len(_places) >= _MOST_PLACES:
             _places.clear()
         line = _position(code, at)[0] or frame.f_lineno
-        place = Place(code.co_filename, line, at, code)
-        _places[id(code), at] = place
+        place = Place(code.co_filename, line, at, code, _operation(called))
+        _places[key] = place
     return place
 
 

@@ -11,7 +11,7 @@ from graphc.ir.arithmetic import arithmetic
 from graphc.ir.dims import Dim, Size, Symbol, symbol_dim
 from graphc.ir.graph import Node, Value, known_sizes, origins
 from graphc.ir.kinds import KINDS, Kind, Text
-from graphc.ir.namespace import F, enroll
+from graphc.ir.namespace import F, enroll, user_op
 from graphc.ir.op import Printing, op
 from graphc.ir.types import DTYPES, DType, TensorType, dtype_of, is_integer
 
@@ -273,7 +273,7 @@ def check_shape(shape: Shape, op_name: str) -> Shape:
         if isinstance(n, int) and n < 0:
             raise graph_error(
                 f"negative size {n}",
-                op=op_name,
+                op=user_op(op_name),
                 got=f"shape {shape_text(shape)}",
                 hint="sizes are 0 or more; only reshape works a -1 out",
             )
@@ -290,12 +290,12 @@ def normal_axis(axis: Any, rank: int, op_name: str) -> int:
     """One axis in 0..rank-1; raises GraphError when it is out of range."""
     if isinstance(axis, bool) or not isinstance(axis, (int, np.integer)):
         raise graph_error(
-            "an axis must be an integer", op=op_name, got=f"axis {axis!r}"
+            "an axis must be an integer", op=user_op(op_name), got=f"axis {axis!r}"
         )
     if not -rank <= axis < rank:
         raise graph_error(
             f"axis {axis} is out of range",
-            op=op_name,
+            op=user_op(op_name),
             got=f"a value of rank {rank}",
             expected=f"an axis from {-rank} to {rank - 1}" if rank else "no axis",
         )
@@ -309,7 +309,8 @@ def normal_axes(axis: Any, rank: int, op_name: str) -> tuple[int, ...]:
     given = axis if isinstance(axis, (tuple, list)) else (axis,)
     axes = tuple(sorted(normal_axis(a, rank, op_name) for a in given))
     if len(set(axes)) < len(axes):
-        raise graph_error("an axis is named twice", op=op_name, got=f"axis {axis!r}")
+        got = f"axis {axis!r}"
+        raise graph_error("an axis is named twice", op=user_op(op_name), got=got)
     return axes
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from graphc.errors import Kind, Place, graph_error, label, user_place
 from graphc.ir.concrete import foreign, no_items, no_number
 from graphc.ir.dims import Dim, Size, Symbol, symbol_dim
-from graphc.ir.namespace import FUNCTIONS, METHODS, UPDATES, F, misspelled
+from graphc.ir.namespace import FUNCTIONS, METHODS, UPDATES, F, is_public, misspelled
 from graphc.ir.operators import Operators
 from graphc.ir.types import DType, TensorType, is_integer
 
@@ -77,9 +77,12 @@ class Node:
 
     @property
     def asking(self) -> str:
-        """The op that messages about sizes name."""
+        """The op that messages about sizes name: the function that the user called."""
         asking = self.params.get("asking")
-        return self.primitive.name if asking is None else str(asking.content)
+        if asking is not None:
+            return str(asking.content)
+        called = self.place.called
+        return called if is_public(called) else self.primitive.name
 
     def __repr__(self) -> str:
         return f"<{self.primitive.name} at {self.place}>"

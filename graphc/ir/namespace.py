@@ -8,6 +8,8 @@ from collections.abc import Callable, Sequence
 from difflib import get_close_matches
 from typing import Any, TypeVar
 
+from graphc.errors import user_place
+
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
@@ -15,6 +17,19 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {}
 METHODS: dict[str, Callable[..., Any]] = {}
 UPDATES = ("set", "add", "multiply", "min", "max")  # of `x.at[index]`
 SPACES = ("fft", "linalg", "nn", "random", "special")
+
+
+def is_public(name: str) -> bool:
+    """Whether users call a function, a method or an operator by this name."""
+    if name in FUNCTIONS or name in METHODS or name in UPDATES or name == "index":
+        return True
+    return any(f"{space}.{name}" in FUNCTIONS for space in SPACES)
+
+
+def user_op(op: str) -> str:
+    """The public function that the user called, or else `op`: what messages name."""
+    called = user_place().called
+    return called if is_public(called) else op
 
 
 def misspelled(name: str, known: Sequence[str]) -> str:

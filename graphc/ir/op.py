@@ -12,6 +12,7 @@ from graphc.errors import GraphError, Kind, graph_error
 from graphc.ir.dims import Dim, Size, equal, less_equal, weight
 from graphc.ir.graph import Guard, Node, Params, Value, intern_node, known_sizes
 from graphc.ir.kinds import KINDS, Kind, ParamKinds
+from graphc.ir.namespace import user_op
 from graphc.ir.types import TensorType, is_integer
 
 MOST_TERMS = 32  # of a formula that is followed further
@@ -317,10 +318,13 @@ def _require_countable(primitive: Primitive, type: TensorType) -> None:
 
 
 def type_error(problem: str, *, expected: str = "", hint: str = "") -> GraphError:
-    """The error of a type rule: names the op and the types of its inputs."""
+    """The error of a type rule: names the op and the types of its inputs.
+
+    The op is the function that the user called, where that is one of the public ones.
+    """
     op, inputs, _ = _CURRENT.now
     got = ", ".join(str(v.type) for v in inputs)
-    return graph_error(problem, op=op, got=got, expected=expected, hint=hint)
+    return graph_error(problem, op=user_op(op), got=got, expected=expected, hint=hint)
 
 
 def _guard(

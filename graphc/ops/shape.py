@@ -30,7 +30,7 @@ from graphc.ir.op import (
     type_error,
     views_of_inputs,
 )
-from graphc.ir.types import TensorType, product, same_size
+from graphc.ir.types import BOOL, TensorType, product, same_size
 from graphc.ops.batching import Batched, batch_with_axes
 from graphc.ops.broadcasting import require_countable, summed_to
 from graphc.ops.masking import Padding, Ragged, constant_fill
@@ -429,11 +429,12 @@ def _specify_shape(x: Array, *, shape: tuple[Size | None, ...]) -> TensorType:
     if len(shape) != x.type.rank:
         raise type_error(f"{len(shape)} sizes are stated for {x.type.rank} axes")
     sizes = []
+    array = f"the mask {x.type}" if x.dtype == BOOL else str(x.type)
     for i, (n, stated) in enumerate(zip(x.type.shape, shape, strict=True)):
         if stated is None:
             sizes.append(n)
             continue
-        require_equal(n, stated, f"axis {i} is stated to be {stated}")
+        require_equal(n, stated, f"axis {i} of {array} must have {stated} elements")
         sizes.append(stated)
     return x.type.like(sizes)
 

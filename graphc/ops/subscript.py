@@ -8,6 +8,7 @@ import numpy as np
 from graphc.errors import graph_error
 from graphc.ir import dims
 from graphc.ir.build import as_size, as_value, cast, literal_of, strong
+from graphc.ir.concrete import shown
 from graphc.ir.dims import Dim, Size
 from graphc.ir.graph import Value, origins
 from graphc.ir.kinds import Letters
@@ -195,11 +196,14 @@ def _whole_or_nothing(x: Value, mask: Value, items: list[Any]) -> Value:
 
 def _mask_positions(x: Value, mask: Value, axis: int) -> list[Value]:
     for i, n in enumerate(mask.type.shape):
-        if dims.equal(n, x.type.shape[axis + i]) is False:
+        wanted = x.type.shape[axis + i]
+        if dims.equal(n, wanted) is False:
             raise graph_error(
-                f"the mask has size {n} where the array has {x.type.shape[axis + i]}",
+                f"axis {i} of the mask has size {n} where axis {axis + i} of the array "
+                f"has {wanted}",
                 op="index",
-                got=f"{x.type} with mask {mask.type}",
+                got=f"array {shown(x)}; mask {shown(mask)}",
+                hint="a mask has the sizes of the axes that it stands for",
             )
     fitted = F.specify_shape(mask, x.type.shape[axis : axis + mask.type.rank])
     return list(F.nonzero(fitted))

@@ -37,7 +37,7 @@ from graphc.transform.padding import padded
 from graphc.transform.partition import partition
 from graphc.transform.plan import Check, Plan, needs_device
 from graphc.transform.policies import Policy, policies_of
-from graphc.transform.structure import Compound, require_shallow
+from graphc.transform.structure import Compound, function_given, require_shallow
 
 Jit = Literal["auto", True, False]
 Tier = Literal["auto", "jax", "numpy"]
@@ -55,7 +55,7 @@ class Input:
 
 def function(
     inputs: Sequence[Any] | Mapping[str, Any],
-    outputs: Any,
+    outputs: Any = None,
     *,
     backend: Backend = "jax",
     jit: Jit = "auto",
@@ -219,6 +219,9 @@ def examine(
     inputs: Any, outputs: Any, unused: Unused
 ) -> tuple[Graph, Outputs, dict[int, Any]]:
     """The graph between variables and values, their structure, and defaults."""
+    for given in (inputs, outputs):
+        if callable(given) and not isinstance(given, Compound):
+            raise function_given("function", given, "graphc.function([x], {})")
     values, input_names, defaults = _inputs(inputs)
     structure, names, results = _outputs(outputs)
     graph = Graph(values, results, input_names, names)
@@ -427,6 +430,18 @@ def _missing(variable: Node, nodes: Iterable[Node], graph: Graph) -> GraphError:
             got=f"{name!r} of type {value.type}, of the body at {variable.place}, "
             f"{needed}",
             hint="let the body give it back: as part of the carry, or as an output",
+        )
+    if name in graph.input_names:
+        first = graph.inputs[graph.input_names.index(name)]
+        return graph_error(
+            f"two variables are called {name!r}, and an output depends on the one that "
+            "is not an input",
+            op="function",
+            got=f"{name!r} of type {value.type}, declared at {variable.place}, "
+            f"{needed}",
+            expected=f"the input {name!r} of type {first.type}, declared at "
+            f"{first.node.place}",
+            hint=f"make {name!r} once and use it in both places, or rename one of them",
         )
     return graph_error(
         f"an output depends on {name!r}, which is not an input",

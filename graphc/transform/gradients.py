@@ -12,13 +12,18 @@ from graphc.ir.types import is_float, is_inexact
 from graphc.ir.walk import ancestors, operands
 from graphc.ops.barriers import BARRIER
 from graphc.transform.autodiff import pull
-from graphc.transform.structure import flatten, numbers_within, unflatten
+from graphc.transform.structure import (
+    flatten,
+    function_given,
+    numbers_within,
+    unflatten,
+)
 from graphc.transform.vectorize import vmap
 
 Disconnected = Literal["raise", "zero"]
 
 
-def grad(cost: Any, wrt: Any, *, disconnected: Disconnected = "raise") -> Any:
+def grad(cost: Any, wrt: Any = None, *, disconnected: Disconnected = "raise") -> Any:
     """The gradient of a real scalar in `wrt`: a value, or a list or dict of values.
 
     Gives the same structure back, each value with the dtype and shape of what it is
@@ -33,31 +38,38 @@ def grad(cost: Any, wrt: Any, *, disconnected: Disconnected = "raise") -> Any:
     >>> f(np.array([1, 2], "float32"))
     array([ 3., 12.], dtype=float32)
     """
+    values_only("grad", cost, wrt)
     seed = cast(as_value(1), _real_scalar(cost, "grad").dtype)
     return _pulled("grad", [as_value(cost)], [seed], wrt, disconnected)
 
 
 def value_and_grad(
-    cost: Any, wrt: Any, *, disconnected: Disconnected = "raise"
+    cost: Any, wrt: Any = None, *, disconnected: Disconnected = "raise"
 ) -> tuple[Value, Any]:
     """`(cost, grad(cost, wrt))`."""
+    values_only("value_and_grad", cost, wrt)
     return as_value(cost), grad(cost, wrt, disconnected=disconnected)
 
 
 def vjp(
-    outputs: Any, wrt: Any, cotangents: Any, *, disconnected: Disconnected = "raise"
+    outputs: Any,
+    wrt: Any = None,
+    cotangents: Any = None,
+    *,
+    disconnected: Disconnected = "raise",
 ) -> Any:
     """The product of `cotangents` with the Jacobian of `outputs` in `wrt`.
 
     `cotangents` has the structure of `outputs` and its shapes; the result the
     structure of `wrt`. `pullback` is another name of it.
     """
+    values_only("vjp", outputs, wrt, cotangents)
     found, _ = flatten(outputs)
     made = _alike(cotangents, found, "vjp", "cotangent")
     return _pulled("vjp", found, made, wrt, disconnected)
 
 
-def jvp(outputs: Any, wrt: Any, tangents: Any) -> Any:
+def jvp(outputs: Any, wrt: Any = None, tangents: Any = None) -> Any:
     """The product of the Jacobian of `outputs` in `wrt` with `tangents`.
 
     `tangents` has the structure of `wrt` and its shapes; the result the structure of
@@ -66,6 +78,7 @@ def jvp(outputs: Any, wrt: Any, tangents: Any) -> Any:
     gradient in them is what is asked for (Townsend, 2017, "A new trick for
     calculating Jacobian vector products"). `pushforward` is another name of it.
     """
+    values_only("jvp", outputs, wrt, tangents)
     found, like = flatten(outputs)
     values, _ = flatten(wrt)
     made = _alike(tangents, values, "jvp", "tangent")
@@ -88,7 +101,7 @@ pushforward = jvp
 
 
 def jacobian(
-    outputs: Any, wrt: Any, *, disconnected: Disconnected = "raise"
+    outputs: Any, wrt: Any = None, *, disconnected: Disconnected = "raise"
 ) -> Any:
     """The derivatives of every element of `outputs` in every element of `wrt`.
 
@@ -96,6 +109,7 @@ def jacobian(
     reverse mode for all elements of the value at once (memory: their number times
     that of the sweep). Structures give, for each output, the structure of `wrt`.
     """
+    values_only("jacobian", outputs, wrt)
     found, like = flatten(outputs)
     made = [_jacobian_of(v, wrt, disconnected) for v in found]
     return unflatten(like, made)
@@ -116,11 +130,12 @@ def _jacobian_of(output: Value, wrt: Any, disconnected: Disconnected) -> Any:
     )
 
 
-def hessian(cost: Any, wrt: Any) -> Any:
+def hessian(cost: Any, wrt: Any = None) -> Any:
     """The second derivatives of a real scalar: the Jacobian of its gradient.
 
     For structures, each value of `wrt` has a structure of blocks against all of them.
     """
+    values_only("hessian", cost, wrt)
     return jacobian(grad(cost, wrt), wrt, disconnected="zero")
 
 
@@ -153,13 +168,24 @@ def _awaited_aside(node: Node) -> tuple[Value, ...]:
     return node.inputs[:1] if node.primitive is BARRIER else operands(node)
 
 
-def hvp(cost: Any, wrt: Any, vectors: Any) -> Any:
+def hvp(cost: Any, wrt: Any = None, vectors: Any = None) -> Any:
     """The product of the Hessian of a real scalar in `wrt` with `vectors`.
 
     `vectors` and the result have the structure of `wrt` and its shapes.
     """
+    values_only("hvp", cost, wrt, vectors)
     gradient = grad(cost, wrt, disconnected="zero")
     return jvp(gradient, wrt, vectors)
+
+
+def values_only(op: str, of: Any, *more: Any) -> None:
+    """Raise GraphError for a Python function, and for arguments that are left out."""
+    rest = ("x", "v")[: len(more)]
+    if callable(of):
+        raise function_given(op, of, f"graphc.{op}({{}}, {', '.join(rest)})")
+    if any(m is None for m in more):
+        given = f"graphc.{op}(y, {', '.join(rest)})"
+        raise graph_error("an argument is missing", op=op, expected=given)
 
 
 def _real_scalar(cost: Any, op: str) -> Value:

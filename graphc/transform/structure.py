@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any, Self
 
-from graphc.errors import graph_error
+from graphc.errors import GraphError, graph_error
 from graphc.ir.graph import Value
 from graphc.ir.types import is_inexact
 
@@ -74,6 +74,21 @@ def _need_value(x: Any) -> Value:
     raise graph_error(
         "needs a symbolic value, or a list or dict of them",
         got=type(x).__name__,
+    )
+
+
+def function_given(op: str, function: Any, call: str) -> GraphError:
+    """The error of a Python function where values are meant.
+
+    `call` is the line to write, with {} for the result of the function.
+    """
+    name = getattr(function, "__name__", type(function).__name__)
+    name = name if name.isidentifier() else "f"
+    return graph_error(
+        "takes values, not functions",
+        op=op,
+        got=f"the Python function {name}",
+        hint=f'call it first: x = gt.vector("x"); {call.format(f"{name}(x)")}',
     )
 
 

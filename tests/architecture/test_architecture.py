@@ -96,7 +96,7 @@ FAMILIES = [  # files of ops that belong together; any other stands for itself
     {"elementwise", "ufuncs"},
     {"cumulative", "moments", "positions", "reduce"},
     {"basic_index", "distinct", "index", "index_padding", "subscript", "taking"}
-    | {"rows", "update"},
+    | {"at", "rows", "update"},
     {"bessel", "bessel_series", "special", "special_gradients", "special_series"},
     {"conv", "conv_padding", "layers", "nn", "pool", "windows"},
     {"linalg", "linalg_derived", "linalg_det", "linalg_lstsq", "linalg_norm"}

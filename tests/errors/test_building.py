@@ -16,6 +16,7 @@ w = gt.tensor("w", "float32", (4, 2))
 i = gt.tensor("i", "int32", (3,))
 byte = gt.tensor("byte", "uint8", (3,))
 k = gt.iscalar("k")
+four = gt.tensor("four", "bool", (4,))
 s = gt.scalar("s")
 OBJECTS = np.array([1, None, 2], dtype=object)
 MASKED = np.ma.array([1.0, 2.0, 3.0], mask=[0, 1, 0])
@@ -56,7 +57,7 @@ MASKED = np.ma.array([1.0, 2.0, 3.0], mask=[0, 1, 0])
     ),
     (
         lambda: w.at[0].set(np.zeros(3)),
-        "slice_update: the update does not fit: 3 and 2 differ",
+        "set: the update does not fit: 3 and 2 differ",
         "got: float32[4, 2], float32[3]",
     ),
     (
@@ -66,8 +67,29 @@ MASKED = np.ma.array([1.0, 2.0, 3.0], mask=[0, 1, 0])
     ),
     (
         lambda: w[np.array([True, False])],
-        "index: the mask has size 2 where the array has 4",
-        "got: float32[4, 2] with mask bool[2]",
+        "index: axis 0 of the mask has size 2 where axis 0 of the array has 4",
+        "got: array float32[4, 2], the symbolic value w; mask bool[2]",
+        "hint: a mask has the sizes of the axes that it stands for",
+    ),
+    (
+        lambda: w[:, four],
+        "index: axis 0 of the mask has size 4 where axis 1 of the array has 2",
+        "got: array float32[4, 2], the symbolic value w; mask bool[4], the symbolic "
+        "value four",
+    ),
+    (
+        lambda: gt.clip(w, np.zeros(3, "float32"), 1),
+        "clip: shapes do not broadcast: 2 and 3 differ",
+        "got: float32[4, 2], float32[3]",
+    ),
+    (
+        lambda: gt.full((3,), w),
+        "full: cannot broadcast to (3,): fewer axes",
+        "got: float32[4, 2]",
+    ),
+    (
+        lambda: gt.cov(x, aweights=np.zeros(4)),
+        "cov: axis 0 of float32[4] must have 3 elements: 4 and 3 differ",
     ),
     (
         lambda: y[gt.tensor("m", "bool", ()), [0, 1]],
@@ -98,11 +120,11 @@ def test_shapes_that_cannot_agree(row):
 @rows(
     (
         lambda: gt.zeros(-2),
-        "full: negative size -2",
+        "zeros: negative size -2",
         "got: shape (-2,)",
         "hint: sizes are 0 or more",
     ),
-    (lambda: gt.zeros((2, -3)), "full: negative size -3", "got: shape (2, -3)"),
+    (lambda: gt.zeros((2, -3)), "zeros: negative size -3", "got: shape (2, -3)"),
     (lambda: w.reshape(-2), "reshape: negative size -2", "got: shape (-2,)"),
     (
         lambda: gt.tensor("a", "float32", (-3,)),

@@ -17,7 +17,7 @@ from graphc.ir.walk import ancestors
 from graphc.ops.batching import Batched, spread, where_each
 from graphc.ops.masking import Padding, Ragged
 from graphc.transform.loops.backward import pulled
-from graphc.transform.loops.carries import fresh, in_form, parts, value_of
+from graphc.transform.loops.carries import ask, fresh, in_form, parts, value_of
 from graphc.transform.loops.checks import Check, checked, held, taken_out
 from graphc.transform.loops.scan import knows_sizes, used_between
 from graphc.transform.structure import flatten, unflatten
@@ -209,7 +209,8 @@ def _choose(
     variables = [fresh(v) for v in values]
     OF_BODIES.update(v.node for v in variables)
     start = variable("start", TensorType(INT32, ())).node.serial
-    results = [branch(*unflatten(form, variables)) for branch in branches]
+    taken = unflatten(form, variables)
+    results = [ask(branch, taken, op, "a branch") for branch in branches]
     like = results[0]
     problem = "branches return different structures"
     alike = [in_form(result, like, problem, op) for result in results]

@@ -1,9 +1,12 @@
 """Carries: values that keep their structure and types from step to step."""
 
+import inspect
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from graphc.errors import graph_error
+import numpy as np
+
+from graphc.errors import graph_error, shortened
 from graphc.ir.build import as_value, cast, strong, variable
 from graphc.ir.dims import equal
 from graphc.ir.graph import Node, Value
@@ -52,12 +55,44 @@ def both_of(result: Any, op: str) -> tuple[Any, Any]:
 
 def condition(test: Any, op: str) -> Value:
     """What a user gives to say if a loop goes on."""
+    if not isinstance(test, (Value, bool, np.bool_, np.ndarray)):
+        got = f"{type(test).__name__} {shortened(repr(test))}"
+        raise graph_error("the condition must be a bool scalar", op=op, got=got)
     value = as_value(test)
     if value.type.rank:
         hint = "reduce it: gt.all(...) or gt.any(...)"
         problem = "the condition must be a scalar"
         raise graph_error(problem, op=op, got=str(value.type), hint=hint)
-    return cast(value, BOOL)
+    if value.dtype != BOOL:
+        hint = "compare it: x != 0, or x > 0"
+        problem = "the condition must be a bool scalar"
+        raise graph_error(problem, op=op, got=str(value.type), hint=hint)
+    return value
+
+
+def ask(function: Any, args: Sequence[Any], op: str, what: str = "the body") -> Any:
+    """The result of a user's function.
+
+    Raises GraphError where it is none, or cannot take so many arguments.
+    """
+    if not callable(function):
+        hint = "write lambda: value, or lambda x: value"
+        problem = f"{what} must be a function"
+        raise graph_error(problem, op=op, got=shortened(repr(function)), hint=hint)
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):  # one that Python cannot tell the arguments of
+        return function(*args)
+    try:
+        signature.bind(*args)
+    except TypeError as error:
+        name = getattr(function, "__name__", type(function).__name__)
+        raise graph_error(
+            f"{what} is called with {len(args)} arguments: {error}",
+            op=op,
+            got=f"{name}{signature}",
+        ) from None
+    return function(*args)
 
 
 def leaves(given: Any) -> list[tuple[str, Any]]:

@@ -8,7 +8,7 @@ from graphc.ir.build import as_size, as_value
 from graphc.ir.dims import Size, maximum
 from graphc.ir.graph import Value, origins
 from graphc.ir.namespace import F, public
-from graphc.transform.loops.carries import as_before, parts, value_of
+from graphc.transform.loops.carries import as_before, ask, parts, value_of
 from graphc.transform.loops.chunks import kept_carries
 from graphc.transform.loops.nested import in_chunks
 from graphc.transform.loops.scan import length_of, run_scan, scan
@@ -48,7 +48,7 @@ def fori_loop(
 
     def step(carry: list[Value], _: list[Value]) -> tuple[list[Value], list[Value]]:
         i, *own = carry
-        after = body(i, unflatten(like, own))
+        after = ask(body, [i, unflatten(like, own)], "fori_loop")
         return [i + 1, *as_before(like, own, after, "fori_loop")], []
 
     carry = [value_of(start), *first]
@@ -76,7 +76,7 @@ def map_(f: Callable[[Any], Any], xs: Any, batch_size: int | None = None) -> Any
     if not callable(f):
         raise graph_error("the first argument is the function", op="map", got=repr(f))
     if batch_size is None:
-        return scan(lambda carry, x: (carry, f(x)), [], xs)[1]
+        return scan(lambda carry, x: (carry, _applied(f, x)), [], xs)[1]
     if isinstance(batch_size, bool) or not isinstance(batch_size, int):
         got = f"batch_size={batch_size!r}"
         raise graph_error("the size of a batch is an integer", op="map", got=got)
@@ -86,13 +86,17 @@ def map_(f: Callable[[Any], Any], xs: Any, batch_size: int | None = None) -> Any
     return _in_batches(f, xs, batch_size)
 
 
+def _applied(f: Callable[[Any], Any], x: Any) -> Any:
+    return ask(f, [x], "map", "the function")
+
+
 def _in_batches(f: Callable[[Any], Any], xs: Any, size: int) -> Any:
     rows, form = parts(xs)
     length = length_of(rows, None, "map")
     given: list[Any] = []
 
     def one(*row: Value) -> list[Value]:
-        outputs, like = parts(f(unflatten(form, list(row))))
+        outputs, like = parts(_applied(f, unflatten(form, list(row))))
         given.append(like)
         return outputs
 

@@ -25,6 +25,7 @@ from graphc.ir.walk import operands
 from graphc.ops.masking import Padding, Ragged
 from graphc.transform.loops.carries import (
     as_before,
+    ask,
     both_of,
     carried_views,
     condition,
@@ -343,14 +344,16 @@ def scan(
     given: list[Any] = []
 
     def step(carry: list[Value], row: list[Value]) -> Pair:
-        after, y = both_of(body(unflatten(like, carry), unflatten(form, row)), "scan")
+        result = ask(body, [unflatten(like, carry), unflatten(form, row)], "scan")
+        after, y = both_of(result, "scan")
         outputs, shape = parts(y)
         given.append(shape)
         return as_before(like, carry, after, "scan"), outputs
 
     def last(after: list[Value], outputs: list[Value]) -> Value:
         assert until is not None
-        test = until(unflatten(like, after), unflatten(given[0], outputs))
+        own = [unflatten(like, after), unflatten(given[0], outputs)]
+        test = ask(until, own, "scan", "`until`")
         return condition(test, "scan")
 
     kept = kept_carries(checkpoint, count, "scan")

@@ -8,7 +8,7 @@ from graphc.ir.build import as_size
 from graphc.ir.dims import Size
 from graphc.ir.graph import Value
 from graphc.ir.namespace import F, public
-from graphc.transform.loops.carries import as_before, both_of, condition, parts
+from graphc.transform.loops.carries import as_before, ask, both_of, condition, parts
 from graphc.transform.loops.chunks import Kept, kept_carries
 from graphc.transform.loops.scan import Pair, first_steps, run_scan, run_stopping
 from graphc.transform.loops.steps import steps_size
@@ -103,11 +103,14 @@ class _Loop:
 
     def test(self, carry: list[Value]) -> Value:
         """Whether it goes on."""
-        return condition(self._cond(unflatten(self._like, carry)), "while_loop")
+        own = [unflatten(self._like, carry)]
+        test = ask(self._cond, own, "while_loop", "the condition")
+        return condition(test, "while_loop")
 
     def step(self, carry: list[Value], _: list[Value]) -> Pair:
         """The next carry, and what is collected."""
-        after, outputs = self._body(unflatten(self._like, carry)), list[Value]()
+        own, outputs = [unflatten(self._like, carry)], list[Value]()
+        after = ask(self._body, own, "while_loop")
         if self._collect:
             after, y = both_of(after, "while_loop")
             outputs, self._given = parts(y)
