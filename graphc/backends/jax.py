@@ -3,6 +3,7 @@
 from graphc.backends.entry import Entry
 from graphc.backends.glue import emit_driver
 from graphc.backends.growing import announce, growing_segment
+from graphc.backends.prelude import checked
 from graphc.backends.program import (
     Outputs,
     Source,
@@ -16,7 +17,6 @@ from graphc.backends.program import (
 )
 from graphc.backends.source import Body, Module, indent
 from graphc.ir.build import INPUT
-from graphc.ir.graph import Value
 from graphc.transform.plan import Plan, Segment
 
 IMPORTS = ["import jax", "import jax.numpy as jnp", "import numpy as np"]
@@ -75,19 +75,6 @@ def _direct(plan: Plan, names: list[str]) -> list[str]:
     return [f"def {entry(plan)}({arguments}):", *indent(lines)]
 
 
-def _from_outside(plan: Plan, segment: Segment) -> list[Value]:
-    """Inputs that may be arrays of NumPy where `jax.disable_jit` lets them through."""
-    computed = {v for s in plan.segments for v in s.outputs}
-    return [v for v in segment.inputs if v.type.rank and v not in computed]
-
-
-def _as_arrays(names: list[str]) -> str:
-    """The line that makes arrays of NumPy those of JAX; for tracers it does nothing."""
-    if len(names) == 1:
-        return f"{names[0]} = jnp.asarray({names[0]})"
-    return f"{', '.join(names)} = map(jnp.asarray, [{', '.join(names)}])"
-
-
 def _segment(
     module: Module, plan: Plan, segment: Segment, outputs: Outputs | None
 ) -> list[str]:
@@ -98,10 +85,7 @@ def _segment(
     used = set(segment.inputs)
     body = Body(module, "jnp", reads=False)
     if outputs is not None and plan.padded is None:
-        body.line(f"check_inputs({', '.join(names)})")
-    arrays = [module.value_name(v) for v in _from_outside(plan, segment)]
-    if arrays:
-        body.line(_as_arrays(arrays))
+        body.line(checked(names))
     for value, name in zip(inputs, names, strict=True):
         scalar = value.type.rank == 0 and value.node.primitive is INPUT
         if scalar and value in used:

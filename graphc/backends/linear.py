@@ -2,6 +2,7 @@
 
 from graphc.analysis.aliasing import copied_outputs
 from graphc.backends.entry import Entry
+from graphc.backends.prelude import checked
 from graphc.backends.program import (
     Outputs,
     Source,
@@ -70,7 +71,7 @@ def emit_unjitted(plan: Plan, outputs: Outputs) -> Source:
     if needs_64_bits(plan):
         test = "jax.config.jax_enable_x64, NEEDS_X64, 'the call', kind='other'"
         body.line(f"require({test})")
-    body.line(f"check_inputs({', '.join(names)})")
+    body.line(checked(names))
     for i, (value, name) in enumerate(zip(plan.graph.inputs, names, strict=True)):
         if value.type.rank:
             body.line(f"{name} = jnp.asarray({name})")

@@ -77,31 +77,27 @@ def kind(scalar: Any) -> Any:
 
 
 def expect(
-    name: str, value: Any, dtype: str, shape: tuple[Any, ...], place: str
-) -> None:
-    """Raise ProgramError unless `value` has this dtype, rank and static sizes."""
-    plain = isinstance(value, (int, float, complex)) and not hasattr(value, "dtype")
-    sizes = () if plain else getattr(value, "shape", None)
-    weak = plain or (sizes == () and getattr(value, "weak_type", False))
-    got = type(value).__name__ if plain else str(getattr(value, "dtype", ""))
-    if not isinstance(sizes, tuple) or not got:
-        got, problem, kind = type(value).__name__, "is no array", "argument"
-    elif not fits(got, weak, dtype):
-        problem, kind = "has another dtype", "dtype"
-    elif len(sizes) != len(shape):
-        problem, kind = f"has {len(sizes)} axes, not {len(shape)}", "shape"
-    elif any(isinstance(n, int) and n != a for n, a in zip(shape, sizes, strict=True)):
-        problem, kind = "has another size", "shape"
-    elif got == "int" and dtype.strip("uint").isdigit():
-        limits = np.iinfo(dtype)
-        if limits.min <= value <= limits.max:
-            return
-        problem, kind = f"is out of range: {value} does not fit {dtype}", "range"
-    else:
-        return
-    if isinstance(sizes, tuple):
-        got = f"{got}[{', '.join(map(str, sizes))}]"
+    name: str,
+    value: Any,
+    dtype: str,
+    shape: tuple[Any, ...],
+    place: str,
+    casting: str = "safe",
+) -> Any:
+    """`value` in this dtype, as NumPy's rules of `casting` allow it.
+
+    Raise ProgramError unless it has this dtype then, this rank and static sizes.
+    """
+    given, sizes = described(value)
+    value = converted(value, dtype, casting)
+    problem, kind = misfit(value, dtype, shape)
+    if not problem:
+        return value
+    got = given if sizes is None else f"{given}[{', '.join(map(str, sizes))}]"
     hint = f'numpy.asarray(value, "{dtype}") converts it, if that is meant'
+    rules = [r for r in ("safe", "same_kind") if castable(value, dtype, r)]
+    if rules:
+        hint = f'graphc.function(..., casting="{rules[0]}") takes it; or {hint}'
     raise ProgramError(
         f"input {name} {problem}\n  got: {got}\n"
         f"  expected: {dtype}[{', '.join(map(str, shape))}], declared at {place}"
@@ -110,8 +106,61 @@ def expect(
     )
 
 
-def fits(got: str, weak: bool, dtype: str) -> bool:
-    """Whether a value of dtype `got` is of `dtype`, or a number of no wider kind."""
+def described(value: Any) -> tuple[str, tuple[int, ...] | None]:
+    """The dtype and the shape of an argument; of no array, its type and None."""
+    found = type(value).__name__
+    if isinstance(value, (int, float, complex)) and not hasattr(value, "dtype"):
+        return found, ()
+    sizes, dtype = getattr(value, "shape", None), getattr(value, "dtype", "")
+    whole = isinstance(sizes, tuple) and str(dtype)
+    return (str(dtype), sizes) if whole else (found, None)
+
+
+def misfit(value: Any, dtype: str, shape: tuple[Any, ...]) -> tuple[str, str]:
+    """What is wrong with an argument of these dtype and static sizes, and its kind.
+
+    Both are "" if nothing is.
+    """
+    got, sizes = described(value)
+    if sizes is None:
+        return "is no array", "argument"
+    if not fits(value, dtype):
+        return "has another dtype", "dtype"
+    if len(sizes) != len(shape):
+        return f"has {len(sizes)} axes, not {len(shape)}", "shape"
+    if any(isinstance(n, int) and n != a for n, a in zip(shape, sizes, strict=True)):
+        return "has another size", "shape"
+    if got == "int" and dtype.strip("uint").isdigit():
+        limits = np.iinfo(dtype)
+        if not limits.min <= value <= limits.max:
+            return f"is out of range: {value} does not fit {dtype}", "range"
+    return "", ""
+
+
+def castable(value: Any, dtype: str, casting: str) -> bool:
+    """Whether NumPy's rules of `casting` allow the value in another dtype."""
+    found = bool if isinstance(value, bool) else getattr(value, "dtype", None)
+    if casting == "exact" or found is None:
+        return False
+    try:
+        return np.can_cast(found, dtype, casting)
+    except TypeError:  # a dtype that NumPy has not, as of a random key
+        return False
+
+
+def converted(value: Any, dtype: str, casting: str) -> Any:
+    """The value in another dtype where that is allowed: on the host, if not traced."""
+    if fits(value, dtype) or not castable(value, dtype, casting):
+        return value
+    if type(value).__name__.endswith("Tracer"):
+        return value.astype(dtype)
+    return np.asarray(value).astype(dtype)[()]
+
+
+def fits(value: Any, dtype: str) -> bool:
+    """Whether a value is of `dtype`, or a number of no wider kind."""
+    got, sizes = described(value)
+    weak = sizes == () and getattr(value, "weak_type", not hasattr(value, "dtype"))
     kinds = {"uint": 1, "int": 1, "float": 2, "bfloat": 2, "complex": 3}
     kind, wanted = (kinds.get(name.rstrip("0123456789"), 0) for name in (got, dtype))
     return got == dtype or (weak and 0 < kind <= wanted)
@@ -129,7 +178,8 @@ def agree(
         )
 
 
-TEXTS = (ProgramError, require, integer, kind, expect, fits, agree)
+TEXTS = (ProgramError, require, integer, kind, expect, described, misfit, castable)
+TEXTS += (converted, fits, agree)
 
 
 def helpers() -> list[str]:
@@ -145,8 +195,11 @@ def check_inputs(
     graph: Graph,
     names: list[str],
     guards: Iterable[tuple[Guard, Node]] = (),
+    casting: str = "safe",
 ) -> list[str]:
     """The function `check_inputs` of a program: dtypes, ranks, sizes that agree.
+
+    It returns the arguments, of the dtypes of the inputs where `casting` allows it.
 
     `guards` are relations of sizes that hold for the arguments as they are given.
     """
@@ -157,7 +210,7 @@ def check_inputs(
         body.line(f"{name} = {_solution(axis, symbol)}")
         body.bind_size(symbol, name)
     lines = [
-        _expectation(value, name, given)
+        _expectation(value, name, given, casting)
         for value, name, given in zip(
             graph.inputs, names, graph.input_names, strict=True
         )
@@ -165,8 +218,15 @@ def check_inputs(
     lines += [*body.lines, *_agreements(body, axes)]
     lines += _guard_lines(module, graph, names, guards)
     head = f"def check_inputs({', '.join(names)}):"
-    doc = '"""Raise ProgramError unless the arguments fit the program."""'
-    return [head, *indent([doc, *lines])]
+    doc = '"""The arguments in their dtypes; raise ProgramError unless they fit."""'
+    end = [f"return {', '.join(names)}"] if names else []
+    return [head, *indent([doc, *lines, *end])]
+
+
+def checked(names: list[str]) -> str:
+    """The line that checks arguments, and goes on with what they are cast to."""
+    call = f"check_inputs({', '.join(names)})"
+    return f"{', '.join(names)} = {call}" if names else call
 
 
 def _guard_lines(
@@ -184,13 +244,15 @@ def _guard_lines(
     return body.lines
 
 
-def _expectation(value: Value, name: str, given: str) -> str:
+def _expectation(value: Value, name: str, given: str, casting: str) -> str:
     """The line that checks one input by itself; `given` is what users call it."""
     shape = tuple_text(
         str(n) if isinstance(n, int) else repr(str(n)) for n in value.type.shape
     )
     place, given = str(value.node.place), shortened(given, LONGEST)
-    return f'expect({given!r}, {name}, "{value.dtype.name}", {shape}, {place!r})'
+    rule = "" if casting == "safe" else f", {casting!r}"
+    described = f'{given!r}, {name}, "{value.dtype.name}", {shape}, {place!r}{rule}'
+    return f"{name} = expect({described})"
 
 
 @dataclass(frozen=True)

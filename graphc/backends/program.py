@@ -8,7 +8,7 @@ import numpy as np
 
 from graphc.backends.names import Hints
 from graphc.backends.placing import placed
-from graphc.backends.prelude import check_inputs, helpers
+from graphc.backends.prelude import check_inputs, checked, helpers
 from graphc.backends.source import Body, Module, docstring, tuple_text
 from graphc.ir.build import INPUT
 from graphc.ir.dims import Symbol
@@ -139,12 +139,12 @@ def checked_once(graph: Graph, names: list[str]) -> list[str]:
     for value, name in zip(graph.inputs, names, strict=True):
         array = value.type.rank > 0
         parts += [f"{name}.shape", f"{name}.dtype"] if array else [f"kind({name})"]
-    call = f"check_inputs({', '.join(names)})"
+    key = tuple_text(parts)
     return [
-        f"key = {tuple_text(parts)}",
+        f"key = {key}",
         "if key not in CHECKED:",
-        f"    {call}",
-        "    CHECKED.add(key)",
+        f"    {checked(names)}",
+        f"    CHECKED.add({key})",
     ]
 
 
@@ -184,7 +184,7 @@ def assemble(
 ) -> str:
     """The whole text: the functions first, what they call behind them."""
     guards = () if plan.padded is None else plan.padded.guards
-    checks = check_inputs(module, plan.called, names, guards)
+    checks = check_inputs(module, plan.called, names, guards, plan.casting)
     lines = [docstring(head), "", *imports, *module.imports]
     for function in [*functions, checks]:
         lines += ["", "", *function]

@@ -2,7 +2,7 @@
 
 import reprlib
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from graphc.ir.types import DTYPES, DType, TensorType, dtype_of, is_integer
 SIZE = np.dtype("int64")
 Shape = tuple[Size, ...]
 MOST_AXES = 64  # of an array of NumPy
+Casting = Literal["exact", "safe", "same_kind"]
 
 
 class Data:
@@ -341,20 +342,43 @@ def strong(x: Value) -> Value:
     return cast(x, default_dtype(x.dtype)) if x.type.weak else x
 
 
+CASTINGS = ("exact", "safe", "same_kind")
+
+
+def check_casting(casting: Any) -> Casting:
+    """`casting`, which must be one of the rules for arguments of other dtypes."""
+    if not isinstance(casting, str) or casting not in CASTINGS:
+        expected = f"one of {', '.join(map(repr, CASTINGS))}"
+        problem = f"casting cannot be {casting!r}"
+        raise graph_error(problem, op="function", expected=expected)
+    return casting  # type: ignore[return-value]
+
+
 class Config:
     """Defaults that hold for the whole process.
 
     `float` is the dtype of floats whose dtype is not said: "float32" as in JAX;
     set it to "float64" for NumPy's. `dims` is what is done about sizes that vary where
-    `graphc.function` is not told: see there. `max_bytes` is the most that an array may
-    take which is made of a few numbers, as `zeros(k)` is: larger ones are refused, when
-    the graph is built or called, before anything is allocated. It is 2**38 (256 GiB).
+    `graphc.function` is not told, and `casting` what is done about arguments of other
+    dtypes: see there. `max_bytes` is the most that an array may take which is made of a
+    few numbers, as `zeros(k)` is: larger ones are refused, when the graph is built or
+    called, before anything is allocated. It is 2**38 (256 GiB).
     """
 
     def __init__(self) -> None:
         self._float = dtype_of("float32")
         self.dims: Any = "auto"
         self._max_bytes = 2**38
+        self._casting: Casting = "safe"
+
+    @property
+    def casting(self) -> Casting:
+        """Which arguments of other dtypes are taken: "exact", "safe" or "same_kind"."""
+        return self._casting
+
+    @casting.setter
+    def casting(self, rule: Any) -> None:
+        self._casting = check_casting(rule)
 
     @property
     def float(self) -> DType:

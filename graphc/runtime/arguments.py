@@ -7,15 +7,24 @@ from typing import Any, Literal
 import numpy as np
 
 from graphc.backends.prelude import LONGEST
-from graphc.errors import CallError, Kind, describe, shortened, user_place
+from graphc.errors import (
+    CallError,
+    GraphError,
+    Kind,
+    describe,
+    shortened,
+    user_place,
+)
+from graphc.ir.build import Casting
 from graphc.ir.graph import Value
-from graphc.ir.types import INT64, is_inexact, is_integer
+from graphc.ir.types import INT64, DType, is_float, is_inexact, is_integer
 
 Backend = Literal["jax", "numpy"]
 Arguments = tuple[Any, ...]
 _MOST_SHOWN = 8  # arguments in a message
 _ALIGNED = 64  # bytes, where XLA takes an array as it is
 _SMALL = 2**14  # bytes, which XLA may as well copy once more
+_KINDS = {"b": 0, "i": 1, "u": 1, "c": 3}
 
 
 class Signature:
@@ -23,9 +32,9 @@ class Signature:
 
     `plain` are the types of arguments that need no admission: arrays of JAX, whose
     dtypes the program sees, and those of NumPy for a NumPy program. JAX would cast
-    NumPy's 64-bit arrays silently, and wrap a Python integer that does not fit. Where
-    the program reads arguments after it has returned, as XLA does, NumPy's arrays are
-    `copied`: the caller may write to them by then.
+    NumPy's 64-bit arrays silently, and wrap a Python integer that does not fit. `jax`
+    is given where the program may read arguments after it has returned, as XLA does:
+    NumPy's arrays are copied then, since the caller may write to them by then.
     """
 
     def __init__(
@@ -34,15 +43,18 @@ class Signature:
         names: Sequence[str],
         defaults: Mapping[int, Any],
         backend: Backend,
-        check: Callable[..., None],
-        copied: bool = False,
+        check: Callable[..., Any],
+        casting: Casting,
+        jax: Any = None,
     ) -> None:
         self._inputs = inputs
         self._names = names
         self._defaults = dict(defaults)
         self._backend = backend
         self._check = check
-        self._copied = copied
+        self._jax = jax
+        self._casting = casting
+        self._mixed = False  # whether arrays of JAX have come in other dtypes
         self._dtypes = tuple(v.dtype for v in inputs)
         self.plain: set[type] = {float, complex, bool}
         if backend == "numpy":
@@ -94,26 +106,41 @@ class Signature:
         )
 
     def admit(self, args: Arguments) -> Arguments:
-        """The arguments in forms that the program takes; dtypes are never changed.
+        """The arguments in forms that the program takes, of the dtypes of its inputs.
 
-        Raises CallError for what is no array or number of the dtype of its input.
+        Raises CallError for what is no array or number that may be cast to them.
         """
-        admitted = list(args)
+        admitted, cast = list(args), False
         for i, dtype in enumerate(self._dtypes):
             argument = args[i]
             if type(argument) is not np.ndarray or argument.dtype != dtype:
-                admitted[i] = self._admitted(i, argument)
-                self._refuse_dtype(i, admitted)
-        if self._copied:
-            admitted = [_own(a) if isinstance(a, np.ndarray) else a for a in admitted]
+                found = admitted[i] = self._admitted(i, argument)
+                cast = cast or _differs(found, dtype)
+        if cast:
+            admitted = self._cast(admitted, args)
+        if self._jax is not None:
+            admitted = [self._own(a) for a in admitted]
         return tuple(admitted)
 
-    def _refuse_dtype(self, i: int, args: list[Any]) -> None:
-        """NumPy's arrays and scalars must have the dtype of their input."""
-        found = args[i]
-        numpy_own = isinstance(found, (np.ndarray, np.generic))
-        if numpy_own and found.dtype != self._dtypes[i]:
-            self._check(*args)
+    def _cast(self, admitted: list[Any], args: Arguments) -> list[Any]:
+        """The arguments in the dtypes of the inputs, where that is allowed."""
+        try:
+            result = self._check(*admitted)
+        except CallError as error:
+            raise self.misfit(error, args) from None
+        return list(result) if len(admitted) > 1 else [result]
+
+    def _own(self, argument: Any) -> Any:
+        """An array of NumPy as one that the caller cannot change after the call.
+
+        What JAX does not trace is written for arrays of JAX.
+        """
+        if not isinstance(argument, np.ndarray):
+            return argument
+        if not self._jax.config.jax_disable_jit:
+            return _copy(argument)
+        with self._jax.enable_x64(True):  # keeps 64-bit arrays as they are
+            return self._jax.device_put(argument.copy())
 
     def _admitted(self, i: int, argument: Any) -> Any:
         """One argument in a form that the program takes, or that it will refuse."""
@@ -130,6 +157,8 @@ class Signature:
             hint = "pass x.filled(number), or the mask as an input of its own"
             problem = "is a masked array: its mask would be lost"
             raise self._refusal(i, problem, "argument", hint)
+        if isinstance(argument, (list, tuple)):
+            return self._listed(i, argument)
         if hasattr(argument, "aval"):
             return self._of_jax(i, argument)
         if hasattr(argument, "__array__"):
@@ -148,9 +177,34 @@ class Signature:
             hint = "declare the input wider"
             raise self._refusal(i, problem, "range", hint) from None
 
+    def _listed(self, i: int, items: Any) -> Any:
+        """A list as an array: of Python numbers, they adapt to the dtype."""
+        if self._casting == "exact":
+            return items
+        try:
+            found = np.asarray(items)
+        except GraphError:
+            hint = "pass arrays or numbers, or go on building the graph"
+            raise self._refusal(i, "holds symbolic values", "argument", hint) from None
+        except (TypeError, ValueError):  # rows of different lengths
+            return items
+        dtype = self._dtypes[i]
+        if not _adapts(items, _kind_of(found.dtype), _kind_of(dtype)):
+            return found
+        try:
+            return np.asarray(items, dtype)
+        except OverflowError:
+            problem = f"is out of range: an integer does not fit {dtype}"
+            hint = "declare the input wider"
+            raise self._refusal(i, problem, "range", hint) from None
+
     def _of_jax(self, i: int, array: Any) -> Any:
         if self._backend == "jax":
-            self.plain.add(type(array))
+            self._mixed = self._mixed or _differs(array, self._dtypes[i])
+            if self._mixed:
+                self.plain.discard(type(array))
+            else:
+                self.plain.add(type(array))
             return array
         try:
             weak = getattr(array, "weak_type", False) and not array.shape
@@ -194,7 +248,7 @@ class Signature:
         return ", ".join(shown[:_MOST_SHOWN] + more)
 
 
-def _own(array: "np.ndarray[Any, Any]") -> "np.ndarray[Any, Any]":
+def _copy(array: "np.ndarray[Any, Any]") -> "np.ndarray[Any, Any]":
     """A copy; a large one lies where XLA does not copy it a second time."""
     if array.nbytes < _SMALL:
         return array.copy()
@@ -203,6 +257,24 @@ def _own(array: "np.ndarray[Any, Any]") -> "np.ndarray[Any, Any]":
     own: np.ndarray[Any, Any] = np.ndarray(array.shape, array.dtype, room, start)
     own[...] = array
     return own
+
+
+def _differs(array: Any, dtype: DType) -> bool:
+    """Whether it has another dtype, and does not adapt as a Python number does."""
+    other = getattr(array, "dtype", dtype) != dtype
+    return other and not getattr(array, "weak_type", False)
+
+
+def _adapts(items: Any, kind: int, wanted: int) -> bool:
+    """Whether all items are Python numbers of no wider kind than wanted."""
+    if isinstance(items, (list, tuple)):
+        return all(_adapts(item, kind, wanted) for item in items)
+    return type(items) in (bool, int, float, complex) and 0 <= kind <= wanted
+
+
+def _kind_of(dtype: DType) -> int:
+    """The kind of numbers in order: bool, integer, real, complex; -1 for others."""
+    return 2 if is_float(dtype) else _KINDS.get(dtype.kind, -1)
 
 
 def _shown(argument: Any) -> str:

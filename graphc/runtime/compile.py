@@ -14,7 +14,7 @@ from graphc.backends.prelude import ProgramError, expect
 from graphc.backends.program import Outputs, Source
 from graphc.backends.source import solved
 from graphc.errors import GraphError, UnusedInputWarning, graph_error, shortened
-from graphc.ir.build import INPUT, as_value, config, strong
+from graphc.ir.build import INPUT, Casting, as_value, check_casting, config, strong
 from graphc.ir.dims import Dim, Symbol, symbol_dim
 from graphc.ir.graph import Graph, Node, Value
 from graphc.ir.inner import OF_BODIES, has_inner
@@ -64,6 +64,7 @@ def function(
     dims: Any = None,
     tier: Tier | None = None,
     unused: Unused = "warn",
+    casting: Casting | None = None,
 ) -> Function:
     """Compile the graph between `inputs` and `outputs`.
 
@@ -84,12 +85,17 @@ def function(
     results are NumPy arrays. `unused` says what to do about inputs on which no output
     depends: "warn" with an `UnusedInputWarning`, "ignore" or "error".
 
+    `casting` says which arguments of other dtypes are cast: "safe" those that lose
+    nothing by NumPy's rules, "same_kind" float64 for float32 too, "exact" none. Lists
+    are taken unless it is "exact". The default is `graphc.config.casting`, "safe".
+
     Raises GraphError, with the op and the line, where this cannot be done.
     """
     _check_options(backend, jit, check, unused)
     backend = _backend(tier, backend, jit)
     rewrites = _rules(rewrites, backend == "jax" and jit is False)
-    graph, structure, defaults = examine(inputs, outputs, unused)
+    rule = config.casting if casting is None else check_casting(casting)
+    graph, structure, defaults = examine(inputs, outputs, rule, unused)
     graph = watched(merged(graph)) if check else merged(graph)
     simplified = rewritten(graph, rewrites.early())
     written, graph = graph, simplified.graph
@@ -99,6 +105,7 @@ def function(
 
     def compile(policies: dict[Symbol, Policy]) -> tuple[Plan, Source]:
         plan, late[:] = _planned(graph, policies, model, emit, rewrites)
+        plan = replace(plan, casting=rule)
         if jit is True and backend == "jax":
             _require_one_segment(plan)
         return plan, emit(plan, structure)
@@ -107,25 +114,27 @@ def function(
     plan, source = compile(policies)
     log = *simplified.log, *late
     tested = policies or _tests_of_rules(plan, log) or _has_driven_loops(plan)
-    unjitted = _without_tests(written, rewrites) if tested else None
+    unjitted = _without_tests(written, rewrites, rule) if tested else None
     adapter = Adapter(graph, compile) if auto else Advisor(graph)
-    numpy = _on_numpy(graph, structure, rewrites) if tier == "auto" else None
+    numpy = _on_numpy(graph, structure, rewrites, rule) if tier == "auto" else None
     return Function(
         plan, source, backend, structure, defaults, log, unjitted, adapter, numpy
     )
 
 
-def _without_tests(graph: Graph, rewrites: Rules) -> Plan:
+def _without_tests(graph: Graph, rewrites: Rules, casting: Casting) -> Plan:
     """The plan at true sizes, without tests that rules put in."""
-    return partition(rewritten(graph, rewrites.unchecked()).graph)
+    plan = partition(rewritten(graph, rewrites.unchecked()).graph)
+    return replace(plan, casting=casting)
 
 
 def _on_numpy(
-    graph: Graph, structure: Outputs, rewrites: Rules
+    graph: Graph, structure: Outputs, rewrites: Rules, casting: Casting
 ) -> tuple[Plan, Source]:
     """The program for what is new, at true sizes, where one can stand in for JAX."""
     require_both(graph)
     plan = partition(grown(finished(graph, rewrites).graph)[0])
+    plan = replace(plan, casting=casting)
     return plan, emit_numpy(plan, structure)
 
 
@@ -216,13 +225,13 @@ def _has_driven_loops(plan: Plan) -> bool:
 
 
 def examine(
-    inputs: Any, outputs: Any, unused: Unused
+    inputs: Any, outputs: Any, casting: Casting, unused: Unused
 ) -> tuple[Graph, Outputs, dict[int, Any]]:
     """The graph between variables and values, their structure, and defaults."""
     for given in (inputs, outputs):
         if callable(given) and not isinstance(given, Compound):
             raise function_given("function", given, "graphc.function([x], {})")
-    values, input_names, defaults = _inputs(inputs)
+    values, input_names, defaults = _inputs(inputs, casting)
     structure, names, results = _outputs(outputs)
     graph = Graph(values, results, input_names, names)
     idle = _check_graph(graph)
@@ -269,7 +278,7 @@ def _check_option(option: str, value: object, allowed: tuple[object, ...]) -> No
 
 
 def _inputs(
-    inputs: Sequence[Any] | Mapping[str, Any],
+    inputs: Sequence[Any] | Mapping[str, Any], casting: Casting
 ) -> tuple[tuple[Value, ...], tuple[str, ...], dict[int, Any]]:
     """The input variables, what calls name them, and defaults by position."""
     if isinstance(inputs, (Value, Input, str, Set)) or not isinstance(inputs, Iterable):
@@ -287,7 +296,7 @@ def _inputs(
         names = _keys("input", inputs)
     defaults = {i: x.default for i, x in enumerate(given) if isinstance(x, Input)}
     for i, default in defaults.items():
-        _check_default(default, values[i], names[i])
+        _check_default(default, values[i], names[i], casting)
     return values, names, {i: _own(default) for i, default in defaults.items()}
 
 
@@ -314,7 +323,7 @@ def _check_input(value: Any, before: tuple[Value, ...]) -> None:
         )
 
 
-def _check_default(default: Any, value: Value, name: str) -> None:
+def _check_default(default: Any, value: Value, name: str, casting: Casting) -> None:
     """A default must fit its input as an argument must."""
     shape = tuple(n if isinstance(n, int) else str(n) for n in value.type.shape)
     if isinstance(default, Value):
@@ -322,7 +331,8 @@ def _check_default(default: Any, value: Value, name: str) -> None:
         problem = f"the default of {name!r} is symbolic"
         raise graph_error(problem, op="function", got=repr(default), hint=hint)
     try:
-        expect(name, default, value.dtype.name, shape, str(value.node.place))
+        place = str(value.node.place)
+        expect(name, default, value.dtype.name, shape, place, casting)
     except ProgramError as error:
         raise graph_error(f"the default of {error}", op="function") from None
 

@@ -75,7 +75,8 @@ class Function:
             self._defaults,
             self.backend,
             module.check_inputs,
-            copied=self.backend == "jax" and self._tiers is None,
+            plan.casting,
+            self.jax if self._tiers is None else None,
         )
         self._plain = self._signature.plain
 

@@ -16,6 +16,7 @@ from graphc.errors import (
     shortened,
     user_place,
 )
+from graphc.ir.build import Casting
 from graphc.ir.dims import Dim, Symbol, evaluate, symbol_dim
 from graphc.ir.graph import Graph, Value
 from graphc.rewriting.default import DEFAULT
@@ -57,6 +58,7 @@ def ragged(
     batch: int | None = None,
     backend: Backend = "jax",
     rewrites: Rules = DEFAULT,
+    casting: Casting | None = None,
 ) -> "Ragged":
     """Compile the graph of one example, to be called with lists of examples.
 
@@ -67,7 +69,7 @@ def ragged(
     examples, in the order of their sizes, into calls of at most so many: memory is
     bounded, and what is compiled depends on the sizes of examples alone. `total` sums
     each output over the examples, as gradients of a loss need; otherwise each output
-    is a list of NumPy arrays of their true sizes.
+    is a list of NumPy arrays of their true sizes. `casting` is as for `function`.
 
     Raises GraphError where an op needs true sizes, and for a batch of no examples.
 
@@ -79,7 +81,7 @@ def ragged(
     [0.25 0.75]
     [0.5  0.25 0.25]
     """
-    graph, structure, _ = examine(inputs, outputs, "warn")
+    graph, structure, _ = examine(inputs, outputs, "safe", "warn")
     for value in shared:
         if all(value is not v for v in graph.inputs):
             got = shortened(repr(value))
@@ -97,6 +99,7 @@ def ragged(
         backend=backend,
         rewrites=rewrites,
         dims={symbol_dim(made.batch): rows},
+        casting=casting,
         unused="ignore",  # not every size is needed
     )
     return Ragged(made, inner, structure, strict, total, Packing(group, batch))
@@ -191,7 +194,8 @@ class Ragged:
         ):
             if several:
                 items = arg.examples() if isinstance(arg, Rows) else _listed(arg, name)
-                found.append([_checked(x, value, name) for x in items])
+                rule = self.function.plan.casting
+                found.append([_checked(x, value, name, rule) for x in items])
         counts = {len(examples) for examples in found}
         if len(counts) > 1:
             got = ", ".join(map(str, sorted(counts)))
@@ -318,11 +322,14 @@ def _listed(arg: Any, name: str) -> list[Any]:
     raise _refused(f"input {name} must be a list of examples", "argument", got)
 
 
-def _checked(x: Any, value: Value, name: str) -> "np.ndarray[Any, Any]":
+def _checked(
+    x: Any, value: Value, name: str, casting: Casting
+) -> "np.ndarray[Any, Any]":
     """One example as an array of the dtype and rank of its input."""
     array = np.asarray(x)
-    if not hasattr(x, "dtype") and np.can_cast(array.dtype, value.dtype, "same_kind"):
-        array = array.astype(value.dtype)
+    rule = casting if hasattr(x, "dtype") else "same_kind"
+    if rule != "exact" and np.can_cast(array.dtype, value.dtype, rule):
+        array = array.astype(value.dtype, copy=False)
     if array.dtype != value.dtype or array.ndim != value.type.rank:
         got = f"{array.dtype}{list(array.shape)}"
         kind: Kind = "dtype" if array.dtype != value.dtype else "shape"

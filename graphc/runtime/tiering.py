@@ -126,7 +126,12 @@ class Tiers:
         graph = plan.called
         self._numpy: Callable[..., Any] = module.program
         self._signature = Signature(
-            graph.inputs, graph.input_names, {}, "numpy", module.check_inputs
+            graph.inputs,
+            graph.input_names,
+            {},
+            "numpy",
+            module.check_inputs,
+            plan.casting,
         )
         self._outputs = outputs
         self._tell = tell

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from graphc.errors import Kind, Place
+from graphc.ir.build import Casting
 from graphc.ir.dims import Symbol
 from graphc.ir.graph import Graph, Node, Value
 from graphc.transform.forecast import Forecast, forecast
@@ -102,7 +103,8 @@ class Plan:
 
     `static_inputs` are positions of the inputs whose numbers must be known before
     compilation. `aliases` maps values that are other values (checked ones). `originals`
-    are the symbols that others of the graph stand for.
+    are the symbols that others of the graph stand for. `casting` says which arguments
+    of other dtypes the program takes.
     """
 
     graph: Graph
@@ -111,6 +113,7 @@ class Plan:
     aliases: dict[Value, Value] = field(default_factory=dict)
     padded: Padded | None = None
     originals: dict[Symbol, Symbol] = field(default_factory=dict)
+    casting: Casting = "safe"
 
     @property
     def called(self) -> Graph:

@@ -109,6 +109,7 @@ def test_a_size_worked_out_from_a_formula(backend):
 # Dtypes, ranks and static sizes.
 
 CONVERT = 'hint: numpy.asarray(value, "float32") converts it, if that is meant'
+SAME_KIND = 'hint: graphc.function(..., casting="same_kind") takes it; or numpy.'
 
 
 @both
@@ -118,7 +119,7 @@ CONVERT = 'hint: numpy.asarray(value, "float32") converts it, if that is meant'
         "input x has another dtype",
         "got: float64[2, 3]",
         f"expected: float32[n, 3], declared at {HERE}:{line_of('x')}",
-        CONVERT,
+        f'{SAME_KIND}asarray(value, "float32") converts it, if that is meant',
         "arguments: x: float64[2, 3], y: float32[2]",
     ),
     (lambda: np.ones((2, 3), int), "input x has another dtype", "got: int64[2, 3]"),
@@ -154,7 +155,7 @@ CONVERT = 'hint: numpy.asarray(value, "float32") converts it, if that is meant'
     ),
 )
 def test_arguments_of_another_type(backend, row):
-    f = graphc.function([x, y], x[:, 0] + y, backend=backend)
+    f = graphc.function([x, y], x[:, 0] + y, backend=backend, casting="exact")
     argument, *expected = row
     for _ in range(2):  # what a failed call did does not let the next one pass
         error = refused(lambda: f(argument(), ones(2)), *expected)
@@ -277,7 +278,7 @@ def test_inputs_may_be_called_like_parameters_of_ours(backend):
     ids=repr,
 )
 def test_sizes_that_are_no_integers(backend, size, first, got):
-    f = graphc.function([k], gt.zeros(k), backend=backend)
+    f = graphc.function([k], gt.zeros(k), backend=backend, casting="exact")
     place = f"expected: int64[], declared at {HERE}:{line_of('k')}"
     refused(lambda: f(size), first, f"got: {got}", place)
     assert f(3).shape == (3,)
@@ -290,7 +291,7 @@ def test_sizes_that_are_no_integers(backend, size, first, got):
 )
 def test_sizes_that_are_integers(backend, three):
     """A weak array of JAX counts as the Python number that it was made from."""
-    f = graphc.function([k], gt.zeros(k), backend=backend)
+    f = graphc.function([k], gt.zeros(k), backend=backend, casting="exact")
     assert f(three).shape == (3,)
     if isinstance(three, jax.Array):
         first = "input k has another dtype"
@@ -409,7 +410,8 @@ def test_a_constant_index_that_turns_out_to_be_out_of_bounds(backend):
 def test_scalars_keep_their_dtype_or_raise(backend, dtype, good, bad):
     """Python numbers fit where their kind does; NumPy's have a dtype of their own."""
     v = gt.tensor("v", dtype, ())
-    f = graphc.function([v], [v, gt.where(v == v, v, v)], backend=backend)
+    outputs = [v, gt.where(v == v, v, v)]
+    f = graphc.function([v], outputs, backend=backend, casting="exact")
     for number in good:
         for out in map(np.asarray, f(number)):
             assert out.dtype.name == dtype and out == np.asarray(number).astype(dtype)
@@ -434,7 +436,7 @@ def test_wide_dtypes_are_exact_without_a_global_flag(backend, dtype):
     c = gt.tensor("c", dtype, ())
     exact = np.array([0.1, 3.0]) if dtype[0] in "fc" else np.array([2**53 + 1, 3])
     exact = exact.astype(dtype)
-    f = graphc.function([v, c], [v, v * c, c], backend=backend)
+    f = graphc.function([v, c], [v, v * c, c], backend=backend, casting="exact")
     for number in (3, exact[0], exact[0].item()):
         same, scaled, alone = map(np.asarray, f(exact, number))
         exactly = exact.dtype.type(number)

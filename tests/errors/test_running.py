@@ -279,7 +279,7 @@ def test_saved_programs_check_their_arguments_too(backend, tmp_path):
     f.save(tmp_path / "saved.py")
     script = (
         "import numpy as np, saved\n"
-        "for args in [(np.ones((2, 3)), 1), (np.ones((2, 3), 'f4'), True),\n"
+        "for args in [(np.ones((2, 3)), 1), (np.ones((2, 3), 'f4'), 2.0),\n"
         "             (np.ones((2, 4), 'f4'), 1), ([1.0], 1)]:\n"
         "    try:\n"
         "        saved.program(*args)\n"
