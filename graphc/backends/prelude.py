@@ -16,6 +16,7 @@ from graphc.backends.source import (
 )
 from graphc.errors import shortened
 from graphc.ir.dims import Dim, Symbol, symbol_dim
+from graphc.ir.dims_names import shown_name
 from graphc.ir.graph import Graph, Guard, Node, Value
 
 LONGEST = 60  # characters of a name in a message
@@ -143,7 +144,7 @@ def castable(value: Any, dtype: str, casting: str) -> bool:
     if casting == "exact" or found is None:
         return False
     try:
-        return np.can_cast(found, dtype, casting)
+        return np.can_cast(found, dtype, casting)  # type: ignore[arg-type]
     except TypeError:  # a dtype that NumPy has not, as of a random key
         return False
 
@@ -178,8 +179,8 @@ def agree(
         )
 
 
-TEXTS = (ProgramError, require, integer, kind, expect, described, misfit, castable)
-TEXTS += (converted, fits, agree)
+TEXTS: tuple[Any, ...] = (ProgramError, require, integer, kind, expect, described)
+TEXTS += (misfit, castable, converted, fits, agree)
 
 
 def helpers() -> list[str]:
@@ -307,9 +308,10 @@ def _agreements(body: Body, axes: list[Axis]) -> Iterable[str]:
         if sources[axis.size.symbols[0]] is axis:
             yield from _own_agreement(body, axis)
             continue
+        pairs = [(shown_name(s), sources[s]) for s in axis.size.symbols]
         where = ", ".join(
-            f"{s.name} is from axis {sources[s].index} of input {sources[s].given}"
-            for s in axis.size.symbols
+            f"{name} is from axis {source.index} of input {source.given}"
+            for name, source in pairs
         )
         yield (
             f"agree({axis.given!r}, {axis.index}, {axis.text}, {body.code(axis.size)}, "

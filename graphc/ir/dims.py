@@ -22,6 +22,7 @@ from weakref import WeakValueDictionary
 
 from graphc.errors import GraphError, label
 from graphc.ir import proofs
+from graphc.ir.dims_names import SHOWN, shown_name
 from graphc.ir.dims_text import CLIP, Printer
 from graphc.ir.polynomials import (
     MOST_WEIGHT,
@@ -133,8 +134,10 @@ class Dim:
         if self.weight > MOST_SHOWN:
             over = "over " if self.weight == MOST_WEIGHT else ""
             return f"<{over}{self.weight} terms>"
+        if SHOWN.names:
+            return expression(self, shown_name, "clip({}, {})")
         if not self._text:
-            self._text = expression(self, lambda s: label(s.name), "clip({}, {})")
+            self._text = expression(self, shown_name, "clip({}, {})")
         return self._text
 
     def __repr__(self) -> str:

@@ -11,7 +11,7 @@ from weakref import WeakValueDictionary
 import numpy as np
 
 from graphc.errors import Kind, Place, graph_error, label, user_place
-from graphc.ir.concrete import foreign, no_items, no_number
+from graphc.ir.concrete import foreign, no_items, no_number, shown
 from graphc.ir.dims import Dim, Size, Symbol, symbol_dim
 from graphc.ir.namespace import FUNCTIONS, METHODS, UPDATES, F, is_public, misspelled
 from graphc.ir.operators import Operators
@@ -204,7 +204,23 @@ class Value(Operators):
         return cast(Value, F.swapaxes(self, -1, -2))
 
     def __repr__(self) -> str:
+        if self.node.primitive.name == "size" and self.sizes is not None:
+            return str(self.sizes[()])
         return f"<{self.node.primitive.name}: {self.type}>"
+
+    def __copy__(self) -> "Value":
+        return self  # a value never changes, and there is one of each
+
+    def __deepcopy__(self, _: Any) -> "Value":
+        return self
+
+    def __reduce__(self) -> Any:
+        raise graph_error(
+            "a value cannot be pickled: it stands for a graph of this process",
+            op="pickle",
+            got=shown(self),
+            hint="keep graphc.dump(value), which is text, or save a compiled function",
+        )
 
     def __getattr__(self, name: str) -> Any:
         if name in METHODS:

@@ -1,7 +1,7 @@
 """`dims="auto"`: specialized at first, padded where a size turns out to vary."""
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from graphc.backends.program import Source
 from graphc.errors import GraphError, RecompilationWarning
@@ -71,8 +71,11 @@ class Adapter:
     read, else padded.
     """
 
-    def __init__(self, graph: Graph, compile: Compile) -> None:
+    def __init__(
+        self, graph: Graph, compile: Compile, names: Mapping[object, str]
+    ) -> None:
         self._graph = graph
+        self._names = names
         self._compile = compile
         self._seen = Seen(symbols_of(graph))
         self._policies: dict[Symbol, Policy] = {}
@@ -99,7 +102,8 @@ class Adapter:
         if plan.padded is not None:
             self._originals = plan.padded.originals
         reasons = [
-            f"{s.name} took {len(seen.sizes[s])} sizes: {self._policies[s]}"
+            f"{self._names.get(s, s.name)} took {len(seen.sizes[s])} sizes: "
+            f"{self._policies[s]}"
             for s in told
         ]
         return plan, source, f"{'; '.join(reasons)}, from now on"
@@ -138,7 +142,8 @@ class Adapter:
 class Advisor:
     """Warns where a function that shall specialize is compiled for ever new sizes."""
 
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: Graph, names: Mapping[object, str]) -> None:
+        self._names = names
         self._seen = Seen(symbols_of(graph))
         self._warned: set[Symbol] = set()
         self._done: list[Compilation] = []
@@ -154,10 +159,11 @@ class Advisor:
             if len(found) >= TOO_MANY and symbol not in self._warned:
                 self._warned.add(symbol)
                 lost = sum(c.seconds for c in done)
+                name = self._names.get(symbol, symbol.name)
                 warnings.warn(
-                    f"{symbol.name} took {len(found)} sizes, the last "
+                    f"{name} took {len(found)} sizes, the last "
                     f"{self._seen.last[symbol]}: {len(done)} compilations, {lost:.1f} s"
-                    f"\n  hint: dims={{{symbol.name!r}: graphc.Pad()}} compiles for "
+                    f"\n  hint: dims={{{name!r}: graphc.Pad()}} compiles for "
                     "capacities only",
                     RecompilationWarning,
                     stacklevel=4,

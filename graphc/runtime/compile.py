@@ -16,6 +16,7 @@ from graphc.backends.source import solved
 from graphc.errors import GraphError, UnusedInputWarning, graph_error, shortened
 from graphc.ir.build import INPUT, Casting, as_value, check_casting, config, strong
 from graphc.ir.dims import Dim, Symbol, symbol_dim
+from graphc.ir.dims_names import SHOWN, naming, shown_name
 from graphc.ir.graph import Graph, Node, Value
 from graphc.ir.inner import OF_BODIES, has_inner
 from graphc.ir.replay import region_between
@@ -36,7 +37,7 @@ from graphc.transform.loops.watched import watched
 from graphc.transform.padding import padded
 from graphc.transform.partition import partition
 from graphc.transform.plan import Check, Plan, needs_device
-from graphc.transform.policies import Policy, policies_of
+from graphc.transform.policies import Policy, names_of, policies_of
 from graphc.transform.structure import Compound, function_given, require_shallow
 
 Jit = Literal["auto", True, False]
@@ -102,23 +103,25 @@ def function(
     model = CostModel(base=UNDIVIDED) if jit is True else CostModel()
     emit = _EMIT[backend, backend == "jax" and jit is not False]
     late: list[Application] = []
+    names = names_of(written)
 
     def compile(policies: dict[Symbol, Policy]) -> tuple[Plan, Source]:
-        plan, late[:] = _planned(graph, policies, model, emit, rewrites)
-        plan = replace(plan, casting=rule)
-        if jit is True and backend == "jax":
-            _require_one_segment(plan)
-        return plan, emit(plan, structure)
+        with naming(names):
+            plan, late[:] = _planned(graph, policies, model, emit, rewrites)
+            plan = replace(plan, casting=rule)
+            if jit is True and backend == "jax":
+                _require_one_segment(plan)
+            return plan, emit(plan, structure)
 
     policies, auto = _policies(graph, dims, emit, written)
     plan, source = compile(policies)
     log = *simplified.log, *late
     tested = policies or _tests_of_rules(plan, log) or _has_driven_loops(plan)
     unjitted = _without_tests(written, rewrites, rule) if tested else None
-    adapter = Adapter(graph, compile) if auto else Advisor(graph)
+    adapter = Adapter(graph, compile, names) if auto else Advisor(graph, names)
     numpy = _on_numpy(graph, structure, rewrites, rule) if tier == "auto" else None
     return Function(
-        plan, source, backend, structure, defaults, log, unjitted, adapter, numpy
+        plan, source, backend, structure, defaults, log, unjitted, adapter, numpy, names
     )
 
 
@@ -199,8 +202,11 @@ def _planned(
     if pad is not None:
         pad = pad.tidied(graph)
         graph = pad.graph
-    plan = partition(graph, model, padded=pad)
-    return replace(plan, originals=_originals(made, more)), late.log
+    originals = _originals(made, more)
+    own = {s: shown_name(old) for s, old in originals.items()}
+    with naming({**SHOWN.names, **own}):
+        plan = partition(graph, model, padded=pad)
+    return replace(plan, originals=originals), late.log
 
 
 def _originals(*changes: dict[Value, Value]) -> dict[Symbol, Symbol]:

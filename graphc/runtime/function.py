@@ -7,6 +7,7 @@ from typing import Any
 from graphc.backends.linear import emit_unjitted
 from graphc.backends.program import Outputs, Source
 from graphc.errors import CallError, graph_error
+from graphc.ir.dims_names import naming
 from graphc.rewriting.engine import Application, applied
 from graphc.runtime import xla
 from graphc.runtime.adapt import Adapter, Advisor
@@ -36,7 +37,9 @@ class Function:
         unjitted: Plan | None = None,
         adapter: Adapter | Advisor | None = None,
         numpy: tuple[Plan, Source] | None = None,
+        names: Mapping[object, str] = {},
     ) -> None:
+        self._names = names  # of sizes, where not their own
         self._unjitted = unjitted or plan  # exact, without tests that the host makes
         self.rewrites = rewrites
         self.backend = backend
@@ -55,7 +58,7 @@ class Function:
         self.plan = plan
         self.source = source.text
         self._count = len(plan.called.inputs)
-        self._log = Log(plan, source.sizes)
+        self._log = Log(plan, source.sizes, self._names)
         self._pending = self._log.pending
         self._program = Program(source.text, f"<graphc {self.backend} program>")
         module = self._program.load()
@@ -152,7 +155,10 @@ class Function:
     def explain(self) -> str:
         """Why the program is split as it is, with the user's lines."""
         tier = "" if self._tiers is None else self._tiers.explain()
-        return explain(self.plan, self.backend) + tier + applied(self.rewrites)
+        originals = self.plan.originals.items()
+        own = {s: self._names.get(old, old.name) for s, old in originals}
+        with naming({**self._names, **own}):
+            return explain(self.plan, self.backend) + tier + applied(self.rewrites)
 
     @property
     def numpy_source(self) -> str:
@@ -178,7 +184,16 @@ class Function:
         with open(path, "w", encoding="utf-8") as file:
             file.write(self.source)
 
+    def __reduce__(self) -> Any:
+        raise graph_error(
+            "a compiled function cannot be pickled: loading it would run code",
+            op="pickle",
+            got=repr(self),
+            hint="f.save(path) writes a program that runs without graphc",
+        )
+
     def __repr__(self) -> str:
-        inputs = ", ".join(map(str, (v.type for v in self.plan.called.inputs)))
-        outputs = ", ".join(map(str, (v.type for v in self.plan.called.outputs)))
+        with naming(self._names):
+            inputs = ", ".join(map(str, (v.type for v in self.plan.called.inputs)))
+            outputs = ", ".join(map(str, (v.type for v in self.plan.called.outputs)))
         return f"<graphc.Function ({inputs}) -> ({outputs}) on {self.backend}>"

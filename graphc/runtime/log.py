@@ -56,8 +56,11 @@ class _Pending:
 class Log:
     """Collects compilations; an emitted program tells `compiling` of each."""
 
-    def __init__(self, plan: Plan, sizes: Mapping[str, Symbol]) -> None:
+    def __init__(
+        self, plan: Plan, sizes: Mapping[str, Symbol], names: Mapping[object, str]
+    ) -> None:
         self._plan = plan
+        self._names = names
         self.sizes = dict(sizes)
         self._seen: dict[int, list[dict[str, int]]] = {}
         self.pending: list[_Pending] = []
@@ -128,7 +131,10 @@ class Log:
 
     def _called(self, name: str) -> str:
         symbol = self.sizes.get(name)
-        return name if symbol is None else symbol.name
+        if symbol is None:
+            return name
+        symbol = self._plan.originals.get(symbol, symbol)
+        return self._names.get(symbol, symbol.name)
 
     def _asked_by(self, segment: int, name: str) -> str:
         """The first line of the segment that has this size in it."""

@@ -16,6 +16,7 @@ from graphc.errors import GraphError, Place, graph_error, standing_at, user_plac
 from graphc.ir import dims
 from graphc.ir.build import INPUT, SIZE_OP, as_value, variable
 from graphc.ir.dims import Dim, Size, Symbol, symbol_dim
+from graphc.ir.dims_names import shown_name
 from graphc.ir.graph import Graph, Guard, Node, Value, origins
 from graphc.ir.inner import Inner, bodies, runs_in_python, within
 from graphc.ir.namespace import F
@@ -195,7 +196,7 @@ class _Pass:
             policy = self._sizes.policies.get(symbol)
             if isinstance(policy, Pad) and policy.strict:
                 raise graph_error(
-                    f"the size {symbol.name} cannot be padded here: {why}",
+                    f"the size {shown_name(symbol)} cannot be padded here: {why}",
                     op=node.primitive.name,
                     got=", ".join(str(r.type) for r in inputs),
                     hint="leave strict out: the op is then compiled for each size",

@@ -13,6 +13,7 @@ from functools import cached_property
 from graphc.analysis.binding_time import Time, binding_times
 from graphc.ir.build import INPUT, SIZE_OP
 from graphc.ir.dims import symbol_dim
+from graphc.ir.dims_names import shown_name
 from graphc.ir.graph import Graph, Node, Value, origins
 from graphc.ir.inner import runs_in_python
 from graphc.ir.walk import ancestors
@@ -306,8 +307,8 @@ class _Assembly:
             sizes,
             node.place,
             f"{asking.primitive.name} at {asking.place} needs the size "
-            f"{size.symbol.name}, which differs from step to step: the steps are done "
-            "in Python",
+            f"{shown_name(size.symbol)}, which differs from step to step: the steps "
+            "are done in Python",
             _remedy(size),
         )
 
@@ -334,7 +335,7 @@ def _reads(
 
 
 def _read(size: Value, node: Node) -> Read:
-    name = size.symbol.name
+    name = shown_name(size.symbol)
     return Read(
         size,
         node.place,
@@ -359,7 +360,13 @@ def _loop(index: int, node: Node, facts: _Facts) -> Segment:
     plain = _segment(index, [node], part, facts, set())
     (rows,) = symbols_in(node.params["length"])
     statics = (*(s for s in plain.statics if s is not rows), rows)
-    return replace(plain, statics=statics, outputs=node.outputs, rows=rows)
+    reason = "it is compiled once for each capacity of its rows"
+    if part.keys - {rows}:
+        others = ", ".join(sorted(map(shown_name, part.keys - {rows})))
+        reason += f", and each value of {others}"
+    return replace(
+        plain, statics=statics, outputs=node.outputs, rows=rows, reason=reason
+    )
 
 
 def _numpy_step(node: Node) -> HostNode:
@@ -457,5 +464,5 @@ def _traced_inputs(node: Node, keys: Keys) -> Iterable[Value]:
 def _segment_reason(keys: Keys) -> str:
     if not keys:
         return "its shapes are all static: it is compiled once"
-    names = ", ".join(sorted(s.name for s in keys))
+    names = ", ".join(sorted(map(shown_name, keys)))
     return f"it is compiled once for each value of {names}"

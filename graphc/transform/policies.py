@@ -9,10 +9,12 @@ from typing import Any
 from graphc.errors import graph_error, shortened
 from graphc.ir.build import as_size
 from graphc.ir.dims import Dim, Symbol, symbol_dim
+from graphc.ir.dims_names import distinct
 from graphc.ir.graph import Graph, Node, Value
 from graphc.ir.inner import bodies
 from graphc.ir.walk import ancestors
 from graphc.ops.buckets import Capacities, capacity_call
+from graphc.transform.grouping import printed
 
 
 @dataclass(frozen=True)
@@ -129,7 +131,7 @@ def policies_of(graph: Graph, given: Any, before: Graph) -> dict[Symbol, Policy]
     that `before` it was rewritten has.
     """
     symbols = symbols_of(graph)
-    named = [*symbols, *(s for s in symbols_of(before) if s not in symbols)]
+    named = list(dict.fromkeys([*symbols, *sizes_of(before), *sizes_of(graph)]))
     if not isinstance(given, Mapping):
         policy = _policy(given)
         chosen = {s: policy for s in symbols if _takes(s, policy)}
@@ -162,6 +164,20 @@ def symbols_of(graph: Graph) -> list[Symbol]:
     return list(found)
 
 
+def sizes_of(graph: Graph) -> list[Symbol]:
+    """As `symbols_of`, with the sizes of inputs and those that ops ask for."""
+    asked = [s for node in ancestors(graph.outputs) for s in printed(node)]
+    axes = [n for v in graph.inputs for n in v.type.shape if isinstance(n, Dim)]
+    own = [s for n in axes for s in n.symbols]
+    asked.sort(key=lambda s: s.serial)
+    return list(dict.fromkeys([*own, *symbols_of(graph), *asked]))
+
+
+def names_of(graph: Graph) -> dict[object, str]:
+    """The names that the sizes of a graph are printed with, where not their own."""
+    return distinct(sizes_of(graph))
+
+
 def _symbols_of(nodes: Iterable[Node]) -> Iterator[Symbol]:
     for node in nodes:
         for value in node.outputs:
@@ -189,19 +205,21 @@ def _policy(given: Any) -> Policy:
 
 def _named(key: Any, symbols: Sequence[Symbol]) -> list[Symbol]:
     """The symbols that a key of `dims` means."""
+    names = distinct(symbols)
     if isinstance(key, str):
-        found = [s for s in symbols if s.name == key]
+        one = [s for s in symbols if names.get(s) == key]
+        found = one or [s for s in symbols if s.name == key]
     elif isinstance(key, (Value, Dim)):
         size = as_size(key)
         found = [s for s in symbols if size is symbol_dim(s)]
     else:
         found = []
     if not found:
-        names = ", ".join(dict.fromkeys(s.name for s in symbols))
+        known = ", ".join(names.get(s, s.name) for s in symbols)
         raise graph_error(
             "`dims` names a size that the graph has not",
             op="function",
             got=shortened(str(key)),
-            expected=f"one of {names}" if names else "a graph with symbolic sizes",
+            expected=f"one of {known}" if known else "a graph with symbolic sizes",
         )
     return found

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 
 from graphc.errors import Place
 from graphc.ir.dims import Symbol
+from graphc.ir.dims_names import shown_name
 from graphc.ir.graph import Guard, Node
 from graphc.transform.plan import (
     Check,
@@ -49,7 +50,7 @@ def _paddings(plan: Plan) -> list[str]:
     """Which sizes are padded, how, and what is done at true sizes all the same."""
     if plan.padded is None:
         return []
-    lines = [f"size {s.name}: {p}" for s, p in plan.padded.policies.items()]
+    lines = [f"size {shown_name(s)}: {p}" for s, p in plan.padded.policies.items()]
     cuts: dict[tuple[str, str, str], int] = {}
     for cut in plan.padded.cuts:
         key = cut.node.primitive.name, _at(cut.place), cut.reason
@@ -92,7 +93,7 @@ def _segment(segment: Segment) -> list[str]:
         if symbol is segment.rows:
             continue
         node = asked_by(segment, symbol)
-        lines.append(f"  static argument {symbol.name}")
+        lines.append(f"  static argument {shown_name(symbol)}")
         lines.append(f"    needed by {node.primitive.name} at {_at(node.place)}")
         lines.append(f"    to remove it: {_static_remedy(symbol)}")
     return lines + _guards([segment])
@@ -108,9 +109,10 @@ GROWS = [
 def _static_remedy(symbol: Symbol) -> str:
     if symbol.origin is None:
         return "declare this axis with a number instead of a name"
+    name = shown_name(symbol)
     return (
-        f"keep the shape whatever {symbol.name} is, with "
-        f"gt.where(gt.arange(...) < {symbol.name}, x, 0) instead of a slice"
+        f"keep the shape whatever {name} is, with "
+        f"gt.where(gt.arange(...) < {name}, x, 0) instead of a slice"
     )
 
 

@@ -8,6 +8,7 @@ from graphc.ir import dims
 from graphc.ir.build import as_size, variable
 from graphc.ir.dims import Dim, Size, Symbol, substitute, symbol_dim
 from graphc.ir.dims_growth import grows
+from graphc.ir.dims_names import shown_name
 from graphc.ir.graph import Guard, Node, Value
 from graphc.ir.types import INT32, TensorType
 from graphc.ops.buckets import bucketed
@@ -102,9 +103,9 @@ class Storage:
             return bucket if upper is None else dims.minimum(bucket, upper)
         if upper is None:
             raise graph_error(
-                f"no bound of the size {symbol.name} is known",
+                f"no bound of the size {shown_name(symbol)} is known",
                 op="function",
-                got=f"dims {symbol.name}: Bound()",
+                got=f"dims {shown_name(symbol)}: Bound()",
                 hint="give Pad(), or let it be specialized",
                 where=value.node.place,
             )

@@ -1,0 +1,62 @@
+"""The names that sizes are printed with: no two of one program print the same."""
+
+import threading
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Protocol
+
+from graphc.errors import label
+
+
+class Named(Protocol):
+    """A symbol, as far as its name is concerned."""
+
+    @property
+    def name(self) -> str:
+        """The name that it was given, which others may have too."""
+
+    @property
+    def serial(self) -> int:
+        """Grows in the order of creation."""
+
+
+class _Shown(threading.local):
+    """The symbols that are printed with another name than their own."""
+
+    names: Mapping[object, str] = {}
+
+
+SHOWN = _Shown()
+
+
+def distinct(symbols: Iterable[Named]) -> dict[object, str]:
+    """Other names for symbols whose own is that of an older one: `n_2` and so on."""
+    order = sorted(set(symbols), key=lambda s: s.serial)
+    taken = {s.name for s in order}
+    seen: set[str] = set()
+    found: dict[object, str] = {}
+    for symbol in order:
+        if symbol.name in seen:
+            number = 2
+            while f"{symbol.name}_{number}" in taken:
+                number += 1
+            found[symbol] = f"{symbol.name}_{number}"
+            taken.add(found[symbol])
+        seen.add(symbol.name)
+    return found
+
+
+def shown_name(symbol: Named) -> str:
+    """The name that a symbol is printed with here; it may stand in code."""
+    return SHOWN.names.get(symbol) or label(symbol.name)
+
+
+@contextmanager
+def naming(names: Mapping[object, str]) -> Iterator[None]:
+    """Within: sizes are printed with these names, where they have one."""
+    outer = SHOWN.names
+    SHOWN.names = names
+    try:
+        yield
+    finally:
+        SHOWN.names = outer

@@ -1,0 +1,40 @@
+"""Copies of values are the values; what cannot be pickled says what to do instead."""
+
+import copy
+import pickle
+
+import graphc
+import graphc.tensor as gt
+from tests.errors.messages import ones, whole
+
+x = gt.tensor("x", "float32", ("n", 3))
+
+
+def test_copies_of_values_are_the_values():
+    y = gt.tanh(x) + 1
+    for copied in (copy.copy(y), copy.deepcopy(y), copy.deepcopy({"y": [y]})["y"][0]):
+        assert copied is y
+    f = graphc.function([copy.deepcopy(x)], copy.deepcopy(y), backend="numpy")
+    assert f(ones(2, 3)).shape == (2, 3)
+
+
+def test_values_and_functions_are_not_pickled():
+    whole(
+        lambda: pickle.dumps(x),
+        "pickle: a value cannot be pickled: it stands for a graph of this process\n"
+        "  got: float32[n, 3], the symbolic value x\n"
+        "  hint: keep graphc.dump(value), which is text, or save a compiled function",
+    )
+    f = graphc.function([x], x * 2, backend="numpy")
+    whole(
+        lambda: pickle.dumps(f),
+        "pickle: a compiled function cannot be pickled: loading it would run code\n"
+        "  got: <graphc.Function (float32[n, 3]) -> (float32[n, 3]) on numpy>\n"
+        "  hint: f.save(path) writes a program that runs without graphc",
+    )
+
+
+def test_methods_are_listed():
+    listed = dir(x)
+    assert {"sum", "shape", "astype", "at", "reshape", "T"} <= set(listed)
+    assert all(hasattr(x, name) for name in listed if not name.startswith("__"))
