@@ -203,7 +203,7 @@ def _planned(
         pad = pad.tidied(graph)
         graph = pad.graph
     originals = _originals(made, more)
-    own = {s: shown_name(old) for s, old in originals.items()}
+    own: dict[object, str] = {s: shown_name(o) for s, o in originals.items()}
     with naming({**SHOWN.names, **own}):
         plan = partition(graph, model, padded=pad)
     return replace(plan, originals=originals), late.log

@@ -156,6 +156,7 @@ class Function:
         """Why the program is split as it is, with the user's lines."""
         tier = "" if self._tiers is None else self._tiers.explain()
         originals = self.plan.originals.items()
+        own: dict[object, str]
         own = {s: self._names.get(old, old.name) for s, old in originals}
         with naming({**self._names, **own}):
             return explain(self.plan, self.backend) + tier + applied(self.rewrites)
