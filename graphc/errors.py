@@ -24,7 +24,7 @@ class GraphError(ValueError):
     """A graph that cannot be built or compiled as asked."""
 
 
-Kind = Literal[
+ErrorKind = Literal[
     "argument",  # no array and no number: a list, a symbolic value, a masked array
     "broadcast",  # sizes that differ where arrays are to broadcast
     "check",  # the condition of a check does not hold
@@ -38,7 +38,7 @@ Kind = Literal[
     "traced",  # a size that must be a number, and is traced by JAX
     "unexpected",  # an argument without an input, or a second one
 ]
-KINDS: tuple[str, ...] = get_args(Kind)
+ERROR_KINDS: tuple[str, ...] = get_args(ErrorKind)
 
 
 class CallError(GraphError):
@@ -47,7 +47,7 @@ class CallError(GraphError):
     `kind` says in one word how, for programs that act on it or translate it.
     """
 
-    def __init__(self, message: str, kind: Kind) -> None:
+    def __init__(self, message: str, kind: ErrorKind) -> None:
         super().__init__(message)
         self.kind = kind
 

@@ -10,7 +10,7 @@ from graphc.errors import GraphError, graph_error
 from graphc.ir.arithmetic import arithmetic
 from graphc.ir.dims import Dim, Size, Symbol, symbol_dim
 from graphc.ir.graph import Node, Value, known_sizes, origins
-from graphc.ir.kinds import KINDS, Kind, Text
+from graphc.ir.kinds import KINDS, ParamKind, Text
 from graphc.ir.namespace import F, enroll, user_op
 from graphc.ir.op import Printing, op
 from graphc.ir.types import DTYPES, DType, TensorType, dtype_of, is_integer
@@ -45,7 +45,7 @@ class Data:
         return f"Data({self.array.tolist()!r})"
 
 
-KINDS[Data] = Kind("an array", lambda x: type(x) is Data)
+KINDS[Data] = ParamKind("an array", lambda x: type(x) is Data)
 
 
 @op(interned=False)

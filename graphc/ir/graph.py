@@ -10,7 +10,7 @@ from weakref import WeakValueDictionary
 
 import numpy as np
 
-from graphc.errors import Kind, Place, graph_error, label, user_place
+from graphc.errors import ErrorKind, Place, graph_error, label, user_place
 from graphc.ir.concrete import foreign, no_items, no_number, shown
 from graphc.ir.dims import Dim, Size, Symbol, symbol_dim
 from graphc.ir.namespace import FUNCTIONS, METHODS, UPDATES, F, is_public, misspelled
@@ -35,7 +35,7 @@ class Guard:
     left: Size
     right: Size
     reason: str
-    kind: Kind = "shape"
+    kind: ErrorKind = "shape"
 
 
 class Node:

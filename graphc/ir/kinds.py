@@ -70,7 +70,7 @@ NewAxesParam = tuple[NewAxisParam, ...]
 
 
 @dataclass(frozen=True)
-class Kind:
+class ParamKind:
     """Which objects are of a kind, and what it is called."""
 
     text: str
@@ -97,20 +97,20 @@ def _is_text(x: Any) -> bool:
     return type(x) is Text and type(x.content) is str
 
 
-KINDS: dict[Any, Kind] = {  # by annotation
-    int: Kind("an integer", _is_integer),
-    bool: Kind("True or False", lambda x: x is True or x is False),
-    float: Kind("a number", _is_number),
-    Dim: Kind("a symbolic size", lambda x: type(x) is Dim),
-    int | Dim: Kind("a size", lambda x: type(x) is Dim or _is_integer(x)),
-    None: Kind("None", lambda x: x is None),
-    NoneType: Kind("None", lambda x: x is None),
-    np.dtype[Any]: Kind("a dtype", _is_dtype),
-    Text: Kind("a text", _is_text),
+KINDS: dict[Any, ParamKind] = {  # by annotation
+    int: ParamKind("an integer", _is_integer),
+    bool: ParamKind("True or False", lambda x: x is True or x is False),
+    float: ParamKind("a number", _is_number),
+    Dim: ParamKind("a symbolic size", lambda x: type(x) is Dim),
+    int | Dim: ParamKind("a size", lambda x: type(x) is Dim or _is_integer(x)),
+    None: ParamKind("None", lambda x: x is None),
+    NoneType: ParamKind("None", lambda x: x is None),
+    np.dtype[Any]: ParamKind("a dtype", _is_dtype),
+    Text: ParamKind("a text", _is_text),
 }
 
 
-def kind_of(annotation: Any) -> Kind:
+def kind_of(annotation: Any) -> ParamKind:
     """The kind that an annotation stands for. Raises TypeError where it has none."""
     known = KINDS.get(annotation) if annotation is not Any else None
     if known is not None:
@@ -126,11 +126,11 @@ def kind_of(annotation: Any) -> Kind:
         return _exactly([kind_of(a) for a in args])
     if origin is Annotated and args[0] is str and isinstance(args[1], Letters):
         found = re.compile(args[1].pattern, re.ASCII)
-        return Kind(
+        return ParamKind(
             args[1].text, lambda x: type(x) is str and bool(found.fullmatch(x))
         )
     if _axis_of(annotation) is not None:
-        return Kind("an axis, 0 or more", _is_axis)
+        return ParamKind("an axis, 0 or more", _is_axis)
     if is_dataclass(annotation) and isinstance(annotation, type):
         return _record(annotation)
     raise TypeError(f"{annotation!r} is no kind of param")
@@ -152,50 +152,50 @@ def _with_sizes(args: tuple[Any, ...]) -> list[Any]:
     return [int | Dim, *(a for a in args if a not in (int, Dim))]
 
 
-def _words(words: tuple[Any, ...]) -> Kind:
+def _words(words: tuple[Any, ...]) -> ParamKind:
     for word in words:
         if type(word) is not str or not _WORD.fullmatch(word):
             raise TypeError(f"{word!r} is no word")
     allowed = frozenset(words)
     shown = " or ".join(f'"{word}"' for word in words)
-    return Kind(shown, lambda x: type(x) is str and x in allowed)
+    return ParamKind(shown, lambda x: type(x) is str and x in allowed)
 
 
-def _either(kinds: list[Kind]) -> Kind:
+def _either(kinds: list[ParamKind]) -> ParamKind:
     checks = [kind.allows for kind in kinds]
     text = " or ".join(kind.text for kind in kinds)
     if len(checks) == 2:
         first, second = checks
-        return Kind(text, lambda x: first(x) or second(x))
-    return Kind(text, lambda x: any([allows(x) for allows in checks]))
+        return ParamKind(text, lambda x: first(x) or second(x))
+    return ParamKind(text, lambda x: any([allows(x) for allows in checks]))
 
 
-def _tuple_of(item: Kind) -> Kind:
+def _tuple_of(item: ParamKind) -> ParamKind:
     allows = item.allows
-    return Kind(
+    return ParamKind(
         f"a tuple, of which each is {item.text}",
         lambda x: type(x) is tuple and all(map(allows, x)),
     )
 
 
-def _exactly(items: list[Kind]) -> Kind:
+def _exactly(items: list[ParamKind]) -> ParamKind:
     checks = [kind.allows for kind in items]
 
     def allows(x: Any) -> bool:
         fits = type(x) is tuple and len(x) == len(checks)
         return fits and all(check(y) for check, y in zip(checks, x, strict=True))
 
-    return Kind(f"a tuple of {' and '.join(kind.text for kind in items)}", allows)
+    return ParamKind(f"a tuple of {' and '.join(kind.text for kind in items)}", allows)
 
 
-def _record(cls: Any) -> Kind:
+def _record(cls: Any) -> ParamKind:
     """A data class of params: the fields are checked one by one."""
     parts = [(f.name, kind_of(f.type).allows) for f in fields(cls)]
 
     def allows(x: Any) -> bool:
         return type(x) is cls and all(check(getattr(x, n)) for n, check in parts)
 
-    return Kind(f"a {cls.__name__}", allows)
+    return ParamKind(f"a {cls.__name__}", allows)
 
 
 class ParamKinds:
@@ -204,7 +204,7 @@ class ParamKinds:
     def __init__(self, op: str, rule: Callable[..., Any]) -> None:
         """Raises TypeError where a param of the rule is of no kind."""
         self._op = op
-        self._kinds: dict[str, Kind] = {}
+        self._kinds: dict[str, ParamKind] = {}
         self._checks: tuple[tuple[str, Callable[[Any], bool]], ...] = ()
         self._axes: tuple[tuple[str, AxisOf], ...] = ()
         self.names: tuple[str, ...] = ()

@@ -8,10 +8,10 @@ from typing import Any, Literal, NamedTuple, TypeVar
 
 import numpy as np
 
-from graphc.errors import GraphError, Kind, graph_error
+from graphc.errors import ErrorKind, GraphError, graph_error
 from graphc.ir.dims import Dim, Size, equal, less_equal, weight
 from graphc.ir.graph import Guard, Node, Params, Value, intern_node, known_sizes
-from graphc.ir.kinds import KINDS, Kind, ParamKinds
+from graphc.ir.kinds import KINDS, ParamKind, ParamKinds
 from graphc.ir.namespace import user_op
 from graphc.ir.types import TensorType, is_integer
 
@@ -52,7 +52,7 @@ class Opaque:
     content: Any
 
 
-KINDS[Opaque] = Kind("opaque", lambda x: type(x) is Opaque)
+KINDS[Opaque] = ParamKind("opaque", lambda x: type(x) is Opaque)
 
 
 def no_views(node: Node) -> tuple[()]:
@@ -109,7 +109,7 @@ class Primitive:
     on_host: bool = True  # whether the NumPy form may stand in for the JAX form
     imports: dict[str, str] = field(default_factory=dict)  # by backend
     bounds_check: Callable[[Node], list[tuple[Any, str]]] | None = None
-    bounds_kind: Kind = "index"
+    bounds_kind: ErrorKind = "index"
     arguments: tuple[str, ...] = ()
     elementwise: bool = False
     linear: bool = False
@@ -328,7 +328,7 @@ def type_error(problem: str, *, expected: str = "", hint: str = "") -> GraphErro
 
 
 def _guard(
-    relation: Literal["==", "<="], a: Size, b: Size, reason: str, kind: Kind
+    relation: Literal["==", "<="], a: Size, b: Size, reason: str, kind: ErrorKind
 ) -> None:
     guards = _CURRENT.now[2]
     if guards is not None:
@@ -336,7 +336,7 @@ def _guard(
 
 
 def require_equal(
-    a: Size, b: Size, reason: str, hint: str = "", kind: Kind = "shape"
+    a: Size, b: Size, reason: str, hint: str = "", kind: ErrorKind = "shape"
 ) -> Size:
     """`a` and `b` must be equal: proved, refuted (raises) or checked at call time.
 
@@ -356,7 +356,7 @@ def _simplicity(size: Size) -> tuple[int, int]:
     return (0, 0) if isinstance(size, int) else (size.weight, len(str(size)))
 
 
-def require_at_most(a: Size, b: Size, reason: str, kind: Kind = "shape") -> None:
+def require_at_most(a: Size, b: Size, reason: str, kind: ErrorKind = "shape") -> None:
     """`a <= b` must hold: proved, refuted (raises) or checked at call time."""
     answer = less_equal(a, b)
     if answer is False:

@@ -3,7 +3,7 @@
 import builtins
 from typing import Any
 
-from graphc.errors import CallError, Kind, graph_error
+from graphc.errors import CallError, ErrorKind, graph_error
 from graphc.ir.build import as_size, as_value, strong
 from graphc.ir.dims import Size, less_equal
 from graphc.ir.graph import Value
@@ -30,7 +30,7 @@ EXCEPTIONS: dict[str, type[Exception]] = {  # those that checks may raise, by na
 
 @op()
 def _assert_(
-    x: Array, condition: Array, *, message: Text, kind: Kind, error: Text
+    x: Array, condition: Array, *, message: Text, kind: ErrorKind, error: Text
 ) -> TensorType:
     """`x`, provided that `condition` holds; else `error` is raised, or CallError."""
     if condition.dtype != BOOL or condition.type.rank:
@@ -69,7 +69,7 @@ def _(pad: Padding, x: Ragged, condition: Ragged, **params: Any) -> Ragged:
     return pad.result(_assert_(x.value, condition.value, **params), x.fill)
 
 
-def asserted(value: Value, condition: Value, message: str, kind: Kind) -> Value:
+def asserted(value: Value, condition: Value, message: str, kind: ErrorKind) -> Value:
     """`value`, provided that `condition` holds; a CallError of `kind` says if not."""
     texts = {"message": Text(message), "error": Text("")}
     made: Value = _assert_(value, condition, kind=kind, **texts)
@@ -135,7 +135,7 @@ def _named(error: Any, message: str) -> str:
 
 @op()
 def _at_most_(
-    x: Array, *, low: Size, high: Size, reason: Text, asking: Text, kind: Kind
+    x: Array, *, low: Size, high: Size, reason: Text, asking: Text, kind: ErrorKind
 ) -> TensorType:
     """`x`, provided that `low <= high`; `asking` is the op that needs that."""
     require_at_most(low, high, reason.content, kind)
@@ -160,7 +160,7 @@ def at_most(
     reason: str,
     value: Value,
     asking: str,
-    kind: Kind = "shape",
+    kind: ErrorKind = "shape",
 ) -> Value:
     """`value`, provided that `low <= high`: proved, refuted (raises) or a guard.
 

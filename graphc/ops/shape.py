@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from graphc.errors import Kind, graph_error
+from graphc.errors import ErrorKind, graph_error
 from graphc.ir.build import (
     Shape,
     as_shape,
@@ -61,7 +61,7 @@ def _reshape(x: Array, *, shape: Shape) -> TensorType:
     return x.type.like(shape)
 
 
-def _kind_of_misfit(shape: Shape, total: Size) -> Kind:
+def _kind_of_misfit(shape: Shape, total: Size) -> ErrorKind:
     """A size that -1 stood for is a quotient: it is off where that is no integer."""
     for i, n in enumerate(shape):
         rest = product(shape[:i] + shape[i + 1 :])

@@ -9,8 +9,8 @@ import numpy as np
 from graphc.backends.prelude import LONGEST
 from graphc.errors import (
     CallError,
+    ErrorKind,
     GraphError,
-    Kind,
     describe,
     shortened,
     user_place,
@@ -92,7 +92,7 @@ class Signature:
             hint = f"is {close[0]!r} meant?" if close else ""
         raise self.mismatch(problem, "unexpected", hint)
 
-    def mismatch(self, problem: str, kind: Kind, hint: str = "") -> CallError:
+    def mismatch(self, problem: str, kind: ErrorKind, hint: str = "") -> CallError:
         """The error of a call that cannot be matched with the inputs."""
         inputs = ", ".join(
             f"{name}: {value.type}"
@@ -228,7 +228,7 @@ class Signature:
         message = describe(str(error), arguments=text, where=user_place())
         return CallError(message, error.kind)
 
-    def _refusal(self, i: int, problem: str, kind: Kind, hint: str) -> CallError:
+    def _refusal(self, i: int, problem: str, kind: ErrorKind, hint: str) -> CallError:
         expected = f"{self._inputs[i].type}"
         return CallError(
             describe(

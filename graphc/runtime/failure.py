@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
-from graphc.errors import CallError, Kind, describe, shortened, user_place
+from graphc.errors import CallError, ErrorKind, describe, shortened, user_place
 from graphc.ops.check import EXCEPTIONS
 
 
@@ -18,7 +18,7 @@ class ProgramError(CallError):
     """Raised by a program whose arguments do not fit it, as `prelude.ProgramError`."""
 
     def __init__(
-        self, problem: str, place: str = "", kind: Kind = "shape", error: str = ""
+        self, problem: str, place: str = "", kind: ErrorKind = "shape", error: str = ""
     ) -> None:
         asked = f"\n  asked for by {place}" if place else ""
         super().__init__(f"{problem}{asked}", kind)
@@ -88,7 +88,7 @@ def running(error: Exception, program: Program) -> Iterable[str]:
     return {name for name, _ in program.frames(error)}
 
 
-def _explained(error: Exception) -> tuple[str, str, Kind, bool]:
+def _explained(error: Exception) -> tuple[str, str, ErrorKind, bool]:
     """The problem, a hint, its kind, and whether the exception itself adds anything."""
     name = type(error).__name__
     if isinstance(error, ZeroDivisionError):

@@ -10,7 +10,7 @@ import numpy as np
 from graphc.backends.alarms import with_alarms, without_alarms
 from graphc.errors import (
     CallError,
-    Kind,
+    ErrorKind,
     describe,
     graph_error,
     shortened,
@@ -148,9 +148,9 @@ class Ragged:
         self._packing = packing
         self._example = made.one.original
         self._sources = _sources(self._example, made)
-        jax = function.jax  # the padding of examples may hold anything
-        quiet = () if jax is None else (without_alarms, jax)
-        self._run_padded: Any = partial(*quiet, function)
+        self._run_padded: Any = function
+        if function.jax is not None:  # the padding of examples may hold anything
+            self._run_padded = partial(without_alarms, function.jax, function)
 
     def __call__(self, *args: Any) -> Any:
         """Outputs per example, or sums. Raises CallError for what does not fit."""
@@ -186,7 +186,7 @@ class Ragged:
         names = self._example.input_names
         if len(args) != len(names):
             got = f"{len(args)} arguments"
-            kind: Kind = "missing" if len(args) < len(names) else "unexpected"
+            kind: ErrorKind = "missing" if len(args) < len(names) else "unexpected"
             raise _refused("wrong number of arguments", kind, got, ", ".join(names))
         found = []
         for value, name, arg, several in zip(
@@ -332,13 +332,15 @@ def _checked(
         array = array.astype(value.dtype, copy=False)
     if array.dtype != value.dtype or array.ndim != value.type.rank:
         got = f"{array.dtype}{list(array.shape)}"
-        kind: Kind = "dtype" if array.dtype != value.dtype else "shape"
+        kind: ErrorKind = "dtype" if array.dtype != value.dtype else "shape"
         problem = f"an example of {name} has another type"
         raise _refused(problem, kind, got, str(value.type))
     return array
 
 
-def _refused(problem: str, kind: Kind, got: str = "", expected: str = "") -> CallError:
+def _refused(
+    problem: str, kind: ErrorKind, got: str = "", expected: str = ""
+) -> CallError:
     text = describe(
         problem, op="ragged", got=got, expected=expected, where=user_place()
     )

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from graphc.errors import Kind, Place
+from graphc.errors import ErrorKind, Place
 from graphc.ir.build import Casting
 from graphc.ir.dims import Symbol
 from graphc.ir.graph import Graph, Node, Value
@@ -76,7 +76,7 @@ class Check:
 
     condition: Value
     message: str
-    kind: Kind
+    kind: ErrorKind
     error: str
     place: Place
     reason: str = "a check asked for by the graph"

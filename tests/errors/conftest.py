@@ -2,7 +2,7 @@
 
 import pytest
 
-from graphc.errors import KINDS, CallError
+from graphc.errors import CallError
 
 
 @pytest.fixture(autouse=True)
@@ -16,4 +16,4 @@ def known_kinds(monkeypatch):
 
     monkeypatch.setattr(CallError, "__init__", remembering)
     yield
-    assert [e for e in made if e.kind not in KINDS] == []
+    assert [e for e in made if e.kind not in ERROR_KINDS] == []
