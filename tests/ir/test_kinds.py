@@ -27,7 +27,7 @@ from graphc.ir.text import to_text
 from graphc.ir.types import TensorType
 from tests.ir.hostile import PIECES, canary, mutated, outcome, quoted, seeds, spliced
 
-EXAMPLES = int(os.environ.get("GRAPHC_EXAMPLES", "300"))
+EXAMPLES = int(os.environ.get("GRAPHC_EXAMPLES", "200"))
 DECLARED = [
     (primitive, parameter.name, parameter.annotation)
     for primitive in PRIMITIVES.values()
