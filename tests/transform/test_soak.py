@@ -98,7 +98,7 @@ def test_memory_is_flat_over_sizes(way):
         called(call, expected, sizes.tolist())
     assert len(jax.live_arrays()) <= arrays + 8  # JAX lets go of them in turns
     assert resident() - before < MOST
-    assert len(f.stats().compilations) - compilations <= 3
+    assert len(f.stats().compilations) - compilations <= 8  # tiers compile when it pays
 
 
 def test_memory_is_flat_once_all_sizes_are_compiled():
