@@ -5,6 +5,10 @@ function is called where the size is known only then. One that is data reads the
 nearest element, on both backends, unless the function is compiled with `check=True`,
 which raises. Updates (`x.at`) out of bounds write nothing. A slice of constant length
 whose start is data is moved inside, for reading and for writing.
+
+A mask of rank 0 makes an axis of one element or of none, as in NumPy; where it is data,
+its size is known when the program runs. Bounds and steps of slices may be symbolic and
+of any sign: they are static arguments of what is compiled, and a step of 0 raises.
 """
 
 from collections.abc import Iterable

@@ -36,12 +36,14 @@ from graphc.ops.broadcasting import require_countable, summed_to
 from graphc.ops.masking import Padding, Ragged, constant_fill
 from graphc.ops.moving import nonempty, number
 
+NEGATIVE = "a size must not be negative; -1 is worked out where it is a constant"
 
-def require_shape(shape: Shape) -> Shape:
+
+def require_shape(shape: Shape, reason: str = "a size must not be negative") -> Shape:
     """Inside a type rule: every size of `shape` must be >= 0."""
     for n in shape:
         if isinstance(n, Dim):
-            require_at_most(0, n, "a size must not be negative")
+            require_at_most(0, n, reason)
     return shape
 
 
@@ -53,10 +55,10 @@ def _reshape(x: Array, *, shape: Shape) -> TensorType:
     for i, n in enumerate(shape):
         rest = product(shape[:i] + shape[i + 1 :])
         if isinstance(n, Dim) and isinstance(rest, Dim) and n is total // rest:
-            require_shape(shape[:i] + shape[i + 1 :])
+            require_shape(shape[:i] + shape[i + 1 :], NEGATIVE)
             require_equal(total % rest, 0, reason, kind="divisibility")
             return x.type.like(shape)
-    require_shape(shape)
+    require_shape(shape, NEGATIVE)
     require_equal(product(shape), total, reason, kind=_kind_of_misfit(shape, total))
     return x.type.like(shape)
 
