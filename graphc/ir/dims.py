@@ -324,8 +324,10 @@ def substitute(d: Size, sizes: Mapping[Symbol, Size]) -> Size:
     values: dict[Atom, Size] = dict(sizes.items())
 
     def rebuild(size: Size) -> Size:
-        terms = polynomial(size).items()
-        return sum((c * math.prod(map(value, m)) for m, c in terms), start=0)
+        total = Poly()
+        for monomial, c in polynomial(size).items():
+            total.add(polynomial(math.prod(map(value, monomial))).items(), c)
+        return _size(total)
 
     def value(atom: Atom) -> Size:
         return values[atom] if atom in values else symbol_dim(atom)

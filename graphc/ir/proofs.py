@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from graphc.ir.dims import Size
 
 MOST_LOOKS = 48  # polynomials to look at for one bound: about 1 ms
+SHORT = 16  # terms of a polynomial; one so many times as long counts as so many
 _Step = tuple[Poly, int, "Size | None", "Size | None"]
 
 
@@ -58,7 +59,7 @@ class _Proof:
         """
         if p.keys() <= {()}:
             return p.get((), 0)
-        self.left -= 1
+        self.left -= 1 + len(p) // SHORT
         if self.left < 0:
             return -math.inf
         atom = _first(p)

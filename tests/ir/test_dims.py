@@ -254,7 +254,7 @@ def test_parse(text: str, size: Size) -> None:
 def test_parse_refuses(text: str) -> None:
     with pytest.raises(GraphError) as error:
         parse(text)
-    assert repr(text) in str(error.value)
+    assert repr(text)[:90] in str(error.value)  # long ones are cut
 
 
 def test_evaluate_names_what_is_missing() -> None:
