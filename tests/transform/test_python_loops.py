@@ -155,8 +155,6 @@ def test_refusals():
         jax.jit(graphc.function([X, A], c))(FOUR, 1.2)
     with pytest.raises(graphc.GraphError, match="has a size that depends on the step"):
         gt.scan(lambda c, v: (c, X[v > X]), A, X)
-    with pytest.raises(graphc.GraphError, match="nonzero needs count"):
-        gt.cond(A > 0, lambda: gt.max(gt.sort(X[A > X])), lambda: A)
     with pytest.raises(graphc.GraphError, match="a loop within runs in Python"):
         gt.cond(A > 0, lambda: scanned()[0], lambda: A)
     grows, _ = gt.scan(lambda c, v: (c[c < v], None), X, X)

@@ -2,11 +2,12 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from graphc.errors import graph_error
 from graphc.ir.build import as_value, cast, variable
-from graphc.ir.dims import Size, equal
+from graphc.ir.dims import Size
 from graphc.ir.graph import Node, Value
 from graphc.ir.inner import OF_BODIES, Inner, enclosed
 from graphc.ir.namespace import F, public
@@ -17,6 +18,7 @@ from graphc.ir.walk import ancestors
 from graphc.ops.batching import Batched, spread, where_each
 from graphc.ops.masking import Padding, Ragged
 from graphc.transform.loops.backward import pulled
+from graphc.transform.loops.branch_sizes import fit, size_of_branch
 from graphc.transform.loops.carries import ask, fresh, in_form, parts, value_of
 from graphc.transform.loops.checks import Check, checked, held, taken_out
 from graphc.transform.loops.scan import knows_sizes, used_between
@@ -180,25 +182,27 @@ def _of_all(own: list[Check], checks: list[Check]) -> list[Value]:
     return [c.condition if any(c is o for o in own) else true for c, true in pairs]
 
 
-def _agreeing(made: list[list[Value]], op: str) -> list[list[Value]]:
-    """Outputs of branches in one type each; Python numbers adapt."""
+def _agreeing(made: list[list[Value]], index: Value, op: str) -> list[list[Value]]:
+    """Outputs of branches in one type each, of the size of the branch that is taken.
+
+    Python numbers adapt.
+    """
     columns = []
     for k, column in enumerate(zip(*made, strict=True)):
         strong_ones = [v for v in column if not v.type.weak]
         like = strong_ones[0] if strong_ones else value_of(column[0])
         cast_to = [cast(v, like.dtype) if v.type.weak else v for v in column]
         for i, value in enumerate(cast_to):
-            pairs = list(zip(value.type.shape, like.type.shape, strict=False))
-            same = value.dtype == like.dtype and value.type.rank == like.type.rank
-            if not same or any(equal(a, b) is False for a, b in pairs):
+            if value.dtype != like.dtype or value.type.rank != like.type.rank:
                 raise graph_error(
                     f"branches return different types in place {k}",
                     op=op,
                     got=f"{value.type} of branch {i}",
                     expected=f"{like.type}",
                 )
-        shape = like.type.shape
-        columns.append([F.specify_shape(v, shape) for v in cast_to])
+        axes = zip(*(v.type.shape for v in cast_to), strict=True)
+        shape = tuple([size_of_branch(index, sizes) for sizes in axes])
+        columns.append([fit(v, shape) for v in cast_to])
     return [list(row) for row in zip(*columns, strict=True)] if columns else made
 
 
@@ -215,33 +219,36 @@ def _choose(
     problem = "branches return different structures"
     alike = [in_form(result, like, problem, op) for result in results]
     made = [flatten(result, leaf=as_value, none=True)[0] for result in alike]
-    agreed = _agreeing(made, op)
-    taken = _taken([v for outputs in agreed for v in outputs], start, variables)
-    inners = [_of(outputs, [*variables, *taken]) for outputs in agreed]
+    agreed = _agreeing(made, index, op)
+    within = ancestors([v for outputs in agreed for v in outputs])
+    within = [node for node in within if node.serial > start]
+    sizes = [v for node in within for v in node.demands]
+    if used_between(sizes, variables) & set(variables):
+        # Sizes are known outside only where what they are computed from is there.
+        given = unflatten(form, values)
+        closed = [partial(branch, *given) for branch in branches]
+        return _choose(index, closed, (), op)
+    staying = set(ancestors(sizes))
+    taken = _taken(within, staying, {*variables, *sizes})
+    inners = [_of(outputs, [*variables, *taken], staying) for outputs in agreed]
     return unflatten(like, run_switch(index, inners, [*values, *taken]))
 
 
-def _taken(
-    outputs: list[Value], start: int, variables: Sequence[Value]
-) -> list[Value]:
+def _taken(within: list[Node], staying: set[Node], own: set[Value]) -> list[Value]:
     """What branches take from outside, so that what they make of it stays in them.
 
-    Sizes are needed outside, and what they are computed from stays there.
+    Sizes are needed outside, and what they are computed from is `staying` there.
     """
-    made = [n for n in ancestors(outputs) if n.serial > start]
-    sizes = [v for n in made for v in n.demands]
-    outside = set(ancestors(sizes))
-    inside = {n for n in made if n not in outside and n.inputs}
-    own = {*variables, *sizes}
-    used = [v for n in made if n in inside for v in n.inputs]
+    inside = {n for n in within if n not in staying and n.inputs}
+    used = [v for n in within if n in inside for v in n.inputs]
     found = [v for v in used if v.node not in inside and v not in own]
     literal = [v for v in found if v.node.primitive.inline and not v.node.inputs]
     return [v for v in dict.fromkeys(found) if v not in set(literal)]
 
 
-def _of(outputs: list[Value], variables: list[Value]) -> Branch:
-    """A traced branch as a function of other values."""
-    region = region_between(outputs, variables)
+def _of(outputs: list[Value], variables: list[Value], staying: set[Node]) -> Branch:
+    """A traced branch as a function of other values; some nodes stay as they are."""
+    region = [n for n in region_between(outputs, variables) if n not in staying]
 
     def branch(values: list[Value]) -> list[Value]:
         return replayed(outputs, dict(zip(variables, values, strict=True)), region)
@@ -254,14 +261,21 @@ def cond(pred: Any, true_fun: Any, false_fun: Any, *operands: Any) -> Any:
     """`true_fun(*operands)` where `pred` holds, else `false_fun(*operands)`.
 
     As `jax.lax.cond`: only one of them is computed, unless under `vmap`. What they
-    use from outside is found by itself; both return the same structure and types.
+    use from outside is found by itself; both return the same structure, dtypes and
+    ranks. Where their sizes differ, the result has those of the branch taken: they
+    are known when `pred` is, and read from the device where that depends on data.
 
-    >>> import graphc, graphc.tensor as gt
+    >>> import numpy as np, graphc, graphc.tensor as gt
     >>> x = gt.scalar("x")
     >>> y = gt.cond(x > 0, lambda: gt.log(x), lambda: x * 0)
     >>> f = graphc.function([x], graphc.grad(y, x), backend="numpy")
     >>> print(f(4.0), f(-1.0))
     0.25 0.0
+    >>> v, k = gt.vector("v"), gt.iscalar("k")
+    >>> head = gt.cond(k > 0, lambda: v[:k], lambda: v)
+    >>> f = graphc.function([v, k], head, backend="numpy")
+    >>> f(np.ones(3, "float32"), 2).shape, f(np.ones(3, "float32"), 0).shape
+    ((2,), (3,))
     """
     test = as_value(pred)
     if test.type.rank:

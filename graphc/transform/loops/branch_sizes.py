@@ -1,0 +1,105 @@
+"""Results of branches that differ in size: the size is that of the branch taken.
+
+It is an integer like any other that is used as a size: computed from the number of the
+branch and known when that is, so that the choice is made where sizes are. Each branch
+gives results of that size; of those not taken, as many elements as that are.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from graphc.ir import dims
+from graphc.ir.build import as_size, as_value, cast, size_value
+from graphc.ir.dims import Size
+from graphc.ir.graph import Value, origins
+from graphc.ir.namespace import F
+from graphc.ir.op import Array, Printing, op, type_error
+from graphc.ir.types import INT32, TensorType
+from graphc.ops.batching import Batched
+from graphc.ops.masking import Padding, Ragged
+
+
+@op()
+def _branch_size(index: Array, *sizes: Array, most: Size | None) -> TensorType:
+    """The size that the branch of a number gives; at most `most`."""
+    if any(v.type.rank or v.dtype != INT32 for v in (index, *sizes)):
+        raise type_error("the size of a branch is an integer scalar")
+    return TensorType(INT32, ())
+
+
+_branch_size.emit('{xp}.asarray([{sizes}], "int32")[{index}]')
+_branch_size.range = lambda node: ("branch_size", 0, node.params["most"])
+_branch_size.no_gradient("its result is an integer")
+_branch_size.size_remedy = (
+    "let the branches of cond or switch give one size: pad them, or mask with gt.where"
+)
+
+
+@_branch_size.batch
+def _(n: Size, batched: Batched, index: Value, *sizes: Value, most: Size) -> Value:
+    return F.choose(index, [*sizes], mode="clip")
+
+
+@_branch_size.padding
+def _(pad: Padding, index: Ragged, *sizes: Ragged, most: Size | None) -> Value:
+    numbers = [v.value for v in sizes]
+    found: Value = _branch_size(index.value, *numbers, most=most)
+    return found
+
+
+def size_of_branch(index: Value, sizes: Sequence[Size]) -> Size:
+    """The one of the sizes that has the number `index`; itself where all are equal."""
+    if all(dims.equal(size, sizes[0]) for size in sizes):
+        return sizes[0]
+    most: Size | None = dims.maximum(*sizes)
+    if most is not None and origins(most):
+        most = None  # it is no more known than the size itself
+    numbers = [cast(as_value(size_value(size)), INT32) for size in sizes]
+    return as_size(_branch_size(index, *numbers, most=most))
+
+
+@op()
+def _fitted(x: Array, *, shape: tuple[Size, ...]) -> TensorType:
+    """`x` with each axis cut, or filled up with zeros, to a size."""
+    if len(shape) != x.type.rank:
+        raise type_error("needs a size for each axis")
+    return x.type.like(shape)
+
+
+def fitted(xp: Any, x: Any, shape: Any) -> Any:
+    """Printed into programs: the branch that is taken has this shape already."""
+    if x.shape == shape:
+        return x
+    x = x[tuple([slice(n) for n in shape])]
+    return xp.pad(x, [(0, n - m) for n, m in zip(shape, x.shape)])  # noqa: B905
+
+
+def _print_fitted(p: Printing) -> str:
+    shape = p.code(p.node.params["shape"])
+    return f"{p.helper(fitted)}({p.xp}, {p.inputs[0]}, {shape})"
+
+
+_fitted.emit(_print_fitted)
+_fitted.linear = True
+_fitted.vjp(lambda g, x, *, shape: (_fitted(g, shape=x.type.shape),))
+
+
+@_fitted.batch
+def _(n: Size, batched: Batched, x: Value, *, shape: tuple[Size, ...]) -> Value:
+    found: Value = _fitted(x, shape=(n, *shape))
+    return found
+
+
+@_fitted.padding
+def _(pad: Padding, x: Ragged, *, shape: tuple[Size, ...]) -> Value:
+    found: Value = _fitted(pad.filled(x, range(x.type.rank), 0), shape=shape)
+    return found
+
+
+def fit(value: Value, shape: tuple[Size, ...]) -> Value:
+    """A result of a branch in the shape that all branches have together."""
+    sizes = zip(value.type.shape, shape, strict=True)
+    if all(dims.equal(a, b) for a, b in sizes):
+        return value
+    found: Value = _fitted(value, shape=shape)
+    return found
