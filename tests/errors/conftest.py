@@ -2,7 +2,7 @@
 
 import pytest
 
-from graphc.errors import CallError
+from graphc.errors import ERROR_KINDS, CallError
 
 
 @pytest.fixture(autouse=True)

@@ -9,6 +9,7 @@ import pytest
 
 import graphc
 import graphc.tensor as gt
+from graphc.errors import ERROR_KINDS
 from tests.errors.messages import both, ones, refused
 
 x = gt.tensor("x", "float32", ("n", 3))
