@@ -97,10 +97,11 @@ FAMILIES = [  # files of ops that belong together; any other stands for itself
     {"cumulative", "moments", "positions", "reduce"},
     {"basic_index", "distinct", "index", "index_padding", "subscript", "taking"}
     | {"at", "rows", "update"},
-    {"bessel", "bessel_series", "special", "special_gradients", "special_series"},
+    {"bessel", "bessel_series", "special", "special_gradients", "special_series"}
+    | {"special_inverse", "special_inverse_series"},
     {"conv", "conv_padding", "layers", "nn", "pool", "windows"},
     {"linalg", "linalg_derived", "linalg_det", "linalg_lstsq", "linalg_norm"}
-    | {"linalg_padding", "linalg_rules", "linalg_solve"},
+    | {"linalg_eigh", "linalg_padding", "linalg_rules", "linalg_solve"},
     {"drawing", "random", "random_choice", "random_discrete", "random_vectors"}
     | {"random_batches", "random_discrete_numpy", "random_gradients", "random_numpy"}
     | {"random_padding"},
