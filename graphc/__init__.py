@@ -14,7 +14,8 @@ from graphc.ir.graph import Value
 from graphc.ops.barriers import stop_gradient
 from graphc.ops.sizes import known, same_size
 from graphc.rewriting.rule import rewrite
-from graphc.runtime.compile import Input, function
+from graphc.runtime.compile import function
+from graphc.runtime.examine import Input
 from graphc.runtime.ragged import Rows, ragged
 from graphc.transform.checkpoint import checkpoint
 from graphc.transform.custom_vjp import custom_vjp

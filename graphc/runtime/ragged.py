@@ -23,7 +23,8 @@ from graphc.rewriting.default import DEFAULT
 from graphc.rewriting.engine import rewritten
 from graphc.rewriting.rule import Rules
 from graphc.runtime.arguments import Backend
-from graphc.runtime.compile import examine, function
+from graphc.runtime.compile import function
+from graphc.runtime.examine import examine
 from graphc.runtime.function import Function
 from graphc.transform.loops.merge import merged
 from graphc.transform.policies import Pad

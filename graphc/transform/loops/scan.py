@@ -315,9 +315,8 @@ def scan(
     `length` says how many steps there are. What does not change from step to step is
     computed once. `unroll` is for JAX: so many steps are done in one of its loop.
 
-    With `until(carry, y)`, the step behind which it holds is the last one, as in
-    Aesara: no other is run, and there are as many `y`s as steps. Their number depends
-    on data, as that of `x[x > 0]` does.
+    With `until(carry, y)`, the step after which it holds is the last, as in Aesara:
+    there are as many `y`s as steps, which depends on data as the size of `x[x > 0]`.
 
     A gradient keeps what is carried before each step, or what a step reads of it;
     with `checkpoint=k` only before every k-th, from where k steps are done again: less
@@ -353,8 +352,7 @@ def scan(
     def last(after: list[Value], outputs: list[Value]) -> Value:
         assert until is not None
         own = [unflatten(like, after), unflatten(given[0], outputs)]
-        test = ask(until, own, "scan", "`until`")
-        return condition(test, "scan")
+        return condition(ask(until, own, "scan", "`until`"), "scan")
 
     kept = kept_carries(checkpoint, count, "scan")
     loop = _loop(last if until else None, kept, _unroll(unroll))
