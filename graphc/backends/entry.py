@@ -4,13 +4,11 @@ from typing import Any
 
 import numpy as np
 
-from graphc.backends.alarms import with_alarms, without_alarms
 from graphc.backends.placing import placer
 from graphc.backends.program import Outputs, checked_once, entry
 from graphc.backends.source import Body, Module, indent, tuple_text
 from graphc.errors import label
 from graphc.ir.graph import Value
-from graphc.ir.types import is_inexact
 from graphc.ops.buckets import capacity_call
 from graphc.transform.padding import Padded
 from graphc.transform.plan import Plan
@@ -31,7 +29,11 @@ def with_padding_jax(jax: Any, array: Any, shape: Any) -> Any:
     if isinstance(array, jax.core.Tracer):
         widths = [(0, n - m) for n, m in zip(shape, array.shape)]  # noqa: B905
         return jax.numpy.pad(array, widths)
-    return with_padding(np.asarray(array), shape)
+    found = with_padding(np.asarray(array), shape)
+    if not jax.config.jax_disable_jit:
+        return found
+    with jax.enable_x64(True):  # what is not traced is written for arrays of JAX
+        return jax.device_put(found)
 
 
 def without_padding(array: Any, shape: Any) -> Any:
@@ -74,7 +76,7 @@ class Entry:
         results = [self._module.names.unique("result") for _ in original.outputs]
         counts = [self._module.size_name(s) for s in self._padded.counts]
         target = tuple_text([*results, *counts])[1:-1]
-        call = self._call(", ".join(arguments))
+        call = f"{entry(self._plan)}({', '.join(arguments)})"
         self._body.line(f"{target} = {call}" if target else call)
         for symbol, name in zip(self._padded.counts, counts, strict=True):
             self._body.line(f'{name} = integer("{label(symbol.name)}", {name})')
@@ -85,24 +87,12 @@ class Entry:
                 original.outputs, self._padded.ragged, results, strict=True
             )
         ]
-        self._body.line(f"return {self._checked(outputs.text(found))}")
+        self._body.line(f"return {outputs.text(found)}")
         head = ["CHECKED = set()", "", "", f"def program({', '.join(names)}):"]
         lines = checked_once(original, names) + self._body.lines
         if self._xp == "np":
             head.insert(3, '@np.errstate(all="ignore")')
         return head + indent(lines)
-
-    def _call(self, arguments: str) -> str:
-        name = entry(self._plan)
-        if self._xp == "np":
-            return f"{name}({arguments})"
-        return f"{self._module.helper(without_alarms)}(jax, {name}, {arguments})"
-
-    def _checked(self, results: str) -> str:
-        outputs = self._padded.original.outputs
-        if self._xp == "np" or not any(is_inexact(v.dtype) for v in outputs):
-            return results
-        return f"{self._module.helper(with_alarms)}(jax, {results})"
 
     def _arguments(self, names: list[str]) -> list[str]:
         """The padded arguments, then the true sizes."""

@@ -2,6 +2,7 @@
 
 import ast
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from graphc.backends.linear import emit_unjitted
@@ -11,6 +12,7 @@ from graphc.ir.dims_names import naming
 from graphc.rewriting.engine import Application, applied
 from graphc.runtime import xla
 from graphc.runtime.adapt import Adapter, Advisor
+from graphc.runtime.alarms import with_true_alarms
 from graphc.runtime.arguments import Backend, Signature
 from graphc.runtime.failure import Program, ProgramError, call_error, running
 from graphc.runtime.log import Compilation, Log, Stats
@@ -70,6 +72,8 @@ class Function:
         if hasattr(module, "on_device"):
             module.on_device = xla.quick(self.jax, module.on_device)
         self._run: Callable[..., Any] = module.program
+        if self.jax is not None and plan.padded is not None:
+            self._run = partial(with_true_alarms, self.jax, self._run)
         if self._tiers is not None:
             self._run = self._tiers.around(plan, self._run, self._pending)
         self._signature = Signature(

@@ -2,12 +2,10 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 import numpy as np
 
-from graphc.backends.alarms import with_alarms, without_alarms
 from graphc.errors import (
     CallError,
     ErrorKind,
@@ -22,6 +20,7 @@ from graphc.ir.graph import Graph, Value
 from graphc.rewriting.default import DEFAULT
 from graphc.rewriting.engine import rewritten
 from graphc.rewriting.rule import Rules
+from graphc.runtime.alarms import with_true_alarms
 from graphc.runtime.arguments import Backend
 from graphc.runtime.compile import function
 from graphc.runtime.examine import examine
@@ -149,12 +148,18 @@ class Ragged:
         self._packing = packing
         self._example = made.one.original
         self._sources = _sources(self._example, made)
-        self._run_padded: Any = function
-        if function.jax is not None:  # the padding of examples may hold anything
-            self._run_padded = partial(without_alarms, function.jax, function)
 
     def __call__(self, *args: Any) -> Any:
         """Outputs per example, or sums. Raises CallError for what does not fit."""
+        jax = self.function.jax
+        if jax is None:
+            return self._results(args)
+        try:  # the padding of examples may hold anything
+            return with_true_alarms(jax, self._results, args)
+        except FloatingPointError as error:
+            raise _refused(f"FloatingPointError: {error}", "other") from None
+
+    def _results(self, args: tuple[Any, ...]) -> Any:
         examples = self._examples(args)
         sizes = self._sizes(examples)
         parts = [
@@ -164,23 +169,13 @@ class Ragged:
         count = len(self._example.outputs)
         if self._total:
             sums = [sum(found[k] for _, found in parts) for k in range(count)]
-            return self._checked(sums)
+            return self._structure.built(sums)
         results: list[list[Any]] = [[None] * len(sizes) for _ in range(count)]
         for members, found in parts:
             for k, rows in enumerate(found):
                 for i, row in zip(members, rows, strict=True):
                     results[k][i] = row
-        return self._checked(results)
-
-    def _checked(self, results: list[Any]) -> Any:
-        """The outputs, in which `jax.debug_nans` finds what it asks for."""
-        found = self._structure.built(results)
-        if self.function.jax is None:
-            return found
-        try:
-            return with_alarms(self.function.jax, found)
-        except FloatingPointError as error:
-            raise _refused(f"FloatingPointError: {error}", "other") from None
+        return self._structure.built(results)
 
     def _examples(self, args: tuple[Any, ...]) -> list[list[Any]]:
         """The examples of each stacked input."""
@@ -246,7 +241,7 @@ class Ragged:
             for arg, several in zip(args, self._made.mapped, strict=True)
         ]
         columns = [sizes[members, c] for c in range(sizes.shape[1])]
-        results = self._run_padded(*given, *columns)
+        results = self.function(*given, *columns)
         if self._total:
             return [np.asarray(r) for r in results]
         return [

@@ -40,13 +40,6 @@ def test_disable_jit_with_arrays_of_numpy(dims):
     assert all(isinstance(x, jax.Array) for x in f(*arguments))
 
 
-def test_saved_programs_without_jit():
-    names = {"__name__": "saved"}
-    exec(graphc.function([X, K], X.at[K].set(1.0)).source, names)
-    with jax.disable_jit():
-        alike([names["program"](np.zeros(3), 1)], [np.array([0.0, 1.0, 0.0])])
-
-
 NAN = """\
 FloatingPointError: invalid value (nan) encountered in the result['a'][1]
   hint: with dims="specialize", JAX says in which operation

@@ -1,0 +1,42 @@
+"""NaN in padding is no alarm: padded programs look for it in what counts.
+
+`jax.debug_nans` and `jax.debug_infs` look at all that a jitted function returns, at
+capacities. So they are off while a padded program computes, and then what has been cut
+to true sizes is looked at. `jax` is the module throughout.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+
+def with_true_alarms(jax: Any, program: Callable[..., Any], *args: Any) -> Any:
+    """The results of a padded program; raises FloatingPointError as JAX would do."""
+    config = jax.config
+    nans, infs = config.jax_debug_nans, config.jax_debug_infs
+    if not (nans or infs):
+        return program(*args)
+    results = without_alarms(jax, program, *args)
+    if nans:
+        _refuse(jax, results, "nan", np.isnan)
+    if infs:
+        _refuse(jax, results, "inf", np.isinf)
+    return results
+
+
+def without_alarms(jax: Any, program: Callable[..., Any], *args: Any) -> Any:
+    """The results of a program whose padding may hold anything."""
+    with jax.debug_nans(False), jax.debug_infs(False):
+        return program(*args)
+
+
+def _refuse(jax: Any, results: Any, kind: str, found: Callable[..., Any]) -> None:
+    for path, x in jax.tree_util.tree_leaves_with_path(results):
+        if isinstance(x, jax.core.Tracer) or x.dtype.kind in "iub":
+            continue
+        if found(np.asarray(x)).any():
+            name = f"the result{jax.tree_util.keystr(path)}"
+            hint = 'with dims="specialize", JAX says in which operation'
+            problem = f"invalid value ({kind}) encountered in {name}"
+            raise FloatingPointError(f"{problem}\n  hint: {hint}")
