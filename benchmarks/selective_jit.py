@@ -55,7 +55,7 @@ class Data:
     @property
     def new(self) -> list[int]:
         """Numbers of rows for calls that must compile."""
-        return [self.kept + self.rows * i // 16 for i in range(1, 7)]
+        return [self.kept + self.rows * i // 16 for i in range(1, setting(7, 3))]
 
 
 def split(layers: Any) -> tuple[Any, Any, Any, Any]:

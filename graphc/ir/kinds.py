@@ -16,6 +16,7 @@ from typing import Annotated, Any, Literal, NoReturn, Union, get_args, get_origi
 import numpy as np
 
 from graphc.errors import graph_error, printable, shortened
+from graphc.ir.concrete import no_number
 from graphc.ir.dims import Dim
 from graphc.ir.types import DTYPES
 
@@ -265,6 +266,8 @@ class ParamKinds:
         return {name: params[name] for name in self.names if name in params}
 
     def _refuse(self, name: str, value: Any, expected: str) -> NoReturn:
+        if hasattr(value, "node"):  # a symbolic value
+            raise no_number(value, self._op)
         got = f"{_shown(value)} of type {type(value).__name__}"
         problem = f"the param {name} is {got}, and must be {expected}"
         raise graph_error(problem, op=self._op)

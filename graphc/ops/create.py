@@ -17,6 +17,7 @@ from graphc.ir.build import (
     default_dtype,
     literal_of,
     no_device,
+    number_constant,
     size_value,
     strong,
 )
@@ -201,6 +202,9 @@ def _integer_range(start: Size, stop: Size, step: Size, dtype: DType) -> Value:
         length = dims.ceil_div(stop - start, step)
     to_int = dtype if is_integer(dtype) else np.dtype("int64")
     length = dims.maximum(0, length)
+    if isinstance(start, int) and start > np.iinfo("int64").max:  # no size
+        places = _iota(start=0, step=step, length=length, dtype=to_int)
+        return cast(F.add(number_constant(start, to_int), places), dtype)
     return cast(_iota(start=start, step=step, length=length, dtype=to_int), dtype)
 
 

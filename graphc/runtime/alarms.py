@@ -6,9 +6,20 @@ to true sizes is looked at. `jax` is the module throughout.
 """
 
 from collections.abc import Callable
+from functools import wraps
 from typing import Any
 
 import numpy as np
+
+
+def around(jax: Any, program: Callable[..., Any]) -> Callable[..., Any]:
+    """The program, with alarms for true elements in place of those for padding."""
+
+    @wraps(program)
+    def alarmed(*args: Any) -> Any:
+        return with_true_alarms(jax, program, *args)
+
+    return alarmed
 
 
 def with_true_alarms(jax: Any, program: Callable[..., Any], *args: Any) -> Any:

@@ -2,7 +2,6 @@
 
 import ast
 from collections.abc import Callable, Mapping
-from functools import partial
 from typing import Any
 
 from graphc.backends.linear import emit_unjitted
@@ -10,9 +9,8 @@ from graphc.backends.program import Outputs, Source
 from graphc.errors import CallError, graph_error
 from graphc.ir.dims_names import naming
 from graphc.rewriting.engine import Application, applied
-from graphc.runtime import xla
+from graphc.runtime import alarms, xla
 from graphc.runtime.adapt import Adapter, Advisor
-from graphc.runtime.alarms import with_true_alarms
 from graphc.runtime.arguments import Backend, Signature
 from graphc.runtime.failure import Program, ProgramError, call_error, running
 from graphc.runtime.log import Compilation, Log, Stats
@@ -73,7 +71,7 @@ class Function:
             module.on_device = xla.quick(self.jax, module.on_device)
         self._run: Callable[..., Any] = module.program
         if self.jax is not None and plan.padded is not None:
-            self._run = partial(with_true_alarms, self.jax, self._run)
+            self._run = alarms.around(self.jax, self._run)
         if self._tiers is not None:
             self._run = self._tiers.around(plan, self._run, self._pending)
         self._signature = Signature(

@@ -18,7 +18,6 @@ NONE = graphc.rewrites.none  # the programs stand here as they are written
 
 MASKED_JAX = """\
 def segment_0(x, w):
-    x, w = map(jnp.asarray, [x, w])
     n = x.shape[0]
     compiling(0, n=n)
     # model.py:4: h = gt.tanh(x @ w)

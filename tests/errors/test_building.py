@@ -593,7 +593,7 @@ def test_constant_sizes_beyond_any_memory():
         gt.zeros(10**12)
     first = str(caught.value).splitlines()[0]
     assert first == (
-        "full: the float32 array is too large for graphc.config.max_bytes = "
+        "zeros: the float32 array is too large for graphc.config.max_bytes = "
         "274877906944: 1000000000000 is more than 68719476736"
     )
     assert "gt.zeros(10**12)" in str(caught.value)

@@ -21,7 +21,7 @@ k = gt.iscalar("k")
 
 # Inputs, outputs, arguments, options: a call of each kind.
 CALLS = [
-    ("argument", [y], y + 1, lambda: [[1.0, 2.0]], {}),
+    ("argument", [y], y + 1, lambda: [{1.0, 2.0}], {}),
     ("argument", [y], y + 1, lambda: [y], {}),
     ("argument", [y], y + 1, lambda: [np.ma.masked_array(ones(2), [True, False])], {}),
     ("broadcast", [y, other], y + other, lambda: [ones(2), ones(3)], {}),
