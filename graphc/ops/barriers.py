@@ -85,6 +85,7 @@ def pinned(jax: Any, x: Any) -> Any:
 
 
 _pinned.elementwise = _pinned.linear = True
+_pinned.views = views_of_inputs
 _pinned.vjp(lambda g, x: (g,))
 _pinned.sizes = lambda x: x
 _pinned.imports["jax"] = "jax.experimental.xla_metadata"

@@ -79,9 +79,9 @@ CASES = {
 
 def inputs_of(outputs):
     """The variables that the outputs need, and arrays for them."""
-    needed = {v.node.params["name"] for v in needed_by(outputs)}
-    variables = [v for v in (X, S, M, Z) if v.node.params["name"] in needed]
-    return variables, [ARRAYS[v.node.params["name"]] for v in variables]
+    needed = {v.name for v in needed_by(outputs)}
+    variables = [v for v in (X, S, M, Z) if v.name in needed]
+    return variables, [ARRAYS[v.name] for v in variables]
 
 
 def needed_by(outputs):
@@ -321,6 +321,8 @@ def batch_of(samples, dtype, tried, symbolic=False):
 
 UNSEEN = {
     "barrier": "it stands in gradients",
+    "pinned": "it stands in gradients",
+    "fitted": "it stands in branches",
     "steps": "it is a scalar, as a loop has counted it",
     "rows": "it takes a list of pieces",
     "scan": "its values are in bodies",

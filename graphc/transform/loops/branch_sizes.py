@@ -13,7 +13,7 @@ from graphc.ir.build import as_size, as_value, cast, size_value
 from graphc.ir.dims import Size
 from graphc.ir.graph import Value, origins
 from graphc.ir.namespace import F
-from graphc.ir.op import Array, Printing, op, type_error
+from graphc.ir.op import Array, Printing, op, type_error, views_of_inputs
 from graphc.ir.types import INT32, TensorType
 from graphc.ops.batching import Batched
 from graphc.ops.masking import Padding, Ragged
@@ -80,6 +80,7 @@ def _print_fitted(p: Printing) -> str:
 
 
 _fitted.emit(_print_fitted)
+_fitted.views = views_of_inputs
 _fitted.linear = True
 _fitted.vjp(lambda g, x, *, shape: (_fitted(g, shape=x.type.shape),))
 
