@@ -127,3 +127,21 @@ def test_long_chains_stay():
         y = gt.sin(y)
     f, _ = compiled(gt.sum(y), "jax", graphc.rewrites.default)
     assert f.plan.glue
+
+
+VIEWS = {
+    "as it is": lambda v: v,
+    "turned": lambda v: v[::-1],
+    "turned twice": lambda v: v[::-1][::-1],
+    "shifted": lambda v: gt.roll(v, 1),
+}
+
+
+@pytest.mark.parametrize("select", [lambda v: v[:k], lambda v: v[mask]])
+@pytest.mark.parametrize("first", VIEWS)
+@pytest.mark.parametrize("second", VIEWS)
+def test_elements_of_two_selections_meet_where_they_stand(select, first, second):
+    """A mask serves both only where both are selected in one order."""
+    one, other = VIEWS[first](select(x)), VIEWS[second](select(table[0]))
+    for combined in (one * other, gt.where(one > other, one, -other)):
+        agrees(gt.sum(combined), "numpy", arguments())
