@@ -12,11 +12,14 @@ LARGEST_BARE = {"uint32": 2**31 - 1, "uint64": 2**63 - 1}
 def number(array: Array) -> str:
     """A rank-0 array as a Python literal, parenthesised where negative.
 
-    Large unsigned integers have their dtype: JAX takes bare ones for signed.
+    Large unsigned integers have their dtype: JAX takes bare ones for signed. So has a
+    NaN with a sign or a payload, which is given by its bytes.
 
     >>> number(np.array(0.1, "float32")), number(np.array(-2)), number(np.array(np.inf))
     ('0.1', '(-2)', 'np.inf')
     """
+    if _is_other_nan(array):
+        return f"{_from_bytes(array)}[()]"
     if array.dtype.kind == "c":
         return f"complex({number(array.real)}, {number(array.imag)})"
     if array.dtype.kind == "u" and array > LARGEST_BARE.get(array.dtype.name, array):
@@ -26,6 +29,21 @@ def number(array: Array) -> str:
     if text == "-0":  # of bfloat16; the integer 0 has no sign
         text = "-0.0"
     return f"({text})" if text.startswith("-") else text
+
+
+def _is_other_nan(array: Array) -> bool:
+    """Whether a part of it is a NaN of other bits than `np.nan` has."""
+    if array.dtype.kind in "biu":
+        return False
+    parts = [array.real, array.imag] if array.dtype.kind == "c" else [array]
+    plain = np.asarray(np.nan, parts[0].dtype).tobytes()
+    return any(part != part and part.tobytes() != plain for part in parts)
+
+
+def _from_bytes(array: Array) -> str:
+    dtype = repr(array.dtype.name).replace("'", '"')
+    raw = f'np.frombuffer(bytes.fromhex("{array.tobytes().hex()}"), {dtype})'
+    return f"{raw}.reshape({array.shape})"
 
 
 def typed_number(array: Array) -> str:
@@ -47,5 +65,4 @@ def array_text(array: Array) -> str:
         return f"np.array([{items}], {dtype})"
     if not array.size:
         return f"np.zeros({array.shape}, {dtype})"
-    raw = f'np.frombuffer(bytes.fromhex("{array.tobytes().hex()}"), {dtype})'
-    return f"{raw}.reshape({array.shape})"
+    return _from_bytes(array)

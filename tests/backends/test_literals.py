@@ -82,6 +82,28 @@ def checked(inputs, made, wanted, arguments, backend, compiled=graphc.function):
     assert not wrong, wrong
 
 
+NANS = {  # with a sign, and with a payload
+    "float16": ("00fe", "017e"),
+    "bfloat16": ("c0ff", "c0ff"),  # XLA drops its payload in `where`
+    "float32": ("0000c0ff", "2a00c07f"),
+    "float64": ("000000000000f8ff", "2a0000000000f87f"),
+    "complex64": ("0000c0ff0000803f", "0000803f2a00c07f"),
+}
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("dtype", NANS)
+def test_the_bits_of_nan_stay(dtype, backend):
+    raw = [np.frombuffer(bytes.fromhex(text), dtype)[0] for text in NANS[dtype]]
+    m = gt.tensor("m", "bool", ())
+    made = [*map(gt.asarray, raw), gt.asarray(np.array(raw))]
+    made += [gt.where(m, gt.asarray(number), 0) for number in raw]
+    results = graphc.function([m], made, backend=backend)(True)
+    wanted = [*raw, np.array(raw), *raw]
+    for result, expected in zip(results, wanted, strict=True):
+        assert np.asarray(result).tobytes().hex() == expected.tobytes().hex()
+
+
 @pytest.mark.usefixtures("compiled_quickly")
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("dtype", DTYPES)
