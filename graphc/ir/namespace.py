@@ -29,7 +29,8 @@ def is_public(name: str) -> bool:
 def user_op(op: str) -> str:
     """The public function that the user called, or else `op`: what messages name."""
     called = user_place().called
-    return called if is_public(called) else op
+    own = op.rpartition(".")[2] == called  # as it has the name of its space too
+    return called if is_public(called) and not own else op
 
 
 def misspelled(name: str, known: Sequence[str]) -> str:

@@ -131,7 +131,7 @@ class Move:
         """An operand of an elementwise result, to which it is stretched."""
         missing = y.type.rank - x.type.rank
         lo, hi = (a - missing for a in span)
-        if hi <= 0:
+        if missing and hi <= 0:  # it has none of these axes
             return x
         own = x.type.shape[max(lo, 0) : hi]
         if lo >= 0 and same_shape(own, y.type.shape[slice(*span)]):
