@@ -118,9 +118,9 @@ def _gamma_density(a: Value, x: Value) -> Value:
 
 def _owens_t(g: Value, h: Value, a: Value) -> Cotangents:
     """D. Owen (1980), A table of normal integrals, 2.3 and 2.4."""
-    bell = F.exp(-0.5 * h * h)
-    of_h = F.special.erf(a * h * math.sqrt(0.5)) * bell
-    of_a = bell * F.exp(-0.5 * F.square(h * a)) / (2 * math.pi * (1 + a * a))
+    bell, product = F.exp(-0.5 * h * h), F.where(a == 0, 0.0, h * a)
+    of_h = F.special.erf(product * math.sqrt(0.5)) * bell
+    of_a = bell * F.exp(-0.5 * F.square(product)) / (2 * math.pi * (1 + a * a))
     return g * (of_h * (-0.5 / math.sqrt(2 * math.pi))), g * of_a
 
 
