@@ -112,7 +112,7 @@ def described(value: Any) -> tuple[str, tuple[int, ...] | None]:
 
 
 def misfit(value: Any, dtype: str, shape: tuple[Any, ...]) -> tuple[str, str]:
-    """What is wrong with an argument of these dtype and static sizes, and its kind.
+    """The fault of an argument of these dtype and static sizes, and its kind.
 
     Both are "" if nothing is.
     """

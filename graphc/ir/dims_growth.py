@@ -22,7 +22,7 @@ def grows(size: Size, symbols: Collection[Symbol]) -> bool:
 
 
 class _Growth:
-    """What is known of the parts of a size, each looked at behind its own parts."""
+    """Results for the parts of a size, each found after those of its own parts."""
 
     def __init__(self, symbols: Collection[Symbol]) -> None:
         self._symbols = symbols

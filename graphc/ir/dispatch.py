@@ -34,7 +34,7 @@ def apply_ufunc(
 def apply_function(
     function: Any, args: tuple[Any, ...], options: dict[str, Any]
 ) -> Any:
-    """What `__array_function__` answers."""
+    """The answer of `__array_function__`."""
     space = SPACES.get(function.__module__, f"{function.__module__}.")
     name = space + function.__name__
     found = FUNCTIONS.get(name)

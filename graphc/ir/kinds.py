@@ -28,7 +28,7 @@ _SUPPORTED = frozenset(DTYPES.values())
 
 @dataclass(frozen=True, repr=False)
 class Text:
-    """What people write freely: a name, a message. As a param it is this, no `str`.
+    """Free text that people write: a name, a message. As a param it is this, no `str`.
 
     It cannot be formatted: what is made of `content` is its user's own affair.
     """

@@ -41,7 +41,7 @@ class _Proof:
         return max(low, sum([self.term(m, c) for m, c in p.items()]))
 
     def term(self, monomial: Monomial, c: int) -> float:
-        """What a term is at least; of a call alone, kept by it."""
+        """The lower bound of a term; of a call alone, kept by it."""
         only = monomial[0] if len(monomial) == 1 else None
         if not isinstance(only, Call):
             return self.bound(Poly({monomial: c}))

@@ -1,4 +1,4 @@
-"""What `graphc.function` is given: inputs, outputs and defaults that fit together."""
+"""Inputs, outputs and defaults of `graphc.function`, examined before compiling."""
 
 import warnings
 from collections.abc import Iterable, Mapping, Sequence, Set

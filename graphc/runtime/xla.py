@@ -1,4 +1,4 @@
-"""What graphc asks of JAX while programs run: compile events, arrays at little cost.
+"""Questions to JAX while programs run: compile events, arrays at little cost.
 
 `jax` is an argument throughout: importing graphc does not import JAX.
 """
