@@ -181,7 +181,7 @@ def main() -> int:
 
     heading("What goes in and what comes out")
     for value in inputs:
-        print(f"{value.node.params['name']}: {value.type}")
+        print(f"{value.name}: {value.type}")
     for name, value in outputs.items():
         print(f"-> {name}: {value.type}")
 
