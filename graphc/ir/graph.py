@@ -13,7 +13,7 @@ import numpy as np
 from graphc.errors import ErrorKind, Place, graph_error, label, user_place
 from graphc.ir.concrete import foreign, no_items, no_number, shown
 from graphc.ir.dims import Dim, Size, Symbol, symbol_dim
-from graphc.ir.namespace import FUNCTIONS, METHODS, UPDATES, F, is_public, misspelled
+from graphc.ir.namespace import FUNCTIONS, METHODS, UPDATES, F, misspelled, public_name
 from graphc.ir.operators import Operators
 from graphc.ir.types import DType, TensorType, is_integer
 
@@ -81,8 +81,7 @@ class Node:
         asking = self.params.get("asking")
         if asking is not None:
             return str(asking.content)
-        called = self.place.called
-        return called if is_public(called) else self.primitive.name
+        return public_name(self.place.called) or self.primitive.name
 
     def __repr__(self) -> str:
         return f"<{self.primitive.name} at {self.place}>"

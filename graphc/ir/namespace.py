@@ -19,18 +19,20 @@ UPDATES = ("set", "add", "multiply", "min", "max")  # of `x.at[index]`
 SPACES = ("fft", "linalg", "nn", "random", "special")
 
 
-def is_public(name: str) -> bool:
-    """Whether users call a function, a method or an operator by this name."""
-    if name in FUNCTIONS or name in METHODS or name in UPDATES or name == "index":
-        return True
-    return any(f"{space}.{name}" in FUNCTIONS for space in SPACES)
+def public_name(called: str) -> str:
+    """How users call a function, method or operator of ours; "" where they do not."""
+    if called in FUNCTIONS or called in METHODS or called in UPDATES:
+        return called
+    found = (f"{space}.{called}" for space in SPACES)
+    return next((n for n in found if n in FUNCTIONS), called * (called == "index"))
 
 
 def user_op(op: str) -> str:
     """The public function that the user called, or else `op`: what messages name."""
     called = user_place().called
-    own = op.rpartition(".")[2] == called  # as it has the name of its space too
-    return called if is_public(called) and not own else op
+    if op.endswith(f".{called}"):
+        return op
+    return public_name(called) or op
 
 
 def misspelled(name: str, known: Sequence[str]) -> str:

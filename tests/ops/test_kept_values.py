@@ -29,7 +29,7 @@ CONTINUOUS = {
     *("random.wald", "random.triangular", "vander", "nanvar", "nanstd"),
     *(f"special.{name}" for name in ("erfcx", "digamma", "psi", "polygamma", "i0e")),
     *(f"special.{name}" for name in ("i1", "i1e", "j1", "jn", "log_ndtr", "spence")),
-    *(f"special.{name}" for name in ("entr", "xlogy", "xlog1py")),
+    *(f"special.{name}" for name in ("entr", "owens_t", "xlogy", "xlog1py")),
 }
 
 X = gt.tensor("x", "float64", ("n", "d"))

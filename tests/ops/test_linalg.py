@@ -638,7 +638,7 @@ WRONG = {
     f"eigh: {NOT_SQUARE}": lambda: L.eigh(T),
     f"expm: {NOT_SQUARE}": lambda: L.expm(T),
     f"sqrtm: {NOT_SQUARE}": lambda: L.sqrtm(T),
-    f"matrix_power: {NOT_SQUARE}": lambda: L.matrix_power(T, 2),
+    f"linalg.matrix_power: {NOT_SQUARE}": lambda: L.matrix_power(T, 2),
     f"solve: {NOT_SQUARE}": lambda: L.solve(T, V),
     "linalg.svd: needs a matrix": lambda: L.svd(V),
     "linalg.eig: needs a matrix": lambda: L.eig(V),
