@@ -16,7 +16,6 @@ from graphc.ir.op import PRIMITIVES
 from tests.ops.differentiating import checked, listed, subjects
 from tests.ops.points import points
 from tests.ops.sampling import close, problems
-from tests.ops.test_gradients import STATIC_ONLY
 from tests.ops.test_gradients import telling as largest
 from tests.ops.test_samples import CASES, FAMILIES, share, telling
 from tests.transform.dirty import clean_function, dirty_function
@@ -140,7 +139,6 @@ def unlike(made):
 @pytest.mark.parametrize("family", FAMILIES)
 def test_gradients(family):
     given = [p for p in points(FAMILIES[family], "float64") if not p.sample.static]
-    given = [p for p in given if p.sample.name not in STATIC_ONLY]
     given = given if AT_LENGTH else largest(given, most=1)
     made = subjects(given, symbolic=True)
     found = made.problems + checked(made.subjects, unlike)
