@@ -94,9 +94,14 @@ def enroll_method(function: Function, name: str) -> Function:
 def public(
     *, method: bool = False, name: str | None = None
 ) -> Callable[[Function], Function]:
-    """Decorator: a function of `graphc.tensor`, and a method of values if asked."""
+    """Decorator: a function of `graphc.tensor`, and a method of values if asked.
+
+    It is named as it is called, so that `help` shows that name.
+    """
 
     def join(function: Function) -> Function:
-        return enroll(function, name or function.__name__.rstrip("_"), method)
+        called = name or function.__name__.rstrip("_")
+        function.__name__ = function.__qualname__ = called.rpartition(".")[2]
+        return enroll(function, called, method)
 
     return join

@@ -1,6 +1,7 @@
 """Functions take the arguments of NumPy's, by their names and with their defaults."""
 
 import inspect
+import pydoc
 
 import numpy as np
 import pytest
@@ -84,3 +85,13 @@ def test_a_shape_of_another():
     assert zeros.dtype == np.int32 and zeros.tolist() == [0, 0]
     assert ones.dtype == np.int8 and ones.tolist() == [1, 1]
     assert full.tolist() == [[7], [7]]
+
+
+def test_help_shows_functions_by_the_names_that_users_call():
+    public = [n for n in FUNCTIONS if not n.rpartition(".")[2].startswith("_")]
+    for name in public:
+        function, space = FUNCTIONS[name], name[: name.rfind(".") + 1]
+        if inspect.isfunction(function):
+            assert FUNCTIONS[space + function.__name__] is function, name
+    shown = pydoc.plain(pydoc.render_doc(gt.sum))
+    assert shown.splitlines()[2].startswith("sum(x: ")
