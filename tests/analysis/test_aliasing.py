@@ -349,3 +349,18 @@ def test_samples_give_what_is_the_callers_own(monkeypatch):
     assert watched.problems == []
     declared = {p.name for p in PRIMITIVES.values() if p.views is not no_views}
     assert declared - watched.views == UNSEEN.keys()
+
+
+@pytest.mark.parametrize("offset", [0, 4, 16])
+def test_small_arguments_may_be_overwritten_at_once(offset):
+    """JAX reads aligned ones after the call has returned."""
+    x = gt.vector("x")
+    f = graphc.function([x], gt.sum(gt.sin(x) * 0 + x), dims="specialize")
+    room = np.empty(4 * 3900 + 128, "uint8")
+    start = -room.__array_interface__["data"][0] % 64 + offset
+    array = np.ndarray((3900,), "float32", room, start)
+    for _ in range(50):
+        array[...] = 1
+        total = f(array)
+        array[...] = 2
+        assert float(total) == 3900
