@@ -4,7 +4,6 @@ import pathlib
 import runpy
 import sys
 
-import jax
 import pytest
 
 FOLDER = pathlib.Path(__file__).parents[2] / "benchmarks"
@@ -13,18 +12,11 @@ BENCHMARKS = sorted(
 )
 
 
-@pytest.fixture
-def _compiled_quickly():
-    """What is timed does not matter here: compiling it well takes longest."""
-    jax.config.update("jax_disable_most_optimizations", True)
-    yield
-    jax.config.update("jax_disable_most_optimizations", False)
-
-
 @pytest.mark.filterwarnings("ignore::graphc.RecompilationWarning")
-@pytest.mark.usefixtures("_compiled_quickly")
+@pytest.mark.usefixtures("compiled_quickly")
 @pytest.mark.parametrize("name", BENCHMARKS)
 def test_it_runs_at_its_smallest_size(name, monkeypatch, capsys):
+    """What is timed does not matter here: it is compiled quickly."""
     monkeypatch.setattr(sys, "argv", [f"benchmarks/{name}.py", "--smallest"])
     runpy.run_module(f"benchmarks.{name}", run_name="__main__")
     lines = capsys.readouterr().out.splitlines()
