@@ -16,7 +16,7 @@ BENCHMARKS = sorted(
 @pytest.mark.usefixtures("compiled_quickly")
 @pytest.mark.parametrize("name", BENCHMARKS)
 def test_it_runs_at_its_smallest_size(name, monkeypatch, capsys):
-    """What is timed does not matter here: it is compiled quickly."""
+    """Times do not matter here, so programs are compiled quickly."""
     monkeypatch.setattr(sys, "argv", [f"benchmarks/{name}.py", "--smallest"])
     runpy.run_module(f"benchmarks.{name}", run_name="__main__")
     lines = capsys.readouterr().out.splitlines()
