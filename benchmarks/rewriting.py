@@ -313,11 +313,16 @@ def time_rows() -> list[Row]:
 
 def rival_rows() -> list[Row]:
     """Rewriting time against PyTensor's, where that is installed."""
+    if not pytensor_rival.available:
+        return []
+    rows, limit = [], sys.getrecursionlimit()
     sys.setrecursionlimit(100_000)  # which it needs for deep graphs
-    rows = []
-    for name in ("chain", "mlp", "dag") if pytensor_rival.available else ():
-        for size in (300, 1000, 10_000) if name == "dag" else (100, 1000, 10_000):
-            rows.append(_against_pytensor(name, size))
+    try:
+        for name in ("chain", "mlp", "dag"):
+            for size in (300, 1000, 10_000) if name == "dag" else (100, 1000, 10_000):
+                rows.append(_against_pytensor(name, size))
+    finally:
+        sys.setrecursionlimit(limit)
     return rows
 
 

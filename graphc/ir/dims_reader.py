@@ -14,27 +14,36 @@ _SIGNS: dict[type[ast.operator], Callable[[Size, Size], Size]] = {
     ast.FloorDiv: operator.floordiv,
     ast.Mod: operator.mod,
 }
+_DEEPEST = 500
+_UNREADABLE = (
+    *(SyntaxError, ValueError, TypeError, ArithmeticError),
+    *(RecursionError, MemoryError),  # texts nested too deep for Python's parser
+)
 
 
 def parse(text: str) -> Size:
     """The size that `str` prints as `text`, where its symbols are those of axes."""
     try:
         return _read(ast.parse(text.strip(), mode="eval").body)
-    except (SyntaxError, ValueError, TypeError, ArithmeticError, RecursionError) as e:
+    except _UNREADABLE as e:
         shown = shortened(repr(text))
         raise GraphError(f"cannot read the size {shown}: {e}") from None
 
 
-def _read(node: ast.expr) -> Size:
+def _read(node: ast.expr, depth: int = 0) -> Size:
+    # A limit of its own: that of Python differs from caller to caller.
+    if depth > _DEEPEST:
+        raise ValueError(f"it nests more than {_DEEPEST} deep")
+    depth += 1
     match node:
         case ast.Constant(value=int(value)) if not isinstance(value, bool):
             return value
         case ast.Name(id=name):
             return axis(name)
         case ast.UnaryOp(ast.USub(), operand):
-            return -_read(operand)
+            return -_read(operand, depth)
         case ast.BinOp(a, sign, b) if type(sign) in _SIGNS:
-            return _SIGNS[type(sign)](_read(a), _read(b))
+            return _SIGNS[type(sign)](_read(a, depth), _read(b, depth))
         case ast.Call(ast.Name(name), args, []) if name in FUNCTIONS:
-            return FUNCTIONS[name](*map(_read, args))
+            return FUNCTIONS[name](*[_read(arg, depth) for arg in args])
     raise ValueError("only numbers, names, + - * // %, min, max and clip may be used")

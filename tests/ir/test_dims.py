@@ -3,6 +3,7 @@
 import gc
 import itertools
 import operator
+import sys
 from collections.abc import Callable, Sequence
 
 import pytest
@@ -249,6 +250,7 @@ def test_parse(text: str, size: Size) -> None:
         *("", "n +", "n / 2", "n.real", "f(n)", "n[0]", "1.5", "True", "'n'", "min()"),
         *("n//0", "3 % 0", "clip(n)", "min(n, key=m)", "__import__('os')", "n if m"),
         *("min(*n)", "lambda: n", "(n := 3)", "-" * 5000 + "n", "n\0"),
+        "-" * 50_000 + "n",
     ],
 )
 def test_parse_refuses(text: str) -> None:
@@ -260,6 +262,16 @@ def test_parse_refuses(text: str) -> None:
 def test_evaluate_names_what_is_missing() -> None:
     with pytest.raises(GraphError, match=r"n\*m|m\*n.* has no value: m is not known"):
         evaluate(n * m, {n.symbols[0]: 2})
+
+
+def test_parse_refuses_deep_texts_under_any_limit() -> None:
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(50_000)
+    try:
+        with pytest.raises(GraphError, match="nests more than 500 deep"):
+            parse("-" * 600 + "n")
+    finally:
+        sys.setrecursionlimit(limit)
 
 
 @pytest.mark.parametrize("divide", [operator.floordiv, operator.mod, ceil_div])
