@@ -18,7 +18,10 @@ from graphc.ir.operators import Operators
 from graphc.ir.types import DType, TensorType, is_integer
 
 if TYPE_CHECKING:
+    from graphc.ir.functions.methods import Methods
     from graphc.ir.op import Primitive
+else:
+    Methods = object
 
 Params = Mapping[str, Any]
 SERIALS = count()
@@ -132,7 +135,7 @@ def intern_node(
     return node
 
 
-class Value(Operators):
+class Value(Operators, Methods):
     """One output of a node: a symbolic tensor.
 
     Operators and methods build new values. `==` compares element by element, as in
@@ -180,7 +183,7 @@ class Value(Operators):
     @property
     def size(self) -> "int | Value":
         """The number of elements: an int where static, else a symbolic integer."""
-        return cast("int | Value", F.size_value(self.type.size))
+        return F.size_value(self.type.size)
 
     @property
     def device(self) -> None:
@@ -195,12 +198,12 @@ class Value(Operators):
     @property
     def T(self) -> "Value":
         """The axes in reverse order."""
-        return cast(Value, F.transpose(self))
+        return F.transpose(self)
 
     @property
     def mT(self) -> "Value":
         """The last two axes swapped."""
-        return cast(Value, F.swapaxes(self, -1, -2))
+        return F.swapaxes(self, -1, -2)
 
     def __repr__(self) -> str:
         if self.node.primitive.name == "size" and self.sizes is not None:
@@ -221,10 +224,12 @@ class Value(Operators):
             hint="keep graphc.dump(value), which is text, or save a compiled function",
         )
 
-    def __getattr__(self, name: str) -> Any:
-        if name in METHODS:
-            return partial(METHODS[name], self)
-        raise AttributeError(self._unknown(name))
+    if not TYPE_CHECKING:  # whose stub lists the methods
+
+        def __getattr__(self, name: str) -> Any:
+            if name in METHODS:
+                return partial(METHODS[name], self)
+            raise AttributeError(self._unknown(name))
 
     def _unknown(self, name: str) -> str:
         """The message about an attribute that values have not."""
@@ -239,7 +244,7 @@ class Value(Operators):
         return sorted({*dir(type(self)), *METHODS})
 
     def __getitem__(self, index: Any) -> "Value":
-        return cast(Value, F.getitem(self, index))
+        return F.getitem(self, index)
 
     def __iter__(self) -> "Iterator[Value]":
         self._refuse_scalar("iter")

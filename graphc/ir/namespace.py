@@ -6,7 +6,7 @@ import each other. A function joins by the decorator `public`.
 
 from collections.abc import Callable, Sequence
 from difflib import get_close_matches
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from graphc.errors import user_place
 
@@ -16,6 +16,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 FUNCTIONS: dict[str, Callable[..., Any]] = {}
 METHODS: dict[str, Callable[..., Any]] = {}
 UPDATES = ("set", "add", "multiply", "min", "max")  # of `x.at[index]`
+OF_VALUES = ("getitem", "size_value", "updates_of")  # which users write otherwise
 SPACES = ("fft", "linalg", "nn", "random", "special")
 
 
@@ -66,10 +67,17 @@ class Namespace:
     def __dir__(self) -> list[str]:
         start = len(self._prefix)
         names = [n[start:] for n in FUNCTIONS if n.startswith(self._prefix)]
-        return sorted([n for n in names if "." not in n] + list(self._spaces))
+        shown = [n for n in names if "." not in n and n not in OF_VALUES]
+        public = [n for n in shown if not n.startswith("_")]
+        return sorted(public + list(self._spaces))
 
 
-F = Namespace()
+if TYPE_CHECKING:
+    from graphc.ir import functions
+
+    F = functions
+else:
+    F = Namespace()
 
 
 def enroll(function: Function, name: str, method: bool = False) -> Function:

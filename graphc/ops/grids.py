@@ -227,8 +227,8 @@ def logspace(
     given = as_value(base)
     if given.type.rank:
         given = F.expand_dims(given, axis)
-    ends = _spaced([start, stop], dtype)
-    powers = F.power(given, F.linspace(*ends, num, endpoint, axis=axis))
+    first, last = _spaced([start, stop], dtype)
+    powers = F.power(given, F.linspace(first, last, num, endpoint, axis=axis))
     return powers if dtype is None else powers.astype(dtype)
 
 

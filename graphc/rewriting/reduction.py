@@ -248,8 +248,9 @@ def sum_of_cumsum(
     if axis not in axes or not _counts(x.dtype):
         return None
     n, short = x.shape[axis], at_most(x.type.shape[axis], np.iinfo(INT32).max)
-    bounds = (1, n + 1) if reverse else (n, 0, -1)
-    times = cast(F.arange(*bounds, dtype=INT32 if short else INT64), x.dtype)
+    start, stop, step = (1, n + 1, 1) if reverse else (n, 0, -1)
+    dtype = INT32 if short else INT64
+    times = cast(F.arange(start, stop, step, dtype=dtype), x.dtype)
     if x.type.rank == 1 and not keepdims and is_inexact(x.dtype):
         return F.matmul(x, times)
     times = F.expand_dims(times, tuple(range(1, x.type.rank - axis)))

@@ -103,12 +103,11 @@ def is_wide(dtype: DType) -> bool:
 def guarded(value: Value, node: Node) -> Value:
     """`value`, where the sizes fit as a node that it stands for needs them to."""
     for guard in node.guards:
-        sizes = [size_value(n) for n in (guard.left, guard.right)]
-        asked = guard.reason, value, node.asking, guard.kind
-        value = F._at_most(*sizes, *asked)
+        left, right = size_value(guard.left), size_value(guard.right)
+        reason, asking, kind = guard.reason, node.asking, guard.kind
+        value = F._at_most(left, right, reason, value, asking, kind)
         if guard.relation == "==":
-            asked = guard.reason, value, node.asking, guard.kind
-            value = F._at_most(*sizes[::-1], *asked)
+            value = F._at_most(right, left, reason, value, asking, kind)
     return value
 
 

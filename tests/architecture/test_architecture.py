@@ -89,6 +89,35 @@ def test_imports_point_down():
     assert upward == []
 
 
+def called_through_f(tree):
+    """The functions that a file reaches as `F.name` or `F.space.name`."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute):
+            name = ast.unparse(node)
+            if name.startswith("F.") and name[2:] in FUNCTIONS:
+                yield FUNCTIONS[name[2:]].__module__
+
+
+OF_VALUES = {  # operators and attributes of values, and sizes computed with them
+    *("graphc.ir.operators", "graphc.ir.graph"),
+    *("graphc.ir.arithmetic", "graphc.ir.build"),
+}
+LOOPS_MADE = "graphc.transform.loops."  # which rewriting makes anew
+
+
+def test_calls_through_f_point_down():
+    """Each is as good as an import of the module that defines the function."""
+    upward = {
+        (module_of(path), used)
+        for path in FILES
+        if module_of(path) not in OF_VALUES
+        for used in called_through_f(ast.parse(path.read_text(encoding="utf-8")))
+        if layer(module_of(path)) < layer(used)
+    }
+    assert {used for _, used in upward if not used.startswith(LOOPS_MADE)} == set()
+    assert all(a.startswith("graphc.rewriting.loops.") for a, _ in upward)
+
+
 def test_there_are_no_import_cycles():
     graph = dependencies().copy()
     packages = [n for n in graph if (ROOT.parent / n.replace(".", "/")).is_dir()]

@@ -10,6 +10,7 @@ Few chunks are little: then the first loop's rows stay, and no step is done agai
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from typing import Any
 
 from graphc.ir.build import as_value, cast, size_value
 from graphc.ir.dims import Size, less_equal
@@ -116,7 +117,7 @@ class Both:
         return first | self._back_again(first, kept, own)
 
     @property
-    def _extent(self) -> dict[str, Size]:
+    def _extent(self) -> dict[str, Any]:
         """How many steps there are, and how many chunks."""
         large = [*self._large, *((v, 0) for v in self._loop.stacked)]
         limits = asdict(self._limits)

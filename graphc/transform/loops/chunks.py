@@ -56,10 +56,10 @@ def _root(length: Size) -> Size:
     """About the square root of a length, at least 1; a divisor where one is near."""
     if isinstance(length, int):
         root = max(math.isqrt(length), 1)
-        near = range(root, root // 2, -1)
-        return next((k for k in near if length % k == 0), root)
-    root = F.floor(F.sqrt(F.astype(size_value(length), "float64")))
-    return as_size(F.astype(F.maximum(root, 1.0), "int64"), "chunk")
+        lower = range(root, root // 2, -1)
+        return next((k for k in lower if length % k == 0), root)
+    near = F.floor(F.sqrt(F.astype(size_value(length), "float64")))
+    return as_size(F.astype(F.maximum(near, 1.0), "int64"), "chunk")
 
 
 def stopping_in_chunks(

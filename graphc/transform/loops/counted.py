@@ -41,10 +41,11 @@ def fori_loop(
     start = as_value(lower)
     length: Size | None
     length = maximum(as_size(upper, "upper") - as_size(lower, "lower"), 0)
-    kept, count = kept_carries(checkpoint, length, "fori_loop"), None
+    kept = kept_carries(checkpoint, length, "fori_loop")
+    count: Value | None = None
     # A number that only the program knows, and need not print.
     if kept.chunk is None and origins(length):
-        length, count = None, as_value(F.size_value(length))
+        count, length = as_value(F.size_value(length)), None
 
     def step(carry: list[Value], _: list[Value]) -> tuple[list[Value], list[Value]]:
         i, *own = carry

@@ -6,7 +6,7 @@ of the op families, as `gt.sum` or `gt.where`, and looked up where it is used.
 
 import sys
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import graphc.ops  # noqa: F401  (the families join F when imported)
 from graphc.errors import GraphError, graph_error
@@ -121,9 +121,19 @@ enroll_method(_namespace, "__array_namespace__")
 enroll_method(_to_device, "to_device")
 
 
-def __getattr__(name: str) -> Any:
-    return DTYPES[name] if name in DTYPES else getattr(F, name)
+if TYPE_CHECKING:
+    from graphc.ir.functions import *  # noqa: F403
+    from graphc.ir.functions.dtypes import *  # noqa: F403
+else:
+    from graphc.tensor import fft, linalg, nn, random, special  # noqa: F401
+
+    def __getattr__(name: str) -> Any:
+        return DTYPES[name] if name in DTYPES else getattr(F, name)
+
+
+_VARIABLES = ("iscalar", "ivector", "matrix", "scalar", "tensor", "tensor3", "vector")
+_CONSTANTS = ("e", "inf", "nan", "newaxis", "pi")
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *DTYPES, *dir(F)})
+    return sorted({*_VARIABLES, *_CONSTANTS, *DTYPES, *dir(F)})

@@ -1,0 +1,11 @@
+"""Discrete Fourier transforms: `gt.fft`."""
+
+from typing import TYPE_CHECKING
+
+from graphc.ir.namespace import F
+
+if TYPE_CHECKING:
+    from graphc.ir.functions.fft import *  # noqa: F403
+else:
+    __getattr__ = F.fft.__getattr__
+    __dir__ = F.fft.__dir__

@@ -1,0 +1,11 @@
+"""Random draws from explicit keys: `gt.random`."""
+
+from typing import TYPE_CHECKING
+
+from graphc.ir.namespace import F
+
+if TYPE_CHECKING:
+    from graphc.ir.functions.random import *  # noqa: F403
+else:
+    __getattr__ = F.random.__getattr__
+    __dir__ = F.random.__dir__

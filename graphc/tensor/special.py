@@ -1,0 +1,11 @@
+"""Special functions, with SciPy's names: `gt.special`."""
+
+from typing import TYPE_CHECKING
+
+from graphc.ir.namespace import F
+
+if TYPE_CHECKING:
+    from graphc.ir.functions.special import *  # noqa: F403
+else:
+    __getattr__ = F.special.__getattr__
+    __dir__ = F.special.__dir__

@@ -1,0 +1,61 @@
+"""What users see of `graphc.tensor`: in an editor, in `dir`, in a type checker."""
+
+import importlib
+import pathlib
+
+import pytest
+from mypy import api
+
+import graphc.tensor as gt
+from graphc.ir.namespace import SPACES
+
+ROOT = pathlib.Path(__file__).parents[2]
+RIGHT = """\
+import graphc
+import graphc.tensor as gt
+import graphc.tensor.linalg as la
+
+x = gt.tensor("x", gt.float32, ("n", 3))
+y: graphc.Value = gt.sum(x * 2.0, axis=0) + x.mean() + gt.random.uniform(gt.pi)
+z: graphc.Value = la.solve(gt.eye(3), y) + gt.linalg.norm(x) + gt.nn.relu(x.T)
+"""
+WRONG = {
+    "gt.summ(x)": 'Module has no attribute "summ"; maybe "sum"?',
+    "x.summ()": '"Value" has no attribute "summ"',
+    "gt.linalg.solv(x, x)": 'Module has no attribute "solv"; maybe "solve"?',
+    "la.solv(x, x)": 'Module has no attribute "solv"; maybe "solve"?',
+    "gt.sum(x, axes=0)": 'Unexpected keyword argument "axes" for "sum"',
+    "x.mean(axes=0)": 'Unexpected keyword argument "axes" for "mean" of "Methods"',
+    "gt.float33": 'Module has no attribute "float33"; maybe "float32"',
+}
+
+
+def test_a_type_checker_sees_functions_methods_and_dtypes(tmp_path):
+    """In strict mode: each wrong line is an error, and nothing else is."""
+    user = tmp_path / "user.py"
+    user.write_text(RIGHT + "\n".join(WRONG) + "\n")
+    config = ROOT / "pyproject.toml"
+    found, problem, _ = api.run([f"--config-file={config}", "--no-pretty", str(user)])
+    assert not problem
+    first = len(RIGHT.splitlines()) + 1
+    errors = [line for line in found.splitlines() if ": error: " in line]
+    for number, (line, told) in enumerate(zip(errors, WRONG.values(), strict=True)):
+        assert f"user.py:{first + number}: error: {told}" in line
+
+
+def test_dir_shows_public_names_and_each_is_there():
+    assert {"sum", "linalg", "float32", "tensor", "pi", "newaxis"} <= set(dir(gt))
+    for space in (gt, *(getattr(gt, name) for name in SPACES)):
+        assert dir(space)
+        for name in dir(space):
+            assert not name.startswith("_") and getattr(space, name) is not gt
+    hidden = {"GraphError", "Any", "sys", "getitem", "size_value", "updates_of"}
+    assert not hidden & set(dir(gt))
+
+
+@pytest.mark.parametrize("space", SPACES)
+def test_a_space_is_a_module(space):
+    module = importlib.import_module(f"graphc.tensor.{space}")
+    assert module is getattr(gt, space)
+    with pytest.raises(AttributeError, match=f"graphc.tensor.{space} has no function"):
+        module.no_such_function  # noqa: B018
