@@ -21,7 +21,7 @@ MODULE = re.compile(r"\b(numpy|types|collections\.abc|graphc(?:\.\w+)*)\.\w+\b(?
 TYPING = re.compile(r"\b(Any|Literal|Optional)\b")
 ELSEWHERE = {  # names as annotations spell them
     "Value": "graphc.ir.graph.Value",
-    "Known": "graphc.ops.sizes.Known",
+    "Known": "graphc.ops.arrays.sizes.Known",
     "module": "types.ModuleType",
 }
 

@@ -11,8 +11,8 @@ from graphc.explain.dump import dump
 from graphc.ir.build import config
 from graphc.ir.dims import Dim
 from graphc.ir.graph import Value
-from graphc.ops.barriers import stop_gradient
-from graphc.ops.sizes import known, same_size
+from graphc.ops.arrays.sizes import known, same_size
+from graphc.ops.effects.barriers import stop_gradient
 from graphc.rewriting.rule import rewrite
 from graphc.runtime.compile import function
 from graphc.runtime.examine import Input

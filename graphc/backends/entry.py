@@ -9,7 +9,7 @@ from graphc.backends.program import Outputs, checked_once, entry
 from graphc.backends.source import Body, Module, indent, tuple_text
 from graphc.errors import label
 from graphc.ir.graph import Value
-from graphc.ops.buckets import capacity_call
+from graphc.ops.effects.capacities import capacity_call
 from graphc.transform.padding import Padded
 from graphc.transform.plan import Plan
 from graphc.transform.policies import Pad

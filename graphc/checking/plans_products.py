@@ -7,7 +7,7 @@ from graphc.checking.chance import Chance
 from graphc.checking.plans import Params, Plan, Want, floating, index, plans
 from graphc.ir.dims import Size
 from graphc.ir.types import INT64
-from graphc.ops.subscript import FULL_ITEM
+from graphc.ops.indexing.parse import FULL_ITEM
 
 Item = tuple[str, Any, Any, Any]
 

@@ -224,7 +224,7 @@ class Primitive:
         """Decorator: the node on inputs with padding at the end of some axes.
 
         `rule(pad, *inputs, **params)` gives the outputs at their capacities, or None
-        where it has no answer; see `graphc.ops.masking`. Sizes in `params` are
+        where it has no answer; see `graphc.ops.common.padding`. Sizes in `params` are
         capacities already; those in `pad.node.params` are true.
         """
         self.padding_rule = rule

@@ -30,9 +30,9 @@ from graphc.ir.kinds import AxesParam
 from graphc.ir.namespace import F, public
 from graphc.ir.op import Array, Printing, op, require_at_most, type_error
 from graphc.ir.types import DType, TensorType, dtype_of, is_float, is_inexact, same_size
-from graphc.ops.batching import batch_with_axes
-from graphc.ops.masking import Padding, Ragged
-from graphc.ops.moving import is_known, number, places, read
+from graphc.ops.common.batching import batch_with_axes
+from graphc.ops.common.padded_reads import is_known, number, places, read
+from graphc.ops.common.padding import Padding, Ragged
 
 FLOAT16 = np.dtype("float16")
 Norm = Literal["backward", "ortho", "forward"] | None

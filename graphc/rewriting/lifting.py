@@ -29,8 +29,8 @@ from graphc.ir.namespace import F
 from graphc.ir.op import PRIMITIVES
 from graphc.ir.types import product, same_shape, same_size
 from graphc.ir.walk import operands
-from graphc.ops.basic_index import basic
-from graphc.ops.subscript import FULL_ITEM
+from graphc.ops.indexing.basic import basic
+from graphc.ops.indexing.parse import FULL_ITEM
 from graphc.rewriting.pattern import Uses, once, one_of, p, v
 from graphc.rewriting.rule import Rule, Rules, rewrite
 from graphc.rewriting.selection import of_axes, share

@@ -21,9 +21,9 @@ from graphc.ir.dims import Dim, Size
 from graphc.ir.graph import Node, Value, origins
 from graphc.ir.namespace import F
 from graphc.ir.types import is_inexact
-from graphc.ops.basic_index import basic
-from graphc.ops.check import asserted
-from graphc.ops.subscript import FULL_ITEM
+from graphc.ops.effects.assertions import asserted
+from graphc.ops.indexing.basic import basic
+from graphc.ops.indexing.parse import FULL_ITEM
 from graphc.rewriting.loops.slices import items_of
 from graphc.rewriting.pattern import p, v
 from graphc.rewriting.rule import Rule, Rules, rewrite

@@ -11,8 +11,8 @@ from graphc.ir.graph import Value
 from graphc.ir.namespace import F
 from graphc.ir.op import PRIMITIVES
 from graphc.ir.types import is_float, is_integer
-from graphc.ops.basic_index import basic
-from graphc.ops.subscript import FULL_ITEM
+from graphc.ops.indexing.basic import basic
+from graphc.ops.indexing.parse import FULL_ITEM
 from graphc.rewriting.pattern import once, p, v
 from graphc.rewriting.rule import Rule, Rules, rewrite
 from graphc.rewriting.sizes import Axes, at_most, guarded, is_one, is_wide

@@ -8,7 +8,7 @@ from graphc.ir.dims import Dim, Size, less_equal
 from graphc.ir.graph import Guard, Node, Value, origins
 from graphc.ir.namespace import F
 from graphc.ir.types import DType, is_integer, product, same_size
-from graphc.ops.check import asserted
+from graphc.ops.effects.assertions import asserted
 
 Axes = tuple[int, ...]
 Reduction = Callable[[Value, Axes], Value]

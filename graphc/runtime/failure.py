@@ -11,7 +11,7 @@ from types import ModuleType
 from typing import Any
 
 from graphc.errors import CallError, ErrorKind, describe, shortened, user_place
-from graphc.ops.check import EXCEPTIONS
+from graphc.ops.effects.assertions import EXCEPTIONS
 
 
 class ProgramError(CallError):

@@ -22,7 +22,7 @@ from graphc.ir.graph import Node, Value
 from graphc.ir.namespace import F
 from graphc.ir.types import is_inexact
 from graphc.ir.walk import ancestors, inputs_of
-from graphc.ops.broadcasting import reduced_to, summed_to
+from graphc.ops.common.broadcasting import reduced_to, summed_to
 from graphc.transform.recomputed import kept, kept_inputs
 
 _MOST_NAMED = 12  # ops of a path that a message names

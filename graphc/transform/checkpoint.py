@@ -14,8 +14,8 @@ from graphc.ir.namespace import F
 from graphc.ir.op import Array, op
 from graphc.ir.replay import region_between, replayed
 from graphc.ir.types import TensorType, is_inexact
-from graphc.ops.batching import Batched, spread
-from graphc.ops.masking import first_values
+from graphc.ops.common.batching import Batched, spread
+from graphc.ops.common.padding import first_values
 from graphc.transform.autodiff import pull
 from graphc.transform.structure import flatten, unflatten
 

@@ -11,8 +11,8 @@ from graphc.ir.namespace import F
 from graphc.ir.op import Array, Opaque, op
 from graphc.ir.types import TensorType, is_inexact
 from graphc.ir.walk import ancestors
-from graphc.ops.batching import Batched, spread
-from graphc.ops.masking import first_values
+from graphc.ops.common.batching import Batched, spread
+from graphc.ops.common.padding import first_values
 from graphc.transform.structure import flatten, unflatten
 from graphc.transform.vectorize import vmap
 

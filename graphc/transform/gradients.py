@@ -10,7 +10,7 @@ from graphc.ir.namespace import F
 from graphc.ir.replay import region_between, renewed
 from graphc.ir.types import is_float, is_inexact
 from graphc.ir.walk import ancestors, operands
-from graphc.ops.barriers import BARRIER
+from graphc.ops.effects.barriers import BARRIER
 from graphc.transform.autodiff import pull
 from graphc.transform.structure import (
     flatten,

@@ -2,9 +2,9 @@
 
 Each padded axis is stored at a capacity, its elements first; the true sizes become
 integers that are known when the program runs. One pass in topological order makes
-each node anew by the mask rule of its primitive (`graphc.ops.masking`). Where a rule
-refuses, or there is none, the inputs are cut to their true sizes, the node is made of
-these, and its results are padded again: the planner then gives it a segment that is
+each node anew by the mask rule of its primitive (`graphc.ops.common.padding`). Where a
+rule refuses, or there is none, the inputs are cut to their true sizes, the node is made
+of these, and its results are padded again: the planner then gives it a segment that is
 compiled for each true size, and the others keep theirs.
 """
 
@@ -24,7 +24,7 @@ from graphc.ir.op import rebuild
 from graphc.ir.replay import resized
 from graphc.ir.types import TensorType, same_size
 from graphc.ir.walk import ancestors, operands
-from graphc.ops.masking import Padding, Ragged, elementwise
+from graphc.ops.common.padding import Padding, Ragged, elementwise
 from graphc.transform.policies import Pad, Policy
 from graphc.transform.storage import Storage, guards_of, symbols_in
 

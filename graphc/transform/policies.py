@@ -13,7 +13,7 @@ from graphc.ir.dims_names import distinct
 from graphc.ir.graph import Graph, Node, Value
 from graphc.ir.inner import bodies
 from graphc.ir.walk import ancestors
-from graphc.ops.buckets import Capacities, capacity_call
+from graphc.ops.effects.capacities import Capacities, capacity_call
 from graphc.transform.grouping import printed
 
 

@@ -11,7 +11,7 @@ from graphc.ir.dims_growth import grows
 from graphc.ir.dims_names import shown_name
 from graphc.ir.graph import Guard, Node, Value
 from graphc.ir.types import INT32, TensorType
-from graphc.ops.buckets import bucketed
+from graphc.ops.effects.capacities import bucketed
 from graphc.transform.policies import Pad, Policy
 
 MOST_BOUND = 64  # a size that does not grow is kept at its bound, up to this one

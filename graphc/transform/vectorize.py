@@ -16,7 +16,7 @@ from graphc.ir.namespace import F
 from graphc.ir.replay import for_sizes, region_between, renewed, replayed
 from graphc.ir.types import TensorType
 from graphc.ir.walk import ancestors, operands
-from graphc.ops.batching import Shared, lined_up, spread
+from graphc.ops.common.batching import Shared, lined_up, spread
 from graphc.transform.structure import flatten, items, unflatten
 
 Axis = int | str | None

@@ -125,36 +125,40 @@ def test_there_are_no_import_cycles():
     assert list(nx.simple_cycles(graph)) == []
 
 
-SHARED = {"batching", "broadcasting", "masking", "moving"}
-FAMILIES = [  # files of ops that belong together; any other stands for itself
-    {"contract", "einsum"},
-    {"elementwise", "ufuncs"},
-    {"cumulative", "moments", "positions", "reduce"},
-    {"basic_index", "distinct", "index", "index_padding", "subscript", "taking"}
-    | {"at", "rows", "update"},
-    {"bessel", "bessel_series", "special", "special_gradients", "special_series"}
-    | {"special_inverse", "special_inverse_series"},
-    {"conv", "conv_padding", "layers", "nn", "pool", "windows"},
-    {"linalg", "linalg_derived", "linalg_det", "linalg_lstsq", "linalg_norm"}
-    | {"linalg_eigh", "linalg_padding", "linalg_rules", "linalg_solve"},
-    {"drawing", "random", "random_choice", "random_discrete", "random_vectors"}
-    | {"random_batches", "random_discrete_numpy", "random_gradients", "random_numpy"}
-    | {"random_padding"},
-]
+OPS = "graphc.ops"
+SHARED = "common"  # the folder of ops/ that every family may import
+
+
+def family(module):
+    """The folder of an op module, or its own name where it stands in ops/ itself."""
+    return module.removeprefix(f"{OPS}.").split(".")[0]
+
+
+def edges_of_ops():
+    """Imports from one op module to another."""
+    inside = [
+        (a, b)
+        for a, b in dependencies().edges
+        if a.startswith(f"{OPS}.") and b.startswith(f"{OPS}.")
+    ]
+    return sorted(inside)
 
 
 def test_op_families_meet_in_the_namespace_only():
-    """Promotion, batching and masking aside, a family reaches others through `F`."""
-    ops = "graphc.ops."
-    edges = [(a, b) for a, b in dependencies().edges if a.startswith(ops)]
-    pairs = sorted((a[len(ops) :], b[len(ops) :]) for a, b in edges if ops in b)
-    apart = [
-        (a, b)
-        for a, b in pairs
-        if b not in SHARED and not any({a, b} <= family for family in FAMILIES)
-    ]
-    assert len(pairs) > len(apart)
+    """A folder of ops/ imports itself and `common`; it reaches others through `F`."""
+    edges = edges_of_ops()
+    assert any(family(a) != family(b) for a, b in edges)
+    assert any(family(a) == family(b) != SHARED for a, b in edges)
+    apart = [(a, b) for a, b in edges if family(b) not in (family(a), SHARED)]
     assert apart == []
+
+
+def test_op_modules_are_imported_in_one_place():
+    """`graphc.ops` leads to every op module; the folders themselves import nothing."""
+    modules = {m for m in MODULES if m.startswith(f"{OPS}.")}
+    folders = {m for m in modules if (ROOT.parent / m.replace(".", "/")).is_dir()}
+    assert modules - folders - nx.descendants(dependencies(), OPS) == set()
+    assert not any(dependencies().has_node(f) and dependencies()[f] for f in folders)
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(ROOT)))

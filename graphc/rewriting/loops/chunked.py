@@ -20,7 +20,7 @@ from graphc.ir.namespace import F
 from graphc.ir.replay import region_between
 from graphc.ir.types import INT32
 from graphc.ir.walk import operands
-from graphc.ops.rows import put, read, readable
+from graphc.ops.indexing.row_access import put, read, readable
 from graphc.rewriting.loops.loop import Loop, at_each_loop, with_made
 from graphc.rewriting.rule import Replaced, whole_graph
 from graphc.rewriting.sizes import asks_late, guarded

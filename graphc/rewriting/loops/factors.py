@@ -16,7 +16,7 @@ from graphc.ir.graph import Node, Value
 from graphc.ir.namespace import F
 from graphc.ir.op import rebuild
 from graphc.ir.types import is_float, same_shape
-from graphc.ops.subscript import FULL_ITEM
+from graphc.ops.indexing.parse import FULL_ITEM
 from graphc.rewriting.loops.rows import row, source
 from graphc.rewriting.loops.slices import items_of
 from graphc.rewriting.loops.stepwise import Place, Uses

@@ -14,7 +14,7 @@ from graphc.errors import standing_at
 from graphc.ir.build import as_value
 from graphc.ir.graph import Graph, Node, Value
 from graphc.ir.namespace import F
-from graphc.ops.check import ASSERT
+from graphc.ops.effects.assertions import ASSERT
 from graphc.rewriting.loops.blocking import blocking
 from graphc.rewriting.loops.chunked import scan_of_chunks
 from graphc.rewriting.loops.loop import Late, Loop, at_each_loop, with_made

@@ -13,7 +13,7 @@ from graphc.ir.graph import Node, Value
 from graphc.ir.namespace import F
 from graphc.ir.op import PRIMITIVES
 from graphc.ir.types import DType, dtype_of, is_float
-from graphc.ops.masking import least, most
+from graphc.ops.common.padding import least, most
 from graphc.rewriting.loops.slices import same_op
 from graphc.rewriting.sizes import is_wide
 

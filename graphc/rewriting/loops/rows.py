@@ -11,7 +11,7 @@ from graphc.ir.graph import Node, Value
 from graphc.ir.namespace import F
 from graphc.ir.op import rebuild
 from graphc.ir.types import product, same_size
-from graphc.ops.subscript import FULL_ITEM
+from graphc.ops.indexing.parse import FULL_ITEM
 from graphc.rewriting.loops.gathers import (
     of_gathered,
     of_scattered,

@@ -12,7 +12,7 @@ from graphc.ir.dims import Size
 from graphc.ir.graph import Node, Value
 from graphc.ir.namespace import F
 from graphc.ir.types import INT32, DType, dtype_of, is_float, is_inexact
-from graphc.ops.masking import least, most
+from graphc.ops.common.padding import least, most
 from graphc.rewriting.loops.slices import row_of_picked
 
 Carry = list[Value]

@@ -14,7 +14,7 @@ from graphc.ir.build import literal_of
 from graphc.ir.dims import Size, equal, maximum, symbol_dim
 from graphc.ir.graph import Node, Value, known_sizes, origins
 from graphc.ir.types import same_size
-from graphc.ops.masking import least, most
+from graphc.ops.common.padding import least, most
 from graphc.rewriting.loops.gathers import counts, plain
 from graphc.rewriting.loops.loop import Loop
 from graphc.rewriting.loops.views import FARTHEST, View

@@ -9,7 +9,7 @@ from graphc.ir.graph import Value
 from graphc.ir.inner import Inner
 from graphc.ir.namespace import F
 from graphc.ir.types import INT32
-from graphc.ops.batching import Batched, spread, where_each
+from graphc.ops.common.batching import Batched, spread, where_each
 from graphc.transform.loops.scan import SCAN, Pair, Parts, Step, parts_of, run_scan
 from graphc.transform.vectorize import vmap
 

@@ -15,8 +15,8 @@ from graphc.ir.graph import Value, origins
 from graphc.ir.namespace import F
 from graphc.ir.op import Array, Printing, op, type_error, views_of_inputs
 from graphc.ir.types import INT32, TensorType
-from graphc.ops.batching import Batched
-from graphc.ops.masking import Padding, Ragged
+from graphc.ops.common.batching import Batched
+from graphc.ops.common.padding import Padding, Ragged
 
 
 @op()

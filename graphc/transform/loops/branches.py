@@ -15,8 +15,8 @@ from graphc.ir.op import Array, Opaque, Printing, op, type_error
 from graphc.ir.replay import region_between, replayed
 from graphc.ir.types import BOOL, INT32, TensorType, is_integer
 from graphc.ir.walk import ancestors
-from graphc.ops.batching import Batched, spread, where_each
-from graphc.ops.masking import Padding, Ragged
+from graphc.ops.common.batching import Batched, spread, where_each
+from graphc.ops.common.padding import Padding, Ragged
 from graphc.transform.loops.backward import pulled
 from graphc.transform.loops.branch_sizes import fit, size_of_branch
 from graphc.transform.loops.carries import ask, fresh, in_form, parts, value_of

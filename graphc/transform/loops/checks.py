@@ -9,7 +9,7 @@ from graphc.ir.graph import Params, Value
 from graphc.ir.namespace import F
 from graphc.ir.replay import region_between, renewed
 from graphc.ir.walk import operands
-from graphc.ops.check import ASSERT
+from graphc.ops.effects.assertions import ASSERT
 
 
 class Check(NamedTuple):

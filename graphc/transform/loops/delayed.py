@@ -22,7 +22,7 @@ from graphc.ir.op import Opaque
 from graphc.ir.replay import region_between, renewed, replayed
 from graphc.ir.types import INT32
 from graphc.ir.walk import ancestors, operands
-from graphc.ops.update import SCATTER
+from graphc.ops.indexing.scatter import SCATTER
 from graphc.transform.loops.forwarded import forwarded, read_states
 from graphc.transform.loops.masked import (
     WRITES,

@@ -13,8 +13,8 @@ from graphc.ir.namespace import F
 from graphc.ir.replay import region_between, renewed
 from graphc.ir.types import INT64
 from graphc.ir.walk import operands
-from graphc.ops.index import GATHER
-from graphc.ops.update import SCATTER
+from graphc.ops.indexing.gather import GATHER
+from graphc.ops.indexing.scatter import SCATTER
 from graphc.transform.loops.masked import WRITES
 
 _COMBINED: dict[str, Callable[[Value, Value], Value]] = {

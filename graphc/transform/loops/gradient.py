@@ -23,7 +23,7 @@ from graphc.ir.op import Opaque
 from graphc.ir.replay import region_between, replayed
 from graphc.ir.types import is_inexact
 from graphc.ir.walk import operands
-from graphc.ops.rows import read, readable
+from graphc.ops.indexing.row_access import read, readable
 from graphc.transform.autodiff import pull
 from graphc.transform.custom_vjp import with_rule
 from graphc.transform.loops.carries import fresh

@@ -16,9 +16,9 @@ from graphc.ir.namespace import F
 from graphc.ir.replay import region_between, renewed
 from graphc.ir.types import is_inexact, same_shape
 from graphc.ir.walk import operands
-from graphc.ops.basic_index import BASIC_INDEX
-from graphc.ops.index import GATHER, is_adjacent
-from graphc.ops.update import SCATTER, SLICE_UPDATE
+from graphc.ops.indexing.basic import BASIC_INDEX
+from graphc.ops.indexing.gather import GATHER, is_adjacent
+from graphc.ops.indexing.scatter import SCATTER, SLICE_UPDATE
 
 WRITES = (SCATTER, SLICE_UPDATE)
 

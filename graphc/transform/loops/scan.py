@@ -22,7 +22,7 @@ from graphc.ir.op import (
 from graphc.ir.replay import region_between
 from graphc.ir.types import INT32, TensorType
 from graphc.ir.walk import operands
-from graphc.ops.masking import Padding, Ragged
+from graphc.ops.common.padding import Padding, Ragged
 from graphc.transform.loops.carries import (
     as_before,
     ask,

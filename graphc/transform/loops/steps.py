@@ -8,8 +8,8 @@ from graphc.ir.graph import Value
 from graphc.ir.namespace import F
 from graphc.ir.op import Array, op, type_error, views_of_inputs
 from graphc.ir.types import TensorType, is_integer
-from graphc.ops.batching import Batched, Shared
-from graphc.ops.masking import Padding, Ragged
+from graphc.ops.common.batching import Batched, Shared
+from graphc.ops.common.padding import Padding, Ragged
 
 
 @op()

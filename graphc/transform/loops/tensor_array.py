@@ -13,7 +13,7 @@ from graphc.ir.dims import Size, equal
 from graphc.ir.graph import Value
 from graphc.ir.namespace import F, public
 from graphc.ir.types import INT32, dtype_of, is_integer
-from graphc.ops.check import asserted
+from graphc.ops.effects.assertions import asserted
 from graphc.transform.structure import Compound
 
 

@@ -24,7 +24,7 @@ from graphc.ir.dims import Size
 from graphc.ir.graph import Value
 from graphc.ir.namespace import F
 from graphc.ir.types import INT32
-from graphc.ops.rows import put, read
+from graphc.ops.indexing.row_access import put, read
 from graphc.transform.loops.scan import run_scan
 from graphc.transform.loops.stores import Advance, Pair, State, Store, number
 

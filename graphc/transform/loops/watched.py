@@ -13,7 +13,7 @@ from graphc.ir.graph import Graph, Node, Value
 from graphc.ir.inner import Inner
 from graphc.ir.replay import renewed
 from graphc.ir.walk import ancestors, operands
-from graphc.ops.check import asserted
+from graphc.ops.effects.assertions import asserted
 from graphc.transform.loops.branches import SWITCH, Branch, run_switch
 from graphc.transform.loops.scan import OPTIONS, SCAN, Pair, parts_of, run_scan
 

@@ -1,0 +1,1 @@
+"""Arrays made, joined, taken apart, and laid out anew."""

@@ -1,0 +1,304 @@
+"""Arrays from sizes and numbers."""
+
+from typing import Any
+
+import numpy as np
+
+from graphc.errors import graph_error
+from graphc.ir import dims
+from graphc.ir.build import (
+    Shape,
+    as_shape,
+    as_size,
+    as_value,
+    cast,
+    check_shape,
+    config,
+    default_dtype,
+    literal_of,
+    no_device,
+    number_constant,
+    size_value,
+    strong,
+)
+from graphc.ir.dims import Size
+from graphc.ir.graph import Value
+from graphc.ir.namespace import F, enroll, public
+from graphc.ir.op import Array, op, require_at_most, type_error
+from graphc.ir.types import BOOL, DType, TensorType, dtype_of, is_integer
+from graphc.ops.common.batching import Batched
+from graphc.ops.common.broadcasting import common_dtype, require_room
+from graphc.ops.common.padding import Padding, Ragged, constant_fill
+
+
+@op()
+def _full(value: Array, *, shape: Shape) -> TensorType:
+    """An array of this shape, `value` everywhere."""
+    if value.type.rank:
+        raise type_error("needs a scalar to fill with")
+    for n in shape:
+        require_at_most(0, n, "a size must not be negative")
+    require_room(shape, value.dtype)
+    return value.type.like(shape)
+
+
+_full.literals = "always"
+_full.emit(lambda p: f"{p.xp}.full({p.code(p.node.params['shape'])}, {p.inputs[0]}, "
+           f"{p.code(p.node.outputs[0].dtype)})")
+
+
+_full.vjp(lambda g, value, *, shape: (F.sum(g),))
+_full.linear = True
+
+
+@_full.batch
+def _(n: Size, batched: Batched, value: Value, *, shape: Shape) -> Value:
+    column = F.expand_dims(value, tuple(range(1, 1 + len(shape))))
+    return F.broadcast_to(column, (n, *shape))
+
+
+@_full.padding
+def _(pad: Padding, value: Ragged, *, shape: Shape) -> Ragged:
+    fill = constant_fill(value.value, len(shape))
+    return pad.result(_full(value.value, shape=shape), fill)
+
+
+def _given(dtype: Any, default: DType) -> DType:
+    return default if dtype is None else dtype_of(dtype)
+
+
+@public()
+def full(
+    shape: Any, fill_value: Any, dtype: Any = None, *, device: Any = None
+) -> Value:
+    """An array of this shape with `fill_value` everywhere (broadcast to it)."""
+    no_device(device, "full")
+    value = as_value(fill_value)
+    value = cast(value, dtype_of(dtype)) if dtype is not None else strong(value)
+    wanted = check_shape(as_shape(shape), "full")
+    if value.type.rank:
+        return F.broadcast_to(value, wanted)
+    return _full(value, shape=wanted)
+
+
+@public()
+def zeros(shape: Any, dtype: Any = None, *, device: Any = None) -> Value:
+    """Zeros; the default float where no dtype is given."""
+    no_device(device, "zeros")
+    return full(shape, 0, _given(dtype, config.float))
+
+
+@public()
+def ones(shape: Any, dtype: Any = None, *, device: Any = None) -> Value:
+    """Ones; the default float where no dtype is given."""
+    no_device(device, "ones")
+    return full(shape, 1, _given(dtype, config.float))
+
+
+enroll(zeros, "empty")
+
+
+@public()
+def full_like(
+    x: Any,
+    /,
+    fill_value: Any,
+    dtype: Any = None,
+    shape: Any = None,
+    *,
+    device: Any = None,
+) -> Value:
+    """`fill_value` everywhere; dtype and shape are those of `x` where not given."""
+    no_device(device, "full_like")
+    like = strong(as_value(x))
+    wanted = like.type.shape if shape is None else shape
+    return full(wanted, fill_value, _given(dtype, like.dtype))
+
+
+@public()
+def zeros_like(
+    x: Any, /, dtype: Any = None, shape: Any = None, *, device: Any = None
+) -> Value:
+    """Zeros; dtype and shape are those of `x` where not given."""
+    no_device(device, "zeros_like")
+    return full_like(x, 0, dtype, shape)
+
+
+@public()
+def ones_like(
+    x: Any, /, dtype: Any = None, shape: Any = None, *, device: Any = None
+) -> Value:
+    """Ones; dtype and shape are those of `x` where not given."""
+    no_device(device, "ones_like")
+    return full_like(x, 1, dtype, shape)
+
+
+@op()
+def _iota(*, start: Size, step: Size, length: Size, dtype: DType) -> TensorType:
+    """`length` integers from `start` by `step`."""
+    require_room((length,), dtype)
+    return TensorType(dtype, (length,))
+
+
+def _print_iota(p: Any) -> str:
+    params = p.node.params
+    start, step, length = params["start"], params["step"], params["length"]
+    dtype = p.code(params["dtype"])
+    if isinstance(start, int) and start == 0 and isinstance(step, int) and step == 1:
+        return f"{p.xp}.arange({p.code(length)}, dtype={dtype})"
+    stop = p.code(start + length * step)
+    step_text = "" if isinstance(step, int) and step == 1 else f", {p.code(step)}"
+    return f"{p.xp}.arange({p.code(start)}, {stop}{step_text}, dtype={dtype})"
+
+
+_iota.emit(_print_iota)
+
+
+@_iota.padding
+def _(pad: Padding, *, start: Size, step: Size, length: Size, dtype: DType) -> Value:
+    given = pad.node.params
+    if isinstance(given["start"], int) and isinstance(given["step"], int):
+        return _iota(start=start, step=step, length=length, dtype=dtype)
+    first, by = pad.length(given["start"]), pad.length(given["step"])
+    places = _iota(start=0, step=1, length=length, dtype=dtype)
+    return cast(first + by * places, dtype)
+
+
+@public()
+def arange(
+    start: Any,
+    /,
+    stop: Any = None,
+    step: Any = 1,
+    dtype: Any = None,
+    *,
+    device: Any = None,
+) -> Value:
+    """Numbers from `start` up to `stop`, without it, by `step`, as `numpy.arange`.
+
+    Integers may be symbolic: the length is then worked out when they are known.
+    With floats, the length is ceil((stop - start) / step), a value like any other.
+    """
+    no_device(device, "arange")
+    start, stop = (0, start) if stop is None else (start, stop)
+    values = [as_value(v) for v in (start, stop, step)]
+    for v in values:
+        if v.type.rank:
+            raise graph_error("bounds must be scalars", op="arange", got=str(v.type))
+    if all(is_integer(v.dtype) for v in values):
+        common = np.dtype("int64") if all(v.type.weak for v in values) else None
+        to = _given(dtype, common or common_dtype(values))
+        first, last, by = map(as_size, values)
+        return _integer_range(first, last, by, to)
+    return _float_range(values, dtype)
+
+
+def _integer_range(start: Size, stop: Size, step: Size, dtype: DType) -> Value:
+    if isinstance(step, int) and step == 0:
+        raise graph_error("the step is 0", op="arange")
+    if isinstance(step, int) and step < 0:
+        length = dims.ceil_div(start - stop, -step)
+    else:
+        length = dims.ceil_div(stop - start, step)
+    to_int = dtype if is_integer(dtype) else np.dtype("int64")
+    length = dims.maximum(0, length)
+    if isinstance(start, int) and start > np.iinfo("int64").max:  # no size
+        places = _iota(start=0, step=step, length=length, dtype=to_int)
+        return cast(F.add(number_constant(start, to_int), places), dtype)
+    return cast(_iota(start=start, step=step, length=length, dtype=to_int), dtype)
+
+
+def _float_range(values: list[Value], dtype: Any) -> Value:
+    start, stop, step = values
+    to = _given(dtype, strong(as_value(common_weak(values))).dtype)
+    steps = F.ceil((stop - start) / step)
+    literal = [literal_of(v) for v in values]
+    if all(x is not None for x in literal):
+        a, b, s = (float(x) for x in literal)  # type: ignore[arg-type]
+        length: Size = max(0, int(np.ceil((b - a) / s)))
+    else:
+        length = dims.maximum(0, as_size(cast(strong(steps), np.dtype("int64"))))
+    index = _iota(start=0, step=1, length=length, dtype=np.dtype("int64"))
+    return cast(start, to) + cast(index, to) * cast(step, to)
+
+
+def common_weak(values: list[Value]) -> Value:
+    """A value whose dtype is that of the sum of `values`."""
+    total = values[0]
+    for v in values[1:]:
+        total = total + v
+    return total
+
+
+@public()
+def eye(
+    N: Any, M: Any = None, /, k: Any = 0, dtype: Any = None, *, device: Any = None
+) -> Value:
+    """Ones on diagonal `k` of an N x M matrix, zeros elsewhere."""
+    no_device(device, "eye")
+    rows = as_size(N)
+    columns = rows if M is None else as_size(M)
+    check_shape((rows, columns), "eye")
+    i = F.expand_dims(F.arange(size_value(rows)), 1)
+    j = F.arange(size_value(columns))
+    return cast(F.equal(i + k, j), _given(dtype, config.float))
+
+
+enroll(eye, "identity")
+
+
+@public()
+def tri(N: Any, M: Any = None, k: Any = 0, dtype: Any = None) -> Value:
+    """Ones at and below diagonal `k` of an N x M matrix, zeros above."""
+    rows = as_size(N)
+    columns = rows if M is None else as_size(M)
+    i = F.expand_dims(F.arange(size_value(rows)), 1)
+    return cast(i + k >= F.arange(size_value(columns)), _given(dtype, config.float))
+
+
+def _triangle(x: Any, k: Any, upper: bool, op_name: str) -> Value:
+    value = strong(as_value(x))
+    if value.type.rank < 2:
+        raise graph_error("needs a matrix", op=op_name, got=str(value.type))
+    rows, columns = value.shape[-2:]
+    keep = tri(rows, columns, k - 1 if upper else k, BOOL)
+    zero = zeros_like(value)
+    return F.where(keep, zero, value) if upper else F.where(keep, value, zero)
+
+
+@public()
+def tril(x: Any, /, k: Any = 0) -> Value:
+    """The lower triangle, zeros above diagonal `k`."""
+    return _triangle(x, k, False, "tril")
+
+
+@public()
+def triu(x: Any, /, k: Any = 0) -> Value:
+    """The upper triangle, zeros below diagonal `k`."""
+    return _triangle(x, k, True, "triu")
+
+
+@public()
+def asarray(
+    x: Any, /, dtype: Any = None, *, device: Any = None, copy: bool | None = None
+) -> Value:
+    """Numbers, arrays or nested lists of values as one value.
+
+    `copy` has no meaning here: values never change.
+    """
+    no_device(device, "asarray")
+    value = as_value(x)
+    if dtype is None and isinstance(x, (list, tuple)) and _plain_numbers(x):
+        dtype = default_dtype(value.dtype)
+    return strong(value) if dtype is None else cast(value, dtype_of(dtype))
+
+
+def _plain_numbers(x: Any) -> bool:
+    """Whether nested lists hold Python numbers only, which have no dtype of theirs."""
+    if isinstance(x, (list, tuple)):
+        return all(map(_plain_numbers, x))
+    return type(x) in (int, float, complex)
+
+
+enroll(asarray, "array")
+enroll(asarray, "constant")

@@ -1,0 +1,261 @@
+"""Copies of arrays with elements left out, put in between, or written over."""
+
+from typing import Any
+
+import numpy as np
+
+from graphc.errors import graph_error
+from graphc.ir.build import (
+    as_shape,
+    as_size,
+    as_value,
+    cast,
+    check_shape,
+    literal_of,
+    normal_axis,
+    size_value,
+    strong,
+)
+from graphc.ir.dims import Size, less_equal
+from graphc.ir.graph import Value
+from graphc.ir.namespace import F, public
+from graphc.ir.types import BOOL, INT64, is_integer
+from graphc.ops.common.broadcasting import promoted_as_arrays
+
+FULL = slice(None)
+
+
+def _strong(x: Any) -> Value:
+    return strong(as_value(x))
+
+
+def _on_axis(x: Any, axis: int | None, name: str) -> tuple[Value, int]:
+    """The array, flattened where no axis is named, and the axis."""
+    value = _strong(x)
+    if axis is None:
+        return F.ravel(value), 0
+    return value, normal_axis(axis, value.type.rank, name)
+
+
+def _is_number(index: Any) -> bool:
+    return isinstance(index, (int, np.integer)) and not isinstance(index, bool)
+
+
+def _place(index: Any, name: str) -> Value:
+    """Positions or a mask, as a scalar or vector value."""
+    if isinstance(index, (list, tuple)) and not len(index):
+        index = np.zeros(0, "int64")
+    value = _strong(index)
+    integers = value.dtype == BOOL or is_integer(value.dtype)
+    if value.type.rank > 1 or not integers:
+        problem = "needs a position, a vector of positions, a mask or a slice"
+        raise graph_error(problem, op=name, got=str(value.type))
+    return value
+
+
+@public()
+def delete(x: Any, obj: Any, axis: int | None = None) -> Value:
+    """Without the elements at `obj`: a position, several, a mask or a slice.
+
+    Flattened where no axis is named. What stays is counted when the function runs
+    where `obj` is a mask or a vector that is no constant.
+    """
+    value, at = _on_axis(x, axis, "delete")
+    before = (FULL,) * at
+    n = value.type.shape[at]
+    if isinstance(obj, slice):
+        removed = F.sort(F.arange(size_value(n))[obj])
+        return _without_sorted(value, at, removed)
+    if _is_number(obj):
+        return _without_number(value, at, int(obj))
+    place = _place(obj, "delete")
+    known = literal_of(place)
+    if place.type.rank == 0 and place.dtype != BOOL:
+        return _without_one(value, at, place)
+    if place.dtype == BOOL:
+        return value[(*before, F.logical_not(F.atleast_1d(place)))]
+    if known is not None and not known.size:
+        return value
+    if known is not None and isinstance(n, int):
+        return value[(*before, _kept(n, known))]
+    if known is not None and ((known >= 0).all() or (known < 0).all()):
+        return _without_known(value, at, np.unique(known))
+    stays = F.full((n,), True).at[place].set(False)
+    return value[(*before, stays)]
+
+
+def _kept(n: int, removed: Any) -> Any:
+    try:
+        return np.delete(np.arange(n), removed)
+    except IndexError as error:
+        raise graph_error(str(error), op="delete") from None
+
+
+def _without_number(value: Value, axis: int, index: int) -> Value:
+    """Both sides of one position; at the call, it must be within the axis."""
+    before, n = (FULL,) * axis, value.type.shape[axis]
+    _inside(value, axis, [index])
+    head = value[(*before, slice(None, index))]
+    tail = value[(*before, slice(index + 1 or size_value(n), None))]
+    shape = list(value.type.shape)
+    shape[axis] = n - 1
+    return F.specify_shape(F.concatenate([head, tail], axis=axis), tuple(shape))
+
+
+def _inside(value: Value, axis: int, positions: Any) -> None:
+    """Raise for constant positions that are known to be outside."""
+    n = value.type.shape[axis]
+    for index in (min(positions), max(positions)):
+        if less_equal(n, index) is True or less_equal(0, n + index) is False:
+            problem = f"index {index} is out of bounds for axis {axis} of size {n}"
+            raise graph_error(problem, op="delete", got=str(value.type))
+
+
+def _without_one(value: Value, axis: int, index: Value) -> Value:
+    """One position left out; it may be traced, the size is known without it."""
+    n = value.shape[axis]
+    place = F.where(F.less(index, 0), index + n, index)
+    kept = F.arange(n - 1)
+    return F.take(value, kept + F.greater_equal(kept, place), axis=axis)
+
+
+def _without_known(value: Value, axis: int, removed: Any) -> Value:
+    """Constant positions, all from the front or all from the back."""
+    n = value.type.shape[axis]
+    least = int(removed[-1]) + 1 if removed[0] >= 0 else -int(removed[0])
+    problem = f"index {removed[-1] if removed[0] >= 0 else removed[0]} is out of bounds"
+    value = F._at_most(least, n, problem, value, "delete", "index")
+    places = as_value(removed)
+    return _without_sorted(value, axis, places if removed[0] >= 0 else places + n)
+
+
+def _without_sorted(value: Value, axis: int, removed: Value) -> Value:
+    """Ascending positions left out, all of them different."""
+    kept = F.arange(value.shape[axis] - removed.shape[0])
+    # The element behind which as many are gone as stand before it in `removed`.
+    gone = F.searchsorted(removed - F.arange(removed.shape[0]), kept, side="right")
+    return F.take(value, kept + gone, axis=axis)
+
+
+@public()
+def insert(x: Any, obj: Any, values: Any, axis: int | None = None) -> Value:
+    """With `values` put before the position or positions `obj` along `axis`.
+
+    Flattened where no axis is named. `obj` is an integer, several, a slice or a mask;
+    integers that are data change nothing about the size.
+    """
+    value, at = _on_axis(x, axis, "insert")
+    new = cast(as_value(values), value.dtype)
+    n = value.shape[at]
+    if isinstance(obj, slice):
+        obj = F.arange(n)[obj]
+    place = as_value(obj) if _is_number(obj) else _place(obj, "insert")
+    if place.dtype == BOOL:
+        place = F.flatnonzero(place)
+    if axis is None:
+        new = F.ravel(new)
+    missing = value.type.rank - new.type.rank
+    new = F.expand_dims(new, tuple(range(missing))) if missing > 0 else new
+    if new.type.rank > value.type.rank:
+        got = f"{new.type} into {value.type}"
+        raise graph_error("the values have more axes than the array", got=got)
+    if place.type.rank == 0:
+        new = F.moveaxis(new, 0, at)
+    several = place.type.rank == 1 and not _is_one(place)
+    shape = list(value.type.shape)
+    shape[at] = place.type.shape[0] if several else new.type.shape[at]
+    new = F.broadcast_to(new, tuple(shape))
+    if _is_number(obj):
+        return _inserted_before(value, at, int(obj), new)
+    known = literal_of(place)
+    value = value if known is None else _reaching(value, at, known)
+    places = F.broadcast_to(place, (shape[at],))
+    return _inserted(value, at, places, new)
+
+
+def _is_one(place: Value) -> bool:
+    size = place.type.shape[0]
+    return isinstance(size, int) and size == 1
+
+
+def _inserted_before(value: Value, axis: int, index: int, new: Value) -> Value:
+    value = _reaching(value, axis, np.asarray(index))
+    before = (FULL,) * axis
+    head = value[(*before, slice(None, index))]
+    tail = value[(*before, slice(index, None))]
+    return F.concatenate([head, new, tail], axis=axis)
+
+
+def _reaching(value: Value, axis: int, places: Any) -> Value:
+    """The array, provided that constant positions are not behind its end."""
+    if not places.size:
+        return value
+    far = max(int(places.max()), -int(places.min()))
+    reason = f"index {far} is out of bounds for axis {axis}"
+    n = value.type.shape[axis]
+    return F._at_most(far, n, reason, value, "insert", "index")
+
+
+def _inserted(value: Value, axis: int, places: Value, new: Value) -> Value:
+    """Element i of `new` before the one that was at places[i]."""
+    n, more = value.shape[axis], new.shape[axis]
+    places = cast(strong(places), INT64)
+    places = F.where(places < 0, places + n, places)
+    order = F.argsort(places)
+    ordered = places[order]
+    old = F.arange(n)
+    source = F.zeros((size_value(as_size(n) + as_size(more)),), "int64")
+    source = source.at[old + F.searchsorted(ordered, old, side="right")].set(old)
+    source = source.at[ordered + F.arange(more)].set(n + order)
+    return F.take(F.concatenate([value, new], axis=axis), source, axis=axis)
+
+
+@public()
+def append(x: Any, values: Any, axis: int | None = None) -> Value:
+    """With `values` behind along `axis`; flattened by default."""
+    return F.concatenate(promoted_as_arrays(x, values), axis=axis)
+
+
+@public()
+def resize(x: Any, new_shape: Any) -> Value:
+    """The elements repeated in order to fill a new shape; zeros if there are none."""
+    value = F.ravel(x)
+    shape = check_shape(as_shape(new_shape), "resize")
+    total: Size = 1
+    for n in shape:
+        total = total * n
+    length = value.type.shape[0]
+    if less_equal(1, length) is not True:  # one zero where there would be nothing
+        value = F.pad(value, (0, F.maximum(1 - size_value(length), 0)))
+    index = F.arange(size_value(total)) % F.maximum(size_value(length), 1)
+    return F.reshape(value[index], shape)
+
+
+@public()
+def fill_diagonal(x: Any, val: Any, wrap: bool = False) -> Value:
+    """A copy whose main diagonal holds `val`, whose elements repeat as needed.
+
+    With more than two axes, which must be equal, it goes through all of them. `wrap`
+    starts anew below the last column of a tall matrix.
+    """
+    array = _strong(x)
+    rank = array.type.rank
+    if rank < 2:
+        raise graph_error("needs at least two axes", op="fill_diagonal")
+    if rank == 2 and wrap:
+        columns = array.shape[1]
+        places = F.arange(0, array.size, columns + 1)
+        new = _cycled(val, places, array)
+        return F.reshape(F.ravel(array).at[places].set(new), array.shape)
+    if rank == 2:
+        i = F.arange(F.minimum(*array.shape))
+    else:
+        array = F.specify_shape(array, (array.type.shape[0],) * rank)
+        i = F.arange(array.shape[0])
+    return array.at[(i,) * rank].set(_cycled(val, i, array))
+
+
+def _cycled(new: Any, places: Value, array: Value) -> Value:
+    """One number for all places, or numbers in turn."""
+    given = cast(as_value(new), array.dtype)
+    return resize(given, places.type.shape) if given.type.rank else given

@@ -1,0 +1,406 @@
+"""Ops that put arrays together or take them apart."""
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from graphc.errors import graph_error
+from graphc.ir.build import (
+    as_shape,
+    as_size,
+    as_value,
+    normal_axis,
+    strong,
+)
+from graphc.ir.dims import Dim, Size, equal
+from graphc.ir.graph import Value
+from graphc.ir.kinds import AxisParam, NewAxisParam
+from graphc.ir.namespace import F, enroll, public
+from graphc.ir.op import Array, Printing, op, require_at_most, require_equal, type_error
+from graphc.ir.types import TensorType, is_integer
+from graphc.ops.common.batching import Batched, batch_with_axes, spread
+from graphc.ops.common.broadcasting import promoted, require_room
+from graphc.ops.common.padded_reads import number
+from graphc.ops.common.padding import Padding, Ragged
+
+Widths = tuple[Size, ...]
+
+
+@op()
+def _concatenate(*arrays: Array, axis: AxisParam) -> TensorType:
+    """The arrays one after another along `axis`; the other sizes agree."""
+    first = arrays[0].type
+    if any(a.type.rank != first.rank or a.dtype != first.dtype for a in arrays):
+        raise type_error("needs arrays of one rank and dtype")
+    shape = list(first.shape)
+    for a in arrays[1:]:
+        for i, n in enumerate(a.type.shape):
+            if i == axis:
+                shape[i] = shape[i] + n
+            else:
+                shape[i] = require_equal(shape[i], n, f"sizes of axis {i}")
+    return first.like(shape)
+
+
+_concatenate.emit("{xp}.concatenate([{arrays}], axis={axis})")
+_concatenate.sizes = lambda *arrays, axis: np.concatenate(arrays, axis=axis)
+_concatenate.linear = True
+
+
+@_concatenate.vjp
+def _(g: Value, *arrays: Value, axis: int) -> tuple[Value, ...]:
+    found: list[Value] = []
+    start: Size = 0
+    for a in arrays:
+        stop = start + a.type.shape[axis]
+        found.append(F.specify_shape(F._part(g, axis, start, stop), a.type.shape))
+        start = stop
+    return tuple(found)
+
+
+@_concatenate.batch
+def _(n: Size, batched: Batched, *arrays: Value, axis: int) -> Value:
+    return _concatenate(*map(spread, [n] * len(arrays), batched, arrays), axis=axis + 1)
+
+
+@_concatenate.padding
+def _(pad: Padding, *arrays: Ragged, axis: int) -> Any:
+    joined: Value = _concatenate(*(a.value for a in arrays), axis=axis)
+    if not any(a.ragged((axis,)) for a in arrays[:-1]):
+        last = arrays[-1].fill
+        return pad.result(joined, {axis: last[axis]} if axis in last else {})
+    # Padding in the middle is skipped: each element is taken from where it lies.
+    place = pad.positions(pad.out[axis])
+    start: Size = 0
+    shift = as_value(np.int32(0))
+    for a in arrays[:-1]:
+        start = start + a.type.shape[axis]
+        behind = place >= number(pad, start)
+        n = number(pad, a.type.shape[axis])
+        kept = F.astype(F.size_value(a.value.type.shape[axis]), "int32")
+        shift = shift + F.where(behind, kept - n, as_value(np.int32(0)))
+    found: Value = F._gather(joined, place + shift, axes=(axis,), inside=(False,))
+    return found
+
+
+@public()
+def concatenate(arrays: Sequence[Any], /, axis: int | None = 0) -> Value:
+    """The arrays one after another along an existing axis (None: flattened)."""
+    values = promoted(*arrays) if len(arrays) else []
+    if not values:
+        raise graph_error("needs at least one array", op="concatenate")
+    if axis is None:
+        values, axis = [F.ravel(v) for v in values], 0
+    if values[0].type.rank == 0:
+        got = ", ".join(str(v.type) for v in values)
+        hint = "use gt.stack for scalars"
+        raise graph_error("needs an axis", op="concatenate", got=got, hint=hint)
+    chosen = normal_axis(axis, values[0].type.rank, "concatenate")
+    return values[0] if len(values) == 1 else _concatenate(*values, axis=chosen)
+
+
+enroll(concatenate, "concat")
+
+
+@op()
+def _stack(*arrays: Array, axis: NewAxisParam) -> TensorType:
+    """The arrays along a new axis; their sizes agree."""
+    first = arrays[0].type
+    if any(a.type.rank != first.rank or a.dtype != first.dtype for a in arrays):
+        raise type_error("needs arrays of one rank and dtype")
+    shape = list(first.shape)
+    for a in arrays[1:]:
+        for i, n in enumerate(a.type.shape):
+            shape[i] = require_equal(shape[i], n, f"sizes of axis {i}")
+    shape.insert(axis, len(arrays))
+    return first.like(shape)
+
+
+def _print_stack(p: Printing) -> str:
+    axis = p.node.params["axis"]
+    where = f", axis={axis}" if axis else ""
+    if p.node.inputs[0].type.rank or where:
+        return f"{p.xp}.stack([{', '.join(p.inputs)}]{where})"
+    dtype = p.code(p.node.inputs[0].dtype)
+    return f"{p.xp}.array([{', '.join(p.inputs)}], {dtype})"
+
+
+_stack.emit(_print_stack)
+_stack.sizes = lambda *arrays, axis: np.stack(arrays, axis=axis)
+_stack.linear = True
+
+
+@_stack.vjp
+def _(g: Value, *arrays: Value, axis: int) -> tuple[Value, ...]:
+    before = (slice(None),) * axis
+    parts = [g[(*before, i)] for i in range(len(arrays))]
+    pairs = zip(parts, arrays, strict=True)
+    return tuple(F.specify_shape(part, a.type.shape) for part, a in pairs)
+
+
+@_stack.batch
+def _(n: Size, batched: Batched, *arrays: Value, axis: int) -> Value:
+    return _stack(*map(spread, [n] * len(arrays), batched, arrays), axis=axis + 1)
+
+
+@_stack.padding
+def _(pad: Padding, *arrays: Ragged, axis: int) -> Value:
+    found: Value = _stack(*(a.value for a in arrays), axis=axis)
+    return found
+
+
+@public()
+def stack(arrays: Sequence[Any], /, axis: int = 0) -> Value:
+    """The arrays along a new axis."""
+    values = promoted(*arrays) if len(arrays) else []
+    if not values:
+        raise graph_error("needs at least one array", op="stack")
+    return _stack(*values, axis=normal_axis(axis, values[0].type.rank + 1, "stack"))
+
+
+@public()
+def split(x: Any, indices_or_sections: Any, axis: int = 0) -> list[Value]:
+    """Pieces along `axis`: a number of equal ones, or cut before given positions.
+
+    Positions may be integer scalars, or one integer vector of static length.
+    """
+    value = strong(as_value(x))
+    chosen = normal_axis(axis, value.type.rank, "split")
+    size = value.shape[chosen]
+    if isinstance(indices_or_sections, int):
+        cuts = _equal_cuts(value, chosen, indices_or_sections)
+    else:
+        cuts = [_as_bound(c) for c in _items(indices_or_sections)]
+    bounds = [0, *cuts, size]
+    before = (slice(None),) * chosen
+    return [value[(*before, slice(a, b))] for a, b in pairwise(bounds)]
+
+
+def _items(positions: Any) -> list[Any]:
+    if isinstance(positions, Value):
+        return list(positions)
+    return list(positions)
+
+
+def _as_bound(position: Any) -> Any:
+    return position if isinstance(position, Value) else int(position)
+
+
+def _equal_cuts(value: Value, axis: int, sections: int) -> list[Any]:
+    size = value.type.shape[axis]
+    if sections < 1:
+        raise graph_error(f"cannot split into {sections} parts", op="split")
+    remainder = size % sections
+    if isinstance(remainder, int) and remainder:
+        raise graph_error(
+            f"axis {axis} of size {size} has no {sections} equal parts",
+            op="split",
+            got=str(value.type),
+        )
+    if isinstance(remainder, Dim):
+        hint = "give the positions, or use a static size"
+        problem = f"cannot tell whether {size} divides into {sections} equal parts"
+        raise graph_error(problem, op="split", got=str(value.type), hint=hint)
+    step = value.shape[axis] // sections
+    return [step * i for i in range(1, sections)]
+
+
+@op()
+def _tile(x: Array, *, reps: Widths) -> TensorType:
+    """Repeated as a whole `reps[i]` times along axis i."""
+    for r in reps:
+        require_at_most(0, r, "a number of repeats must not be negative")
+    shape = tuple(n * r for n, r in zip(x.type.shape, reps, strict=True))
+    require_room(shape, x.dtype)
+    return x.type.like(shape)
+
+
+_tile.emit("{xp}.tile({x}, {reps})")
+_tile.linear = True
+_tile.batch(lambda n, batched, x, *, reps: _tile(x, reps=(1, *reps)))
+
+
+@_tile.vjp
+def _(g: Value, x: Value, *, reps: Widths) -> tuple[Value]:
+    apart = [m for pair in zip(reps, x.type.shape, strict=True) for m in pair]
+    copies = tuple(range(0, len(apart), 2))
+    return (F.sum(F.reshape(g, apart), axis=copies),)
+
+
+@_tile.padding
+def _(pad: Padding, x: Ragged, *, reps: Widths) -> Value | None:
+    shift = len(reps) - x.type.rank
+    if any(isinstance(n, Dim) for n in pad.node.params["reps"]):
+        return None
+    found: Value = x.value
+    spread_over = [1 if a - shift in x.axes else n for a, n in enumerate(reps)]
+    found = _tile(found, reps=tuple(spread_over))
+    for axis, n in enumerate(reps):
+        if spread_over[axis] != n:
+            length = number(pad, x.type.shape[axis - shift])
+            place = F.remainder(pad.positions(pad.out[axis]), F.maximum(length, 1))
+            found = F._gather(found, place, axes=(axis,), inside=(True,))
+    return found
+
+
+@public()
+def tile(x: Any, reps: Any, /) -> Value:
+    """Repeated as a whole along each axis, as `numpy.tile`."""
+    value = strong(as_value(x))
+    times = as_shape(reps)
+    rank = max(len(times), value.type.rank)
+    times = (1,) * (rank - len(times)) + times
+    missing = rank - value.type.rank
+    value = F.expand_dims(value, tuple(range(missing))) if missing else value
+    return _tile(value, reps=times)
+
+
+@op()
+def _repeat(x: Array, *, repeats: Size, axis: AxisParam) -> TensorType:
+    """Each element `repeats` times along `axis`."""
+    require_at_most(0, repeats, "a number of repeats must not be negative")
+    shape = list(x.type.shape)
+    shape[axis] = shape[axis] * repeats
+    require_room(tuple(shape), x.dtype)
+    return x.type.like(shape)
+
+
+_repeat.emit("{xp}.repeat({x}, {repeats}, axis={axis})")
+_repeat.linear = True
+batch_with_axes(_repeat, "axis")
+
+
+@_repeat.vjp
+def _(g: Value, x: Value, *, repeats: Size, axis: int) -> tuple[Value]:
+    apart = list(x.type.shape)
+    apart.insert(axis + 1, repeats)
+    return (F.sum(F.reshape(g, apart), axis=axis + 1),)
+
+
+@_repeat.padding
+def _(pad: Padding, x: Ragged, *, repeats: Size, axis: int) -> Value | None:
+    if isinstance(pad.node.params["repeats"], Dim):
+        return None
+    found: Value = _repeat(x.value, repeats=repeats, axis=axis)
+    return found
+
+
+@op()
+def _repeat_counts(
+    x: Array, counts: Array, *, total: Size, axis: AxisParam
+) -> TensorType:
+    """Element i of `axis` counts[i] times, `total` elements in all."""
+    reason = "one count per element"
+    require_equal(x.type.shape[axis], counts.type.shape[0], reason)
+    require_at_most(0, total, "a number of repeats must not be negative")
+    shape = list(x.type.shape)
+    shape[axis] = total
+    return x.type.like(shape)
+
+
+_repeat_counts.emit(
+    numpy="np.repeat({x}, {counts}, axis={axis})",
+    jax="jnp.repeat({x}, {counts}, axis={axis}, total_repeat_length={total})",
+)
+_repeat_counts.bounds_check = lambda node: [
+    (F.all(node.inputs[1] >= 0), "repeat: a count is negative")
+]
+_repeat_counts.bounds_kind = "shape"
+_repeat_counts.linear = True
+
+
+@_repeat_counts.vjp
+def _(
+    g: Value, x: Value, counts: Value, *, total: Size, axis: int
+) -> tuple[Value, None]:
+    numbers = F.arange(x.shape[axis])
+    source = _repeat_counts(numbers, counts, total=total, axis=0)
+    zeros = F.zeros_like(x)
+    return F._scatter(zeros, g, source, axes=(axis,), how="add", inside=(True,)), None
+
+
+@_repeat_counts.batch
+def _(
+    n: Size, batched: Batched, x: Value, counts: Value, *, total: Size, axis: int
+) -> Value:
+    if batched[1]:
+        raise graph_error(
+            "the counts differ between examples, and with them the sizes",
+            op="repeat",
+            got=str(counts.type),
+            hint="repeat the flattened examples, or use one count for all",
+        )
+    return _repeat_counts(x, counts, total=total, axis=axis + 1)
+
+
+@_repeat_counts.padding
+def _(pad: Padding, x: Ragged, counts: Ragged, *, total: Size, axis: int) -> Value:
+    """The element at a place is the first whose counts reach beyond it."""
+    ends = F.cumsum(pad.filled(counts, (0,), 0))
+    places = F.astype(pad.positions(pad.out[axis]), ends.dtype)
+    source = F.searchsorted(ends, places, side="right")
+    found: Value = F._gather(x.value, source, axes=(axis,), inside=(False,))
+    return found
+
+
+@public(method=True)
+def repeat(x: Any, repeats: Any, /, axis: int | None = None) -> Value:
+    """Each element repeated: one number for all, or a vector of counts.
+
+    A vector that is known to have one element is that number.
+    With counts the size of the result depends on their sum, one host read where
+    they are not known before the call. That none is negative is the caller's part,
+    or checked under `check=True`.
+    """
+    value = strong(as_value(x))
+    if axis is None:
+        value, axis = F.ravel(value), 0
+    chosen = normal_axis(axis, value.type.rank, "repeat")
+    number = as_value(repeats)
+    if number.type.rank == 0:
+        size = as_size(repeats, "a number of repeats")
+        if isinstance(size, int) and size < 0:
+            raise graph_error(f"negative number of repeats {size}", op="repeat")
+        return _repeat(value, repeats=size, axis=chosen)
+    counts = strong(number)
+    if counts.type.rank != 1 or not is_integer(counts.dtype):
+        raise graph_error("counts must be an integer vector", op="repeat",
+                          got=str(counts.type))
+    if equal(counts.type.shape[0], 1):  # which stands for all
+        return repeat(value, counts[0], chosen)
+    total = as_size(F.sum(counts))
+    return _repeat_counts(value, counts, total=total, axis=chosen)
+
+
+@public()
+def roll(x: Any, /, shift: Any, axis: int | tuple[int, ...] | None = None) -> Value:
+    """Shifted around along `axis` (the flattened array by default), as `numpy.roll`.
+
+    The shifts may be traced integers: they change no shape. Several axes take one
+    shift, or one each; an axis that is named twice is shifted by the sum.
+    """
+    value = strong(as_value(x))
+    if axis is None:
+        total = sum(shift) if isinstance(shift, (tuple, list)) else shift
+        return F.reshape(_rolled(F.ravel(value), total, 0), value.shape)
+    axes = list(axis) if isinstance(axis, (tuple, list)) else [axis]
+    shifts = list(shift) if isinstance(shift, (tuple, list)) else [shift]
+    if 1 not in (len(axes), len(shifts)) and len(axes) != len(shifts):
+        got = f"{len(shifts)} shifts for {len(axes)} axes"
+        raise graph_error("needs a shift per axis", op="roll", got=got)
+    count = max(len(axes), len(shifts))
+    axes, shifts = (v * count if len(v) == 1 else v for v in (axes, shifts))
+    for by, along in zip(shifts, axes, strict=True):
+        value = _rolled(value, by, normal_axis(along, value.type.rank, "roll"))
+    return value
+
+
+def _rolled(value: Value, shift: Any, axis: int) -> Value:
+    if as_value(shift).type.rank or not is_integer(as_value(shift).dtype):
+        got = str(as_value(shift).type)
+        raise graph_error("a shift must be an integer", op="roll", got=got)
+    n = value.shape[axis]
+    positions = (F.arange(n) - shift) % F.maximum(n, 1)
+    return F.take(value, positions, axis=axis)

@@ -1,0 +1,443 @@
+"""Elements put around an array, by all modes of `numpy.pad`."""
+
+from collections.abc import Callable
+from typing import Any, Literal
+
+import numpy as np
+
+from graphc.errors import graph_error
+from graphc.ir.build import (
+    as_size,
+    as_value,
+    cast,
+    literal_of,
+    normal_axis,
+    size_value,
+    strong,
+)
+from graphc.ir.dims import Size, equal, less_equal, minimum
+from graphc.ir.graph import Value
+from graphc.ir.namespace import F, public
+from graphc.ir.op import Array, Printing, op, require_at_most, type_error
+from graphc.ir.types import BOOL, TensorType, is_integer
+from graphc.ops.common.batching import Batched, spread
+from graphc.ops.common.broadcasting import require_room
+from graphc.ops.common.padded_reads import is_known, moved, number, places, read
+from graphc.ops.common.padding import Padding, Ragged
+
+Widths = tuple[Size, ...]
+Pair = tuple[Any, Any]
+FULL = slice(None)
+
+
+def _padded(x: Value, low: Widths, high: Widths) -> TensorType:
+    """Inside a type rule: the type of `x` with that many elements around."""
+    for n in (*low, *high):
+        require_at_most(0, n, "a pad width must not be negative")
+    sizes = zip(x.type.shape, low, high, strict=True)
+    shape = tuple(n + a + b for n, a, b in sizes)
+    require_room(shape, x.dtype)
+    return x.type.like(shape)
+
+
+def _print_widths(p: Printing) -> str:
+    low, high = p.node.params["low"], p.node.params["high"]
+    return p.code(tuple(zip(low, high, strict=True)))
+
+
+@op()
+def _pad(x: Array, fill: Array, *, low: Widths, high: Widths) -> TensorType:
+    """With `low[i]` and `high[i]` elements `fill` before and after axis i."""
+    if fill.type.rank or fill.dtype != x.dtype:
+        raise type_error("needs a scalar of the same dtype to fill with")
+    return _padded(x, low, high)
+
+
+def _print_pad(p: Printing) -> str:
+    widths = _print_widths(p)
+    return f"{p.xp}.pad({p.inputs[0]}, {widths}, constant_values={p.inputs[1]})"
+
+
+_pad.literals = "beside"
+_pad.emit(_print_pad)
+_pad.linear = True
+
+
+def _around(x: Value, low: Widths, high: Widths) -> Value:
+    """Where a padded array has what was put around."""
+    inside = F.zeros(x.type.shape, BOOL)
+    return _pad(inside, as_value(np.True_), low=low, high=high)
+
+
+@_pad.vjp
+def _(g: Value, x: Value, fill: Value, *, low: Widths, high: Widths) -> Any:
+    middle = g
+    for axis, (n, start) in enumerate(zip(x.type.shape, low, strict=True)):
+        middle = F._part(middle, axis, start, start + n)
+    middle = F.specify_shape(middle, x.type.shape)
+    if literal_of(fill) is not None:
+        return middle, None
+    return middle, F.sum(F.where(_around(x, low, high), g, F.zeros_like(g)))
+
+
+@_pad.batch
+def _(
+    n: Size, batched: Batched, x: Value, fill: Value, *, low: Widths, high: Widths
+) -> Value:
+    if not batched[1]:
+        return _pad(x, fill, low=(0, *low), high=(0, *high))
+    many = spread(n, batched[0], x)
+    low, high = (0, *low), (0, *high)
+    column = F.expand_dims(fill, tuple(range(1, many.type.rank)))
+    padded = _pad(many, cast(as_value(0), x.dtype), low=low, high=high)
+    return F.where(_around(many, low, high), column, padded)
+
+
+@_pad.padding
+def _(pad: Padding, x: Ragged, fill: Ragged, *, low: Widths, high: Widths) -> Ragged:
+    literal, last = literal_of(fill.value), list(high)
+    value = x.value
+    if literal is not None:
+        value = pad.filled(x, x.axes, literal)
+    elif x.axes:
+        value = F.where(pad.inside(x, sorted(x.axes)), value, fill.value)
+    first = list(low)
+    for axis, n in enumerate(x.type.shape):
+        size, a = pad.stored(pad.out[axis]), pad.node.params["low"][axis]
+        whole = value.type.shape[axis] + low[axis] + high[axis]
+        if not is_known(pad, a) or equal(whole, size) is not True:
+            start = number(pad, a)
+            value = moved(pad, value, axis, n, start, size, fill.value)
+            first[axis] = last[axis] = 0
+    made = _pad(value, fill.value, low=tuple(first), high=tuple(last))
+    axes = range(x.type.rank) if literal is not None else ()
+    return pad.result(made, dict.fromkeys(axes, literal))
+
+
+Around = Literal["edge", "wrap", "reflect", "symmetric"]
+
+
+@op()
+def _pad_from(
+    x: Array, *, low: Widths, high: Widths, mode: Around, odd: bool
+) -> TensorType:
+    """With elements of `x` itself around, as `numpy.pad` with this mode takes them."""
+    for n, a, b in zip(x.type.shape, low, high, strict=True):
+        reason = f"no element to pad with in mode {mode!r}"
+        require_at_most(minimum(1, a + b), n, reason)
+    return _padded(x, low, high)
+
+
+def _print_pad_from(p: Printing) -> str:
+    mode = p.code(p.node.params["mode"])
+    odd = ', reflect_type="odd"' if p.node.params["odd"] else ""
+    return f"{p.xp}.pad({p.inputs[0]}, {_print_widths(p)}, {mode}{odd})"
+
+
+_pad_from.emit(_print_pad_from)
+
+
+@_pad_from.vjp
+def _(
+    g: Value, x: Value, *, low: Widths, high: Widths, mode: str, odd: bool
+) -> tuple[Value]:
+    # Each axis by itself: the padded array is a linear map of every line along it.
+    for axis, (n, a, b) in enumerate(zip(x.type.shape, low, high, strict=True)):
+        if not (_is_nothing(a) and _is_nothing(b)):
+            g = _gathered_in(g, axis, n, (a, b), mode, odd)
+    return (g,)
+
+
+def _gathered_in(
+    g: Value, axis: int, n: Size, width: tuple[Size, Size], mode: str, odd: bool
+) -> Value:
+    """What the elements of an axis count for, given a cotangent of all around too."""
+    numbers = F.arange(size_value(n))
+    low, high = (width[0],), (width[1],)
+    source = _pad_from(numbers, low=low, high=high, mode=mode, odd=False)
+    shape = list(g.type.shape)
+    shape[axis] = n
+    zeros = F.zeros(tuple(shape), g.dtype)
+    if not odd:
+        return _added_to(zeros, g, source, axis)
+    # An odd reflection of the element r is 2 e - r, with e the edge between, and two
+    # reflections move by twice the difference of both edges.
+    behind = (1,) * (g.type.rank - axis - 1)
+    place = F.arange(size_value(width[0] + n + width[1])) - size_value(width[0])
+    period = F.maximum(n - 1 if mode == "reflect" else n, 1)
+    turns, rest = place // (2 * period), place % (2 * period)
+    turned = rest > period if mode == "reflect" else rest >= period
+    first, last, sign = -2 * turns, 2 * turns + 2 * turned, 1 - 2 * turned
+    weights = [F.reshape(w, (-1, *behind)) for w in (sign, first, last)]
+    own, begin, end = (g * cast(w, g.dtype) for w in weights)
+    numbers = F.reshape(numbers, (n, *behind))
+    begin, end = (F.sum(w, axis=axis, keepdims=True) for w in (begin, end))
+    edges = F.where(F.equal(numbers, 0), begin, F.zeros_like(begin))
+    edges = edges + F.where(F.equal(numbers, n - 1), end, F.zeros_like(end))
+    return _added_to(zeros, own, source, axis) + edges
+
+
+def _added_to(x: Value, v: Value, places: Value, axis: int) -> Value:
+    return F._scatter(x, v, places, axes=(axis,), how="add", inside=(True,))
+
+
+@_pad_from.batch
+def _(n: Size, batched: Batched, x: Value, **params: Any) -> Value:
+    widths = {name: (0, *params[name]) for name in ("low", "high")}
+    return _pad_from(x, **(params | widths))
+
+
+@_pad_from.padding
+def _(
+    pad: Padding, x: Ragged, *, low: Widths, high: Widths, mode: str, odd: bool
+) -> Value | None:
+    if odd:
+        return None
+    value, widths = x.value, pad.node.params
+    for axis, n in enumerate(x.type.shape):
+        a, b = widths["low"][axis], widths["high"][axis]
+        if not (_is_nothing(a) and _is_nothing(b)):
+            at = places(pad.stored(pad.out[axis])) - number(pad, a)
+            value = read(value, axis, _source(at, number(pad, n), mode))
+    return value
+
+
+def _source(at: Value, n: Value, mode: str) -> Value:
+    """Which of `n` elements stands at a place, that may be before or behind them."""
+    last = F.maximum(n - 1, 0)
+    if mode == "edge":
+        return F.clip(at, 0, last)
+    if mode == "wrap":
+        return at % F.maximum(n, 1)
+    period = F.maximum(2 * last if mode == "reflect" else 2 * n, 1)
+    turned = period - (mode == "symmetric")
+    place = at % period
+    return F.minimum(place, turned - place)
+
+
+STATISTICS = {"maximum": "max", "minimum": "min", "mean": "mean", "median": "median"}
+OPTIONS = {
+    "constant": {"constant_values"},
+    "edge": set(),
+    "empty": set(),
+    "linear_ramp": {"end_values"},
+    "reflect": {"reflect_type"},
+    "symmetric": {"reflect_type"},
+    "wrap": set(),
+} | {mode: {"stat_length"} for mode in STATISTICS}
+
+
+@public()
+def pad(x: Any, pad_width: Any, mode: Any = "constant", **options: Any) -> Value:
+    """With elements around, as `numpy.pad`; widths may be symbolic.
+
+    All modes but functions, with `constant_values`, `end_values`, `stat_length` and
+    `reflect_type`. "empty", which promises nothing, gives zeros. In these two modes
+    widths that are known to be negative crop, as in `jax.lax.pad`: after padding.
+    """
+    value = strong(as_value(x))
+    _check_options(mode, options)
+    pairs = _widths(pad_width, value.type.rank)
+    if not pairs:
+        return value
+    low, high = tuple(a for a, _ in pairs), tuple(b for _, b in pairs)
+    if mode in ("constant", "empty"):
+        constants = options.get("constant_values", 0)
+        wider = _with_constants(value, _put_on(low), _put_on(high), constants)
+        return _cropped(wider, _cut_off(low), _cut_off(high))
+    _refuse_negative(mode, (*low, *high))
+    if mode == "linear_ramp":
+        return _with_ramps(value, pairs, options.get("end_values", 0))
+    if mode in STATISTICS:
+        return _with_statistics(value, pairs, mode, options.get("stat_length"))
+    odd = options.get("reflect_type", "even") == "odd"
+    if odd and value.dtype == BOOL:
+        raise graph_error("bools have no odd reflection", op="pad")
+    return _pad_from(value, low=low, high=high, mode=mode, odd=odd)
+
+
+def _check_options(mode: Any, options: dict[str, Any]) -> None:
+    if callable(mode):
+        hint = "name a mode, or build the parts and use gt.concatenate"
+        problem = "a function cannot be a mode: it writes into its argument"
+        raise graph_error(problem, op="pad", hint=hint)
+    if mode not in OPTIONS:
+        expected = ", ".join(OPTIONS)
+        raise graph_error(f"unknown mode {mode!r}", op="pad", expected=expected)
+    other = sorted(set(options) - OPTIONS[mode])
+    if other:
+        raise graph_error(f"mode {mode!r} does not take {other[0]!r}", op="pad")
+    if options.get("reflect_type", "even") not in ("even", "odd"):
+        raise graph_error("reflect_type must be 'even' or 'odd'", op="pad")
+
+
+def _widths(widths: Any, rank: int) -> list[tuple[Size, Size]]:
+    """The sizes before and after each axis, from any form that NumPy takes."""
+    if isinstance(widths, dict):
+        found: list[Any] = [(0, 0)] * rank
+        for axis, width in widths.items():
+            found[normal_axis(axis, rank, "pad")] = _pairs(width, 1, "a width")[0]
+        pairs = found
+    else:
+        pairs = _pairs(widths, rank, "a width")
+    return [(as_size(a, "a pad width"), as_size(b, "a pad width")) for a, b in pairs]
+
+
+def _refuse_negative(mode: str, widths: Widths) -> None:
+    for n in widths:
+        if less_equal(n, -1):
+            hint = "only mode 'constant' crops; slice first, x[1:-1]"
+            problem = f"negative pad width {n} in mode {mode!r}"
+            raise graph_error(problem, op="pad", hint=hint)
+
+
+def _put_on(widths: Widths) -> Widths:
+    """The widths without those that are known to be negative."""
+    return tuple(0 if less_equal(n, -1) else n for n in widths)
+
+
+def _cut_off(widths: Widths) -> Widths:
+    """How much the negative ones take away."""
+    return tuple(-n if less_equal(n, -1) else 0 for n in widths)
+
+
+def _cropped(x: Value, low: Widths, high: Widths) -> Value:
+    """Without the first `low[i]` and the last `high[i]` elements of axis i."""
+    for axis, (first, last) in enumerate(zip(low, high, strict=True)):
+        n = x.type.shape[axis]
+        if not (_is_nothing(first) and _is_nothing(last)):
+            reason = f"negative widths crop more than there is of axis {axis}"
+            if less_equal(first + last, n) is False:
+                problem = f"{reason}: {first + last} of {n} elements"
+                raise graph_error(problem, op="pad", got=str(x.type))
+            x = F._at_most(first + last, n, reason, x, "pad")
+            x = F._part(x, axis, first, n - last)
+    return x
+
+
+def _listed(x: Any) -> Any:
+    """Nested lists of numbers or values; a symbolic vector as a list of its items."""
+    if isinstance(x, np.ndarray):
+        return x.tolist()
+    if isinstance(x, Value) and x.type.rank:
+        return [_listed(item) for item in x]
+    return [_listed(item) for item in x] if isinstance(x, (list, tuple)) else x
+
+
+def _pairs(given: Any, rank: int, what: str) -> list[Pair]:
+    """One pair per axis, from NumPy's forms: a number, a pair, or a pair per axis."""
+    items = _listed(given)
+    if not isinstance(items, list):
+        return [(items, items)] * rank
+    if not any(isinstance(item, list) for item in items):
+        items = [items]
+    rows = [row if isinstance(row, list) else [row] for row in items]
+    if len(rows) not in (1, rank) or any(len(row) not in (1, 2) for row in rows):
+        expected = f"{what}, a pair, or a pair for each of {rank} axes"
+        raise graph_error("cannot be broadcast", op="pad", expected=expected)
+    pairs = [(row[0], row[-1]) for row in rows]
+    return pairs * rank if len(rows) == 1 else pairs
+
+
+def _with_constants(value: Value, low: Widths, high: Widths, constants: Any) -> Value:
+    pairs = _pairs(constants, value.type.rank, "a constant")
+    fills = [tuple(cast(as_value(c), value.dtype) for c in pair) for pair in pairs]
+    for fill in (fill for pair in fills for fill in pair):
+        if fill.type.rank:
+            got = str(fill.type)
+            raise graph_error("a constant must be a number", op="pad", got=got)
+    first = fills[0][0]
+    if all(fill is first for pair in fills for fill in pair):
+        return _pad(value, first, low=low, high=high)
+    nothing = (0,) * value.type.rank
+    for axis, (before, after) in enumerate(fills):
+        value = _pad(value, before, low=_only(low, axis), high=nothing)
+        value = _pad(value, after, low=nothing, high=_only(high, axis))
+    return value
+
+
+def _only(widths: Widths, axis: int) -> Widths:
+    return tuple(n if i == axis else 0 for i, n in enumerate(widths))
+
+
+Sides = Callable[[Value, int], tuple[Value | None, Value | None]]
+
+
+def _by_axis(value: Value, pairs: list[tuple[Size, Size]], sides: Sides) -> Value:
+    """Axis by axis, what `sides` puts before and after; corners come last."""
+    for axis in range(value.type.rank):
+        before, after = sides(value, axis)
+        parts = [p for p in (before, value, after) if p is not None]
+        value = F.concatenate(parts, axis=axis)
+    return value
+
+
+def _is_nothing(n: Size) -> bool:
+    return isinstance(n, int) and n == 0
+
+
+def _slice(value: Value, axis: int, part: slice) -> Value:
+    return value[((FULL,) * axis + (part,))]
+
+
+def _with_ramps(
+    value: Value, pairs: list[tuple[Size, Size]], end_values: Any
+) -> Value:
+    ends = _pairs(end_values, value.type.rank, "an end value")
+
+    def sides(x: Value, axis: int) -> tuple[Value | None, Value | None]:
+        (low, high), (first, last) = pairs[axis], ends[axis]
+        needed = minimum(1, low + high)
+        x = F._at_most(needed, x.type.shape[axis], "no edge", x, "pad")
+        head, tail = _slice(x, axis, slice(0, 1)), _slice(x, axis, slice(-1, None))
+        return _ramp(head, axis, first, low), _ramp(tail, axis, last, high, True)
+
+    return _by_axis(value, pairs, sides)
+
+
+def _ramp(
+    edge: Value, axis: int, end: Any, width: Size, backwards: bool = False
+) -> Value | None:
+    """`width` elements from `end` towards the edge, or from the edge to `end`."""
+    if _is_nothing(width):
+        return None
+    start = cast(as_value(end), edge.dtype)
+    one = F.squeeze(_stated(edge, axis, 1), axis)
+    made = F.linspace(start, one, size_value(width), endpoint=False, axis=axis,
+                      dtype=edge.dtype)
+    return F.flip(made, axis) if backwards else made
+
+
+def _stated(x: Value, axis: int, n: Size) -> Value:
+    """The array, of whose axis the size is known to be `n`."""
+    shape = list(x.type.shape)
+    shape[axis] = n
+    return F.specify_shape(x, tuple(shape))
+
+
+def _with_statistics(
+    value: Value, pairs: list[tuple[Size, Size]], mode: str, stat_length: Any
+) -> Value:
+    lengths = _pairs(stat_length, value.type.rank, "a length")
+
+    def sides(x: Value, axis: int) -> tuple[Value | None, Value | None]:
+        n, low, high = x.type.shape[axis], *pairs[axis]
+        x = F._at_most(minimum(1, low + high), n, f"no {mode} of nothing", x, "pad")
+        counts = [n if c is None else minimum(as_size(c), n) for c in lengths[axis]]
+        head = _slice(x, axis, slice(None, size_value(counts[0])))
+        tail = _slice(x, axis, slice(size_value(n - counts[1]), None))
+        return _repeated(head, axis, mode, low), _repeated(tail, axis, mode, high)
+
+    return _by_axis(value, pairs, sides)
+
+
+def _repeated(part: Value, axis: int, mode: str, width: Size) -> Value | None:
+    """A statistic of part of the array, `width` times."""
+    if _is_nothing(width):
+        return None
+    found = getattr(F, STATISTICS[mode])(part, axis=axis, keepdims=True)
+    if is_integer(part.dtype):
+        found = F.rint(found) if found.dtype != part.dtype else found
+    shape = list(part.type.shape)
+    shape[axis] = width
+    return F.broadcast_to(cast(found, part.dtype), tuple(shape))

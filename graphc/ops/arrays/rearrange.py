@@ -1,0 +1,271 @@
+"""Functions that arrange arrays, composed of the primitives of shape and join."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from graphc.errors import graph_error
+from graphc.ir.build import as_value, normal_axis, strong
+from graphc.ir.dims import Size
+from graphc.ir.graph import Value
+from graphc.ir.namespace import F, enroll, public
+from graphc.ir.op import Array, op, views_of_inputs
+from graphc.ir.types import TensorType
+from graphc.ops.common.batching import Batched, lined_up
+from graphc.ops.common.broadcasting import broadcast, promoted_as_arrays, summed_to
+from graphc.ops.common.padding import Padding, Ragged
+
+FULL = slice(None)
+
+
+@op()
+def _broadcast_arrays(*arrays: Array) -> tuple[TensorType, ...]:
+    """All arrays stretched to their common shape."""
+    shape = broadcast(*(a.type.shape for a in arrays))
+    return tuple(a.type.like(shape) for a in arrays)
+
+
+_broadcast_arrays.several = True
+_broadcast_arrays.emit("{xp}.broadcast_arrays({arrays})")
+_broadcast_arrays.views = views_of_inputs
+_broadcast_arrays.stretches = True
+
+
+@_broadcast_arrays.vjp
+def _(g: tuple[Value | None, ...], *arrays: Value) -> tuple[Value | None, ...]:
+    return tuple(
+        None if part is None else summed_to(part, x.type.shape)
+        for part, x in zip(g, arrays, strict=True)
+    )
+
+
+@_broadcast_arrays.batch
+def _(n: Size, batched: Batched, *arrays: Value) -> tuple[Value, ...]:
+    return _broadcast_arrays.bind(tuple(lined_up(batched, arrays)), {}).outputs
+
+
+@_broadcast_arrays.padding
+def _(pad: Padding, *arrays: Ragged) -> tuple[Value, ...]:
+    return _broadcast_arrays.bind(tuple(x.value for x in arrays), {}).outputs
+
+
+@public()
+def broadcast_arrays(*arrays: Any) -> list[Value]:
+    """All arrays stretched to their common shape, each with its own dtype."""
+    values = [_strong(a) for a in arrays]
+    return list(_broadcast_arrays.bind(tuple(values), {}).outputs) if values else []
+
+
+def _strong(x: Any) -> Value:
+    return strong(as_value(x))
+
+
+def _at_least(x: Any, rank: int) -> Value:
+    value = _strong(x)
+    missing = rank - value.type.rank
+    return F.expand_dims(value, tuple(range(missing))) if missing > 0 else value
+
+
+@public()
+def atleast_1d(*arrays: Any) -> Any:
+    """Arrays of rank 1 or more; one array alone is returned as it is."""
+    made = [_at_least(a, 1) for a in arrays]
+    return made[0] if len(made) == 1 else made
+
+
+@public()
+def atleast_2d(*arrays: Any) -> Any:
+    """Arrays of rank 2 or more: new axes come first."""
+    made = [_at_least(a, 2) for a in arrays]
+    return made[0] if len(made) == 1 else made
+
+
+@public()
+def atleast_3d(*arrays: Any) -> Any:
+    """Arrays of rank 3 or more: a vector becomes (1, n, 1), a matrix (m, n, 1)."""
+    made = [_three(_strong(a)) for a in arrays]
+    return made[0] if len(made) == 1 else made
+
+
+def _three(value: Value) -> Value:
+    new = {0: (0, 1, 2), 1: (0, 2), 2: (2,)}.get(value.type.rank)
+    return F.expand_dims(value, new) if new else value
+
+
+@public()
+def hstack(arrays: Sequence[Any]) -> Value:
+    """Side by side: along axis 1, vectors along axis 0."""
+    values = [_at_least(a, 1) for a in promoted_as_arrays(*arrays)]
+    vectors = all(v.type.rank == 1 for v in values[:1])
+    return F.concatenate(values, axis=0 if vectors else 1)
+
+
+@public()
+def vstack(arrays: Sequence[Any]) -> Value:
+    """On top of each other: along axis 0, vectors as rows."""
+    values = [_at_least(a, 2) for a in promoted_as_arrays(*arrays)]
+    return F.concatenate(values, axis=0)
+
+
+@public()
+def dstack(arrays: Sequence[Any]) -> Value:
+    """Behind each other: along axis 2."""
+    return F.concatenate(list(map(_three, promoted_as_arrays(*arrays))), axis=2)
+
+
+@public()
+def column_stack(arrays: Sequence[Any]) -> Value:
+    """Side by side, vectors as columns."""
+    return F.concatenate(list(map(_column, promoted_as_arrays(*arrays))), axis=1)
+
+
+def _column(value: Value) -> Value:
+    return F.reshape(value, (-1, 1)) if value.type.rank < 2 else value
+
+
+@public()
+def array_split(x: Any, indices_or_sections: Any, axis: int = 0) -> list[Value]:
+    """As `split`, but parts may differ in size by one."""
+    if not isinstance(indices_or_sections, (int, np.integer)):
+        return F.split(x, indices_or_sections, axis)
+    value, parts = _strong(x), int(indices_or_sections)
+    if parts < 1:
+        raise graph_error(f"cannot split into {parts} parts", op="array_split")
+    n = value.shape[normal_axis(axis, value.type.rank, "array_split")]
+    each, longer = n // parts, n % parts
+    cuts = [each * i + F.minimum(longer, i) for i in range(1, parts)]
+    return F.split(value, cuts, axis)
+
+
+def _split_along(name: str, axis: int) -> None:
+    least = 1 if name == "hsplit" else axis + 1 + (name == "vsplit")
+
+    def function(x: Any, indices_or_sections: Any) -> list[Value]:
+        value = _strong(x)
+        if value.type.rank < least:
+            problem = f"needs at least {least} axes"
+            raise graph_error(problem, op=name, got=str(value.type))
+        along = 0 if name == "hsplit" and value.type.rank == 1 else axis
+        return F.split(value, indices_or_sections, along)
+
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = f"`split` along axis {axis}, as `numpy.{name}`."
+    enroll(function, name)
+
+
+_split_along("hsplit", 1)
+_split_along("vsplit", 0)
+_split_along("dsplit", 2)
+
+
+@public()
+def unstack(x: Any, /, axis: int = 0) -> tuple[Value, ...]:
+    """The slices along an axis of static size."""
+    value = _strong(x)
+    at = normal_axis(axis, value.type.rank, "unstack")
+    n = value.type.shape[at]
+    if not isinstance(n, int):
+        hint = "index the slices that are needed"
+        problem = f"the number of slices, {n}, is not static"
+        raise graph_error(problem, op="unstack", got=str(value.type), hint=hint)
+    before = (FULL,) * at
+    return tuple(value[(*before, i)] for i in range(n))
+
+
+@public()
+def rot90(x: Any, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Value:
+    """Rotated by `k` quarter turns from the first axis towards the second."""
+    value = _strong(x)
+    a, b = (normal_axis(i, value.type.rank, "rot90") for i in axes)
+    if a == b:
+        raise graph_error("needs two different axes", op="rot90", got=f"{axes}")
+    turns = k % 4
+    if turns == 2:
+        return F.flip(value, (a, b))
+    if turns == 1:
+        return F.swapaxes(F.flip(value, b), a, b)
+    return F.flip(F.swapaxes(value, a, b), b) if turns else value
+
+
+@public()
+def flipud(x: Any) -> Value:
+    """Rows in reverse order."""
+    return F.flip(x, 0)
+
+
+@public()
+def fliplr(x: Any) -> Value:
+    """Columns in reverse order."""
+    return F.flip(x, 1)
+
+
+@public()
+def block(arrays: Any) -> Value:
+    """A matrix of blocks from nested lists, innermost along the last axis."""
+    depth = _depth(arrays)
+    blocks = iter(promoted_as_arrays(*_leaves(arrays)))
+    return _block(arrays, depth, max(depth, _deepest(arrays)), blocks)
+
+
+def _depth(item: Any) -> int:
+    """How deep the lists are nested; raises GraphError where they do not agree."""
+    if isinstance(item, tuple):
+        raise graph_error("blocks are nested in lists, not tuples", op="block")
+    if not isinstance(item, list):
+        return 0
+    depths = {_depth(part) for part in item}
+    if len(depths) != 1:
+        problem = "lists differ in depth" if depths else "a list is empty"
+        raise graph_error(problem, op="block")
+    return depths.pop() + 1
+
+
+def _deepest(item: Any) -> int:
+    return max(map(_deepest, item)) if isinstance(item, list) else _strong(item).ndim
+
+
+def _leaves(item: Any) -> list[Any]:
+    """The blocks in nested lists, in order."""
+    if not isinstance(item, list):
+        return [item]
+    return [leaf for part in item for leaf in _leaves(part)]
+
+
+def _block(item: Any, depth: int, rank: int, blocks: Iterator[Value]) -> Value:
+    """The next `blocks`, nested as `item`, put together."""
+    if not isinstance(item, list):
+        return _at_least(next(blocks), rank)
+    parts = [_block(i, depth - 1, rank, blocks) for i in item]
+    return F.concatenate(parts, axis=-depth)
+
+
+@public(method=True)
+def diagonal(x: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Value:
+    """The diagonal of two axes, as a last axis."""
+    value = F.moveaxis(_strong(x), (axis1, axis2), (-2, -1))
+    rows, columns = value.shape[-2:]
+    down, right = max(-offset, 0), max(offset, 0)
+    length = F.maximum(F.minimum(rows - down, columns - right), 0)
+    i = F.arange(length)
+    return value[..., i + down, i + right]
+
+
+@public()
+def diag(x: Any, k: int = 0) -> Value:
+    """A vector as the diagonal `k` of a matrix, or the diagonal of a matrix."""
+    value = _strong(x)
+    if value.type.rank == 2:
+        return diagonal(value, k)
+    if value.type.rank != 1:
+        raise graph_error("needs a vector or a matrix", op="diag", got=str(value.type))
+    n = value.shape[0] + abs(k)
+    i = F.arange(value.shape[0])
+    zero = F.zeros((n, n), value.dtype)
+    return zero.at[i + max(-k, 0), i + max(k, 0)].set(value)
+
+
+@public()
+def diagflat(x: Any, k: int = 0) -> Value:
+    """The flattened array as the diagonal `k` of a matrix."""
+    return diag(F.ravel(x), k)

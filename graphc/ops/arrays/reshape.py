@@ -1,0 +1,479 @@
+"""Ops that move elements about without computing: reshape, transpose, broadcast."""
+
+import math
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from graphc.errors import ErrorKind, graph_error
+from graphc.ir.build import (
+    Shape,
+    as_shape,
+    as_size,
+    as_value,
+    check_shape,
+    normal_axes,
+    normal_axis,
+    shape_text,
+    strong,
+)
+from graphc.ir.dims import Dim, Size
+from graphc.ir.graph import Value
+from graphc.ir.kinds import AxesParam, NewAxesParam
+from graphc.ir.namespace import F, enroll, enroll_method, public
+from graphc.ir.op import (
+    Array,
+    op,
+    require_at_most,
+    require_equal,
+    type_error,
+    views_of_inputs,
+)
+from graphc.ir.types import BOOL, TensorType, product, same_size
+from graphc.ops.common.batching import Batched, batch_with_axes
+from graphc.ops.common.broadcasting import require_countable, summed_to
+from graphc.ops.common.padded_reads import nonempty, number
+from graphc.ops.common.padding import Padding, Ragged, constant_fill
+
+NEGATIVE = "a size must not be negative; -1 is worked out where it is a constant"
+
+
+def require_shape(shape: Shape, reason: str = "a size must not be negative") -> Shape:
+    """Inside a type rule: every size of `shape` must be >= 0."""
+    for n in shape:
+        if isinstance(n, Dim):
+            require_at_most(0, n, reason)
+    return shape
+
+
+@op()
+def _reshape(x: Array, *, shape: Shape) -> TensorType:
+    """The same elements in row-major order under a new shape."""
+    reason = f"cannot reshape {shape_text(x.type.shape)} into {shape_text(shape)}"
+    total = x.type.size
+    for i, n in enumerate(shape):
+        rest = product(shape[:i] + shape[i + 1 :])
+        if isinstance(n, Dim) and isinstance(rest, Dim) and n is total // rest:
+            require_shape(shape[:i] + shape[i + 1 :], NEGATIVE)
+            require_equal(total % rest, 0, reason, kind="divisibility")
+            return x.type.like(shape)
+    require_shape(shape, NEGATIVE)
+    require_equal(product(shape), total, reason, kind=_kind_of_misfit(shape, total))
+    return x.type.like(shape)
+
+
+def _kind_of_misfit(shape: Shape, total: Size) -> ErrorKind:
+    """A size that -1 stood for is a quotient: it is off where that is no integer."""
+    for i, n in enumerate(shape):
+        rest = product(shape[:i] + shape[i + 1 :])
+        if isinstance(n, Dim) and not same_size(rest, 0) and n is total // rest:
+            return "divisibility"
+    return "shape"
+
+
+_reshape.emit("{xp}.reshape({x}, {shape})")
+_reshape.views = views_of_inputs
+_reshape.sizes = lambda x, *, shape: np.reshape(x, shape)
+_reshape.linear = True
+_reshape.vjp(lambda g, x, *, shape: (F.reshape(g, x.type.shape),))
+_reshape.batch(lambda n, batched, x, *, shape: _reshape(x, shape=(n, *shape)))
+
+
+@_reshape.padding
+def _(pad: Padding, x: Ragged, *, shape: Shape) -> Any:
+    """Elements that stay in front of their padding are reshaped with it.
+
+    Others are gathered from where they are.
+    """
+    before, after = x.type.shape, pad.out
+    same = 0
+    while same < min(len(before), len(after)) and before[same] is after[same]:
+        same += 1
+    end = 0
+    while end < min(len(before), len(after)) - same and same_size(
+        before[-1 - end], after[-1 - end]
+    ):
+        end += 1
+    inner = range(same + 1, len(before) - end)
+    if not x.ragged(inner) and all(
+        isinstance(n, int) for n in after[same + 1 : len(after) - end]
+    ):
+        fill = {a: n for a, n in x.fill.items() if a <= same}
+        fill |= {a + len(after) - len(before): n for a, n in x.fill.items() if a > same}
+        return pad.result(_reshape(x.value, shape=shape), fill)
+    moved = _blocks(before, after)
+    if moved is not None:
+        fill = {moved[a]: n for a, n in x.fill.items() if a in moved}
+        return pad.result(_reshape(x.value, shape=shape), fill)
+    return _compacted(pad, x, shape)
+
+
+def _blocks(before: Shape, after: Shape) -> dict[int, int] | None:
+    """Where symbolic axes go, if only integers between the same two are regrouped."""
+    here = [i for i, n in enumerate(before) if isinstance(n, Dim)]
+    there = [i for i, n in enumerate(after) if isinstance(n, Dim)]
+    moved = list(zip(here, there, strict=False))
+    if len(here) != len(there) or not all(
+        same_size(before[i], after[j]) for i, j in moved
+    ):
+        return None
+    ends = [(-1, -1), *moved, (len(before), len(after))]
+    for (i, j), (k, m) in pairwise(ends):
+        if math.prod(before[i + 1 : k]) != math.prod(after[j + 1 : m]):
+            return None
+    return dict(moved)
+
+
+def _compacted(pad: Padding, x: Ragged, shape: Shape) -> Value:
+    """Each element of the result from its place in the padded `x`."""
+    place = _flat_places(pad, pad.out, [pad.positions(n) for n in pad.out])
+    coordinates = []
+    for n in reversed(x.type.shape):
+        length = F.maximum(number(pad, n), 1)
+        coordinates.append(F.remainder(place, length))
+        place = F.floor_divide(place, length)
+    axes = tuple(range(x.type.rank))
+    every = (False,) * len(axes)
+    if not axes:
+        return F.broadcast_to(x.value, shape)
+    value = x.value
+    for axis in axes:
+        value = nonempty(value, axis)
+    return F._gather(value, *reversed(coordinates), axes=axes, inside=every)
+
+
+def _flat_places(pad: Padding, shape: Shape, at: list[Value]) -> Value:
+    """The number of each element in row-major order among the true ones."""
+    place = as_value(np.zeros((1,) * len(shape), "int32"))
+    for axis, (n, positions) in enumerate(zip(shape, at, strict=True)):
+        others = tuple(a for a in range(len(shape)) if a != axis)
+        length = number(pad, n)
+        place = place * length + expand_dims(positions, others)
+    return broadcast_to(place, tuple(map(pad.stored, shape)))
+
+
+@public()
+def reshape(x: Any, /, shape: Any, *, copy: bool | None = None) -> Value:
+    """The same elements in row-major order; one size may be -1 and is worked out.
+
+    Sizes may be integers, integer scalars, or one integer vector of static length.
+    `copy` has no meaning here: values never change.
+    Raises GraphError, at the call where the sizes are not known before, when the
+    number of elements does not fit.
+    """
+    value = as_value(x)
+    wanted = as_shape(shape)
+    free = [i for i, n in enumerate(wanted) if isinstance(n, int) and n == -1]
+    if len(free) > 1:
+        raise graph_error("only one size may be -1", op="reshape", got=str(shape))
+    if free:
+        rest = product(tuple(n for i, n in enumerate(wanted) if i != free[0]))
+        size = _remaining(value, rest, wanted)
+        wanted = (*wanted[: free[0]], size, *wanted[free[0] + 1 :])
+    check_shape(wanted, "reshape")
+    if len(wanted) == value.type.rank and all(
+        map(same_size, wanted, value.type.shape)
+    ):
+        return value
+    return _reshape(value, shape=wanted)
+
+
+def _remaining(value: Value, rest: Size, wanted: Shape) -> Size:
+    """The size that -1 stands for."""
+    total = value.type.size
+    divides = not isinstance(rest, int) or (
+        rest != 0 and not (isinstance(total, int) and total % rest)
+    )
+    if not divides:
+        raise graph_error(
+            f"-1 cannot stand for {total} elements in rows of {rest}",
+            op="reshape",
+            got=f"{value.type} into {shape_text(wanted)}",
+            hint=f"the other sizes must multiply to a divisor of {total}",
+        )
+    return total // rest
+
+
+def _method_reshape(x: Value, *shape: Any) -> Value:
+    """`x.reshape(2, -1)` or `x.reshape((2, -1))`."""
+    return reshape(x, shape[0] if len(shape) == 1 else shape)
+
+
+enroll_method(_method_reshape, "reshape")
+
+
+@public(method=True)
+def ravel(x: Any) -> Value:
+    """All elements in one axis, in row-major order."""
+    return reshape(x, -1) if as_value(x).type.rank != 1 else as_value(x)
+
+
+enroll(ravel, "flatten", method=True)
+
+
+@op()
+def _transpose(x: Array, *, axes: AxesParam) -> TensorType:
+    """The axes in the order `axes`."""
+    return x.type.like(tuple(x.type.shape[a] for a in axes))
+
+
+_transpose.emit("{xp}.transpose({x}, {axes})")
+_transpose.views = views_of_inputs
+_transpose.linear = True
+
+
+@_transpose.vjp
+def _(g: Value, x: Value, *, axes: tuple[int, ...]) -> tuple[Value]:
+    return (transpose(g, sorted(range(len(axes)), key=axes.__getitem__)),)
+
+
+@_transpose.batch
+def _(n: Size, batched: Batched, x: Value, *, axes: tuple[int, ...]) -> Value:
+    return transpose(x, (0, *(a + 1 for a in axes)))
+
+
+@_transpose.padding
+def _(pad: Padding, x: Ragged, *, axes: tuple[int, ...]) -> Ragged:
+    fill = {axes.index(a): n for a, n in x.fill.items()}
+    return pad.result(transpose(x.value, axes), fill)
+
+
+@public()
+def transpose(x: Any, axes: Any = None) -> Value:
+    """The axes in the order `axes`, reversed by default."""
+    value = strong(as_value(x))
+    rank = value.type.rank
+    if axes is None:
+        order = tuple(reversed(range(rank)))
+    else:
+        order = tuple(normal_axis(a, rank, "transpose") for a in axes)
+    if sorted(order) != list(range(rank)):
+        raise graph_error(
+            "axes must name every axis once", op="transpose", got=f"{axes!r}"
+        )
+    if order == tuple(range(rank)):
+        return value
+    return _transpose(value, axes=order)
+
+
+def _method_transpose(x: Value, *axes: Any) -> Value:
+    """`x.transpose(1, 0)` or `x.transpose((1, 0))`."""
+    if not axes or axes[0] is None:
+        return transpose(x)
+    return transpose(x, axes[0] if isinstance(axes[0], (tuple, list)) else axes)
+
+
+enroll_method(_method_transpose, "transpose")
+
+
+@public(name="permute_dims")
+def permute_dims(x: Any, /, axes: Any) -> Value:
+    """The Array API's name for `transpose`."""
+    return transpose(x, axes)
+
+
+@public(method=True)
+def swapaxes(x: Any, axis1: int, axis2: int) -> Value:
+    """Two axes exchanged."""
+    value = as_value(x)
+    order = list(range(value.type.rank))
+    a = normal_axis(axis1, len(order), "swapaxes")
+    b = normal_axis(axis2, len(order), "swapaxes")
+    order[a], order[b] = order[b], order[a]
+    return transpose(value, order)
+
+
+@public()
+def moveaxis(x: Any, source: Any, destination: Any, /) -> Value:
+    """Axes moved to new positions, the others kept in order."""
+    value = as_value(x)
+    rank = value.type.rank
+    sources = source if isinstance(source, (tuple, list)) else [source]
+    targets = destination if isinstance(destination, (tuple, list)) else [destination]
+    if len(sources) != len(targets):
+        raise graph_error("as many sources as destinations", op="moveaxis")
+    moved = [normal_axis(a, rank, "moveaxis") for a in sources]
+    order = [a for a in range(rank) if a not in moved]
+    pairs = zip([normal_axis(t, rank, "moveaxis") for t in targets], moved, strict=True)
+    for target, axis in sorted(pairs):
+        order.insert(target, axis)
+    return transpose(value, order)
+
+
+@op()
+def _expand_dims(x: Array, *, axes: NewAxesParam) -> TensorType:
+    """New axes of size 1 at `axes` of the result."""
+    shape = list(x.type.shape)
+    for axis in axes:
+        shape.insert(axis, 1)
+    return x.type.like(shape)
+
+
+_expand_dims.emit("{xp}.expand_dims({x}, {axes})")
+_expand_dims.views = views_of_inputs
+_expand_dims.sizes = lambda x, *, axes: np.expand_dims(x, axes)
+_expand_dims.linear = True
+_expand_dims.vjp(lambda g, x, *, axes: (F.squeeze(g, axes),))
+batch_with_axes(_expand_dims, "axes")
+
+
+@_expand_dims.padding
+def _(pad: Padding, x: Ragged, *, axes: tuple[int, ...]) -> Ragged:
+    old = [a for a in range(x.type.rank + len(axes)) if a not in axes]
+    fill = {old[a]: n for a, n in x.fill.items()}
+    return pad.result(_expand_dims(x.value, axes=axes), fill)
+
+
+@public()
+def expand_dims(x: Any, /, axis: Any) -> Value:
+    """A new axis of size 1 at each of `axis` (positions in the result)."""
+    value = strong(as_value(x))
+    count = len(axis) if isinstance(axis, (tuple, list)) else 1
+    axes = normal_axes(axis, value.type.rank + count, "expand_dims")
+    return _expand_dims(value, axes=axes) if axes else value
+
+
+@op()
+def _squeeze(x: Array, *, axes: AxesParam) -> TensorType:
+    """Without `axes`, each of which must have size 1."""
+    for axis in axes:
+        require_equal(x.type.shape[axis], 1, f"cannot squeeze axis {axis}")
+    return x.type.like(n for i, n in enumerate(x.type.shape) if i not in axes)
+
+
+_squeeze.emit("{xp}.squeeze({x}, axis={axes})")
+_squeeze.views = views_of_inputs
+_squeeze.sizes = lambda x, *, axes: np.squeeze(x, axes)
+_squeeze.linear = True
+batch_with_axes(_squeeze, "axes")
+
+
+@_squeeze.padding
+def _(pad: Padding, x: Ragged, *, axes: tuple[int, ...]) -> Ragged | None:
+    if x.ragged(axes):
+        return None
+    old = [a for a in range(x.type.rank) if a not in axes]
+    fill = {old.index(a): n for a, n in x.fill.items()}
+    return pad.result(_squeeze(x.value, axes=axes), fill)
+
+
+@_squeeze.vjp
+def _(g: Value, x: Value, *, axes: tuple[int, ...]) -> tuple[Value]:
+    return (specify_shape(expand_dims(g, axes), x.type.shape),)
+
+
+@public(method=True)
+def squeeze(x: Any, /, axis: Any = None) -> Value:
+    """Without axes of size 1: those named, or all whose size is statically 1."""
+    value = strong(as_value(x))
+    if axis is None:
+        axis = tuple(
+            i
+            for i, n in enumerate(value.type.shape)
+            if isinstance(n, int) and n == 1
+        )
+    axes = normal_axes(axis, value.type.rank, "squeeze")
+    return _squeeze(value, axes=axes) if axes else value
+
+
+@op()
+def _broadcast_to(x: Array, *, shape: Shape) -> TensorType:
+    """Stretched to `shape`; only axes of static size 1 stretch."""
+    if len(shape) < x.type.rank:
+        raise type_error(f"cannot broadcast to {shape_text(shape)}: fewer axes")
+    require_shape(shape)
+    tail = shape[len(shape) - x.type.rank :]
+    for n, wanted in zip(x.type.shape, tail, strict=True):
+        if not (isinstance(n, int) and n == 1):
+            reason = f"cannot broadcast to {shape_text(shape)}"
+            require_equal(n, wanted, reason, kind="broadcast")
+    require_countable(shape)
+    return x.type.like(shape)
+
+
+_broadcast_to.emit("{xp}.broadcast_to({x}, {shape})")
+_broadcast_to.views = views_of_inputs
+_broadcast_to.stretches = True
+_broadcast_to.linear = True
+_broadcast_to.vjp(lambda g, x, *, shape: (summed_to(g, x.type.shape),))
+
+
+@_broadcast_to.batch
+def _(n: Size, batched: Batched, x: Value, *, shape: Shape) -> Value:
+    missing = len(shape) + 1 - x.type.rank
+    return broadcast_to(expand_dims(x, tuple(range(1, 1 + missing))), (n, *shape))
+
+
+@_broadcast_to.padding
+def _(pad: Padding, x: Ragged, *, shape: Shape) -> Ragged:
+    shift = len(shape) - x.type.rank
+    fill = constant_fill(x.value, len(shape))
+    fill |= {a + shift: n for a, n in x.fill.items()}
+    return pad.result(broadcast_to(x.value, shape), fill)
+
+
+@public()
+def broadcast_to(x: Any, /, shape: Any) -> Value:
+    """Stretched to `shape`, as `numpy.broadcast_to`."""
+    value = strong(as_value(x))
+    wanted = check_shape(as_shape(shape), "broadcast_to")
+    if len(wanted) == value.type.rank and all(
+        map(same_size, wanted, value.type.shape)
+    ):
+        return value
+    return _broadcast_to(value, shape=wanted)
+
+
+@op()
+def _specify_shape(x: Array, *, shape: tuple[Size | None, ...]) -> TensorType:
+    """The same array, whose sizes are stated; None states nothing."""
+    if len(shape) != x.type.rank:
+        raise type_error(f"{len(shape)} sizes are stated for {x.type.rank} axes")
+    sizes = []
+    array = f"the mask {x.type}" if x.dtype == BOOL else str(x.type)
+    for i, (n, stated) in enumerate(zip(x.type.shape, shape, strict=True)):
+        if stated is None:
+            sizes.append(n)
+            continue
+        require_equal(n, stated, f"axis {i} of {array} must have {stated} elements")
+        sizes.append(stated)
+    return x.type.like(sizes)
+
+
+_specify_shape.emit("{x}")
+_specify_shape.views = views_of_inputs
+_specify_shape.linear = True
+_specify_shape.vjp(lambda g, x, *, shape: (F.specify_shape(g, x.type.shape),))
+_specify_shape.batch(
+    lambda n, batched, x, *, shape: _specify_shape(x, shape=(None, *shape))
+)
+
+
+@_specify_shape.padding
+def _(pad: Padding, x: Ragged, *, shape: Any) -> Ragged:
+    return pad.result(x.value, x.fill)  # that it holds is checked before
+
+
+@public()
+def specify_shape(x: Any, shape: Any) -> Value:
+    """State sizes (None: says nothing); checked when the function is called."""
+    given = shape if isinstance(shape, (tuple, list)) else (shape,)
+    stated = tuple(None if n is None else as_size(n) for n in given)
+    value = strong(as_value(x))
+    if len(stated) == value.type.rank:
+        pairs = zip(stated, value.type.shape, strict=True)
+        if all(a is None or same_size(a, b) for a, b in pairs):
+            return value
+    return _specify_shape(value, shape=stated)
+
+
+@public()
+def flip(x: Any, /, axis: Any = None) -> Value:
+    """The elements in reverse order along `axis` (all axes by default)."""
+    value = strong(as_value(x))
+    axes = normal_axes(axis, value.type.rank, "flip")
+    steps = [slice(None, None, -1 if a in axes else 1) for a in range(value.type.rank)]
+    return value[tuple(steps)] if axes else value
+
+

@@ -1,0 +1,262 @@
+"""Grids of positions, rows of powers, windows, and logarithmic spacing."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from graphc.errors import graph_error
+from graphc.ir import dims
+from graphc.ir.build import (
+    as_shape,
+    as_size,
+    as_value,
+    cast,
+    config,
+    no_device,
+    normal_axis,
+    size_value,
+    strong,
+)
+from graphc.ir.dims import Size, less_equal
+from graphc.ir.graph import Value
+from graphc.ir.namespace import F, enroll, public
+from graphc.ir.types import BOOL, INT64, dtype_of, is_inexact, is_integer
+from graphc.ops.common.broadcasting import common_dtype
+
+
+def _strong(x: Any) -> Value:
+    return strong(as_value(x))
+
+
+@public()
+def meshgrid(
+    *arrays: Any, copy: bool = True, sparse: bool = False, indexing: str = "xy"
+) -> list[Value]:
+    """Coordinate arrays of a grid; "xy" swaps the first two axes, "ij" does not.
+
+    With `sparse`, each has its own axis only, the others being of size 1. `copy` has
+    no meaning here: values never change.
+    """
+    vectors = [F.ravel(_strong(a)) for a in arrays]
+    order = list(range(len(vectors)))
+    if indexing not in ("xy", "ij"):
+        problem = f"indexing must be 'xy' or 'ij', not {indexing!r}"
+        raise graph_error(problem, op="meshgrid")
+    if indexing == "xy" and len(order) > 1:
+        order[:2] = [1, 0]
+    shape = tuple(vectors[i].type.shape[0] for i in order)
+    made = []
+    for i, vector in enumerate(vectors):
+        others = tuple(a for a in range(len(order)) if a != order.index(i))
+        thin = F.expand_dims(vector, others) if others else vector
+        made.append(thin if sparse else F.broadcast_to(thin, shape))
+    return made
+
+
+@public()
+def indices(dimensions: Any, dtype: Any = "int64", sparse: bool = False) -> Any:
+    """The position of every element: one grid per axis, stacked first.
+
+    With `sparse`, a tuple of grids with their own axis only.
+    """
+    shape = as_shape(dimensions)
+    ranges = [F.arange(size_value(n), dtype=dtype) for n in shape]
+    grids = meshgrid(*ranges, sparse=sparse, indexing="ij")
+    if sparse:
+        return tuple(grids)
+    return F.stack(grids) if grids else F.zeros((0,), dtype)
+
+
+@public()
+def fromfunction(function: Any, shape: Any, *, dtype: Any = None, **kwargs: Any) -> Any:
+    """`function` of the index arrays, as `numpy.fromfunction`.
+
+    The indices are of the default float where no dtype is given.
+    """
+    to = config.float if dtype is None else dtype_of(dtype)
+    grid = indices(shape, to)
+    return function(*[grid[i] for i in range(len(as_shape(shape)))], **kwargs)
+
+
+@public()
+def vander(x: Any, N: Any = None, increasing: bool = False) -> Value:
+    """Powers of a vector as `N` columns, highest first unless `increasing`.
+
+    Integers become int64; floating point keeps its precision, as in JAX, where
+    `numpy.vander` makes it float64.
+    """
+    value = _strong(x)
+    if value.type.rank != 1:
+        raise graph_error("needs a vector", op="vander", got=str(value.type))
+    n = value.type.shape[0]
+    columns = n if N is None else as_size(N, "the number of columns")
+    if value.dtype == BOOL or is_integer(value.dtype):
+        value = cast(value, np.promote_types(value.dtype, INT64))
+    steps = F.broadcast_to(F.expand_dims(value, 1), (n, columns))
+    first = F.arange(size_value(columns)) < 1
+    powers = F.cumprod(F.where(first, 1, steps), axis=1, dtype=value.dtype)
+    return powers if increasing else F.flip(powers, 1)
+
+
+def _window(name: str, shape: Callable[[Value, Any], Value]) -> None:
+    """`shape(i, last)` at i = 1 - n, 3 - n, ... n - 1, where last is n - 1."""
+
+    def function(M: Any) -> Value:
+        return _filled_window(M, shape)
+
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = (
+        f"The {name} window of `M` points, as `numpy.{name}`, in the default float."
+    )
+    enroll(function, name)
+
+
+def _filled_window(n: Any, shape: Callable[[Value, Any], Value]) -> Value:
+    last = size_value(as_size(n, "the number of points") - 1)
+    i = cast(2 * F.arange(last + 1) - last, config.float)
+    if isinstance(last, int):
+        return shape(i, last) if last > 0 else F.ones_like(i)
+    return F.where(F.equal(last, 0), F.ones_like(i), shape(i, F.maximum(last, 1)))
+
+
+_window("hamming", lambda i, last: 0.54 + 0.46 * F.cos(np.pi * i / last))
+_window("hanning", lambda i, last: 0.5 + 0.5 * F.cos(np.pi * i / last))
+_window(
+    "blackman",
+    lambda i, last: (
+        0.42 + 0.5 * F.cos(np.pi * i / last) + 0.08 * F.cos(2.0 * np.pi * i / last)
+    ),
+)
+_window(
+    "bartlett", lambda i, last: F.where(i <= 0, 1 + i / last, 1 - i / last)
+)
+
+
+@public()
+def kaiser(M: Any, beta: Any) -> Value:
+    """The Kaiser window of `M` points, as `numpy.kaiser`, in the default float."""
+    width = cast(as_value(beta), config.float)
+
+    def shape(i: Value, last: Any) -> Value:
+        inner = width * F.sqrt(1 - F.square(i / last))
+        return F.special.i0(inner) / F.special.i0(width)
+
+    return _filled_window(M, shape)
+
+
+def _spaced(values: Sequence[Any], to: Any = None) -> list[Value]:
+    """Numbers as strong floating point of one dtype.
+
+    Python numbers alone are of the dtype `to` that is wanted in the end, where it is
+    floating point, or of the default float.
+    """
+    found = [as_value(v) for v in values]
+    weak = all(v.type.weak for v in found)
+    dtype = common_dtype(found)
+    if weak and to is not None and is_inexact(dtype_of(to)):
+        dtype = common_dtype([*found, F.zeros((), to)])
+    if not is_inexact(dtype):
+        dtype = config.float if weak else dtype_of("float64")
+    return [cast(v, dtype) for v in found]
+
+
+@public()
+def linspace(
+    start: Any,
+    stop: Any,
+    /,
+    num: Any = 50,
+    endpoint: bool = True,
+    retstep: bool = False,
+    dtype: Any = None,
+    axis: int = 0,
+    *,
+    device: Any = None,
+) -> Any:
+    """`num` evenly spaced numbers from `start` to `stop`, as `numpy.linspace`.
+
+    Ends that are arrays give a new axis at `axis`. `retstep` adds the step; an
+    integer dtype rounds down. Python numbers give the default float.
+    """
+    no_device(device, "linspace")
+    count = as_size(num, "a number of points")
+    if isinstance(count, int) and count < 0:
+        raise graph_error(f"negative size {count}", op="linspace")
+    a, b = _spaced([start, stop], dtype)
+    rank = max(a.type.rank, b.type.rank)
+    at = normal_axis(axis, rank + 1, "linspace")
+    behind = tuple(range(1, rank + 1))
+    index = F.expand_dims(_counted(count), behind) if rank else _counted(count)
+    gaps = dims.maximum(0, count - 1 if endpoint else count)
+    step = (b - a) / size_value(dims.maximum(1, gaps))
+    points = a + cast(index, a.dtype) * _unless_none(step, gaps, 0)
+    if endpoint:
+        last = F.logical_and(F.equal(index, size_value(count - 1)), index > 0)
+        points = F.where(last, b, points)
+    points = F.moveaxis(points, 0, at)
+    if dtype is not None:
+        to = dtype_of(dtype)
+        points = cast(F.floor(points) if is_integer(to) else points, to)
+    return (points, _unless_none(step, gaps, np.nan)) if retstep else points
+
+
+def _unless_none(step: Value, gaps: Size, alone: float) -> Value:
+    """The step where there is one, `alone` for a single point."""
+    if less_equal(1, gaps) is True:
+        return step
+    return F.where(F.equal(size_value(gaps), 0), alone, step)
+
+
+def _counted(count: Size) -> Value:
+    """0, 1, ... count - 1; raises at the call where `count` is negative."""
+    return F.arange(F.full((count,), 0, "int64").shape[0])
+
+
+@public()
+def logspace(
+    start: Any,
+    stop: Any,
+    num: Any = 50,
+    endpoint: bool = True,
+    base: Any = 10.0,
+    dtype: Any = None,
+    axis: int = 0,
+) -> Value:
+    """`num` powers of `base` with evenly spaced exponents, as `numpy.logspace`."""
+    given = as_value(base)
+    if given.type.rank:
+        given = F.expand_dims(given, axis)
+    first, last = _spaced([start, stop], dtype)
+    powers = F.power(given, F.linspace(first, last, num, endpoint, axis=axis))
+    return powers if dtype is None else powers.astype(dtype)
+
+
+@public()
+def geomspace(
+    start: Any,
+    stop: Any,
+    num: Any = 50,
+    endpoint: bool = True,
+    dtype: Any = None,
+    axis: int = 0,
+) -> Value:
+    """`num` numbers in geometric progression between two of the same sign.
+
+    Complex ones lie on a spiral. The ends are exact. Floating point keeps its
+    precision, as in JAX, where `numpy.geomspace` computes in float64.
+    """
+    a, b = F.broadcast_arrays(*_spaced([start, stop], dtype))
+    sign = F.sign(a)
+    first, last = a / sign, b / sign  # from 1 on, so that a spiral starts at angle 0
+    exponents = F.linspace(F.log10(first), F.log10(last), num, endpoint, axis=axis)
+    at = normal_axis(axis, exponents.type.rank, "geomspace")
+    points = F.expand_dims(sign, at) * F.power(10.0, exponents)
+    count = points.shape[at]
+    behind = tuple(range(1, points.type.rank - at))
+    i = F.expand_dims(F.arange(count), behind) if behind else F.arange(count)
+    points = F.where(F.equal(i, 0), F.expand_dims(a, at), points)
+    if endpoint:
+        end = F.logical_and(F.equal(i, count - 1), i > 0)
+        points = F.where(end, F.expand_dims(b, at), points)
+    return points if dtype is None else points.astype(dtype)

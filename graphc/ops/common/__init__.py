@@ -1,0 +1,1 @@
+"""Rules and helpers that the families of ops share."""

@@ -1,0 +1,1 @@
+"""Run-time assertions, barriers to transformations, and capacities."""

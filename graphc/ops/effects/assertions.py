@@ -1,0 +1,218 @@
+"""Checks that belong to a value and are made when the function runs."""
+
+import builtins
+from typing import Any
+
+from graphc.errors import CallError, ErrorKind, graph_error
+from graphc.ir.build import as_size, as_value, strong
+from graphc.ir.dims import Size, less_equal
+from graphc.ir.graph import Value
+from graphc.ir.kinds import Text
+from graphc.ir.namespace import F, enroll, public
+from graphc.ir.op import (
+    Array,
+    Printing,
+    op,
+    require_at_most,
+    type_error,
+    views_of_inputs,
+)
+from graphc.ir.types import BOOL, TensorType
+from graphc.ops.common.batching import Batched, spread
+from graphc.ops.common.padding import Padding, Ragged
+
+EXCEPTIONS: dict[str, type[Exception]] = {  # those that checks may raise, by name
+    name: kind
+    for name, kind in vars(builtins).items()
+    if isinstance(kind, type) and issubclass(kind, Exception)
+}
+
+
+@op()
+def _assert_(
+    x: Array, condition: Array, *, message: Text, kind: ErrorKind, error: Text
+) -> TensorType:
+    """`x`, provided that `condition` holds; else `error` is raised, or CallError."""
+    if condition.dtype != BOOL or condition.type.rank:
+        raise type_error("the condition must be a bool scalar")
+    if error.content and error.content not in EXCEPTIONS:
+        problem = f"there is no exception class {error.content!r} here"
+        hint = "name the class in a check of this process first"
+        raise type_error(problem, hint=hint)
+    return x.type.like()
+
+
+_assert_.emit("{x}")
+ASSERT = _assert_
+_assert_.passes_on = True
+_assert_.linear = True
+
+
+@_assert_.vjp
+def _(
+    g: Value, x: Value, condition: Value, **params: Any
+) -> tuple[Value | None, ...]:
+    """A derivative of what must not be is none either."""
+    return _assert_(g, condition, **params), None
+
+
+@_assert_.batch
+def _(
+    n: Size, batched: Batched, x: Value, condition: Value, **params: Any
+) -> Value:
+    test = F.all(condition) if batched[1] else condition
+    return _assert_(spread(n, batched[0], x), test, **params)
+
+
+@_assert_.padding
+def _(pad: Padding, x: Ragged, condition: Ragged, **params: Any) -> Ragged:
+    return pad.result(_assert_(x.value, condition.value, **params), x.fill)
+
+
+def asserted(value: Value, condition: Value, message: str, kind: ErrorKind) -> Value:
+    """`value`, provided that `condition` holds; a CallError of `kind` says if not."""
+    texts = {"message": Text(message), "error": Text("")}
+    made: Value = _assert_(value, condition, kind=kind, **texts)
+    return made
+
+
+enroll(asserted, "_assert")
+
+
+@public(name="assert_")
+def assert_(
+    condition: Any,
+    message: str,
+    value: Any,
+    error: type[Exception] = CallError,
+) -> Value:
+    """`value`, provided that all of `condition` holds; else the call raises.
+
+    It raises `CallError` with the message, the user's line and the arguments, or an
+    exception of the class `error` with the message alone, whose cause is that
+    CallError. The check belongs to `value`: it is made whenever `value` is needed. It
+    is not dropped under jit: the flag is read where its segment ends.
+
+    >>> import graphc, graphc.tensor as gt
+    >>> x = gt.scalar("x")
+    >>> y = gt.sqrt(gt.assert_(x >= 0, "x is negative", x, ArithmeticError))
+    >>> try:
+    ...     graphc.function([x], y, backend="numpy")(-1.0)
+    ... except ArithmeticError as error:
+    ...     print(error)
+    x is negative
+    """
+    text = str(message)
+    name = "" if error is CallError else _named(error, text)
+    x, test = strong(as_value(value)), F.all(condition)
+    texts = {"message": Text(text), "error": Text(name)}
+    made: Value = _assert_(x, test, kind="check", **texts)
+    return made
+
+
+def _named(error: Any, message: str) -> str:
+    """The name under which an exception class is found when the check fails.
+
+    Raises GraphError where it cannot be raised with a message alone.
+    """
+    if not isinstance(error, type) or not issubclass(error, Exception):
+        expected = "a class of exceptions, as ValueError"
+        problem = "what is to be raised is no class of exceptions"
+        raise graph_error(problem, op="assert_", got=repr(error), expected=expected)
+    try:
+        error(message)
+    except Exception as failure:
+        problem = f"{error.__name__} cannot be made of a message alone"
+        raise graph_error(problem, op="assert_", got=str(failure)) from None
+    inside = "" if error.__module__ == "builtins" else f"{error.__module__}."
+    base = name = f"{inside}{error.__qualname__}"
+    number = 1
+    while EXCEPTIONS.setdefault(name, error) is not error:  # another class, once more
+        number += 1
+        name = f"{base}_{number}"
+    return name
+
+
+@op()
+def _at_most_(
+    x: Array, *, low: Size, high: Size, reason: Text, asking: Text, kind: ErrorKind
+) -> TensorType:
+    """`x`, provided that `low <= high`; `asking` is the op that needs that."""
+    require_at_most(low, high, reason.content, kind)
+    return x.type.like()
+
+
+_at_most_.emit("{x}")
+_at_most_.views = views_of_inputs
+_at_most_.linear = True
+_at_most_.vjp(lambda g, x, **params: (g,))
+_at_most_.batch(lambda n, batched, x, **params: _at_most_(x, **params))
+
+
+@_at_most_.padding
+def _(pad: Padding, x: Ragged, **params: Any) -> Ragged:
+    return pad.result(x.value, x.fill)  # that it holds is checked before
+
+
+def at_most(
+    low: Any,
+    high: Any,
+    reason: str,
+    value: Value,
+    asking: str,
+    kind: ErrorKind = "shape",
+) -> Value:
+    """`value`, provided that `low <= high`: proved, refuted (raises) or a guard.
+
+    `asking` is the op that messages are to name, `kind` that of the error.
+    """
+    a, b = as_size(low), as_size(high)
+    if less_equal(a, b) is True:
+        return value
+    texts = {"reason": Text(reason), "asking": Text(asking)}
+    return _at_most_(value, low=a, high=b, kind=kind, **texts)
+
+
+enroll(at_most, "_at_most")
+
+
+@op()
+def _debug_print(x: Array, *, text: Text) -> TensorType:
+    """`x`, printed when it is computed."""
+    return x.type.like()
+
+
+def shown(x: Any, text: Any, show: Any) -> Any:
+    """Printed into programs: pass `x` on after showing it."""
+    show(text, x)
+    return x
+
+
+def _print_debug(p: Printing) -> str:
+    show = "jax.debug.print"
+    if p.xp == "np":
+        show = "lambda text, x: print(text.format(x))"
+    text = p.code(p.node.params["text"])
+    return f"{p.helper(shown)}({p.inputs[0]}, {text}, {show})"
+
+
+_debug_print.emit(_print_debug)
+_debug_print.views = views_of_inputs
+_debug_print.linear = True
+_debug_print.vjp(lambda g, x, *, text: (g,))
+_debug_print.batch(lambda n, batched, x, *, text: _debug_print(x, text=text))
+_debug_print.no_padding("it shows arrays as they are")
+
+
+@public()
+def debug_print(text: str, value: Any) -> Value:
+    """`value`, which is printed by `text.format(value)` whenever it is computed.
+
+    >>> import graphc, graphc.tensor as gt
+    >>> x = gt.scalar("x")
+    >>> y = gt.debug_print("x is {}", x) * 2
+    >>> print(graphc.function([x], y, backend="numpy")(3.0))
+    x is 3.0
+    6.0
+    """
+    return _debug_print(strong(as_value(value)), text=Text(text))

@@ -1,0 +1,95 @@
+"""Values passed on as they are, which a transformation looks at: no gradient, or
+no sharing with the same computation elsewhere."""
+
+from typing import Any
+
+from graphc.ir.build import as_value, strong
+from graphc.ir.graph import Value
+from graphc.ir.namespace import enroll, public
+from graphc.ir.op import Array, Printing, op, views_of_inputs
+from graphc.ir.types import TensorType
+from graphc.ops.common.padding import Padding, Ragged
+
+
+@op()
+def _stop_gradient(x: Array) -> TensorType:
+    """`x`, a constant to derivatives."""
+    return x.type.like()
+
+
+_stop_gradient.emit(numpy="{x}", jax="jax.lax.stop_gradient({x})")
+_stop_gradient.views = views_of_inputs
+_stop_gradient.sizes = lambda x: x
+_stop_gradient.zero_gradient()
+_stop_gradient.elementwise = True
+
+
+@public()
+def stop_gradient(x: Any) -> Value:
+    """`x`, which counts as a constant in derivatives."""
+    return _stop_gradient(strong(as_value(x)))
+
+
+@op()
+def _barrier(x: Array, *after: Array) -> TensorType:
+    """`x`, once `after` is there: what is computed from it is computed anew."""
+    return x.type.like()
+
+
+def _print_barrier(p: Printing) -> str:
+    return f"jax.lax.optimization_barrier(({', '.join(p.inputs)},))[0]"
+
+
+_barrier.emit(numpy="{x}", jax=_print_barrier)
+_barrier.views = views_of_inputs
+
+
+@_barrier.vjp
+def _(g: Value, x: Value, *after: Value) -> tuple[Value | None, ...]:
+    return (g, *[None] * len(after))
+
+
+@_barrier.batch
+def _(n: Any, batched: Any, x: Value, *after: Value) -> Value:
+    return _barrier(x, *after)
+
+
+@_barrier.padding
+def _(pad: Padding, x: Ragged, *after: Ragged) -> Ragged:
+    return pad.result(_barrier(x.value, *(r.value for r in after)), x.fill)
+
+
+enroll(_barrier, "_barrier")
+BARRIER = _barrier
+
+
+@op()
+def _pinned(x: Array) -> TensorType:
+    """`x`, of which each element is computed once, whoever uses it."""
+    return x.type
+
+
+def pinned(jax: Any, x: Any) -> Any:
+    """Printed into JAX programs.
+
+    On CPUs, some versions of XLA drop barriers before they fuse loops. They keep calls
+    that are not to be inlined.
+    """
+
+    def on_cpu(x: Any) -> Any:
+        with jax.experimental.xla_metadata.set_xla_metadata(inlineable="false"):
+            return jax.jit(jax.lax.optimization_barrier)(x)
+
+    barrier = jax.lax.optimization_barrier
+    return jax.lax.platform_dependent(x, cpu=on_cpu, default=barrier)
+
+
+_pinned.elementwise = _pinned.linear = True
+_pinned.views = views_of_inputs
+_pinned.vjp(lambda g, x: (g,))
+_pinned.sizes = lambda x: x
+_pinned.imports["jax"] = "jax.experimental.xla_metadata"
+_pinned.emit(
+    numpy="{x}", jax=lambda p: f"{p.helper(pinned)}(jax, {p.inputs[0]})"
+)
+enroll(_pinned, "_pinned")

@@ -1,0 +1,1 @@
+"""Functions of elements, their dtypes, and selection per element."""

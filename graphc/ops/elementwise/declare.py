@@ -1,0 +1,276 @@
+"""Elementwise ops: how a row is declared, and NumPy's promotion (NEP 50).
+
+A primitive of this family takes inputs of exactly its loop's dtypes; the public
+function of the same name converts to them, so that every cast stands in the graph
+and both backends compute in the same precision. Inputs broadcast; two sizes that
+cannot be proved equal become a guard, and only a size that is 1 when the graph is
+built stretches.
+
+Both backends give what NumPy gives, but for rounding (JAX's exp2, sinh and cosh lose
+about as many units in the last place as x is large), branch cuts of complex functions
+(JAX does not look at the sign of a zero there), the reciprocal of the integer 0, and
+negative integer powers of integers, which raise in NumPy only when they are data.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from graphc.errors import graph_error
+from graphc.ir.build import (
+    NUMBERS,
+    as_value,
+    cast,
+    config,
+    no_device,
+    number_constant,
+    size_value,
+    strong,
+)
+from graphc.ir.dims import Size
+from graphc.ir.graph import Value, known_sizes
+from graphc.ir.namespace import F, enroll, public
+from graphc.ir.op import (
+    Array,
+    Emit,
+    Primitive,
+    Printing,
+    TypeRule,
+    op,
+    type_error,
+)
+from graphc.ir.types import BOOL, INT64, DType, TensorType, dtype_of, is_integer
+from graphc.ops.common.broadcasting import (
+    WEAK_KEYS,
+    Ufunc,
+    broadcast,
+    loop_dtypes,
+    promoted,
+    weak_key,
+)
+
+
+def elementwise_rule(ufunc: Ufunc) -> Callable[..., TensorType]:
+    """The type rule of a one-output ufunc."""
+
+    def unary(x: Array) -> TensorType:
+        dtype = _exact_loop(ufunc, (x.type.dtype,))
+        return _result(x.type, dtype, x.type.shape, x.type.weak)
+
+    def binary(x: Array, y: Array) -> TensorType:
+        shape = broadcast(x.type.shape, y.type.shape)
+        dtype = _exact_loop(ufunc, (x.type.dtype, y.type.dtype))
+        return _result(x.type, dtype, shape, x.type.weak and y.type.weak)
+
+    return unary if ufunc.nin == 1 else binary
+
+
+def _result(
+    first: TensorType, dtype: DType, shape: tuple[Size, ...], weak: bool
+) -> TensorType:
+    """The type of the output: where it is that of the first input, the same object."""
+    weak = weak and dtype.kind in WEAK_KEYS
+    if dtype is first.dtype and shape is first.shape and weak is first.weak:
+        return first
+    return TensorType(dtype, shape, weak)
+
+
+def _exact_loop(ufunc: Ufunc, given: tuple[DType, ...]) -> DType:
+    loop = loop_dtypes(ufunc, given)
+    if loop is None or loop[: len(given)] != given:
+        raise type_error("these dtypes have no common loop", hint="convert first")
+    return loop[-1]
+
+
+def apply(primitive: Primitive, ufunc: Ufunc, args: tuple[Any, ...]) -> Value:
+    """Convert the arguments to the loop's dtypes and build the node.
+
+    Python numbers and sizes alone give a Python number: a weak scalar.
+    """
+    values = [a if type(a) in NUMBERS else as_value(a) for a in args]
+    keys = tuple([weak_key(v) if isinstance(v, Value) else type(v) for v in values])
+    if all([isinstance(key, type) for key in keys]):
+        return _apply_weak(primitive, ufunc, [as_value(v) for v in values])
+    loop = loop_dtypes(ufunc, keys)
+    if loop is None:
+        raise _no_loop(primitive, values)
+    return primitive(
+        *[
+            cast(v, dtype) if isinstance(v, Value) else number_constant(v, dtype)
+            for v, dtype in zip(values, loop, strict=False)
+        ]
+    )
+
+
+def _apply_weak(primitive: Primitive, ufunc: Ufunc, values: list[Value]) -> Value:
+    kinds = [INT64 if v.dtype.kind == "u" else v.dtype for v in values]
+    loop = loop_dtypes(ufunc, tuple(kinds))
+    if loop is None:
+        raise _no_loop(primitive, values)
+    values = [cast(v, dtype, True) for v, dtype in zip(values, loop, strict=False)]
+    if primitive.sizes is not None and is_integer(loop[-1]):
+        return _weak_size(primitive, values)
+    return primitive(*values)
+
+
+def _no_loop(primitive: Primitive, values: list[Any]) -> Exception:
+    got = ", ".join(str(as_value(v).type) for v in values)
+    return graph_error("no loop for these dtypes", op=primitive.name, got=got)
+
+
+def _weak_size(primitive: Primitive, values: list[Value]) -> Value:
+    """Arithmetic on sizes: done by the dims themselves."""
+    assert primitive.sizes is not None
+    size = primitive.sizes(*(known_sizes(v)[()] for v in values))  # type: ignore[index]
+    return as_value(size_value(size))
+
+
+def elementwise(
+    name: str,
+    template: str,
+    ufunc: Ufunc,
+    *,
+    rule: TypeRule | None = None,
+    jax: str | Emit | None = None,
+    sizes: Callable[..., Any] | None = None,
+    method: bool = False,
+    **gradient: Any,
+) -> Callable[..., Value]:
+    """Declare an elementwise op: its primitive and its public function.
+
+    `gradient` is `vjp=` a rule or `no_gradient=` a reason, `linear=`, and `picks=`.
+    """
+    infer = rule or elementwise_rule(ufunc)
+    primitive = Primitive(name, infer, sizes=sizes, literals="beside")
+    primitive.emit(numpy=template, jax=jax or template)
+    primitive.elementwise = True
+    primitive.linear = gradient.get("linear", False)
+    primitive.picks = gradient.get("picks", False)
+    primitive.vjp_rule = gradient.get("vjp")
+    primitive.no_gradient_reason = gradient.get("no_gradient", "")
+
+    if ufunc.nin == 1:
+
+        def function(x: Any, /) -> Value:
+            return apply(primitive, ufunc, (x,))
+    else:
+
+        def function(x: Any, y: Any, /) -> Value:  # type: ignore[misc]
+            return apply(primitive, ufunc, (x, y))
+
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = f"Elementwise {name}, as `numpy.{ufunc.__name__}`."
+    return enroll(function, name, method)
+
+
+@op()
+def _convert(x: Array, *, dtype: DType, weak: bool) -> TensorType:
+    """The elements as another dtype, as `numpy.ndarray.astype`."""
+    return TensorType(dtype, x.type.shape, weak)
+
+
+def _print_convert(p: Printing) -> str:
+    x, dtype = p.inputs[0], p.code(p.node.params["dtype"])
+    if p.node.inputs[0].type.weak:
+        return f"{p.xp}.asarray({x}, {dtype})"
+    return f"{x}.astype({dtype})"
+
+
+_convert.emit(_print_convert)
+_convert.elementwise = _convert.linear = True
+
+
+@_convert.vjp
+def _(g: Value, x: Value, *, dtype: DType, weak: bool) -> tuple[Value]:
+    if g.dtype.kind == "c" and x.dtype.kind != "c":
+        g = F.real(g)
+    return (cast(g, x.dtype),)
+
+
+_convert.sizes = lambda x, *, dtype, weak: x
+enroll(_convert, "_convert")
+
+
+@public(method=True)
+def astype(x: Any, dtype: Any, /, *, copy: bool = True, device: Any = None) -> Value:
+    """The elements as `dtype`, as `numpy.ndarray.astype`; `copy` has no meaning."""
+    no_device(device, "astype")
+    return cast(as_value(x), dtype_of(dtype))
+
+
+@op()
+def _where(condition: Array, x: Array, y: Array) -> TensorType:
+    """`x` where `condition` is true, else `y`; all three broadcast."""
+    if condition.dtype != BOOL or x.dtype != y.dtype:
+        raise type_error("needs a bool condition and branches of one dtype")
+    shape = broadcast(condition.type.shape, x.type.shape, y.type.shape)
+    return TensorType(x.dtype, shape)
+
+
+_where.elementwise = _where.linear = _where.chooses = _where.picks = True
+
+
+@_where.vjp
+def _(g: Value, condition: Value, x: Value, y: Value) -> tuple[Value | None, ...]:
+    zero = cast(as_value(0), g.dtype)
+    return None, F.where(condition, g, zero), F.where(condition, zero, g)
+
+
+_where.literals = "beside"
+_where.emit("{xp}.where({condition}, {x}, {y})")
+
+
+@public()
+def where(condition: Any, /, x: Any = None, y: Any = None) -> Any:
+    """`x` where `condition`, else `y`; with one argument, `nonzero(condition)`."""
+    if x is None and y is None:
+        return F.nonzero(condition)
+    if x is None or y is None:
+        raise graph_error("give both x and y or neither", op="where")
+    test = cast(strong(as_value(condition)), BOOL)
+    return _where(test, *promoted(x, y))
+
+
+@public(method=True)
+def clip(x: Any, /, min: Any = None, max: Any = None) -> Value:
+    """Limit the elements to `min`..`max`; None leaves that side open."""
+    out = as_value(x)
+    if min is not None:
+        out = F.maximum(out, min)
+    return out if max is None else F.minimum(out, max)
+
+
+@public()
+def sigmoid(x: Any) -> Value:
+    """The logistic function 1 / (1 + exp(-x)), in its tanh form: never overflows."""
+    half = F.multiply(0.5, x)
+    return F.add(0.5, F.multiply(0.5, F.tanh(half)))
+
+
+@public(name="divmod")
+def divmod_(x: Any, y: Any) -> tuple[Value, Value]:
+    """`(x // y, x % y)`."""
+    return F.floor_divide(x, y), F.remainder(x, y)
+
+
+@public(name="round", method=True)
+def round_(x: Any, decimals: int = 0) -> Value:
+    """Round to `decimals` places, halves to even, as `numpy.round`."""
+    value = as_value(x)
+    if is_integer(value.dtype) and decimals >= 0:
+        return value
+    if decimals == 0:
+        return F.rint(value)
+    if value.dtype == BOOL:
+        raise graph_error("bools have no decimals", op="round", got=str(value.type))
+    scale = 10.0 ** abs(decimals)
+    if decimals > 0:
+        return F.rint(value * scale) / scale
+    rounded = F.rint(value / scale) * scale
+    return cast(rounded, value.dtype) if is_integer(value.dtype) else rounded
+
+
+def float_of(value: Value) -> Value:
+    """`value` as a float (integers as NumPy's mean takes them: float64)."""
+    if value.dtype.kind in "biu":
+        return cast(value, config.float if value.type.weak else dtype_of("float64"))
+    return strong(value)

@@ -1,0 +1,151 @@
+"""What dtypes are and how they combine: functions that give no arrays."""
+
+from collections.abc import Callable
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from graphc.errors import graph_error
+from graphc.ir.build import as_value, config, default_dtype, no_device, strong
+from graphc.ir.graph import Value
+from graphc.ir.namespace import F, enroll, public
+from graphc.ir.types import BFLOAT16, DTYPES, DType, dtype_of, is_float, is_integer
+from graphc.ops.common.broadcasting import common_dtype
+
+ARRAYS = (Value, np.ndarray, np.generic)
+KINDS: dict[str, Callable[[DType], bool]] = {
+    "bool": lambda d: d.kind == "b",
+    "signed integer": lambda d: d.kind == "i",
+    "unsigned integer": lambda d: d.kind == "u",
+    "integral": is_integer,
+    "real floating": is_float,
+    "complex floating": lambda d: d.kind == "c",
+    "numeric": lambda d: d.kind != "b",
+}
+
+
+def _dtype(x: Any) -> DType:
+    """The dtype of an array, or one that is given as such."""
+    if isinstance(x, ARRAYS):
+        return dtype_of(x.dtype)
+    return dtype_of(x)
+
+
+@public()
+def result_type(*arrays_and_dtypes: Any) -> DType:
+    """The dtype of arithmetic with these arrays, dtypes and Python numbers."""
+    if not arrays_and_dtypes:
+        raise graph_error("needs at least one array or dtype", op="result_type")
+    values = []
+    for x in arrays_and_dtypes:
+        given = isinstance(x, (*ARRAYS, bool, int, float, complex))
+        values.append(as_value(x if given else np.zeros((), dtype_of(x))))
+    return common_dtype(values)
+
+
+@public()
+def can_cast(from_: Any, to: Any, /, casting: str = "safe") -> bool:
+    """Whether a dtype, or that of an array, can be cast to another by a rule."""
+    return np.can_cast(_dtype(from_), _dtype(to), casting)  # type: ignore[arg-type]
+
+
+@public()
+def isdtype(dtype: Any, kind: Any) -> bool:
+    """Whether a dtype is another, or of a kind, or one of a tuple of both.
+
+    Kinds: "bool", "signed integer", "unsigned integer", "integral", "real floating",
+    "complex floating" and "numeric".
+    """
+    if isinstance(kind, tuple):
+        return any(isdtype(dtype, k) for k in kind)
+    if isinstance(kind, str) and kind in KINDS:
+        return bool(KINDS[kind](dtype_of(dtype)))
+    if isinstance(kind, str) and kind not in DTYPES:
+        expected = ", ".join(KINDS)
+        raise graph_error(f"unknown kind {kind!r}", op="isdtype", expected=expected)
+    return dtype_of(dtype) == dtype_of(kind)
+
+
+@public()
+def finfo(type: Any, /) -> Any:
+    """The limits of a floating-point dtype, or of that of an array."""
+    dtype = _dtype(type)
+    if not is_float(dtype) and dtype.kind != "c":
+        raise graph_error(f"{dtype} is not floating point", op="finfo")
+    if dtype == BFLOAT16:
+        return ml_dtypes.finfo(dtype)  # type: ignore[no-untyped-call]
+    return np.finfo(dtype)
+
+
+@public()
+def iinfo(type: Any, /) -> Any:
+    """The limits of an integer dtype, or of that of an array."""
+    dtype = _dtype(type)
+    if not is_integer(dtype):
+        raise graph_error(f"{dtype} is not an integer dtype", op="iinfo")
+    return np.iinfo(dtype)
+
+
+@public()
+def empty_like(
+    x: Any, /, dtype: Any = None, shape: Any = None, *, device: Any = None
+) -> Value:
+    """As `zeros_like`: there is no memory to leave as it is."""
+    no_device(device, "empty_like")
+    return F.zeros_like(x, dtype, shape)
+
+
+@public()
+def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> Value:
+    """An array of any library that speaks DLPack, as a constant.
+
+    It is copied whatever `copy` says.
+    """
+    no_device(device, "from_dlpack")
+    return as_value(np.from_dlpack(x))
+
+
+@public()
+def matrix_transpose(x: Any, /) -> Value:
+    """The last two axes swapped."""
+    value = strong(as_value(x))
+    if value.type.rank < 2:
+        raise graph_error("needs a matrix", op="matrix_transpose", got=str(value.type))
+    return F.swapaxes(value, -1, -2)
+
+
+class NamespaceInfo:
+    """What the Array API asks about a namespace."""
+
+    def capabilities(self) -> dict[str, Any]:
+        """Boolean indexing and sizes from data are there; ranks are limited to 64."""
+        return {
+            "boolean indexing": True,
+            "data-dependent shapes": True,
+            "max dimensions": 64,
+        }
+
+    def default_device(self) -> None:
+        """Arrays are where the compiled function puts them."""
+        return None
+
+    def devices(self) -> list[None]:
+        """No device is named in a graph."""
+        return [None]
+
+    def default_dtypes(self, *, device: Any = None) -> dict[str, DType]:
+        """What Python numbers become."""
+        return {
+            "real floating": config.float,
+            "complex floating": default_dtype(dtype_of("complex128")),
+            "integral": dtype_of("int64"),
+            "indexing": dtype_of("int64"),
+        }
+
+    def dtypes(self, *, device: Any = None, kind: Any = None) -> dict[str, DType]:
+        """The dtypes by name, all or of a kind."""
+        return {n: d for n, d in DTYPES.items() if kind is None or isdtype(d, kind)}
+
+
+enroll(NamespaceInfo, "__array_namespace_info__")

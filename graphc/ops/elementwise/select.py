@@ -1,0 +1,199 @@
+"""Choices per element: by conditions, by numbers, and along a line of points."""
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import numpy as np
+
+from graphc.errors import graph_error
+from graphc.ir.build import as_value, cast, literal_of, strong
+from graphc.ir.graph import Node, Value
+from graphc.ir.namespace import F, public
+from graphc.ir.op import Array, op, type_error
+from graphc.ir.types import BOOL, INT64, TensorType, is_inexact, is_integer
+from graphc.ops.common.broadcasting import broadcast, promoted
+from graphc.ops.common.padding import Padding, Ragged
+
+
+def _strong(x: Any) -> Value:
+    return strong(as_value(x))
+
+
+def _floats(x: Any) -> Value:
+    """`x` as strong floating point; integers become float64."""
+    value = _strong(x)
+    return value if is_inexact(value.dtype) else cast(value, np.dtype("float64"))
+
+
+def _need_bools(conditions: list[Value], name: str) -> list[Value]:
+    for condition in conditions:
+        if condition.dtype != BOOL:
+            got = str(condition.type)
+            raise graph_error("conditions must be bool arrays", op=name, got=got)
+    return conditions
+
+
+@public()
+def select(
+    condlist: Sequence[Any], choicelist: Sequence[Any], default: Any = 0
+) -> Value:
+    """Per element, the choice of the first true condition, as `numpy.select`."""
+    if len(condlist) != len(choicelist) or not len(condlist):
+        got = f"{len(condlist)} conditions, {len(choicelist)} choices"
+        raise graph_error("needs a choice per condition", op="select", got=got)
+    conditions = _need_bools([as_value(c) for c in condlist], "select")
+    *values, out = promoted(*choicelist, default)
+    for condition, choice in reversed(list(zip(conditions, values, strict=True))):
+        out = F.where(condition, choice, out)
+    return out
+
+
+@public()
+def piecewise(
+    x: Any, condlist: Any, funclist: Sequence[Any], *args: Any, **kw: Any
+) -> Value:
+    """Per element, the function (or number) of the last true condition.
+
+    One more function than conditions is the default, else 0. All functions are
+    evaluated on all elements, with `args` and `kw` behind, and the result has the
+    dtype of `x`, as in NumPy.
+    """
+    value = strong(as_value(x))
+    single = not isinstance(condlist, (list, tuple))
+    given = [condlist] if single else condlist
+    conditions = [cast(strong(as_value(c)), BOOL) for c in given]
+    extra = len(funclist) - len(conditions)
+    if extra not in (0, 1):
+        got = f"{len(conditions)} conditions, {len(funclist)} functions"
+        raise graph_error("one function per condition", op="piecewise", got=got)
+    results = [
+        cast(as_value(f(value, *args, **kw) if callable(f) else f), value.dtype)
+        for f in funclist
+    ]
+    out = F.broadcast_to(results[-1], value.shape) if extra else F.zeros_like(value)
+    for condition, result in zip(conditions, results, strict=False):
+        out = F.where(condition, result, out)
+    return out
+
+
+@public()
+def interp(
+    x: Any,
+    xp: Any,
+    fp: Any,
+    left: Any = None,
+    right: Any = None,
+    period: Any = None,
+) -> Value:
+    """Piecewise linear interpolation of the points (xp, fp), `xp` ascending.
+
+    Outside, `left` and `right`, by default the first and last of `fp`; with a
+    `period`, the points repeat. Floating point keeps its precision, as in JAX:
+    `numpy.interp` makes all of it float64.
+    """
+    at, knots, values = (_floats(v) for v in (x, xp, fp))
+    if knots.type.rank != 1 or values.type.rank != 1:
+        got = f"{knots.type}, {values.type}"
+        raise graph_error("needs vectors of points", op="interp", got=got)
+    if period is not None:
+        at, knots, values = _periodic(at, knots, values, F.absolute(period))
+        left = right = None
+    last = knots.shape[0] - 1
+    i = F.searchsorted(knots, at, side="right") - 1
+    i = F.clip(i, 0, F.maximum(last - 1, 0))
+    inside = _line(at, knots, values, i, F.minimum(i + 1, last))
+    low = values[0] if left is None else left
+    high = values[-1] if right is None else right
+    inside = F.where(at < knots[0], low, F.where(at > knots[-1], high, inside))
+    inside = F.where(F.equal(at, knots[-1]), values[-1], inside)
+    return F.where(F.isnan(at), at, inside)
+
+
+def _line(at: Value, knots: Value, values: Value, i: Value, j: Value) -> Value:
+    """The line through points i and j; at infinite ones, what NumPy makes of it."""
+    x0, x1, y0, y1 = knots[i], knots[j], values[i], values[j]
+    slope = (y1 - y0) / (x1 - x0)
+    near, far = slope * (at - x0) + y0, slope * (at - x1) + y1
+    on = F.where(F.isnan(near), F.where(F.isnan(far) & F.equal(y0, y1), y0, far), near)
+    return F.where(F.equal(at, x0), y0, on)
+
+
+def _periodic(at: Value, knots: Value, values: Value, period: Any) -> list[Value]:
+    """The points of one period, in order, with a neighbour on either side."""
+    at, knots = at % period, knots % period
+    order = F.argsort(knots)
+    knots, values = knots[order], values[order]
+    knots = F.concatenate([knots[-1:] - period, knots, knots[:1] + period])
+    return [at, knots, F.concatenate([values[-1:], values, values[:1]])]
+
+
+Mode = Literal["wrap", "clip"]
+
+
+@op()
+def _choose(index: Array, *choices: Array, mode: Mode) -> TensorType:
+    """Per element, the choice of that number."""
+    if not is_integer(index.dtype) or len({c.dtype for c in choices}) != 1:
+        raise type_error("needs integers, and choices of one dtype")
+    shape = broadcast(index.type.shape, *(c.type.shape for c in choices))
+    return choices[0].type.like(shape)
+
+
+_choose.emit("{xp}.choose({index}, [{choices}], mode={mode})")
+_choose.elementwise = _choose.picks = True
+
+
+@_choose.padding
+def _(pad: Padding, index: Ragged, *choices: Ragged, mode: str) -> Value:
+    """NumPy counts around step by step: no large numbers in the padding."""
+    chosen = pad.filled(index, sorted(index.axes), 0)
+    return _choose(chosen, *(c.value for c in choices), mode=mode)
+
+
+@_choose.vjp
+def _(
+    g: Value, index: Value, *choices: Value, mode: str
+) -> tuple[Value | None, ...]:
+    count = len(choices)
+    chosen = index % count if mode == "wrap" else F.clip(index, 0, count - 1)
+    zero = F.zeros_like(g)
+    return (None, *(F.where(F.equal(chosen, k), g, zero) for k in range(count)))
+
+
+def _choose_checks(node: Node) -> list[tuple[Any, str]]:
+    index, count = node.inputs[0], len(node.inputs) - 1
+    inside = F.all(F.logical_and(index >= 0, index < count))
+    strict = node.params["mode"] == "clip"
+    return [(inside, f"choose: a number is not in 0..{count - 1}")] if strict else []
+
+
+_choose.bounds_check = _choose_checks
+MOST_CHOICES = 63  # NumPy takes no more
+
+
+@public(method=True)
+def choose(index: Any, choices: Any, mode: str = "raise") -> Value:
+    """Per element, the choice of that number, as `numpy.choose`.
+
+    Numbers out of range wrap around with `mode="wrap"`, else mean the nearest
+    choice. "raise", the default, can only raise under `check=True`, or for constants.
+    """
+    which, values = _strong(index), promoted(*choices) if len(choices) else []
+    if mode not in ("raise", "wrap", "clip"):
+        expected = "'raise', 'wrap' or 'clip'"
+        raise graph_error(f"unknown mode {mode!r}", op="choose", expected=expected)
+    if not 0 < len(values) <= MOST_CHOICES:
+        hint = "use gt.take_along_axis on a stack of them" if values else ""
+        raise graph_error(f"{len(values)} choices", op="choose", hint=hint)
+    if which.dtype == BOOL:
+        which = cast(which, INT64)
+    known = literal_of(which)
+    if mode == "raise" and known is not None and _outside(known, len(values)):
+        raise graph_error(f"a number is not in 0..{len(values) - 1}", op="choose")
+    if mode == "clip":
+        which = F.clip(which, 0, len(values) - 1)
+    return _choose(which, *values, mode="wrap" if mode == "wrap" else "clip")
+
+
+def _outside(numbers: Any, count: int) -> bool:
+    return bool(np.any((numbers < 0) | (numbers >= count)))

@@ -1,0 +1,397 @@
+"""The elementwise ops that are NumPy's ufuncs, one row each, and their derivatives.
+
+Where the mathematics has no derivative, JAX's choice: at ties of `maximum` each side
+gets half, `absolute` has 1 at 0. Unlike JAX's, derivatives at 0 are 0 for `hypot`, and
+those of `logaddexp` are 1/2 where both sides are the same infinity.
+"""
+
+import math
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from graphc.ir import dims
+from graphc.ir.build import literal_of
+from graphc.ir.graph import Value
+from graphc.ir.namespace import FUNCTIONS, F, enroll
+from graphc.ir.op import PRIMITIVES, Array, Emit, Printing, TypeRule, Vjp, type_error
+from graphc.ir.types import TensorType, is_integer
+from graphc.ops.elementwise.declare import elementwise, elementwise_rule
+
+
+def _minimum_sizes(x: Any, y: Any) -> Any:
+    return np.frompyfunc(dims.minimum, 2, 1)(x, y)
+
+
+def _maximum_sizes(x: Any, y: Any) -> Any:
+    return np.frompyfunc(dims.maximum, 2, 1)(x, y)
+
+
+def _power_rule(x: Array, y: Array) -> TensorType:
+    exponent = literal_of(y)
+    if exponent is not None and is_integer(x.dtype) and (exponent < 0).any():
+        hint = 'a negative power is no integer: use x.astype("float64")'
+        raise type_error("integers to negative integer powers", hint=hint)
+    found = elementwise_rule(np.power)(x, y)
+    assert isinstance(found, TensorType)
+    return found
+
+
+def floor_divide_jax(jnp: Any, x: Any, y: Any) -> Any:
+    """Printed into JAX programs: by zero, integers give 0 as in NumPy."""
+    return jnp.where(y == 0, 0, x // y)
+
+
+def _print_floor_divide(p: Printing) -> str:
+    divisor = literal_of(p.node.inputs[1])
+    safe = divisor is not None and divisor.all()
+    if safe or not is_integer(p.node.outputs[0].dtype):
+        return "{} // {}".format(*p.inputs)
+    return f"{p.helper(floor_divide_jax)}(jnp, {', '.join(p.inputs)})"
+
+
+def power_jax(jnp: Any, x: Any, y: Any) -> Any:
+    """Printed into JAX programs: powers of a complex zero are zero as in NumPy."""
+    return jnp.where((x == 0) & (jnp.real(y) > 0), 0, x**y)
+
+
+def _print_power(p: Printing) -> str:
+    if p.node.outputs[0].dtype.kind == "c":
+        return f"{p.helper(power_jax)}(jnp, {', '.join(p.inputs)})"
+    return "{} ** {}".format(*p.inputs)
+
+
+def _print_reciprocal(p: Printing) -> str:
+    (x,) = p.inputs
+    if is_integer(p.node.outputs[0].dtype):
+        return f"jax.lax.div(jnp.ones_like({x}), {x})"
+    return f"jnp.reciprocal({x})"
+
+
+def gcd_jax(jax: Any, x: Any, y: Any) -> Any:
+    """Printed into JAX programs: it ends for the smallest integer too."""
+    jnp = jax.numpy
+
+    def step(pair: Any) -> Any:
+        a, b = pair
+        rest = jax.lax.rem(a, jnp.where(b == 0, jnp.ones_like(b), b))
+        return jnp.where(b == 0, a, b), jnp.where(b == 0, b, rest)
+
+    pair = tuple(jnp.broadcast_arrays(x, y))
+    return jnp.abs(jax.lax.while_loop(lambda p: jnp.any(p[1] != 0), step, pair)[0])
+
+
+def lcm_jax(jax: Any, gcd: Any, x: Any, y: Any) -> Any:
+    """Printed into JAX programs."""
+    jnp = jax.numpy
+    x, y = jnp.broadcast_arrays(x, y)
+    shared = gcd(jax, x, y)
+    safe = jnp.where(shared == 0, jnp.ones_like(shared), shared)
+    return jnp.abs(jax.lax.div(x, safe)) * jnp.abs(y)
+
+
+def _print_gcd(p: Printing) -> str:
+    return f"{p.helper(gcd_jax)}(jax, {', '.join(p.inputs)})"
+
+
+def _print_lcm(p: Printing) -> str:
+    gcd = p.helper(gcd_jax)
+    return f"{p.helper(lcm_jax)}(jax, {gcd}, {', '.join(p.inputs)})"
+
+
+Cotangents = tuple[Value | None, ...]
+
+
+def _scaled(derivative: Callable[[Value], Any]) -> Vjp:
+    """The rule of a function of one number: the cotangent times its derivative."""
+    return lambda g, x: (g * derivative(x),)
+
+
+def _divided(divisor: Callable[[Value], Any]) -> Vjp:
+    """The same, where the derivative is one over something."""
+    return lambda g, x: (g / divisor(x),)
+
+
+def _zero(g: Value, *inputs: Value) -> Cotangents:
+    """Constant almost everywhere."""
+    return (None,) * len(inputs)
+
+
+def _only_where(keep: Value, g: Value) -> Value:
+    return F.where(keep, g, F.zeros_like(g))
+
+
+def _complement(x: Value) -> Value:
+    """1 - x**2 without cancellation near 1."""
+    return (1 - x) * (1 + x)
+
+
+def _vjp_absolute(g: Value, x: Value) -> Cotangents:
+    if x.dtype.kind != "c":
+        return (F.where(x >= 0, g, -g),)
+    size = F.absolute(x)
+    return (g * F.conjugate(x) / F.where(size == 0, 1, size),)
+
+
+def _vjp_sign(g: Value, x: Value) -> Cotangents:
+    if x.dtype.kind != "c":
+        return (None,)
+    turned = F.conjugate(F.sign(x))  # only what turns the number changes its sign
+    along = F.real(g / F.where(x == 0, 1, turned)) * turned
+    return (_only_where(x != 0, (g - along) / F.where(x == 0, 1, F.absolute(x))),)
+
+
+def _vjp_arccosh(g: Value, x: Value) -> Cotangents:
+    return (g / (F.sqrt(x - 1) * F.sqrt(x + 1)),)  # on the branch of complex numbers
+
+
+def _vjp_power(g: Value, x: Value, y: Value) -> Cotangents:
+    exponent = literal_of(y)
+    if exponent is not None and exponent.ndim == 0:
+        if exponent == 0:
+            return None, None
+        less = x if exponent == 2 else x ** (exponent - 1)[()]
+        return g * (exponent[()] * less), None
+    lost = F.logical_and(y == 0, F.square(x) == 0)  # there x**-1 may overflow
+    slope = y * F.where(lost, 1, x) ** (y - 1)
+    base = F.where(x == 0, 1, x)
+    return g * slope, g * (x**y * F.log(base))
+
+
+def _vjp_true_divide(g: Value, x: Value, y: Value) -> Cotangents:
+    return g / y, -g * (x / y) / y
+
+
+def _vjp_remainder(g: Value, x: Value, y: Value) -> Cotangents:
+    quotient = F.floor_divide(x, y)  # also where the rounded x / y is an integer
+    return g, -g * F.where(F.isfinite(x), quotient, F.floor(x / y))
+
+
+def _vjp_fmod(g: Value, x: Value, y: Value) -> Cotangents:
+    return g, -g * F.trunc(x / y)
+
+
+def _vjp_larger(larger: Callable[[Any, Any], Value]) -> Vjp:
+    def rule(g: Value, x: Value, y: Value) -> Cotangents:
+        tied = _only_where(x == y, 0.5 * g)
+        return F.where(larger(x, y), g, tied), F.where(larger(y, x), g, tied)
+
+    return rule
+
+
+def _vjp_larger_number(larger: Callable[[Any, Any], Value]) -> Vjp:
+    def rule(g: Value, x: Value, y: Value) -> Cotangents:
+        first = F.logical_or(larger(x, y), F.isnan(y))
+        return _only_where(first, g), _only_where(F.logical_not(first), g)
+
+    return rule
+
+
+def _vjp_arctan2(g: Value, x: Value, y: Value) -> Cotangents:
+    scale = g / (x * x + y * y)
+    return scale * y, -scale * x
+
+
+def _vjp_hypot(g: Value, x: Value, y: Value) -> Cotangents:
+    size = F.hypot(x, y)
+    scale = g / F.where(size == 0, 1, size)
+    return scale * x, scale * y
+
+
+def _vjp_logaddexp(name: str, power: str) -> Vjp:
+    def rule(g: Value, x: Value, y: Value) -> Cotangents:
+        total = FUNCTIONS[name](x, y)
+
+        def share(part: Value) -> Value:
+            all_of_it = F.where(part == total, 0, part - total)  # infinite ones too
+            return F.where(x == y, 0.5, FUNCTIONS[power](all_of_it))
+
+        return g * share(x), g * share(y)
+
+    return rule
+
+
+def _vjp_copysign(g: Value, x: Value, y: Value) -> Cotangents:
+    return F.where(F.signbit(x) == F.signbit(y), g, -g), None
+
+
+def _vjp_heaviside(g: Value, x: Value, y: Value) -> Cotangents:
+    return None, _only_where(x == 0, g)
+
+
+# Rules name functions late: `F` knows them once all rows have joined.
+_VJP: dict[str, Vjp] = {
+    "add": lambda g, x, y: (g, g),
+    "subtract": lambda g, x, y: (g, -g),
+    "multiply": lambda g, x, y: (g * y, g * x),
+    "true_divide": _vjp_true_divide,
+    "floor_divide": _zero,
+    "remainder": _vjp_remainder,
+    "power": _vjp_power,
+    "minimum": _vjp_larger(operator.lt),
+    "maximum": _vjp_larger(operator.gt),
+    "negative": lambda g, x: (-g,),
+    "positive": lambda g, x: (g,),
+    "absolute": _vjp_absolute,
+    "sign": _vjp_sign,
+    "square": _scaled(lambda x: 2 * x),
+    "sqrt": _divided(lambda x: 2 * F.sqrt(x)),
+    "cbrt": _divided(lambda x: 3 * F.square(F.cbrt(x))),
+    "reciprocal": _scaled(lambda x: -F.square(F.reciprocal(x))),
+    "exp": _scaled(lambda x: F.exp(x)),
+    "exp2": _scaled(lambda x: math.log(2) * F.exp2(x)),
+    "expm1": _scaled(lambda x: F.expm1(x) + 1),
+    "log": _divided(lambda x: x),
+    "log2": _divided(lambda x: math.log(2) * x),
+    "log10": _divided(lambda x: math.log(10) * x),
+    "log1p": _divided(lambda x: 1 + x),
+    "sin": _scaled(lambda x: F.cos(x)),
+    "cos": _scaled(lambda x: -F.sin(x)),
+    "tan": _scaled(lambda x: 1 + F.square(F.tan(x))),
+    "arcsin": _divided(lambda x: F.sqrt(_complement(x))),
+    "arccos": _divided(lambda x: -F.sqrt(_complement(x))),
+    "arctan": _divided(lambda x: 1 + F.square(x)),
+    "sinh": _scaled(lambda x: F.cosh(x)),
+    "cosh": _scaled(lambda x: F.sinh(x)),
+    "tanh": _scaled(lambda x: _complement(F.tanh(x))),
+    "arcsinh": _divided(lambda x: F.sqrt(1 + F.square(x))),
+    "arccosh": _vjp_arccosh,
+    "arctanh": _divided(_complement),
+    "deg2rad": lambda g, x: (F.deg2rad(g),),
+    "rad2deg": lambda g, x: (F.rad2deg(g),),
+    "floor": _zero,
+    "ceil": _zero,
+    "trunc": _zero,
+    "rint": _zero,
+    "conjugate": lambda g, x: (F.conjugate(g),),
+    "arctan2": _vjp_arctan2,
+    "hypot": _vjp_hypot,
+    "fmin": _vjp_larger_number(operator.lt),
+    "fmax": _vjp_larger_number(operator.gt),
+    "fmod": _vjp_fmod,
+    "logaddexp": _vjp_logaddexp("logaddexp", "exp"),
+    "logaddexp2": _vjp_logaddexp("logaddexp2", "exp2"),
+    "copysign": _vjp_copysign,
+    "nextafter": lambda g, x, y: (g, None),
+    "heaviside": _vjp_heaviside,
+}
+_LINEAR = {"add", "subtract", "negative", "positive", "conjugate", "deg2rad", "rad2deg"}
+_PICKS = frozenset({  # their derivatives jump
+    *("minimum", "maximum", "fmin", "fmax", "absolute", "sign", "copysign"),
+    *("remainder", "fmod", "heaviside"),
+})  # fmt: skip
+
+
+def _gradient(name: str) -> dict[str, Any]:
+    """What a row says of its derivative."""
+    rule = _VJP.get(name)
+    reason = "" if rule else "its result is of bools or integers"
+    linear, picks = name in _LINEAR, name in _PICKS
+    return {"vjp": rule, "no_gradient": reason, "linear": linear, "picks": picks}
+
+
+_RULES: dict[str, TypeRule] = {"power": _power_rule}
+_IN_JAX: dict[str, Emit] = {
+    "floor_divide": _print_floor_divide,
+    "power": _print_power,
+    "reciprocal": _print_reciprocal,
+    "gcd": _print_gcd,
+    "lcm": _print_lcm,
+}
+_ARITHMETIC: dict[str, tuple[str, Callable[..., Any] | None]] = {
+    "add": ("{x} + {y}", operator.add),
+    "subtract": ("{x} - {y}", operator.sub),
+    "multiply": ("{x} * {y}", operator.mul),
+    "true_divide": ("{x} / {y}", None),
+    "floor_divide": ("{x} // {y}", operator.floordiv),
+    "remainder": ("{x} % {y}", operator.mod),
+    "power": ("{x} ** {y}", None),
+    "minimum": ("{xp}.minimum({x}, {y})", _minimum_sizes),
+    "maximum": ("{xp}.maximum({x}, {y})", _maximum_sizes),
+    "negative": ("-{x}", operator.neg),
+    "positive": ("+{x}", lambda x: x),
+}
+for _name, (_text, _sizes) in _ARITHMETIC.items():
+    elementwise(
+        _name,
+        _text,
+        getattr(np, _name),
+        rule=_RULES.get(_name),
+        jax=_IN_JAX.get(_name),
+        sizes=_sizes,
+        **_gradient(_name),
+    )
+
+_COMPARE = {
+    "equal": "==",
+    "not_equal": "!=",
+    "less": "<",
+    "less_equal": "<=",
+    "greater": ">",
+    "greater_equal": ">=",
+}
+for _name, _sign in _COMPARE.items():
+    _ufunc = getattr(np, _name)
+    elementwise(_name, f"{{x}} {_sign} {{y}}", _ufunc, **_gradient(_name))
+
+_BITWISE = {
+    "bitwise_and": "{x} & {y}",
+    "bitwise_or": "{x} | {y}",
+    "bitwise_xor": "{x} ^ {y}",
+    "left_shift": "{x} << {y}",
+    "right_shift": "{x} >> {y}",
+    "invert": "~{x}",
+}
+for _name, _text in _BITWISE.items():
+    elementwise(_name, _text, getattr(np, _name), **_gradient(_name))
+
+_SAME_NAME = (
+    "absolute", "sign", "square", "sqrt", "cbrt", "reciprocal", "exp", "exp2", "expm1",
+    "log", "log2", "log10", "log1p", "sin", "cos", "tan", "arcsin", "arccos", "arctan",
+    "sinh", "cosh", "tanh", "arcsinh", "arccosh", "arctanh", "deg2rad", "rad2deg",
+    "floor", "ceil", "trunc", "rint", "isnan", "isinf", "isfinite", "signbit",
+    "logical_not", "conjugate", "logical_and", "logical_or", "logical_xor", "arctan2",
+    "hypot", "fmin", "fmax", "fmod", "logaddexp", "logaddexp2", "copysign", "nextafter",
+    "heaviside", "gcd", "lcm"
+)
+_METHODS = {"conjugate"}
+for _name in _SAME_NAME:
+    _ufunc = getattr(np, _name)
+    _call = "{x}" if _ufunc.nin == 1 else "{x}, {y}"
+    elementwise(
+        _name,
+        f"{{xp}}.{_name}({_call})",
+        _ufunc,
+        jax=_IN_JAX.get(_name),
+        method=_name in _METHODS,
+        **_gradient(_name),
+    )
+for _name in ("gcd", "lcm"):  # their loops need arrays
+    PRIMITIVES[_name].literals = "never"
+
+_ALIASES = {
+    "abs": "absolute",
+    "degrees": "rad2deg",
+    "divide": "true_divide",
+    "mod": "remainder",
+    "conj": "conjugate",
+    "pow": "power",
+    "radians": "deg2rad",
+    "acos": "arccos",
+    "acosh": "arccosh",
+    "asin": "arcsin",
+    "asinh": "arcsinh",
+    "atan": "arctan",
+    "atan2": "arctan2",
+    "atanh": "arctanh",
+    "bitwise_invert": "invert",
+    "bitwise_not": "invert",
+    "bitwise_left_shift": "left_shift",
+    "bitwise_right_shift": "right_shift",
+}
+for _alias, _name in _ALIASES.items():
+    enroll(FUNCTIONS[_name], _alias, method=_name in _METHODS)
+
+

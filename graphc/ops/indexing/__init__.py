@@ -1,0 +1,1 @@
+"""Reading and writing the elements that an index names."""

@@ -1,0 +1,199 @@
+"""`x.at[index].set(v)` and its like: from an index as it is written to an update."""
+
+from typing import Any
+
+from graphc.errors import GraphError, graph_error
+from graphc.ir.build import as_value, cast, strong
+from graphc.ir.concrete import shown
+from graphc.ir.graph import Value
+from graphc.ir.namespace import FUNCTIONS, UPDATES, F, enroll
+from graphc.ir.operators import Operators
+from graphc.ops.indexing.basic import basic
+from graphc.ops.indexing.gather import (
+    GATHER,
+    axis_before,
+    contained,
+    is_adjacent,
+    sliced,
+)
+from graphc.ops.indexing.parse import FULL_ITEM, Index, as_item, is_mask, parse_index
+from graphc.ops.indexing.scatter import SCATTER, SLICE_UPDATE
+
+
+def _unfinished(x: Value) -> GraphError:
+    """The error of a use of `x.at` or `x.at[index]` as if it were an array."""
+    return graph_error(
+        "`at` is the start of an update, not an array",
+        op="at",
+        got=shown(x),
+        hint="write x.at[i].set(v), .add(v), .multiply(v), .min(v) or .max(v), "
+        "which gives a new value; x[i] reads",
+    )
+
+
+def _not_an_array(self: "Updates | Update", *_: Any, **__: Any) -> Any:
+    raise _unfinished(self._x)
+
+
+_OPERATORS = [n for n, f in vars(Operators).items() if callable(f) and n != "__hash__"]
+
+
+def _as_no_array(cls: type) -> type:
+    """Class decorator: operators, calls and conversions say what the object is."""
+    for name in (*_OPERATORS, "__array__", "__jax_array__", "__iter__", "__call__"):
+        setattr(cls, name, _not_an_array)
+    return cls
+
+
+@_as_no_array
+class Updates:
+    """`x.at`: functional updates of part of an array."""
+
+    def __init__(self, x: Value) -> None:
+        self._x = x
+
+    def __getattr__(self, name: str) -> Any:
+        if name in UPDATES:
+            raise _unfinished(self._x)
+        raise AttributeError(f"x.at has no attribute {name!r}; write x.at[i].set(v)")
+
+    def __getitem__(self, index: Any) -> "Update":
+        return Update(self._x, index)
+
+
+@_as_no_array
+class Update:
+    """`x.at[index]`: a new array, changed there by `set`, `add` and so on.
+
+    Values are cast to the dtype of `x`, as in NumPy's assignment.
+    """
+
+    def __init__(self, x: Value, index: Any) -> None:
+        self._x = x
+        self._index = index
+
+    def __getattr__(self, name: str) -> Any:
+        known = ", ".join(UPDATES)
+        raise AttributeError(f"x.at[index] has no attribute {name!r}; it has {known}")
+
+    def set(self, value: Any) -> Value:
+        """The elements replaced; which one wins at a repeated index is not said."""
+        return self._update("set", value)
+
+    def add(self, value: Any) -> Value:
+        """The values added; at a repeated index, all of them (`numpy.add.at`)."""
+        return self._update("add", value)
+
+    def multiply(self, value: Any) -> Value:
+        """Multiplied by the values; at a repeated index, by all of them."""
+        return self._update("multiply", value)
+
+    def min(self, value: Any) -> Value:
+        """The smaller of element and value."""
+        return self._update("min", value)
+
+    def max(self, value: Any) -> Value:
+        """The larger of element and value."""
+        return self._update("max", value)
+
+    def _update(self, how: str, given: Any) -> Value:
+        x = strong(as_value(self._x))
+        value = cast(as_value(given), x.dtype)
+        masked = _whole_mask(x, self._index, value.type.rank)
+        if masked is not None:
+            new = F.broadcast_to(value, x.type.shape)
+            return F.where(masked, _combine(how, x, new), x)
+        return _write(x, value, parse_index(x, self._index), how)
+
+
+def _whole_mask(x: Value, index: Any, rank: int) -> Value | None:
+    """A single bool mask, broadcast behind: `x.at[mask].set(v)` is a where.
+
+    It is so where `v`, of this rank, is the same for all that the mask chooses.
+    """
+    items = index if isinstance(index, tuple) else (index,)
+    if len(items) != 1:
+        return None
+    item = as_item(items[0])
+    if not is_mask(item) or item.type.rank + rank > x.type.rank:
+        return None
+    fitted = F.specify_shape(item, x.type.shape[: item.type.rank])
+    behind = x.type.rank - item.type.rank
+    return F.expand_dims(fitted, tuple(range(-behind, 0))) if behind else fitted
+
+
+def _combine(how: str, x: Value, value: Value) -> Value:
+    if how == "set":
+        return value
+    names = {"min": "minimum", "max": "maximum"}
+    return FUNCTIONS[names.get(how, how)](x, value)
+
+
+def _write(x: Value, value: Value, parsed: Index, how: str) -> Value:
+    if not parsed.arrays and not parsed.dynamic:
+        kinds, starts, stops, steps = (
+            zip(*parsed.items, strict=True) if parsed.items else ((), (), (), ())
+        )
+        return SLICE_UPDATE(
+            x,
+            value,
+            how=how,
+            kinds="".join(kinds),
+            starts=starts,
+            stops=stops,
+            steps=steps,
+        )
+    plain = all(i == FULL_ITEM for i in parsed.items)
+    if plain and not parsed.dynamic:
+        return SCATTER(
+            x,
+            value,
+            *parsed.arrays,
+            axes=parsed.axes,
+            how=how,
+            inside=parsed.inside,
+        )
+    return _write_through_positions(x, value, parsed, how)
+
+
+def _write_through_positions(x: Value, value: Value, parsed: Index, how: str) -> Value:
+    """Any other index: the flat positions it selects, then one scatter of them."""
+    flat_positions = F.reshape(F.arange(x.size), x.shape)
+    region = flat_positions
+    for axis, start, length in parsed.dynamic:
+        region = sliced(region, axis_before(parsed, axis), start, length)
+    region = basic(region, parsed.items)
+    within: Value | None = None
+    if parsed.arrays:
+        within = _within(region, parsed)
+        region = GATHER(region, *parsed.arrays, axes=parsed.axes, inside=parsed.inside)
+    if within is not None:
+        region = F.where(within, region, x.size)
+    updates = F.broadcast_to(value, region.shape)
+    written = SCATTER(
+        F.ravel(x),
+        F.ravel(updates),
+        F.ravel(region),
+        axes=(0,),
+        how=how,
+        inside=(within is None,),
+    )
+    return F.reshape(written, x.shape)
+
+
+def _within(region: Value, parsed: Index) -> Value | None:
+    """Where every index array is inside its axis; None where that is known."""
+    whole: Value | None = None
+    for i, axis, known in zip(parsed.arrays, parsed.axes, parsed.inside, strict=True):
+        if known:
+            continue
+        ok = contained(i, region.shape[axis])
+        whole = ok if whole is None else F.logical_and(whole, ok)
+    if whole is None:
+        return None
+    axes = parsed.axes
+    trailing = region.type.rank - (axes[-1] + 1 if is_adjacent(axes) else len(axes))
+    return F.expand_dims(whole, tuple(range(-trailing, 0)))
+
+
+enroll(Updates, "updates_of")

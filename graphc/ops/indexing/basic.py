@@ -1,0 +1,138 @@
+"""Slices and constant integers: the part of an index that needs no arrays."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from graphc.ir.dims import Size
+from graphc.ir.graph import Node, Value
+from graphc.ir.namespace import F, enroll
+from graphc.ir.op import Array, Printing, op, views_of_inputs
+from graphc.ir.types import TensorType
+from graphc.ops.common.batching import Batched
+from graphc.ops.indexing.parse import (
+    FULL_ITEM,
+    Bound,
+    Bounds,
+    Item,
+    Kinds,
+    must_contain,
+    slice_length,
+)
+
+
+@op()
+def _basic_index(
+    x: Array, *, kinds: Kinds, starts: Bounds, stops: Bounds, steps: Bounds
+) -> TensorType:
+    """`x[...]` with, per item, a slice ("s"), a static integer ("i") or None ("n")."""
+    shape: list[Size] = []
+    axis = 0
+    for kind, start, stop, step in zip(kinds, starts, stops, steps, strict=True):
+        if kind == "n":
+            shape.append(1)
+            continue
+        n = x.type.shape[axis]
+        axis += 1
+        if kind == "i":
+            assert start is not None
+            must_contain(start, n)
+        else:
+            shape.append(slice_length(start, stop, 1 if step is None else step, n))
+    return x.type.like([*shape, *x.type.shape[axis:]])
+
+
+def subscript(p: Printing) -> str:
+    """The items of a basic index as they stand between brackets."""
+    params = p.node.params
+    items = zip(
+        params["kinds"], params["starts"], params["stops"], params["steps"], strict=True
+    )
+    return ", ".join(_item_text(p, *item) for item in items) or "..."
+
+
+def _item_text(p: Printing, kind: str, start: Bound, stop: Bound, step: Bound) -> str:
+    if kind == "n":
+        return "None"
+    if kind == "i":
+        return p.code(start)
+    texts = ["" if b is None else p.code(b) for b in (start, stop)]
+    return ":".join(texts) + ("" if step is None else f":{p.code(step)}")
+
+
+def _views(node: Node) -> Iterable[tuple[Value, Value]]:
+    """Slices are views; an integer for each axis gives a scalar."""
+    scalar = node.inputs[0].type.rank and not node.outputs[0].type.rank
+    return () if scalar else views_of_inputs(node)
+
+
+_basic_index.emit(lambda p: f"{p.inputs[0]}[{subscript(p)}]")
+_basic_index.views = _views
+
+
+def _static_items(items: tuple[tuple[Any, ...], ...]) -> tuple[Any, ...]:
+    """The same items for an object array of sizes: all bounds are numbers."""
+    made: list[Any] = []
+    for kind, start, stop, step in items:
+        made.append(
+            None if kind == "n" else start if kind == "i" else slice(start, stop, step)
+        )
+    return tuple(made)
+
+
+def _sizes_of_index(
+    x: Any, *, kinds: str, starts: Bounds, stops: Bounds, steps: Bounds
+) -> Any:
+    return x[_static_items(tuple(zip(kinds, starts, stops, steps, strict=True)))]
+
+
+_basic_index.sizes = _sizes_of_index
+_basic_index.linear = True
+BASIC_INDEX = _basic_index
+
+
+def basic(value: Value, items: tuple[Item, ...]) -> Value:
+    """The basic items of an index applied to `value`."""
+    while items and items[-1] == FULL_ITEM:
+        items = items[:-1]
+    if not items:
+        return value
+    kinds, starts, stops, steps = zip(*items, strict=True)
+    return _basic_index(
+        value, kinds="".join(kinds), starts=starts, stops=stops, steps=steps
+    )
+
+
+@_basic_index.vjp
+def _(g: Value, x: Value, **items: Any) -> tuple[Value]:
+    parts = list(zip(*items.values(), strict=True))
+    if not all(map(_is_whole, parts)):
+        return (F._slice_update(F.zeros_like(x), g, how="add", **items),)
+    # Nothing is left out: take new axes away, and turn around what was turned.
+    new = tuple(i for i, part in enumerate(parts) if part[0] == "n")
+    return (basic(F.squeeze(g, new), tuple(p for p in parts if p[0] != "n")),)
+
+
+@_basic_index.batch
+def _(n: Size, batched: Batched, x: Value, **items: Any) -> Value:
+    return _basic_index(x, **behind_batch(items))
+
+
+def _is_whole(item: Item) -> bool:
+    """Whether an item leaves nothing of its axis out, or makes a new one."""
+    kind, start, stop, step = item
+    turned = isinstance(step, int) and step == -1
+    return kind == "n" or (start is stop is None and (step is None or turned))
+
+
+def behind_batch(items: dict[str, Any]) -> dict[str, Any]:
+    """The items of a basic index after a slice that takes the whole batch."""
+    first: dict[str, Any] = {"kinds": "s"}
+    return {name: first.get(name, (None,)) + item for name, item in items.items()}
+
+
+def part(x: Value, axis: int, start: Size, stop: Size) -> Value:
+    """`x[..., start:stop, ...]` along one axis, for the rules of other ops."""
+    return basic(x, (FULL_ITEM,) * axis + (("s", start, stop, None),))
+
+
+enroll(part, "_part")

@@ -1,0 +1,417 @@
+"""Indexing for reading: NumPy's basic and advanced forms.
+
+Out of bounds: an index that is constant raises when the graph is built, or when the
+function is called where the size is known only then. One that is data reads the
+nearest element, on both backends, unless the function is compiled with `check=True`,
+which raises. Updates (`x.at`) out of bounds write nothing. A slice of constant length
+whose start is data is moved inside, for reading and for writing.
+
+A mask of rank 0 makes an axis of one element or of none, as in NumPy; where it is data,
+its size is known when the program runs. Bounds and steps of slices may be symbolic and
+of any sign: they are static arguments of what is compiled, and a step of 0 raises.
+"""
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from graphc.ir.build import (
+    INPUT,
+    as_size,
+    as_value,
+    cast,
+    literal_of,
+    strong,
+)
+from graphc.ir.dims import Size, less_equal
+from graphc.ir.graph import Node, Value, origins
+from graphc.ir.kinds import AxesParam, AxisParam
+from graphc.ir.namespace import F, enroll, public
+from graphc.ir.op import (
+    Array,
+    Printing,
+    op,
+    require_at_most,
+    type_error,
+    views_of_inputs,
+)
+from graphc.ir.types import INT32, INT64, TensorType, is_integer
+from graphc.ops.common.batching import Batched, lined_up
+from graphc.ops.common.broadcasting import broadcast
+from graphc.ops.indexing.basic import basic
+from graphc.ops.indexing.parse import (
+    FULL_ITEM,
+    Index,
+    extremes,
+    must_contain,
+    parse_index,
+    widened,
+)
+
+
+@op()
+def _dynamic_slice(
+    x: Array, start: Array, *, axis: AxisParam, length: int
+) -> TensorType:
+    """`length` elements of `axis` from `start`, moved inside where it sticks out.
+
+    A negative start counts from the end first: as in NumPy where that leaves the
+    slice within the axis. Where it does not, NumPy's slice is shorter; this is not.
+    """
+    if start.type.rank or not is_integer(start.dtype):
+        raise type_error("the start must be an integer scalar")
+    shape = list(x.type.shape)
+    reason = f"a slice of {length} elements does not fit axis {axis}"
+    require_at_most(length, shape[axis], reason, "index")
+    shape[axis] = length
+    return x.type.like(shape)
+
+
+def dynamic_slice_numpy(x: Any, start: Any, length: Any, axis: Any) -> Any:
+    """Printed into NumPy programs."""
+    n, start = x.shape[axis], int(start)
+    start = min(max(start + n if start < 0 else start, 0), n - length)
+    return x[(slice(None),) * axis + (slice(start, start + length),)]
+
+
+_dynamic_slice.emit(
+    numpy=lambda p: (
+        f"{p.helper(dynamic_slice_numpy)}({', '.join(p.inputs)}, "
+        f"{p.node.params['length']}, {p.node.params['axis']})"
+    ),
+    jax="jax.lax.dynamic_slice_in_dim({x}, {start}, {length}, {axis})",
+)
+_dynamic_slice.views = views_of_inputs
+
+
+def from_arguments(start: Value) -> bool:
+    """Whether a dynamic start is computed from integer arguments alone."""
+    return all(v.node.primitive is INPUT for v in origins(as_size(start)))
+
+
+def fits(x: Value, start: Value, axis: int, length: int) -> Value:
+    """Whether a dynamic slice lies within its axis; it may count from the end."""
+    first, n = _widened(start), x.shape[axis]
+    last = F.where(first < 0, -1, n)
+    return F.logical_and(first >= -n, first + length <= last)
+
+
+def _widened(index: Value) -> Value:
+    """The indices in a dtype that holds the size of any axis too."""
+    return cast(index, INT64)
+
+
+def _slice_checks(node: Node) -> list[tuple[Any, str]]:
+    x, start = node.inputs
+    axis, length = node.params["axis"], node.params["length"]
+    if from_arguments(start):
+        return []  # `sliced` asserts it always
+    message = f"index: a slice of {length} leaves axis {axis} of {x.type}"
+    return [(fits(x, start, axis, length), message)]
+
+
+_dynamic_slice.bounds_check = _slice_checks
+_dynamic_slice.linear = True
+DYNAMIC_SLICE = _dynamic_slice
+
+
+def _places(x: Value, start: Value, axis: int, length: int) -> Value:
+    """The positions that a dynamic slice reads, behind the axes of `start`."""
+    n = x.shape[axis]
+    first = _widened(start)
+    first = F.clip(F.where(first < 0, first + n, first), 0, n - length)
+    return F.expand_dims(first, -1) + F.arange(length)
+
+
+@_dynamic_slice.vjp
+def _(
+    g: Value, x: Value, start: Value, *, axis: int, length: int
+) -> tuple[Value, None]:
+    places = _places(x, start, axis, length)
+    zeros = F.zeros_like(x)
+    return F._scatter(zeros, g, places, axes=(axis,), how="add", inside=(True,)), None
+
+
+@_dynamic_slice.batch
+def _(
+    n: Size, batched: Batched, x: Value, start: Value, *, axis: int, length: int
+) -> Value:
+    if not batched[1]:
+        return _dynamic_slice(x, start, axis=axis + 1, length=length)
+    places = _places(x, start, axis + batched[0], length)
+    return _batched_gather([*batched], x, (places,), (axis,), (True,))
+
+
+def gathered(
+    x: Value,
+    indices: tuple[Value, ...],
+    axes: tuple[int, ...],
+    inside: tuple[bool, ...],
+) -> Any:
+    """The shape of `x[...]` with integer arrays at `axes`, by NumPy's rules.
+
+    Literal indices that must be `inside` are guarded.
+    """
+    if any(not is_integer(i.dtype) for i in indices):
+        raise type_error("indices must be integers or bools")
+    if max(axes) >= x.type.rank:
+        raise type_error(f"there is no axis {max(axes)} to index")
+    for index, axis, within in zip(indices, axes, inside, strict=True):
+        literal = literal_of(index)
+        if within and literal is not None:
+            for extreme in extremes(literal):
+                must_contain(extreme, x.type.shape[axis])
+    points = broadcast(*(i.type.shape for i in indices))
+    rest = [n for a, n in enumerate(x.type.shape) if a not in axes]
+    adjacent = axes == tuple(range(axes[0], axes[0] + len(axes)))
+    at = axes[0] if adjacent else 0
+    return (*rest[:at], *points, *rest[at:])
+
+
+@op()
+def _gather(
+    x: Array, *indices: Array, axes: AxesParam, inside: tuple[bool, ...]
+) -> TensorType:
+    """`x[..., i, ...]` with integer arrays at `axes` (advanced indexing).
+
+    `inside`: which arrays cannot leave their axis; the others are clamped.
+    """
+    return x.type.like(gathered(x, indices, axes, inside))
+
+
+def advanced_items(p: Printing, indices: tuple[str, ...]) -> str:
+    """Index arrays at their axes as they stand between brackets."""
+    axes = p.node.params["axes"]
+    items = [":"] * (axes[-1] + 1)
+    for axis, text in zip(axes, indices, strict=True):
+        items[axis] = text
+    return ", ".join(items)
+
+
+def clamp(index: Any, size: Any) -> Any:
+    """Printed into programs."""
+    return index.clip(0 if index.dtype.kind == "u" else -size, size - 1)
+
+
+def clamped(p: Printing, first: int, beyond: bool = False) -> tuple[str, ...]:
+    """The index arrays, from input `first` on, kept within their axes or `beyond` by 1.
+
+    JAX clamps by itself, but takes the low 32 bits of an index: for it, those are
+    clamped that may need more.
+    """
+    x, params = p.inputs[0], p.node.params
+    texts = []
+    for i, axis, within in zip(
+        range(first, len(p.inputs)), params["axes"], params["inside"], strict=True
+    ):
+        text, dtype = p.inputs[i], p.node.inputs[i].dtype
+        if not within and (p.xp == "np" or not np.can_cast(dtype, INT32)):
+            size = f"{x}.shape[{axis}]" + " + 1" * beyond
+            text = f"{p.helper(clamp)}({text}, {size})"
+        texts.append(text)
+    return tuple(texts)
+
+
+def _print_gather_numpy(p: Printing) -> str:
+    return f"{p.inputs[0]}[{advanced_items(p, clamped(p, 1))}]"
+
+
+def axes_maybe_empty(node: Node) -> list[int]:
+    """The axes that are indexed and may have no elements."""
+    shape = node.inputs[0].type.shape
+    return [axis for axis in node.params["axes"] if not less_equal(1, shape[axis])]
+
+
+def not_empty(jnp: Any, x: Any, *axes: Any) -> Any:
+    """Printed into JAX bodies: a body that reads where nothing is can still be traced.
+
+    It is not run then.
+    """
+    if all(x.shape[axis] for axis in axes):
+        return x
+    return jnp.zeros([n or i in axes for i, n in enumerate(x.shape)], x.dtype)
+
+
+def _print_gather_jax(p: Printing) -> str:
+    mode = "promise_in_bounds" if all(p.node.params["inside"]) else "clip"
+    x, empty = p.inputs[0], axes_maybe_empty(p.node)
+    if p.in_body and empty:
+        x = f"{p.helper(not_empty)}(jnp, {x}, {', '.join(map(str, empty))})"
+    return f'{x}.at[{advanced_items(p, clamped(p, 1))}].get(mode="{mode}")'
+
+
+def _gather_views(node: Node) -> Iterable[tuple[Value, Value]]:
+    """Integers index as slices do; one for each axis gives a scalar."""
+    x, *indices = node.inputs
+    single = all(i.type.rank == 0 for i in indices)
+    return views_of_inputs(node) if single and len(indices) < x.type.rank else ()
+
+
+_gather.emit(numpy=_print_gather_numpy, jax=_print_gather_jax)
+_gather.views = _gather_views
+
+
+def contained(index: Value, n: Any) -> Value:
+    """Element by element, whether indices are within an axis of `n`."""
+    least = 0 if index.dtype.kind == "u" else -n
+    return F.logical_and(index >= least, index < n)
+
+
+def stray_checks(node: Node) -> list[tuple[Any, str]]:
+    """Per index array that may leave its axis, that it does not, and a message."""
+    x, params = node.inputs[0], node.params
+    indices = node.inputs[len(node.inputs) - len(params["axes"]) :]
+    found = []
+    for index, axis, within in zip(
+        indices, params["axes"], params["inside"], strict=True
+    ):
+        if not within:
+            condition = F.all(contained(index, x.shape[axis]))
+            message = f"index: out of bounds for axis {axis} of {x.type}"
+            found.append((condition, message))
+    return found
+
+
+_gather.bounds_check = stray_checks
+_gather.linear = True
+GATHER = enroll(_gather, "_gather")
+
+
+@_gather.vjp
+def _(
+    g: Value,
+    x: Value,
+    *indices: Value,
+    axes: tuple[int, ...],
+    inside: tuple[bool, ...],
+) -> tuple[Value | None, ...]:
+    # Written to where it was read: at the nearest element for a stray index.
+    read = [
+        i if within else _within(i, x.shape[axis])
+        for i, axis, within in zip(indices, axes, inside, strict=True)
+    ]
+    every = (True,) * len(axes)
+    found = F._scatter(F.zeros_like(x), g, *read, axes=axes, how="add", inside=every)
+    return found, *[None] * len(indices)
+
+
+def _within(index: Value, n: Any) -> Value:
+    """Indices clamped to an axis of `n`."""
+    return F.clip(index, 0 if index.dtype.kind == "u" else -n, n - 1)
+
+
+@_gather.batch
+def _(
+    n: Size,
+    batched: Batched,
+    x: Value,
+    *indices: Value,
+    axes: tuple[int, ...],
+    inside: tuple[bool, ...],
+) -> Value:
+    return _batched_gather(batched, x, indices, axes, inside)
+
+
+def is_adjacent(axes: tuple[int, ...]) -> bool:
+    """Whether index arrays at `axes` leave theirs in place; else they go first."""
+    return axes == tuple(range(axes[0], axes[0] + len(axes)))
+
+
+def _batched_gather(
+    batched: Batched,
+    x: Value,
+    indices: tuple[Value, ...],
+    axes: tuple[int, ...],
+    inside: tuple[bool, ...],
+) -> Value:
+    points = max(i.type.rank - b for i, b in zip(indices, batched[1:], strict=True))
+    at = axes[0] if is_adjacent(axes) else 0
+    if not batched[0]:  # the new axis is the first of those of the indices
+        lined = lined_up(batched[1:], indices)
+        return F.moveaxis(_gather(x, *lined, axes=axes, inside=inside), at, 0)
+    places, later = rows_and(x, batched[1:], indices, axes)
+    if len(later) == len(axes):
+        found = _gather(x, *places, axes=later, inside=inside)
+        return found if is_adjacent(axes) else F.moveaxis(found, points, 0)
+    found = _gather(x, *places, axes=later, inside=(True, *inside))
+    here, there = (tuple(range(i, i + points)) for i in (1, 1 + at))
+    return F.moveaxis(found, here, there)
+
+
+def rows_and(
+    x: Value, batched: Batched, indices: tuple[Value, ...], axes: tuple[int, ...]
+) -> tuple[list[Value], tuple[int, ...]]:
+    """Index arrays for a batched `x`, and their axes.
+
+    Where they are batched themselves, the number of the example is one more.
+    """
+    later = tuple(a + 1 for a in axes)
+    if not any(batched):
+        return list(indices), later
+    lined = lined_up(batched, indices)
+    rank = max(i.type.rank for i in lined)
+    rows = F.expand_dims(F.arange(x.shape[0]), tuple(range(1, rank)))
+    return [rows, *lined], (0, *later)
+
+
+@public()
+def getitem(x: Any, index: Any) -> Value:
+    """`x[index]`, with all of NumPy's basic and advanced forms."""
+    value = strong(as_value(x))
+    parsed = parse_index(value, index)
+    for axis, start, length in parsed.dynamic:
+        value = sliced(value, axis_before(parsed, axis), start, length)
+    if not parsed.dynamic and all(i.type.rank == 0 for i in parsed.arrays):
+        value, parsed = _one_taken(value, parsed)
+    value = basic(value, parsed.items)
+    if not parsed.arrays:
+        return value
+    return _gather(value, *parsed.arrays, axes=parsed.axes, inside=parsed.inside)
+
+
+def _one_taken(x: Value, parsed: Index) -> tuple[Value, Index]:
+    """What integers that are data leave of `x`, and of the index.
+
+    They come before slices: a row first, then a part of it, not a part of every row.
+    """
+    if not parsed.arrays or all(i == FULL_ITEM for i in parsed.items):
+        return x, parsed
+    axes = tuple(axis_before(parsed, axis) for axis in parsed.axes)
+    taken = _gather(x, *parsed.arrays, axes=axes, inside=parsed.inside)
+    items, out = [], 0
+    for item in parsed.items:
+        if item[0] == "i" or out not in parsed.axes:
+            items.append(item)
+        out += item[0] != "i"
+    return taken, Index(tuple(items), (), (), (), ())
+
+
+def axis_before(parsed: Index, out: int) -> int:
+    """The axis of the operand that became axis `out` of the basic result."""
+    axis = position = 0
+    for kind, *_ in parsed.items:
+        if kind != "i":
+            if position == out:
+                return axis
+            position += 1
+        axis += kind != "n"
+    raise AssertionError(out)
+
+
+def sliced(x: Value, axis: int, start: Value, length: int) -> Value:
+    """`x[start:start + length]`, where the length is a constant.
+
+    It compiles once for all starts. A start computed from inputs is checked at the
+    call; one computed from data is moved inside the array.
+    """
+    taken = _dynamic_slice(x, widened(strong(start)), axis=axis, length=length)
+    if not from_arguments(start):
+        return taken
+    message = (
+        f"the slice of {length} elements from {as_size(start)} leaves an axis of size "
+        f"{x.type.shape[axis]}; its length is compiled as a constant"
+    )
+    test = fits(x, strong(start), axis, length)
+    found: Value = F._assert(taken, test, message, "index")
+    return found

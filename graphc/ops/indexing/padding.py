@@ -1,0 +1,233 @@
+"""Mask rules of indexing: true positions on padded axes, for reading and writing."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from graphc.ir import dims
+from graphc.ir.build import as_value, cast
+from graphc.ir.dims import Size
+from graphc.ir.graph import Value
+from graphc.ir.namespace import F
+from graphc.ir.types import INT32, INT64
+from graphc.ops.common.padded_reads import nonempty, number
+from graphc.ops.common.padding import Padding, Ragged
+from graphc.ops.indexing.basic import BASIC_INDEX, basic
+from graphc.ops.indexing.gather import DYNAMIC_SLICE, GATHER
+from graphc.ops.indexing.parse import FULL_ITEM, Item
+from graphc.ops.indexing.scatter import SCATTER, SLICE_UPDATE
+
+
+class Part(NamedTuple):
+    """An item of a basic index that reaches an axis from its true end, or backwards."""
+
+    axis: int  # of the array
+    at: int  # of the result
+    item: Item
+
+
+def _sorted_out(
+    pad: Padding, x: Ragged, writes: bool = False
+) -> tuple[list[Item], list[Part]]:
+    """The items that are right at capacities, and those that are not.
+
+    In place of the latter, which are returned by themselves, all of the axis is taken.
+    """
+    params = pad.node.params
+    names = ("kinds", "starts", "stops", "steps")
+    given = list(zip(*(params[name] for name in names), strict=True))
+    stored = [_stored(pad, item) for item in given]
+    special: list[Part] = []
+    axis = at = 0
+    for i, item in enumerate(given):
+        kind = item[0]
+        ragged = axis in x.axes if kind != "n" else False
+        if kind != "n" and not _from_front(item, ragged, writes):
+            special.append(Part(axis, at, item))
+            stored[i] = FULL_ITEM
+        axis += kind != "n"
+        at += kind != "i" or stored[i] is FULL_ITEM
+    return stored, special
+
+
+def _stored(pad: Padding, item: Item) -> Item:
+    kind, *bounds = item
+    start, stop, step = [None if b is None else pad.stored(b) for b in bounds]
+    return kind, start, stop, step
+
+
+def _from_front(item: Item, ragged: bool, writes: bool) -> bool:
+    """Whether an item means the same elements at a capacity, or those and padding."""
+    kind, start, stop, step = item
+    if kind == "i":
+        return isinstance(start, int) and (start >= 0 or not ragged)
+    plain = all(b is None or isinstance(b, int) for b in (start, stop, step))
+    if not ragged and plain:
+        return True
+    forwards = step is None or (isinstance(step, int) and step > 0)
+    first = start is None or (isinstance(start, int) and start >= 0)
+    if writes:  # what lies behind must be padding
+        return forwards and first and ragged and (stop is None or _is_count(stop))
+    return forwards and first
+
+
+def _is_count(stop: Size | None) -> bool:
+    return isinstance(stop, int) and stop >= 0
+
+
+def _items(items: Sequence[Item]) -> dict[str, Any]:
+    kinds, starts, stops, steps = zip(*items, strict=True) if items else ((),) * 4
+    return {"kinds": "".join(kinds), "starts": starts, "stops": stops, "steps": steps}
+
+
+def _places(pad: Padding, x: Ragged, part: Part, length: Size | None) -> Value | None:
+    """The true positions that an item takes: `length` of them, or one."""
+    kind, start, _, step = part.item
+    n = x.type.shape[part.axis]
+    if kind == "i":
+        assert start is not None
+        place = number(pad, start)
+        return F.where(place < 0, place + number(pad, n), place)
+    if step is not None and not isinstance(step, int):
+        return None
+    by = 1 if step is None else step
+    first = _first(start, n, by)
+    if first is None or length is None:
+        return None
+    return number(pad, first) + by * pad.positions(length)
+
+
+def _first(start: Size | None, n: Size, step: int) -> Size | None:
+    """Where a slice begins, as Python clips it."""
+    if step > 0:
+        return 0 if start is None else dims.clip(start, n)
+    if start is None:
+        return n - 1
+    if isinstance(start, int):
+        return dims.minimum(start, n - 1) if start >= 0 else start + n
+    return None
+
+
+@BASIC_INDEX.padding
+def _(pad: Padding, x: Ragged, **params: Any) -> Any:
+    items, special = _sorted_out(pad, x)
+    found = basic(x.value, tuple(items))
+    kept = {}
+    axis = at = 0
+    for kind, _, stop, _ in items:
+        if kind == "s" and axis in x.fill and stop is None and not special:
+            kept[at] = x.fill[axis]
+        axis += kind != "n"
+        at += kind != "i"
+    if not special:
+        kept |= {a - axis + at: n for a, n in x.fill.items() if a >= axis}
+        return pad.result(found, kept)
+    lost = sum(part.item[0] == "i" for part in special)
+    for part in reversed(special):
+        scalar = part.item[0] == "i"
+        lost -= scalar
+        length = None if scalar else pad.out[part.at - lost]
+        places = _places(pad, x, part, length)
+        if places is None:
+            return None
+        most = F.maximum(number(pad, x.type.shape[part.axis]) - 1, 0)
+        places = F.clip(places, 0, most)
+        found = GATHER(found, places, axes=(part.at,), inside=(False,))
+    return found
+
+
+@SLICE_UPDATE.padding
+def _(pad: Padding, x: Ragged, v: Ragged, *, how: str, **_: Any) -> Any:
+    items, special = _sorted_out(pad, x, writes=True)
+    if not special:
+        return SLICE_UPDATE(x.value, v.value, how=how, **_items(items))
+    region = BASIC_INDEX(pad.node.inputs[0], **_true_items(pad)).type
+    if len(special) > 1 or any(item != FULL_ITEM for item in items):
+        return None
+    (part,) = special
+    length = None if part.item[0] == "i" else region.shape[part.at]
+    places = _places(pad, x, part, length)
+    if places is None:
+        return None
+    if length is not None:
+        end = as_value(F.size_value(x.value.type.shape[part.axis]))
+        places = F.where(pad.mask(length, 0, 1), places, cast(end, INT32))
+    return SCATTER(
+        x.value, v.value, places, axes=(part.axis,), how=how, inside=(False,)
+    )
+
+
+def _true_items(pad: Padding) -> dict[str, Any]:
+    return {n: pad.node.params[n] for n in ("kinds", "starts", "stops", "steps")}
+
+
+@GATHER.padding
+def _(
+    pad: Padding,
+    x: Ragged,
+    *indices: Ragged,
+    axes: tuple[int, ...],
+    inside: tuple[bool, ...],
+) -> Value:
+    places = []
+    array = x.value
+    for index, axis, known in zip(indices, axes, inside, strict=True):
+        place = pad.filled(index, index.axes, 0)
+        if index.axes:
+            array = nonempty(array, axis)
+        if axis in x.axes:
+            place, n = _from_the_front(pad, x, axis, place)
+            if not known:
+                place = F.clip(place, 0, F.maximum(n - 1, 0))
+        places.append(place)
+    found: Value = GATHER(array, *places, axes=axes, inside=inside)
+    return found
+
+
+def _from_the_front(
+    pad: Padding, x: Ragged, axis: int, place: Value
+) -> tuple[Value, Value]:
+    """Positions that count from the front, and the true size, in one dtype."""
+    wide = INT32 if place.dtype.itemsize < 4 or place.dtype == INT32 else INT64
+    place = cast(place, wide)
+    n = cast(pad.length(x.type.shape[axis]), wide)
+    return F.where(place < 0, place + n, place), n
+
+
+@SCATTER.padding
+def _(
+    pad: Padding,
+    x: Ragged,
+    v: Ragged,
+    *indices: Ragged,
+    axes: tuple[int, ...],
+    how: str,
+    inside: tuple[bool, ...],
+) -> Value:
+    places, within = [], []
+    for index, axis, known in zip(indices, axes, inside, strict=True):
+        place, end = index.value, as_value(F.size_value(x.value.type.shape[axis]))
+        if axis in x.axes:
+            place, n = _from_the_front(pad, x, axis, place)
+            if not known:
+                stray = F.logical_or(place < 0, place >= n)
+                place = F.where(stray, cast(end, place.dtype), place)
+        if index.axes:
+            place = place if place.dtype in (INT32, INT64) else cast(place, INT64)
+            mask = pad.inside(index, sorted(index.axes))
+            place = F.where(mask, place, cast(end, place.dtype))
+        places.append(place)
+        within.append(known and not index.axes)
+    found: Value = SCATTER(
+        x.value, v.value, *places, axes=axes, how=how, inside=tuple(within)
+    )
+    return found
+
+
+@DYNAMIC_SLICE.padding
+def _(pad: Padding, x: Ragged, start: Ragged, *, axis: int, length: int) -> Value:
+    first = start.value
+    if axis in x.axes:
+        first, n = _from_the_front(pad, x, axis, first)
+        first = F.clip(first, 0, F.maximum(n - length, 0))
+    found: Value = DYNAMIC_SLICE(x.value, first, axis=axis, length=length)
+    return found

@@ -1,0 +1,356 @@
+"""Indexing for writing: `x.at[index].set(v)` and its like, as functional updates.
+
+An update out of bounds writes nothing, on both backends, unless the function is
+compiled with `check=True`, which raises.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from graphc.ir.build import as_value, cast, size_value
+from graphc.ir.dims import Size
+from graphc.ir.graph import Value
+from graphc.ir.kinds import AxesParam
+from graphc.ir.namespace import F, enroll
+from graphc.ir.op import Array, Printing, op, require_equal, type_error
+from graphc.ir.types import TensorType, product
+from graphc.ops.common.batching import Batched, spread
+from graphc.ops.common.broadcasting import summed_to
+from graphc.ops.indexing.basic import BASIC_INDEX, behind_batch, subscript
+from graphc.ops.indexing.gather import (
+    GATHER,
+    advanced_items,
+    axes_maybe_empty,
+    clamped,
+    contained,
+    gathered,
+    is_adjacent,
+    rows_and,
+    stray_checks,
+)
+from graphc.ops.indexing.parse import Bounds, How, Kinds
+from graphc.ops.indexing.row_access import is_row
+from graphc.ops.indexing.uniqueness import never_twice
+
+
+@op()
+def _scatter(
+    x: Array,
+    v: Array,
+    *indices: Array,
+    axes: AxesParam,
+    how: How,
+    inside: tuple[bool, ...],
+) -> TensorType:
+    """`x` with `v` written at integer positions; a repeated one counts each time.
+
+    `inside`: which arrays cannot leave their axis; nothing is written out there.
+    """
+    _fits(v, gathered(x, indices, axes, inside), x)
+    return x.type.like()
+
+
+def _fits(v: Value, shape: tuple[Size, ...], x: Value) -> None:
+    if v.dtype != x.dtype:
+        raise type_error("the update has another dtype")
+    extra = len(shape) - v.type.rank
+    if extra < 0:
+        raise type_error("the update has more axes than what it is written to")
+    for n, wanted in zip(v.type.shape, shape[extra:], strict=True):
+        if not (isinstance(n, int) and n == 1):
+            require_equal(n, wanted, "the update does not fit", kind="broadcast")
+
+
+def scatter_numpy(x: Any, v: Any, indices: Any, axes: Any, how: Any) -> Any:
+    """Printed into NumPy programs. Updates out of bounds are dropped."""
+    y = x.copy()
+    indices = np.broadcast_arrays(*indices)
+    sizes = [x.shape[a] for a in axes]
+    inside = np.logical_and.reduce(
+        [(i >= -n) & (i < n) for i, n in zip(indices, sizes)]  # noqa: B905
+    )
+    adjacent = tuple(axes) == tuple(range(axes[0], axes[0] + len(axes)))
+    at = axes[0] if adjacent else 0
+    shape = [n for a, n in enumerate(x.shape) if a not in axes]
+    v = np.broadcast_to(v, (*shape[:at], *inside.shape, *shape[at:]))
+    v = np.moveaxis(v, range(at, at + inside.ndim), range(inside.ndim))
+    rows = np.moveaxis(y, axes, range(len(axes)))
+    where = tuple(i[inside] for i in indices)
+    if how == "set":
+        rows[where] = v[inside]
+    else:
+        names = {"min": "minimum", "max": "maximum"}
+        getattr(np, names.get(how, how)).at(rows, where, v[inside])
+    return y
+
+
+def _print_scatter_numpy(p: Printing) -> str:
+    x, v, *indices = p.inputs
+    params = p.node.params
+    name, items = p.helper(scatter_numpy), ", ".join(indices)
+    return f"{name}({x}, {v}, [{items}], {params['axes']}, {params['how']!r})"
+
+
+def _print_scatter_jax(p: Printing) -> str:
+    x = p.inputs[0]
+    text = _row_written(p) if is_row(p.node) else _written_at(p)
+    if all(i.type.rank == 0 for i in p.node.inputs[2:]):  # JAX refuses: none would fit
+        sizes = [f"{x}.shape[{axis}]" for axis in axes_maybe_empty(p.node)]
+        if sizes:
+            return f"{text} if {' and '.join(sizes)} else {x}"
+    return text
+
+
+def _row_written(p: Printing) -> str:
+    (axis,) = p.node.params["axes"]
+    return f"jax.lax.dynamic_update_index_in_dim({', '.join(p.inputs)}, {axis})"
+
+
+def _written_at(p: Printing) -> str:
+    x, v = p.inputs[:2]
+    mode = "promise_in_bounds" if all(p.node.params["inside"]) else "drop"
+    items = advanced_items(p, clamped(p, 2, beyond=True))
+    return f'{x}.at[{items}].{p.node.params["how"]}({v}, mode="{mode}")'
+
+
+_scatter.emit(numpy=_print_scatter_numpy, jax=_print_scatter_jax)
+_scatter.picks = True
+_scatter.bounds_check = stray_checks
+SCATTER = enroll(_scatter, "_scatter")
+
+
+@_scatter.vjp
+def _(
+    g: Value,
+    x: Value,
+    v: Value,
+    *indices: Value,
+    axes: tuple[int, ...],
+    how: str,
+    inside: tuple[bool, ...],
+) -> tuple[Value | None, ...]:
+    written = _Written(x, v, indices, axes, inside)
+    found = _SCATTERED[how](written, g)
+    kept = F.where(written.counts(), found[1], F.zeros_like(found[1]))
+    return found[0], summed_to(kept, v.type.shape), *[None] * len(indices)
+
+
+class _Written:
+    """What a scatter writes, and where: for its derivatives."""
+
+    def __init__(
+        self,
+        x: Value,
+        v: Value,
+        indices: tuple[Value, ...],
+        axes: tuple[int, ...],
+        inside: tuple[bool, ...],
+    ) -> None:
+        self.x, self.axes, self.inside, self.indices = x, axes, inside, indices
+        self.shape = self.read(x).type.shape
+        self.v = F.broadcast_to(v, self.shape)
+
+    def read(self, x: Value) -> Value:
+        """The elements of `x` where something is written."""
+        return GATHER(x, *self.indices, axes=self.axes, inside=self.inside)
+
+    def write(self, x: Value, v: Any, how: str) -> Value:
+        """`x` with `v` written."""
+        new = cast(as_value(v), x.dtype)
+        params = {"axes": self.axes, "how": how, "inside": self.inside}
+        return _scatter(x, new, *self.indices, **params)
+
+    def counts(self) -> Value:
+        """Which updates are within `x`."""
+        whole = as_value(np.True_)
+        for i, axis, known in zip(self.indices, self.axes, self.inside, strict=True):
+            if not known:
+                whole = F.logical_and(whole, contained(i, self.x.shape[axis]))
+        behind = len(self.shape) - whole.type.rank
+        if whole.type.rank and is_adjacent(self.axes):
+            behind = self.x.type.rank - self.axes[-1] - 1
+        fitted = F.expand_dims(whole, tuple(range(-behind, 0))) if behind else whole
+        return F.broadcast_to(fitted, self.shape)
+
+    def once(self) -> bool:
+        """Whether it is known that no element is written twice."""
+        sizes = [self.x.type.shape[a] for a in self.axes]
+        return never_twice(self.indices, sizes)
+
+    def winners(self) -> Value | None:
+        """Which updates stay where several set an element; None for all.
+
+        Position numbers that are set in the same way tell.
+        """
+        if self.once():
+            return None
+        numbers = F.reshape(F.arange(size_value(product(self.shape))), self.shape)
+        blank = F.zeros(self.x.type.shape, numbers.dtype)
+        return F.equal(self.read(self.write(blank, numbers, "set")), numbers)
+
+
+Pair = tuple[Value, Value]
+
+
+def _of_set(written: _Written, g: Value) -> Pair:
+    share, won = written.read(g), written.winners()
+    if won is not None:
+        share = F.where(won, share, F.zeros_like(share))
+    return written.write(g, 0, "set"), share
+
+
+def _of_add(written: _Written, g: Value) -> Pair:
+    return g, written.read(g)
+
+
+def _of_multiply(written: _Written, g: Value) -> Pair:
+    share = written.read(g) * written.read(written.x)
+    share = share if written.once() else share * _other_factors(written)
+    return written.write(g, written.v, "multiply"), share
+
+
+def _other_factors(written: _Written) -> Value:
+    """For each update, the product of the others of the same element."""
+    x = written.x
+    numbers = F.reshape(F.arange(x.size), x.shape)
+    target = F.where(written.counts(), written.read(numbers), x.size)
+    others = F._product_of_others(F.ravel(written.v), F.ravel(target))
+    return F.reshape(others, written.shape)
+
+
+def _of_extreme(how: str) -> Callable[[_Written, Value], Pair]:
+    """Elements and updates that tie share alike, as in JAX."""
+
+    def rule(written: _Written, g: Value) -> Pair:
+        x, v = written.x, written.v
+        if written.once():
+            old, share = written.read(x), written.read(g)
+            kept, shown = _shared(how, share, old, v)
+            return written.write(g, kept, "set"), shown
+        found = written.write(x, v, how)
+        stays, hits = F.equal(x, found), F.equal(v, written.read(found))
+        one = cast(as_value(1), g.dtype)
+        ties = written.write(cast(stays, g.dtype), cast(hits, g.dtype), "add")
+        share = g / F.maximum(ties, one)
+        read = written.read(share)
+        return (
+            F.where(stays, share, F.zeros_like(share)),
+            F.where(hits, read, F.zeros_like(read)),
+        )
+
+    return rule
+
+
+_SCATTERED: dict[str, Callable[[_Written, Value], Pair]] = {
+    "set": _of_set,
+    "add": _of_add,
+    "multiply": _of_multiply,
+    "min": _of_extreme("min"),
+    "max": _of_extreme("max"),
+}
+
+
+@_scatter.batch
+def _(
+    n: Size,
+    batched: Batched,
+    x: Value,
+    v: Value,
+    *indices: Value,
+    axes: tuple[int, ...],
+    how: str,
+    inside: tuple[bool, ...],
+) -> Value:
+    pairs = zip(indices, batched[2:], strict=True)
+    points = max(i.type.rank - b for i, b in pairs)
+    rank = points + x.type.rank - batched[0] - len(axes)
+    v = _with_rank(v, rank, batched[1])
+    many = spread(n, batched[0], x)
+    places, later = rows_and(many, batched[2:], indices, axes)
+    if len(later) == len(axes):
+        if not is_adjacent(axes):
+            v = F.moveaxis(v, 0, points)
+        return _scatter(many, v, *places, axes=later, how=how, inside=inside)
+    at = axes[0] if is_adjacent(axes) else 0
+    here, there = (tuple(range(i, i + points)) for i in (1 + at, 1))
+    v = F.moveaxis(v, here, there)
+    return _scatter(many, v, *places, axes=later, how=how, inside=(True, *inside))
+
+
+def _with_rank(v: Value, rank: int, batched: bool) -> Value:
+    """An update with a batch axis, which may have size 1, and `rank` axes behind."""
+    missing = rank - v.type.rank + batched
+    return F.expand_dims(v, tuple(range(batched, missing + 1)))
+
+
+@op()
+def _slice_update(
+    x: Array, v: Array, *, how: How, kinds: Kinds, starts: Bounds, stops: Bounds,
+    steps: Bounds,
+) -> TensorType:
+    """`x` with `v` written to a basic index."""
+    region = BASIC_INDEX.infer(
+        x, kinds=kinds, starts=starts, stops=stops, steps=steps
+    )
+    assert isinstance(region, TensorType)
+    _fits(v, region.shape, x)
+    return x.type.like()
+
+
+def slice_update_numpy(x: Any, v: Any, items: Any, how: Any) -> Any:
+    """Printed into NumPy programs."""
+    y = np.array(x)  # of a NumPy scalar, an array that can be written to
+    names = {"min": "minimum", "max": "maximum", "add": "add", "multiply": "multiply"}
+    y[items] = v if how == "set" else getattr(np, names[how])(y[items], v)
+    return y
+
+
+def _print_slice_update_numpy(p: Printing) -> str:
+    name, how = p.helper(slice_update_numpy), p.node.params["how"]
+    return f"{name}({', '.join(p.inputs)}, np.s_[{subscript(p)}], {how!r})"
+
+
+_slice_update.emit(
+    numpy=_print_slice_update_numpy,
+    jax=lambda p: f"{p.inputs[0]}.at[{subscript(p)}]."
+    f"{p.node.params['how']}({p.inputs[1]})",
+)
+_slice_update.picks = True
+SLICE_UPDATE = enroll(_slice_update, "_slice_update")
+
+
+@_slice_update.vjp
+def _(g: Value, x: Value, v: Value, *, how: str, **items: Any) -> Pair:
+    def write(to: Value, part: Value, by: str) -> Value:
+        return _slice_update(to, part, how=by, **items)
+
+    old, share = BASIC_INDEX(x, **items), BASIC_INDEX(g, **items)
+    if how == "set":
+        found = write(g, cast(as_value(0), g.dtype), "set"), share
+    elif how == "add":
+        found = g, share
+    elif how == "multiply":
+        found = write(g, v, "multiply"), share * old
+    else:
+        kept, shown = _shared(how, share, old, v)
+        found = write(g, kept, "set"), shown
+    return found[0], summed_to(found[1], v.type.shape)
+
+
+def _shared(how: str, share: Value, old: Value, v: Value) -> Pair:
+    """The cotangents of elements and of updates, of which the "min" or "max" stays."""
+    larger = F.greater if how == "max" else F.less
+    tied = F.where(F.equal(old, v), 0.5 * share, F.zeros_like(share))
+    return F.where(larger(old, v), share, tied), F.where(larger(v, old), share, tied)
+
+
+@_slice_update.batch
+def _(
+    n: Size, batched: Batched, x: Value, v: Value, *, how: str, **items: Any
+) -> Value:
+    many, later = spread(n, batched[0], x), behind_batch(items)
+    if batched[1]:
+        v = _with_rank(v, BASIC_INDEX(many, **later).type.rank - 1, True)
+    return _slice_update(many, v, how=how, **later)

@@ -1,0 +1,464 @@
+"""Linear algebra: decompositions, solvers and functions of matrices, all batched.
+
+The last two axes are matrices, the others a batch. float32, float64, complex64 and
+complex128 keep their dtype; integers and bools become float64, as in NumPy; float16
+and bfloat16 are refused, as in NumPy.
+
+What NumPy refuses at run time (a singular matrix, one that is not positive definite,
+an iteration that does not converge) gives NaN or infinity instead on both backends, in
+that matrix of the batch alone. A function compiled with `check=True` raises: finite
+matrices must give finite results.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Literal, NamedTuple, NoReturn, get_args
+
+import numpy as np
+
+from graphc.errors import graph_error
+from graphc.ir import dims
+from graphc.ir.build import as_value, cast, strong
+from graphc.ir.dims import Size
+from graphc.ir.graph import Node, Value
+from graphc.ir.namespace import F, public
+from graphc.ir.op import Array, Primitive, Printing, op, require_equal
+from graphc.ir.types import (
+    DType,
+    TensorType,
+    dtype_of,
+    is_float,
+    is_inexact,
+)
+from graphc.ops.common.batching import batch_behind
+from graphc.ops.linalg import gradients as rules
+from graphc.ops.linalg import padding
+
+Checks = list[tuple[Any, str]]
+
+
+def real_dtype(dtype: DType) -> DType:
+    """The dtype of absolute values."""
+    return dtype_of(f"float{dtype.itemsize * 4}") if dtype.kind == "c" else dtype
+
+
+def complex_dtype(dtype: DType) -> DType:
+    """The complex dtype of this precision."""
+    return dtype if dtype.kind == "c" else dtype_of(f"complex{dtype.itemsize * 16}")
+
+
+def matrices(op_name: str, *args: Any, ranks: tuple[int, ...] = (2,)) -> list[Value]:
+    """The arguments in the one dtype in which NumPy's linear algebra takes them.
+
+    `ranks` are the least ranks, the last one for all further arguments.
+    """
+    values = [_exact(strong(as_value(a)), op_name) for a in args]
+    for i, v in enumerate(values):
+        least = ranks[min(i, len(ranks) - 1)]
+        if v.type.rank < least:
+            what = "a matrix" if least == 2 else "at least a vector"
+            raise graph_error(f"needs {what}", op=op_name, got=str(v.type))
+    dtype = np.result_type(*(v.dtype for v in values))
+    return [cast(v, dtype) for v in values]
+
+
+def need_matrix(x: Any, op_name: str) -> Value:
+    """The argument as a value of at least two axes, in its own dtype."""
+    value = strong(as_value(x))
+    if value.type.rank < 2:
+        raise graph_error("needs a matrix", op=op_name, got=str(value.type))
+    return value
+
+
+def _exact(value: Value, op_name: str) -> Value:
+    if not is_inexact(value.dtype):
+        return cast(value, dtype_of("float64"))
+    if is_float(value.dtype) and value.dtype.itemsize == 2:
+        hint = 'convert first: x.astype("float32")'
+        problem = f"has no {value.dtype.name} form"
+        raise graph_error(problem, op=op_name, got=str(value.type), hint=hint)
+    return value
+
+
+def _square(x: Value) -> Size:
+    """Inside a type rule: the size of square matrices."""
+    rows, columns = x.type.shape[-2:]
+    return require_equal(rows, columns, "needs square matrices")
+
+
+def _checked(primitive: Primitive, problem: str, output: int = 0) -> None:
+    """With `check=True`, finite inputs must give finite results."""
+
+    def conditions(node: Node) -> Checks:
+        fine = F.all(F.isfinite(node.outputs[output]))
+        for x in node.inputs:
+            if is_inexact(x.dtype):
+                unknown = F.logical_not(F.all(F.isfinite(x)))
+                fine = F.logical_or(fine, unknown)
+        return [(fine, f"{primitive.name}: {problem}")]
+
+    primitive.bounds_check, primitive.bounds_kind = conditions, "check"
+
+
+def nan_unless_solved(function: Any, x: Any, triangular: bool = False) -> Any:
+    """Printed into NumPy programs: NaN in place of an exception, matrix by matrix."""
+    try:
+        return function(x)
+    except np.linalg.LinAlgError:
+        pass
+    pattern = function(np.eye(*x.shape[-2:], dtype=x.dtype))
+    several = isinstance(pattern, tuple)
+    blank = [np.full_like(p, np.nan) for p in (pattern if several else (pattern,))]
+    if triangular:
+        blank = [np.tril(part) for part in blank]
+    found = []
+    for matrix in x.reshape(-1, *x.shape[-2:]):
+        try:
+            result = function(matrix)
+            found.append(result if several else (result,))
+        except np.linalg.LinAlgError:
+            found.append(blank)
+    shapes = [(*x.shape[:-2], *part.shape) for part in blank]
+    parts = [np.stack(p).reshape(s) for p, s in zip(zip(*found), shapes)]  # noqa: B905
+    return parts if several else parts[0]
+
+
+def _nan_unless(call: Callable[[Printing], str]) -> Callable[[Printing], str]:
+    """`nan_unless_solved(np.linalg.eigh, x)`."""
+    return lambda p: f"{p.helper(nan_unless_solved)}({call(p)}, {p.inputs[0]})"
+
+
+@op()
+def _cholesky(x: Array) -> TensorType:
+    """The lower triangular L with x = L L^H; only the lower triangle is read."""
+    _square(x)
+    return x.type.like()
+
+
+_cholesky.emit(
+    numpy=lambda p: f"{p.helper(nan_unless_solved)}(np.linalg.cholesky, "
+    f"{p.inputs[0]}, triangular=True)",
+    jax="jnp.linalg.cholesky({x}, symmetrize_input=False)",
+)
+_checked(_cholesky, "the matrix is not positive definite")
+_cholesky.vjp(lambda g, x: (rules.of_cholesky(_cholesky(x), g),))
+batch_behind(_cholesky)
+padding.by_unit(_cholesky)
+
+
+@public(name="linalg.cholesky")
+def cholesky(a: Any, /, upper: bool = False) -> Value:
+    """The triangular L with a = L L^H, or U with a = U^H U, zeros beside it.
+
+    Only that triangle of `a` is read. Where the matrix is not positive definite the
+    triangle is NaN, and a function compiled with `check=True` raises.
+    """
+    (x,) = matrices("linalg.cholesky", a)
+    return rules.adjoint(_cholesky(rules.adjoint(x))) if upper else _cholesky(x)
+
+
+class QRResult(NamedTuple):
+    """An orthonormal `Q` and an upper triangular `R`."""
+
+    Q: Value
+    R: Value
+
+
+QRMode = Literal["reduced", "complete", "r", "raw"]
+
+
+@op()
+def _qr(x: Array, *, mode: QRMode) -> TensorType | tuple[TensorType, ...]:
+    """The QR decomposition, in the modes of `numpy.linalg.qr`."""
+    *batch, m, n = x.type.shape
+    k = dims.minimum(m, n)
+    inner = m if mode == "complete" else k
+    if mode == "r":
+        return x.type.like((*batch, k, n))
+    if mode == "raw":
+        return x.type.like((*batch, n, m)), x.type.like((*batch, k))
+    return x.type.like((*batch, m, inner)), x.type.like((*batch, inner, n))
+
+
+_qr.emit(
+    lambda p: f"{p.xp}.linalg.qr({p.inputs[0]})"
+    if p.node.params["mode"] == "reduced"
+    else f'{p.xp}.linalg.qr({p.inputs[0]}, mode="{p.node.params["mode"]}")'
+)
+batch_behind(_qr)
+_qr.padding(partial(padding.qr, _qr))
+Cotangents = tuple[Value | None, ...]
+
+
+@_qr.vjp
+def _(g: Any, x: Value, *, mode: str) -> tuple[Value]:
+    gq, gr = (None, g) if mode == "r" else g
+    q, r = _qr(x, mode="reduced")
+    if mode == "complete":
+        if gq is not None and dims.less_equal(*x.type.shape[-2:]) is not True:
+            _refuse(x, "linalg.qr", "the mode complete", 'mode="reduced"')
+        gr = None if gr is None else gr[..., : q.shape[-1], :]
+    if mode == "raw":
+        _refuse(x, "linalg.qr", "the mode raw", 'mode="reduced"')
+    return (rules.of_qr(q, r, gq, gr),)
+
+
+def _refuse(x: Value, op_name: str, of: str, instead: str) -> NoReturn:
+    problem = f"there is no gradient through {op_name} of {of}"
+    raise graph_error(problem, op="grad", got=str(x.type), hint=f"take {instead}")
+
+
+@public(name="linalg.qr")
+def qr(a: Any, /, mode: str = "reduced") -> Any:
+    """An orthonormal Q and an upper triangular R with a = Q R.
+
+    Q has min(m, n) columns, or m in mode "complete". Mode "r" gives R alone, mode
+    "raw" the reflectors of LAPACK, transposed, and their factors.
+    """
+    if mode not in get_args(QRMode):
+        expected = ", ".join(get_args(QRMode))
+        raise graph_error(f"no mode {mode!r}", op="linalg.qr", expected=expected)
+    (x,) = matrices("linalg.qr", a)
+    found = _qr(x, mode=mode)
+    return found if mode in ("r", "raw") else QRResult(*found)
+
+
+class SVDResult(NamedTuple):
+    """`U` and `Vh` of the singular vectors, `S` of the values, largest first."""
+
+    U: Value
+    S: Value
+    Vh: Value
+
+
+@op()
+def _svd(x: Array, *, full_matrices: bool) -> tuple[TensorType, ...]:
+    """The singular value decomposition x = U diag(S) Vh."""
+    *batch, m, n = x.type.shape
+    k = dims.minimum(m, n)
+    rows, columns = (m, n) if full_matrices else (k, k)
+    values = x.type.like((*batch, k), real_dtype(x.dtype))
+    return x.type.like((*batch, m, rows)), values, x.type.like((*batch, columns, n))
+
+
+@op()
+def _svdvals(x: Array) -> TensorType:
+    """The singular values, largest first."""
+    *batch, m, n = x.type.shape
+    return x.type.like((*batch, dims.minimum(m, n)), real_dtype(x.dtype))
+
+
+def _print_numpy_svd(p: Printing) -> str:
+    if p.node.params["full_matrices"]:
+        return "np.linalg.svd"
+    return "lambda a: np.linalg.svd(a, full_matrices=False)"
+
+
+_svd.emit(
+    numpy=_nan_unless(_print_numpy_svd),
+    jax="jnp.linalg.svd({x}, full_matrices={full_matrices})",
+)
+_svdvals.emit(
+    numpy=_nan_unless(lambda p: "np.linalg.svdvals"), jax="jnp.linalg.svdvals({x})"
+)
+_checked(_svd, "the iteration does not converge", output=1)
+_checked(_svdvals, "the iteration does not converge")
+batch_behind(_svd)
+batch_behind(_svdvals)
+_svd.padding(partial(padding.svd, _svd))
+padding.by_zeros(_svdvals)
+
+
+@_svd.vjp
+def _(g: Cotangents, x: Value, *, full_matrices: bool) -> tuple[Value]:
+    gu, gs, gvh = g
+    full_matrices = full_matrices and not (gu is None and gvh is None)
+    u, s, vh = _svd(x, full_matrices=full_matrices)
+    m, n = x.type.shape[-2:]
+    if full_matrices:
+        tall, wide = dims.less_equal(m, n), dims.less_equal(n, m)
+        if (gu is not None and tall is not True) or (
+            gvh is not None and wide is not True
+        ):
+            instead = "full_matrices=False"
+            _refuse(x, "linalg.svd", "vectors beyond the singular values", instead)
+        k = s.shape[-1]
+        u, vh = u[..., :k], vh[..., :k, :]
+    return (rules.of_svd((u, s, vh), gu, gs, gvh),)
+
+
+@_svdvals.vjp
+def _(g: Value, x: Value) -> tuple[Value]:
+    u, s, vh = _svd(x, full_matrices=False)
+    return (rules.of_svd((u, s, vh), None, g, None),)
+
+
+@public(name="linalg.svd")
+def svd(
+    a: Any,
+    /,
+    full_matrices: bool = True,
+    compute_uv: bool = True,
+    hermitian: bool = False,
+) -> Any:
+    """The singular value decomposition a = U diag(S) Vh, largest values first.
+
+    Without `compute_uv`, S alone; without `full_matrices`, only the first min(m, n)
+    columns of U and rows of Vh. `hermitian` says that `a` is, which is faster.
+    The signs of the vectors are those of the backend's LAPACK.
+    """
+    (x,) = matrices("linalg.svd", a)
+    if hermitian:
+        return _hermitian_svd(x, compute_uv)
+    if not compute_uv:
+        return _svdvals(x)
+    return SVDResult(*_svd(x, full_matrices=full_matrices))
+
+
+def _hermitian_svd(x: Value, compute_uv: bool) -> Any:
+    """By eigenvalues, the sign of a negative one moved into Vh."""
+    if not compute_uv:
+        return F.flip(F.sort(F.absolute(_eigvalsh(x, lower=True)), axis=-1), -1)
+    values, vectors = _eigh(x, lower=True)
+    order = F.flip(F.argsort(F.absolute(values), axis=-1), -1)
+    values = F.take_along_axis(values, order, axis=-1)
+    vectors = F.take_along_axis(vectors, F.expand_dims(order, -2), axis=-1)
+    signs = cast(F.copysign(F.ones_like(values), values), x.dtype)
+    flipped = vectors * F.expand_dims(signs, -2)
+    return SVDResult(vectors, F.absolute(values), rules.adjoint(flipped))
+
+
+@public(name="linalg.svdvals")
+def svdvals(x: Any, /) -> Value:
+    """The singular values, largest first."""
+    return _svdvals(*matrices("linalg.svdvals", x))
+
+
+class EigResult(NamedTuple):
+    """`eigenvalues` in no particular order, and `eigenvectors` as columns."""
+
+    eigenvalues: Value
+    eigenvectors: Value
+
+
+@op()
+def _eigh(x: Array, *, lower: bool) -> tuple[TensorType, ...]:
+    """Eigenvalues and -vectors of Hermitian matrices, of which one triangle is read."""
+    _square(x)
+    return x.type.like(x.type.shape[:-1], real_dtype(x.dtype)), x.type.like()
+
+
+@op()
+def _eigvalsh(x: Array, *, lower: bool) -> TensorType:
+    """The eigenvalues of Hermitian matrices, of which one triangle is read."""
+    _square(x)
+    return x.type.like(x.type.shape[:-1], real_dtype(x.dtype))
+
+
+def _emit_hermitian(primitive: Primitive) -> None:
+    name = f"linalg.{primitive.name}"
+
+    def in_numpy(p: Printing) -> str:
+        if p.node.params["lower"]:
+            return f"np.{name}"
+        return f'lambda a: np.{name}(a, UPLO="U")'
+
+    def in_jax(p: Printing) -> str:
+        part = "L" if p.node.params["lower"] else "U"
+        return f'jnp.{name}({p.inputs[0]}, UPLO="{part}", symmetrize_input=False)'
+
+    primitive.emit(numpy=_nan_unless(in_numpy), jax=in_jax)
+    _checked(primitive, "the iteration does not converge")
+
+
+_emit_hermitian(_eigh)
+_emit_hermitian(_eigvalsh)
+batch_behind(_eigh)
+batch_behind(_eigvalsh)
+padding.by_largest(_eigh)
+padding.by_largest(_eigvalsh)
+
+
+@_eigh.vjp
+def _(g: Cotangents, x: Value, *, lower: bool) -> tuple[Value]:
+    values, vectors = _eigh(x, lower=lower)
+    full = rules.of_eigh(values, vectors, *g)
+    return (rules.of_triangle(full, lower),)
+
+
+@_eigvalsh.vjp
+def _(g: Value, x: Value, *, lower: bool) -> tuple[Value]:
+    values, vectors = _eigh(x, lower=lower)
+    full = rules.of_eigh(values, vectors, g, None)
+    return (rules.of_triangle(full, lower),)
+
+
+@op()
+def _eig(x: Array) -> tuple[TensorType, ...]:
+    """Eigenvalues and -vectors, complex."""
+    _square(x)
+    dtype = complex_dtype(x.dtype)
+    return x.type.like(x.type.shape[:-1], dtype), x.type.like(dtype=dtype)
+
+
+@op()
+def _eigvals(x: Array) -> TensorType:
+    """Eigenvalues, complex."""
+    _square(x)
+    return x.type.like(x.type.shape[:-1], complex_dtype(x.dtype))
+
+
+def complex_eig(x: Any, dtype: Any) -> Any:
+    """Printed into NumPy programs: complex also where all eigenvalues are real."""
+    values, vectors = np.linalg.eig(x)
+    return values.astype(dtype, copy=False), vectors.astype(dtype, copy=False)
+
+
+def _print_numpy_eig(p: Printing) -> str:
+    dtype = p.code(p.node.outputs[0].dtype)
+    return f"lambda a: {p.helper(complex_eig)}(a, {dtype})"
+
+
+def _print_numpy_eigvals(p: Printing) -> str:
+    dtype = p.code(p.node.outputs[0].dtype)
+    return f"lambda a: np.linalg.eigvals(a).astype({dtype}, copy=False)"
+
+
+_eig.emit(numpy=_nan_unless(_print_numpy_eig), jax="jnp.linalg.eig({x})")
+_eigvals.emit(numpy=_nan_unless(_print_numpy_eigvals), jax="jnp.linalg.eigvals({x})")
+_checked(_eig, "the iteration does not converge")
+_checked(_eigvals, "the iteration does not converge")
+batch_behind(_eig)
+batch_behind(_eigvals)
+for _primitive in (_eig, _eigvals):
+    _primitive.no_padding("eigenvalues come in no order: padding has some too")
+
+
+@_eig.vjp
+def _(g: Cotangents, x: Value) -> tuple[Value]:
+    values, vectors = _eig(x)
+    return (rules.of_eig(values, vectors, *g),)
+
+
+@_eigvals.vjp
+def _(g: Value, x: Value) -> tuple[Value]:
+    values, vectors = _eig(x)
+    return (rules.of_eig(values, vectors, g, None),)
+
+
+@public(name="linalg.eig")
+def eig(a: Any) -> EigResult:
+    """Eigenvalues and eigenvectors of any square matrices; always complex.
+
+    JAX has it on CPUs, and on GPUs from some of its versions on.
+    """
+    return EigResult(*_eig(*matrices("linalg.eig", a)))
+
+
+@public(name="linalg.eigvals")
+def eigvals(a: Any) -> Value:
+    """The eigenvalues of any square matrices; always complex.
+
+    JAX has it on CPUs, and on GPUs from some of its versions on.
+    """
+    return _eigvals(*matrices("linalg.eigvals", a))

@@ -1,0 +1,115 @@
+"""Linear algebra: determinants.
+
+The gradient of a determinant is the matrix of its cofactors, which singular matrices
+have as well: it is right there too (JAX gives zeros for some of them).
+"""
+
+from functools import partial
+from typing import Any, NamedTuple
+
+from graphc.ir.graph import Value
+from graphc.ir.namespace import F, public
+from graphc.ir.op import Array, op
+from graphc.ir.types import TensorType
+from graphc.ops.common.batching import batch_behind
+from graphc.ops.linalg import gradients as rules
+from graphc.ops.linalg import padding
+from graphc.ops.linalg.decompositions import _nan_unless, _square, matrices, real_dtype
+
+
+@op()
+def _det(x: Array) -> TensorType:
+    """The determinant."""
+    _square(x)
+    return x.type.like(x.type.shape[:-2])
+
+
+@op()
+def _slogdet(x: Array) -> tuple[TensorType, ...]:
+    """The sign (complex: the phase) of the determinant, and the log of the rest."""
+    _square(x)
+    batch = x.type.shape[:-2]
+    return x.type.like(batch), x.type.like(batch, real_dtype(x.dtype))
+
+
+_det.emit("{xp}.linalg.det({x})")
+_slogdet.emit("{xp}.linalg.slogdet({x})")
+batch_behind(_det)
+batch_behind(_slogdet)
+_det.padding(partial(padding.det, _det))
+_slogdet.padding(partial(padding.slogdet, _slogdet))
+
+
+@_det.vjp
+def _(g: Value, x: Value) -> tuple[Value]:
+    return (F.expand_dims(g, (-2, -1)) * _cofactors(x),)
+
+
+@_slogdet.vjp
+def _(g: tuple[Value | None, ...], x: Value) -> tuple[Value | None]:
+    of_sign, total = g
+    if of_sign is not None and x.dtype.kind == "c":  # a phase turns, a sign does not
+        turn = F.imag(of_sign * _slogdet(x)[0])
+        total = 1j * turn if total is None else total + 1j * turn
+    if total is None:
+        return (None,)
+    weight = F.expand_dims(F.astype(total, x.dtype), (-2, -1))
+    return (weight * rules.flipped(F.linalg.inv(x)),)
+
+
+@op()
+def _cofactors(x: Array) -> TensorType:
+    """The derivative of the determinant in each element."""
+    _square(x)
+    return x.type.like()
+
+
+def cofactors(xp: Any, x: Any) -> Any:
+    """Printed into programs: by singular values, of which some may be 0."""
+    u, s, vh = xp.linalg.svd(x)
+    ones = xp.ones_like(s[..., :1])
+    before = xp.cumprod(xp.concatenate([ones, s[..., :-1]], axis=-1), axis=-1)
+    behind = xp.concatenate([ones, s[..., :0:-1]], axis=-1)
+    behind = xp.cumprod(behind, axis=-1)[..., ::-1]
+    others = (before * behind)[..., None, :].astype(x.dtype)
+    phase = xp.linalg.det(u) * xp.linalg.det(vh)
+    return phase[..., None, None] * ((u * others) @ vh).conj()
+
+
+_cofactors.emit(
+    numpy=_nan_unless(lambda p: f"lambda a: {p.helper(cofactors)}(np, a)"),
+    jax=lambda p: f"{p.helper(cofactors)}(jnp, {p.inputs[0]})",
+)
+batch_behind(_cofactors)
+padding.by_unit(_cofactors)
+
+
+@_cofactors.vjp
+def _(g: Value, x: Value) -> tuple[Value]:
+    # C = det(x) x^-T: not finite where x is singular, as in JAX.
+    c = _cofactors(x)
+    total = F.sum(g * c, axis=(-2, -1), keepdims=True) * rules.unit(x)
+    inner = total - F.matmul(g, rules.flipped(c))
+    return (rules.flipped(F.linalg.solve(x, inner)),)
+
+
+class SlogdetResult(NamedTuple):
+    """det(x) = sign * exp(logabsdet)."""
+
+    sign: Value
+    logabsdet: Value
+
+
+@public(name="linalg.det")
+def det(a: Any, /) -> Value:
+    """The determinant; 1 of matrices without rows."""
+    return _det(*matrices("linalg.det", a))
+
+
+@public(name="linalg.slogdet")
+def slogdet(a: Any, /) -> SlogdetResult:
+    """The determinant as its sign (or phase) and the logarithm of its magnitude.
+
+    A singular matrix has 0 and -inf; the sign of NaN is not said.
+    """
+    return SlogdetResult(*_slogdet(*matrices("linalg.slogdet", a)))

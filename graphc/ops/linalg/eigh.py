@@ -1,0 +1,150 @@
+"""Linear algebra: eigenvalues of Hermitian matrices and of pairs; Schur's form."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from graphc.errors import graph_error
+from graphc.ir.graph import Value
+from graphc.ir.namespace import F, public
+from graphc.ir.op import Array, Printing, op
+from graphc.ir.types import DType, TensorType
+from graphc.ops.common.batching import batch_behind
+from graphc.ops.common.broadcasting import broadcast
+from graphc.ops.linalg import gradients as rules
+from graphc.ops.linalg.decompositions import (
+    _eigh,
+    _eigvalsh,
+    _square,
+    complex_dtype,
+    matrices,
+)
+
+
+class EighResult(NamedTuple):
+    """`eigenvalues`, smallest first, and `eigenvectors` as columns."""
+
+    eigenvalues: Value
+    eigenvectors: Value
+
+
+def _is_lower(part: Any, op_name: str) -> bool:
+    if not isinstance(part, str) or part.upper() not in ("L", "U"):
+        raise graph_error(f"UPLO must be 'L' or 'U', not {part!r}", op=op_name)
+    return part.upper() == "L"
+
+
+def _second(b: Any, UPLO: str) -> tuple[Any, str]:
+    """The second argument is the matrix in SciPy, and the triangle in NumPy."""
+    return (None, b) if isinstance(b, str) else (b, UPLO)
+
+
+@public(name="linalg.eigh")
+def eigh(a: Any, /, b: Any = None, UPLO: str = "L") -> EighResult:
+    """Eigenvalues, smallest first, and eigenvectors of Hermitian matrices.
+
+    Of `a` alone, the vectors v are orthonormal. With `b`, which is positive definite,
+    a v = w b v, and v^H b v is the unit matrix; batches broadcast. Only the triangles
+    that `UPLO` names are read. The signs of the vectors are those of the backend's
+    LAPACK. Where `b` is not positive definite, all is NaN.
+
+    By Cholesky reduction: Golub and Van Loan (2013), Matrix Computations, 8.7.2.
+    """
+    b, UPLO = _second(b, UPLO)
+    lower = _is_lower(UPLO, "linalg.eigh")
+    if b is None:
+        (x,) = matrices("linalg.eigh", a)
+        return EighResult(*_eigh(x, lower=lower))
+    reduced, factor = _reduced(a, b, lower, "linalg.eigh")
+    values, vectors = _eigh(reduced, lower=True)
+    turned = F.linalg.solve_triangular(factor, vectors, trans=2, lower=True)
+    return EighResult(values, turned)
+
+
+@public(name="linalg.eigvalsh")
+def eigvalsh(a: Any, /, b: Any = None, UPLO: str = "L") -> Value:
+    """The eigenvalues of Hermitian matrices, or of pairs, smallest first; see `eigh`.
+
+    Those of a matrix with NaN are not said: NumPy's LAPACK may give numbers.
+    """
+    b, UPLO = _second(b, UPLO)
+    lower = _is_lower(UPLO, "linalg.eigvalsh")
+    if b is None:
+        (x,) = matrices("linalg.eigvalsh", a)
+        return _eigvalsh(x, lower=lower)
+    return _eigvalsh(_reduced(a, b, lower, "linalg.eigvalsh")[0], lower=True)
+
+
+def _reduced(a: Any, b: Any, lower: bool, op_name: str) -> tuple[Value, Value]:
+    """L^-1 a L^-H and L, of b = L L^H; both whole matrices of one batch."""
+    x, metric = matrices(op_name, a, b)
+    batch = broadcast(x.type.shape[:-2], metric.type.shape[:-2])
+    x = F.broadcast_to(x, (*batch, *x.type.shape[-2:]))
+    metric = F.broadcast_to(metric, (*batch, *metric.type.shape[-2:]))
+    factor = F.linalg.cholesky(metric, upper=not lower)
+    factor = factor if lower else rules.adjoint(factor)
+    beside = F.tril(x, -1) if lower else F.triu(x, 1)
+    diagonal = F.triu(F.tril(F.real(x)))
+    whole = beside + rules.adjoint(beside) + F.astype(diagonal, x.dtype)
+    half = F.linalg.solve_triangular(factor, whole, lower=True)
+    full = F.linalg.solve_triangular(factor, rules.adjoint(half), lower=True)
+    return full, factor
+
+
+class SchurResult(NamedTuple):
+    """The (quasi-)triangular `T` and the unitary `Z`."""
+
+    T: Value
+    Z: Value
+
+
+@op()
+def _schur(x: Array, *, dtype: DType) -> tuple[TensorType, ...]:
+    """Schur's form: x = Z T Z^H, of real or complex matrices."""
+    _square(x)
+    return x.type.like(dtype=dtype), x.type.like(dtype=dtype)
+
+
+def schur_numpy(function: Any, x: Any, dtype: Any) -> Any:
+    """Printed into NumPy programs."""
+    x = x.astype(dtype)
+    t, z = np.empty_like(x), np.empty_like(x)
+    for i in np.ndindex(x.shape[:-2] if x.size else (0,)):
+        if np.isfinite(x[i]).all():
+            t[i], z[i] = function(x[i])
+        else:
+            t[i], z[i] = np.nan, np.nan
+    return t, z
+
+
+def _print_schur(p: Printing) -> str:
+    x, dtype = p.inputs[0], p.code(p.node.outputs[0].dtype)
+    if p.xp == "np":
+        return f"{p.helper(schur_numpy)}(scipy.linalg.schur, {x}, {dtype})"
+    return f"jax.scipy.linalg.schur({x}.astype({dtype}))"
+
+
+_schur.emit(_print_schur)
+_schur.imports.update(numpy="scipy.linalg", jax="jax.scipy.linalg")
+batch_behind(_schur)
+_schur.no_padding("eigenvalues come in no order: padding has some too")
+_schur.no_gradient("the factors are not unique: take linalg.eig, linalg.eigh or expm")
+
+
+@public(name="linalg.schur")
+def schur(a: Any, /, output: str = "real") -> SchurResult:
+    """The Schur form a = Z T Z^H: Z is unitary, T upper triangular.
+
+    Of real matrices, T has 2 x 2 blocks on its diagonal for pairs of complex
+    eigenvalues, unless `output` is "complex": then both are complex, and T is
+    triangular. The eigenvalues come in the order of the backend's LAPACK. Matrices
+    that are not finite give NaN. JAX has it on CPUs only.
+
+    Raises GraphError for another `output`, or what is no square matrix.
+    """
+    if output not in ("real", "complex"):
+        problem = f"output must be 'real' or 'complex', not {output!r}"
+        raise graph_error(problem, op="linalg.schur")
+    (x,) = matrices("linalg.schur", a)
+    dtype = complex_dtype(x.dtype) if output == "complex" else x.dtype
+    return SchurResult(*_schur(x, dtype=dtype))

@@ -1,0 +1,273 @@
+"""Linear algebra: ranks, pseudo-inverses, least squares.
+
+Gradients hold the rank: singular values that count as zero do so nearby too.
+"""
+
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from graphc.errors import graph_error
+from graphc.ir import dims
+from graphc.ir.build import as_size, as_value, cast
+from graphc.ir.dims import Size
+from graphc.ir.graph import Value
+from graphc.ir.namespace import F, public
+from graphc.ir.op import Array, op, require_equal, type_error, views_of_inputs
+from graphc.ir.types import INT64, TensorType
+from graphc.ops.common.batching import Batched, batch_behind, spread
+from graphc.ops.linalg import gradients as rules
+from graphc.ops.linalg import padding
+from graphc.ops.linalg.decompositions import _checked, matrices, real_dtype
+
+
+class LstsqResult(NamedTuple):
+    """`x`, sums of squared `residuals`, the `rank` of the matrix, its `s`."""
+
+    x: Value
+    residuals: Value
+    rank: Value
+    s: Value
+
+
+@op()
+def _lstsq(a: Array, b: Array, *rcond: Array) -> tuple[TensorType, ...]:
+    """Least squares by singular values; the residuals are not cut."""
+    m, n = a.type.shape
+    require_equal(m, b.type.shape[0], "one right-hand side per row")
+    if b.type.rank > 2:
+        raise type_error("needs a vector or a matrix on the right")
+    real = real_dtype(a.dtype)
+    columns: Size = b.type.shape[1] if b.type.rank == 2 else 1
+    return (
+        a.type.like((n, *b.type.shape[1:])),
+        a.type.like((columns,), real),
+        TensorType(INT64, ()),
+        a.type.like((dims.minimum(m, n),), real),
+    )
+
+
+def lstsq_numpy(a: Any, b: Any, rcond: Any = None) -> Any:
+    """Printed into NumPy programs; the residuals count only at full rank."""
+    m, n = a.shape
+    columns = b.shape[1] if b.ndim == 2 else 1
+    least = np.finfo(a.dtype).eps * max(m, n) if rcond is None else rcond
+    try:
+        x, residuals, rank, s = np.linalg.lstsq(a, b, rcond=least)
+    except np.linalg.LinAlgError:
+        x, rank = np.full((n, *b.shape[1:]), np.nan, a.dtype), 0
+        s = np.full(min(m, n), np.nan, np.finfo(a.dtype).dtype)
+        residuals = s[:0]
+    if residuals.size != columns:
+        residuals = np.full(columns, np.nan, s.dtype)
+    return x, residuals, np.int64(rank), s
+
+
+def lstsq_jax(solver: Any, a: Any, b: Any, *rcond: Any) -> Any:
+    """Printed into JAX programs."""
+    x, residuals, rank, s = solver(a, b, *rcond)
+    return x, residuals, rank.astype("int64"), s.real
+
+
+_lstsq.emit(
+    numpy=lambda p: f"{p.helper(lstsq_numpy)}({', '.join(p.inputs)})",
+    jax=lambda p: f"{p.helper(lstsq_jax)}(jnp.linalg.lstsq, {', '.join(p.inputs)})",
+)
+_lstsq.range = lambda node: ("rank", 0, dims.minimum(*node.inputs[0].type.shape))
+_checked(_lstsq, "the iteration does not converge")
+
+
+_lstsq.padding(partial(padding.lstsq, _lstsq))
+
+
+@_lstsq.vjp
+def _(
+    g: tuple[Value | None, ...], a: Value, b: Value, *rcond: Value
+) -> tuple[Value | None, ...]:
+    x, _, rank, _ = _lstsq(a, b, *rcond)
+    of_x, of_residuals, _, of_s = g
+    vector = b.type.rank == 1
+    x, b = (F.expand_dims(v, 1) if vector else v for v in (x, b))
+    factors = F.linalg.svd(a, full_matrices=False)
+    of_a, of_b = F.zeros_like(a), F.zeros_like(b)
+    if of_x is not None:
+        of_x = F.expand_dims(of_x, 1) if vector else of_x
+        kept = F.arange(F.size_value(factors[1].type.shape[0])) < rank
+        outer = F.matmul(rules.conjugate(b), rules.adjoint(of_x))
+        of_a = of_a + rules.of_spectrum(factors, kept, outer)
+        of_b = of_b + rules.conjugate(_inverse(factors, kept, rules.conjugate(of_x)))
+    if of_residuals is not None:
+        rest = rules.conjugate(b - F.matmul(a, x))
+        twice = rules.by_columns(rest, 2 * of_residuals)
+        of_a, of_b = of_a - F.matmul(twice, rules.flipped(x)), of_b + twice
+    if of_s is not None:
+        of_a = of_a + rules.of_svd(factors, None, of_s, None)
+    return of_a, F.squeeze(of_b, 1) if vector else of_b, *[None] * len(rcond)
+
+
+def _inverse(factors: Any, kept: Value, right: Value) -> Value:
+    """The pseudo-inverse, by the factors of the adjoint matrix, times `right`."""
+    u, s, vh = factors
+    inverse = F.where(kept, 1 / F.where(kept, s, 1), 0)
+    return F.matmul(u, rules.by_rows(inverse, F.matmul(vh, right)))
+
+
+@_lstsq.batch
+def _(
+    n: Size, batched: Batched, a: Value, b: Value, *rcond: Value
+) -> tuple[Value, Value, Value, Value]:
+    a, b = spread(n, batched[0], a), spread(n, batched[1], b)
+    vector = b.type.rank == 2
+    b = F.expand_dims(b, -1) if vector else b
+    u, s, vh = F.linalg.svd(a, full_matrices=False)
+    limit = _per_matrix(rcond[0], s.dtype) if rcond else _epsilon(a)
+    kept = s > limit * _largest(s)
+    x = _inverse((rules.adjoint(vh), s, rules.adjoint(u)), kept, b)
+    rest = F.absolute(b - F.matmul(a, x))
+    x = F.squeeze(x, -1) if vector else x
+    rank = F.sum(cast(kept, INT64), axis=-1)
+    return x, F.sum(rest * rest, axis=-2), rank, s
+
+
+@public(name="linalg.lstsq")
+def lstsq(a: Any, b: Any, rcond: Any = None) -> LstsqResult:
+    """The shortest x for which the squares of b - a @ x sum up to least.
+
+    Singular values up to `rcond` times the largest count as zero: by default the
+    machine epsilon of the dtype times max(m, n). (NumPy takes the epsilon of float64
+    for float32 too.) As in NumPy the residuals are empty where the rank is less than
+    n, or m <= n: using them reads the rank on the host.
+    """
+    x, side = matrices("linalg.lstsq", a, b, ranks=(2, 1))
+    if x.type.rank > 2:
+        raise graph_error("needs one matrix", op="linalg.lstsq", got=str(x.type))
+    limit = [] if rcond is None else [cast(as_value(rcond), real_dtype(x.dtype))]
+    if limit and limit[0].type.rank:
+        got = str(limit[0].type)
+        raise graph_error("rcond must be a scalar", op="linalg.lstsq", got=got)
+    found, residuals, rank, s = _lstsq(x, side, *limit)
+    return LstsqResult(found, _kept(residuals, x, rank), rank, s)
+
+
+def _kept(residuals: Value, a: Value, rank: Value) -> Value:
+    """The residuals where the rank is full and there are more rows than columns."""
+    m, n = a.type.shape
+    if dims.less_equal(m, n) is True:
+        return residuals[:0]
+    full = F.logical_and(F.equal(rank, a.shape[1]), F.less(a.shape[1], a.shape[0]))
+    count = cast(F.where(full, residuals.shape[0], 0), INT64)
+    return residuals[: F.size_value(as_size(count))]
+
+
+# Ranks
+
+
+def _epsilon(x: Value) -> Any:
+    """The machine epsilon times the larger size of the matrices."""
+    largest = F.size_value(dims.maximum(*x.type.shape[-2:]))
+    real = real_dtype(x.dtype)
+    return cast(as_value(largest), real) * float(np.finfo(real).eps)
+
+
+def _per_matrix(limit: Any, real: Any) -> Value:
+    """A number per matrix of a batch, to be compared with its singular values."""
+    return F.expand_dims(cast(as_value(limit), real), -1)
+
+
+def _largest(s: Value) -> Value:
+    """The largest of singular values, which come in order; 0 of none."""
+    return F.sum(s[..., :1], axis=-1, keepdims=True)
+
+
+@public(name="linalg.matrix_rank")
+def matrix_rank(
+    A: Any, /, tol: Any = None, hermitian: bool = False, *, rtol: Any = None
+) -> Value:
+    """How many singular values are above `tol`, or `rtol` times the largest.
+
+    By default `rtol` is the machine epsilon times max(m, n). A vector or scalar has
+    rank 1, or 0 where it is zero.
+    """
+    if tol is not None and rtol is not None:
+        raise graph_error("give tol or rtol, not both", op="linalg.matrix_rank")
+    (x,) = matrices("linalg.matrix_rank", A, ranks=(0,))
+    if x.type.rank < 2:
+        return cast(F.any(F.not_equal(x, 0)), INT64)
+    s = F.linalg.svd(x, compute_uv=False, hermitian=hermitian)
+    if tol is not None:
+        limit = _per_matrix(tol, s.dtype)
+    else:
+        relative = _epsilon(x) if rtol is None else _per_matrix(rtol, s.dtype)
+        limit = _largest(s) * relative
+    return F.count_nonzero(s > limit, axis=-1)
+
+
+_UNSET: Any = object()
+
+
+@public(name="linalg.pinv")
+def pinv(
+    a: Any, /, rcond: Any = None, hermitian: bool = False, *, rtol: Any = _UNSET
+) -> Value:
+    """The Moore-Penrose pseudo-inverse.
+
+    Singular values up to `rcond` (or `rtol`) times the largest count as zero: 1e-15
+    by default as in NumPy; `rtol=None` is the machine epsilon times max(m, n).
+    """
+    if rcond is not None and rtol is not _UNSET:
+        raise graph_error("give rcond or rtol, not both", op="linalg.pinv")
+    (x,) = matrices("linalg.pinv", a)
+    limit = rcond if rtol is _UNSET else rtol
+    if limit is None:
+        limit = 1e-15 if rtol is _UNSET else _epsilon(x)
+    limit = cast(as_value(limit), real_dtype(x.dtype))
+    if limit.type.rank:
+        batch = F.broadcast_arrays(limit, F.full(x.shape[:-2], False))[0].shape
+        x = F.broadcast_to(x, (*batch, *x.shape[-2:]))
+    conjugate = rules.conjugate(x)
+    u, s, vh = F.linalg.svd(conjugate, full_matrices=False, hermitian=hermitian)
+    large = s > _per_matrix(limit, s.dtype) * _largest(s)
+    inverse = F.where(large, 1 / F.where(large, s, 1), 0)
+    scaled = F.expand_dims(inverse, -1) * rules.flipped(u)
+    found = F.matmul(rules.flipped(vh), scaled)
+    return _pinv(found, x, u, s, vh, large, hermitian=hermitian)
+
+
+@op()
+def _pinv(
+    found: Array,
+    x: Array,
+    u: Array,
+    s: Array,
+    vh: Array,
+    large: Array,
+    *,
+    hermitian: bool,
+) -> TensorType:
+    """`found` by the factors of conj(x); its gradient needs none of the factors."""
+    return found.type.like()
+
+
+_pinv.emit("{found}")
+_pinv.views = views_of_inputs
+batch_behind(_pinv)
+_pinv.padding(lambda pad, found, *rest, **how: pad.result(found.value, found.fill))
+
+
+@_pinv.vjp
+def _(
+    g: Value,
+    found: Value,
+    x: Value,
+    u: Value,
+    s: Value,
+    vh: Value,
+    large: Value,
+    *,
+    hermitian: bool,
+) -> tuple[Value | None, ...]:
+    factors = rules.conjugate(u), s, rules.conjugate(vh)
+    of_x = rules.of_spectrum(factors, large, rules.adjoint(g))
+    of_x = rules.of_triangle(of_x, lower=True) if hermitian else of_x
+    return None, of_x, None, None, None, None

@@ -1,0 +1,409 @@
+"""Linear algebra: powers and functions of matrices, special matrices."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from graphc.errors import graph_error
+from graphc.ir import dims
+from graphc.ir.build import as_value, strong
+from graphc.ir.dims import Size
+from graphc.ir.graph import Value
+from graphc.ir.namespace import F, public
+from graphc.ir.op import Array, Emit, Printing, op, require_equal, views_of_inputs
+from graphc.ir.types import TensorType
+from graphc.ops.common.batching import batch_behind, lined_up
+from graphc.ops.common.broadcasting import broadcast, promoted, summed_to
+from graphc.ops.linalg import gradients as rules
+from graphc.ops.linalg import padding
+from graphc.ops.linalg.decompositions import (
+    _square,
+    complex_dtype,
+    matrices,
+    need_matrix,
+)
+
+
+@public(name="linalg.matrix_transpose")
+def matrix_transpose(x: Any, /) -> Value:
+    """The last two axes exchanged."""
+    return F.swapaxes(need_matrix(x, "linalg.matrix_transpose"), -1, -2)
+
+
+@public(name="linalg.diagonal")
+def diagonal(x: Any, /, offset: Any = 0) -> Value:
+    """A diagonal of the matrices in the last two axes."""
+    return F.diagonal(need_matrix(x, "linalg.diagonal"), offset, -2, -1)
+
+
+# Powers and functions
+
+
+@public(name="linalg.matrix_power")
+def matrix_power(a: Any, n: int, /) -> Value:
+    """Square matrices multiplied by themselves; by their inverses for negative `n`.
+
+    Integers stay integers unless `n` is negative. `n` must be an integer, not a
+    symbolic one.
+    """
+    if not isinstance(n, (int, np.integer)) or isinstance(n, bool):
+        got = str(n.type) if isinstance(n, Value) else repr(n)
+        problem = "the exponent must be an integer known when the graph is built"
+        raise graph_error(problem, op="linalg.matrix_power", got=got)
+    base = _squares(need_matrix(a, "linalg.matrix_power"))
+    if n == 0:
+        unit = F.eye(base.shape[-1], dtype=base.dtype)
+        return F.broadcast_to(unit, base.shape)
+    return _power(F.linalg.inv(base) if n < 0 else base, abs(int(n)))
+
+
+def _power(base: Value, n: int) -> Value:
+    """By repeated squaring; three factors in order, as NumPy does."""
+    if n == 3:
+        return F.matmul(F.matmul(base, base), base)
+    result = None
+    while True:
+        n, odd = divmod(n, 2)
+        if odd:
+            result = base if result is None else F.matmul(result, base)
+        if not n:
+            assert result is not None
+            return result
+        base = F.matmul(base, base)
+
+
+@op()
+def _square_matrix(x: Array) -> TensorType:
+    """The same matrices, which must be square."""
+    n = _square(x)
+    return x.type.like((*x.type.shape[:-2], n, n))
+
+
+_square_matrix.emit("{x}")
+_square_matrix.views = views_of_inputs
+_square_matrix.linear = True
+_square_matrix.vjp(lambda g, x: (F.specify_shape(g, x.type.shape),))
+batch_behind(_square_matrix)
+_square_matrix.padding(lambda pad, x: pad.result(_square_matrix(x.value), x.fill))
+
+
+def _squares(x: Value) -> Value:
+    rows, columns = x.type.shape[-2:]
+    return x if rows is columns else _square_matrix(x)
+
+
+@op()
+def _expm(x: Array) -> TensorType:
+    """The matrix exponential."""
+    _square(x)
+    return x.type.like()
+
+
+_expm.emit(numpy="scipy.linalg.expm({x})", jax="jax.scipy.linalg.expm({x})")
+_expm.imports.update(numpy="scipy.linalg", jax="jax.scipy.linalg")
+batch_behind(_expm)
+padding.by_zeros(_expm)
+
+
+@_expm.vjp
+def _(g: Value, x: Value) -> tuple[Value]:
+    return (_expm_slope(rules.flipped(x), g),)
+
+
+@op()
+def _expm_slope(x: Array, direction: Array) -> TensorType:
+    """The derivative of the matrix exponential in a direction."""
+    _square(x)
+    return x.type.like()
+
+
+def expm_slope_numpy(slope: Any, x: Any, direction: Any) -> Any:
+    """Printed into NumPy programs."""
+    out = np.empty_like(x)
+    for i in np.ndindex(x.shape[:-2] if x.size else (0,)):
+        out[i] = slope(x[i], direction[i], compute_expm=False)
+    return out
+
+
+def expm_slope_jax(jvp: Any, function: Any, x: Any, direction: Any) -> Any:
+    """Printed into JAX programs."""
+    return jvp(function, (x,), (direction,))[1]
+
+
+def _by_helper(helper: Callable[..., Any], *functions: str) -> Emit:
+    """A call of the helper with functions of libraries, before the inputs."""
+    return lambda p: f"{p.helper(helper)}({', '.join([*functions, *p.inputs])})"
+
+
+_expm_slope.emit(
+    numpy=_by_helper(expm_slope_numpy, "scipy.linalg.expm_frechet"),
+    jax=_by_helper(expm_slope_jax, "jax.jvp", "jax.scipy.linalg.expm"),
+)
+_expm_slope.imports.update(numpy="scipy.linalg", jax="jax.scipy.linalg")
+batch_behind(_expm_slope)
+padding.by_zeros(_expm_slope)
+
+
+@_expm_slope.vjp
+def _(g: Value, x: Value, direction: Value) -> tuple[Value, Value]:
+    # The slope is the upper right block of expm([[x, direction], [0, x]]) (N. Higham,
+    # 2008, Functions of Matrices, eq. 3.16).
+    zero, a = F.zeros_like(x), rules.flipped(x)
+    both = F.block([[a, zero], [rules.flipped(direction), a]])
+    found = _expm_slope(both, F.block([[zero, g], [zero, zero]]))
+    n = x.shape[-1]
+    return found[..., :n, :n] + found[..., n:, n:], _expm_slope(a, g)
+
+
+@public(name="linalg.expm")
+def expm(A: Any) -> Value:
+    """The matrix exponential, by Pade approximation, scaling and squaring.
+
+    JAX squares at most 16 times: it gives NaN for matrices whose 1-norm is above
+    350,000 (257,000 in single precision), where NumPy programs still have a result.
+    """
+    return _expm(*matrices("linalg.expm", A))
+
+
+@op()
+def _sqrtm(x: Array) -> TensorType:
+    """The principal square root, complex."""
+    _square(x)
+    return x.type.like(dtype=complex_dtype(x.dtype))
+
+
+def sqrtm_numpy(root: Any, x: Any, dtype: Any) -> Any:
+    """Printed into NumPy programs."""
+    out = np.empty(x.shape, dtype)
+    for i in np.ndindex(x.shape[:-2] if x.size else (0,)):
+        out[i] = root(x[i])
+    return out
+
+
+def sqrtm_jax(jnp: Any, root: Any, x: Any, dtype: Any) -> Any:
+    """Printed into JAX programs."""
+    if not x.size:
+        return jnp.zeros(x.shape, dtype)
+    return jnp.vectorize(root, signature="(n,n)->(n,n)")(x)
+
+
+def _print_sqrtm(p: Printing) -> str:
+    x, dtype = p.inputs[0], p.code(p.node.outputs[0].dtype)
+    if p.xp == "np":
+        return f"{p.helper(sqrtm_numpy)}(scipy.linalg.sqrtm, {x}, {dtype})"
+    return f"{p.helper(sqrtm_jax)}(jnp, jax.scipy.linalg.sqrtm, {x}, {dtype})"
+
+
+_sqrtm.emit(_print_sqrtm)
+_sqrtm.imports.update(numpy="scipy.linalg", jax="jax.scipy.linalg")
+batch_behind(_sqrtm)
+padding.by_unit(_sqrtm)
+
+
+@_sqrtm.vjp
+def _(g: Value, x: Value) -> tuple[Value]:
+    root = rules.flipped(_sqrtm(x))
+    return (_sylvester(root, root, g),)
+
+
+@op()
+def _sylvester(a: Array, b: Array, c: Array) -> TensorType:
+    """The x with a @ x + x @ b == c."""
+    require_equal(_square(a), c.type.shape[-2], "as many rows")
+    require_equal(_square(b), c.type.shape[-1], "as many columns")
+    return c.type.like()
+
+
+def sylvester_numpy(solver: Any, a: Any, b: Any, c: Any) -> Any:
+    """Printed into NumPy programs."""
+    out = np.empty_like(c)
+    for i in np.ndindex(c.shape[:-2] if c.size else (0,)):
+        out[i] = solver(a[i], b[i], c[i])
+    return out
+
+
+def sylvester_jax(solver: Any, a: Any, b: Any, c: Any) -> Any:
+    """Printed into JAX programs."""
+    return solver(a, b, c) if c.size else c
+
+
+_sylvester.emit(
+    numpy=_by_helper(sylvester_numpy, "scipy.linalg.solve_sylvester"),
+    jax=_by_helper(sylvester_jax, "jax.scipy.linalg.solve_sylvester"),
+)
+_sylvester.imports.update(numpy="scipy.linalg", jax="jax.scipy.linalg")
+batch_behind(_sylvester)
+_sylvester.padding(partial(padding.sylvester, _sylvester))
+
+
+@_sylvester.vjp
+def _(g: Value, a: Value, b: Value, c: Value) -> tuple[Value, Value, Value]:
+    x = rules.flipped(_sylvester(a, b, c))
+    of_c = _sylvester(rules.flipped(a), rules.flipped(b), g)
+    return -F.matmul(of_c, x), -F.matmul(x, of_c), of_c
+
+
+@public(name="linalg.solve_sylvester")
+def solve_sylvester(a: Any, b: Any, q: Any, /) -> Value:
+    """The x with a @ x + x @ b == q, as `scipy.linalg.solve_sylvester`.
+
+    Not finite, or very large, where an eigenvalue of `a` is one of `-b`. Batches
+    broadcast. JAX has it on CPUs only.
+
+    By Schur's forms: Bartels and Stewart (1972), Comm. ACM 15, algorithm 432.
+    """
+    parts = matrices("linalg.solve_sylvester", a, b, q)
+    batch = broadcast(*(v.type.shape[:-2] for v in parts))
+    wide = (F.broadcast_to(v, (*batch, *v.type.shape[-2:])) for v in parts)
+    return _sylvester(*wide)
+
+
+@public(name="linalg.sqrtm")
+def sqrtm(A: Any) -> Value:
+    """The principal square root of square matrices; always complex.
+
+    JAX has it on CPUs only. Of singular matrices the result is not said: there may be
+    no root, and the backends differ in how they tell.
+    """
+    return _sqrtm(*matrices("linalg.sqrtm", A))
+
+
+# Special matrices
+
+
+@op()
+def _block_diag(*blocks: Array) -> TensorType:
+    """The blocks along the diagonal, zeros elsewhere; leading axes broadcast."""
+    rows: Size = 0
+    columns: Size = 0
+    for b in blocks:
+        rows, columns = rows + b.type.shape[-2], columns + b.type.shape[-1]
+    batch = broadcast(*(b.type.shape[:-2] for b in blocks))
+    return blocks[0].type.like((*batch, rows, columns))
+
+
+def block_diag_numpy(*blocks: Any) -> Any:
+    """Printed into NumPy programs."""
+    batch = np.broadcast_shapes(*[b.shape[:-2] for b in blocks])
+    rows, columns = np.sum([b.shape[-2:] for b in blocks], axis=0)
+    out = np.zeros((*batch, rows, columns), blocks[0].dtype)
+    row = column = 0
+    for b in blocks:
+        out[..., row : row + b.shape[-2], column : column + b.shape[-1]] = b
+        row, column = row + b.shape[-2], column + b.shape[-1]
+    return out
+
+
+def block_diag_jax(jnp: Any, *blocks: Any) -> Any:
+    """Printed into JAX programs."""
+    batch = jnp.broadcast_shapes(*[b.shape[:-2] for b in blocks])
+    width, before, rows = sum(b.shape[-1] for b in blocks), 0, []
+    for b in blocks:
+        after = width - before - b.shape[-1]
+        sides = [(0, 0)] * (b.ndim - 1) + [(before, after)]
+        row = jnp.pad(b, sides)
+        rows.append(jnp.broadcast_to(row, (*batch, *row.shape[-2:])))
+        before += b.shape[-1]
+    return jnp.concatenate(rows, axis=-2)
+
+
+_block_diag.emit(
+    numpy=lambda p: f"{p.helper(block_diag_numpy)}({', '.join(p.inputs)})",
+    jax=lambda p: f"{p.helper(block_diag_jax)}(jnp, {', '.join(p.inputs)})",
+)
+_block_diag.linear = True
+_block_diag.padding(partial(padding.block_diag, _block_diag))
+_block_diag.batch(lambda n, batched, *blocks: _block_diag(*lined_up(batched, blocks)))
+
+
+@_block_diag.vjp
+def _(g: Value, *blocks: Value) -> tuple[Value, ...]:
+    row: Any = 0
+    column: Any = 0
+    found = []
+    for b in blocks:
+        rows, columns = b.shape[-2:]
+        part = g[..., row : row + rows, column : column + columns]
+        found.append(summed_to(part, b.type.shape))
+        row, column = row + rows, column + columns
+    return tuple(found)
+
+
+@public(name="linalg.block_diag")
+def block_diag(*arrs: Any) -> Value:
+    """The matrices along a diagonal, zeros elsewhere; leading axes broadcast.
+
+    A vector or scalar stands for a matrix of one row.
+    """
+    values = promoted(*(arrs or (np.zeros((1, 0)),)))
+    return _block_diag(*(F.atleast_2d(v) for v in values))
+
+
+@op()
+def _toeplitz(c: Array, r: Array) -> TensorType:
+    """Matrices with the first column `c` and the first row `r`, constant diagonals."""
+    batch = broadcast(c.type.shape[:-1], r.type.shape[:-1])
+    return c.type.like((*batch, c.type.shape[-1], r.type.shape[-1]))
+
+
+def toeplitz_numpy(c: Any, r: Any) -> Any:
+    """Printed into NumPy programs."""
+    rows, columns = c.shape[-1], r.shape[-1]
+    batch = np.broadcast_shapes(c.shape[:-1], r.shape[:-1])
+    if not rows or not columns:
+        return np.zeros((*batch, rows, columns), c.dtype)
+    parts = c[..., ::-1], r[..., 1:]
+    line = np.concatenate(
+        [np.broadcast_to(p, (*batch, p.shape[-1])) for p in parts], axis=-1
+    )
+    windows = np.lib.stride_tricks.sliding_window_view(line, columns, axis=-1)
+    return windows[..., ::-1, :].copy()
+
+
+def toeplitz_jax(jnp: Any, c: Any, r: Any) -> Any:
+    """Printed into JAX programs."""
+    rows, columns = c.shape[-1], r.shape[-1]
+    batch = jnp.broadcast_shapes(c.shape[:-1], r.shape[:-1])
+    parts = c[..., ::-1], r[..., 1:]
+    line = jnp.concatenate(
+        [jnp.broadcast_to(p, (*batch, p.shape[-1])) for p in parts], axis=-1
+    )
+    return line[..., rows - 1 - jnp.arange(rows)[:, None] + jnp.arange(columns)]
+
+
+_toeplitz.emit(
+    numpy=lambda p: f"{p.helper(toeplitz_numpy)}({', '.join(p.inputs)})",
+    jax=lambda p: f"{p.helper(toeplitz_jax)}(jnp, {', '.join(p.inputs)})",
+)
+_toeplitz.linear = True
+_toeplitz.padding(lambda pad, c, r: _toeplitz(c.value, r.value))
+_toeplitz.batch(lambda n, batched, *ends: _toeplitz(*lined_up(batched, ends)))
+
+
+@_toeplitz.vjp
+def _(g: Value, c: Value, r: Value) -> tuple[Value, Value]:
+    rows, columns = g.shape[-2:]
+    diagonal = rows - 1 - F.expand_dims(F.arange(rows), 1) + F.arange(columns)
+    along = F.reshape(g, (*g.type.shape[:-2], g.type.shape[-2] * g.type.shape[-1]))
+    size = F.size_value(c.type.shape[-1] + dims.maximum(r.type.shape[-1] - 1, 0))
+    sums = F.zeros((*g.type.shape[:-2], size), g.dtype)
+    sums = sums.at[..., F.ravel(diagonal)].add(along)
+    first = F.size_value(dims.minimum(1, r.type.shape[-1]))  # of r: it is not used
+    unused = F.zeros((*g.type.shape[:-2], first), g.dtype)
+    of_r = F.concatenate([unused, sums[..., rows:]], axis=-1)
+    of_c = F.flip(sums[..., :rows], -1)
+    return summed_to(of_c, c.type.shape), summed_to(of_r, r.type.shape)
+
+
+@public(name="linalg.toeplitz")
+def toeplitz(c: Any, r: Any = None) -> Value:
+    """Constant diagonals, from the first column `c` and row `r` (conj(c) by default).
+
+    The first element of `r` is not used. Leading axes are a batch, and broadcast.
+    """
+    column = strong(as_value(c))
+    first, second = promoted(column, rules.conjugate(column) if r is None else r)
+    first, second = (v if v.type.rank else F.reshape(v, (1,)) for v in (first, second))
+    return _toeplitz(first, second)

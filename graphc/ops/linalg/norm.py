@@ -1,0 +1,261 @@
+"""Linear algebra: norms of vectors and matrices, condition numbers.
+
+The gradient of the norm of zeros is 0, one of its subgradients (JAX: NaN).
+"""
+
+import math
+from typing import Any
+
+from graphc.errors import graph_error
+from graphc.ir.build import as_value, cast, normal_axes, normal_axis, strong
+from graphc.ir.dims import Size
+from graphc.ir.graph import Value
+from graphc.ir.kinds import AxisParam
+from graphc.ir.namespace import F, enroll, public
+from graphc.ir.op import Array, Printing, op, require_at_most, views_of_inputs
+from graphc.ir.types import TensorType, dtype_of, is_inexact
+from graphc.ops.common.batching import batch_behind, batch_with_axes
+from graphc.ops.linalg import gradients as rules
+from graphc.ops.linalg import padding
+from graphc.ops.linalg.decompositions import matrices, need_matrix, real_dtype
+
+Axis = int | tuple[int, ...] | None
+
+
+def _order(given: Any, op_name: str) -> Any:
+    """The order of a norm: a number, a name or None."""
+    if isinstance(given, Value):
+        problem = "the order of a norm must be known when the graph is built"
+        raise graph_error(problem, op=op_name, got=str(given.type))
+    return "fro" if given == "f" else given
+
+
+def _inexact(x: Any) -> Value:
+    value = strong(as_value(x))
+    return value if is_inexact(value.dtype) else cast(value, dtype_of("float64"))
+
+
+@public(name="linalg.norm")
+def norm(x: Any, ord: Any = None, axis: Axis = None, keepdims: bool = False) -> Value:
+    """A norm of vectors (one axis) or matrices (two axes), as `numpy.linalg.norm`.
+
+    Without `ord` it is the root of the sum of squares, over all axes where `axis` is
+    None too. Of vectors: inf, -inf, 0 (how many are not zero), and any number p. Of
+    matrices: "fro", "nuc", inf, -inf, 1, -1, 2, -2.
+    """
+    value, order = _inexact(x), _order(ord, "linalg.norm")
+    rank = value.type.rank
+    plain = (rank == 1 and order == 2) or (rank == 2 and order == "fro")
+    if axis is None and (order is None or plain):
+        root = _root(_sum_of_squares(value))
+        return F.expand_dims(root, tuple(range(rank))) if keepdims and rank else root
+    given = tuple(range(rank)) if axis is None else axis
+    axes = given if isinstance(given, (tuple, list)) else (given,)
+    chosen = [normal_axis(a, rank, "linalg.norm") for a in axes]
+    if len(chosen) == 1:
+        return _vector_norm(value, chosen[0], order, keepdims)
+    if len(chosen) == 2 and chosen[0] != chosen[1]:
+        return _matrix_norm(value, chosen[0], chosen[1], order, keepdims)
+    got = f"{value.type} with axis={axis}, ord={ord!r}"
+    expected = "one axis for vectors, two different ones for matrices"
+    raise graph_error("wrong axes", op="linalg.norm", got=got, expected=expected)
+
+
+@public(name="linalg.vector_norm")
+def vector_norm(
+    x: Any, /, axis: Axis = None, keepdims: bool = False, ord: Any = 2
+) -> Value:
+    """The norm over all of `axis` (all axes by default) as of one long vector."""
+    value, order = _inexact(x), _order(ord, "linalg.vector_norm")
+    axes = normal_axes(axis, value.type.rank, "linalg.vector_norm")
+    rest = tuple(a for a in range(value.type.rank) if a not in axes)
+    if len(axes) != 1:
+        value = _with_last_axes_joined(F.transpose(value, (*rest, *axes)), len(rest))
+    last = axes[0] if len(axes) == 1 else len(rest)
+    found = _vector_norm(value, last, order, keepdims=False)
+    return F.expand_dims(found, axes) if keepdims and axes else found
+
+
+def _with_last_axes_joined(x: Value, count: int) -> Value:
+    """The first `count` axes, and one of all others: of size 1 for none."""
+    size: Size = 1
+    for n in x.type.shape[count:]:
+        size = size * n
+    return F.reshape(x, (*x.type.shape[:count], size))
+
+
+@public(name="linalg.matrix_norm")
+def matrix_norm(x: Any, /, keepdims: bool = False, ord: Any = "fro") -> Value:
+    """The norm of the matrices in the last two axes: see `norm`."""
+    value = _inexact(need_matrix(x, "linalg.matrix_norm"))
+    rank, order = value.type.rank, _order(ord, "linalg.matrix_norm")
+    return _matrix_norm(value, rank - 2, rank - 1, order, keepdims)
+
+
+@op()
+def _sum_of_squares(x: Array) -> TensorType:
+    """The sum of the squared magnitudes of all elements."""
+    return TensorType(real_dtype(x.dtype), ())
+
+
+def _print_sum_of_squares(p: Printing) -> str:
+    x, is_complex = p.inputs[0], p.node.inputs[0].dtype.kind == "c"
+    if p.xp == "np":
+        return f"np.vdot({x}, {x}){'.real' if is_complex else ''}"
+    return f"jnp.sum(({x} * {x}.conj()).real)" if is_complex else f"jnp.sum({x} * {x})"
+
+
+_sum_of_squares.emit(_print_sum_of_squares)
+_sum_of_squares.batch(
+    lambda n, batched, x: F.sum(_squares(x), axis=tuple(range(1, x.type.rank)))
+)
+
+
+padding.by_zeros(_sum_of_squares)
+
+
+@_sum_of_squares.vjp
+def _(g: Value, x: Value) -> tuple[Value]:
+    return (cast(2 * g, x.dtype) * rules.conjugate(x),)
+
+
+@op()
+def _root(x: Array) -> TensorType:
+    """The square root of a sum of squares; its slope at 0 counts as 0."""
+    return x.type.like()
+
+
+_root.emit("{xp}.sqrt({x})")
+_root.elementwise = True
+
+
+@_root.vjp
+def _(g: Value, x: Value) -> tuple[Value]:
+    root = _root(x)
+    zero = F.equal(root, 0)
+    slope = F.where(zero, 0, 0.5 / F.where(zero, 1, root))
+    return (g * cast(slope, x.dtype),)
+
+
+enroll(_root, "_root")
+
+
+@op()
+def _peak(x: Array, *, axis: AxisParam) -> TensorType:
+    """The largest of numbers that are not negative; 0 of none."""
+    return x.type.like(n for i, n in enumerate(x.type.shape) if i != axis)
+
+
+_peak.picks = True
+_peak.emit("{xp}.max({x}, axis={axis}, initial=0)")
+batch_with_axes(_peak, "axis")
+_peak.padding(lambda pad, x, *, axis: _peak(pad.filled(x, (axis,), 0), axis=axis))
+
+
+@_peak.vjp
+def _(g: Value, x: Value, *, axis: int) -> tuple[Value]:
+    ties = F.equal(x, F.expand_dims(_peak(x, axis=axis), axis))
+    count = F.sum(cast(ties, x.dtype), axis=axis, keepdims=True)
+    share = F.expand_dims(g, axis) / F.maximum(count, 1)
+    return (F.where(ties, share, F.zeros_like(x)),)
+
+
+def _squares(x: Value) -> Value:
+    """The squared magnitudes."""
+    if x.dtype.kind != "c":
+        return x * x
+    real, imaginary = F.real(x), F.imag(x)
+    return real * real + imaginary * imaginary
+
+
+def _euclidean(x: Value, axes: tuple[int, ...], keepdims: bool) -> Value:
+    """The root of the sum of squares."""
+    return _root(F.sum(_squares(x), axis=axes, keepdims=keepdims))
+
+
+def _vector_norm(x: Value, axis: int, order: Any, keepdims: bool) -> Value:
+    how: dict[str, Any] = {"axis": axis, "keepdims": keepdims}
+    if isinstance(order, str):
+        problem = f"vectors have no norm {order!r}"
+        raise graph_error(problem, op="linalg.norm", got=str(x.type))
+    if order is None or order == 2:
+        return _euclidean(x, (axis,), keepdims)
+    if order == math.inf:
+        peak = _peak(F.absolute(x), axis=axis)
+        return F.expand_dims(peak, axis) if keepdims else peak
+    if order == -math.inf:
+        return F.min(F.absolute(x), **how)
+    if order == 0:
+        return F.sum(cast(F.not_equal(x, 0), real_dtype(x.dtype)), **how)
+    if order == 1:
+        return F.sum(F.absolute(x), **how)
+    total = F.sum(F.absolute(x) ** float(order), **how)
+    if order < 1:
+        return total ** (1 / float(order))
+    zero = F.equal(total, 0)  # where the slope of the root is not finite
+    return F.where(zero, 0, F.where(zero, 1, total) ** (1 / float(order)))
+
+
+def _matrix_norm(x: Value, row: int, column: int, order: Any, keepdims: bool) -> Value:
+    both = tuple(sorted((row, column)))
+    if order is None or order == "fro":
+        return _euclidean(x, both, keepdims)
+    if order == "nuc" or order in (2, -2):
+        found = _of_singular_values(F.moveaxis(x, (row, column), (-2, -1)), order)
+    elif order in (1, -1, math.inf, -math.inf):
+        summed, over = (row, column) if abs(order) == 1 else (column, row)
+        sums = F.sum(F.absolute(x), axis=summed)
+        over -= over > summed
+        found = _peak(sums, axis=over) if order > 0 else F.min(sums, over)
+    else:
+        problem = f"matrices have no norm {order!r}"
+        raise graph_error(problem, op="linalg.norm", got=str(x.type))
+    return F.expand_dims(found, both) if keepdims else found
+
+
+def _of_singular_values(x: Value, order: Any) -> Value:
+    s = F.linalg.svdvals(x)
+    if order == "nuc":
+        return F.sum(s, axis=-1)
+    return _peak(s, axis=s.type.rank - 1) if order == 2 else F.min(s, axis=-1)
+
+
+# Condition numbers
+
+
+@op()
+def _nonempty_matrix(x: Array) -> TensorType:
+    """The same matrices, which must have rows and columns."""
+    for n in x.type.shape[-2:]:
+        require_at_most(1, n, "the condition of an empty matrix is not defined")
+    return x.type.like()
+
+
+_nonempty_matrix.emit("{x}")
+_nonempty_matrix.views = views_of_inputs
+_nonempty_matrix.linear = True
+_nonempty_matrix.vjp(lambda g, x: (g,))
+batch_behind(_nonempty_matrix)
+_nonempty_matrix.padding(lambda pad, x: pad.result(x.value, x.fill))
+
+
+@public(name="linalg.cond")
+def cond(x: Any, p: Any = None) -> Value:
+    """The condition number in the norm `p`: by default largest over smallest of the
+    singular values, -2 the reverse, else norm(x, p) * norm(inv(x), p).
+
+    A singular matrix has infinity. Raises where a matrix is empty, at the call where
+    the sizes are not known before.
+    """
+    (value,) = matrices("linalg.cond", x)
+    value = _nonempty_matrix(value)
+    order = _order(2 if p is None else p, "linalg.cond")
+    if order in (2, -2):
+        s = F.linalg.svdvals(value)
+        first, last = s[..., 0], s[..., -1]
+        found = first / last if order == 2 else last / first
+    else:
+        inverse = F.linalg.inv(value)
+        found = matrix_norm(value, ord=order) * matrix_norm(inverse, ord=order)
+    given = F.any(F.isnan(value), axis=(-2, -1))
+    return F.where(F.isnan(found) & ~given, math.inf, found)

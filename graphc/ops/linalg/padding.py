@@ -1,0 +1,246 @@
+"""Linear algebra: matrices with padding behind their rows and columns.
+
+Padding becomes a block of its own on the diagonal, which changes nothing in the block
+of the matrix: a unit matrix where it must be regular, zeros where it must add nothing,
+and large numbers where results come in order. Elimination and reflection keep blocks
+apart, also those of singular matrices. Padding along batch axes becomes such matrices
+too: nothing then fails or takes long for what it held.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from graphc.ir import dims
+from graphc.ir.build import as_value, cast
+from graphc.ir.dims import Size
+from graphc.ir.graph import Value
+from graphc.ir.namespace import F
+from graphc.ir.op import Primitive
+from graphc.ir.types import INT32
+from graphc.ops.common.padding import Padding, Ragged
+
+
+def with_unit(pad: Padding, x: Ragged) -> Value:
+    """Square matrices with a unit matrix in the padding."""
+    return _with_diagonal(pad, x, as_value(1)) if x.axes else x.value
+
+
+def with_zeros(pad: Padding, x: Ragged) -> Value:
+    """Zeros in all of the padding."""
+    return pad.filled(x, sorted(x.axes), 0)
+
+
+def by_unit(primitive: Primitive) -> None:
+    """Declare that a unit matrix in the padding does."""
+    primitive.padding(lambda pad, x, **params: primitive(with_unit(pad, x), **params))
+
+
+def by_zeros(primitive: Primitive) -> None:
+    """Declare that zeros in the padding of all inputs do."""
+
+    @primitive.padding
+    def _(pad: Padding, *inputs: Ragged, **params: Any) -> Any:
+        return primitive(*(with_zeros(pad, x) for x in inputs), **params)
+
+
+def _with_diagonal(pad: Padding, x: Ragged, number: Value) -> Value:
+    rows, columns = (F.size_value(n) for n in x.value.type.shape[-2:])
+    places = F.expand_dims(F.arange(rows, dtype="int32"), 1)
+    diagonal = F.equal(places, F.arange(columns, dtype="int32"))
+    beside = F.where(diagonal, cast(number, x.value.dtype), F.zeros_like(x.value))
+    return F.where(pad.inside(x, sorted(x.axes)), x.value, beside)
+
+
+def same(pad: Padding, x: Ragged) -> bool:
+    """Whether matrices have provably as many rows as columns."""
+    rows, columns = map(pad.exact, x.type.shape[-2:])
+    return dims.equal(rows, columns) is True
+
+
+def in_matrix(x: Ragged) -> bool:
+    """Whether the rows or columns are padded, not batch axes alone."""
+    return bool(x.ragged((x.type.rank - 2, x.type.rank - 1)))
+
+
+def with_largest(pad: Padding, x: Ragged, sizes: Value) -> Value:
+    """Square matrices with eigenvalues in the padding that are above all others.
+
+    `sizes` are magnitudes whose sums by rows or columns bound the others.
+    """
+    return _with_diagonal(pad, x, F.expand_dims(_largest(sizes), (-2, -1)))
+
+
+def _largest(sizes: Value) -> Value:
+    """Numbers above the eigenvalues of matrices of elements of these magnitudes."""
+    total = F.sum(sizes, axis=-1) + F.sum(sizes, axis=-2)
+    bound = 2 * F.max(total, axis=-1)
+    return F.minimum(F.where(bound > 0, bound, 1), np.finfo(bound.dtype).max)
+
+
+def hermitian(pad: Padding, x: Ragged, lower: bool) -> Value:
+    """Hermitian matrices, one triangle of which is read, whose padding comes last."""
+    if not in_matrix(x):
+        return with_unit(pad, x)
+    sizes = F.absolute(with_zeros(pad, x))
+    return with_largest(pad, x, F.tril(sizes) if lower else F.triu(sizes))
+
+
+def by_largest(primitive: Primitive) -> None:
+    """Declare that Hermitian matrices need the largest eigenvalues in the padding."""
+
+    @primitive.padding
+    def _(pad: Padding, x: Ragged, *, lower: bool) -> Any:
+        return primitive(hermitian(pad, x, lower), lower=lower)
+
+
+def behind_largest(pad: Padding, n: Size, *found: tuple[Value, int]) -> list[Value]:
+    """Results along axes at whose start stand those of the padding."""
+    extra = as_value(F.size_value(pad.stored(n))) - pad.length(n)
+    places = pad.positions(n) + cast(extra, INT32)
+    return [F._gather(x, places, axes=(axis,), inside=(False,)) for x, axis in found]
+
+
+def svd(primitive: Primitive, pad: Padding, x: Ragged, **params: Any) -> Any:
+    """The thin or full decomposition, whose vectors are those of the matrix alone.
+
+    Only of square matrices: zeros would be no other than singular values that are 0.
+    """
+    if not in_matrix(x):
+        return primitive(with_zeros(pad, x), **params)
+    if not same(pad, x):
+        return None
+    sizes = F.absolute(with_zeros(pad, x))
+    u, s, vh = primitive(with_largest(pad, x, sizes), **params)
+    last = x.type.rank - 1
+    n = x.type.shape[-1]
+    return tuple(behind_largest(pad, n, (u, last), (s, last - 1), (vh, last - 1)))
+
+
+def det(primitive: Primitive, pad: Padding, x: Ragged) -> Value:
+    """NaN is not lost where LAPACK takes a 0 of the padding as the pivot before it."""
+    found: Value = primitive(with_unit(pad, x))
+    lost = F.logical_and(_has_nan(pad, x), F.equal(found, 0))
+    return F.where(lost, np.nan, found)
+
+
+def slogdet(primitive: Primitive, pad: Padding, x: Ragged) -> tuple[Value, Value]:
+    """As `det`."""
+    sign, log = primitive(with_unit(pad, x))
+    lost = F.logical_and(_has_nan(pad, x), F.equal(log, -np.inf))
+    return F.where(lost, np.nan, sign), F.where(lost, np.nan, log)
+
+
+def _has_nan(pad: Padding, x: Ragged) -> Value:
+    found: Value = F.any(F.isnan(with_zeros(pad, x)), axis=(-2, -1))
+    return found
+
+
+def qr(primitive: Primitive, pad: Padding, x: Ragged, *, mode: str) -> Any:
+    """Reflections leave rows and columns of zeros alone.
+
+    With NaN above them that is not so, which only the mode raw shows.
+    """
+    if mode == "raw" and x.type.rank - 2 in x.axes:
+        return None
+    return primitive(with_zeros(pad, x), mode=mode)
+
+
+def lu_factor(primitive: Primitive, pad: Padding, x: Ragged) -> Any:
+    """Of matrices that are not square, columns of zeros might move true rows."""
+    if same(pad, x):
+        return primitive(with_unit(pad, x))
+    if x.type.rank - 1 in x.axes:
+        return None
+    return primitive(with_zeros(pad, x))
+
+
+def solve(
+    primitive: Primitive, pad: Padding, a: Ragged, b: Ragged, **params: Any
+) -> Value:
+    """Equations of the padding that say 0 of unknowns that are in no others."""
+    rows = max(b.type.rank - 2, 0)
+    made: Value = primitive(with_unit(pad, a), pad.filled(b, (rows,), 0), **params)
+    return made
+
+
+def lu_solve(
+    primitive: Primitive,
+    pad: Padding,
+    lu: Ragged,
+    pivots: Ragged,
+    b: Ragged,
+    *,
+    trans: int,
+) -> Value:
+    """As `solve`; the rows of the padding stay where they are."""
+    exchanges, sides = _row_exchanges(pad, pivots), with_zeros(pad, b)
+    made: Value = primitive(with_unit(pad, lu), exchanges, sides, trans=trans)
+    return made
+
+
+def sylvester(
+    primitive: Primitive, pad: Padding, a: Ragged, b: Ragged, c: Ragged
+) -> Value:
+    """No sum of an eigenvalue of `a` and one of `b` is 0 with one of the padding."""
+    parts = [F.absolute(with_zeros(pad, x)) for x in (a, b)]
+    bound = F.expand_dims(F.maximum(*map(_largest, parts)), (-2, -1))
+    first, second = (
+        _with_diagonal(pad, x, bound) if in_matrix(x) else with_unit(pad, x)
+        for x in (a, b)
+    )
+    made: Value = primitive(first, second, with_zeros(pad, c))
+    return made
+
+
+def _row_exchanges(pad: Padding, pivots: Ragged) -> Value:
+    """Row exchanges that leave the rows of the padding where they are."""
+    if not pivots.axes:
+        return pivots.value
+    places = pad.positions(pivots.type.shape[-1])
+    inside = pad.inside(pivots, sorted(pivots.axes))
+    return F.where(inside, pivots.value, cast(places, pivots.value.dtype))
+
+
+def lstsq(
+    primitive: Primitive, pad: Padding, a: Ragged, b: Ragged, *rcond: Ragged
+) -> Any:
+    """Rows and columns of zeros change neither the shortest solution nor the rank."""
+    x, y = with_zeros(pad, a), with_zeros(pad, b)
+    if rcond:
+        limit = rcond[0].value
+    else:
+        real = np.finfo(x.dtype).dtype
+        largest = pad.length(dims.maximum(*a.type.shape))
+        limit = cast(largest, real) * float(np.finfo(real).eps)
+    found, _, rank, s = primitive(x, y, limit)
+    rest = F.absolute(y - F.matmul(x, found))
+    residuals = F.reshape(F.sum(rest * rest, axis=0), (-1,))
+    return found, residuals, rank, s
+
+
+def block_diag(primitive: Primitive, pad: Padding, *blocks: Ragged) -> Value:
+    """Made with the padding between, then read where the blocks are."""
+    filled = [pad.filled(b, (b.type.rank - 2, b.type.rank - 1), 0) for b in blocks]
+    made: Value = primitive(*filled)
+    for axis in (-2, -1):
+        at = made.type.rank + axis
+        if any(b.type.rank + axis in b.axes for b in blocks[:-1]):
+            places = _places(pad, [b.type.shape[axis] for b in blocks])
+            made = F._gather(made, places, axes=(at,), inside=(False,))
+    return made
+
+
+def _places(pad: Padding, sizes: list[Size]) -> Value:
+    """Where the elements of joined parts stand, each part having its padding."""
+    start: Size = 0
+    kept: Size = 0
+    total: Size = sum(sizes[1:], sizes[0])
+    wanted = pad.positions(total)
+    found = wanted
+    for n in sizes:
+        first = cast(pad.length(start), wanted.dtype)
+        moved = cast(as_value(F.size_value(kept)), wanted.dtype) - first
+        found = F.where(wanted >= first, wanted + moved, found)
+        start, kept = start + n, kept + pad.stored(n)
+    return found

@@ -1,0 +1,439 @@
+"""Linear algebra: systems of equations, factors to solve them with, least squares."""
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from graphc.errors import graph_error
+from graphc.ir import dims
+from graphc.ir.build import as_value, cast, strong
+from graphc.ir.dims import Size
+from graphc.ir.graph import Value
+from graphc.ir.namespace import F, public
+from graphc.ir.op import (
+    Array,
+    Primitive,
+    Printing,
+    op,
+    require_equal,
+)
+from graphc.ir.types import TensorType, is_integer
+from graphc.ops.common.batching import Batched, batch_behind, lined_up
+from graphc.ops.common.broadcasting import broadcast, summed_to
+from graphc.ops.linalg import gradients as rules
+from graphc.ops.linalg import padding
+from graphc.ops.linalg.decompositions import _checked, _square, matrices, real_dtype
+
+INT32 = np.dtype("int32")
+SINGULAR = "the matrix is singular"
+
+
+def _scipy(primitive: Primitive) -> None:
+    primitive.imports["numpy"] = "scipy.linalg"
+
+
+@op()
+def _solve(a: Array, b: Array) -> TensorType:
+    """The x with a @ x == b; `b` of rank 1 is one vector, else a batch of matrices."""
+    n = _square(a)
+    vector = b.type.rank == 1
+    rows = b.type.shape[-1] if vector else b.type.shape[-2]
+    require_equal(n, rows, "one right-hand side per row")
+    if vector:
+        return a.type.like(a.type.shape[:-1])
+    batch = broadcast(a.type.shape[:-2], b.type.shape[:-2])
+    return a.type.like((*batch, *b.type.shape[-2:]))
+
+
+def solve_numpy(linalg: Any, a: Any, b: Any) -> Any:
+    """Printed into NumPy programs: a singular matrix divides by zero, as in JAX."""
+    try:
+        return np.linalg.solve(a, b)
+    except np.linalg.LinAlgError:
+        pass
+    sides = b[:, None] if b.ndim == 1 else b
+    batch = np.broadcast_shapes(a.shape[:-2], sides.shape[:-2])
+    a = np.broadcast_to(a, (*batch, *a.shape[-2:]))
+    sides = np.broadcast_to(sides, (*batch, *sides.shape[-2:]))
+    factor, substitute = linalg.get_lapack_funcs(("getrf", "getrs"), (a, b))
+    out = np.empty(sides.shape, a.dtype)
+    for i in np.ndindex(batch):
+        packed, pivots, _ = factor(a[i])
+        out[i] = substitute(packed, pivots, sides[i])[0]
+    return out[..., 0] if b.ndim == 1 else out
+
+
+def inv_numpy(linalg: Any, x: Any) -> Any:
+    """Printed into NumPy programs: a singular matrix divides by zero, as in JAX."""
+    try:
+        return np.linalg.inv(x)
+    except np.linalg.LinAlgError:
+        return solve_numpy(linalg, x, np.eye(x.shape[-1], dtype=x.dtype))
+
+
+@op()
+def _inv(x: Array) -> TensorType:
+    """The inverse."""
+    _square(x)
+    return x.type.like()
+
+
+_solve.emit(
+    numpy=lambda p: f"{p.helper(solve_numpy)}(scipy.linalg, {', '.join(p.inputs)})",
+    jax="jnp.linalg.solve({a}, {b})",
+)
+_inv.emit(
+    numpy=lambda p: f"{p.helper(inv_numpy)}(scipy.linalg, {p.inputs[0]})",
+    jax="jnp.linalg.inv({x})",
+)
+for _primitive in (_solve, _inv):
+    _scipy(_primitive)
+    _checked(_primitive, SINGULAR)
+batch_behind(_inv)
+padding.by_unit(_inv)
+_solve.padding(partial(padding.solve, _solve))
+
+
+@_inv.vjp
+def _(g: Value, x: Value) -> tuple[Value]:
+    y = rules.flipped(_inv(x))
+    return (-F.matmul(F.matmul(y, g), y),)
+
+
+@_solve.vjp
+def _(g: Value, a: Value, b: Value) -> tuple[Value, Value]:
+    x, vector = _solve(a, b), b.type.rank == 1
+    g, x = (F.expand_dims(v, -1) if vector else v for v in (g, x))
+    of_b = _solve(rules.flipped(a), g)
+    of_a = summed_to(-F.matmul(of_b, rules.flipped(x)), a.type.shape)
+    of_b = F.squeeze(of_b, -1) if vector else of_b
+    return of_a, summed_to(of_b, b.type.shape)
+
+
+@_solve.batch
+def _(n: Size, batched: Batched, a: Value, b: Value) -> Value:
+    vector = b.type.rank - batched[1] == 1
+    if not batched[1] and vector:
+        return _solve(a, b)
+    found = _solve(*lined_up(batched, (a, F.expand_dims(b, -1) if vector else b)))
+    return F.squeeze(found, -1) if vector else found
+
+
+@public(name="linalg.solve")
+def solve(a: Any, b: Any, /) -> Value:
+    """The x with a @ x == b, for square matrices `a`.
+
+    A `b` of rank 1 is one vector; any other is a batch of matrices, as in NumPy 2.
+    Where `a` is singular the result is not finite, and a function compiled with
+    `check=True` raises.
+    """
+    return _solve(*matrices("linalg.solve", a, b, ranks=(2, 1)))
+
+
+@public(name="linalg.inv")
+def inv(a: Any, /) -> Value:
+    """The inverse of square matrices.
+
+    Where `a` is singular the result is not finite, and a function compiled with
+    `check=True` raises.
+    """
+    return _inv(*matrices("linalg.inv", a))
+
+
+@public(name="linalg.tensorsolve")
+def tensorsolve(a: Any, b: Any, axes: Sequence[int] | None = None) -> Value:
+    """The x with tensordot(a, x, x.ndim) == b; `axes` of `a` are moved to its end."""
+    x, side = matrices("linalg.tensorsolve", a, b, ranks=(1,))
+    if axes is not None:
+        rest = [i for i in range(x.type.rank) if i not in axes]
+        x = F.transpose(x, (*rest, *axes))
+    columns = x.shape[side.type.rank :]
+    rows = F.reshape(x, (side.size, _product(columns)))
+    return F.reshape(solve(rows, F.ravel(side)), columns)
+
+
+def _product(sizes: Sequence[Any]) -> Any:
+    """How many elements; said in full, as -1 is not known where there are none."""
+    total: Any = 1
+    for n in sizes:
+        total = total * n
+    return total
+
+
+@public(name="linalg.tensorinv")
+def tensorinv(a: Any, ind: int = 2) -> Value:
+    """The inverse for tensordot, the first `ind` axes being the rows."""
+    (x,) = matrices("linalg.tensorinv", a, ranks=(1,))
+    if not 0 < ind < x.type.rank:
+        got = f"ind={ind} for {x.type}"
+        raise graph_error("no such number of axes", op="linalg.tensorinv", got=got)
+    columns, rows = x.shape[ind:], x.shape[:ind]
+    size = _product(columns)
+    return F.reshape(inv(F.reshape(x, (size, -1))), (*columns, *rows))
+
+
+def _one_batch(*values: Value) -> list[Value]:
+    """Matrices broadcast to one batch."""
+    batch = F.broadcast_arrays(*(_blank(v) for v in values))[0].shape
+    return [F.broadcast_to(v, (*batch, *v.shape[-2:])) for v in values]
+
+
+def _blank(x: Value) -> Value:
+    """Something with the batch axes of `x` and no others."""
+    return F.full(x.shape[:-2], False)
+
+
+def _with_columns(a: Value, b: Value, op_name: str) -> tuple[Value, Value, bool]:
+    """Both with one batch, `b` as matrices, and whether it was one vector."""
+    vector = b.type.rank == 1
+    columns = F.expand_dims(b, 1) if vector else b
+    if a.type.rank == columns.type.rank == 2:
+        return a, columns, vector
+    return (*_one_batch(a, columns), vector)  # type: ignore[return-value]
+
+
+@op()
+def _solve_triangular(
+    a: Array, b: Array, *, lower: bool, trans: int, unit_diagonal: bool
+) -> TensorType:
+    """The x with op(a) @ x == b for triangular `a`, the other triangle not read."""
+    require_equal(_square(a), b.type.shape[-2], "one right-hand side per row")
+    return b.type.like()
+
+
+def solve_triangular_numpy(
+    linalg: Any, a: Any, b: Any, lower: Any, trans: Any, unit_diagonal: Any
+) -> Any:
+    """Printed into NumPy programs: a zero on the diagonal divides, as in JAX."""
+    (substitute,) = linalg.get_blas_funcs(("trsm",), (a, b))
+    flip = trans < 2  # rows in memory are the columns of the transposed matrix
+    flags = {"lower": lower ^ flip, "trans_a": trans ^ flip, "diag": unit_diagonal}
+    out = np.empty(b.shape, b.dtype)
+    for i in np.ndindex(b.shape[:-2] if b.size else (0,)):
+        out[i] = substitute(1, a[i].T if flip else a[i], b[i], **flags)
+    return out
+
+
+def _print_solve_triangular_numpy(p: Printing) -> str:
+    lower, trans, unit = (
+        int(p.node.params[k]) for k in ("lower", "trans", "unit_diagonal")
+    )
+    name = p.helper(solve_triangular_numpy)
+    return f"{name}(scipy.linalg, {', '.join(p.inputs)}, {lower}, {trans}, {unit})"
+
+
+def _print_solve_triangular_jax(p: Printing) -> str:
+    params = p.node.params
+    named = {
+        "left_side": True,
+        "lower": params["lower"],
+        "transpose_a": params["trans"] > 0,
+        "conjugate_a": params["trans"] == 2,
+        "unit_diagonal": params["unit_diagonal"],
+    }
+    flags = "".join(f", {name}=True" for name, given in named.items() if given)
+    return f"jax.lax.linalg.triangular_solve({', '.join(p.inputs)}{flags})"
+
+
+_solve_triangular.emit(
+    numpy=_print_solve_triangular_numpy, jax=_print_solve_triangular_jax
+)
+_scipy(_solve_triangular)
+_checked(_solve_triangular, SINGULAR)
+batch_behind(_solve_triangular)
+_solve_triangular.padding(partial(padding.solve, _solve_triangular))
+
+
+@_solve_triangular.vjp
+def _(g: Value, a: Value, b: Value, **how: Any) -> tuple[Value, Value]:
+    trans, lower, one = how["trans"], how["lower"], int(how["unit_diagonal"])
+    x = _solve_triangular(a, b, **how)
+    if trans == 2:  # the conjugate of the transposed system, for conjugates
+        x, g = F.conjugate(x), F.conjugate(g)
+    of_b = _solve_triangular(a, g, **how | {"trans": 0 if trans else 1})
+    left, right = (x, of_b) if trans else (of_b, x)
+    full = -F.matmul(left, rules.flipped(right))
+    of_a = F.tril(full, -one) if lower else F.triu(full, one)
+    return of_a, F.conjugate(of_b) if trans == 2 else of_b
+_TRANS = {0: 0, 1: 1, 2: 2, "N": 0, "T": 1, "C": 2}
+
+
+def _transposition(trans: Any, op_name: str) -> int:
+    if isinstance(trans, bool) or trans not in _TRANS:
+        expected = "0 or 'N', 1 or 'T', 2 or 'C'"
+        raise graph_error(f"no trans {trans!r}", op=op_name, expected=expected)
+    return _TRANS[trans]
+
+
+@public(name="linalg.solve_triangular")
+def solve_triangular(
+    a: Any, b: Any, trans: Any = 0, lower: bool = False, unit_diagonal: bool = False
+) -> Value:
+    """The x with a @ x == b for a triangular `a`, as `scipy.linalg.solve_triangular`.
+
+    `trans` 1 or "T" solves with the transposed matrix, 2 or "C" with its conjugate.
+    Only the upper (or `lower`) triangle is read; `unit_diagonal` takes ones for the
+    diagonal. A zero on it divides: the result is not finite, and a function compiled
+    with `check=True` raises. Batches broadcast; a `b` of rank 1 is one vector.
+    """
+    x, side = matrices("linalg.solve_triangular", a, b, ranks=(2, 1))
+    how = _transposition(trans, "linalg.solve_triangular")
+    how = 1 if how == 2 and x.dtype.kind != "c" else how
+    x, columns, vector = _with_columns(x, side, "linalg.solve_triangular")
+    found = _solve_triangular(
+        x, columns, lower=bool(lower), trans=how, unit_diagonal=bool(unit_diagonal)
+    )
+    return F.squeeze(found, -1) if vector else found
+
+
+@op()
+def _lu_factor(x: Array) -> tuple[TensorType, ...]:
+    """L and U in one matrix, row exchanges in order, and the permutation they make."""
+    *batch, m, n = x.type.shape
+    pivots = TensorType(INT32, (*batch, dims.minimum(m, n)))
+    return x.type.like(), pivots, TensorType(INT32, (*batch, m))
+
+
+def lu_factor_numpy(linalg: Any, x: Any) -> Any:
+    """Printed into NumPy programs."""
+    batch, m, k = x.shape[:-2], x.shape[-2], min(x.shape[-2:])
+    packed = np.empty_like(x)
+    pivots = np.empty((*batch, k), "int32")
+    order = np.empty((*batch, m), "int32")
+    (factor,) = linalg.get_lapack_funcs(("getrf",), (x,))
+    for i in np.ndindex(batch):
+        order[i] = np.arange(m)
+        if k:
+            packed[i], pivots[i], _ = factor(x[i])
+        for here, there in enumerate(pivots[i]):
+            order[(*i, [here, there])] = order[(*i, [there, here])]
+    return packed, pivots, order
+
+
+_lu_factor.emit(
+    numpy=lambda p: f"{p.helper(lu_factor_numpy)}(scipy.linalg, {p.inputs[0]})",
+    jax="jax.lax.linalg.lu({x})",
+)
+_scipy(_lu_factor)
+batch_behind(_lu_factor)
+_lu_factor.padding(partial(padding.lu_factor, _lu_factor))
+
+
+@_lu_factor.vjp
+def _(g: tuple[Value | None, ...], x: Value) -> tuple[Value | None]:
+    packed, _, order = _lu_factor(x)
+    return (None if g[0] is None else rules.of_lu(packed, order, g[0]),)
+
+
+@public(name="linalg.lu_factor")
+def lu_factor(a: Any) -> tuple[Value, Value]:
+    """The factors for `lu_solve`: L and U in one matrix, and the row exchanges."""
+    packed, pivots, _ = _lu_factor(*matrices("linalg.lu_factor", a))
+    return packed, pivots
+
+
+@public(name="linalg.lu")
+def lu(a: Any, permute_l: bool = False, p_indices: bool = False) -> tuple[Value, ...]:
+    """P, L, U with a = P L U, as `scipy.linalg.lu`: L unit lower triangular.
+
+    `permute_l` gives (P L, U); `p_indices` gives P as indices p with a = L[p] U.
+    """
+    (x,) = matrices("linalg.lu", a)
+    packed, _, order = _lu_factor(x)
+    m = x.shape[-2]
+    k = F.size_value(dims.minimum(*x.type.shape[-2:]))
+    lower = F.tril(packed[..., :, :k], -1) + F.eye(m, k, dtype=x.dtype)
+    upper = F.triu(packed[..., :k, :])
+    rows = cast(F.argsort(order, axis=-1), INT32)
+    if permute_l:
+        return F.take_along_axis(lower, F.expand_dims(rows, -1), axis=-2), upper
+    if p_indices:
+        return rows, lower, upper
+    columns = F.arange(m, dtype="int32")
+    exchanged = F.equal(F.expand_dims(rows, -1), columns)
+    return cast(exchanged, real_dtype(x.dtype)), lower, upper
+
+
+@op()
+def _lu_solve(lu: Array, pivots: Array, b: Array, *, trans: int) -> TensorType:
+    """The x with op(a) @ x == b, by the factors of a."""
+    n = _square(lu)
+    require_equal(n, pivots.type.shape[-1], "one row exchange per row")
+    require_equal(n, b.type.shape[-2], "one right-hand side per row")
+    return b.type.like()
+
+
+def lu_solve_numpy(linalg: Any, packed: Any, pivots: Any, b: Any, trans: Any) -> Any:
+    """Printed into NumPy programs."""
+    (substitute,) = linalg.get_lapack_funcs(("getrs",), (packed, b))
+    out = np.empty(b.shape, b.dtype)
+    for i in np.ndindex(b.shape[:-2] if b.size else (0,)):
+        out[i] = substitute(packed[i], pivots[i], b[i], trans=trans)[0]
+    return out
+
+
+_lu_solve.emit(
+    numpy=lambda p: f"{p.helper(lu_solve_numpy)}(scipy.linalg, {', '.join(p.inputs)}, "
+    f"{p.node.params['trans']})",
+    jax="jax.scipy.linalg.lu_solve(({lu}, {pivots}), {b}, trans={trans})",
+)
+_scipy(_lu_solve)
+_lu_solve.imports["jax"] = "jax.scipy.linalg"
+batch_behind(_lu_solve)
+_lu_solve.padding(partial(padding.lu_solve, _lu_solve))
+
+
+@_lu_solve.vjp
+def _(
+    g: Value, lu: Value, pivots: Value, b: Value, *, trans: int
+) -> tuple[Value, None, Value]:
+    if trans == 2:  # the conjugate of the transposed system, for conjugates
+        g, b = rules.conjugate(g), rules.conjugate(b)
+    x = _lu_solve(lu, pivots, b, trans=1 if trans else 0)
+    of_b = _lu_solve(lu, pivots, g, trans=0 if trans else 1)
+    found = rules.of_lu_solve(lu, (b, x), g, of_b, trans)
+    return found, None, rules.conjugate(of_b) if trans == 2 else of_b
+
+
+def _pair(given: Any, op_name: str, maker: str) -> tuple[Any, Any]:
+    if not isinstance(given, (tuple, list)) or len(given) != 2:
+        got = str(given.type) if isinstance(given, Value) else repr(given)
+        raise graph_error(f"needs the pair that {maker} gives", op=op_name, got=got)
+    return given[0], given[1]
+
+
+@public(name="linalg.lu_solve")
+def lu_solve(lu_and_piv: Sequence[Any], b: Any, trans: Any = 0) -> Value:
+    """The x with a @ x == b by `lu_factor(a)`; `trans` as in `solve_triangular`."""
+    packed, pivots = _pair(lu_and_piv, "linalg.lu_solve", "lu_factor(a)")
+    factors, side = matrices("linalg.lu_solve", packed, b, ranks=(2, 1))
+    how = _transposition(trans, "linalg.lu_solve")
+    factors, columns, vector = _with_columns(factors, side, "linalg.lu_solve")
+    pivots = strong(as_value(pivots))
+    if not pivots.type.rank or not is_integer(pivots.dtype):
+        problem = "row exchanges must be integers, a vector per matrix"
+        raise graph_error(problem, op="linalg.lu_solve", got=str(pivots.type))
+    pivots = cast(pivots, INT32)
+    exchanges = F.broadcast_to(pivots, (*factors.shape[:-2], pivots.shape[-1]))
+    found = _lu_solve(factors, exchanges, columns, trans=how)
+    return F.squeeze(found, -1) if vector else found
+
+
+@public(name="linalg.cho_factor")
+def cho_factor(a: Any, lower: bool = False) -> tuple[Value, bool]:
+    """The factor for `cho_solve`, zeros beside it, and whether it is the lower one."""
+    return F.linalg.cholesky(a, upper=not lower), lower
+
+
+@public(name="linalg.cho_solve")
+def cho_solve(c_and_lower: Sequence[Any], b: Any) -> Value:
+    """The x with a @ x == b by `cho_factor(a)`, or by (L, True) with a = L L^H."""
+    factor, lower = _pair(c_and_lower, "linalg.cho_solve", "cho_factor(a)")
+    x, side = matrices("linalg.cho_solve", factor, b, ranks=(2, 1))
+    vector = side.type.rank == 1
+    found = F.expand_dims(side, 1) if vector else side
+    for trans in (0, 2) if lower else (2, 0):
+        found = solve_triangular(x, found, trans=trans, lower=lower)
+    return F.squeeze(found, -1) if vector else found

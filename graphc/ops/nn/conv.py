@@ -1,0 +1,476 @@
+"""Convolution (`gt.nn.conv`), transposed convolution, for 1 to 3 spatial axes.
+
+Layout as in `jax.lax.conv` and PyTorch: arrays are (batch, channels, *spatial), kernels
+(output channels, input channels / groups, *spatial). As there, "convolution" does not
+flip the kernel. NumPy programs gather the windows and multiply matrices, half precision
+in float32.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from graphc.errors import graph_error
+from graphc.ir import dims
+from graphc.ir.build import as_size, size_value, strong
+from graphc.ir.dims import Size
+from graphc.ir.graph import Value
+from graphc.ir.namespace import F, enroll, public
+from graphc.ir.op import Array, Printing, op, require_at_most, require_equal, type_error
+from graphc.ir.types import BOOL, TensorType
+from graphc.ops.common.batching import Batched
+from graphc.ops.common.broadcasting import promoted
+from graphc.ops.nn.windows import (
+    Pads,
+    Sizes,
+    extent,
+    is_one,
+    named_pads,
+    output_sizes,
+    padding_text,
+    pads,
+    sizes,
+    spaced,
+    window_pads,
+)
+
+
+@op()
+def _conv(
+    x: Array,
+    kernel: Array,
+    *,
+    stride: Sizes,
+    padding: Pads,
+    low: Sizes,
+    high: Sizes,
+    spread: Sizes,
+    dilation: Sizes,
+    groups: Size,
+) -> TensorType:
+    """The kernel moved over `x`, between whose points `spread` - 1 zeros are put."""
+    rank = x.type.rank
+    if kernel.type.rank != rank or rank < 3:
+        raise type_error(
+            "needs (batch, channels, *spatial) and (out, in / groups, *spatial)"
+        )
+    if x.dtype != kernel.dtype or x.dtype == BOOL:
+        raise type_error("needs numbers of one dtype")
+    require_at_most(1, groups, "the groups must be positive")
+    batch, channels, *spatial = x.type.shape
+    out, share, *window = kernel.type.shape
+    require_equal(channels, share * groups, "the channels must fit the kernel")
+    reason = "the groups must divide the output channels"
+    require_equal(out % groups, 0, reason, kind="divisibility")
+    wide = _spaced(spatial, spread)
+    fits = output_sizes(wide, tuple(window), stride, dilation, padding, low, high)
+    return x.type.like((batch, out, *fits))
+
+
+def _spaced(shape: Sequence[Size], spread: Sizes) -> list[Size]:
+    """The sizes of axes between whose points zeros are put."""
+    return [spaced(n, f) for n, f in zip(shape, spread, strict=True)]
+
+
+def spaced_numpy(x: Any, spread: Any) -> Any:
+    """Printed into NumPy programs: zeros between the points of the spatial axes."""
+    shape = [max((n - 1) * f + 1, 0) for n, f in zip(x.shape[2:], spread, strict=True)]
+    spaced = np.zeros((*x.shape[:2], *shape), x.dtype)
+    every: Any = (..., *(slice(None, None, f) for f in spread))
+    spaced[every] = x
+    return spaced
+
+
+def padded_numpy(x: Any, window: Any, stride: Any, padding: Any) -> Any:
+    """Printed into NumPy programs: zeros around the spatial axes; below 0, less."""
+    shape = x.shape[2:]
+    if isinstance(padding, str):
+        axes = zip(shape, window, stride, strict=True)
+        padding = [window_pads(n, w, s, padding) for n, w, s in axes]
+    if not any(a or b for a, b in padding):
+        return x
+    added = [(max(a, 0), max(b, 0)) for a, b in padding]
+    x = np.pad(x, ((0, 0), (0, 0), *added))
+    pairs = zip(x.shape[2:], padding, strict=True)
+    kept = [slice(max(-a, 0), max(n - max(-b, 0), 0)) for n, (a, b) in pairs]
+    return x[(..., *kept)]
+
+
+def conv_numpy(
+    x: Any,
+    kernel: Any,
+    stride: Any,
+    padding: Any,
+    spread: Any,
+    dilation: Any,
+    groups: Any,
+) -> Any:
+    """Printed into NumPy programs: windows as rows, one matrix product per group."""
+    dtype = x.dtype
+    if dtype.itemsize == 2 and dtype.kind not in "iu":
+        x, kernel = x.astype("float32"), kernel.astype("float32")
+    out, share, *points = kernel.shape
+    rank = len(points)
+    window = [(k - 1) * d + 1 for k, d in zip(points, dilation, strict=True)]
+    if any(f > 1 for f in spread):
+        x = spaced_numpy(x, spread)
+    x = padded_numpy(x, window, stride, padding)
+    short = [max(w - n, 0) for n, w in zip(x.shape[2:], window, strict=True)]
+    x = np.pad(x, ((0, 0), (0, 0), *((0, n) for n in short))) if any(short) else x
+    axes = tuple(range(2, rank + 2))
+    view = np.lib.stride_tricks.sliding_window_view(x, window, axes)
+    steps = [slice(None, None, s) for s in (*stride, *dilation)]
+    view = view[(slice(None), slice(None), *steps)]
+    fits = [0 if n else m for n, m in zip(short, view.shape[2 : rank + 2], strict=True)]
+    inside: Any = (..., *map(slice, fits), *[slice(None)] * rank)
+    view = view[inside]
+    view = view.reshape(len(x), groups, share, *fits, *points)
+    order = (1, 0, *range(3, rank + 3), 2, *range(rank + 3, 2 * rank + 3))
+    row = share * int(np.prod(points))
+    rows = view.transpose(order).reshape(groups, len(x) * int(np.prod(fits)), row)
+    columns = kernel.reshape(groups, out // groups, row).transpose(0, 2, 1)
+    result = np.matmul(rows, columns).reshape(groups, len(x), *fits, out // groups)
+    result = np.moveaxis(np.moveaxis(result, 0, 1), -1, 2)
+    return result.reshape(len(x), out, *fits).astype(dtype, copy=False)
+
+
+def _print_numpy(p: Printing) -> str:
+    params = p.node.params
+    rest = [p.code(params[k]) for k in ("spread", "dilation", "groups")]
+    given = [*p.inputs, p.code(params["stride"]), padding_text(p), *rest]
+    return f"{p.helper(conv_numpy)}({', '.join(given)})"
+
+
+def _print_jax(p: Printing) -> str:
+    params = p.node.params
+    given = [*p.inputs, p.code(params["stride"]), padding_text(p)]
+    names = {"spread": "lhs_dilation", "dilation": "rhs_dilation"}
+    for key, name in names.items():
+        if not all(map(is_one, params[key])):
+            given.append(f"{name}={p.code(params[key])}")
+    if not is_one(params["groups"]):
+        given.append(f"feature_group_count={p.code(params['groups'])}")
+    return f"jax.lax.conv_general_dilated({', '.join(given)})"
+
+
+_conv.emit(numpy=_print_numpy, jax=_print_jax)
+CONV = _conv
+
+
+@_conv.vjp
+def _(g: Value, x: Value, kernel: Value, **params: Any) -> tuple[Value, Value]:
+    if params["padding"]:
+        wide = tuple(map(extent, kernel.type.shape[2:], params["dilation"]))
+        spatial, stride = x.type.shape[2:], params["stride"]
+        params["low"], _ = named_pads(params["padding"], spatial, wide, stride)
+    return _of_array(g, x, kernel, **params), _of_kernel(g, x, kernel, **params)
+
+
+def _of_array(
+    g: Value,
+    x: Value,
+    kernel: Value,
+    *,
+    stride: Sizes,
+    low: Sizes,
+    spread: Sizes,
+    dilation: Sizes,
+    groups: Size,
+    **rest: Any,
+) -> Value:
+    """The transposed convolution: the kernel turned around, its channels swapped."""
+    windows = map(extent, kernel.type.shape[2:], dilation)
+    written = zip(_spaced(g.type.shape[2:], stride), windows, strict=True)
+    before, after = [], []
+    for (m, w), n, a in zip(
+        written, _spaced(x.type.shape[2:], spread), low, strict=True
+    ):
+        before.append(w - 1 - a)
+        after.append(n - m + a)
+    found = _conv(
+        g,
+        _turned(kernel, groups),
+        stride=spread,
+        padding="",
+        low=tuple(before),
+        high=tuple(after),
+        spread=stride,
+        dilation=dilation,
+        groups=groups,
+    )
+    return F.specify_shape(found, x.type.shape)
+
+
+def _turned(kernel: Value, groups: Size) -> Value:
+    """The kernel of the transposed convolution."""
+    out, share, *points = kernel.type.shape
+    split = F.reshape(kernel, (groups, out // groups, share, *points))
+    shape = (groups * share, out // groups, *points)
+    swapped = F.reshape(F.swapaxes(split, 1, 2), shape)
+    return F.flip(swapped, tuple(range(2, len(shape))))
+
+
+def _of_kernel(
+    g: Value,
+    x: Value,
+    kernel: Value,
+    *,
+    stride: Sizes,
+    low: Sizes,
+    spread: Sizes,
+    dilation: Sizes,
+    groups: Size,
+    **rest: Any,
+) -> Value:
+    """The array moved over with the cotangent as the kernel, examples as channels."""
+    g = _with_a_point(g)
+    batch, _, *spatial = x.type.shape
+    _, share, *window = kernel.type.shape
+    split = F.reshape(x, (batch, groups, share, *spatial))
+    split = F.reshape(F.swapaxes(split, 0, 2), (share, groups * batch, *spatial))
+    sizes = zip(window, dilation, low, strict=True)
+    ends = zip(
+        _spaced(g.type.shape[2:], stride), _spaced(spatial, spread), strict=True
+    )
+    high = [
+        m - n + extent(k, d) - 1 - a
+        for (m, n), (k, d, a) in zip(ends, sizes, strict=True)
+    ]
+    found = _conv(
+        split,
+        F.swapaxes(g, 0, 1),
+        stride=dilation,
+        padding="",
+        low=low,
+        high=tuple(high),
+        spread=spread,
+        dilation=stride,
+        groups=groups,
+    )
+    return F.specify_shape(F.swapaxes(found, 0, 1), kernel.type.shape)
+
+
+def _with_a_point(g: Value) -> Value:
+    """A cotangent with zeros where an axis is empty: a kernel needs a point."""
+    empty = [dims.less_equal(1, n) is not True for n in g.type.shape[2:]]
+    if not any(empty):
+        return g
+    missing = [size_value(dims.maximum(1 - n, 0)) for n in g.type.shape[2:]]
+    return F.pad(g, [(0, 0), (0, 0), *((0, n) for n in missing)])
+
+
+def _at_least(some: Size, x: Value) -> Value:
+    """With zeros behind where there are fewer than `some` examples."""
+    missing = some - x.type.shape[0]
+    if dims.equal(missing, 0) is True:
+        return x
+    widths = [(0, size_value(missing)), *[(0, 0)] * (x.type.rank - 1)]
+    return F.pad(x, widths)
+
+
+@_conv.batch
+def _(
+    n: Size, batched: Batched, x: Value, kernel: Value, *, groups: Size, **params: Any
+) -> Value:
+    if not batched[1]:
+        batch, *rest = x.type.shape[1:]
+        merged = F.reshape(x, (n * batch, *rest))
+        found = _conv(merged, kernel, groups=groups, **params)
+        return F.reshape(found, (n, batch, *found.type.shape[1:]))
+    # The kernels of all examples together, as groups or as more outputs of each group.
+    _, out, *rest = kernel.type.shape
+    share = out // groups
+    if batched[0]:
+        some = dims.maximum(n, 1)  # as there must be a group
+        x, kernel = _at_least(some, x), _at_least(some, kernel)
+        batch, channels = x.type.shape[1:3]
+        shape = (batch, some * channels, *x.type.shape[3:])
+        joined = F.reshape(F.swapaxes(x, 0, 1), shape)
+        stacked = F.reshape(kernel, (some * out, *rest))
+        found = _conv(joined, stacked, groups=some * groups, **params)
+        split = F.reshape(found, (batch, some, out, *found.type.shape[2:]))
+        return F._part(F.moveaxis(split, 1, 0), 0, 0, n)
+    split = F.swapaxes(F.reshape(kernel, (n, groups, share, *rest)), 0, 1)
+    joined = F.reshape(split, (groups * n * share, *rest))
+    found = _conv(x, joined, groups=groups, **params)
+    batch, _, *spatial = found.type.shape
+    apart = F.reshape(found, (batch, groups, n, share, *spatial))
+    return F.reshape(F.moveaxis(apart, 2, 0), (n, batch, out, *spatial))
+
+
+def _operands(x: Any, kernel: Any, name: str, axes: int) -> tuple[Value, Value, int]:
+    """Both arrays in one dtype, and the number of spatial axes."""
+    value, weights = promoted(x, kernel)
+    count = value.type.rank - 2
+    if weights.type.rank != count + 2 or count < 1 or axes not in (0, count):
+        spatial = f"{axes} spatial axes" if axes else "spatial axes"
+        raise graph_error(
+            f"needs (batch, channels, ...) and (out, in / groups, ...) with {spatial}",
+            op=f"nn.{name}",
+            got=f"{value.type}, {weights.type}",
+        )
+    return value, weights, count
+
+
+def _with_bias(result: Value, bias: Any, name: str) -> Value:
+    if bias is None:
+        return result
+    vector, channels = strong(F.asarray(bias)), result.type.shape[1]
+    shape = vector.type.shape
+    if len(shape) != 1 or dims.equal(shape[0], channels) is False:
+        problem = f"the bias must be a vector over the {channels} output channels"
+        raise graph_error(problem, op=f"nn.{name}", got=str(vector.type))
+    return result + F.expand_dims(vector, tuple(range(1, result.type.rank - 1)))
+
+
+def _convolve(
+    name: str,
+    axes: int,
+    x: Any,
+    kernel: Any,
+    stride: Any,
+    padding: Any,
+    dilation: Any,
+    groups: Any,
+    bias: Any,
+    padding_mode: str,
+) -> Value:
+    value, weights, count = _operands(x, kernel, name, axes)
+    op_name = f"nn.{name}"
+    step = sizes(stride, count, "stride", op_name)
+    apart = sizes(dilation, count, "dilation", op_name)
+    named, low, high = pads(padding, count, op_name)
+    if padding_mode != "constant":
+        if named:
+            window = tuple(map(extent, weights.type.shape[2:], apart))
+            low, high = named_pads(named, value.type.shape[2:], window, step)
+        width = [(0, 0), (0, 0), *zip(low, high, strict=True)]
+        value = F.pad(value, width, mode=padding_mode)
+        named, low, high = "", (0,) * count, (0,) * count
+    result = _conv(
+        value,
+        weights,
+        stride=step,
+        padding=named,
+        low=low,
+        high=high,
+        spread=(1,) * count,
+        dilation=apart,
+        groups=as_size(groups, "the number of groups"),
+    )
+    return _with_bias(result, bias, name)
+
+
+@public(name="nn.conv")
+def conv(
+    x: Any,
+    kernel: Any,
+    stride: Any = 1,
+    padding: Any = "VALID",
+    dilation: Any = 1,
+    groups: Any = 1,
+    bias: Any = None,
+    padding_mode: str = "constant",
+) -> Value:
+    """The kernel moved over the spatial axes of `x`: 1, 2, 3 or more of them.
+
+    `x` is (batch, channels, *spatial), `kernel` (out, channels / groups, *spatial).
+    Stride and dilation are sizes, or one per spatial axis; `padding` is "SAME" (as
+    many points as strides in the axis), "SAME_LOWER", "VALID" (none), a size, or per
+    axis a size or a pair. What is padded is `padding_mode`, as in `gt.pad`. Sizes may
+    be symbolic. `bias` is a vector over the output channels.
+    Raises GraphError where channels, groups and kernel do not fit.
+    """
+    given = (stride, padding, dilation, groups, bias, padding_mode)
+    return _convolve("conv", 0, x, kernel, *given)
+
+
+def _of_axes(axes: int) -> None:
+    name = f"conv{axes}d"
+
+    def function(
+        x: Any,
+        kernel: Any,
+        stride: Any = 1,
+        padding: Any = "VALID",
+        dilation: Any = 1,
+        groups: Any = 1,
+        bias: Any = None,
+        padding_mode: str = "constant",
+    ) -> Value:
+        given = (stride, padding, dilation, groups, bias, padding_mode)
+        return _convolve(name, axes, x, kernel, *given)
+
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = f"`conv` with {axes} spatial {'axis' if axes == 1 else 'axes'}."
+    enroll(function, f"nn.{name}")
+
+
+for _axes in (1, 2, 3):
+    _of_axes(_axes)
+
+
+def _transposed_pads(
+    padding: Any, window: Sizes, stride: Sizes, name: str
+) -> tuple[Sizes, Sizes]:
+    """Around the spread input: what is left of the window beyond the padding."""
+    named, low, high = pads(padding, len(window), name)
+    if not named:
+        pairs = zip(window, low, high, strict=True)
+        both = [(w - 1 - a, w - 1 - b) for w, a, b in pairs]
+        return tuple(a for a, _ in both), tuple(b for _, b in both)
+    before, after = [], []
+    for w, s in zip(window, stride, strict=True):
+        total = w + s - 2
+        half = dims.ceil_div(total, 2) if named == "SAME" else total // 2
+        first = dims.minimum(w - 1, half)
+        before.append(first)
+        after.append(total - first)
+    return tuple(before), tuple(after)
+
+
+@public(name="nn.conv_transpose")
+def conv_transpose(
+    x: Any,
+    kernel: Any,
+    stride: Any = 1,
+    padding: Any = "VALID",
+    output_padding: Any = 0,
+    dilation: Any = 1,
+    groups: Any = 1,
+    bias: Any = None,
+) -> Value:
+    """The transpose of `conv` as a linear map: from its result's shape to its input's.
+
+    `kernel` is that of the `conv`: (channels of x, out / groups, *spatial); stride,
+    padding, dilation and groups are its own too, as in PyTorch. An axis of n points
+    becomes (n - 1) stride + window - padding + output_padding long; with "SAME", as
+    in `jax.lax.conv_transpose`, n stride + output_padding.
+    """
+    name = "conv_transpose"
+    value, weights, count = _operands(x, kernel, name, 0)
+    op_name = f"nn.{name}"
+    step = sizes(stride, count, "stride", op_name)
+    apart = sizes(dilation, count, "dilation", op_name)
+    extra = sizes(output_padding, count, "output padding", op_name)
+    parts = as_size(groups, "the number of groups")
+    channels, _, *points = weights.type.shape
+    if dims.equal(parts, 0) or dims.equal(channels % parts, 0) is False:
+        problem = f"{channels} channels cannot be split into {parts} groups"
+        raise graph_error(problem, op=op_name, got=str(weights.type))
+    pairs = zip(points, apart, strict=True)
+    window = tuple(extent(k, d) for k, d in pairs)
+    low, high = _transposed_pads(padding, window, step, op_name)
+    result = _conv(
+        value,
+        _turned(weights, parts),
+        stride=(1,) * count,
+        padding="",
+        low=low,
+        high=tuple(b + e for b, e in zip(high, extra, strict=True)),
+        spread=step,
+        dilation=apart,
+        groups=parts,
+    )
+    return _with_bias(result, bias, name)

@@ -1,0 +1,468 @@
+"""Pooling (`gt.nn.max_pool` ...): a window moved over the last axes of an array."""
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
+
+import numpy as np
+
+from graphc.errors import graph_error
+from graphc.ir import dims
+from graphc.ir.build import as_value, cast, size_value, strong
+from graphc.ir.dims import Size
+from graphc.ir.graph import Value
+from graphc.ir.namespace import F, public
+from graphc.ir.op import Array, Primitive, Printing, type_error
+from graphc.ir.types import BOOL, INT64, DType, TensorType, is_integer, product
+from graphc.ops.common.batching import batch_behind
+from graphc.ops.common.broadcasting import common_dtype
+from graphc.ops.common.padding import Padding, Ragged, least, most
+from graphc.ops.nn.activations import number, real, widened
+from graphc.ops.nn.windows import (
+    Pads,
+    Sizes,
+    aligned,
+    extent,
+    is_one,
+    named_pads,
+    output_sizes,
+    padding_text,
+    pads,
+    sizes,
+    steps_are_known,
+    window_pads,
+)
+
+
+def _pooling_rule(
+    x: Array,
+    *,
+    window: Sizes,
+    stride: Sizes,
+    dilation: Sizes,
+    padding: Pads,
+    low: Sizes,
+    high: Sizes,
+) -> TensorType:
+    """One element per window over the last axes."""
+    if x.dtype == BOOL or x.dtype.kind == "c":
+        raise type_error("needs real numbers")
+    batch = x.type.rank - len(window)
+    shape = x.type.shape
+    fits = output_sizes(shape[batch:], window, stride, dilation, padding, low, high)
+    return x.type.like((*shape[:batch], *fits))
+
+
+def pool_numpy(
+    x: Any, how: Any, fill: Any, window: Any, stride: Any, dilation: Any, padding: Any
+) -> Any:
+    """Printed into NumPy programs: one axis after another, point by point."""
+    batch = x.ndim - len(window)
+    for i, (k, s, d) in enumerate(zip(window, stride, dilation, strict=True)):
+        axis, wide, n = batch + i, (k - 1) * d + 1, x.shape[batch + i]
+        named = isinstance(padding, str)
+        low, high = window_pads(n, wide, s, padding) if named else padding[i]
+        before = (slice(None),) * axis
+        if low or high:
+            width = max(low, 0), max(high, 0)
+            widths: Any = [width if a == axis else (0, 0) for a in range(x.ndim)]
+            x = np.pad(x, widths, constant_values=fill)
+            stop = max(x.shape[axis] - max(-high, 0), 0)
+            x = x[(*before, slice(max(-low, 0), stop))]
+        fits = max((x.shape[axis] - wide) // s + 1, 0)
+        parts = [x[(*before, slice(j * d, j * d + fits * s, s))] for j in range(k)]
+        parts = [part[(*before, slice(fits))] for part in parts]
+        x = parts[0].copy()
+        for part in parts[1:]:
+            how(x, part, out=x)
+    return x
+
+
+def _fill(how: str, dtype: DType) -> str:
+    """What the padding of an axis holds, as a scalar of this dtype."""
+    if how == "add":
+        number = "0"
+    elif is_integer(dtype):
+        info = np.iinfo(dtype)
+        number = str(info.min if how == "max" else info.max)
+    else:
+        number = "-np.inf" if how == "max" else "np.inf"
+    if dtype.name == "bfloat16":
+        return f'np.asarray({number}, "bfloat16")[()]'
+    return f"np.{dtype.name}({number})"
+
+
+def _pooling(name: str, how: str, ufunc: str) -> Primitive:
+    def numpy(p: Printing) -> str:
+        fill = _fill(how, p.node.inputs[0].dtype)
+        sizes = [p.code(p.node.params[k]) for k in ("window", "stride", "dilation")]
+        given = [p.inputs[0], f"np.{ufunc}", fill, *sizes, padding_text(p)]
+        return f"{p.helper(pool_numpy)}({', '.join(given)})"
+
+    def jax(p: Printing) -> str:
+        params, x = p.node.params, p.node.inputs[0]
+        batch = x.type.rank - len(params["window"])
+        sizes = {k: p.code((1,) * batch + params[k]) for k in ("window", "stride")}
+        given = [p.inputs[0], _fill(how, x.dtype), f"jax.lax.{how}", *sizes.values()]
+        given.append(padding_text(p, batch))
+        if not all(map(is_one, params["dilation"])):
+            given.append(f"window_dilation={p.code((1,) * batch + params['dilation'])}")
+        return f"jax.lax.reduce_window({', '.join(given)})"
+
+    primitive = Primitive(name, _pooling_rule)
+    word = {"max": "largest", "min": "smallest"}.get(how, "sum")
+    primitive.__doc__ = f"The {word} of every window over the last axes."
+    return primitive.emit(numpy=numpy, jax=jax)
+
+
+_max_pool = _pooling("max_pool", "max", "maximum")
+_min_pool = _pooling("min_pool", "min", "minimum")
+_sum_pool = _pooling("sum_pool", "add", "add")
+_sum_pool.linear = True
+
+
+@wraps(_pooling_rule, assigned=())
+def _position_rule(x: Array, **params: Any) -> TensorType:
+    """Where each window has its extreme: the number of the element over those axes.
+
+    It is the first of several, or the first NaN. Where a window is in the padding
+    alone, it is the number of elements.
+    """
+    found = _pooling_rule(x, **params)
+    return found.like(dtype=INT64)
+
+
+def positions_numpy(
+    x: Any, larger: Any, window: Any, stride: Any, dilation: Any, padding: Any
+) -> Any:
+    """Printed into NumPy programs: the positions of a window one after another."""
+    batch = x.ndim - len(window)
+    shape, total = x.shape[batch:], int(np.prod(x.shape[batch:]))
+    places = []
+    for i, (k, s, d) in enumerate(zip(window, stride, dilation, strict=True)):
+        wide, n = (k - 1) * d + 1, shape[i]
+        pair = padding if isinstance(padding, str) else padding[i]
+        if isinstance(padding, str):
+            pair = window_pads(n, wide, s, padding)
+        fits = max((n + sum(pair) - wide) // s + 1, 0)
+        places.append(np.arange(fits)[:, None] * s + np.arange(k) * d - pair[0])
+    rows = x.reshape(*x.shape[:batch], total)
+    out = [len(p) for p in places]
+    best = np.full((*x.shape[:batch], *out), total)
+    most = np.zeros(best.shape, x.dtype)
+    for point in np.ndindex(*window):
+        grids = np.ix_(*[p[:, j] for p, j in zip(places, point, strict=True)])
+        pairs = list(zip(grids, shape, strict=True))
+        held = np.logical_and.reduce(
+            np.broadcast_arrays(*[(p >= 0) & (p < n) for p, n in pairs])
+        )
+        inside = [p.clip(0, max(n - 1, 0)) for p, n in pairs]
+        flat = np.ravel_multi_index(inside, shape) if total else 0
+        new = rows[..., flat] if total else most
+        wins = larger(new, most) | ((new != new) & (most == most)) | (best == total)
+        wins = wins & held
+        best, most = np.where(wins, flat, best), np.where(wins, new, most)
+    return best
+
+
+def positions_jax(
+    jax: Any,
+    x: Any,
+    larger: Any,
+    start: Any,
+    axes: Any,
+    window: Any,
+    stride: Any,
+    dilation: Any,
+    padding: Any,
+) -> Any:
+    """Printed into JAX programs: pairs of an element and its number are reduced."""
+    jnp = jax.numpy
+    shape = x.shape[x.ndim - axes :]
+    total = int(np.prod(shape))
+    numbers = jnp.broadcast_to(jnp.arange(total, dtype="int64").reshape(shape), x.shape)
+
+    def better(a: Any, b: Any) -> Any:
+        (x, i), (y, j) = a, b
+        first = larger(x, y) | ((x != x) & (y == y))
+        tied = (x == y) | ((x != x) & (y != y))
+        keep = first | (tied & (i < j))
+        return jnp.where(keep, x, y), jnp.where(keep, i, j)
+
+    begin = (start, jnp.asarray(total, "int64"))
+    return jax.lax.reduce_window(
+        (x, numbers), begin, better, window, stride, padding, window_dilation=dilation
+    )[1]
+
+
+def _positions(name: str, how: str, pool: Primitive) -> Primitive:
+    larger = {"max": "greater", "min": "less"}[how]
+
+    def numpy(p: Printing) -> str:
+        sizes = [p.code(p.node.params[k]) for k in ("window", "stride", "dilation")]
+        given = [p.inputs[0], f"np.{larger}", *sizes, padding_text(p)]
+        return f"{p.helper(positions_numpy)}({', '.join(given)})"
+
+    def jax(p: Printing) -> str:
+        params, x = p.node.params, p.node.inputs[0]
+        batch = x.type.rank - len(params["window"])
+        given = [p.inputs[0], f"jnp.{larger}", _fill(how, x.dtype)]
+        given.append(str(len(params["window"])))
+        for key in ("window", "stride", "dilation"):
+            given.append(p.code((1,) * batch + params[key]))
+        given.append(padding_text(p, batch))
+        return f"{p.helper(positions_jax)}(jax, {', '.join(given)})"
+
+    primitive = Primitive(name, _position_rule)
+    primitive.__doc__ = _position_rule.__doc__
+    primitive.emit(numpy=numpy, jax=jax).no_gradient("its result is of integers")
+
+    @pool.vjp
+    def _(g: Value, x: Value, **params: Any) -> tuple[Value]:
+        return (_put_at(g, x, primitive(x, **params), len(params["window"])),)
+
+    return primitive
+
+
+def _put_at(g: Value, x: Value, places: Value, axes: int) -> Value:
+    """Zeros like `x` with `g` added at the positions over its last `axes` axes."""
+    batch, at = x.type.shape[: x.type.rank - axes], x.type.rank - axes
+    rows, points = product(batch), product(x.type.shape[at:])
+    windows = product(g.type.shape[at:])
+    zeros = F.zeros((rows, points + 1), g.dtype)  # the last for padding alone
+    row = F.expand_dims(F.arange(size_value(rows)), 1)
+    place, share = (F.reshape(v, (rows, windows)) for v in (places, g))
+    inside = (True, True)
+    found = F._scatter(zeros, share, row, place, axes=(0, 1), how="add", inside=inside)
+    return F.reshape(F._part(found, 1, 0, points), x.type.shape)
+
+
+_max_positions = _positions("max_pool_positions", "max", _max_pool)
+_min_positions = _positions("min_pool_positions", "min", _min_pool)
+for _primitive in (_max_pool, _min_pool, _sum_pool, _max_positions, _min_positions):
+    batch_behind(_primitive)
+
+
+def _padded_pool(primitive: Primitive, fill: Callable[[DType], Any]) -> None:
+    @primitive.padding
+    def _(pad: Padding, x: Ragged, **params: Any) -> Value | None:
+        found = _aligned(pad, x, fill(x.value.dtype), params)
+        return None if found is None else primitive(found[0], **found[1])
+
+
+def _aligned(
+    pad: Padding, x: Ragged, fill: Any, params: dict[str, Any]
+) -> tuple[Value, dict[str, Any]] | None:
+    if not steps_are_known(pad, "window", "stride", "dilation"):
+        return None
+    count = len(params["window"])
+    value = pad.filled(x, range(x.type.rank - count, x.type.rank), fill)
+    wide = tuple(map(extent, params["window"], params["dilation"]))
+    return aligned(pad, x, value, fill, wide, params)
+
+
+_padded_pool(_sum_pool, lambda dtype: 0)
+_padded_pool(_max_pool, least)
+_padded_pool(_min_pool, most)
+
+
+def _padded_positions(primitive: Primitive, fill: Callable[[DType], Any]) -> None:
+    """Padding comes behind, so that elements win where they tie with it.
+
+    That is not so where elements are moved.
+    """
+
+    @primitive.padding
+    def _(pad: Padding, x: Ragged, **params: Any) -> Value | None:
+        found = _aligned(pad, x, fill(x.value.dtype), params)
+        if found is None or found[1] is not params:
+            return None
+        places = primitive(found[0], **params)
+        first = x.type.rank - len(params["window"])
+        kept, true = found[0].type.shape[first:], x.type.shape[first:]
+        return _renumbered(pad, places, kept, true)
+
+
+def _renumbered(pad: Padding, places: Value, kept: Sizes, true: Sizes) -> Value:
+    """Numbers of elements among those kept as such among the true ones."""
+    inside = places < size_value(product(kept))
+    found, count = F.zeros_like(places), cast(as_value(1), INT64)
+    for size, n in zip(reversed(kept), reversed(true), strict=True):
+        at, places = places % size_value(size), places // size_value(size)
+        length = cast(pad.length(n), INT64)
+        inside = F.logical_and(inside, at < length)
+        found, count = found + at * count, count * length
+    return F.where(inside, found, count)
+
+
+_padded_positions(_max_positions, least)
+_padded_positions(_min_positions, most)
+
+
+@_sum_pool.vjp
+def _(
+    g: Value,
+    x: Value,
+    *,
+    window: Sizes,
+    stride: Sizes,
+    dilation: Sizes,
+    padding: str,
+    low: Sizes,
+    high: Sizes,
+) -> tuple[Value]:
+    # Each element counts for the windows that it is in: their sums, turned around.
+    at = x.type.rank - len(window)
+    shape, wide = x.type.shape[at:], tuple(map(extent, window, dilation))
+    if padding:
+        low, _ = named_pads(padding, shape, wide, stride)
+    spaced, before, after = g, [], []
+    for i, (n, w, s, a) in enumerate(zip(shape, wide, stride, low, strict=True)):
+        spaced = _apart(spaced, at + i, s)
+        before.append(w - 1 - a)
+        after.append(n - spaced.type.shape[at + i] + a)
+    found = _sum_pool(
+        spaced,
+        window=window,
+        stride=(1,) * len(window),
+        dilation=dilation,
+        padding="",
+        low=tuple(before),
+        high=tuple(after),
+    )
+    return (F.specify_shape(found, x.type.shape),)
+
+
+def _apart(x: Value, axis: int, step: Size) -> Value:
+    """With step - 1 zeros between the points of an axis."""
+    if is_one(step):
+        return x
+    shape = list(x.type.shape)
+    shape[axis] = dims.maximum(0, (shape[axis] - 1) * step + 1)
+    every = slice(None, None, size_value(step))
+    zeros = F.zeros(tuple(shape), x.dtype)
+    return zeros.at[(*(slice(None),) * axis, every)].add(x)
+
+
+def _pooled(
+    primitive: Primitive,
+    name: str,
+    value: Value,
+    window: Any,
+    stride: Any,
+    padding: Any,
+    dilation: Any,
+) -> Value:
+    """The windows over as many last axes as `window` names; a number: all but two."""
+    rank, op_name = value.type.rank, f"nn.{name}"
+    count = len(window) if isinstance(window, (tuple, list)) else rank - 2
+    if not 1 <= count <= rank:
+        problem = "the window needs axes: (batch, channels, *spatial), or name them"
+        raise graph_error(problem, op=op_name, got=f"{value.type}, window {window}")
+    points = sizes(window, count, "window", op_name)
+    named, low, high = pads(padding, count, op_name)
+    made: Value = primitive(
+        value,
+        window=points,
+        stride=points if stride is None else sizes(stride, count, "stride", op_name),
+        dilation=sizes(dilation, count, "dilation", op_name),
+        padding=named,
+        low=low,
+        high=high,
+    )
+    return made
+
+
+def _numbers(x: Any, name: str) -> Value:
+    """The array as numbers: bools as int64. Raises GraphError where it is complex."""
+    value = strong(as_value(x))
+    if value.dtype == BOOL:
+        return cast(value, INT64)
+    return value if is_integer(value.dtype) else real(value, name)
+
+
+@public(name="nn.max_pool")
+def max_pool(
+    x: Any, window: Any, stride: Any = None, padding: Any = "VALID", dilation: Any = 1
+) -> Value:
+    """The largest element of every window.
+
+    `window` is a size per last axis, or one size for all axes but the first two, as of
+    (batch, channels, *spatial). It moves by itself unless a stride is given. Paddings
+    are those of `conv`; what they add is -inf, for integers the least number.
+    """
+    value = _numbers(x, "max_pool")
+    return _pooled(_max_pool, "max_pool", value, window, stride, padding, dilation)
+
+
+@public(name="nn.min_pool")
+def min_pool(
+    x: Any, window: Any, stride: Any = None, padding: Any = "VALID", dilation: Any = 1
+) -> Value:
+    """The smallest element of every window, with the arguments of `max_pool`."""
+    value = _numbers(x, "min_pool")
+    return _pooled(_min_pool, "min_pool", value, window, stride, padding, dilation)
+
+
+@public(name="nn.sum_pool")
+def sum_pool(
+    x: Any, window: Any, stride: Any = None, padding: Any = "VALID", dilation: Any = 1
+) -> Value:
+    """The sum of every window, with the arguments of `max_pool`; padding adds 0."""
+    value = _numbers(x, "sum_pool")
+    return _summed("sum_pool", value, window, stride, padding, dilation)
+
+
+def _summed(name: str, value: Value, *given: Any) -> Value:
+    """The sums of the windows, those of half precision added in float32."""
+    work = value if is_integer(value.dtype) else widened(value, name)[0]
+    return cast(_pooled(_sum_pool, name, work, *given), value.dtype)
+
+
+@public(name="nn.avg_pool")
+def avg_pool(
+    x: Any,
+    window: Any,
+    stride: Any = None,
+    padding: Any = "VALID",
+    count_include_pad: bool = True,
+    dilation: Any = 1,
+) -> Value:
+    """The mean of every window, with the arguments of `max_pool`.
+
+    What padding adds counts as zeros, or not at all without `count_include_pad`.
+    Integers are averaged in float64.
+    """
+    value, dtype = widened(x, "avg_pool")
+    given = (window, stride, padding, dilation)
+    total = _summed("avg_pool", value, *given)
+    axes = len(window) if isinstance(window, (tuple, list)) else value.type.rank - 2
+    if not count_include_pad:
+        ones = F.ones(value.shape[value.type.rank - axes :], value.dtype)
+        points = window if isinstance(window, (tuple, list)) else (window,) * axes
+        return cast(total / _summed("avg_pool", ones, points, *given[1:]), dtype)
+    count: Size = 1
+    for n in sizes(window, axes, "window", "nn.avg_pool"):
+        count = count * n
+    return cast(total / size_value(count), dtype)
+
+
+@public(name="nn.lp_pool")
+def lp_pool(
+    x: Any,
+    p: Any,
+    window: Any,
+    stride: Any = None,
+    padding: Any = "VALID",
+    dilation: Any = 1,
+) -> Value:
+    """(sum |x|^p)^(1 / p) over every window, with the arguments of `max_pool`."""
+    value, dtype = widened(x, "lp_pool")
+    if isinstance(p, (int, float)) and not 0 < p < np.inf:
+        hint = "for infinity: max_pool(abs(x), ...)"
+        problem = "p must be positive and finite"
+        raise graph_error(problem, op="nn.lp_pool", got=f"p = {p}", hint=hint)
+    p = number(p, "lp_pool")
+    powers = F.power(F.absolute(value), p)
+    total = _summed("lp_pool", powers, window, stride, padding, dilation)
+    return cast(F.power(total, 1.0 / p), common_dtype([F.zeros((), dtype), p]))

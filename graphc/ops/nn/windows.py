@@ -1,0 +1,194 @@
+"""Sliding windows: what convolution and pooling have in common.
+
+A window of `size` points, `dilation` apart, moves by `stride` over an axis that was
+padded by `low` and `high` points. Where it does not fit once, the result is empty.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import numpy as np
+
+from graphc.errors import graph_error
+from graphc.ir import dims
+from graphc.ir.build import as_size, as_value
+from graphc.ir.dims import Size
+from graphc.ir.graph import Value
+from graphc.ir.op import Printing, require_at_most
+from graphc.ops.common.padded_reads import is_known, moved, number
+from graphc.ops.common.padding import Padding, Ragged
+
+Sizes = tuple[Size, ...]
+NAMED = ("SAME", "SAME_LOWER")
+Pads = Literal["", "SAME", "SAME_LOWER"]  # a named padding; "" where it is given
+
+
+def sizes(x: Any, count: int, what: str, name: str) -> Sizes:
+    """One size per spatial axis, of one for all or a sequence."""
+    if isinstance(x, (tuple, list, np.ndarray)) or (
+        isinstance(x, Value) and x.type.rank
+    ):
+        found = tuple(as_size(n, f"the {what}") for n in x)
+    else:
+        found = (as_size(x, f"the {what}"),) * count
+    if len(found) != count:
+        problem = f"needs a {what} per spatial axis, {count} in all"
+        raise graph_error(problem, op=name, got=f"{len(found)}")
+    return found
+
+
+def pads(padding: Any, count: int, name: str) -> tuple[str, Sizes, Sizes]:
+    """A padding as its name or "", and the points before and after each axis.
+
+    Forms: "SAME", "SAME_LOWER", "VALID", one size, a size or a pair per axis.
+    """
+    zeros: Sizes = (0,) * count
+    if isinstance(padding, str):
+        if padding in NAMED:
+            return padding, zeros, zeros
+        if padding == "VALID":
+            return "", zeros, zeros
+        expected = "'SAME', 'SAME_LOWER', 'VALID', sizes, or pairs of sizes"
+        raise graph_error("unknown padding", op=name, got=padding, expected=expected)
+    if not isinstance(padding, (tuple, list)):
+        padding = (padding,) * count
+    if len(padding) != count:
+        problem = f"needs a padding per spatial axis, {count} in all"
+        raise graph_error(problem, op=name, got=f"{padding!r}")
+    pairs = [_pair(p, name) for p in padding]
+    return "", tuple(a for a, _ in pairs), tuple(b for _, b in pairs)
+
+
+def _pair(padding: Any, name: str) -> tuple[Size, Size]:
+    if not isinstance(padding, (tuple, list)):
+        n = as_size(padding, "the padding")
+        return n, n
+    if len(padding) != 2:
+        raise graph_error("needs pairs (low, high)", op=name, got=f"{padding!r}")
+    return as_size(padding[0], "the padding"), as_size(padding[1], "the padding")
+
+
+def is_one(n: Size) -> bool:
+    """Whether a size is known to be 1."""
+    return isinstance(n, int) and n == 1
+
+
+def extent(size: Size, dilation: Size) -> Size:
+    """From the first to the last point of a window, both included."""
+    return (size - 1) * dilation + 1
+
+
+def output_sizes(
+    shape: Sequence[Size],
+    window: Sizes,
+    stride: Sizes,
+    dilation: Sizes,
+    padding: str,
+    low: Sizes,
+    high: Sizes,
+) -> list[Size]:
+    """Inside a type rule: how many windows fit each axis."""
+    for what, given in (("window", window), ("stride", stride), ("dilation", dilation)):
+        for n in given:
+            require_at_most(1, n, f"the {what} must be positive")
+    if padding in NAMED:
+        pairs = zip(shape, stride, strict=True)
+        return [dims.ceil_div(n, step) for n, step in pairs]
+    found = []
+    for i, n in enumerate(shape):
+        padded = n + low[i] + high[i]
+        require_at_most(0, padded, "the padding must not take more than there is")
+        free = padded - extent(window[i], dilation[i])
+        found.append(dims.maximum(0, free // stride[i] + 1))
+    return found
+
+
+def spaced(n: Size, spread: Size) -> Size:
+    """The size of an axis between whose points `spread` - 1 others are put."""
+    return n if is_one(spread) else dims.maximum(0, (n - 1) * spread + 1)
+
+
+def named_pads(
+    named: str, shape: Sequence[Size], window: Sizes, stride: Sizes
+) -> tuple[Sizes, Sizes]:
+    """The points that a named padding means before and after each axis."""
+    low, high = [], []
+    for n, w, step in zip(shape, window, stride, strict=True):
+        total = dims.maximum(0, (dims.ceil_div(n, step) - 1) * step + w - n)
+        small, large = total // 2, total - total // 2
+        low.append(small if named == "SAME" else large)
+        high.append(large if named == "SAME" else small)
+    return tuple(low), tuple(high)
+
+
+def padding_text(p: Printing, batch: int = 0) -> str:
+    """The padding as it stands in a call; `batch` axes before are not padded."""
+    params = p.node.params
+    if params["padding"]:
+        return repr(params["padding"])
+    pairs = zip(params["low"], params["high"], strict=True)
+    return p.code(((0, 0),) * batch + tuple(pairs))
+
+
+def window_pads(n: Any, window: Any, stride: Any, padding: Any) -> Any:
+    """Printed into NumPy programs: the pair that a named padding means on an axis."""
+    total = max((-(-n // stride) - 1) * stride + window - n, 0)
+    low = total // 2 if padding == "SAME" else total - total // 2
+    return low, total - low
+
+
+# Mask rules: windows stand where they do at true sizes, and find padding behind.
+
+
+def steps_are_known(pad: Padding, *names: str) -> bool:
+    """Whether params that are sizes are those of the padded program."""
+    return all(is_known(pad, n) for name in names for n in pad.node.params[name])
+
+
+def true_low(pad: Padding, shape: Sequence[Size], window: Sizes) -> Sizes:
+    """The points before each axis, at true sizes."""
+    given = pad.node.params
+    if not given["padding"]:
+        low: Sizes = given["low"]
+        return low
+    return named_pads(given["padding"], shape, window, given["stride"])[0]
+
+
+def aligned(
+    pad: Padding,
+    x: Ragged,
+    value: Value,
+    fill: Any,
+    window: Sizes,
+    params: dict[str, Any],
+) -> tuple[Value, dict[str, Any]] | None:
+    """The array and the params with which windows start as at true sizes.
+
+    Named paddings put other numbers of points before an axis at other sizes: then
+    its elements are moved to where the first window starts, `fill` around them. None
+    where there are others between them.
+    """
+    first = x.type.rank - len(window)
+    spread = params.get("spread", (1,) * len(window))
+    low, high = params["low"], params["high"]
+    if params["padding"]:
+        shape = value.type.shape[first:]
+        low, high = named_pads(params["padding"], shape, window, params["stride"])
+    before, after, as_it_is = list(low), list(high), True
+    for i, a in enumerate(true_low(pad, x.type.shape[first:], window)):
+        axis, step = first + i, params["stride"][i]
+        count = pad.stored(pad.out[axis])
+        size = (count - 1) * step + window[i]  # as many points as the windows need
+        missing = size - spaced(value.type.shape[axis], spread[i]) - low[i]
+        fits = dims.maximum(0, (size - missing + high[i] - window[i]) // step + 1)
+        if not is_known(pad, a):
+            if not is_one(spread[i]):
+                return None
+            n, start = x.type.shape[axis], number(pad, a)
+            value = moved(pad, value, axis, n, start, size, as_value(fill))
+            before[i], after[i], as_it_is = 0, 0, False
+        elif not params["padding"] and dims.equal(fits, count) is not True:
+            after[i], as_it_is = missing, False
+    if as_it_is:
+        return value, params
+    return value, params | {"padding": "", "low": tuple(before), "high": tuple(after)}

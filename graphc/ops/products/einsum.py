@@ -1,0 +1,370 @@
+"""Einstein summation: the notation is read here, one primitive is built."""
+
+import string
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, get_args
+
+import numpy as np
+
+from graphc.errors import graph_error
+from graphc.ir.build import cast
+from graphc.ir.dims import Size
+from graphc.ir.graph import Node, Value
+from graphc.ir.kinds import Letters
+from graphc.ir.namespace import F, public
+from graphc.ir.op import Array, Printing, op, require_equal, type_error, views_of_inputs
+from graphc.ir.types import TensorType, dtype_of
+from graphc.ops.common.batching import Batched
+from graphc.ops.common.broadcasting import promoted
+from graphc.ops.common.padding import Padding, Ragged
+from graphc.ops.products.contract import emit_product
+
+Order = Literal["auto", "greedy", "optimal"]
+Optimize = bool | Order | tuple[tuple[int, ...], ...]
+Subscripts = Annotated[
+    str, Letters("[A-Za-z]*(,[A-Za-z]*)*->[A-Za-z]*", "letters as in ij,jk->ik")
+]
+Terms = list[list[Hashable]]  # the labels of each operand; Ellipsis stands for itself
+
+
+@op()
+def _einsum(*operands: Array, subscripts: Subscripts, optimize: Optimize) -> TensorType:
+    """The sum of products with explicit subscripts: no ellipsis, no spaces."""
+    inputs, output = subscripts.split("->")
+    sizes: dict[str, Size] = {}
+    for x, labels in zip(operands, inputs.split(","), strict=True):
+        if x.dtype != operands[0].dtype:
+            raise type_error("needs one dtype")
+        for label, n in zip(labels, x.type.shape, strict=True):
+            reason = f"sizes of {label!r} in {subscripts}"
+            sizes[label] = require_equal(sizes.get(label, n), n, reason)
+    return operands[0].type.like(tuple(sizes[label] for label in output))
+
+
+def _call(p: Printing, inputs: tuple[str, ...]) -> str:
+    params = p.node.params
+    how = _numpy_order(p) if p.xp == "np" else _jax_order(params["optimize"])
+    listed = ", ".join((f'"{params["subscripts"]}"', *inputs))
+    return f"{p.xp}.einsum({listed}{how})"
+
+
+def _views(node: Node) -> Iterable[tuple[Value, Value]]:
+    """One operand of which nothing is summed: its axes in order, or a diagonal."""
+    labels, output = node.params["subscripts"].split("->")
+    return views_of_inputs(node) if set(labels) == set(output) else ()
+
+
+emit_product(_einsum, _call)
+_einsum.views = _views
+
+
+@_einsum.padding
+def _(
+    pad: Padding, *operands: Ragged, subscripts: str, optimize: Optimize
+) -> Value:
+    inputs, output = subscripts.split("->")
+    filled = [
+        pad.filled(x, [i for i, label in enumerate(term) if label not in output], 0)
+        for x, term in zip(operands, inputs.split(","), strict=True)
+    ]
+    return _einsum(*filled, subscripts=subscripts, optimize=optimize)
+
+
+@_einsum.vjp
+def _(
+    g: Value, *operands: Value, subscripts: str, optimize: Optimize
+) -> tuple[Value, ...]:
+    how = "auto" if isinstance(optimize, tuple) else optimize
+    inputs, output = subscripts.split("->")
+    terms = inputs.split(",")
+    found = []
+    for i, x in enumerate(operands):
+        others = [*operands[:i], *operands[i + 1 :]]
+        labels = [output, *terms[:i], *terms[i + 1 :]]
+        own = "".join(x for x in dict.fromkeys(terms[i]) if x in "".join(labels))
+        d = g
+        if others or own != output:
+            text = f"{','.join(labels)}->{own}"
+            d = _einsum(g, *others, subscripts=text, optimize=how)
+        found.append(_on_diagonals(d, own, terms[i], x))
+    return tuple(found)
+
+
+def _on_diagonals(d: Value, own: str, term: str, like: Value) -> Value:
+    """`d` with axes `own` on the axes of `like`, whose labels may occur repeatedly.
+
+    Where two axes have one label, it stands on their diagonal. An axis of `like` that
+    is not in `own` was summed alone: `d` is the same along it.
+    """
+    shape = like.type.shape
+    first = [i for i, label in enumerate(term) if term.index(label) == i]
+    order = sorted(own, key=term.index)
+    d = F.transpose(d, [own.index(label) for label in order])
+    kept = [i for i in first if term[i] in own]
+    missing = tuple(i for i in range(len(term)) if i not in kept)
+    d = F.broadcast_to(F.expand_dims(d, missing) if missing else d, shape)
+    for i, label in enumerate(term):
+        if i not in first:
+            on = F.equal(_along(i, like), _along(term.index(label), like))
+            d = F.where(on, d, F.zeros_like(d))
+    return d
+
+
+def _along(axis: int, like: Value) -> Value:
+    """The positions along an axis, on the axes of `like`."""
+    places = F.arange(F.size_value(like.type.shape[axis]))
+    return F.expand_dims(places, tuple(i for i in range(like.type.rank) if i != axis))
+
+
+@_einsum.batch
+def _(
+    n: Size, batched: Batched, *operands: Value, subscripts: str, optimize: Optimize
+) -> Value:
+    free = [x for x in string.ascii_letters if x not in subscripts]
+    if not free:
+        raise graph_error("no label is left for the batch axis", op="einsum")
+    inputs, output = subscripts.split("->")
+    pairs = zip(batched, inputs.split(","), strict=True)
+    terms = [free[0] + term if b else term for b, term in pairs]
+    text = f"{','.join(terms)}->{free[0]}{output}"
+    return _einsum(*operands, subscripts=text, optimize=optimize)
+
+
+def _numpy_order(p: Printing) -> str:
+    """`optimize=True` where that multiplies matrices by BLAS, not in a plain loop."""
+    optimize = p.node.params["optimize"]
+    if isinstance(optimize, tuple):
+        steps = ", ".join(map(str, optimize))
+        return f', optimize=["einsum_path", {steps}]'
+    if optimize == "auto":
+        optimize = len(p.inputs) > 2 or _is_matrix_product(p.node.params["subscripts"])
+    return f", optimize={optimize!r}" if optimize else ""
+
+
+def _is_matrix_product(subscripts: str) -> bool:
+    inputs, output = subscripts.split("->")
+    if inputs.count(",") != 1:
+        return False
+    first, second = map(set, inputs.split(","))
+    kept = set(output)
+    return all((first & second - kept, first & kept - second, second & kept - first))
+
+
+def _jax_order(optimize: Optimize) -> str:
+    if isinstance(optimize, tuple):
+        return f", optimize={list(optimize)!r}"
+    return "" if optimize == "auto" else f", optimize={optimize!r}"
+
+
+@public()
+def einsum(*operands: Any, optimize: Any = "auto", dtype: Any = None) -> Value:
+    """Einstein summation, as `numpy.einsum`: `einsum("ij,jk->ik", x, y)`.
+
+    The subscripts may be implicit, repeat a label, and have an ellipsis; the form
+    `einsum(x, [0, 1], y, [1, 2], [0, 2])` is read too. Sizes of one label agree,
+    save that a static 1 is stretched to those of the other operands.
+
+    `optimize` orders the products of more than two operands: "auto" leaves that to
+    the backend, True, False, "greedy", "optimal" and a path of `einsum_path` are
+    passed on.
+    """
+    spec, arrays = _read(operands)
+    values = promoted(*arrays)
+    if dtype is not None:
+        values = [cast(v, dtype_of(dtype)) for v in values]
+    values, subscripts = _normalised(spec, values)
+    return _einsum(*values, subscripts=subscripts, optimize=_order(optimize))
+
+
+@public()
+def einsum_path(
+    *operands: Any, optimize: Any = "greedy"
+) -> tuple[list[Any], str]:
+    """An order of the products for `einsum`, and a table of what it costs.
+
+    As `numpy.einsum_path`. Sizes that are symbolic are taken to be 64.
+    """
+    spec, arrays = _read(operands)
+    values, subscripts = _normalised(spec, promoted(*arrays))
+    nominal = [
+        tuple(n if isinstance(n, int) else 64 for n in v.type.shape) for v in values
+    ]
+    zeros = [np.broadcast_to(np.zeros((), "float32"), shape) for shape in nominal]
+    path, table = np.einsum_path(subscripts, *zeros, optimize=optimize)
+    return list(path), table
+
+
+def _order(optimize: Any) -> Optimize:
+    """What `optimize` means, as a param."""
+    if isinstance(optimize, bool):
+        return optimize
+    if isinstance(optimize, str):
+        for order in get_args(Order):
+            if optimize == order:
+                return order
+        expected = '"auto", "greedy" or "optimal"'
+        problem = f"no order is called {optimize!r}"
+        raise graph_error(problem, op="einsum", expected=expected)
+    if not isinstance(optimize, (list, tuple)):
+        expected = '"auto", True, False, "greedy", "optimal" or a path'
+        got = f"optimize={optimize!r}"
+        raise graph_error("no such order", op="einsum", got=got, expected=expected)
+    steps = list(optimize)
+    if steps and isinstance(steps[0], str) and steps[0] != "einsum_path":
+        return _order(steps[0])  # ("greedy", memory limit)
+    if steps and steps[0] == "einsum_path":
+        steps = steps[1:]
+    return tuple(tuple(int(i) for i in step) for step in steps)
+
+
+@dataclass(frozen=True)
+class _Spec:
+    """The labels of the operands and of the output, None where it is implicit."""
+
+    inputs: Terms
+    output: list[Hashable] | None
+    text: str
+
+
+def _read(operands: Sequence[Any]) -> tuple[_Spec, list[Any]]:
+    """The labels and the arrays, from either form of the arguments."""
+    if not operands:
+        raise graph_error("needs subscripts and arrays", op="einsum")
+    if isinstance(operands[0], str):
+        arrays = list(operands[1:])
+        spec = _read_text(operands[0])
+    else:
+        arrays = list(operands[: len(operands) // 2 * 2 : 2])
+        spec = _read_lists(operands)
+    if len(spec.inputs) != len(arrays):
+        problem = f"{len(spec.inputs)} subscripts for {len(arrays)} arrays"
+        raise graph_error(problem, op="einsum", got=spec.text)
+    return spec, arrays
+
+
+def _read_text(text: str) -> _Spec:
+    inputs, arrow, output = text.replace(" ", "").partition("->")
+    terms = [_labels(term, text) for term in inputs.split(",")]
+    return _Spec(terms, _labels(output, text) if arrow else None, repr(text))
+
+
+def _labels(term: str, text: str) -> list[Hashable]:
+    """The letters of one term, in which dots stand for an ellipsis."""
+    before, dots, after = term.partition("...")
+    for letter in before + after:
+        if letter not in string.ascii_letters:
+            problem = f"{letter!r} is no label: use letters, commas, one ... and ->"
+            raise graph_error(problem, op="einsum", got=repr(text))
+    return [*before, ...] * bool(dots) + [*(after if dots else before)]
+
+
+def _read_lists(operands: Sequence[Any]) -> _Spec:
+    count = len(operands) // 2
+    lists = [operands[2 * i + 1] for i in range(count)]
+    output = operands[-1] if len(operands) % 2 else None
+    text = ", ".join(map(repr, [*lists] if output is None else [*lists, output]))
+    terms = [_numbers(item, text) for item in lists]
+    return _Spec(terms, None if output is None else _numbers(output, text), text)
+
+
+def _numbers(labels: Any, text: str) -> list[Hashable]:
+    """A list of labels: integers from 0 to 51, and at most one Ellipsis."""
+    if not isinstance(labels, (list, tuple)) or labels.count(...) > 1:
+        raise graph_error("each array needs a list of labels", op="einsum", got=text)
+    for label in labels:
+        number = isinstance(label, (int, np.integer)) and not isinstance(label, bool)
+        if label is not ... and not (number and 0 <= label < 52):
+            problem = f"{label!r} is no label: use integers from 0 to 51"
+            raise graph_error(problem, op="einsum", got=text)
+    return list(labels)
+
+
+def _normalised(spec: _Spec, values: list[Value]) -> tuple[list[Value], str]:
+    """Operands without stretched axes, and subscripts of letters for all the axes."""
+    inputs = [_expanded(t, v, spec) for t, v in zip(spec.inputs, values, strict=True)]
+    output = _output(spec, inputs)
+    values, inputs = _unstretched(values, inputs)
+    letters = _letters(label for term in inputs for label in term)
+    terms = ["".join(letters[label] for label in term) for term in (*inputs, output)]
+    return values, f"{','.join(terms[:-1])}->{terms[-1]}"
+
+
+@dataclass(frozen=True, order=True)
+class _Dot:
+    """The axis of an ellipsis that is so many places before its last one."""
+
+    place: int
+
+
+def _expanded(term: list[Hashable], value: Value, spec: _Spec) -> list[Hashable]:
+    """The labels of all axes of an operand, those of its ellipsis included."""
+    rest = value.type.rank - len(term) + (... in term)
+    if rest < 0 or (rest and ... not in term):
+        problem = f"{len(term) - (... in term)} labels for {value.type.rank} axes"
+        got = f"{spec.text} with {value.type}"
+        raise graph_error(problem, op="einsum", got=got)
+    if ... not in term:
+        return term
+    at = term.index(...)
+    return [*term[:at], *_dots(rest), *term[at + 1 :]]
+
+
+def _dots(count: int) -> list[Hashable]:
+    return [_Dot(place) for place in reversed(range(count))]
+
+
+def _output(spec: _Spec, inputs: Terms) -> list[Hashable]:
+    """The labels of the result; without an arrow, those that occur once, sorted."""
+    every = [label for term in inputs for label in term]
+    dots = _dots(max((d.place + 1 for d in every if isinstance(d, _Dot)), default=0))
+    if spec.output is None:
+        once = [x for x in every if every.count(x) == 1 and not isinstance(x, _Dot)]
+        return [*dots, *sorted(once)]  # type: ignore[type-var]
+    given = spec.output
+    if len(set(given)) < len(given):
+        raise graph_error("the output names a label twice", op="einsum", got=spec.text)
+    if dots and ... not in given:
+        problem = "the output has no ellipsis for the axes of those of the operands"
+        raise graph_error(problem, op="einsum", got=spec.text)
+    for label in given:
+        if label is not ... and label not in every:
+            problem = f"the output names {label!r}, which no operand has"
+            raise graph_error(problem, op="einsum", got=spec.text)
+    at = given.index(...) if ... in given else len(given)
+    return [*given[:at], *dots, *given[at + 1 :]]
+
+
+def _unstretched(values: list[Value], inputs: Terms) -> tuple[list[Value], Terms]:
+    """Without the axes of size 1 whose label has another size in another operand."""
+    wide = {
+        label
+        for v, term in zip(values, inputs, strict=True)
+        for n, label in zip(v.type.shape, term, strict=True)
+        if not _is_one(n)
+    }
+    kept_values, kept_terms = [], []
+    for v, term in zip(values, inputs, strict=True):
+        pairs = list(zip(v.type.shape, term, strict=True))
+        own = {label for n, label in pairs if not _is_one(n)}
+        axes = tuple(
+            i for i, (n, x) in enumerate(pairs) if _is_one(n) and x in wide - own
+        )
+        kept_values.append(F.squeeze(v, axes) if axes else v)
+        kept_terms.append([x for i, x in enumerate(term) if i not in axes])
+    return kept_values, kept_terms
+
+
+def _is_one(n: Size) -> bool:
+    return isinstance(n, int) and n == 1
+
+
+def _letters(labels: Iterable[Hashable]) -> dict[Hashable, str]:
+    """A letter per label: its own where it is one, the first free ones for others."""
+    distinct = list(dict.fromkeys(labels))
+    letters: dict[Hashable, str] = {x: x for x in distinct if isinstance(x, str)}
+    free = [x for x in string.ascii_letters if x not in letters]
+    others = [x for x in distinct if not isinstance(x, str)]
+    if len(others) > len(free):
+        raise graph_error(f"more than 52 labels: {len(distinct)}", op="einsum")
+    return {**letters, **dict(zip(others, free, strict=False))}

@@ -1,0 +1,1 @@
+"""Random numbers with explicit keys (`gt.random`)."""

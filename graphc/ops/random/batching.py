@@ -1,0 +1,169 @@
+"""Random functions under `vmap`: each example draws just as it would alone.
+
+It draws from its own key, or, where the key is not batched, from the same one: then
+all examples get the same draws, each with its own parameters. The node of many
+examples is that of the same primitive, with two more params: `each` says, for each new
+axis from the outermost one, which inputs have it, as "10" where it is the first of
+two; `result` is the whole shape.
+"""
+
+from functools import wraps
+from typing import Annotated, Any
+
+import numpy as np
+
+from graphc.ir.build import Shape, variable
+from graphc.ir.dims import Size
+from graphc.ir.graph import Node, Value
+from graphc.ir.kinds import Letters
+from graphc.ir.op import (
+    Emit,
+    Primitive,
+    Printing,
+    TypeRule,
+    require_equal,
+    type_error,
+)
+from graphc.ir.types import TensorType
+from graphc.ops.random import padding
+
+Level = Annotated[str, Letters("[01]*", "digits 0 and 1")]
+Levels = tuple[Level, ...]
+
+
+def each_numpy(draw: Any, levels: Any, shape: Any, dtype: Any, *inputs: Any) -> Any:
+    """Printed into NumPy programs: `draw` for each index of the first axes."""
+    if not levels:
+        return draw(*inputs)
+    out = np.empty(shape, dtype)
+    for i in range(shape[0]):
+        each = zip(inputs, levels[0], strict=True)
+        one = [x[i] if has == "1" else x for x, has in each]
+        out[i] = each_numpy(draw, levels[1:], shape[1:], dtype, *one)
+    return out
+
+
+def mapped(primitive: Primitive) -> None:
+    """Give the primitive of a random function, all else declared, its batching rule."""
+    plain = primitive.infer
+    primitive.infer = _inference(plain)
+    primitive.kinds.declare("each", Levels, optional=True)
+    primitive.kinds.declare("result", Shape, optional=True)
+    for backend, rule in primitive.emission.items():
+        primitive.emission[backend] = _emission(rule, backend)
+
+    padding.declare(primitive)
+
+    @primitive.batch
+    def _(
+        n: Size,
+        batched: list[bool],
+        /,
+        *inputs: Value,
+        each: Levels = (),
+        result: Shape = (),
+        **params: Any,
+    ) -> Any:
+        level = "".join("1" if has_axis else "0" for has_axis in batched)
+        if not each:
+            result = _alone(primitive, inputs, (level,), params).shape
+        return primitive(*inputs, **params, each=(level, *each), result=(n, *result))
+
+
+def _alone(
+    primitive: Primitive, inputs: tuple[Value, ...], each: Levels, params: Any
+) -> TensorType:
+    """The type of the result for one example."""
+    found = primitive.infer(*_examples(inputs, each), **params)
+    assert isinstance(found, TensorType)
+    return found
+
+
+def from_keys(primitive: Primitive, key: Value, *inputs: Value, **params: Any) -> Any:
+    """The node for each key of an array of keys, with the same other inputs."""
+    depth = key.type.rank - 1
+    if not depth:
+        return primitive(key, *inputs, **params)
+    each = ("1" + "0" * len(inputs),) * depth
+    one = _alone(primitive, (key, *inputs), each, params)
+    result = (*key.type.shape[:-1], *one.shape)
+    return primitive(key, *inputs, **params, each=each, result=result)
+
+
+def missing_axes(i: int, each: Levels) -> tuple[int, ...]:
+    """The new axes of the result that an input does not have."""
+    return tuple(axis for axis, level in enumerate(each) if level[i] == "0")
+
+
+def _examples(inputs: tuple[Value, ...], each: Levels) -> list[Value]:
+    """Variables for the inputs of one example."""
+    made = []
+    for i, x in enumerate(inputs):
+        own = sum(level[i] == "1" for level in each)
+        made.append(variable("example", TensorType(x.dtype, x.type.shape[own:])))
+    return made
+
+
+def level_sizes(inputs: tuple[Value, ...], each: Levels) -> Shape:
+    """The sizes of the new axes (inside a type rule: equal, or guards)."""
+    sizes: list[Size] = []
+    used = [0] * len(inputs)
+    for level in each:
+        having = [i for i, has in enumerate(level) if has == "1"]
+        found = [inputs[i].type.shape[used[i]] for i in having]
+        for n in found:
+            require_equal(n, found[0], "each example needs one of all inputs")
+        sizes.append(found[0])
+        for i in having:
+            used[i] += 1
+    return tuple(sizes)
+
+
+def _inference(plain: TypeRule) -> TypeRule:
+    @wraps(plain)
+    def infer(
+        *inputs: Value, each: Levels = (), result: Shape = (), **params: Any
+    ) -> TensorType:
+        if not each:
+            one = plain(*inputs, **params)
+        elif any(len(level) != len(inputs) or "1" not in level for level in each):
+            raise type_error("needs axes of the inputs")
+        else:
+            one = plain(*_examples(inputs, each), **params)
+        assert isinstance(one, TensorType)
+        return TensorType(one.dtype, (*level_sizes(inputs, each), *one.shape))
+
+    return infer
+
+
+def _emission(plain: Emit, backend: str) -> Emit:
+    def printed(p: Printing) -> str:
+        params = dict(p.node.params)
+        each, result = params.pop("each", ()), params.pop("result", ())
+        if not each:
+            return plain(p)
+        one = p._replace(node=Node(p.node.primitive, p.node.inputs, params, ()))
+        names = _names(plain(one), len(p.inputs))
+        draw = f"lambda {', '.join(names)}: {plain(one._replace(inputs=names))}"
+        if backend == "jax":
+            return _print_vmap(draw, each, p.inputs)
+        given = map(p.code, (each, result, p.node.outputs[0].dtype))
+        helper = p.helper(each_numpy)
+        return f"{helper}({', '.join([draw, *given, *p.inputs])})"
+
+    return printed
+
+
+def _names(text: str, count: int) -> tuple[str, ...]:
+    """Names for the inputs of one example that do not stand in a text."""
+    prefix = "one"
+    while prefix in text:
+        prefix += "_"
+    return tuple(f"{prefix}{i}" for i in range(count))
+
+
+def _print_vmap(draw: str, each: Levels, inputs: tuple[str, ...]) -> str:
+    for level in reversed(each):
+        axes = "".join("0, " if has == "1" else "None, " for has in level)
+        draw = f"jax.vmap({draw}, ({axes.strip()}))"
+    return f"{draw}({', '.join(inputs)})"

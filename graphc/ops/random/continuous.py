@@ -1,0 +1,418 @@
+"""Random numbers with explicit keys, as in `jax.random`: `gt.random`.
+
+A key is an ordinary array of two words, uint32[2], as `jax.random.PRNGKey` gives it
+(of a typed key, `jax.random.key_data`). The same key gives the same draws; new keys
+come from `split` and `fold_in`. A vector of keys is indexed, `keys[i]`.
+
+On JAX a draw is what the function of the same name in `jax.random` gives, bit for
+bit, with the same dtype, whether or not the program has 64-bit arrays elsewhere.
+(XLA may round a function of the bits otherwise where it fuses it with more, as it may
+under `jax.jit`; generalized_normal and ball are composed here and may so differ.)
+
+A dtype that is not said is that of JAX in the mode which the arguments need: floats
+of `graphc.config.float` and integers of that width, or 64 bits where an argument has
+64 bits. Sizes may be symbolic, also data-dependent.
+
+On NumPy, with the same key:
+
+- the same bits: `key`, `split`, `fold_in`, `bits`, `uniform` in [0, 1), `randint`,
+  `bernoulli`, `permutation`, `shuffle`, and `choice` where no `p` is given;
+- the same up to rounding, since they are functions of such bits: all else that is
+  not named below (a draw on the edge between two integers may fall otherwise);
+- the same distribution from another stream, NumPy's Philox seeded by the key: gamma,
+  poisson and binomial variates, and what is made of them (beta, dirichlet, chisquare,
+  t, f, generalized_normal, ball, wishart, multinomial, negative_binomial).
+
+The first two hold for JAX's default generator, threefry2x32, with its default
+settings. `key` of a seed that is negative or needs more than 32 bits takes both
+words, as JAX does in 64-bit mode.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from graphc.errors import graph_error
+from graphc.ir.build import (
+    Shape,
+    as_shape,
+    as_value,
+    cast,
+    check_shape,
+    config,
+    constant,
+    literal_of,
+    strong,
+)
+from graphc.ir.graph import Value
+from graphc.ir.namespace import F, enroll, public
+from graphc.ir.op import Array, Printing, op, type_error
+from graphc.ir.types import DType, TensorType, dtype_of, is_integer
+from graphc.ops.random import numpy_samplers as helpers
+from graphc.ops.random.batching import mapped
+from graphc.ops.random.gradients import pathwise, uniform_slopes
+from graphc.ops.random.sampler import (
+    SAMPLERS,
+    UINT32,
+    as_key,
+    call,
+    drawn_shape,
+    float_dtype,
+    real,
+    require_key,
+    require_shape,
+    sampler,
+)
+
+
+@op()
+def _random_key(seed: Array) -> TensorType:
+    """The key of an integer seed."""
+    if not is_integer(seed.dtype) or seed.type.rank:
+        raise type_error("the seed must be an integer scalar")
+    return TensorType(UINT32, (2,))
+
+
+_random_key.literals = "always"
+_random_key.emit(
+    numpy=lambda p: call(p, p.helper(helpers.key_numpy)),
+    jax="jax.random.PRNGKey({seed})",
+)
+_random_key.no_gradient("keys are integers")
+mapped(_random_key)
+
+
+@public(name="random.key")
+def key(seed: Any) -> Value:
+    """The key, uint32[2], of a seed: an integer or an integer scalar."""
+    name, value = "random.key", as_value(seed)
+    if not is_integer(value.dtype) or value.type.rank:
+        got = str(value.type)
+        raise graph_error("the seed must be an integer scalar", op=name, got=got)
+    if isinstance(seed, (int, np.integer)):
+        if 0 <= seed < 2**32:
+            return _random_key(cast(value, UINT32))
+        return constant(helpers.key_numpy(np.int64(seed)))
+    small = not value.type.weak and value.dtype.itemsize < 4
+    return _random_key(cast(value, np.dtype("int32")) if small else strong(value))
+
+
+enroll(key, "random.PRNGKey")
+
+
+@op()
+def _random_split(key: Array, *, shape: Shape) -> TensorType:
+    """Independent keys, in an array of this shape."""
+    require_key(key)
+    require_shape(shape)
+    return TensorType(UINT32, (*shape, 2))
+
+
+def _print_split(p: Printing) -> str:
+    shape = p.node.params["shape"]
+    number = shape[0] if len(shape) == 1 else shape
+    return call(p, "jax.random.split", number)
+
+
+_random_split.emit(
+    numpy=lambda p: call(p, p.helper(helpers.split_keys_numpy), p.node.params["shape"]),
+    jax=_print_split,
+)
+_random_split.no_gradient("keys are integers")
+mapped(_random_split)
+
+
+@public(name="random.split")
+def split(key: Any, num: Any = 2) -> Value:
+    """`num` independent keys, uint32[num, 2]; `num` may be a shape."""
+    shape = check_shape(as_shape(num), "random.split")
+    return _random_split(as_key(key, "random.split"), shape=shape)
+
+
+@op()
+def _random_fold_in(key: Array, data: Array) -> TensorType:
+    """The key that follows from a key and an integer."""
+    require_key(key)
+    if data.dtype != UINT32 or data.type.rank:
+        raise type_error("the data must be a uint32 scalar")
+    return key.type.like()
+
+
+_random_fold_in.emit(
+    numpy=lambda p: call(p, p.helper(helpers.fold_in_numpy)),
+    jax="jax.random.fold_in({key}, {data})",
+)
+_random_fold_in.no_gradient("keys are integers")
+mapped(_random_fold_in)
+
+
+@public(name="random.fold_in")
+def fold_in(key: Any, data: Any) -> Value:
+    """The key that follows from `key` and an integer, of which 32 bits count."""
+    name, value = "random.fold_in", as_value(data)
+    if not is_integer(value.dtype) or value.type.rank:
+        raise graph_error("needs an integer scalar", op=name, got=str(value.type))
+    number = literal_of(value)
+    if number is not None and not 0 <= int(number) < 2**32:
+        raise graph_error(f"the integer {int(number)} does not fit uint32", op=name)
+    return _random_fold_in(as_key(key, name), cast(value, UINT32))
+
+
+@op()
+def _random_bits(key: Array, *, shape: Shape, dtype: DType) -> TensorType:
+    """Unsigned integers of random bits."""
+    require_key(key)
+    require_shape(shape)
+    return TensorType(dtype, shape)
+
+
+def _shape_dtype(p: Printing) -> tuple[Any, Any]:
+    return p.node.params["shape"], p.node.params["dtype"]
+
+
+_random_bits.emit(
+    numpy=lambda p: call(p, p.helper(helpers.random_bits_numpy), *_shape_dtype(p)),
+    jax=lambda p: call(p, "jax.random.bits", *_shape_dtype(p)),
+)
+_random_bits.no_gradient("its result is of integers")
+mapped(_random_bits)
+
+
+@public(name="random.bits")
+def bits(key: Any, shape: Any = (), dtype: Any = None) -> Value:
+    """Unsigned integers of random bits; uint32 by default (uint64 beside float64)."""
+    name, wide = "random.bits", config.float.itemsize == 8
+    to = dtype_of(dtype or ("uint64" if wide else "uint32"))
+    if to.kind != "u":
+        raise graph_error("draws unsigned integers", op=name, got=f"dtype {to}")
+    sizes = drawn_shape(name, shape)
+    return _random_bits(as_key(key, name), shape=sizes, dtype=to)
+
+
+# The functions of `jax.random` that refuse to round their parameters.
+_EXACT = {"beta", "chisquare", "f", "lognormal", "pareto", "rayleigh", "t"}
+_EXACT |= {"triangular", "wald"}
+_NAMES = (
+    *("normal", "truncated_normal", "lognormal", "exponential", "pareto", "rayleigh"),
+    *("weibull_min", "maxwell", "laplace", "cauchy", "logistic", "gumbel", "wald"),
+    *("triangular", "loggamma", "gamma", "beta", "chisquare", "t", "f"),
+)
+for _name in _NAMES:
+    sampler(_name, getattr(helpers, f"{_name}_numpy"))
+
+
+def _continuous(name: str, key: Any, shape: Any, dtype: Any, *params: Any) -> Value:
+    """A draw with parameters of its own dtype, which broadcast to its shape."""
+    shown = f"random.{name}"
+    values = [real(shown, x) for x in params]
+    to = float_dtype(shown, dtype, values)
+    for v in values:
+        wider = v.dtype.kind == "f" and v.dtype.itemsize > to.itemsize
+        if wider and not v.type.weak and name in _EXACT:
+            raise graph_error(
+                f"a parameter would be rounded to {to.name}",
+                op=shown,
+                got=str(v.type),
+                hint=f'convert it with astype("{to.name}"), or draw {v.dtype.name}',
+            )
+    sizes = drawn_shape(shown, shape, *(v.type.shape for v in values))
+    given = [cast(v, to) for v in values]
+    return SAMPLERS[name](as_key(key, shown), *given, shape=sizes, dtype=to)
+
+
+@op()
+def _random_uniform(
+    key: Array, *bounds: Array, shape: Shape, dtype: DType
+) -> TensorType:
+    """Uniform in [0, 1), or between bounds."""
+    require_key(key)
+    require_shape(shape, *(b.type.shape for b in bounds))
+    return TensorType(dtype, shape)
+
+
+def _print_uniform(p: Printing, function: str) -> str:
+    shape, dtype = map(p.code, _shape_dtype(p))
+    return f"{function}({', '.join([p.inputs[0], shape, dtype, *p.inputs[1:]])})"
+
+
+_random_uniform.on_host = False
+_random_uniform.emit(
+    numpy=lambda p: _print_uniform(p, p.helper(helpers.uniform_numpy)),
+    jax=lambda p: _print_uniform(p, "jax.random.uniform"),
+)
+pathwise(_random_uniform, uniform_slopes)
+mapped(_random_uniform)
+
+
+@public(name="random.uniform")
+def uniform(
+    key: Any, shape: Any = (), dtype: Any = None, minval: Any = 0.0, maxval: Any = 1.0
+) -> Value:
+    """Uniform in [minval, maxval), which broadcast to `shape`."""
+    name = "random.uniform"
+    values = [real(name, x) for x in (minval, maxval)]
+    to = float_dtype(name, dtype, values)
+    unit = not any(isinstance(x, Value) or np.ndim(x) for x in (minval, maxval))
+    unit = unit and (minval, maxval) == (0, 1)
+    given = [] if unit else [cast(v, to) for v in values]
+    sizes = drawn_shape(name, shape)
+    return _random_uniform(as_key(key, name), *given, shape=sizes, dtype=to)
+
+
+@public(name="random.normal")
+def normal(key: Any, shape: Any = (), dtype: Any = None) -> Value:
+    """Standard normal; for a complex dtype, with variance 1 in all."""
+    if dtype is not None and dtype_of(dtype).kind == "c":
+        sizes, to = drawn_shape("random.normal", shape), dtype_of(dtype)
+        return SAMPLERS["normal"](as_key(key, "random.normal"), shape=sizes, dtype=to)
+    return _continuous("normal", key, shape, dtype)
+
+
+@public(name="random.half_normal")
+def half_normal(key: Any, shape: Any = (), dtype: Any = None) -> Value:
+    """The absolute value of a standard normal."""
+    return F.absolute(_continuous("normal", key, shape, dtype))
+
+
+@public(name="random.truncated_normal")
+def truncated_normal(
+    key: Any, lower: Any, upper: Any, shape: Any = None, dtype: Any = None
+) -> Value:
+    """Standard normal, given that it lies between `lower` and `upper`."""
+    return _continuous("truncated_normal", key, shape, dtype, lower, upper)
+
+
+@public(name="random.lognormal")
+def lognormal(
+    key: Any, sigma: Any = 1.0, shape: Any = None, dtype: Any = None
+) -> Value:
+    """exp(sigma * z) of a standard normal z."""
+    return _continuous("lognormal", key, shape, dtype, sigma)
+
+
+@public(name="random.exponential")
+def exponential(key: Any, shape: Any = (), dtype: Any = None) -> Value:
+    """Exponential with rate 1."""
+    return _continuous("exponential", key, shape, dtype)
+
+
+@public(name="random.pareto")
+def pareto(key: Any, b: Any, shape: Any = None, dtype: Any = None) -> Value:
+    """Pareto with exponent `b`, from 1."""
+    return _continuous("pareto", key, shape, dtype, b)
+
+
+@public(name="random.weibull_min")
+def weibull_min(
+    key: Any, scale: Any, concentration: Any, shape: Any = None, dtype: Any = None
+) -> Value:
+    """Weibull of minima. Without a shape, one draw per parameter (in `jax.random`,
+    one in all)."""
+    return _continuous("weibull_min", key, shape, dtype, scale, concentration)
+
+
+enroll(weibull_min, "random.weibull")
+
+
+@public(name="random.rayleigh")
+def rayleigh(key: Any, scale: Any, shape: Any = None, dtype: Any = None) -> Value:
+    """Rayleigh: the length of a normal vector in the plane."""
+    return _continuous("rayleigh", key, shape, dtype, scale)
+
+
+@public(name="random.maxwell")
+def maxwell(key: Any, shape: Any = (), dtype: Any = None) -> Value:
+    """Maxwell: the length of a standard normal vector in space."""
+    return _continuous("maxwell", key, shape, dtype)
+
+
+@public(name="random.laplace")
+def laplace(key: Any, shape: Any = (), dtype: Any = None) -> Value:
+    """Laplace with scale 1."""
+    return _continuous("laplace", key, shape, dtype)
+
+
+@public(name="random.cauchy")
+def cauchy(key: Any, shape: Any = (), dtype: Any = None) -> Value:
+    """Cauchy with scale 1."""
+    return _continuous("cauchy", key, shape, dtype)
+
+
+@public(name="random.logistic")
+def logistic(key: Any, shape: Any = (), dtype: Any = None) -> Value:
+    """Logistic with scale 1."""
+    return _continuous("logistic", key, shape, dtype)
+
+
+@public(name="random.gumbel")
+def gumbel(key: Any, shape: Any = (), dtype: Any = None) -> Value:
+    """Gumbel with scale 1."""
+    return _continuous("gumbel", key, shape, dtype)
+
+
+@public(name="random.triangular")
+def triangular(
+    key: Any, left: Any, mode: Any, right: Any, shape: Any = None, dtype: Any = None
+) -> Value:
+    """A density that rises linearly from `left` to `mode` and falls to `right`."""
+    return _continuous("triangular", key, shape, dtype, left, mode, right)
+
+
+@public(name="random.wald")
+def wald(key: Any, mean: Any, shape: Any = None, dtype: Any = None) -> Value:
+    """Wald (inverse Gaussian) with this mean and scale 1."""
+    return _continuous("wald", key, shape, dtype, mean)
+
+
+@public(name="random.gamma")
+def gamma(key: Any, a: Any, shape: Any = None, dtype: Any = None) -> Value:
+    """Gamma with shape parameter `a` and scale 1."""
+    return _continuous("gamma", key, shape, dtype, a)
+
+
+@public(name="random.loggamma")
+def loggamma(key: Any, a: Any, shape: Any = None, dtype: Any = None) -> Value:
+    """The logarithm of a gamma variate, exact also where that is close to 0."""
+    return _continuous("loggamma", key, shape, dtype, a)
+
+
+@public(name="random.beta")
+def beta(key: Any, a: Any, b: Any, shape: Any = None, dtype: Any = None) -> Value:
+    """Beta with parameters `a` and `b`."""
+    return _continuous("beta", key, shape, dtype, a, b)
+
+
+@public(name="random.chisquare")
+def chisquare(key: Any, df: Any, shape: Any = None, dtype: Any = None) -> Value:
+    """Chi-square with `df` degrees of freedom."""
+    return _continuous("chisquare", key, shape, dtype, df)
+
+
+@public(name="random.t")
+def t(key: Any, df: Any, shape: Any = None, dtype: Any = None) -> Value:
+    """Student's t with `df` degrees of freedom."""
+    return _continuous("t", key, shape, dtype, df)
+
+
+@public(name="random.f")
+def f(
+    key: Any, dfnum: Any, dfden: Any, shape: Any = None, dtype: Any = None
+) -> Value:
+    """Fisher's F with `dfnum` and `dfden` degrees of freedom."""
+    values = [real("random.f", x) for x in (dfnum, dfden)]
+    sizes = drawn_shape("random.f", shape, *(v.type.shape for v in values))
+    full = [F.broadcast_to(v, sizes) if sizes else v for v in values]  # JAX insists
+    return _continuous("f", key, sizes, dtype, *full)
+
+
+@public(name="random.generalized_normal")
+def generalized_normal(
+    key: Any, p: Any, shape: Any = (), dtype: Any = None
+) -> Value:
+    """The density proportional to exp(-abs(x)**p), for a scalar `p`."""
+    name = "random.generalized_normal"
+    to = float_dtype(name, dtype, [real(name, p)])
+    keys = split(as_key(key, name))
+    power = 1 / cast(as_value(p), to)
+    size = F.power(gamma(keys[0], power, shape, to), power)
+    return F.random.rademacher(keys[1], shape, to) * size

@@ -1,0 +1,177 @@
+"""Random integers: the discrete distributions of `gt.random`."""
+
+from typing import Any
+
+import numpy as np
+
+from graphc.errors import graph_error
+from graphc.ir.build import (
+    Shape,
+    as_value,
+    cast,
+    literal_of,
+)
+from graphc.ir.graph import Value
+from graphc.ir.namespace import F, public
+from graphc.ir.op import (
+    Array,
+    Printing,
+    op,
+)
+from graphc.ir.types import (
+    BOOL,
+    DType,
+    TensorType,
+    dtype_of,
+    is_float,
+    is_integer,
+)
+from graphc.ops.random import numpy_discrete as helpers
+from graphc.ops.random.batching import mapped
+from graphc.ops.random.sampler import (
+    SAMPLERS,
+    as_key,
+    drawn_shape,
+    float_dtype,
+    floating,
+    int_dtype,
+    real,
+    require_key,
+    require_shape,
+    sampler,
+)
+
+
+@op()
+def _random_randint(
+    key: Array, minval: Array, maxval: Array, *, shape: Shape, dtype: DType
+) -> TensorType:
+    """Integers in [minval, maxval)."""
+    require_key(key)
+    require_shape(shape, minval.type.shape, maxval.type.shape)
+    return TensorType(dtype, shape)
+
+
+def _print_randint(p: Printing, function: str) -> str:
+    key, low, high = p.inputs
+    params = p.node.params
+    shape, dtype = p.code(params["shape"]), p.code(params["dtype"])
+    return f"{function}({key}, {shape}, {low}, {high}, {dtype})"
+
+
+_random_randint.emit(
+    numpy=lambda p: _print_randint(p, p.helper(helpers.randint_numpy)),
+    jax=lambda p: _print_randint(p, "jax.random.randint"),
+)
+_random_randint.no_gradient("its result is of integers")
+mapped(_random_randint)
+
+
+def _bound(x: Any, dtype: DType) -> Value:
+    """A bound of randint: numbers in the dtype that is drawn, arrays as they are."""
+    value = as_value(x)
+    if not is_integer(value.dtype):
+        got = str(value.type)
+        raise graph_error("bounds must be integers", op="random.randint", got=got)
+    drawn = dtype if dtype.itemsize >= 4 else np.dtype("int32")
+    number = literal_of(value)
+    limits = np.iinfo(drawn)
+    if value.type.weak and number is not None and not (
+        limits.min <= int(number) <= limits.max
+    ):
+        raise graph_error(
+            f"the bound {int(number)} does not fit {drawn.name}",
+            op="random.randint",
+            hint='draw wider integers, as dtype="int64", or bits',
+        )
+    return cast(value, drawn) if value.type.weak else value
+
+
+@public(name="random.randint")
+def randint(key: Any, shape: Any, minval: Any, maxval: Any, dtype: Any = None) -> Value:
+    """Integers in [minval, maxval), which broadcast to `shape`; where that is empty,
+    `minval`."""
+    name = "random.randint"
+    to = int_dtype(name, dtype, [as_value(minval), as_value(maxval)])
+    sizes = drawn_shape(name, shape)
+    bounds = _bound(minval, to), _bound(maxval, to)
+    return _random_randint(as_key(key, name), *bounds, shape=sizes, dtype=to)
+
+
+sampler("bernoulli", helpers.bernoulli_numpy, dtype=False)
+sampler("poisson", helpers.poisson_numpy)
+sampler("geometric", helpers.geometric_numpy)
+sampler("binomial", helpers.binomial_numpy)
+
+
+@public(name="random.bernoulli")
+def bernoulli(key: Any, p: Any = 0.5, shape: Any = None) -> Value:
+    """True with probability `p` (floats)."""
+    name = "random.bernoulli"
+    if not is_float(real(name, p).dtype):
+        raise graph_error("p must be a float", op=name, got=str(as_value(p).type))
+    value = floating(name, p)
+    sizes = drawn_shape(name, shape, value.type.shape)
+    return SAMPLERS["bernoulli"](as_key(key, name), value, shape=sizes, dtype=BOOL)
+
+
+@public(name="random.rademacher")
+def rademacher(key: Any, shape: Any = (), dtype: Any = None) -> Value:
+    """-1 or 1, each with probability 1/2."""
+    name = "random.rademacher"
+    to = int_dtype(name, None, []) if dtype is None else dtype_of(dtype)
+    half = floating(name, 0.5, to)
+    return 2 * F.astype(bernoulli(key, half, shape), to) - 1
+
+
+@public(name="random.poisson")
+def poisson(key: Any, lam: Any, shape: Any = None, dtype: Any = None) -> Value:
+    """Poisson with mean `lam`, used in float32 as JAX does."""
+    name = "random.poisson"
+    value = real(name, lam)
+    to = int_dtype(name, dtype, [value])
+    mean = cast(value, np.dtype("float32")) if value.type.weak else value
+    sizes = drawn_shape(name, shape, mean.type.shape)
+    return SAMPLERS["poisson"](as_key(key, name), mean, shape=sizes, dtype=to)
+
+
+@public(name="random.geometric")
+def geometric(key: Any, p: Any, shape: Any = None, dtype: Any = None) -> Value:
+    """Trials up to the first success, each with probability `p`."""
+    name = "random.geometric"
+    to = int_dtype(name, dtype, [real(name, p)])
+    value = floating(name, p, to)
+    sizes = drawn_shape(name, shape, value.type.shape)
+    return SAMPLERS["geometric"](as_key(key, name), value, shape=sizes, dtype=to)
+
+
+@public(name="random.binomial")
+def binomial(
+    key: Any, n: Any, p: Any, shape: Any = None, dtype: Any = None
+) -> Value:
+    """Successes in `n` trials with probability `p`, as floats (as in JAX)."""
+    name = "random.binomial"
+    to = float_dtype(name, dtype, [real(name, n), real(name, p)])
+    chance = floating(name, p, to)
+    given = cast(real(name, n), chance.dtype), chance
+    sizes = drawn_shape(name, shape, *(v.type.shape for v in given))
+    return SAMPLERS["binomial"](as_key(key, name), *given, shape=sizes, dtype=to)
+
+
+@public(name="random.negative_binomial")
+def negative_binomial(
+    key: Any, n: Any, p: Any, shape: Any = None, dtype: Any = None
+) -> Value:
+    """Failures before success number `n`, each with probability `p`.
+
+    A Poisson variate whose mean is `(1 - p) / p` times a gamma variate of shape `n`.
+    """
+    name = "random.negative_binomial"
+    values = [real(name, n), real(name, p)]
+    to = int_dtype(name, dtype, values)
+    work = float_dtype(name, None, values)
+    trials, chance = (cast(v, work) for v in values)
+    sizes = drawn_shape(name, shape, trials.type.shape, chance.type.shape)
+    keys = F.random.split(key)
+    mean = F.random.gamma(keys[0], trials, sizes, work) * ((1 - chance) / chance)
+    return poisson(keys[1], mean, sizes, to)

@@ -1,0 +1,66 @@
+"""Random draws with padding: the first draws of many are those of few.
+
+Where a draw is a function of bits that are counted through in row-major order, those
+along its first axis do not depend on how many follow; in JAX that holds of its default
+generator with its default settings. Draws of other axes, and of the streams that
+rejection samplers use on NumPy, are other numbers in longer arrays. Examples that have
+keys of their own do not depend on how many examples there are.
+"""
+
+from typing import Any
+
+from graphc.errors import graph_error
+from graphc.ir.build import Shape
+from graphc.ir.graph import Value
+from graphc.ir.op import Primitive
+from graphc.ir.types import same_size
+from graphc.ops.common.padded_reads import is_known
+from graphc.ops.common.padding import Padding, Ragged
+
+COUNTED = {
+    *("split", "bits", "uniform", "normal", "truncated_normal", "lognormal"),
+    *("exponential", "pareto", "rayleigh", "weibull_min", "maxwell", "laplace"),
+    *("cauchy", "logistic", "gumbel", "triangular", "wald", "randint", "bernoulli"),
+    *("geometric",),
+}
+WHOLE = {"categorical", "choice", "multivariate_normal"}  # of parameters as they are
+
+
+def declare(primitive: Primitive) -> None:
+    """Give the primitive of a random function its mask rule."""
+    name = primitive.name.removeprefix("random_")
+
+    @primitive.padding
+    def _(pad: Padding, *inputs: Ragged, **params: Any) -> Value:
+        problem = _problem(name, pad, inputs)
+        if problem:
+            raise graph_error(problem, op=f"random.{name}")
+        filled = [pad.filled(x, sorted(x.axes), 1) for x in inputs]
+        made: Value = primitive(*filled, **params)
+        return made
+
+
+def _problem(name: str, pad: Padding, inputs: tuple[Ragged, ...]) -> str:
+    """Why the draws that count would be others, "" where they are not."""
+    given = pad.node.params
+    each, shape = given.get("each", ()), given.get("shape", ())
+    if each:
+        own = [sum(level[i] == "1" for level in each) for i in range(len(inputs))]
+        inner = any(x.axes - set(range(n)) for x, n in zip(inputs, own, strict=True))
+        known = all(is_known(pad, n) for n in shape)
+        if inner or not known or name == "multivariate_normal":
+            return "draws of one example are others in a longer array"
+        return ""
+    if name not in COUNTED | WHOLE or given.get("replace") is False:
+        return "draws are others in a longer array"
+    if name in WHOLE and any(x.axes for x in inputs):
+        return "draws of more categories, or longer vectors, are others"
+    if not is_known(pad, given.get("n", 0)) or not _is_first(pad, shape):
+        return "only draws along the first axis are the same in a longer array"
+    return ""
+
+
+def _is_first(pad: Padding, shape: Shape) -> bool:
+    """Whether sizes are known but for the first that is not 1."""
+    more = [n for n in shape if not same_size(n, 1)]
+    return all(is_known(pad, n) for n in more[1:])

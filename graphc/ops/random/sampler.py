@@ -1,0 +1,187 @@
+"""What random draws have in common: keys, default dtypes, shapes and printing."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from graphc.errors import graph_error
+from graphc.ir import dims
+from graphc.ir.build import (
+    Shape,
+    as_shape,
+    as_value,
+    cast,
+    check_shape,
+    config,
+    shape_text,
+)
+from graphc.ir.dims import Size
+from graphc.ir.graph import Value
+from graphc.ir.op import (
+    Array,
+    Primitive,
+    Printing,
+    require_at_most,
+    require_equal,
+    type_error,
+)
+from graphc.ir.types import (
+    FLOAT64,
+    INT64,
+    DType,
+    TensorType,
+    dtype_of,
+    is_float,
+    is_integer,
+    same_size,
+)
+from graphc.ops.random import batching, gradients
+
+UINT32 = np.dtype("uint32")
+MAKE_KEY = "make one with gt.random.key(seed)"
+
+
+def as_key(key: Any, name: str) -> Value:
+    """A key: the two words (uint32) that `gt.random.key` and `split` make."""
+    if str(getattr(key, "dtype", "")).startswith("key<"):
+        raise graph_error(
+            "needs the words of the key, uint32[2]",
+            op=name,
+            got=f"a JAX key array {key.dtype}",
+            hint="pass jax.random.key_data(key)",
+        )
+    value = as_value(key)
+    if value.dtype == UINT32 and value.type.rank == 1:
+        return value
+    batch = value.dtype == UINT32 and value.type.rank > 1
+    hint = "take one of the keys, as keys[i]" if batch else MAKE_KEY
+    got = str(value.type)
+    raise graph_error("needs one key, uint32[2]", op=name, got=got, hint=hint)
+
+
+def require_key(key: Value) -> None:
+    """Inside a type rule: `key` must be one key."""
+    if key.dtype != UINT32 or key.type.rank != 1:
+        raise type_error("needs one key, uint32[2]", hint=MAKE_KEY)
+    require_equal(key.type.shape[0], 2, "a key has two words")
+
+
+def is_wide(values: Sequence[Value], dtype: Any = None) -> bool:
+    """Whether JAX would need its 64-bit mode for these arguments."""
+    given = [v.dtype for v in values if not v.type.weak]
+    given += [config.float] if dtype is None else [config.float, dtype_of(dtype)]
+    return any(d.itemsize >> (d.kind == "c") == 8 for d in given)
+
+
+def float_dtype(name: str, dtype: Any, values: Sequence[Value]) -> DType:
+    """The dtype of a real draw: as given, else float64 where an argument is 64-bit
+    and the default float elsewhere."""
+    if dtype is None:
+        return FLOAT64 if is_wide(values) else config.float
+    found = dtype_of(dtype)
+    if not is_float(found):
+        raise graph_error("draws floats", op=name, got=f"dtype {found.name}")
+    return found
+
+
+def int_dtype(name: str, dtype: Any, values: Sequence[Value]) -> DType:
+    """The dtype of an integer draw: as given, else the integer as wide as the
+    default float, int64 where an argument is 64-bit."""
+    if dtype is None:
+        return INT64 if is_wide(values) else np.dtype("int32")
+    found = dtype_of(dtype)
+    if not is_integer(found):
+        raise graph_error("draws integers", op=name, got=f"dtype {found.name}")
+    return found
+
+
+def real(name: str, x: Any) -> Value:
+    """A parameter, which must not be complex."""
+    value = as_value(x)
+    if value.dtype.kind == "c":
+        raise graph_error("parameters must be real", op=name, got=str(value.type))
+    return value
+
+
+def floating(name: str, x: Any, dtype: Any = None) -> Value:
+    """A parameter as a strong float beside a draw of `dtype`.
+
+    Numbers and integers take the default float, or float64 where that is needed.
+    """
+    value = real(name, x)
+    if is_float(value.dtype) and not value.type.weak:
+        return value
+    return cast(value, FLOAT64 if is_wide([value], dtype) else config.float)
+
+
+def drawn_shape(name: str, shape: Any, *parts: Shape) -> Shape:
+    """The shape asked for, or that to which the parameters broadcast."""
+    if shape is not None:
+        return check_shape(as_shape(shape), name)
+    common: list[Size] = [1] * max(map(len, parts), default=0)
+    for part in parts:
+        for i, n in enumerate(part, -len(part)):
+            if same_size(n, 1) or same_size(n, common[i]):
+                continue
+            if not same_size(common[i], 1) and dims.equal(common[i], n) is False:
+                got = ", ".join(map(shape_text, parts))
+                raise graph_error("parameters do not broadcast", op=name, got=got)
+            common[i] = n
+    return tuple(common)
+
+
+def require_shape(shape: Shape, *parts: Shape) -> None:
+    """Inside a type rule: a shape to which the shapes of parameters broadcast."""
+    for n in shape:
+        require_at_most(0, n, "a size must not be negative")
+    reason = "parameters must broadcast to the shape"
+    for part in parts:
+        if len(part) > len(shape):
+            raise type_error(
+                f"the parameters do not broadcast to the shape {shape_text(shape)}"
+            )
+        for n, wanted in zip(part, shape[len(shape) - len(part) :], strict=True):
+            if not same_size(n, 1):
+                require_equal(n, wanted, reason, kind="broadcast")
+
+
+def call(p: Printing, function: str, *more: Any) -> str:
+    """`function` of the inputs, then of params as source text."""
+    return f"{function}({', '.join([*p.inputs, *map(p.code, more)])})"
+
+
+SAMPLERS: dict[str, Primitive] = {}
+
+
+def sampler(
+    name: str, helper: Callable[..., Any], *, dtype: bool = True
+) -> Primitive:
+    """Declare the primitive of a distribution: `jax.random`'s own function on JAX,
+    `helper` on NumPy, both with (key, parameters, shape, dtype).
+
+    It never runs on the host in place of the device, where numbers may differ.
+    """
+
+    def infer(
+        key: Array, *params: Array, shape: Shape, dtype: DType
+    ) -> TensorType:
+        require_key(key)
+        require_shape(shape, *(p.type.shape for p in params))
+        return TensorType(dtype, shape)
+
+    def tail(p: Printing) -> tuple[Any, ...]:
+        given = p.node.params
+        return (given["shape"], given["dtype"]) if dtype else (given["shape"],)
+
+    primitive = Primitive(f"random_{name}", infer, on_host=False)
+    primitive.emit(
+        jax=lambda p: call(p, f"jax.random.{name}", *tail(p)),
+        numpy=lambda p: call(p, p.helper(helper), *tail(p)),
+    )
+    primitive.no_gradient_reason = gradients.REFUSED.get(name, "")
+    if name in gradients.SLOPES:
+        gradients.pathwise(primitive, gradients.SLOPES[name])
+    batching.mapped(primitive)
+    SAMPLERS[name] = primitive
+    return primitive

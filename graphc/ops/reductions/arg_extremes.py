@@ -1,0 +1,84 @@
+"""Where the largest and the smallest elements are."""
+
+from typing import Any
+
+from graphc.ir.build import as_value, normal_axis, strong
+from graphc.ir.graph import Value
+from graphc.ir.kinds import AxisParam
+from graphc.ir.namespace import F, public
+from graphc.ir.op import Array, Primitive, Printing, require_at_most
+from graphc.ir.types import INT64, TensorType
+from graphc.ops.common.batching import batch_with_axes
+from graphc.ops.common.padding import Padding, Ragged, least, most
+from graphc.ops.reductions.reduce import extreme, kept_shape
+
+
+def _arg_reduction(name: str) -> Primitive:
+    def infer(x: Array, *, axis: AxisParam, keepdims: bool) -> TensorType:
+        require_at_most(1, x.type.shape[axis], f"axis {axis} has no element to find")
+        return TensorType(INT64, kept_shape(x, (axis,), keepdims))
+
+    def printed(p: Printing) -> str:
+        keepdims = ", keepdims=True" if p.node.params["keepdims"] else ""
+        axis = p.node.params["axis"]
+        call = f"{p.xp}.{name}({p.inputs[0]}, axis={axis}{keepdims})"
+        return call if p.xp == "np" else f'{call}.astype("int64")'
+
+    return Primitive(name, infer).emit(printed)
+
+
+_argmax = _arg_reduction("argmax")
+_argmin = _arg_reduction("argmin")
+for _primitive in (_argmax, _argmin):
+    _primitive.no_gradient("its result is of integers")
+    batch_with_axes(_primitive, "axis")
+
+
+@_argmax.padding
+def _(pad: Padding, x: Ragged, *, axis: int, keepdims: bool) -> Value:
+    return _first(pad, _argmax, x, axis, keepdims, least(x.value.dtype))
+
+
+@_argmin.padding
+def _(pad: Padding, x: Ragged, *, axis: int, keepdims: bool) -> Value:
+    return _first(pad, _argmin, x, axis, keepdims, most(x.value.dtype))
+
+
+def _first(
+    pad: Padding, primitive: Primitive, x: Ragged, axis: int, keepdims: bool, fill: Any
+) -> Value:
+    """The padding comes last, so that elements win where they tie with it."""
+    found: Value = primitive(pad.filled(x, (axis,), fill), axis=axis, keepdims=keepdims)
+    return found
+
+
+def _is_extreme(x: Value, axis: int | None, primitive: Primitive) -> Value:
+    """Where complex numbers are the largest (or smallest), or NaN if one is."""
+    name = "max" if primitive is _argmax else "min"
+    largest = extreme(name, x, axis, True, None, True)
+    return F.where(F.isnan(largest), F.isnan(x), F.equal(x, largest))
+
+
+def _position(
+    primitive: Primitive, x: Any, axis: int | None, keepdims: bool
+) -> Value:
+    value = strong(as_value(x))
+    if value.dtype.kind == "c":  # JAX has no order of complex numbers here
+        value, primitive = _is_extreme(value, axis, primitive), _argmax
+    if axis is None:
+        found = primitive(F.ravel(value), axis=0, keepdims=False)
+        return F.reshape(found, (1,) * value.type.rank) if keepdims else found
+    chosen = normal_axis(axis, value.type.rank, primitive.name)
+    return primitive(value, axis=chosen, keepdims=keepdims)
+
+
+@public(method=True)
+def argmax(x: Any, /, axis: int | None = None, keepdims: bool = False) -> Value:
+    """The position of the first largest element (the first NaN where there is one)."""
+    return _position(_argmax, x, axis, keepdims)
+
+
+@public(method=True)
+def argmin(x: Any, /, axis: int | None = None, keepdims: bool = False) -> Value:
+    """The position of the first smallest element (the first NaN if there is one)."""
+    return _position(_argmin, x, axis, keepdims)

@@ -1,0 +1,398 @@
+"""Running sums and the like along an axis, and differences.
+
+Elements that tie for a running maximum or minimum share its derivative alike, as those
+of `max` do; JAX halves it at each step of its parallel scan. In the running log of a
+sum of exponentials two equal infinities count for 1/2 each, where JAX gives NaN.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from graphc.errors import graph_error
+from graphc.ir import dims
+from graphc.ir.build import as_value, cast, normal_axis, size_value, strong
+from graphc.ir.dims import Size
+from graphc.ir.graph import Value
+from graphc.ir.kinds import AxisParam
+from graphc.ir.namespace import F, enroll, public
+from graphc.ir.op import Array, Primitive, Printing, op, require_equal, type_error
+from graphc.ir.types import BOOL, TensorType, dtype_of
+from graphc.ops.common.batching import Batched, batch_with_axes, spread
+from graphc.ops.common.broadcasting import loop_dtypes, promoted_as_arrays
+from graphc.ops.common.padding import Padding, Ragged, least, most
+from graphc.ops.reductions.reduce import numpy_sum_dtype, unwidened
+
+FULL = slice(None)
+_Axis = int | None
+
+
+def _printed(numpy: str, jax: str) -> Callable[[Printing], str]:
+    """Forwards by the function of either library; backwards, NumPy flips twice."""
+
+    def printed(p: Printing) -> str:
+        axis, reverse = p.node.params["axis"], p.node.params["reverse"]
+        x, function = p.inputs[0], numpy if p.xp == "np" else jax
+        if p.xp == "jnp" and function.startswith("jax"):
+            backwards = ", reverse=True" if reverse else ""
+            return f"{function}({x}, axis={axis}{backwards})"
+        small = unwidened(p) if function.endswith(("cumsum", "cumprod")) else ""
+        if not reverse:
+            return f"{function}({x}, axis={axis}{small})"
+        turned = f"{p.xp}.flip({x}, {axis})"
+        return f"{p.xp}.flip({function}({turned}, axis={axis}{small}), {axis})"
+
+    return printed
+
+
+def _cumulative(name: str, numpy: str, jax: str, sizes: Any = None) -> Primitive:
+    def infer(x: Array, *, axis: AxisParam, reverse: bool) -> TensorType:
+        if x.dtype == BOOL:
+            raise type_error("needs numbers")
+        return x.type.like()
+
+    def rule(x: Any, *, axis: int, reverse: bool) -> Any:
+        turned = np.flip(x, axis) if reverse else x
+        found = sizes(turned, axis)
+        return np.flip(found, axis) if reverse else found
+
+    made = Primitive(name, infer, sizes=rule if sizes else None)
+    return made.emit(_printed(numpy, jax))
+
+
+_cumsum = _cumulative("cumsum", "np.cumsum", "jnp.cumsum", np.cumsum)
+_cumprod = _cumulative("cumprod", "np.cumprod", "jnp.cumprod", np.cumprod)
+_cummax = _cumulative("cummax", "np.maximum.accumulate", "jax.lax.cummax")
+_cummin = _cumulative("cummin", "np.minimum.accumulate", "jax.lax.cummin")
+_cumlogsumexp = _cumulative(
+    "cumlogsumexp", "np.logaddexp.accumulate", "jax.lax.cumlogsumexp"
+)
+
+
+def _padded_running(primitive: Primitive, neutral: Callable[[Any], Any]) -> None:
+    """Forwards, padding comes after all that counts; backwards, it must not count."""
+
+    @primitive.padding
+    def _(pad: Padding, x: Ragged, *, axis: int, reverse: bool) -> Value:
+        axes = (axis,) if reverse else ()
+        filled = pad.filled(x, axes, neutral(x.value.dtype))
+        found: Value = primitive(filled, axis=axis, reverse=reverse)
+        return found
+
+
+for _primitive, _neutral in (
+    (_cumsum, lambda dtype: 0),
+    (_cumprod, lambda dtype: 1),
+    (_cummax, least),
+    (_cummin, most),
+    (_cumlogsumexp, lambda dtype: -np.inf),
+):
+    _padded_running(_primitive, _neutral)
+
+
+@op()
+def _recurrence(
+    factor: Array, term: Array, *, axis: AxisParam, reverse: bool
+) -> TensorType:
+    """h[t] = factor[t] h[t - 1] + term[t] along `axis`; h before the first is 0."""
+    pairs = zip(factor.type.shape, term.type.shape, strict=True)
+    shape = [require_equal(n, m, "one factor per term") for n, m in pairs]
+    if factor.dtype != term.dtype:
+        raise type_error("needs factors and terms of one dtype")
+    return term.type.like(shape)
+
+
+def recurrence_numpy(factor: Any, term: Any, axis: Any, reverse: Any) -> Any:
+    """Printed into NumPy programs."""
+    factor, term = np.moveaxis(factor, axis, 0), np.moveaxis(term, axis, 0)
+    out, last = np.empty_like(term), np.zeros_like(term[:1].sum(0))
+    for t in range(len(term))[:: -1 if reverse else 1]:
+        out[t] = last = factor[t] * last + term[t]
+    return np.moveaxis(out, 0, axis)
+
+
+def recurrence_jax(jax: Any, factor: Any, term: Any, axis: Any, reverse: Any) -> Any:
+    """Printed into JAX programs."""
+
+    def combine(early: Any, late: Any) -> Any:
+        return early[0] * late[0], early[1] * late[0] + late[1]
+
+    pair = factor, term
+    return jax.lax.associative_scan(combine, pair, reverse=reverse, axis=axis)[1]
+
+
+def _print_recurrence(p: Printing) -> str:
+    rest = [*p.inputs, *map(p.code, p.node.params.values())]
+    if p.xp == "np":
+        return f"{p.helper(recurrence_numpy)}({', '.join(rest)})"
+    return f"{p.helper(recurrence_jax)}(jax, {', '.join(rest)})"
+
+
+_recurrence.emit(_print_recurrence)
+enroll(_recurrence, "_recurrence")
+
+
+@_recurrence.padding
+def _(
+    pad: Padding, factor: Ragged, term: Ragged, *, axis: int, reverse: bool
+) -> Value:
+    axes = (axis,) if reverse else ()
+    both = [pad.filled(x, axes, 0) for x in (factor, term)]
+    found: Value = _recurrence(*both, axis=axis, reverse=reverse)
+    return found
+
+
+@_recurrence.vjp
+def _(
+    g: Value, factor: Value, term: Value, *, axis: int, reverse: bool
+) -> tuple[Value, Value]:
+    later = _before(factor, axis, not reverse)
+    share = _recurrence(later, g, axis=axis, reverse=not reverse)
+    found = _recurrence(factor, term, axis=axis, reverse=reverse)
+    return share * _before(found, axis, reverse), share
+
+
+def _before(x: Value, axis: int, reverse: bool) -> Value:
+    """For each element the one before it in running order, 0 for the first."""
+    n = x.type.shape[axis]
+    kept = F._part(x, axis, 1, n) if reverse else F._part(x, axis, 0, n - 1)
+    some = dims.minimum(n, 1)
+    width: list[Any] = [(0, 0)] * x.type.rank
+    width[axis] = (0, size_value(some)) if reverse else (size_value(some), 0)
+    return F.specify_shape(F.pad(kept, width), x.type.shape)
+
+
+def _is_first(x: Value, axis: int, reverse: bool) -> Value:
+    """Which elements are the first in running order, on the shape of `x`."""
+    return F.equal(_before(F.ones_like(x), axis, reverse), 0)
+
+
+for _primitive in (_cumsum, _cumprod, _cummax, _cummin, _cumlogsumexp):
+    batch_with_axes(_primitive, "axis")
+_cumsum.linear = True
+
+
+@_recurrence.batch
+def _(
+    n: Size, batched: Batched, *pair: Value, axis: int, reverse: bool
+) -> Value:
+    both = map(spread, [n] * 2, batched, pair)
+    return _recurrence(*both, axis=axis + 1, reverse=reverse)
+
+
+@_cumsum.vjp
+def _(g: Value, x: Value, *, axis: int, reverse: bool) -> tuple[Value]:
+    return (_cumsum(g, axis=axis, reverse=not reverse),)
+
+
+@_cumprod.vjp
+def _(g: Value, x: Value, *, axis: int, reverse: bool) -> tuple[Value]:
+    # What comes before an element is a factor of all it counts for; nothing divides.
+    found = _cumprod(x, axis=axis, reverse=reverse)
+    before = _before(found, axis, reverse)
+    factor = F.where(_is_first(x, axis, reverse), F.ones_like(x), before)
+    later = _before(x, axis, not reverse)
+    return (factor * _recurrence(later, g, axis=axis, reverse=not reverse),)
+
+
+@_cumlogsumexp.vjp
+def _(g: Value, x: Value, *, axis: int, reverse: bool) -> tuple[Value]:
+    found = _cumlogsumexp(x, axis=axis, reverse=reverse)
+    first = _is_first(x, axis, reverse)
+    before = F.where(first, found, _before(found, axis, reverse))
+    same = F.logical_and(F.isinf(x), F.equal(x, before))
+    same = F.logical_and(same, F.logical_not(first))
+
+    def weight(part: Value) -> Value:
+        """What a part of a sum counts for in its logarithm."""
+        equal = F.equal(part, found)
+        ratio = F.exp(F.where(equal, F.zeros_like(part), part - found))
+        return F.where(same, cast(as_value(0.5), x.dtype), ratio)
+
+    later = _before(weight(before), axis, not reverse)
+    share = _recurrence(later, g, axis=axis, reverse=not reverse)
+    return (share * weight(x),)
+
+
+def _extreme_vjp(primitive: Primitive) -> None:
+    """Elements that tie for the extreme so far share the cotangent alike."""
+    primitive.picks = True
+
+    @primitive.vjp
+    def _(g: Value, x: Value, *, axis: int, reverse: bool) -> tuple[Value]:
+        found = primitive(x, axis=axis, reverse=reverse)
+        hits, one = F.equal(x, found), cast(as_value(1), x.dtype)
+        # Runs: stretches of the axis with the same extreme.
+        same = F.equal(_before(found, axis, reverse), found)
+        later = F.logical_not(_is_first(x, axis, reverse))
+        same = cast(F.logical_and(same, later), x.dtype)
+        ties = _recurrence(same, cast(hits, x.dtype), axis=axis, reverse=reverse)
+        later = _before(same, axis, not reverse)
+        share = g / F.maximum(ties, one)
+        share = _recurrence(later, share, axis=axis, reverse=not reverse)
+        return (F.where(hits, share, F.zeros_like(share)),)
+
+
+_extreme_vjp(_cummax)
+_extreme_vjp(_cummin)
+
+
+def _running(
+    primitive: Primitive, x: Any, axis: int | None, dtype: Any, reverse: bool
+) -> Value:
+    value = strong(as_value(x))
+    if axis is None:
+        value, axis = F.ravel(value), 0
+    chosen = normal_axis(axis, value.type.rank, primitive.name)
+    to = value.dtype if dtype is None else dtype_of(dtype)
+    if to == BOOL:  # running any and all are maxima and minima of 0 and 1
+        small = primitive(cast(value, dtype_of("uint8")), axis=chosen, reverse=reverse)
+        return cast(small, BOOL)
+    return primitive(cast(value, to), axis=chosen, reverse=reverse)
+
+
+def _sum_dtype(x: Any, dtype: Any) -> Any:
+    return numpy_sum_dtype(strong(as_value(x)).dtype) if dtype is None else dtype
+
+
+@public(method=True)
+def cumsum(
+    x: Any, axis: int | None = None, dtype: Any = None, *, reverse: bool = False
+) -> Value:
+    """Running sums along `axis` (of the flattened array by default).
+
+    With `reverse`, from the last element to the first.
+    """
+    to = _sum_dtype(x, dtype)
+    bools = dtype_of(to) == BOOL
+    return _running(_cummax if bools else _cumsum, x, axis, to, reverse)
+
+
+@public(method=True)
+def cumprod(
+    x: Any, axis: int | None = None, dtype: Any = None, *, reverse: bool = False
+) -> Value:
+    """Running products along `axis` (of the flattened array by default).
+
+    With `reverse`, from the last element to the first.
+    """
+    to = _sum_dtype(x, dtype)
+    bools = dtype_of(to) == BOOL
+    return _running(_cummin if bools else _cumprod, x, axis, to, reverse)
+
+
+@public()
+def cummax(x: Any, axis: int | None = None, *, reverse: bool = False) -> Value:
+    """The largest element so far along `axis` (flattened by default); NaN stays."""
+    return _running(_cummax, x, axis, None, reverse)
+
+
+@public()
+def cummin(x: Any, axis: int | None = None, *, reverse: bool = False) -> Value:
+    """The smallest element so far along `axis` (flattened by default); NaN stays."""
+    return _running(_cummin, x, axis, None, reverse)
+
+
+@public()
+def cumlogsumexp(x: Any, axis: int | None = None, *, reverse: bool = False) -> Value:
+    """`log(cumsum(exp(x)))` along `axis` (flattened by default), without overflow."""
+    value = strong(as_value(x))
+    loop = loop_dtypes(np.logaddexp, (value.dtype, value.dtype))
+    if loop is None:
+        got = str(value.type)
+        raise graph_error("needs real numbers", op="cumlogsumexp", got=got)
+    return _running(_cumlogsumexp, value, axis, loop[0], reverse)
+
+
+def _with_initial(
+    name: str, x: Any, axis: int | None, dtype: Any, include_initial: bool
+) -> Value:
+    value = F.atleast_1d(x)
+    if axis is None and value.type.rank > 1:
+        got = str(value.type)
+        raise graph_error("needs an axis for more than one", op=name, got=got)
+    at = normal_axis(0 if axis is None else axis, value.type.rank, name)
+    made = (cumsum if name == "cumulative_sum" else cumprod)(value, at, dtype)
+    if not include_initial:
+        return made
+    shape = list(made.type.shape)
+    shape[at] = 1
+    first = F.full(tuple(shape), 0 if name == "cumulative_sum" else 1, made.dtype)
+    return F.concatenate([first, made], axis=at)
+
+
+@public()
+def cumulative_sum(
+    x: Any, /, *, axis: _Axis = None, dtype: Any = None, include_initial: bool = False
+) -> Value:
+    """Running sums along `axis`, of vectors their own; `include_initial`: 0 first."""
+    return _with_initial("cumulative_sum", x, axis, dtype, include_initial)
+
+
+@public()
+def cumulative_prod(
+    x: Any, /, *, axis: _Axis = None, dtype: Any = None, include_initial: bool = False
+) -> Value:
+    """Running products along `axis`; where `include_initial`, a 1 comes first."""
+    return _with_initial("cumulative_prod", x, axis, dtype, include_initial)
+
+
+def _end(part: Any, like: Value, axis: int) -> Value:
+    """What is put before or behind: a scalar is one slice of that number.
+
+    As in NumPy, a Python number is first made an array: its dtype counts.
+    """
+    value = promoted_as_arrays(like, part)[1]
+    if value.type.rank:
+        return value
+    shape = list(like.type.shape)
+    shape[axis] = 1
+    return F.broadcast_to(value, tuple(shape))
+
+
+@public()
+def diff(
+    x: Any, /, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = None
+) -> Value:
+    """Differences of neighbours along `axis`, taken `n` times, as `numpy.diff`.
+
+    `prepend` and `append` are put on the axis first.
+    """
+    value = strong(as_value(x))
+    if n < 0:
+        raise graph_error(f"the order {n} is negative", op="diff")
+    at = normal_axis(axis, value.type.rank, "diff")
+    parts = [value]
+    if n and prepend is not None:
+        parts.insert(0, _end(prepend, value, at))
+    if n and append is not None:
+        parts.append(_end(append, value, at))
+    value = F.concatenate(parts, axis=at)
+    before = (FULL,) * at
+    for _ in range(n):
+        late = value[(*before, slice(1, None))]
+        early = value[(*before, slice(None, -1))]
+        bools = value.dtype == BOOL
+        value = F.not_equal(late, early) if bools else late - early
+    return value
+
+
+@public()
+def ediff1d(x: Any, to_end: Any = None, to_begin: Any = None) -> Value:
+    """Differences of neighbours of the flattened array, with given ends."""
+    value = F.ravel(strong(as_value(x)))
+    parts = [value[1:] - value[:-1]]
+    if to_begin is not None:
+        parts.insert(0, _given(to_begin, value, "to_begin"))
+    if to_end is not None:
+        parts.append(_given(to_end, value, "to_end"))
+    return F.concatenate(parts)
+
+
+def _given(part: Any, like: Value, name: str) -> Value:
+    value = F.ravel(as_value(part))
+    if not np.can_cast(value.dtype, like.dtype, "same_kind"):
+        got = f"{name} {value.type} with {like.type}"
+        raise graph_error("the ends must be of the same kind", op="ediff1d", got=got)
+    return cast(value, like.dtype)

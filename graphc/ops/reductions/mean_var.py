@@ -1,0 +1,127 @@
+"""Means, variances and standard deviations."""
+
+from typing import Any
+
+from graphc.errors import graph_error
+from graphc.ir.build import as_value, cast, normal_axes, strong
+from graphc.ir.graph import Value
+from graphc.ir.namespace import F, public
+from graphc.ir.types import DType, dtype_of, is_float
+from graphc.ops.reductions.reduce import Axis, where_mask
+
+
+def _count(x: Value, axes: tuple[int, ...]) -> Any:
+    total: Any = 1
+    for axis in axes:
+        total = total * x.shape[axis]
+    return total
+
+
+def _counted(x: Value, axis: Axis, keepdims: bool, where: Any, name: str) -> Any:
+    """How many elements are reduced: a size, or per result where a mask says so."""
+    mask = where_mask(where, x, name)
+    if mask is None:
+        return _count(x, normal_axes(axis, x.type.rank, name))
+    return F.sum(mask, axis, keepdims=keepdims)
+
+
+def _work_dtype(dtype: DType) -> DType:
+    """Where a mean is computed: 2-byte floats in float32, integers in float64."""
+    if dtype.kind in "biu":
+        return dtype_of("float64")
+    return dtype_of("float32") if dtype.itemsize == 2 else dtype
+
+
+def _ratio(total: Value, count: Any) -> Value:
+    """`total / count` in the dtype of `total`, whatever that of the count."""
+    if isinstance(count, Value) and not count.type.weak:
+        count = cast(count, total.dtype)
+    return total / count
+
+
+@public(method=True)
+def mean(
+    x: Any,
+    /,
+    axis: Axis = None,
+    dtype: Any = None,
+    keepdims: bool = False,
+    *,
+    where: Any = True,
+) -> Value:
+    """The arithmetic mean over `axis`; integers are averaged in float64.
+
+    float16 and bfloat16 are added up in float32, as NumPy does for float16. Only
+    elements where the bool array `where` holds count.
+    """
+    value = strong(as_value(x))
+    to = dtype_of(dtype) if dtype is not None else value.dtype
+    work = _work_dtype(to)
+    wide = cast(cast(value, to), work)
+    total = F.sum(wide, axis, keepdims=keepdims, where=where)
+    result = _ratio(total, _counted(value, axis, keepdims, where, "mean"))
+    return cast(result, work if to.kind in "biu" and dtype is None else to)
+
+
+def _freedom(ddof: Any, correction: Any, name: str) -> Any:
+    """What is taken from the count: `ddof`, by its name in the Array API or not."""
+    if correction is None:
+        return ddof
+    if not isinstance(ddof, (int, float)) or ddof != 0:
+        raise graph_error("give one of ddof and correction", op=name)
+    return correction
+
+
+@public(method=True)
+def var(
+    x: Any,
+    /,
+    axis: Axis = None,
+    dtype: Any = None,
+    ddof: Any = 0,
+    keepdims: bool = False,
+    *,
+    where: Any = True,
+    mean: Any = None,
+    correction: Any = None,
+) -> Value:
+    """The variance over `axis`, by the two-pass formula, as `numpy.var`.
+
+    The sum of squares is divided by the count less `ddof`, which the Array API calls
+    `correction`. `mean`, where given, is the mean with its axes kept. Only elements
+    where the bool array `where` holds count. float16 is computed in float32.
+    """
+    value = strong(as_value(x))
+    to = value.dtype if dtype is None else dtype_of(dtype)
+    value = cast(value, _work_dtype(to))
+    if mean is None:
+        mean = F.mean(value, axis, keepdims=True, where=where)
+    centred = value - cast(as_value(mean), value.dtype)
+    squares = F.square(centred)
+    if value.dtype.kind == "c":
+        squares = F.square(F.real(centred)) + F.square(F.imag(centred))
+    total = F.sum(squares, axis, keepdims=keepdims, where=where)
+    count = _counted(value, axis, keepdims, where, "var")
+    result = _ratio(total, F.maximum(count - _freedom(ddof, correction, "var"), 0))
+    return cast(result, to if is_float(to) else result.dtype)
+
+
+@public(method=True)
+def std(
+    x: Any,
+    /,
+    axis: Axis = None,
+    dtype: Any = None,
+    ddof: Any = 0,
+    keepdims: bool = False,
+    *,
+    where: Any = True,
+    mean: Any = None,
+    correction: Any = None,
+) -> Value:
+    """The standard deviation over `axis`, as `numpy.std`; arguments as of `var`.
+
+    Its gradient is 0 where all elements are equal, where that of JAX is NaN.
+    """
+    lost = _freedom(ddof, correction, "std")
+    return F._root(var(x, axis, dtype, lost, keepdims, where=where, mean=mean))

@@ -1,0 +1,358 @@
+"""Quantiles, percentiles and medians, by all methods of NumPy."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from graphc.errors import graph_error
+from graphc.ir import dims
+from graphc.ir.build import as_value, cast, constant, literal_of, normal_axes, strong
+from graphc.ir.graph import Value
+from graphc.ir.namespace import F, public
+from graphc.ir.types import BOOL, INT64, DType, is_inexact, is_integer
+from graphc.ops.common.broadcasting import common_dtype
+
+Axis = int | tuple[int, ...] | None
+FLOAT64 = np.dtype("float64")
+
+Place = tuple[Value, Value | None]  # a position, and how far on to the next one
+
+
+def _between(alpha: float, beta: float) -> Callable[[Any, Value], Place]:
+    """Interpolation between positions shifted by `alpha` and `beta`."""
+
+    def place(n: Any, q: Value) -> Place:
+        at = n * q + (alpha + q * (1 - alpha - beta)) - 1
+        return F.floor(at), at - F.floor(at)
+
+    return place
+
+
+def _linear(n: Any, q: Value) -> Place:
+    at = (n - 1) * q
+    return F.floor(at), at - F.floor(at)
+
+
+def _midpoint(n: Any, q: Value) -> Place:
+    at = (n - 1) * q
+    low = F.floor(at)
+    return low, F.where(F.equal(at, low), 0.0, 0.5)
+
+
+# Where a method jumps, nothing is taken from a product before it is rounded: a
+# compiler may round once for both, and would jump elsewhere.
+
+
+def _inverted(n: Any, q: Value) -> Place:
+    return F.ceil(n * q) - 1, None
+
+
+def _averaged(n: Any, q: Value) -> Place:
+    at = n * q
+    low = F.floor(at)
+    return low - 1, F.where(F.equal(at, low), 0.5, 1.0)
+
+
+def _closest(n: Any, q: Value) -> Place:
+    """Halves go to the even one, counted from 1."""
+    twice = 2 * n * q
+    whole = F.floor(twice)
+    low = F.floor((whole - 3) / 2)
+    half = F.logical_and(F.equal(twice, whole), F.equal(whole % 2, 1))
+    stay = F.logical_and(half, F.equal(low % 2, 1))
+    return F.where(stay, low, low + 1), None
+
+
+_METHODS: dict[str, Callable[[Any, Value], Place]] = {
+    "inverted_cdf": _inverted,
+    "averaged_inverted_cdf": _averaged,
+    "closest_observation": _closest,
+    "interpolated_inverted_cdf": _between(0, 1),
+    "hazen": _between(0.5, 0.5),
+    "weibull": _between(0, 0),
+    "linear": _linear,
+    "median_unbiased": _between(1 / 3, 1 / 3),
+    "normal_unbiased": _between(3 / 8, 3 / 8),
+    "lower": lambda n, q: (F.floor((n - 1) * q), None),
+    "higher": lambda n, q: (F.ceil((n - 1) * q), None),
+    "midpoint": _midpoint,
+    "nearest": lambda n, q: (F.rint((n - 1) * q), None),
+}
+_PICKING = ("inverted_cdf", "closest_observation", "lower", "higher", "nearest")
+
+
+def _last_axis(value: Value, axis: Axis, name: str) -> tuple[Value, tuple[int, ...]]:
+    """The reduced axes as one last axis."""
+    axes = normal_axes(axis, value.type.rank, name)
+    kept = [a for a in range(value.type.rank) if a not in axes]
+    moved = F.transpose(value, (*kept, *axes))
+    count: Any = 1
+    for a in axes:
+        count = count * value.shape[a]
+    shape: list[Any] = [value.shape[a] for a in kept]
+    return F.reshape(moved, (*shape, count)), axes
+
+
+def _valid(x: Any, q: Any, method: str, name: str) -> tuple[Value, Value]:
+    """The array and the quantiles as values, or a GraphError."""
+    value, at = strong(as_value(x)), as_value(q)
+    if method not in _METHODS:
+        expected = ", ".join(_METHODS)
+        raise graph_error(f"unknown method {method!r}", op=name, expected=expected)
+    if value.dtype.kind == "c":
+        raise graph_error("needs real numbers", op=name, got=str(value.type))
+    if value.dtype == BOOL and method not in _PICKING:
+        hint = "choose a method that picks one, as 'nearest'"
+        raise graph_error("cannot interpolate bools", op=name, hint=hint)
+    if at.type.rank > 2:
+        problem = "q must be a scalar, a vector or a matrix"
+        raise graph_error(problem, op=name, got=str(at.type))
+    known = literal_of(at)
+    if known is not None and not ((known >= 0) & (known <= 1)).all():
+        raise graph_error("a quantile is not in 0..1", op=name, got=f"q = {known}")
+    return value, at
+
+
+Take = Callable[[Value], Value]  # sorted rows read at positions in their last axis
+
+
+def _picked(value: Value, q: Value, method: str, n: Any, take: Take) -> Value:
+    """Quantiles of sorted rows of `n` elements: a size, or a count per row."""
+    whole = is_integer(q.dtype)  # 0 or 1: the first or the last element
+    wide = cast(q, FLOAT64) if q.type.weak or whole else q
+    low, share = _METHODS[method](_as_number(n, wide.dtype), wide)
+    last = F.maximum(n - 1, 0)
+    below = cast(low, INT64)
+    a = take(F.clip(below, 0, last))
+    if share is None or (method == "linear" and whole):
+        return a
+    b = take(F.clip(below + 1, 0, last))
+    to = common_dtype([value, as_value(0.5) if wide is not q else q])
+    if not is_inexact(value.dtype):
+        a, b = cast(a, to), cast(b, to)
+    return _line(a, b, cast(share, to))
+
+
+def _as_number(n: Any, dtype: DType) -> Any:
+    """`n` as a number that leaves the dtype to the other operand."""
+    counts = isinstance(n, Value) and not n.type.weak
+    return cast(n, dtype) if counts else n
+
+
+def _line(a: Value, b: Value, share: Value) -> Value:
+    """From `a` to `b`, seen from the nearer one, as NumPy: NaN beside infinities."""
+    gap = b - a
+    return F.where(share >= 0.5, b - gap * (1 - share), a + gap * share)
+
+
+def _finished(
+    found: Value, bad: Value | None, axes: tuple[int, ...], rank: int, keepdims: bool
+) -> Value:
+    """NaN in bad rows, the axes of q first, the reduced axes put back if asked."""
+    if bad is not None:
+        found = F.where(_behind(bad, rank), np.nan, found)
+    front = tuple(range(rank))
+    found = F.moveaxis(found, tuple(range(-rank, 0)), front) if rank else found
+    return F.expand_dims(found, tuple(a + rank for a in axes)) if keepdims else found
+
+
+def _behind(x: Value, count: int) -> Value:
+    return F.expand_dims(x, tuple(range(-count, 0))) if count else x
+
+
+def _along(ordered: Value, rank: int) -> Take:
+    """Reads every row at positions of its own; those of q are the last `rank` axes."""
+
+    def take(index: Value) -> Value:
+        rows = ordered.shape[:-1]
+        flat = F.reshape(index, (*rows, _length(index, rank)))
+        found = F.take_along_axis(ordered, flat, axis=-1)
+        return F.reshape(found, (*rows, *index.shape[index.ndim - rank :]))
+
+    return take
+
+
+def _length(index: Value, rank: int) -> Any:
+    total: Any = 1
+    for n in index.shape[index.ndim - rank :]:
+        total = total * n
+    return total
+
+
+@public()
+def quantile(
+    x: Any,
+    q: Any,
+    axis: Axis = None,
+    method: str = "linear",
+    keepdims: bool = False,
+    *,
+    weights: Any = None,
+) -> Value:
+    """Quantiles `q` (in 0..1, of a rank up to 2, whose axes come first) over `axis`.
+
+    NaN in a row makes its result NaN. All methods of `numpy.quantile`; `weights`
+    need "inverted_cdf". A `q` outside 0..1 that is not a constant means the nearest.
+    """
+    value, at = _valid(x, q, method, "quantile")
+    return _quantile(value, at, axis, method, keepdims, weights)
+
+
+def _quantile(
+    value: Value, q: Value, axis: Axis, method: str, keepdims: bool, weights: Any
+) -> Value:
+    rows, axes = _last_axis(value, axis, "quantile")
+    problem = "no element to find one of"
+    rows = F._at_most(1, rows.type.shape[-1], problem, rows, "quantile")
+    if weights is not None:
+        share = _last_axis(_weights(value, weights, axes, method), axes, "quantile")[0]
+        found = _weighted(rows, share, q)
+    else:
+        ordered = F.sort(rows)
+        last = ordered.type.rank - 1
+        found = _picked(
+            value, q, method, ordered.shape[-1],
+            lambda i: F._gather(ordered, strong(i), axes=(last,), inside=(True,)),
+        )
+    bad = F.any(F.isnan(rows), axis=-1) if is_inexact(rows.dtype) else None
+    return _finished(found, bad, axes, q.type.rank, keepdims)
+
+
+def _weights(
+    value: Value, weights: Any, axes: tuple[int, ...], method: str
+) -> Value:
+    """The weights on the shape of the array, as float64."""
+    if method != "inverted_cdf":
+        raise graph_error(f"the method {method!r} takes no weights", op="quantile")
+    return cast(F._weights_of(value, weights, axes, "quantile"), FLOAT64)
+
+
+def _weighted(rows: Value, weights: Value, q: Value) -> Value:
+    """The first element up to which the share `q` of all weight lies."""
+    order = F.argsort(rows)
+    ordered = F.take_along_axis(rows, order, axis=-1)
+    total = F.cumsum(F.take_along_axis(weights, order, axis=-1), axis=-1)
+    share = total / F.expand_dims(total[..., -1], -1)
+    if not q.type.weak and not is_integer(q.dtype):
+        share = cast(share, q.dtype)
+    rank = q.type.rank
+    share = F.where(F.equal(share, 0), -1, share)
+    middle = tuple(range(-rank - 1, -1))
+    share = F.expand_dims(share, middle) if rank else share
+    index = F.sum(F.less(share, F.expand_dims(q, -1)), axis=-1)
+    return _along(ordered, rank)(F.minimum(index, ordered.shape[-1] - 1))
+
+
+def _hundredth(q: Any) -> Value:
+    """`q / 100`; a constant if it is one."""
+    percent = as_value(q)
+    known = literal_of(percent)
+    if known is None:
+        return F.true_divide(percent, 100)
+    return constant(np.true_divide(known, 100), percent.type.weak)
+
+
+@public()
+def percentile(
+    x: Any,
+    q: Any,
+    axis: Axis = None,
+    method: str = "linear",
+    keepdims: bool = False,
+    *,
+    weights: Any = None,
+) -> Value:
+    """Percentiles: `quantile` at `q / 100`."""
+    value, at = _valid(x, _hundredth(q), method, "percentile")
+    return _quantile(value, at, axis, method, keepdims, weights)
+
+
+def _middle(ordered: Value, low: Any, high: Any) -> Value:
+    """The mean of slices from `low` up to `high`: one element or two, or none."""
+    return F.mean(ordered[..., low : high + 1], axis=-1)
+
+
+@public()
+def median(x: Any, axis: Axis = None, keepdims: bool = False) -> Value:
+    """The median over `axis`: the mean of the two middle elements; NaN if one is.
+
+    Of no elements it is NaN.
+    """
+    rows, axes = _last_axis(strong(as_value(x)), axis, "median")
+    n = rows.shape[-1]
+    low, high = F.maximum(n - 1, 0) // 2, n // 2
+    found = _middle(F.sort(rows), low, high)
+    bad = F.any(F.isnan(rows), axis=-1) if is_inexact(rows.dtype) else None
+    return _finished(found, bad, axes, 0, keepdims)
+
+
+def _nan_rows(x: Any, axis: Axis, name: str) -> tuple[Value, Value, tuple[int, ...]]:
+    """Sorted rows, of one NaN at least, how many are none, and the reduced axes."""
+    value = strong(as_value(x))
+    rows, axes = _last_axis(value, axis, name)
+    present = F.sum(F.logical_not(F.isnan(rows)), axis=-1)
+    ordered = F.sort(rows)
+    if dims.less_equal(1, rows.type.shape[-1]) is not True:
+        shape = (*rows.type.shape[:-1], 1)
+        ordered = F.concatenate([ordered, F.full(shape, np.nan, rows.dtype)], axis=-1)
+    return ordered, present, axes
+
+
+@public()
+def nanquantile(
+    x: Any,
+    q: Any,
+    axis: Axis = None,
+    method: str = "linear",
+    keepdims: bool = False,
+    *,
+    weights: Any = None,
+) -> Value:
+    """The quantiles of what is not NaN, as `quantile`; NaN where nothing else is."""
+    value, at = _valid(x, q, method, "nanquantile")
+    return _nan_quantile(value, at, axis, method, keepdims, weights)
+
+
+def _nan_quantile(
+    value: Value, q: Value, axis: Axis, method: str, keepdims: bool, weights: Any
+) -> Value:
+    if not is_inexact(value.dtype):
+        return _quantile(value, q, axis, method, keepdims, weights)
+    if weights is not None:
+        raise graph_error("weights are available without NaN only", op="nanquantile")
+    ordered, present, axes = _nan_rows(value, axis, "nanquantile")
+    rank = q.type.rank
+    count = _behind(present, rank)
+    found = _picked(value, q, method, count, _along(ordered, rank))
+    return _finished(found, F.equal(present, 0), axes, rank, keepdims)
+
+
+@public()
+def nanpercentile(
+    x: Any,
+    q: Any,
+    axis: Axis = None,
+    method: str = "linear",
+    keepdims: bool = False,
+    *,
+    weights: Any = None,
+) -> Value:
+    """The percentiles of what is not NaN: `nanquantile` at `q / 100`."""
+    value, at = _valid(x, _hundredth(q), method, "nanpercentile")
+    return _nan_quantile(value, at, axis, method, keepdims, weights)
+
+
+@public()
+def nanmedian(x: Any, axis: Axis = None, keepdims: bool = False) -> Value:
+    """The median of what is not NaN; NaN where nothing else is."""
+    value = strong(as_value(x))
+    if not is_inexact(value.dtype):
+        return median(value, axis, keepdims)
+    ordered, present, axes = _nan_rows(value, axis, "nanmedian")
+    low, high = F.maximum(present - 1, 0) // 2, present // 2
+    take = _along(ordered, 0)
+    a, b = take(low), take(high)
+    mean = F.mean(F.stack([a, b]), axis=0)
+    found = F.where(F.equal(low, high), a, mean)
+    return _finished(found, F.equal(present, 0), axes, 0, keepdims)

@@ -1,0 +1,459 @@
+"""Reductions over axes."""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from graphc.errors import graph_error
+from graphc.ir.build import as_value, cast, normal_axes, strong
+from graphc.ir.graph import Node, Value
+from graphc.ir.kinds import AxesParam
+from graphc.ir.namespace import FUNCTIONS, F, enroll, public
+from graphc.ir.op import (
+    Array,
+    Primitive,
+    Printing,
+    Range,
+    op,
+    require_at_most,
+    type_error,
+)
+from graphc.ir.types import (
+    BOOL,
+    INT64,
+    DType,
+    TensorType,
+    dtype_of,
+)
+from graphc.ops.common.batching import Batched, batch_with_axes, shifted, spread
+from graphc.ops.common.padding import Padding, Ragged, kept, least, most
+
+Axis = int | tuple[int, ...] | None
+
+
+def kept_shape(x: Value, axes: tuple[int, ...], keepdims: bool) -> tuple[Any, ...]:
+    """The shape of a reduction over `axes`."""
+    shape = x.type.shape
+    if keepdims:
+        return tuple(1 if i in axes else n for i, n in enumerate(shape))
+    return tuple(n for i, n in enumerate(shape) if i not in axes)
+
+
+def _print_reduction(function: str) -> Callable[[Printing], str]:
+    """`jnp.sum(x, axis=0)`; the axes are left out where all are meant.
+
+    A second input is what the reduction starts from.
+    """
+
+    def printed(p: Printing) -> str:
+        axes = p.node.params["axes"]
+        named = ""
+        if len(axes) < p.node.inputs[0].type.rank:
+            named = f", axis={axes[0] if len(axes) == 1 else axes}"
+        named += ", keepdims=True" if p.node.params["keepdims"] else ""
+        named += "".join(f", initial={start}" for start in p.inputs[1:])
+        named += unwidened(p) if function in ("sum", "prod") else ""
+        return f"{p.xp}.{function}({p.inputs[0]}{named})"
+
+    return printed
+
+
+def unwidened(p: Printing) -> str:
+    """`, dtype="int32"`: libraries add small integers up in a wider dtype."""
+    dtype = p.node.outputs[0].dtype
+    small = dtype.kind in "biu" and dtype.itemsize < 8
+    return f', dtype="{dtype.name}"' if small else ""
+
+
+def _reduction(name: str, *, nonempty: bool = False, sizes: Any = None) -> Primitive:
+    """A primitive that reduces over `axes` and keeps the dtype."""
+
+    def infer(x: Array, *, axes: AxesParam, keepdims: bool) -> TensorType:
+        if nonempty:
+            for axis in axes:
+                reason = f"axis {axis} has no element to reduce"
+                require_at_most(1, x.type.shape[axis], reason)
+        return x.type.like(kept_shape(x, axes, keepdims))
+
+    rule = None
+    if sizes is not None:
+        rule = lambda x, *, axes, keepdims: sizes(x, axis=axes, keepdims=keepdims)  # noqa: E731
+    return Primitive(name, infer, sizes=rule).emit(_print_reduction(name))
+
+
+def _reduction_from(name: str) -> Primitive:
+    """A primitive that reduces `initial` and what there is over `axes`."""
+
+    def infer(
+        x: Array, initial: Array, *, axes: AxesParam, keepdims: bool
+    ) -> TensorType:
+        if initial.type.rank or initial.dtype != x.dtype:
+            raise type_error("needs a scalar of the same dtype to start from")
+        return x.type.like(kept_shape(x, axes, keepdims))
+
+    made = Primitive(f"{name}_from", infer, literals="beside")
+    made.__doc__ = f"The {name} of `initial` and what there is over `axes`."
+    return made.emit(_print_reduction(name))
+
+
+def _undone(g: Value, x: Value, axes: tuple[int, ...], keepdims: bool) -> Value:
+    """`g` of a reduction, stretched over the axes that were reduced."""
+    return F.broadcast_to(g if keepdims else F.expand_dims(g, axes), x.type.shape)
+
+
+_sum = _reduction("sum", sizes=np.sum)
+_prod = _reduction("prod", sizes=np.prod)
+_max = _reduction("max", nonempty=True)
+_min = _reduction("min", nonempty=True)
+_max_from = _reduction_from("max")
+_min_from = _reduction_from("min")
+_any = _reduction("any").no_gradient("its result is of bools")
+_all = _reduction("all").no_gradient("its result is of bools")
+_sum.linear = True
+for _primitive in (_sum, _prod, _max, _min, _any, _all):
+    batch_with_axes(_primitive, "axes")
+
+
+@_sum.vjp
+def _(g: Value, x: Value, *, axes: tuple[int, ...], keepdims: bool) -> tuple[Value]:
+    return (_undone(g, x, axes, keepdims),)
+
+
+@_prod.vjp
+def _(g: Value, x: Value, *, axes: tuple[int, ...], keepdims: bool) -> tuple[Value]:
+    kept = tuple(a for a in range(x.type.rank) if a not in axes)
+    order = (*kept, *axes)
+    moved = F.transpose(x, order)
+    together = math.prod(x.type.shape[a] for a in axes)
+    rows = F.reshape(moved, (*(x.type.shape[a] for a in kept), together))
+    others = F.reshape(_product_of_others(rows), moved.type.shape)
+    back = sorted(range(len(order)), key=order.__getitem__)
+    return (_undone(g, x, axes, keepdims) * F.transpose(others, back),)
+
+
+def _product_of_others(rows: Value) -> Value:
+    """For each element, the product of the others in its last axis; zeros may occur."""
+    ends = ((0, 0),) * (rows.type.rank - 1)
+    before = F.cumprod(F.pad(rows, (*ends, (1, 0)), constant_values=1), axis=-1)
+    backwards = F.pad(F.flip(rows, -1), (*ends, (1, 0)), constant_values=1)
+    behind = F.flip(F.cumprod(backwards, axis=-1), -1)
+    return before[..., :-1] * behind[..., 1:]
+
+
+def _extreme_vjp(primitive: Primitive) -> None:
+    """Elements that tie for the extreme share the cotangent, as in JAX."""
+    primitive.picks = True
+
+    @primitive.vjp
+    def _(g: Value, x: Value, *, axes: tuple[int, ...], keepdims: bool) -> Any:
+        found = _undone(primitive(x, axes=axes, keepdims=True), x, axes, True)
+        ties = F.equal(x, found)
+        count = F.sum(F.astype(ties, x.dtype), axis=axes, keepdims=True)
+        share = (g if keepdims else F.expand_dims(g, axes)) / count
+        return (F.where(ties, share, F.zeros_like(x)),)
+
+
+def _extreme_from_rules(primitive: Primitive, pairwise: str) -> None:
+    """The same where `initial` takes part."""
+    primitive.picks = True
+
+    @primitive.vjp
+    def _(g: Value, x: Value, start: Value, *, axes: Any, keepdims: bool) -> Any:
+        found = primitive(x, start, axes=axes, keepdims=True)
+        ties, first = F.equal(x, found), F.equal(start, found)
+        count = F.sum(F.astype(ties, x.dtype), axis=axes, keepdims=True)
+        share = (g if keepdims else F.expand_dims(g, axes)) / (count + first)
+        zero = cast(as_value(0), x.dtype)
+        return F.where(ties, share, zero), F.sum(F.where(first, share, zero))
+
+    @primitive.batch
+    def _(n: Any, batched: Batched, x: Value, start: Value, **params: Any) -> Value:
+        axes, keepdims = params["axes"], params["keepdims"]
+        if not batched[1]:
+            return primitive(x, start, axes=shifted(axes), keepdims=keepdims)
+        many = spread(n, batched[0], x)
+        front = F.expand_dims(start, tuple(range(1, many.type.rank)))
+        neutral = least(x.dtype) if pairwise == "maximum" else most(x.dtype)
+        start = as_value(np.asarray(neutral).astype(x.dtype))
+        found = primitive(many, start, axes=shifted(axes), keepdims=True)
+        joined = FUNCTIONS[pairwise](found, front)
+        return joined if keepdims else F.squeeze(joined, shifted(axes))
+
+
+_extreme_vjp(_max)
+_extreme_vjp(_min)
+_extreme_from_rules(_max_from, "maximum")
+_extreme_from_rules(_min_from, "minimum")
+
+
+def _padded_reduction(primitive: Primitive, neutral: Callable[[DType], Any]) -> None:
+    """What counts for nothing fills the padding of the axes that are reduced."""
+
+    @primitive.padding
+    def _(pad: Padding, x: Ragged, *, axes: tuple[int, ...], keepdims: bool) -> Ragged:
+        number = neutral(x.value.dtype)
+        filled = pad.filled(x, axes, number)
+        if primitive in _FROM and x.ragged(axes):  # an expression may be of no size
+            start = as_value(np.asarray(number).astype(x.value.dtype))
+            found = _FROM[primitive](filled, start, axes=axes, keepdims=keepdims)
+        else:
+            found = primitive(filled, axes=axes, keepdims=keepdims)
+        fill = {a: n for a, n in kept(x.fill, axes, keepdims).items() if n == number}
+        return pad.result(found, fill)
+
+
+def _padded_reduction_from(primitive: Primitive, neutral: Any) -> None:
+    @primitive.padding
+    def _(
+        pad: Padding, x: Ragged, start: Ragged, *, axes: Any, keepdims: bool
+    ) -> Value:
+        filled = pad.filled(x, axes, neutral(x.value.dtype))
+        return primitive(filled, start.value, axes=axes, keepdims=keepdims)
+
+
+_FROM = {_max: _max_from, _min: _min_from}
+for _primitive, _number in (
+    (_sum, lambda dtype: 0),
+    (_prod, lambda dtype: 1),
+    (_max, least),
+    (_min, most),
+    (_any, lambda dtype: False),
+    (_all, lambda dtype: True),
+):
+    _padded_reduction(_primitive, _number)
+_padded_reduction_from(_max_from, least)
+_padded_reduction_from(_min_from, most)
+
+
+def numpy_sum_dtype(dtype: DType) -> DType:
+    """The dtype in which NumPy adds up: small integers and bools widen."""
+    if dtype.kind == "b" or (dtype.kind == "i" and dtype.itemsize < 8):
+        return INT64
+    if dtype.kind == "u":
+        return dtype_of("uint64")
+    return dtype
+
+
+def where_mask(where: Any, x: Value, name: str) -> Value | None:
+    """The `where` argument on the shape of `x`; None where all elements count."""
+    if where is True:
+        return None
+    mask = strong(as_value(where))
+    if mask.dtype != BOOL and not isinstance(where, (list, tuple)):
+        raise graph_error("`where` must be a bool array", op=name, got=str(mask.type))
+    return F.broadcast_to(cast(mask, BOOL), x.type.shape)
+
+
+def _masked(x: Value, where: Any, fill: Any, name: str) -> Value:
+    """`x` with `fill` where the mask is False."""
+    mask = where_mask(where, x, name)
+    return x if mask is None else F.where(mask, x, cast(as_value(fill), x.dtype))
+
+
+def _plain(primitive: Primitive, x: Value, axis: Axis, keepdims: bool) -> Value:
+    axes = normal_axes(axis, x.type.rank, primitive.name)
+    return primitive(x, axes=axes, keepdims=keepdims)
+
+
+def _initial(initial: Any, dtype: DType, name: str) -> Value:
+    first = as_value(initial)
+    if first.type.rank:
+        raise graph_error("`initial` must be a scalar", op=name, got=str(first.type))
+    return cast(first, dtype)
+
+
+def _accumulate(
+    primitive: Primitive,
+    x: Any,
+    axis: Axis,
+    dtype: Any,
+    keepdims: bool,
+    initial: Any,
+    where: Any,
+) -> Value:
+    value = strong(as_value(x))
+    to = numpy_sum_dtype(value.dtype) if dtype is None else dtype_of(dtype)
+    name, add = primitive.name, primitive is _sum
+    if to == BOOL:  # asked for: then bools are added and multiplied, as in NumPy
+        primitive = _any if add else _all
+    value = _masked(cast(value, to), where, 0 if add else 1, name)
+    result = _plain(primitive, value, axis, keepdims)
+    if initial is None:
+        return result
+    return (F.add if add else F.multiply)(result, _initial(initial, to, name))
+
+
+@public(name="sum", method=True)
+def sum_(
+    x: Any,
+    /,
+    axis: Axis = None,
+    dtype: Any = None,
+    keepdims: bool = False,
+    *,
+    initial: Any = None,
+    where: Any = True,
+) -> Value:
+    """The sum over `axis` (all axes by default), as `numpy.sum`.
+
+    The result has the other axes of `x`; with `keepdims` all of them, those that are
+    summed with size 1. Only elements where the bool array `where` holds count, and
+    `initial` is added. Without `dtype`, bools and short integers are added up in 64
+    bits, as in NumPy. Raises GraphError for an axis that `x` has not.
+
+    >>> import numpy as np, graphc, graphc.tensor as gt
+    >>> x = gt.matrix("x")
+    >>> f = graphc.function([x], gt.sum(x, axis=0), backend="numpy")
+    >>> f(np.array([[1, 2], [3, 4]], "float32"))
+    array([4., 6.], dtype=float32)
+    """
+    return _accumulate(_sum, x, axis, dtype, keepdims, initial, where)
+
+
+@public(method=True)
+def prod(
+    x: Any,
+    /,
+    axis: Axis = None,
+    dtype: Any = None,
+    keepdims: bool = False,
+    *,
+    initial: Any = None,
+    where: Any = True,
+) -> Value:
+    """The product over `axis` (all axes by default), as `numpy.prod`.
+
+    Only elements where the bool array `where` holds count, and `initial`.
+    """
+    return _accumulate(_prod, x, axis, dtype, keepdims, initial, where)
+
+
+def extreme(
+    name: str, x: Any, axis: Axis, keepdims: bool, initial: Any, where: Any
+) -> Value:
+    """The largest or smallest element over `axis`, as `max` and `min` take it."""
+    value = strong(as_value(x))
+    plain, start = (_max, _max_from) if name == "max" else (_min, _min_from)
+    if initial is None:
+        if where is not True:
+            problem = "a mask may leave nothing over, so `initial` is needed"
+            raise graph_error(problem, op=name, got=str(value.type))
+        found = _plain(plain, value, axis, keepdims)
+    else:
+        first = _initial(initial, value.dtype, name)
+        value = _masked(value, where, first, name)
+        axes = normal_axes(axis, value.type.rank, name)
+        found = start(value, first, axes=axes, keepdims=keepdims)
+    if value.dtype.kind == "c":  # XLA passes over a NaN in the imaginary part
+        missing = any_(F.isnan(value), axis, keepdims)
+        found = F.where(missing, complex(np.nan, np.nan), found)
+    return found
+
+
+@public(name="max", method=True)
+def max_(
+    x: Any,
+    /,
+    axis: Axis = None,
+    keepdims: bool = False,
+    *,
+    initial: Any = None,
+    where: Any = True,
+) -> Value:
+    """The largest element over `axis`; NaN where one is NaN.
+
+    Of no elements it is `initial`, and an error where that is not given. Only
+    elements where the bool array `where` holds count.
+    """
+    return extreme("max", x, axis, keepdims, initial, where)
+
+
+@public(name="min", method=True)
+def min_(
+    x: Any,
+    /,
+    axis: Axis = None,
+    keepdims: bool = False,
+    *,
+    initial: Any = None,
+    where: Any = True,
+) -> Value:
+    """The smallest element over `axis`; NaN where one is NaN.
+
+    Of no elements it is `initial`, and an error where that is not given. Only
+    elements where the bool array `where` holds count.
+    """
+    return extreme("min", x, axis, keepdims, initial, where)
+
+
+enroll(max_, "amax")
+enroll(min_, "amin")
+
+
+@public(name="any", method=True)
+def any_(
+    x: Any, /, axis: Axis = None, keepdims: bool = False, *, where: Any = True
+) -> Value:
+    """Whether some element over `axis` (of those under `where`) is true (nonzero)."""
+    value = _masked(cast(strong(as_value(x)), BOOL), where, False, "any")
+    return _plain(_any, value, axis, keepdims)
+
+
+@public(name="all", method=True)
+def all_(
+    x: Any, /, axis: Axis = None, keepdims: bool = False, *, where: Any = True
+) -> Value:
+    """Whether all elements over `axis` (of those under `where`) are true (nonzero)."""
+    value = _masked(cast(strong(as_value(x)), BOOL), where, True, "all")
+    return _plain(_all, value, axis, keepdims)
+
+
+@op()
+def _count_nonzero(x: Array) -> TensorType:
+    """How many elements are true: an integer between 0 and the size."""
+    return TensorType(INT64, ())
+
+
+_count_nonzero.emit(
+    numpy="np.count_nonzero({x})", jax='jnp.count_nonzero({x}).astype("int64")'
+)
+
+
+def _count_range(node: Node) -> Range:
+    """A count is named after what is selected: `kept = x[x > 0]` has kept_count."""
+    assigned = node.place.assigned
+    name = f"{assigned}_count" if assigned else "count"
+    return name, 0, node.inputs[0].type.size
+
+
+_count_nonzero.range = _count_range
+_count_nonzero.no_gradient("its result is of integers")
+
+
+@_count_nonzero.padding
+def _(pad: Padding, x: Ragged) -> Value:
+    return _count_nonzero(pad.filled(x, x.axes, 0))
+
+
+@_count_nonzero.batch
+def _(n: Any, batched: Batched, x: Value) -> Value:
+    return sum_(cast(x, BOOL), axis=tuple(range(1, x.type.rank)))
+
+
+@public()
+def count_nonzero(x: Any, /, axis: Axis = None, keepdims: bool = False) -> Value:
+    """How many elements over `axis` are nonzero, as int64."""
+    value = cast(strong(as_value(x)), BOOL)
+    if axis is None and not keepdims:
+        return _count_nonzero(value)
+    return sum_(value, axis, keepdims=keepdims)
+
+
+@public()
+def ptp(x: Any, axis: Axis = None, keepdims: bool = False) -> Value:
+    """The range of values over `axis`: largest minus smallest."""
+    return max_(x, axis, keepdims) - min_(x, axis, keepdims)
+
+

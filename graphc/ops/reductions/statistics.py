@@ -1,0 +1,199 @@
+"""Weighted means, covariances and correlations, and integrals of samples."""
+
+from typing import Any
+
+import numpy as np
+
+from graphc.errors import graph_error
+from graphc.ir.build import as_value, cast, normal_axes, strong
+from graphc.ir.dims import Size
+from graphc.ir.graph import Value
+from graphc.ir.namespace import F, enroll, public
+from graphc.ir.types import DType, dtype_of, is_inexact, same_shape
+from graphc.ops.common.broadcasting import common_dtype
+
+Axis = int | tuple[int, ...] | None
+FULL = slice(None)
+
+
+def weights_of(value: Value, weights: Any, axis: Axis, name: str) -> Value:
+    """Weights on axes that broadcast to `value`: of its shape, or of `axis` in turn."""
+    share, rank = strong(as_value(weights)), value.type.rank
+    given = axis if isinstance(axis, tuple) else () if axis is None else (axis,)
+    normal_axes(given, rank, name)
+    axes = [int(a) % rank for a in given]
+    turned = tuple(value.type.shape[a] for a in axes)
+    if share.type.rank == rank and not _fits_better(share, value, turned):
+        return F.specify_shape(share, value.type.shape)
+    if not axes or share.type.rank != len(axes):
+        got = f"{value.type} with weights {share.type}"
+        hint = "name the axes that the weights belong to"
+        raise graph_error("the shapes differ", op=name, got=got, hint=hint)
+    share = F.specify_shape(share, turned)
+    ordered = F.transpose(share, np.argsort(axes).tolist())
+    others = tuple(a for a in range(value.type.rank) if a not in axes)
+    return F.expand_dims(ordered, others) if others else ordered
+
+
+def _fits_better(share: Value, value: Value, shape: tuple[Size, ...]) -> bool:
+    """Whether weights are known to have this shape, and not known to have the other."""
+    same = same_shape(share.type.shape, value.type.shape)
+    return not same and same_shape(share.type.shape, shape)
+
+
+enroll(weights_of, "_weights_of")
+
+
+@public()
+def average(
+    x: Any,
+    axis: Axis = None,
+    weights: Any = None,
+    returned: bool = False,
+    *,
+    keepdims: bool = False,
+) -> Any:
+    """The weighted mean over `axis`; weights are of the shape of `x`, or of the axes.
+
+    With `returned`, also the sum of the weights. Where that is 0 the result is NaN
+    or infinite.
+    """
+    value = strong(as_value(x))
+    axes = normal_axes(axis, value.type.rank, "average")
+    if weights is None:
+        mean = F.mean(value, axis, keepdims=keepdims)
+        count = F.full_like(mean, _count(value, axes))
+        return (mean, count) if returned else mean
+    share = weights_of(value, weights, axis, "average")
+    floats = [value, share] if is_inexact(value.dtype) else [value, share, _one()]
+    dtype = common_dtype(floats)
+    value, share = cast(value, dtype), cast(share, dtype)
+    total = F.sum(F.broadcast_to(share, value.type.shape), axes, keepdims=keepdims)
+    mean = F.sum(value * share, axes, keepdims=keepdims) / total
+    return (mean, total) if returned else mean
+
+
+def _one() -> Value:
+    return as_value(np.float64(1))
+
+
+def _count(value: Value, axes: tuple[int, ...]) -> Any:
+    total: Any = 1
+    for a in axes:
+        total = total * value.shape[a]
+    return total
+
+
+def _floats(x: Any) -> Value:
+    """`x` as strong floating point; integers become float64, as in NumPy."""
+    value = strong(as_value(x))
+    return value if is_inexact(value.dtype) else cast(value, dtype_of("float64"))
+
+
+def _rows(x: Any, rowvar: bool, dtype: DType | None) -> Value:
+    """Variables in rows, observations in columns."""
+    value = _floats(x) if dtype is None else cast(as_value(x), dtype)
+    if value.type.rank > 2:
+        raise graph_error("needs a vector or a matrix", op="cov", got=str(value.type))
+    rows = F.atleast_2d(value)
+    return rows.T if not rowvar and value.type.rank == 2 else rows
+
+
+@public()
+def cov(
+    x: Any,
+    y: Any = None,
+    rowvar: bool = True,
+    bias: bool = False,
+    ddof: int | None = None,
+    fweights: Any = None,
+    aweights: Any = None,
+    *,
+    dtype: Any = None,
+) -> Value:
+    """The covariance matrix of variables (rows by default) over observations.
+
+    `fweights` say how often an observation counts, `aweights` how much. float32
+    stays float32, as in JAX: `numpy.cov` computes in float64 unless `dtype` is given.
+    One variable alone has a variance, a scalar, if that it is one is known.
+    """
+    to = None if dtype is None else dtype_of(dtype)
+    rows = _rows(x, rowvar, to)
+    if y is not None:
+        more = strong(as_value(y))
+        rows = F.concatenate([rows, _rows(more, rowvar or more.ndim == 1, to)], axis=0)
+    lost = ddof if ddof is not None else (0 if bias else 1)
+    if lost != int(lost):
+        raise graph_error(f"ddof {ddof} is not an integer", op="cov")
+    weights = _observation_weights(rows, fweights, aweights)
+    centred = rows - F.mean(rows, 1, keepdims=True)
+    scaled, freedom = centred, F.maximum(rows.shape[1] - lost, 0)
+    if weights is not None:
+        total = F.sum(weights)
+        mean = F.sum(rows * weights, 1, keepdims=True) / total
+        centred = rows - mean
+        scaled, freedom = centred * weights, _freedom(weights, total, aweights, lost)
+    return F.squeeze(_products(centred, scaled) / freedom)
+
+
+def _products(x: Value, y: Value) -> Value:
+    """The sums over observations of all pairs of variables."""
+    return x @ F.conjugate(y).T
+
+
+def _observation_weights(rows: Value, fweights: Any, aweights: Any) -> Value | None:
+    """The product of both kinds of weights, in the real dtype of the variables."""
+    both = None
+    for given in (fweights, aweights):
+        if given is None:
+            continue
+        share = strong(as_value(given))
+        if share.type.rank != 1:
+            raise graph_error("weights must be a vector", op="cov", got=str(share.type))
+        share = cast(share, F.real(rows).dtype)
+        share = F.specify_shape(share, rows.type.shape[1:])
+        both = share if both is None else both * share
+    return both
+
+
+def _freedom(weights: Value, total: Value, aweights: Any, lost: int) -> Value:
+    """What the weighted sum of products is divided by."""
+    if aweights is None or lost == 0:
+        return F.maximum(total - lost, 0)
+    share = F.sum(weights * cast(as_value(aweights), weights.dtype))
+    return F.maximum(total - lost * share / total, 0)
+
+
+@public()
+def corrcoef(x: Any, y: Any = None, rowvar: bool = True, *, dtype: Any = None) -> Value:
+    """The correlation matrix of variables (rows by default), within -1 and 1."""
+    matrix = cov(x, y, rowvar, dtype=dtype)
+    if matrix.type.rank == 0:
+        return matrix / matrix
+    spread = F.sqrt(F.real(F.diagonal(matrix)))
+    scaled = matrix / F.expand_dims(spread, 1) / spread
+    if scaled.dtype.kind != "c":
+        return F.clip(scaled, -1, 1)
+    parts = [F.clip(part, -1, 1) for part in (F.real(scaled), F.imag(scaled))]
+    return F._from_parts(*parts)
+
+
+@public()
+def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Value:
+    """The integral of samples by the trapezoidal rule, as `numpy.trapezoid`."""
+    value = strong(as_value(y))
+    (at,) = normal_axes(axis, value.type.rank, "trapezoid")
+    before = (FULL,) * at
+    pairs = value[(*before, slice(1, None))] + value[(*before, slice(None, -1))]
+    return F.sum(_gaps(x, dx, at, value.type.rank) * pairs / 2.0, axis=at)
+
+
+def _gaps(x: Any, dx: Any, axis: int, rank: int) -> Any:
+    if x is None:
+        return dx
+    points = strong(as_value(x))
+    if points.type.rank == 1:
+        gap = F.diff(points)
+        behind = tuple(range(1, rank - axis))
+        return F.expand_dims(gap, behind) if behind else gap
+    return F.diff(points, axis=axis)

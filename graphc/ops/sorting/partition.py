@@ -1,0 +1,244 @@
+"""Orders along an axis beyond sorting: by several keys, in part, the largest few."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from graphc.errors import graph_error
+from graphc.ir.build import as_size, as_value, cast, normal_axis, strong
+from graphc.ir.dims import Size
+from graphc.ir.graph import Value
+from graphc.ir.kinds import AxisParam
+from graphc.ir.namespace import F, public
+from graphc.ir.op import (
+    Array,
+    Primitive,
+    Printing,
+    op,
+    require_at_most,
+    require_equal,
+    type_error,
+)
+from graphc.ir.types import DTYPES, INT64, TensorType
+from graphc.ops.common.batching import Batched, batch_with_axes, spread
+from graphc.ops.common.padding import Padding, Ragged, last, least
+
+
+def _strong(x: Any) -> Value:
+    return strong(as_value(x))
+
+
+@op()
+def _lexsort(*keys: Array, axis: AxisParam) -> TensorType:
+    """The order along `axis` by several keys, the last one first."""
+    shape = list(keys[0].type.shape)
+    for key in keys[1:]:
+        if key.type.rank != len(shape):
+            raise type_error("keys must have one shape")
+        for i, n in enumerate(key.type.shape):
+            shape[i] = require_equal(shape[i], n, f"sizes of axis {i}")
+    return TensorType(INT64, tuple(shape))
+
+
+_lexsort.emit(
+    numpy="np.lexsort(({keys},), axis={axis})",
+    jax='jnp.lexsort(({keys},), axis={axis}).astype("int64")',
+)
+_lexsort.no_gradient("its result is of integers")
+
+
+@_lexsort.batch
+def _(n: Size, batched: Batched, *keys: Value, axis: int) -> Value:
+    return _lexsort(*map(spread, [n] * len(keys), batched, keys), axis=axis + 1)
+
+
+@_lexsort.padding
+def _(pad: Padding, *keys: Ragged, axis: int) -> Value:
+    """One more key, of most weight: the padding comes last."""
+    values = [k.value for k in keys]
+    if keys[0].ragged((axis,)):
+        rank = keys[0].type.rank
+        inside = pad.mask(keys[0].type.shape[axis], axis, rank)
+        behind = F.broadcast_to(F.logical_not(inside), keys[0].value.type.shape)
+        values.append(cast(behind, values[-1].dtype))
+    found: Value = _lexsort(*values, axis=axis)
+    return found
+
+
+@public()
+def lexsort(keys: Any, axis: int = -1) -> Value:
+    """The positions that sort along `axis` by several keys, the last one first."""
+    values = [_strong(key) for key in keys]
+    if not values:
+        raise graph_error("needs at least one key", op="lexsort")
+    rank = values[0].type.rank
+    if not rank:
+        raise graph_error("needs at least one axis", op="lexsort")
+    return _lexsort(*values, axis=normal_axis(axis, rank, "lexsort"))
+
+
+def _partition_rule(name: str, infer_dtype: Any, numpy: str, jax: str) -> Primitive:
+    """Both backends sort: any full order is one in parts, and they agree."""
+
+    def infer(x: Array, *, kth: tuple[int, ...], axis: AxisParam) -> TensorType:
+        n = x.type.shape[axis]
+        for k in kth:
+            reason = f"kth {k} is out of bounds for axis {axis}"
+            require_at_most(k + 1 if k >= 0 else -k, n, reason, "index")
+        return x.type.like(dtype=infer_dtype(x))
+
+    return Primitive(name, infer).emit(numpy=numpy, jax=jax)
+
+
+_partition = _partition_rule(
+    "partition",
+    lambda x: x.dtype,
+    "np.sort({x}, axis={axis})",
+    "jnp.sort({x}, axis={axis})",
+)
+_argpartition = _partition_rule(
+    "argpartition",
+    lambda x: INT64,
+    'np.argsort({x}, axis={axis}, kind="stable")',
+    'jnp.argsort({x}, axis={axis}, stable=True).astype("int64")',
+)
+_argpartition.no_gradient("its result is of integers")
+batch_with_axes(_partition, "axis")
+batch_with_axes(_argpartition, "axis")
+
+
+def _padded_partition(primitive: Primitive) -> None:
+    """Positions from the end are not those of a capacity."""
+
+    @primitive.padding
+    def _(pad: Padding, x: Ragged, *, kth: tuple[int, ...], axis: int) -> Value | None:
+        if axis in x.axes and any(k < 0 for k in kth):
+            return None
+        filled = pad.filled(x, (axis,), last(x.value.dtype))
+        found: Value = primitive(filled, kth=kth, axis=axis)
+        return found
+
+
+_padded_partition(_partition)
+_padded_partition(_argpartition)
+
+
+@_partition.vjp
+def _(g: Value, x: Value, *, kth: tuple[int, ...], axis: int) -> tuple[Value]:
+    return (F._put_back(g, x, F.argsort(x, axis), axis),)
+
+
+def _in_parts(primitive: Primitive, x: Any, kth: Any, axis: int | None) -> Value:
+    value = _strong(x)
+    if axis is None:
+        value, axis = F.ravel(value), 0
+    places = tuple(kth) if isinstance(kth, (tuple, list, np.ndarray)) else (kth,)
+    if not all(isinstance(k, (int, np.integer)) for k in places):
+        got = f"kth {kth!r}"
+        raise graph_error("kth must be integers", op=primitive.name, got=got)
+    chosen = normal_axis(axis, value.type.rank, primitive.name)
+    return primitive(value, kth=tuple(map(int, places)), axis=chosen)
+
+
+@public(method=True)
+def partition(x: Any, kth: Any, axis: int | None = -1) -> Value:
+    """With what is smaller before position `kth` and what is larger behind it.
+
+    `numpy.partition` leaves the order on either side open; here all is sorted.
+    """
+    return _in_parts(_partition, x, kth, axis)
+
+
+@public(method=True)
+def argpartition(x: Any, kth: Any, axis: int | None = -1) -> Value:
+    """The positions that `partition` takes the elements from."""
+    return _in_parts(_argpartition, x, kth, axis)
+
+
+@op()
+def _top_k(x: Array, *, k: Size, axis: AxisParam) -> tuple[TensorType, TensorType]:
+    """The `k` largest elements along `axis`, in descending order, and where."""
+    if x.dtype.kind == "c":
+        raise type_error("complex numbers have no order")
+    require_at_most(0, k, "k must not be negative")
+    require_at_most(k, x.type.shape[axis], f"axis {axis} has fewer elements")
+    shape = list(x.type.shape)
+    shape[axis] = k
+    return x.type.like(shape), TensorType(DTYPES["int32"], tuple(shape))
+
+
+def top_k_numpy(x: Any, k: Any, axis: Any) -> Any:
+    """Printed into NumPy programs. As in XLA, -0 comes before 0, NaN is largest."""
+    bits = x
+    if x.dtype.kind not in "biu":
+        bits = x.view(f"int{x.dtype.itemsize * 8}")
+        bits = np.where(bits < 0, bits ^ np.iinfo(bits.dtype).max, bits)
+    order = np.argsort(~bits, axis=axis, kind="stable")
+    order = order[(slice(None),) * axis + (slice(k),)]
+    return np.take_along_axis(x, order, axis), order.astype("int32")
+
+
+def _print_top_k(p: Printing) -> str:
+    k, axis = p.code(p.node.params["k"]), p.node.params["axis"]
+    if p.xp == "np":
+        return f"{p.helper(top_k_numpy)}({p.inputs[0]}, {k}, {axis})"
+    return f"jax.lax.top_k({p.inputs[0]}, {k}, axis={axis})"
+
+
+_top_k.emit(_print_top_k)
+batch_with_axes(_top_k, "axis")
+
+
+@_top_k.padding
+def _(pad: Padding, x: Ragged, *, k: Size, axis: int) -> tuple[Value, Value]:
+    filled = pad.filled(x, (axis,), least(x.value.dtype))
+    values, places = _top_k(filled, k=k, axis=axis)
+    return values, places
+
+
+@_top_k.vjp
+def _(
+    g: tuple[Value | None, ...], x: Value, *, k: Size, axis: int
+) -> tuple[Value | None]:
+    if g[0] is None:
+        return (None,)
+    return (F._put_back(g[0], x, _top_k(x, k=k, axis=axis)[1], axis),)
+
+
+@public()
+def top_k(x: Any, k: Any, axis: int = -1) -> tuple[Value, Value]:
+    """The `k` largest elements along `axis`, in descending order, and where they are.
+
+    Of equal elements the first comes first; NaN is largest. `k` may be symbolic.
+    """
+    value = _strong(x)
+    chosen = normal_axis(axis, value.type.rank, "top_k")
+    values, positions = _top_k(value, k=as_size(k, "k"), axis=chosen)
+    return values, cast(positions, INT64)
+
+
+@public()
+def put_along_axis(x: Any, indices: Any, values: Any, axis: int | None) -> Value:
+    """A copy with `values` written at a position per row along `axis`.
+
+    `numpy.put_along_axis` as a function: `x` itself does not change.
+    """
+    value, index = _strong(x), _strong(indices)
+    if axis is None:
+        flat = F.ravel(value).at[F.ravel(index)].set(F.ravel(values))
+        return F.reshape(flat, value.shape)
+    rank = value.type.rank
+    if index.type.rank != rank:
+        got = f"{value.type}, {index.type}"
+        raise graph_error("needs as many axes in the indices", got=got)
+    chosen = normal_axis(axis, rank, "put_along_axis")
+    places = [_grid(value.shape[a], a, rank) for a in range(rank)]
+    places[chosen] = index
+    return value.at[tuple(places)].set(values)
+
+
+def _grid(n: Any, axis: int, rank: int) -> Value:
+    """The positions along one axis, as an array of rank `rank`."""
+    others: Sequence[int] = [a for a in range(rank) if a != axis]
+    return F.expand_dims(F.arange(n), tuple(others))

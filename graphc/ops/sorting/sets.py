@@ -1,0 +1,280 @@
+"""Sets of elements: distinct ones, and what arrays share.
+
+Most results have a size that depends on the data: it is counted, read once, and the
+rest compiled.
+"""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from graphc.ir.build import as_value, cast, normal_axis, strong
+from graphc.ir.dims import Size
+from graphc.ir.graph import Value
+from graphc.ir.namespace import F, public
+from graphc.ir.op import Array, op, type_error
+from graphc.ir.types import BOOL, INT64, TensorType, is_float, is_inexact
+from graphc.ops.common.broadcasting import promoted
+from graphc.ops.common.padding import Padding, Ragged
+
+
+class UniqueAll(NamedTuple):
+    """What `unique_all` returns."""
+
+    values: Value
+    indices: Value
+    inverse_indices: Value
+    counts: Value
+
+
+class UniqueCounts(NamedTuple):
+    """What `unique_counts` returns."""
+
+    values: Value
+    counts: Value
+
+
+class UniqueInverse(NamedTuple):
+    """What `unique_inverse` returns."""
+
+    values: Value
+    inverse_indices: Value
+
+
+def _strong(x: Any) -> Value:
+    return strong(as_value(x))
+
+
+def _starts(changed: Value, n: Any) -> Value:
+    """A mask of `n` sorted elements: the first one and those unlike the one before."""
+    return F.concatenate([F.full((F.minimum(n, 1),), True), changed])
+
+
+def _firsts(ordered: Value, equal_nan: bool) -> Value:
+    """Where a sorted vector has the first of equal elements."""
+    before, after = ordered[:-1], ordered[1:]
+    changed = F.not_equal(after, before)
+    if equal_nan and is_inexact(ordered.dtype):
+        both = F.logical_and(F.isnan(before), F.isnan(after))
+        changed = F.logical_and(changed, F.logical_not(both))
+    return _starts(changed, ordered.shape[0])
+
+
+@public()
+def unique(
+    x: Any,
+    return_index: bool = False,
+    return_inverse: bool = False,
+    return_counts: bool = False,
+    axis: int | None = None,
+    *,
+    equal_nan: bool = True,
+    sorted: bool = True,
+) -> Any:
+    """The distinct elements in ascending order, as `numpy.unique`.
+
+    With `axis`, the distinct slices along it, in lexicographic order. On request,
+    behind them: the position of each one's first occurrence, the positions that
+    rebuild `x` from them, and how often each occurs. They are always sorted.
+    """
+    value = _strong(x)
+    wanted = (return_index, return_inverse, return_counts)
+    if axis is None:
+        flat = F.ravel(value)
+        if not any(wanted):
+            ordered = F.sort(flat)
+            return ordered[_firsts(ordered, equal_nan)]
+        order = F.argsort(flat)
+        first = _firsts(flat[order], equal_nan)
+        shape: Any = value.shape
+    else:
+        at = normal_axis(axis, value.type.rank, "unique")
+        order, first = _slice_order(F.moveaxis(value, at, 0))
+        shape = (value.shape[at],)
+        flat = value
+    source = order[first]
+    made = [flat[source] if axis is None else F.take(value, source, axis=axis)]
+    made += [source] if return_index else []
+    made += [F.reshape(_inverse(order, first), shape)] if return_inverse else []
+    made += [_group_sizes(first)] if return_counts else []
+    return tuple(made) if any(wanted) else made[0]
+
+
+def _inverse(order: Value, first: Value) -> Value:
+    """Per element, the number of the group that it belongs to."""
+    group = F.cumsum(first) - 1
+    return F.zeros_like(order).at[order].set(group)
+
+
+def _group_sizes(first: Value) -> Value:
+    starts = F.flatnonzero(first)
+    return F.diff(starts, append=F.reshape(F.asarray(first.shape[0]), (1,)))
+
+
+@op()
+def _lexsort_rows(keys: Array) -> TensorType:
+    """The order along the last axis; the last of the first axis is the first key."""
+    if keys.type.rank < 2:
+        raise type_error("needs a matrix")
+    return TensorType(INT64, keys.type.shape[1:])
+
+
+_lexsort_rows.emit(
+    numpy="np.lexsort({keys})", jax='jnp.lexsort({keys}).astype("int64")'
+)
+_lexsort_rows.no_gradient("its result is of integers")
+_lexsort_rows.batch(lambda n, batched, keys: _lexsort_rows(F.swapaxes(keys, 0, 1)))
+
+
+@_lexsort_rows.padding
+def _(pad: Padding, keys: Ragged) -> Value:
+    """Keys of padding are all the same; what is behind comes last by one more key."""
+    value, axis = pad.filled(keys, (0,), 0), keys.type.rank - 1
+    if axis in keys.axes:
+        inside = pad.mask(keys.type.shape[axis], axis, keys.type.rank)
+        behind = cast(F.logical_not(inside), value.dtype)
+        row = F.broadcast_to(behind, (1, *value.type.shape[1:]))
+        value = F.concatenate([value, row], axis=0)
+    return _lexsort_rows(value)
+
+
+def _slice_order(rows: Value) -> tuple[Value, Value]:
+    """The order that sorts rows, and where a row differs from the one before."""
+    n = rows.shape[0]
+    flat = F.reshape(rows, (n, F.size_value(_product(rows.type.shape[1:]))))
+    # A constant last key, for there may be no columns at all.
+    keys = F.concatenate([F.zeros((1, n), flat.dtype), F.flip(flat.T, 0)])
+    order = _lexsort_rows(keys)
+    ordered = flat[order]
+    changed = F.any(F.not_equal(ordered[1:], ordered[:-1]), axis=1)
+    return order, _starts(changed, n)
+
+
+def _product(shape: Sequence[Size]) -> Size:
+    total: Size = 1
+    for n in shape:
+        total = total * n
+    return total
+
+
+@public()
+def unique_all(x: Any, /) -> UniqueAll:
+    """Distinct elements, first positions, inverse positions and counts.
+
+    As in the Array API, every NaN is distinct. The values are sorted.
+    """
+    return UniqueAll(*unique(x, True, True, True, equal_nan=False))
+
+
+@public()
+def unique_counts(x: Any, /) -> UniqueCounts:
+    """The distinct elements, sorted, and how often each occurs; NaNs are distinct."""
+    return UniqueCounts(*unique(x, return_counts=True, equal_nan=False))
+
+
+@public()
+def unique_inverse(x: Any, /) -> UniqueInverse:
+    """The distinct elements, sorted, and what rebuilds `x`; NaNs are distinct."""
+    return UniqueInverse(*unique(x, return_inverse=True, equal_nan=False))
+
+
+@public()
+def unique_values(x: Any, /) -> Value:
+    """The distinct elements, sorted; NaNs are distinct."""
+    return unique(x, equal_nan=False)
+
+
+@public()
+def isin(
+    element: Any, test_elements: Any, assume_unique: bool = False, invert: bool = False
+) -> Value:
+    """Where an element equals some element of `test_elements`.
+
+    `assume_unique` says nothing that is needed here.
+    """
+    a, b = promoted(element, F.ravel(test_elements))
+    if b.dtype.kind == "c" or _few(b.type.shape[0]):
+        found = F.any(F.equal(F.expand_dims(a, -1), b), axis=-1)
+    else:
+        found = _found(a, F.sort(b))
+    return F.logical_not(found) if invert else found
+
+
+def _few(size: Size) -> bool:
+    """Whether comparing with each one is faster than searching."""
+    return isinstance(size, int) and size <= 16
+
+
+def _found(x: Value, table: Value) -> Value:
+    """Where the sorted `table`, which may be empty, holds the elements of `x`."""
+    if x.dtype == BOOL:
+        x, table = cast(x, INT64), cast(table, INT64)
+    first = F.searchsorted(table, x, side="left")
+    found = F.searchsorted(table, x, side="right") > first
+    if not is_float(x.dtype):
+        return found
+    return F.logical_and(found, F.logical_not(F.isnan(x)))
+
+
+def _vectors(x: Any, y: Any) -> tuple[Value, Value]:
+    a, b = promoted(x, y)
+    return F.ravel(a), F.ravel(b)
+
+
+@public()
+def union1d(x: Any, y: Any) -> Value:
+    """The distinct elements of both arrays together, sorted."""
+    return unique(F.concatenate(_vectors(x, y)))
+
+
+@public()
+def intersect1d(
+    x: Any, y: Any, assume_unique: bool = False, return_indices: bool = False
+) -> Any:
+    """The distinct elements that both arrays have, sorted.
+
+    With `return_indices`, also where each one is first in either flattened array.
+    `assume_unique` says nothing that is needed here.
+    """
+    a, b = _vectors(x, y)
+    if not return_indices:
+        ordered = F.sort(a)
+        return ordered[F.logical_and(_firsts(ordered, True), isin(ordered, b))]
+    order, other = F.argsort(a), F.argsort(b)
+    ordered = a[order]
+    shared = F.logical_and(_firsts(ordered, True), isin(ordered, b))
+    values = ordered[shared]
+    return values, order[shared], other[F.searchsorted(b[other], values)]
+
+
+@public()
+def setdiff1d(x: Any, y: Any, assume_unique: bool = False) -> Value:
+    """The distinct elements of `x` that `y` does not have, sorted.
+
+    With `assume_unique`, the elements of `x` are kept as they are, in their order.
+    """
+    kept = F.ravel(_strong(x))
+    if assume_unique:
+        return kept[isin(kept, y, invert=True)]
+    ordered = F.sort(kept)
+    return ordered[F.logical_and(_firsts(ordered, True), isin(ordered, y, invert=True))]
+
+
+@public()
+def setxor1d(x: Any, y: Any, assume_unique: bool = False) -> Value:
+    """The distinct elements that one of both arrays has, sorted.
+
+    `assume_unique` says nothing that is needed here.
+    """
+    a, b = _vectors(x, y)
+    both = F.concatenate([a, b])
+    order = F.argsort(both)
+    ordered = both[order]
+    kept = F.not_equal(isin(ordered, a), isin(ordered, b))
+    first = _firsts(ordered, True)
+    if is_inexact(a.dtype):  # NaN is in neither, and once per array
+        second = order >= a.shape[0]
+        changed = _starts(F.not_equal(second[1:], second[:-1]), both.shape[0])
+        missing = F.isnan(ordered)
+        first = F.where(missing, F.logical_or(first, changed), first)
+        kept = F.logical_or(kept, missing)
+    return ordered[F.logical_and(first, kept)]

@@ -1,0 +1,369 @@
+"""Sorting, searching, and the ops whose size depends on what an array holds."""
+
+from typing import Any, Literal
+
+import numpy as np
+
+from graphc.errors import graph_error
+from graphc.ir.build import (
+    as_size,
+    as_value,
+    cast,
+    normal_axis,
+    size_value,
+    strong,
+)
+from graphc.ir.dims import Size
+from graphc.ir.graph import Value
+from graphc.ir.kinds import AxisParam
+from graphc.ir.namespace import F, enroll, enroll_method, public
+from graphc.ir.op import Array, Printing, op, require_equal, type_error
+from graphc.ir.types import BOOL, INT64, TensorType, is_integer, product
+from graphc.ops.common.batching import Batched, batch_with_axes, spread
+from graphc.ops.common.broadcasting import promoted
+from graphc.ops.common.padding import Padding, Ragged, last
+
+
+@op()
+def _sort(x: Array, *, axis: AxisParam) -> TensorType:
+    """In ascending order along `axis`; NaN last."""
+    return x.type.like()
+
+
+_sort.emit("{xp}.sort({x}, axis={axis})")
+batch_with_axes(_sort, "axis")
+
+
+@_sort.padding
+def _(pad: Padding, x: Ragged, *, axis: int) -> Value:
+    found: Value = _sort(pad.filled(x, (axis,), last(x.value.dtype)), axis=axis)
+    return found
+
+
+@_sort.vjp
+def _(g: Value, x: Value, *, axis: int) -> tuple[Value]:
+    return (put_back(g, x, _argsort(x, axis=axis), axis),)
+
+
+def put_back(g: Value, x: Value, places: Value, axis: int) -> Value:
+    """Zeros like `x` with `g` at the positions along `axis` that it was taken from."""
+    rank, grid = x.type.rank, []
+    for a, n in enumerate(g.shape):
+        others = tuple(b for b in range(rank) if b != a)
+        grid.append(places if a == axis else F.expand_dims(F.arange(n), others))
+    every = {"axes": tuple(range(rank)), "inside": (True,) * rank}
+    return F._scatter(F.zeros_like(x), g, *grid, how="add", **every)
+
+
+enroll(put_back, "_put_back")
+
+
+@public()
+def sort(
+    x: Any, /, axis: int | None = -1, descending: bool = False, stable: bool = True
+) -> Value:
+    """In ascending order along `axis` (None: flattened); NaN last.
+
+    `descending` is the same order backwards. It is always `stable`.
+    """
+    value = strong(as_value(x))
+    if axis is None:
+        value, axis = F.ravel(value), 0
+    chosen = normal_axis(axis, value.type.rank, "sort")
+    ordered = _sort(value, axis=chosen)
+    return F.flip(ordered, chosen) if descending else ordered
+
+
+enroll_method(sort, "sort")
+
+
+@op()
+def _argsort(x: Array, *, axis: AxisParam) -> TensorType:
+    """The positions that sort along `axis`; equal elements keep their order."""
+    return TensorType(INT64, x.type.shape)
+
+
+_argsort.emit(
+    numpy='np.argsort({x}, axis={axis}, kind="stable")',
+    jax='jnp.argsort({x}, axis={axis}, stable=True).astype("int64")',
+)
+_argsort.no_gradient("its result is of integers")
+batch_with_axes(_argsort, "axis")
+
+
+@_argsort.padding
+def _(pad: Padding, x: Ragged, *, axis: int) -> Value:
+    # Stable: the padding stays behind elements that are equal to it.
+    found: Value = _argsort(pad.filled(x, (axis,), last(x.value.dtype)), axis=axis)
+    return found
+
+
+@public(method=True)
+def argsort(
+    x: Any, /, axis: int | None = -1, descending: bool = False, stable: bool = True
+) -> Value:
+    """The positions that sort along `axis`; equal elements keep their order.
+
+    With `descending`, from the largest on, where `sort` puts NaN first.
+    """
+    value = strong(as_value(x))
+    if axis is None:
+        value, axis = F.ravel(value), 0
+    chosen = normal_axis(axis, value.type.rank, "argsort")
+    if not descending:
+        return _argsort(value, axis=chosen)
+    backwards = _argsort(F.flip(value, chosen), axis=chosen)
+    return F.flip(value.shape[chosen] - 1 - backwards, chosen)
+
+
+Side = Literal["left", "right"]
+
+
+@op()
+def _searchsorted(table: Array, x: Array, *, side: Side) -> TensorType:
+    """Where each element of `x` would go in the sorted vector `table`."""
+    if table.type.rank != 1 or table.dtype != x.dtype:
+        raise type_error("needs a sorted vector and values of its dtype")
+    return TensorType(INT64, x.type.shape)
+
+
+_searchsorted.emit(
+    numpy="np.searchsorted({table}, {x}, side={side})",
+    jax='jnp.searchsorted({table}, {x}, side={side}).astype("int64")',
+)
+_searchsorted.no_gradient("its result is of integers")
+
+
+@_searchsorted.padding
+def _(pad: Padding, table: Ragged, x: Ragged, *, side: str) -> Value:
+    filled = pad.filled(table, (0,), last(table.value.dtype))
+    found: Value = _searchsorted(filled, x.value, side=side)
+    if not table.axes:
+        return found
+    most: Value = F.minimum(found, cast(pad.length(table.type.shape[0]), INT64))
+    return most
+
+
+@_searchsorted.batch
+def _(n: Size, batched: Batched, table: Value, x: Value, *, side: str) -> Value:
+    if not batched[0]:
+        return _searchsorted(table, x, side=side)
+    many = spread(n, batched[1], x)
+    rows = F.reshape(many, (n, product(many.type.shape[1:])))
+    count = size_value(rows.type.shape[1])
+    # Among all together, less how many of `x` itself come before.
+    both = [rows, table] if side == "left" else [table, rows]
+    ranks = _ranks(F.concatenate(both, axis=1))
+    own = ranks[:, :count] if side == "left" else ranks[:, table.shape[1] :]
+    return F.reshape(own - _ranks(rows), many.type.shape)
+
+
+def _ranks(rows: Value) -> Value:
+    """The position of each element among its row in order."""
+    return _argsort(_argsort(rows, axis=1), axis=1)
+
+
+@public(method=True)
+def searchsorted(
+    table: Any, x: Any, /, side: str = "left", sorter: Any = None
+) -> Value:
+    """Where each element of `x` would go in the sorted vector `table`.
+
+    `sorter` are the positions that sort `table` where it is not sorted.
+    """
+    if side not in ("left", "right"):
+        problem = f"side must be 'left' or 'right', not {side!r}"
+        raise graph_error(problem, op="searchsorted")
+    sorted_values, values = promoted(table, x)
+    if sorter is not None:
+        sorted_values = F.take(sorted_values, sorter, axis=0)
+    return _searchsorted(sorted_values, values, side=side)
+
+
+@op()
+def _nonzero(x: Array, *, count: Size) -> tuple[TensorType, ...]:
+    """The positions of the `count` true elements, a vector per axis."""
+    if not x.type.rank:
+        raise type_error("needs at least one axis")
+    return (TensorType(INT64, (count,)),) * x.type.rank
+
+
+_nonzero.several = True
+_nonzero.emit(numpy="np.nonzero({x})", jax="jnp.nonzero({x}, size={count})")
+_nonzero.no_gradient("its results are of integers")
+_nonzero.no_batch(
+    "how many elements are true differs between examples; keep them all and mask: "
+    "gt.where(mask, x, 0)"
+)
+
+
+@op()
+def _nonzero_within(x: Array, *, count: Size) -> tuple[TensorType, ...]:
+    """The positions of the first `count` true elements, and zeros behind them."""
+    return (TensorType(INT64, (count,)),) * x.type.rank
+
+
+def nonzero_numpy(x: Any, count: Any) -> Any:
+    """Printed into NumPy programs."""
+    found = np.zeros((x.ndim, count), "int64")
+    places = np.nonzero(x)
+    most = min(count, len(places[0]))
+    for row, place in zip(found, places):  # noqa: B905
+        row[:most] = place[:most]
+    return tuple(found)
+
+
+_nonzero_within.several = True
+_nonzero_within.emit(
+    numpy=lambda p: f"{p.helper(nonzero_numpy)}({p.inputs[0]}, "
+    f"{p.code(p.node.params['count'])})",
+    jax="jnp.nonzero({x}, size={count})",
+)
+_nonzero_within.no_gradient("its results are of integers")
+_nonzero_within.no_batch(_nonzero.no_batch_reason)
+_nonzero_within.no_padding("it is what a mask rule makes")
+
+
+@_nonzero.padding
+def _(pad: Padding, x: Ragged, *, count: Size) -> Any:
+    mask = pad.filled(x, x.axes, False)
+    if count is pad.exact(pad.out[0]):
+        return _nonzero(mask, count=count)
+    made = _nonzero_within(mask, count=count)
+    found = made if isinstance(made, tuple) else (made,)
+    return tuple(pad.result(v, {0: 0}, i) for i, v in enumerate(found))
+
+
+def _positions(mask: Value) -> tuple[Value, ...]:
+    found = _nonzero(mask, count=as_size(F.count_nonzero(mask)))
+    return found if isinstance(found, tuple) else (found,)
+
+
+@public(method=True)
+def nonzero(x: Any, /) -> tuple[Value, ...]:
+    """The positions of the nonzero elements, a vector per axis, in row-major order.
+
+    Their number depends on the data: it is counted, read, and the rest compiled.
+    """
+    value = strong(as_value(x))
+    if not value.type.rank:
+        raise graph_error("needs at least one axis", op="nonzero", got=str(value.type))
+    return _positions(cast(value, BOOL))
+
+
+@public()
+def flatnonzero(x: Any) -> Value:
+    """The positions of the nonzero elements of the flattened array."""
+    return nonzero(F.ravel(x))[0]
+
+
+@public()
+def argwhere(x: Any) -> Value:
+    """The positions of the nonzero elements, a row each."""
+    return F.stack(nonzero(x), axis=1)
+
+
+@public()
+def compress(condition: Any, x: Any, axis: int | None = None) -> Value:
+    """The elements along `axis` where `condition` holds, as `numpy.compress`.
+
+    A shorter condition leaves out the rest of the axis.
+    """
+    value = strong(as_value(x))
+    if axis is None:
+        value, axis = F.ravel(value), 0
+    chosen = normal_axis(axis, value.type.rank, "compress")
+    rows = nonzero(cast(strong(as_value(condition)), BOOL))
+    if len(rows) != 1:
+        raise graph_error("the condition must be a vector", op="compress")
+    return F.take(value, rows[0], axis=chosen)
+
+
+def _method_compress(x: Value, condition: Any, axis: int | None = None) -> Value:
+    """`x.compress(condition, axis)`."""
+    return compress(condition, x, axis)
+
+
+enroll_method(_method_compress, "compress")
+
+
+@public()
+def extract(condition: Any, x: Any) -> Value:
+    """The elements of the flattened array where `condition` holds."""
+    return compress(F.ravel(condition), F.ravel(x), axis=0)
+
+
+@op()
+def _bincount(x: Array, weights: Array, *, length: Size) -> TensorType:
+    """The sum of weights per number 0 .. length - 1."""
+    require_equal(x.type.shape[0], weights.type.shape[0], "one weight per number")
+    return TensorType(weights.dtype, (length,))
+
+
+def bincount_numpy(x: Any, weights: Any, length: Any) -> Any:
+    """Printed into NumPy programs."""
+    out = np.zeros(length, weights.dtype)
+    np.add.at(out, x, weights)
+    return out
+
+
+def _print_bincount(p: Printing) -> str:
+    call = p.helper(bincount_numpy)
+    return f"{call}({', '.join(p.inputs)}, {p.code(p.node.params['length'])})"
+
+
+_bincount.emit(
+    numpy=_print_bincount,
+    jax="jnp.zeros({length}, {weights}.dtype).at[{x}].add({weights})",
+)
+_bincount.bounds_check = lambda node: [
+    (F.all(node.inputs[0] >= 0), "bincount: a number is negative")
+]
+_bincount.linear = True
+
+
+@_bincount.padding
+def _(pad: Padding, x: Ragged, weights: Ragged, *, length: Size) -> Value | None:
+    """Padding counts for nothing, as a weight of 0 at 0; it needs an element there."""
+    if not isinstance(length, int) or length < 1:
+        return None
+    numbers, shares = pad.filled(x, (0,), 0), pad.filled(weights, (0,), 0)
+    found: Value = _bincount(numbers, shares, length=length)
+    return found
+
+
+@_bincount.vjp
+def _(g: Value, x: Value, weights: Value, *, length: Size) -> tuple[None, Value]:
+    return None, F.take(g, x)
+
+
+@_bincount.batch
+def _(
+    n: Size, batched: Batched, x: Value, weights: Value, *, length: Size
+) -> Value:
+    numbers, shares = spread(n, batched[0], x), spread(n, batched[1], weights)
+    rows = F.expand_dims(F.arange(size_value(n)), 1)
+    zeros, where = F.zeros((n, length), weights.dtype), {"axes": (0, 1)}
+    inside = (True, False)
+    return F._scatter(zeros, shares, rows, numbers, how="add", inside=inside, **where)
+
+
+@public()
+def bincount(x: Any, weights: Any = None, minlength: Any = 0) -> Value:
+    """How often each of 0, 1, ... occurs, or the sum of its weights (as float64).
+
+    The length is the largest number plus one: one host read where it is data. That
+    none is negative is the caller's part, or checked under `check=True`.
+    """
+    numbers = strong(as_value(x))
+    if numbers.type.rank != 1 or not is_integer(numbers.dtype):
+        got = str(numbers.type)
+        raise graph_error("needs an integer vector", op="bincount", got=got)
+    numbers = cast(numbers, INT64)
+    if weights is None:
+        share = F.ones_like(numbers)
+    else:
+        share = cast(as_value(weights), np.dtype("float64"))
+    floor = F.reshape(F.asarray(minlength, "int64") - 1, (1,))
+    largest = F.max(F.concatenate([numbers, floor]))
+    return _bincount(numbers, share, length=as_size(largest + 1))

@@ -1,0 +1,59 @@
+"""Inverses of the incomplete gamma and beta functions, Owen's T and 2F1.
+
+On JAX the inverses solve for the function as it is there, so that they are as accurate
+as it: mostly to 100 units, to a few thousand where the function is as flat. Results
+that are subnormal are 0 there.
+"""
+
+from graphc.ir.op import Printing
+from graphc.ops.special import inverse_series as series
+from graphc.ops.special.functions import special
+
+
+def _gamma_inverse(upper: bool) -> None:
+    name = "gammainccinv" if upper else "gammaincinv"
+    side = "upper" if upper else "lower"
+
+    def printed(p: Printing) -> str:
+        function = p.helper(series.inverse_incomplete_gamma)
+        return f"{function}({', '.join(p.inputs)}, {upper}, jax)"
+
+    doc = f"The x at which the {side} incomplete gamma function of (a, x) is y."
+    special(name, 2, doc, jax=printed)
+
+
+_gamma_inverse(upper=False)
+_gamma_inverse(upper=True)
+
+
+def _print_betaincinv(p: Printing) -> str:
+    function = p.helper(series.inverse_incomplete_beta)
+    return f"{function}({', '.join(p.inputs)}, jax)"
+
+
+special(
+    "betaincinv",
+    3,
+    "The x at which the incomplete beta function I_x(a, b) is y.",
+    jax=_print_betaincinv,
+)
+
+
+special(
+    "hyp2f1",
+    4,
+    "Gauss's hypergeometric function F(a, b; c; x) of real numbers.",
+    refused="JAX's hyp2f1 is wrong near 1 and below -1",
+)
+
+
+def _print_owens_t(p: Printing) -> str:
+    return f"{p.helper(series.owens_function)}({', '.join(p.inputs)}, jax)"
+
+
+special(
+    "owens_t",
+    2,
+    "Owen's T: the chance of X > h and 0 < Y < a X, of two standard normal numbers.",
+    jax=_print_owens_t,
+)

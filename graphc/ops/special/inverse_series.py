@@ -1,0 +1,159 @@
+"""Inverses and integrals that JAX programs bring along, where JAX has no function.
+
+These functions are printed into programs; `jax` is the library there. Inverses are
+found by Newton's method for the logarithm of the function, in a variable in which its
+tails are straight, kept within a bracket that is halved where a step would leave it.
+"""
+
+from typing import Any
+
+from graphc.ops.special.series import incomplete_gamma, log_beta
+
+
+def bracketed_root(function: Any, start: Any, low: Any, high: Any, jax: Any) -> Any:
+    """Where an increasing function is 0; `function` gives its values and slopes."""
+    jnp = jax.numpy
+    rounding = jnp.finfo(start.dtype).eps
+
+    def step(state: Any) -> Any:
+        count, t, low, high, _ = state
+        value, slope = function(t)
+        low, high = jnp.where(value <= 0, t, low), jnp.where(value >= 0, t, high)
+        found = t - value / slope
+        inside = (found > low) & (found < high)
+        found = jnp.where(inside, found, 0.5 * (low + high))
+        moving = jnp.abs(found - t) > rounding * jnp.maximum(jnp.abs(found), 1.0)
+        return count + 1, found, low, high, moving & (value != 0)
+
+    def going(state: Any) -> Any:
+        return jnp.any(state[-1]) & (state[0] < 100)
+
+    low, high = jnp.full_like(start, low), jnp.full_like(start, high)
+    state = 0, start, low, high, jnp.ones(start.shape, bool)
+    return jax.lax.while_loop(going, step, state)[1]
+
+
+def inverse_incomplete_gamma(a: Any, p: Any, upper: bool, jax: Any) -> Any:
+    """The x with Q(a, x) = p if `upper`, else with P(a, x) = p.
+
+    Solved for the smaller one of P and Q, in the logarithm of x.
+    """
+    jnp, special = jax.numpy, jax.scipy.special
+    a, p = jnp.broadcast_arrays(a, p)
+    good = (a > 0) & (a < jnp.inf) & (p > 0) & (p < 1)
+    shape, share = jnp.where(good, a, 1.0), jnp.where(good, p, 0.5)
+    lower = (share <= 0.5) != upper
+    target = jnp.log(jnp.where(share <= 0.5, share, 1.0 - share))
+    scale = special.gammaln(shape)
+
+    def function(t: Any) -> Any:
+        x = jnp.exp(t)
+        below = incomplete_gamma(shape, x, False, jnp, special)
+        above = incomplete_gamma(shape, x, True, jnp, special)
+        side, size = jnp.where(lower, 1.0, -1.0), jnp.where(lower, below, above)
+        slope = jnp.exp(shape * t - x - scale) / size
+        return side * (jnp.log(size) - target), slope
+
+    limits = jnp.finfo(a.dtype)
+    low, high = jnp.log(limits.tiny), jnp.log(limits.max)
+    guess = (target + special.gammaln(shape + 1.0)) / shape
+    start = jnp.where(lower & (guess < jnp.log(shape)), guess, jnp.log(shape))
+    start = jnp.clip(start, low, high)
+    found = jnp.exp(bracketed_root(function, start, low, high, jax))
+    found = jnp.where(found < 1.01 * limits.tiny, 0.0, found)  # the end of the bracket
+    none, all_of_it = (1.0, 0.0) if upper else (0.0, 1.0)
+    found = jnp.where(good, found, jnp.nan)
+    edge = (a >= 0) & ~((a == 0) & jnp.isnan(p))
+    found = jnp.where(edge & (p == none), 0.0, found)
+    return jnp.where(edge & (p == all_of_it), jnp.inf, found)
+
+
+def inverse_incomplete_beta(a: Any, b: Any, p: Any, jax: Any) -> Any:
+    """The x with I_x(a, b) = p, solved in log(x / (1 - x)) for I or its complement."""
+    jnp, special = jax.numpy, jax.scipy.special
+    a, b, p = jnp.broadcast_arrays(a, b, p)
+    fit = (a > 0) & (b > 0)
+    good = fit & (a < jnp.inf) & (b < jnp.inf) & (p > 0) & (p < 1)
+    first, second = jnp.where(good, a, 1.0), jnp.where(good, b, 1.0)
+    share = jnp.where(good, p, 0.5)
+    half = special.betainc(first, second, jnp.full_like(share, 0.5))
+    lower = (share <= 0.5) | ((share < 0.95) & (share <= half))  # where x is small
+    target = jnp.log(jnp.where(lower, share, 1.0 - share))
+    scale = log_beta(first, second, jnp, special)
+
+    def function(t: Any) -> Any:
+        log_x, log_y = -jnp.logaddexp(0.0, -t), -jnp.logaddexp(0.0, t)
+        left = jnp.where(lower, first, second)
+        right = jnp.where(lower, second, first)
+        place = jnp.exp(jnp.where(lower, log_x, log_y))
+        size = special.betainc(left, right, place)
+        tail = left * jnp.where(lower, log_x, log_y) - jnp.log(left) - scale
+        size = jnp.log(size)
+        size = jnp.where(size > -jnp.inf, size, tail)  # of so little that it is 0
+        slope = jnp.exp(first * log_x + second * log_y - scale - size)
+        return jnp.where(lower, 1.0, -1.0) * (size - target), slope
+
+    high = -jnp.log(jnp.finfo(a.dtype).tiny)
+    low_guess = (target + jnp.log(first) + scale) / first
+    high_guess = -(target + jnp.log(second) + scale) / second
+    middle = jnp.log(first / second)
+    start = jnp.where(lower, jnp.minimum(low_guess, middle), middle)
+    start = jnp.where(lower, start, jnp.maximum(high_guess, middle))
+    start = jnp.clip(start, -high, high)
+    t = bracketed_root(function, start, -high, high, jax)
+    found = jnp.where(good, special.expit(t), jnp.nan)
+    found = jnp.where(fit & (p == 0), 0.0, found)
+    return jnp.where(fit & (p == 1), 1.0, found)
+
+
+def owens_integral(h: Any, a: Any, jax: Any) -> Any:
+    """Owen's T for h >= 0 and 0 <= a <= 1, by Gauss-Legendre with 32 points.
+
+    Behind 9 / h the integrand is below the rounding of the whole.
+    """
+    jnp = jax.numpy
+    points = (
+        0.048307665687738324, 0.1444719615827965, 0.23928736225213706,
+        0.33186860228212767, 0.42135127613063533, 0.5068999089322294,
+        0.5877157572407623, 0.6630442669302152, 0.7321821187402897, 0.7944837959679424,
+        0.84936761373257, 0.8963211557660521, 0.9349060759377397, 0.9647622555875064,
+        0.9856115115452684, 0.9972638618494816,
+    )
+    weights = (
+        0.09654008851472766, 0.09563872007927471, 0.09384439908080451,
+        0.09117387869576378, 0.08765209300440378, 0.08331192422694671,
+        0.07819389578707023, 0.07234579410884834, 0.06582222277636168,
+        0.058684093478535565, 0.05099805926237609, 0.042835898022226836,
+        0.034273862913021765, 0.025392065309262024, 0.016274394730905743,
+        0.007018610009470506,
+    )
+    width = jnp.where(a * h > 9.0, 9.0 / jnp.where(h > 0, h, 1.0), a)
+    total = 0.0
+    for point, weight in zip(points, weights):  # noqa: B905
+        for side in (-0.5 * point, 0.5 * point):
+            x = width * (0.5 + side)
+            part = jnp.exp(-0.5 * jnp.square(h * x)) / (1.0 + x * x)
+            total = total + weight * part
+    scale = jnp.exp(-0.5 * h * h) * 0.15915494309189535  # 1 / (2 pi)
+    return jnp.where(h < jnp.inf, 0.5 * width * total * scale, 0.0)
+
+
+def owens_function(h: Any, a: Any, jax: Any) -> Any:
+    """Owen's T function; |a| > 1 is reduced as in M. Patefield and D. Tandy (2000),
+    Fast and accurate calculation of Owen's T function, J. Stat. Softw. 5."""
+    jnp, special = jax.numpy, jax.scipy.special
+    size, slope = jnp.abs(h), jnp.abs(a)
+    large = slope > 1.0
+    steep = jnp.where(large, slope, 2.0)
+    product = jnp.where(steep < jnp.inf, size * steep, jnp.inf)
+    product = jnp.where(size == 0, 0.0, product)
+    inner = owens_integral(
+        jnp.where(large, product, size), jnp.where(large, 1.0 / steep, slope), jax
+    )
+    root = 0.7071067811865476
+    near = 0.25 - 0.25 * special.erf(size * root) * special.erf(product * root)
+    one, two = (0.5 * special.erfc(x * root) for x in (size, product))
+    far = 0.5 * (one + two) - one * two
+    found = jnp.where(large, jnp.where(size <= 0.67, near, far) - inner, inner)
+    found = jnp.where(jnp.isnan(h) | jnp.isnan(a), jnp.nan, found)
+    return jnp.where(a < 0, -found, found)
