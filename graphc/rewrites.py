@@ -17,9 +17,9 @@ from graphc.rewriting.default import ALL as everything
 from graphc.rewriting.default import DEFAULT as default
 from graphc.rewriting.default import NONE as none
 from graphc.rewriting.engine import Application, Rewritten, rewritten
-from graphc.rewriting.loops.blocking import blocking
-from graphc.rewriting.loops.hoisting import HOISTING as hoisting
-from graphc.rewriting.loops.steps import scan_in_chunks
+from graphc.rewriting.loops.fuse_consumers import HOISTING as hoisting
+from graphc.rewriting.loops.strip_mine import scan_in_chunks
+from graphc.rewriting.loops.tile import blocking
 from graphc.rewriting.pattern import once, p, v
 from graphc.rewriting.rule import Rule, Rules
 

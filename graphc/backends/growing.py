@@ -13,11 +13,11 @@ from functools import partial
 
 from graphc.backends.placing import placed, placer
 from graphc.backends.source import Body, Module, indent, print_inner
+from graphc.control.print_loops import growing
 from graphc.ir.build import INPUT
 from graphc.ir.graph import Value
 from graphc.ir.inner import Inner
 from graphc.ir.op import Printing
-from graphc.transform.loops.emission import growing
 from graphc.transform.plan import HostNode, PythonLoop, Segment
 
 

@@ -4,7 +4,7 @@ from graphc.rewriting.cleanup import CLEANUP
 from graphc.rewriting.contraction import CONTRACTION
 from graphc.rewriting.lifting import LIFTING
 from graphc.rewriting.lookup import LOOKUP
-from graphc.rewriting.loops.hoisting import HOISTING
+from graphc.rewriting.loops.fuse_consumers import HOISTING
 from graphc.rewriting.masks import MASKS
 from graphc.rewriting.reduction import REDUCTION
 from graphc.rewriting.rule import Rules

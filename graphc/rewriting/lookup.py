@@ -18,7 +18,7 @@ from graphc.ir.namespace import F
 from graphc.ir.op import PRIMITIVES
 from graphc.ir.types import INT32, INT64, DType, is_float, is_integer
 from graphc.rewriting.contraction import is_count
-from graphc.rewriting.loops.gathers import counts
+from graphc.rewriting.loops.axis_gathers import counts
 from graphc.rewriting.pattern import once, p, v
 from graphc.rewriting.rule import Rule, Rules, rewrite
 from graphc.rewriting.sizes import (

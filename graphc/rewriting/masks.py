@@ -24,7 +24,7 @@ from graphc.ir.types import is_inexact
 from graphc.ops.effects.assertions import asserted
 from graphc.ops.indexing.basic import basic
 from graphc.ops.indexing.parse import FULL_ITEM
-from graphc.rewriting.loops.slices import items_of
+from graphc.rewriting.loops.access import items_of
 from graphc.rewriting.pattern import p, v
 from graphc.rewriting.rule import Rule, Rules, rewrite
 

@@ -7,6 +7,7 @@ from typing import Any, Literal
 from graphc.backends.jax import emit_jax
 from graphc.backends.linear import emit_numpy, emit_unjitted
 from graphc.backends.program import Outputs, Source
+from graphc.control.loop_cse import merged
 from graphc.errors import graph_error, shortened
 from graphc.ir.build import Casting, check_casting, config
 from graphc.ir.dims import Symbol
@@ -22,10 +23,9 @@ from graphc.runtime.examine import Unused, examine
 from graphc.runtime.function import Function
 from graphc.runtime.tiering import require_both
 from graphc.transform.grouping import CostModel
-from graphc.transform.loops.delayed import in_place
-from graphc.transform.loops.growing import grown
-from graphc.transform.loops.merge import merged
-from graphc.transform.loops.watched import watched
+from graphc.transform.loops.bounds_checks import watched
+from graphc.transform.loops.doubling import grown
+from graphc.transform.loops.pipelined_writes import in_place
 from graphc.transform.padding import padded
 from graphc.transform.partition import partition
 from graphc.transform.plan import Check, Plan, needs_device

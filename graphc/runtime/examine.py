@@ -11,6 +11,7 @@ import numpy as np
 from graphc.backends.prelude import ProgramError, expect
 from graphc.backends.program import Outputs
 from graphc.backends.source import solved
+from graphc.control.pytree import Compound, function_given, require_shallow
 from graphc.errors import GraphError, UnusedInputWarning, graph_error, shortened
 from graphc.ir.build import INPUT, Casting, as_value, strong
 from graphc.ir.dims import Dim, Symbol, symbol_dim
@@ -19,7 +20,6 @@ from graphc.ir.inner import OF_BODIES, has_inner
 from graphc.ir.replay import region_between
 from graphc.ir.walk import ancestors, operands
 from graphc.transform.grouping import printed
-from graphc.transform.structure import Compound, function_given, require_shallow
 
 Unused = Literal["ignore", "warn", "error"]
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from graphc.control.loop_cse import merged
 from graphc.errors import (
     CallError,
     ErrorKind,
@@ -25,7 +26,6 @@ from graphc.runtime.arguments import Backend
 from graphc.runtime.compile import function
 from graphc.runtime.examine import examine
 from graphc.runtime.function import Function
-from graphc.transform.loops.merge import merged
 from graphc.transform.policies import Pad
 from graphc.transform.ragged import Batched, batched
 

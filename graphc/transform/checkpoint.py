@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import Any
 
+from graphc.control.pytree import flatten, unflatten
 from graphc.ir.build import CONSTANT, as_value, strong
 from graphc.ir.graph import Node, Value
 from graphc.ir.namespace import F
@@ -17,7 +18,6 @@ from graphc.ir.types import TensorType, is_inexact
 from graphc.ops.common.batching import Batched, spread
 from graphc.ops.common.padding import first_values
 from graphc.transform.autodiff import pull
-from graphc.transform.structure import flatten, unflatten
 
 
 @op()

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from functools import update_wrapper
 from typing import Any
 
+from graphc.control.pytree import flatten, unflatten
 from graphc.errors import graph_error
 from graphc.ir.build import INPUT, as_value, cast, strong
 from graphc.ir.graph import Value
@@ -13,7 +14,6 @@ from graphc.ir.types import TensorType, is_inexact
 from graphc.ir.walk import ancestors
 from graphc.ops.common.batching import Batched, spread
 from graphc.ops.common.padding import first_values
-from graphc.transform.structure import flatten, unflatten
 from graphc.transform.vectorize import vmap
 
 # From the arguments and the cotangents of the outputs to those of the arguments, of

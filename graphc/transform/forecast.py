@@ -3,11 +3,11 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from graphc.control.trip_count import STEPS
 from graphc.errors import graph_error
 from graphc.ir.build import as_size
 from graphc.ir.dims import Dim, Symbol, evaluate
 from graphc.ir.graph import Graph, Value
-from graphc.transform.loops.steps import STEPS
 from graphc.transform.padding import Padded
 from graphc.transform.policies import Pad
 

@@ -3,6 +3,12 @@
 from collections.abc import Sequence
 from typing import Any, Literal
 
+from graphc.control.pytree import (
+    flatten,
+    function_given,
+    numbers_within,
+    unflatten,
+)
 from graphc.errors import graph_error
 from graphc.ir.build import as_value, cast, variable
 from graphc.ir.graph import Node, Value
@@ -12,12 +18,6 @@ from graphc.ir.types import is_float, is_inexact
 from graphc.ir.walk import ancestors, operands
 from graphc.ops.effects.barriers import BARRIER
 from graphc.transform.autodiff import pull
-from graphc.transform.structure import (
-    flatten,
-    function_given,
-    numbers_within,
-    unflatten,
-)
 from graphc.transform.vectorize import vmap
 
 Disconnected = Literal["raise", "zero"]

@@ -26,8 +26,8 @@ from graphc.transform.grouping import (
     split_by_keys,
     varying,
 )
-from graphc.transform.loops.bodies import body_graph
-from graphc.transform.loops.growing import ROWS
+from graphc.transform.loops.doubling import ROWS
+from graphc.transform.loops.python_bodies import body_graph
 from graphc.transform.padding import Padded
 from graphc.transform.placement import postpone
 from graphc.transform.plan import (

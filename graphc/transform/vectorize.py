@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from functools import partial, wraps
 from typing import Any
 
+from graphc.control.pytree import flatten, items, unflatten
 from graphc.errors import GraphError, graph_error, standing_at
 from graphc.ir.build import as_value, normal_axis, strong, variable
 from graphc.ir.dims import Dim, Size, Symbol, equal, substitute, symbol_dim
@@ -17,7 +18,6 @@ from graphc.ir.replay import for_sizes, region_between, renewed, replayed
 from graphc.ir.types import TensorType
 from graphc.ir.walk import ancestors, operands
 from graphc.ops.common.batching import Shared, lined_up, spread
-from graphc.transform.structure import flatten, items, unflatten
 
 Axis = int | str | None
 

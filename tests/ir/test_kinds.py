@@ -240,7 +240,8 @@ def test_names_stay_readable():
 def rules_of_emission():
     """The functions that are given a `Printing`, with their files."""
     root = pathlib.Path(graphc.__file__).parent
-    for path in sorted((*root.glob("ops/**/*.py"), *root.glob("transform/loops/*.py"))):
+    folders = ("ops", "control", "transform")
+    for path in sorted(p for folder in folders for p in root.glob(f"{folder}/**/*.py")):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.FunctionDef):
                 given = [a.annotation for a in node.args.args if a.annotation]

@@ -5,10 +5,10 @@ import pytest
 
 import graphc
 import graphc.tensor as gt
+from graphc.control.loop_cse import merged
 from graphc.ir.graph import Graph
 from graphc.ir.walk import ancestors
 from graphc.rewrites import default, hoisting, none, rewritten
-from graphc.transform.loops.merge import merged
 
 WIDTH = 3
 

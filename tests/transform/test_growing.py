@@ -8,7 +8,7 @@ import pytest
 
 import graphc
 import graphc.tensor as gt
-from graphc.transform.loops.emission import growing, rows_of
+from graphc.control.print_loops import growing, rows_of
 from tests.transform.alike import alike
 
 pytestmark = pytest.mark.usefixtures("wide")

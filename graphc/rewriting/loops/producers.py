@@ -1,244 +1,220 @@
-"""Sequences that a scan reads are computed in its body instead, row by row.
+"""Values computed inside of a loop, row by row, instead of whole behind it.
 
-The gradient of a loss of stacked outputs runs a second scan, backwards, which reads the
-cotangent of each output: an elementwise function of what the first scan has stacked.
-Computed step by step it needs no array of its own; and where the second scan computes
-the step of the first once more, as it does for the gradient, what that has given need
-not be kept either.
+A `Wanted` collects the rows of some values that a new body shall compute, down to rows
+that it has and to sequences that it must be given.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import heapq
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from typing import Any, TypeVar
 
-from graphc.ir.build import as_value
+from graphc.errors import standing_at
+from graphc.ir.dims import Size
 from graphc.ir.graph import Graph, Node, Value
-from graphc.ir.replay import region_between, replayed
+from graphc.ir.namespace import F
 from graphc.ir.walk import operands
-from graphc.rewriting.loops.loop import Loop, at_each_loop, has_rows, with_made
-from graphc.rewriting.loops.rows import REDUCTIONS
-from graphc.rewriting.loops.stepwise import LIGHT, Uses, Wanted
-from graphc.rewriting.loops.views import View
-from graphc.rewriting.rule import Replaced, Rules, whole_graph
+from graphc.rewriting.loops.affine_reads import View, parents, updated, usable, whole_of
+from graphc.rewriting.loops.slice_rules import row
+from graphc.rewriting.sizes import guarded, is_one
 
-Rows = Mapping[Value, Value]  # of sequences
-Made = Callable[[Rows, Value], Rows]  # also of the number of the step
-PARTS = ("basic_index", "slice_update", "matmul", "gather", "scatter", "reshape")
-ALSO = {*PARTS, *REDUCTIONS}  # made again per step where that needs no array
+Place = tuple[Value, View]  # a value, and what its rows are of
+P = TypeVar("P", bound=tuple[Value, Any])
+LIGHT = ("broadcast_to", "full", "expand_dims", "squeeze", "transpose", "specify_shape")
 
 
-def _is_stacked(value: Value) -> bool:
-    """Whether a scan has stacked it."""
-    node = value.node
-    params = node.params
-    return has_rows(node) and value.index >= params["carries"] + params["stops"]
+class Uses:
+    """Which nodes of a graph need each value."""
 
-
-def _read_by(
-    loop: Loop,
-    sequences: Sequence[Value],
-    rows: Made,
-    placed: bool = False,
-    known: Mapping[Value, Value] | None = None,
-) -> list[Value]:
-    """The outputs on other sequences, of whose rows those that there were are made.
-
-    `placed`: that needs the number of the step. It may also need some values that are
-    `known` in the body, and depend on none of the rows that are made.
-    """
-    count, inner = loop.carries, loop.inner
-    inside = list((known or {}).values())
-    region = region_between(inside, inner.inputs)
-
-    def step(carry: list[Value], given: list[Value]) -> tuple[list[Value], list[Value]]:
-        number = carry[count] if placed else as_value(0)
-        own = dict(zip(sequences, given, strict=True))
-        if known:
-            pairs = zip(loop.sequences, loop.rows, strict=True)
-            have = [*carry[:count], *(own.get(v, x) for v, x in pairs), *loop.rest]
-            new = dict(zip(inner.inputs, have, strict=True))
-            own |= zip(known, replayed(inside, new, region), strict=True)
-        row_of = rows(own, number)
-        read = [row_of[v] for v in loop.sequences]
-        made = loop.inner.applied([*carry[:count], *read, *loop.rest])
-        more = [loop.next_place(number)] if placed else []
-        return [*made[:count], *more], made[count:]
-
-    start = [*loop.first, *([loop.first_place()] if placed else [])]
-    ends, stacked = loop.again(step, start, sequences)
-    return [*ends[:count], *stacked]
-
-
-def _in_place(
-    graph: Graph, nodes: Iterable[Node], loop: Loop, found: Iterable[Value]
-) -> Replaced:
-    """The graph with other outputs of a scan."""
-    made = dict(zip(loop.node.outputs, found, strict=True))
-    first = loop.node.outputs[0]
-    return with_made(graph, nodes, made, {})[0], [(first, made[first])]
-
-
-@whole_graph(over=("scan",), exact=False)
-def sequence_in_scan(graph: Graph) -> Replaced | None:
-    """A sequence made of what another scan stacks, or of numbers, is made per step."""
-    return at_each_loop(graph, _Finder, _making)
-
-
-def _making(
-    graph: Graph, nodes: list[Node], loop: Loop, find: "_Finder"
-) -> Replaced | None:
-    """The graph where a loop makes what sequences it can."""
-    whole = View.whole(loop.length)
-    chosen = [v for v in dict.fromkeys(loop.sequences) if find.gains(v, whole)]
-    if not chosen:
-        return None
-    wanted = find.wanted(chosen, whole)
-    return _in_place(graph, nodes, loop, _with_made(loop, chosen, wanted))
-
-
-def _with_made(loop: Loop, chosen: Iterable[Value], wanted: Wanted) -> list[Value]:
-    """The outputs where some sequences are made row by row."""
-    whole, gone = View.whole(loop.length), set(chosen)
-    kept = [v for v in loop.sequences if v not in gone]
-
-    def rows(given: Rows, number: Value) -> Rows:
-        made = wanted.computed(given, number)
-        return {**given, **{v: made[v, whole] for v in gone}}
-
-    sequences = list(dict.fromkeys([*kept, *wanted.sequences]))
-    found = _read_by(loop, sequences, rows, wanted.placed)
-    return [wanted.guarded(v) for v in found]
-
-
-class _Finder:
-    """Finds what sequences are made of."""
-
-    def __init__(self, nodes: Sequence[Node], graph: Graph) -> None:
-        self._uses = Uses(nodes, graph)
-        self._scans = {n for n in nodes if has_rows(n)}
-        self._made: set[Node] = set()  # row by row, of what scans have stacked
+    def __init__(self, nodes: Iterable[Node], graph: Graph) -> None:
+        self._users: dict[Value, list[Node]] = {}
+        self._outputs = set(graph.outputs)
         for node in nodes:
-            light = _is_light(node) or node.primitive.name in ALSO
-            if light and any(map(self._is_of_scan, node.inputs)):
-                self._made.add(node)
+            for value in operands(node):
+                self._users.setdefault(value, []).append(node)
 
-    def _is_of_scan(self, value: Value) -> bool:
-        return value.node in self._made or _is_stacked(value)
+    def of(self, value: Value) -> list[Node]:
+        """The nodes that need a value."""
+        return self._users.get(value, [])
 
-    def wanted(self, values: Iterable[Value], whole: View) -> Wanted:
-        """How the rows of sequences are made."""
-        wanted = Wanted(whole.size, self._uses, made=self._made)
-        wanted.collect([(v, whole) for v in values], self._scans)
-        return wanted
+    def are_among(self, value: Value, nodes: Container[Node]) -> bool:
+        """Whether nothing but these nodes needs a value."""
+        users = self._users.get(value, [])
+        return value not in self._outputs and all(n in nodes for n in users)
 
-    def gains(self, value: Value, whole: View) -> bool:
-        """Whether a sequence needs no array of its own if it is made per step."""
-        light = _is_light(value.node) or value.node in self._made
-        if not light or not self._uses.are_among(value, self._scans):
-            return False
-        wanted = self.wanted([value], whole)
-        given = set(wanted.sequences)
-        if not wanted.possible or value in given:
-            return False
-        return not given or any(map(_is_stacked, given))
+    def is_better_among(self, value: Value, nodes: Container[Node]) -> bool:
+        """Whether a value that stands for itself is better made part by part there."""
+        node = value.node
+        if node.primitive.name in LIGHT:
+            return True
+        return node.primitive.elementwise and self.are_among(value, nodes)
 
 
-def _is_light(node: Node) -> bool:
-    return node.primitive.elementwise or node.primitive.name in LIGHT
+def after_users(places: Iterable[P], needed: Callable[[P], list[P | None]]) -> None:
+    """Ask what places need, and what that needs, each after all that uses it."""
+    found: dict[P, None] = dict.fromkeys(places)
+    heap = [(-p[0].node.serial, i, p) for i, p in enumerate(found)]
+    heapq.heapify(heap)
+    while heap:
+        for place in needed(heapq.heappop(heap)[-1]):
+            if place is not None and place not in found:
+                found[place] = None
+                heapq.heappush(heap, (-place[0].node.serial, len(found), place))
 
 
-@whole_graph(over=("scan",), exact=False)
-def recomputed_in_scan(graph: Graph) -> Replaced | None:
-    """What a scan reads of another whose steps it computes anyway is not stored."""
-    return at_each_loop(graph, lambda nodes, graph: None, _again)
+class Wanted:
+    """The rows that a body of a loop of `length` steps shall compute.
 
-
-def _again(graph: Graph, nodes: list[Node], loop: Loop, known: None) -> Replaced | None:
-    """The graph where a loop computes one of its sequences once more."""
-    for value in dict.fromkeys(loop.sequences):
-        found = _recomputing(loop, value) if _is_stacked(value) else None
-        if found is not None:
-            return _in_place(graph, nodes, loop, found)
-    return None
-
-
-def _recomputing(loop: Loop, value: Value) -> list[Value] | None:
-    """The scan that computes the rows of a sequence; None where that is much work."""
-    other = Loop(value.node)
-    if not _does_steps_of(loop, other):
-        return None
-    wanted = other.inner.outputs[value.index]
-    known = _known_carries(loop, other, value)
-    region = region_between([wanted], [*other.inner.inputs, *known])
-    if not region and wanted not in known:
-        return None  # a carry before the step: to compute it takes all steps before
-    inputs = dict(zip(other.inner.inputs, other.taken, strict=True))
-    given = {wanted, *operands_of(region)} & {*inputs, *known}
-    start, read = _kept_carries(other), set(loop.sequences)
-    sources = {x: x for x in known}  # of inputs of the other body: sequences
-    for i, x in enumerate(other.inner.inputs):
-        if x in known:
-            continue
-        if x in given and i < other.carries:
-            if start.get(x) not in read:
-                return None
-            sources[x] = start[x]
-        elif x in given and i < other.carries + len(other.sequences):
-            sources[x] = inputs[x]
-
-    def rows(row_of: Rows, number: Value) -> Rows:
-        own = {x: row_of[sources[x]] if x in sources else inputs[x] for x in given}
-        (made,) = replayed([wanted], own, region)
-        return {**row_of, value: made}
-
-    left = [v for v in loop.sequences if v is not value]
-    more = [v for v in sources.values() if v not in known]
-    sequences = list(dict.fromkeys([*left, *more]))
-    found = _read_by(loop, sequences, rows, known=known)
-    return found if _work(found[0].node) <= _work(loop.node) else None
-
-
-def _does_steps_of(loop: Loop, other: Loop) -> bool:
-    """Whether a loop does only those steps that another has done."""
-    done = other.given[0] if other.stops else other.limit
-    return done is None or done is loop.limit
-
-
-def operands_of(region: Iterable[Node]) -> list[Value]:
-    """All values that nodes need."""
-    return [v for node in region for v in operands(node)]
-
-
-def _kept_carries(loop: Loop) -> dict[Value, Value]:
-    """The carries before each step, where the scan stacks them."""
-    before = set(loop.inner.inputs[: loop.carries])
-    pairs = zip(loop.inner.outputs[loop.carries :], loop.given, strict=True)
-    return {x: v for x, v in pairs if x in before}
-
-
-def _known_carries(loop: Loop, other: Loop, value: Value) -> dict[Value, Value]:
-    """The carries of another loop that a loop knows, before a step and behind it.
-
-    By values of the other body, what gives them in this one.
+    `has`: values of which the body has the rows. `made`: nodes known to be made row by
+    row. Whatever else is elementwise is, where nothing else uses it. `own_place` tells
+    where a row is made, and how many steps before: it is kept for so many.
     """
-    if not loop.node.params["again"]:
-        return {}
-    start, before, *carries = loop.node.params["again"]
-    kept, inner = loop.first[start], loop.inner
-    if kept.node is not other.node or len(other.ends) <= kept.index:
-        return {}
-    found = {}
-    for k, i in enumerate(carries):
-        found[other.inner.outputs[i]] = inner.inputs[before + k]
-        found[other.inner.inputs[i]] = inner.outputs[before + k]
-    pairs = zip(loop.sequences, loop.rows, strict=True)
-    rows = [row for v, row in pairs if v is value]
-    late = set(region_between(list(found.values()), rows))
-    return {} if any(v.node in late for v in found.values()) else found
+
+    def __init__(
+        self,
+        length: Size,
+        uses: Uses,
+        has: Iterable[Value] = (),
+        made: Iterable[Node] = (),
+        own_place: Callable[[Place], tuple[Place, int] | None] = lambda place: None,
+    ) -> None:
+        self._length = length
+        self._uses = uses
+        self._has = set(has)
+        self._made = set(made)
+        self._order: list[Place] = []  # what is computed, after what it is made of
+        self._parents: dict[Place, list[Place | None]] = {}
+        self._own: dict[Place, Value] = {}  # rows that the body has
+        self._given: dict[Place, Value] = {}  # rows of sequences
+        self._fixed: dict[Place, Value] = {}  # the same for all rows
+        self._own_place = own_place
+        self._earlier: dict[Place, tuple[Place, int]] = {}
+        self.possible = True
+
+    @property
+    def sequences(self) -> list[Value]:
+        """What the body must be given row by row."""
+        return list(dict.fromkeys(self._given.values()))
+
+    @property
+    def nodes(self) -> list[Node]:
+        """The nodes that become nodes of the body."""
+        return list(dict.fromkeys(v.node for v, _ in self._order))
+
+    def guarded(self, value: Value) -> Value:
+        """A value, where sizes fit as those nodes needed them to."""
+        for node in self.nodes:
+            value = guarded(value, node)
+        return value
+
+    @property
+    def placed(self) -> bool:
+        """Whether the number of the step is asked for."""
+        return any(node.primitive.name == "slice_update" for node in self.nodes)
+
+    @property
+    def _kept(self) -> dict[Place, int]:
+        """How many rows are kept of what is needed some steps later."""
+        found: dict[Place, int] = {}
+        for place, behind in self._earlier.values():
+            found[place] = max(behind, found.get(place, 0))
+        return found
+
+    def first_kept(self) -> list[Value]:
+        """What stands for rows before the first step."""
+        found = []
+        for (value, view), count in self._kept.items():
+            shape = value.type.shape
+            shape = shape[: view.axis] + shape[view.axis + 1 :]
+            found += [F.zeros(shape, value.dtype)] * count
+        return found
+
+    def next_kept(
+        self, kept: Sequence[Value], rows: Mapping[Place, Value]
+    ) -> list[Value]:
+        """The rows kept behind a step, the latest of each place first."""
+        rest, found = iter(kept), list[Value]()
+        for place, count in self._kept.items():
+            found += [rows[place], *[next(rest) for _ in range(count)][:-1]]
+        return found
+
+    def collect(self, places: Iterable[Place], ends: Iterable[Node]) -> None:
+        """Find what is needed for these rows, which nodes `ends` use."""
+        inside = set(ends)
+        after_users(places, lambda place: self._needed(place, inside))
+        self._order.reverse()
+
+    def _needed(self, place: Place, inside: set[Node]) -> list[Place | None]:
+        """What a row is made of."""
+        value, view = place
+        own = self._own_place(place)
+        if own is not None and own[1] and not _is_moved(value.node, view):
+            self._earlier[place] = own
+            return [own[0]]
+        if value in self._has:
+            self._own[place] = value
+            return []
+        if own is None and is_one(value.type.shape[view.axis]):
+            self._fixed[place] = F.squeeze(value, view.axis)
+            return []
+        views = self._views(value, view, inside)
+        if views is None:
+            self._give(place)
+            return []
+        pairs = zip(value.node.inputs, views, strict=True)
+        needed = [None if v is None else (x, v) for x, v in pairs]
+        inside.add(value.node)
+        self._order.append(place)
+        self._parents[place] = needed
+        return needed
+
+    def _give(self, place: Place) -> None:
+        value, view = place
+        self.possible = self.possible and usable(value, view, self._length)
+        if self.possible:
+            self._given[place] = view.aligned(value, self._length)
+
+    def _views(
+        self, value: Value, view: View, inside: set[Node]
+    ) -> list[View | None] | None:
+        """What the inputs of a value are seen as; None where it is no node of ours."""
+        node = value.node
+        if node not in self._made and not self._uses.is_better_among(value, inside):
+            before = whole_of(node, view, self._length)
+            return None if before is None else [before]
+        return parents(node, view)
+
+    def _of_kept(self, kept: Sequence[Value]) -> dict[Place, Value]:
+        """The rows that are of steps before."""
+        starts, start = dict[Place, int](), 0
+        for place, count in self._kept.items():
+            starts[place] = start
+            start += count
+        pairs = self._earlier.items()
+        return {place: kept[starts[own] + b - 1] for place, (own, b) in pairs}
+
+    def computed(
+        self,
+        row_of: Mapping[Value, Value],
+        number: Value,
+        kept: Sequence[Value] = (),
+    ) -> dict[Place, Value]:
+        """The rows, of rows of what the body has and of `sequences`, at some step."""
+        rows: dict[Place, Value] = {**self._fixed, **self._of_kept(kept)}
+        known = {**self._own, **self._given}
+        rows |= {place: row_of[value] for place, value in known.items()}
+        for place in self._order:
+            view, node = place[1], place[0].node
+            pairs = zip(node.inputs, self._parents[place], strict=True)
+            inputs = [x if of is None else rows[of] for x, of in pairs]
+            with standing_at(node.place.plain):
+                if node.primitive.name == "slice_update":
+                    rows[place] = updated(node, view, inputs, number, self._length)
+                else:
+                    rows[place] = row(node, view.axis, inputs)
+        return rows
 
 
-def _work(node: Node) -> int:
-    """The nodes in a body that are more than elementwise."""
-    inner = node.params["body"].content
-    return sum(not _is_light(n) and not n.primitive.inline for n in inner.nodes)
-
-
-PRODUCERS = Rules((sequence_in_scan, recomputed_in_scan))
+def _is_moved(node: Node, view: View) -> bool:
+    """Whether a row of what a node gives is one of its input, if less of that."""
+    sliced = node.primitive.name == "basic_index" and parents(node, view) is not None
+    return sliced or node.primitive.name in LIGHT

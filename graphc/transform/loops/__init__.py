@@ -3,14 +3,13 @@
 They join the functions of `graphc.tensor` when they are imported.
 """
 
+from graphc.control import scan, tiled_loop
 from graphc.transform.loops import (
     associative,
-    batches,
-    blocks,
-    branches,
+    batching,
+    cond,
     counted,
     gradient,
-    scan,
     taps,
     tensor_array,
     while_loop,
@@ -18,13 +17,13 @@ from graphc.transform.loops import (
 
 LOOPS = (
     associative,
-    batches,
-    blocks,
-    branches,
+    batching,
+    cond,
     counted,
     gradient,
     scan,
     taps,
     tensor_array,
+    tiled_loop,
     while_loop,
 )

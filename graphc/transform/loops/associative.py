@@ -12,6 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from graphc.control.carries import in_form, parts
+from graphc.control.pytree import unflatten
+from graphc.control.scan import scan
 from graphc.errors import graph_error
 from graphc.ir.build import (
     as_size,
@@ -27,9 +30,6 @@ from graphc.ir.graph import Value
 from graphc.ir.namespace import F, public
 from graphc.ir.op import require_equal
 from graphc.ir.types import FLOAT64
-from graphc.transform.loops.carries import in_form, parts
-from graphc.transform.loops.scan import scan
-from graphc.transform.structure import unflatten
 
 Combine = Callable[[list[Value], list[Value]], list[Value]]
 

@@ -14,6 +14,10 @@ then a scan over chunks (see `nested`).
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from graphc.control.carries import fresh
+from graphc.control.loop_cse import together
+from graphc.control.scan import SCAN, Pair, parts_of, run_scan, used_between
+from graphc.control.trip_count import steps_size
 from graphc.ir.build import variable
 from graphc.ir.dims import Size
 from graphc.ir.graph import Node, Params, Value, origins
@@ -26,14 +30,10 @@ from graphc.ir.walk import operands
 from graphc.ops.indexing.row_access import read, readable
 from graphc.transform.autodiff import pull
 from graphc.transform.custom_vjp import with_rule
-from graphc.transform.loops.carries import fresh
-from graphc.transform.loops.merge import together
-from graphc.transform.loops.nested import has_chunks, nested
-from graphc.transform.loops.scan import SCAN, Pair, parts_of, run_scan, used_between
-from graphc.transform.loops.steps import steps_size
-from graphc.transform.loops.stores import Chunks, Store
-from graphc.transform.loops.treeverse import Treeverse
-from graphc.transform.loops.undo import MUCH_LESS, Undone, undone, weight
+from graphc.transform.loops.checkpointing.nested import has_chunks, nested
+from graphc.transform.loops.checkpointing.segments import Chunks, Store
+from graphc.transform.loops.checkpointing.treeverse import Treeverse
+from graphc.transform.loops.inverse_writes import MUCH_LESS, Undone, undone, weight
 
 
 @SCAN.vjp

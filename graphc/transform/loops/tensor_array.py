@@ -7,6 +7,7 @@ that it stands in carries, branches and arguments as they would.
 from collections.abc import Sequence
 from typing import Any
 
+from graphc.control.pytree import Compound
 from graphc.errors import graph_error
 from graphc.ir.build import as_size, as_value, cast, config, size_value, strong
 from graphc.ir.dims import Size, equal
@@ -14,7 +15,6 @@ from graphc.ir.graph import Value
 from graphc.ir.namespace import F, public
 from graphc.ir.types import INT32, dtype_of, is_integer
 from graphc.ops.effects.assertions import asserted
-from graphc.transform.structure import Compound
 
 
 @public()

@@ -3,16 +3,16 @@
 from collections.abc import Callable
 from typing import Any, Literal
 
+from graphc.control.carries import as_before, ask, both_of, condition, parts
+from graphc.control.checkpoint_policy import Kept, kept_carries
+from graphc.control.pytree import unflatten
+from graphc.control.scan import Pair, first_steps, run_scan, run_stopping
+from graphc.control.trip_count import steps_size
 from graphc.errors import graph_error
 from graphc.ir.build import as_size
 from graphc.ir.dims import Size
 from graphc.ir.graph import Value
 from graphc.ir.namespace import F, public
-from graphc.transform.loops.carries import as_before, ask, both_of, condition, parts
-from graphc.transform.loops.chunks import Kept, kept_carries
-from graphc.transform.loops.scan import Pair, first_steps, run_scan, run_stopping
-from graphc.transform.loops.steps import steps_size
-from graphc.transform.structure import unflatten
 
 
 @public()

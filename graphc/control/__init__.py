@@ -1,0 +1,1 @@
+"""Control flow: the primitives that hold graphs, below rewriting and transform."""

@@ -1,0 +1,196 @@
+"""Carries: values that keep their structure and types from step to step."""
+
+import inspect
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from graphc.control.pytree import Compound, flatten, items, require_shallow
+from graphc.errors import graph_error, shortened
+from graphc.ir.build import as_value, cast, strong, variable
+from graphc.ir.dims import equal
+from graphc.ir.graph import Node, Value
+from graphc.ir.inner import Inner
+from graphc.ir.namespace import F
+from graphc.ir.op import type_error
+from graphc.ir.types import BOOL, TensorType, same_shape
+
+
+def value_of(x: Any) -> Value:
+    """What a user gives as a carry or an output, as an array."""
+    return strong(as_value(x))
+
+
+def fresh(value: Value) -> Value:
+    """A variable that stands for a value of this type."""
+    return variable(value.name or "value", value.type)
+
+
+def carried_views(
+    node: Node, body: Inner, carries: int
+) -> Iterator[tuple[Value, Value]]:
+    """The `views` of a loop whose body is given its inputs, carries first.
+
+    Where there may be no step at all, the last carries are the first ones, too.
+    """
+    yield from zip(body.inputs, node.inputs, strict=False)
+    for i in range(carries):
+        yield body.inputs[i], body.outputs[i]
+        yield node.outputs[i], body.outputs[i]
+
+
+def parts(given: Any) -> tuple[list[Value], Any]:
+    """The values of a structure, in which None holds none; and the structure."""
+    return flatten(given, leaf=value_of, none=True)
+
+
+def both_of(result: Any, op: str) -> tuple[Any, Any]:
+    """The carry and the output that a body gives."""
+    if not isinstance(result, tuple) or len(result) != 2:
+        problem = "the body must return a pair: the next carry, and an output"
+        raise graph_error(problem, op=op, got=type(result).__name__)
+    return result
+
+
+def condition(test: Any, op: str) -> Value:
+    """What a user gives to say if a loop goes on."""
+    if not isinstance(test, (Value, bool, np.bool_, np.ndarray)):
+        got = f"{type(test).__name__} {shortened(repr(test))}"
+        raise graph_error("the condition must be a bool scalar", op=op, got=got)
+    value = as_value(test)
+    if value.type.rank:
+        hint = "reduce it: gt.all(...) or gt.any(...)"
+        problem = "the condition must be a scalar"
+        raise graph_error(problem, op=op, got=str(value.type), hint=hint)
+    if value.dtype != BOOL:
+        hint = "compare it: x != 0, or x > 0"
+        problem = "the condition must be a bool scalar"
+        raise graph_error(problem, op=op, got=str(value.type), hint=hint)
+    return value
+
+
+def ask(function: Any, args: Sequence[Any], op: str, what: str = "the body") -> Any:
+    """The result of a user's function.
+
+    Raises GraphError where it is none, or cannot take so many arguments.
+    """
+    if not callable(function):
+        hint = "write lambda: value, or lambda x: value"
+        problem = f"{what} must be a function"
+        raise graph_error(problem, op=op, got=shortened(repr(function)), hint=hint)
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):  # one that Python cannot tell the arguments of
+        return function(*args)
+    try:
+        signature.bind(*args)
+    except TypeError as error:
+        name = getattr(function, "__name__", type(function).__name__)
+        raise graph_error(
+            f"{what} is called with {len(args)} arguments: {error}",
+            op=op,
+            got=f"{name}{signature}",
+        ) from None
+    return function(*args)
+
+
+def leaves(given: Any) -> list[tuple[str, Any]]:
+    """What a structure holds, each with the index that leads there."""
+    found: list[tuple[str, Any]] = []
+
+    def walk(part: Any, path: str) -> None:
+        inside = items(part)
+        if inside is not None:
+            for place, item in inside:
+                walk(item, path + place)
+        elif part is not None:
+            found.append((path, part))
+
+    walk(given, "")
+    return found
+
+
+def in_form(given: Any, like: Any, problem: str, op: str) -> Any:
+    """`given` with dicts in the order of those in `like`, whose structure it must have.
+
+    Raises GraphError with the place in the structure where they differ.
+    """
+
+    def walk(part: Any, form: Any, path: str) -> Any:
+        own, wanted = items(part), items(form)
+        if own is None or wanted is None:
+            if _kind(part) is not _kind(form):
+                raise _differs(part, form, path)
+            return part
+        found = dict(own)
+        places = [place for place, _ in wanted]
+        if _kind(part) is not _kind(form) or found.keys() != set(places):
+            raise _differs(part, form, path)
+        return [walk(found[k], item, path + k) for k, item in wanted]
+
+    def _differs(part: Any, form: Any, path: str) -> Exception:
+        where = f" at {path}" if path else ""
+        return graph_error(
+            f"{problem}{where}", op=op, got=_shown(part), expected=_shown(form)
+        )
+
+    require_shallow(given)
+    return walk(given, like, "")
+
+
+def _kind(part: Any) -> Any:
+    if isinstance(part, dict):
+        return dict
+    if items(part) is not None:
+        return type(part)
+    return None if part is None else Value
+
+
+def _shown(part: Any) -> str:
+    if isinstance(part, dict):
+        return f"a dict of {', '.join(map(repr, part)) or 'nothing'}"
+    if isinstance(part, (list, tuple)):
+        return f"a {type(part).__name__} of {len(part)}"
+    if isinstance(part, Compound):
+        return f"a {type(part).__name__}"
+    return "None" if part is None else str(as_value(part).type)
+
+
+def as_before(like: Any, before: Sequence[Value], after: Any, op: str) -> list[Value]:
+    """The carry behind a step; Python numbers take the dtype that was there.
+
+    `like` is the structure of the carry. Raises GraphError where a step changes it, or
+    the type of a value.
+    """
+    found = in_form(after, like, "a step changes the structure of the carry", op)
+    values = flatten(found, leaf=as_value, none=True)[0]
+    names = [path or "" for path, _ in leaves(like)]
+    triples = zip(names, before, values, strict=True)
+    return [_as_before(name, old, new, op) for name, old, new in triples]
+
+
+def _as_before(name: str, old: Value, new: Value, op: str) -> Value:
+    value = cast(new, old.dtype) if new.type.weak else new
+    same = value.dtype == old.dtype and value.type.rank == old.type.rank
+    if same and not same_shape(value.type.shape, old.type.shape):
+        sizes = zip(value.type.shape, old.type.shape, strict=True)
+        same = all(equal(a, b) is not False for a, b in sizes)
+        value = F.specify_shape(value, old.type.shape) if same else value
+    if not same:
+        where = f" at {name}" if name else ""
+        raise graph_error(
+            f"a step changes the type of the carry{where}",
+            op=op,
+            got=f"{value.type} behind it",
+            expected=f"{old.type}, as before it",
+            hint="convert it, or start from another type",
+        )
+    return value
+
+
+def require_kept(before: Sequence[TensorType], after: Sequence[TensorType]) -> None:
+    """Inside a type rule: the first of what a body gives must be as what it takes."""
+    for old, new in zip(before, after):  # noqa: B905
+        if old.dtype != new.dtype or old.rank != new.rank:
+            raise type_error(f"a carry is {old} before a step and {new} behind it")

@@ -1,0 +1,440 @@
+"""`scan`: a step, done for each element of sequences, that carries values along."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial, reduce
+from typing import Any, NamedTuple
+
+from graphc.control.carries import (
+    as_before,
+    ask,
+    both_of,
+    carried_views,
+    condition,
+    fresh,
+    parts,
+    require_kept,
+)
+from graphc.control.checkpoint_policy import (
+    Kept,
+    kept_carries,
+    stopping_in_chunks,
+)
+from graphc.control.checks import and_held, checked, held, taken_out
+from graphc.control.loop_cse import together
+from graphc.control.predicated_writes import masked_writes
+from graphc.control.print_loops import print_growing, print_scan
+from graphc.control.pytree import unflatten
+from graphc.control.trip_count import steps_size
+from graphc.errors import graph_error
+from graphc.ir.build import as_size, as_value, cast, variable
+from graphc.ir.dims import Size, Symbol, equal, less_equal, symbol_dim
+from graphc.ir.graph import Node, Params, Value
+from graphc.ir.inner import OF_BODIES, Inner, enclosed
+from graphc.ir.namespace import F, enroll, public
+from graphc.ir.op import (
+    Array,
+    Opaque,
+    Primitive,
+    op,
+    require_at_most,
+    require_equal,
+)
+from graphc.ir.replay import region_between
+from graphc.ir.types import INT32, TensorType
+from graphc.ir.walk import operands
+from graphc.ops.common.padding import Padding, Ragged
+
+Pair = tuple[list[Value], list[Value]]
+Step = Callable[[list[Value], list[Value]], Pair]
+Last = Callable[[list[Value], list[Value]], Value]  # of what is behind a step
+
+
+@op()
+def _scan(
+    *values: Array,
+    body: Opaque,
+    carries: int,
+    sequences: int,
+    sizes: tuple[Size, ...],
+    length: Size | None,
+    reverse: bool,
+    counted: bool,
+    stops: bool,
+    unroll: int | bool,
+    few: bool,
+    chunk: Size | None,
+    again: tuple[int, ...],
+    chunked: tuple[Size, ...],
+    wider: Opaque | None,
+) -> tuple[TensorType, ...]:
+    """The last carries, and what each step gives, stacked along a first axis.
+
+    `values` are the first carries, the sequences, then what the body takes from
+    outside. `wider` is the node of a scan that gives the first of these carries and of
+    what is stacked. A gradient keeps a `few` of the carries, the first
+    of each `chunk`, or those of all steps.
+
+    Where it does steps of another scan `again`, this says where in the carry arrays
+    start that are last carries of that one, where that stands which it carries behind
+    the step that is done again, and before it afterwards, and which carries these are.
+
+    Where some carries change at the first step of a chunk only, `chunked` has the size
+    of a chunk, and where the number of the step is carried, and these are. The number
+    counts up from 0; where steps are done `again`, down, and the last is done first.
+
+    Where it is `counted`, an integer of at most `length` follows: only so many of the
+    first rows have a step, the others are zeros. Where it `stops`, a bool follows that
+    says whether there is a first step; behind the carries, a step then gives whether it
+    is the last one, and the node how many were done. Without a `length`, nothing but
+    these limits it, and there are neither sequences nor stacked outputs.
+    """
+    rows, end = [], len(values) - counted - stops
+    if length is not None:
+        require_at_most(0, length, "the length must not be negative")
+        for value in values[carries : carries + sequences]:
+            require_equal(value.type.shape[0], length, "sequences must have one length")
+            rows.append(value.type.like(value.type.shape[1:]))
+    first = [v.type for v in values[:carries]]
+    rest = [v.type for v in values[carries + sequences : end]]
+    made = body.content.types([*first, *rows, *rest], sizes)
+    require_kept(first, made)
+    stacked = [t.like((length, *t.shape)) for t in made[carries + stops :]]
+    return (*first, *[TensorType(INT32, ())] * stops, *stacked)
+
+
+class Parts(NamedTuple):
+    """The inputs of a scan."""
+
+    first: tuple[Value, ...]
+    rows: tuple[Value, ...]
+    rest: tuple[Value, ...]
+    limit: Value | None
+    going: Value | None
+
+
+def parts_of(values: tuple[Any, ...], params: Params) -> Parts:
+    """What the inputs of a scan are for."""
+    carries, counted, stops = (params[k] for k in ("carries", "counted", "stops"))
+    split, end = carries + params["sequences"], len(values) - counted - stops
+    limit = values[end] if counted else None
+    going = values[-1] if stops else None
+    rest = values[split:end]
+    return Parts(values[:carries], values[carries:split], rest, limit, going)
+
+
+_scan.several = True
+_scan.on_host = False  # a loop is no matter of glue
+_scan.selective = True
+_scan.emit(print_scan)
+SCAN = _scan
+
+
+def _views(node: Node) -> Iterator[tuple[Value, Value]]:
+    """Stacked outputs are arrays of their own."""
+    params, carries = node.params, node.params["carries"]
+    yield from carried_views(node, params["body"].content, carries)
+    stops = params["counted"] or params["stops"]
+    if stops or not less_equal(1, params["length"]):
+        yield from zip(node.outputs[:carries], node.inputs, strict=False)
+
+
+_scan.views = _views
+
+# A scan that stops, of which nobody knows before how many rows it gives: `length`. Its
+# first carry says whether it goes on. It is made when all else has been done.
+GROWING = Primitive("growing", _scan.infer)
+GROWING.__doc__ = "A scan that stops, of as many rows as it has steps: see `growing`."
+GROWING.several = True
+GROWING.on_host = False
+GROWING.driven = True
+GROWING.emit(print_growing)
+GROWING.views = _views
+GROWING.size_remedy = "give a bound of its steps: max_steps= of gt.while_loop"
+GROWING.no_gradient("gradients are taken of the scans that it is made of")
+GROWING.no_batch("it is made of scans, of which there may be many at once")
+GROWING.no_padding("it is made of scans at capacities")
+
+
+@_scan.padding
+def _(pad: Padding, *values: Ragged, **params: Any) -> tuple[Any, ...] | None:
+    """Steps beyond the true length are not done; the body is padded as all else is."""
+    given: Any = parts_of(values, params)
+    first, rows, rest, count, going = given
+    inner: Inner = params["body"].content
+    if not knows_sizes(pad, inner):
+        return None
+    limits = [] if count is None else [count.value]
+    if params["length"] is not None:
+        limits.append(cast(pad.length(pad.node.params["length"]), INT32))
+    # What is in the padding of a carry may be another thing behind a step.
+    like = [*(replace(x, fill={}) for x in first), *map(_of_step, rows)]
+
+    def step(carry: list[Value], row: list[Value]) -> Pair:
+        pairs = zip([*carry, *row], like, inner.inputs, strict=False)
+        own = [Ragged(v, own.type, x.axes, x.fill) for v, x, own in pairs]
+        made = [x.value for x in pad.body(inner, [*own, *rest])]
+        return made[: len(carry)], made[len(carry) :]
+
+    ends, stacked = run_scan(
+        step,
+        [x.value for x in first],
+        [x.value for x in rows],
+        params["length"],
+        params["reverse"],
+        count=reduce(F.minimum, limits) if limits else None,
+        going=None if going is None else going.value,
+        unroll=params["unroll"],
+        again=params["again"],
+        chunked=_padded_chunks(pad, params["chunked"]),
+    )
+    steps = [] if going is None else [stacked.pop(0)]
+    places = enumerate(stacked, len(ends) + len(steps))
+    return (*ends, *steps, *(pad.result(v, {0: 0}, i) for i, v in places))
+
+
+def _padded_chunks(pad: Padding, chunked: tuple[Size, ...]) -> tuple[Size, ...]:
+    """Chunks have as many steps as before."""
+    return (pad.exact(chunked[0]), *chunked[1:]) if chunked else ()
+
+
+def knows_sizes(pad: Padding, inner: Inner) -> bool:
+    """Whether the sizes of a body are those outside of it, or not padded."""
+    sizes = zip(inner.symbols, pad.node.params["sizes"], strict=True)
+    return all(
+        n is symbol_dim(symbol) or pad.stored(n) is pad.exact(n) for symbol, n in sizes
+    )
+
+
+def _of_step(x: Ragged) -> Ragged:
+    """What a step is given of a padded sequence."""
+    fill = {a - 1: n for a, n in x.fill.items() if a}
+    return Ragged(x.value, x.type, frozenset(a - 1 for a in x.axes if a), fill)
+
+
+OPTIONS: Params = {
+    "unroll": 1,
+    "few": False,
+    "chunk": None,
+    "again": (),
+    "chunked": (),
+}
+
+
+def run_scan(
+    step: Step,
+    first: Sequence[Value],
+    rows: Sequence[Value],
+    length: Size | None,
+    reverse: bool,
+    wider: Opaque | None = None,
+    pruned: bool = False,
+    count: Value | None = None,
+    going: Value | None = None,
+    grows: bool = False,
+    **options: Any,
+) -> Pair:
+    """The scan of a step on lists of values; `pruned`: without sequences not used.
+
+    Only the first `count` rows, of which there must be so many, have a step. Where it
+    is said whether it is `going` at all, the first that a step gives is whether to stop
+    behind it, and the first that is returned with the stacked ones how many steps were
+    done. Where it `grows`, there are as many rows as steps. `options` are params.
+    """
+    own = [fresh(v) for v in first]
+    row = [variable(v.name or "row", v.type.like(v.type.shape[1:])) for v in rows]
+    OF_BODIES.update(v.node for v in (*own, *row))
+    after, given = step(own, row)
+    outputs, checks = taken_out([*after, *given], [*own, *row])
+    flags = held(len(checks))
+    first, carry = [*first, *flags], [*own, *map(fresh, flags)]
+    outputs = masked_writes(together(outputs), [*own, *row])
+    after, given = outputs[: len(own)], outputs[len(own) :]
+    after += and_held(carry[len(own) :], checks)
+    if pruned:
+        used = used_between([*after, *given], row)
+        rows = [v for v, one in zip(rows, row, strict=True) if one in used]
+        row = [v for v in row if v in used]
+    if count is not None and not row and len(given) == (going is not None):
+        length = None
+    inner, captured, sizes = enclosed([*after, *given], [*carry, *row], "scan")
+    limits = [v for v in (count, going) if v is not None]
+    node = (GROWING if grows else _scan).bind(
+        (*first, *rows, *captured, *limits),
+        {
+            "body": Opaque("body", inner),
+            "carries": len(carry),
+            "sequences": len(row),
+            "sizes": tuple(sizes),
+            "length": length,
+            "reverse": reverse,
+            "counted": count is not None,
+            "stops": going is not None,
+            **OPTIONS,
+            **options,
+            "wider": wider,
+        },
+    )
+    ends, stacked = node.outputs[: len(own)], node.outputs[len(carry) :]
+    if grows:
+        _make_size(stacked[0])
+    found = checked([*ends, *stacked], node.outputs[len(own) : len(carry)], checks)
+    return found[: len(own)], found[len(own) :]
+
+
+def _make_size(steps: Value) -> None:
+    """The steps done are a size, as which they are not negative."""
+    if steps._symbol is None:
+        steps._symbol = Symbol("steps", steps, 0)
+
+
+enroll(run_scan, "_run_scan")
+
+
+def used_between(outputs: Sequence[Value], inputs: Sequence[Value]) -> set[Value]:
+    """What is used on the way from `inputs` to `outputs`, both included."""
+    region = region_between(outputs, inputs)
+    return {*outputs, *(v for node in region for v in operands(node))}
+
+
+@public()
+def scan(
+    body: Callable[[Any, Any], tuple[Any, Any]],
+    init: Any,
+    xs: Any = None,
+    length: Any = None,
+    reverse: bool = False,
+    unroll: int | bool = 1,
+    until: Callable[[Any, Any], Any] | None = None,
+    checkpoint: Any = None,
+) -> tuple[Any, Any]:
+    """`carry, y = body(carry, x)` for each element of `xs`, as `jax.lax.scan`.
+
+    `init`, `xs` and what the body gives are values, or lists, tuples and dicts of
+    them. Returns the last carry and the `y`s stacked along a first axis. Without `xs`,
+    `length` says how many steps there are. What does not change from step to step is
+    computed once. `unroll` is for JAX: so many steps are done in one of its loop.
+
+    With `until(carry, y)`, the step after which it holds is the last, as in Aesara:
+    there are as many `y`s as steps, which depends on data as the size of `x[x > 0]`.
+
+    A gradient keeps what is carried before each step, or what a step reads of it;
+    with `checkpoint=k` only before every k-th, from where k steps are done again: less
+    memory, in more time. "sqrt" takes the root of the length for k, "all" takes 1;
+    "log" keeps 65 at most, and does steps again once, or twice above 1,000 steps.
+
+    Where a size within differs from step to step, as that of `x[x > c]`, the loop runs
+    in Python, over compiled segments. Raises GraphError where a step changes the type
+    of the carry or what it stacks, and where sequences have different lengths.
+
+    >>> import numpy as np, graphc, graphc.tensor as gt
+    >>> x = gt.vector("x")
+    >>> total, sums = gt.scan(lambda c, v: (c + v, c + v), 0.0, x)
+    >>> f = graphc.function([x], [total, sums], backend="numpy")
+    >>> f(np.array([1, 2, 4], "float32"))
+    [array(7., dtype=float32), array([1., 3., 7.], dtype=float32)]
+    >>> _, few = gt.scan(lambda c, v: (c + v, c + v), 0.0, x, until=lambda c, y: c > 2)
+    >>> graphc.function([x], few, backend="numpy")(np.array([1, 2, 4], "float32"))
+    array([1., 3.], dtype=float32)
+    """
+    first, like = parts(init)
+    rows, form = parts(xs)
+    count = length_of(rows, length, "scan")
+    given: list[Any] = []
+
+    def step(carry: list[Value], row: list[Value]) -> Pair:
+        result = ask(body, [unflatten(like, carry), unflatten(form, row)], "scan")
+        after, y = both_of(result, "scan")
+        outputs, shape = parts(y)
+        given.append(shape)
+        return as_before(like, carry, after, "scan"), outputs
+
+    def last(after: list[Value], outputs: list[Value]) -> Value:
+        assert until is not None
+        own = [unflatten(like, after), unflatten(given[0], outputs)]
+        return condition(ask(until, own, "scan", "`until`"), "scan")
+
+    kept = kept_carries(checkpoint, count, "scan")
+    loop = _loop(last if until else None, kept, _unroll(unroll))
+    ends, stacked = loop(step, first, rows, count, bool(reverse))
+    return unflatten(like, ends), unflatten(given[0], stacked)
+
+
+def _loop(
+    last: Last | None, kept: Kept, unroll: int | bool
+) -> Callable[..., Pair]:
+    """What does the steps: all of them, all in chunks, or those up to the last."""
+    if last is not None:
+        return partial(_run_until, last, kept)
+    return partial(run_scan, unroll=unroll, **kept._asdict())
+
+
+def run_stopping(
+    step: Step,
+    first: Sequence[Value],
+    rows: Sequence[Value],
+    length: Size | None,
+    kept: Kept,
+    going: Value,
+) -> Pair:
+    """A scan that stops, forwards, of which a gradient keeps what is said."""
+    if kept.chunk is not None and length is None:
+        return stopping_in_chunks(step, first, chunk=kept.chunk, going=going)
+    options = kept._asdict()
+    return run_scan(step, first, rows, length, False, going=going, **options)
+
+
+def _run_until(
+    last: Last,
+    kept: Kept,
+    step: Step,
+    first: Sequence[Value],
+    rows: Sequence[Value],
+    length: Size,
+    reverse: bool,
+) -> Pair:
+    """The scan of a step up to the first one behind which `last` holds."""
+
+    def stopping(carry: list[Value], row: list[Value]) -> Pair:
+        after, outputs = step(carry, row)
+        return after, [last(after, outputs), *outputs]
+
+    rows = [F.flip(v, 0) for v in rows] if reverse else rows
+    going = as_value(True)
+    ends, stacked = run_stopping(stopping, first, rows, length, kept, going)
+    done = first_steps(stacked, length)
+    return ends, [F.flip(v, 0) for v in done] if reverse else done
+
+
+def first_steps(stacked: Sequence[Value], most: Size) -> list[Value]:
+    """Of the stacked outputs of a scan that stops, the rows of the steps done."""
+    steps, *outputs = stacked
+    size = steps_size(steps, most)
+    return [F._part(v, 0, 0, size) for v in outputs]
+
+
+def _unroll(unroll: Any) -> int | bool:
+    if isinstance(unroll, bool) or (isinstance(unroll, int) and unroll > 0):
+        return unroll
+    problem = "unroll is a positive number of steps, or True for all"
+    raise graph_error(problem, op="scan", got=repr(unroll))
+
+
+def length_of(rows: Sequence[Value], length: Any, op: str) -> Size:
+    """The number of steps over sequences, or that said."""
+    for value in rows:
+        if not value.type.rank:
+            raise graph_error("a sequence needs an axis", op=op, got=str(value.type))
+    if length is not None:
+        count = as_size(length, "the length")
+        if isinstance(count, int) and count < 0:
+            raise graph_error("the length is negative", op=op, got=str(count))
+        return count
+    if not rows:
+        raise graph_error("needs sequences, or a length", op=op)
+    lengths = [v.type.shape[0] for v in rows]
+    for n in lengths[1:]:
+        if equal(n, lengths[0]) is False:
+            got = ", ".join(str(v.type) for v in rows)
+            raise graph_error("sequences have different lengths", op=op, got=got)
+    return lengths[0]

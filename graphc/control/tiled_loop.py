@@ -1,0 +1,379 @@
+"""A step for each block of the positions along some axes, of as many as sizes allow.
+
+Rewrites make such loops of what is large; how many positions a block has is settled
+where sizes are known, and where all are few there is no loop.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import accumulate, pairwise
+from typing import Any
+
+import numpy as np
+
+from graphc.control.carries import carried_views
+from graphc.ir.build import variable
+from graphc.ir.dims import Size, Symbol, maximum, minimum, symbol_dim
+from graphc.ir.graph import Node, Value
+from graphc.ir.inner import OF_BODIES, Inner, enclosed
+from graphc.ir.namespace import enroll
+from graphc.ir.op import Array, Opaque, Printing, op, require_equal
+from graphc.ir.types import TensorType
+
+Pair = tuple[list[Value], list[Value]]
+Step = Callable[[list[Value], list[Value], Size], Pair]
+Again = Callable[[list[Value], Size], list[Value]]
+
+
+@op()
+def _blocks(
+    *values: Array,
+    body: Opaque,
+    carries: int,
+    axes: tuple[int, ...],
+    joined: tuple[int, ...],
+    sizes: tuple[Size, ...],
+    length: Size,
+    each: Size,
+    most: int,
+    least: int,
+    reverse: bool,
+    keeps: int,
+    stores: int,
+    few: int,
+    own: int,
+    marks: int,
+    again: Opaque,
+) -> tuple[TensorType, ...]:
+    """The last carries, and what is made of each block, one behind the other.
+
+    `values` are the first carries; what is cut along `axes`; the body's `own` rows,
+    which are there where blocks are `few`, and otherwise made `again`; what has an
+    element for each block, of which there are as many as `marks`; and what the body
+    takes from outside. Behind the carries come the first ones of them before each
+    block, as many as it `keeps`, then what the body gives, joined along the axes
+    `joined`. The last of that, as much as it `stores`, is there where blocks are few.
+    """
+    given, split = [v.type for v in values], carries + len(axes)
+    inner: Inner = body.content
+    for value, axis in zip(values[carries:], axes):  # noqa: B905
+        require_equal(value.type.shape[axis], length, "blocks must be of one length")
+    count = blocks_of(length, each, most, least)
+    stored = rows_stored(length, count, few)
+    for i in range(split, split + own + marks):
+        size, *shape = given[i].shape
+        wanted = stored if i < split + own else count
+        require_equal(size, wanted, "there must be one for each block, or row")
+        given[i] = given[i].like((length, *shape) if i < split + own else tuple(shape))
+    kept = [t.like((count, *t.shape)) for t in given[:keeps]]
+    made = inner.types(given[: len(inner.inputs)], sizes[: len(inner.symbols)])
+    split = len(made) - stores
+    last = [t.like((stored, *t.shape[1:])) for t in made[split:]]
+    return (*made[:carries], *kept, *made[carries:split], *last)
+
+
+def blocks_of(length: Size, each: Size, most: int, least: int) -> Size:
+    """How many blocks there are of the rows that `rows_in_block` tells."""
+    room: Size = most // max(each, 1) if isinstance(each, int) else most // each
+    rows = maximum(room, least)
+    return maximum((length + (rows - 1)) // rows, 1)
+
+
+def rows_stored(length: Size, count: Size, few: int) -> Size:
+    """All of the rows where there are no more than so many blocks, else none."""
+    return length * minimum(maximum(few + 1 - count, 0), 1)
+
+
+def rows_in_block(length: int, each: int, most: int, least: int) -> int:
+    """Printed into programs: about as many in each block, at least one."""
+    blocks = -(-length // max(most // max(each, 1), least))
+    return max(-(-length // max(blocks, 1)), 1)
+
+
+def blocks_numpy(
+    body: Any,
+    carry: Any,
+    rows: Any,
+    marks: Any,
+    rest: Any,
+    axes: Any,
+    joined: Any,
+    length: Any,
+    size: Any,
+    reverse: Any,
+    keeps: Any,
+) -> Any:
+    """Printed into NumPy programs."""
+    parts, kept = [], []
+    for start in range(0, max(length, 1), size)[:: -1 if reverse else 1]:
+        at, number = slice(start, start + size), start // size
+        cut = [x[(slice(None),) * a + (at,)] for x, a in zip(rows, axes)]  # noqa: B905
+        found = body(*carry, *cut, *[x[number] for x in marks], *rest)
+        kept.append(carry[:keeps])
+        carry = found[: len(carry)]
+        parts.append(found[len(carry) :])
+    order = slice(None, None, -1 if reverse else 1)
+    before = [np.stack(x) for x in zip(*kept[order])]  # noqa: B905
+    if len(parts) == 1:
+        return (*carry, *before, *parts[0])
+    made = zip(*parts[order])  # noqa: B905
+    whole = [np.concatenate(x, a) for x, a in zip(made, joined)]  # noqa: B905
+    return (*carry, *before, *whole)
+
+
+def blocks_jax(
+    jax: Any,
+    body: Any,
+    carry: Any,
+    rows: Any,
+    marks: Any,
+    rest: Any,
+    axes: Any,
+    joined: Any,
+    length: Any,
+    size: Any,
+    reverse: Any,
+    keeps: Any,
+) -> Any:
+    """Printed into JAX programs."""
+    jnp, lax = jax.numpy, jax.lax
+    if length <= size:
+        kept = [x[None] for x in carry[:keeps]]
+        found = body(*carry, *rows, *[x[0] for x in marks], *rest)
+        return (*found[: len(carry)], *kept, *found[len(carry) :])
+    whole, left = divmod(length, size)
+
+    def done(carry: Any, number: Any, count: Any) -> Any:
+        pairs, start = zip(rows, axes), number * size  # noqa: B905
+        cut = [lax.dynamic_slice_in_dim(x, start, count, a) for x, a in pairs]
+        own = [lax.dynamic_index_in_dim(x, number, keepdims=False) for x in marks]
+        found = body(*carry, *cut, *own, *rest)
+        return tuple(found[: len(carry)]), (*found[len(carry) :], *carry[:keeps])
+
+    def one_behind_the_other(x: Any, axis: Any) -> Any:
+        shape = x.shape[1 : axis + 1], x.shape[axis + 2 :]
+        return jnp.moveaxis(x, 0, axis).reshape(*shape[0], whole * size, *shape[1])
+
+    def step(carry: Any, number: Any) -> Any:
+        return done(carry, number, size)
+
+    carry, last = tuple(carry), []
+    if left and reverse:
+        carry, last = done(carry, whole, left)
+    carry, stacked = lax.scan(step, carry, jnp.arange(whole), None, reverse)
+    if left and not reverse:
+        carry, last = done(carry, whole, left)
+    split = len(joined)
+    found = list(map(one_behind_the_other, stacked[:split], joined))
+    kept = list(stacked[split:])
+    if left:
+        parts = zip(found, last, joined)  # noqa: B905
+        found = [jnp.concatenate((x, y), a) for x, y, a in parts]
+        pairs = zip(kept, last[split:])  # noqa: B905
+        kept = [jnp.concatenate((x, y[None])) for x, y in pairs]
+    return (*carry, *kept, *found)
+
+
+def without_last(body: Any, count: Any) -> Any:
+    """Printed into programs: where so much of what a body gives is not stored."""
+    return lambda *values: body(*values)[:-count]
+
+
+def with_own(body: Any, again: Any, start: Any, end: Any, marks: Any, rest: Any) -> Any:
+    """Printed into programs: a body whose own rows are made again."""
+
+    def made(*values: Any) -> Any:
+        known = values[end : end + marks], values[start:end]
+        own = again(*known[0], *known[1], *rest)
+        return body(*values[:end], *own, *values[end:])
+
+    return made
+
+
+class _Call:
+    """The line of such a loop."""
+
+    def __init__(self, p: Printing) -> None:
+        self._p, self._params = p, p.node.params
+        body: Inner = self._params["body"].content
+        sizes = list(map(p.code, self._params["sizes"]))
+        split, more = len(body.inputs), len(body.symbols)
+        counts = [self._params["carries"], len(self._params["axes"])]
+        counts += [self._params["own"], self._params["marks"]]
+        ends = [0, *accumulate(counts), split]
+        self._parts = [list(p.inputs[slice(*at)]) for at in pairwise(ends)]
+        self._parts[-1] += sizes[:more]
+        self._more = [*p.inputs[split:], *sizes[more:]]
+        self._body = p.inner(body)
+        names = "length", "each", "most", "least"
+        length, *limits = (p.code(self._params[name]) for name in names)
+        self._size = f"{p.helper(rows_in_block)}({length}, {', '.join(limits)})"
+        self._length = length
+
+    def text(self) -> str:
+        """A call; where rows may be stored, one for where they are, and one for not."""
+        if not self._params["stores"] and not self._params["own"]:
+            return self._call(self._body, [], self._params["joined"])
+        few = f"{self._length} <= {self._params['few']} * {self._size}"
+        own = self._parts[2]
+        stored = self._call(self._body, own, self._params["joined"])
+        return f"{stored} if {few} else {self._again()}"
+
+    def _again(self) -> str:
+        stores, joined = self._params["stores"], self._params["joined"]
+        body, p = self._body, self._p
+        if stores:
+            body = f"{p.helper(without_last)}({body}, {stores})"
+            found = self._call(body, [], joined[: len(joined) - stores])
+            types = [v.type for v in p.node.outputs[-stores:]]
+            none = [self._none(t) for t in types]
+            return f"(*{found}, {', '.join(none)})"
+        again = p.inner(self._params["again"].content[0])  # of marks and rows
+        start = len(self._parts[0])
+        numbers = f"{start}, {start + len(self._parts[1])}, {len(self._parts[3])}"
+        rest = f"[{', '.join(self._more)}]"
+        body = f"{p.helper(with_own)}({body}, {again}, {numbers}, {rest})"
+        return self._call(body, [], joined)
+
+    def _none(self, type: TensorType) -> str:
+        shape = ", ".join(["0", *map(self._p.code, type.shape[1:])])
+        return f"{self._p.xp}.zeros(({shape},), {str(type.dtype)!r})"
+
+    def _call(self, body: str, own: list[str], joined: tuple[int, ...]) -> str:
+        p, params = self._p, self._params
+        carry, rows, _, marks, rest = self._parts
+        lists = carry, [*rows, *own], marks, rest
+        arguments = [
+            *(["jax"] if p.xp == "jnp" else []),
+            body,
+            *(f"[{', '.join(part)}]" for part in lists),
+            repr((*params["axes"], *[0] * len(own))),
+            repr(joined),
+            self._length,
+            self._size,
+            repr(params["reverse"]),
+            repr(params["keeps"]),
+        ]
+        function = p.helper(blocks_jax if p.xp == "jnp" else blocks_numpy)
+        return f"{function}({', '.join(arguments)})"
+
+
+def _print_blocks(p: Printing) -> str:
+    return _Call(p).text()
+
+
+_blocks.several = True
+_blocks.on_host = False
+_blocks.emit(_print_blocks)
+
+
+def _views(node: Node) -> Iterator[tuple[Value, Value]]:
+    """Parts are joined in arrays of their own, unless there is only one block."""
+    params, body = node.params, node.params["body"].content
+    carries, split = params["carries"], len(body.inputs)
+    yield from carried_views(node, body, carries)
+    made = node.outputs[carries + params["keeps"] :]
+    yield from zip(made, body.outputs[carries:], strict=True)
+    for again in params["again"].content:
+        start = carries + len(params["axes"])
+        own, marks = start + params["own"], start + params["own"] + params["marks"]
+        given = *node.inputs[own:marks], *node.inputs[carries:start]
+        yield from zip(again.inputs, (*given, *node.inputs[split:]), strict=True)
+        yield from zip(body.inputs[start:own], again.outputs, strict=True)
+
+
+_blocks.views = _views
+_MADE_LATE = "rewrites make it of what has been differentiated, mapped and padded"
+_blocks.no_gradient(_MADE_LATE)
+_blocks.no_batch(_MADE_LATE)
+_blocks.no_padding(_MADE_LATE)
+
+
+def run_blocks(
+    step: Step,
+    first: Sequence[Value],
+    rows: Sequence[tuple[Value, int]],
+    joined: Sequence[int],
+    *,
+    length: Size,
+    each: Size,
+    most: int,
+    least: int,
+    reverse: bool = False,
+    keeps: int = 0,
+    stores: int = 0,
+    few: int = 0,
+    own: Sequence[Value] = (),
+    marks: Sequence[Value] = (),
+    again: Again | None = None,
+) -> Pair:
+    """The last carries of a step, and what it gives, joined along axes.
+
+    A step is given the carries, blocks of `rows` along their axes, of its `own` rows,
+    one element of each of the `marks`, and how many of the `length` positions the block
+    has: of as many as have values of `most` bytes, where one has values of `each`, but
+    of at least so many. `reverse`: the last ones come first. Before all else come the
+    first carries before each block, as many as it `keeps`. The last of what it gives,
+    as much as it `stores`, is there where there are not more than so `few` blocks; then
+    that is what is its own, and otherwise it is made `again` of the other rows.
+    """
+    symbol = Symbol("rows")
+    carry = [variable(v.name or "carry", v.type) for v in first]
+    OF_BODIES.update(v.node for v in carry)
+    blocks = _block_variables([*rows, *((v, 0) for v in own)], marks, symbol)
+    after, given = step(carry, blocks, symbol_dim(symbol))
+    inputs = [*carry, *blocks]
+    inner, captured, sizes = enclosed([*after, *given], inputs, "blocks", symbol)
+    inners, more, added = _made_again(again, rows, marks)
+    node = _blocks.bind(
+        (*first, *(v for v, _ in rows), *own, *marks, *captured, *more),
+        {
+            "body": Opaque("body", inner),
+            "carries": len(carry),
+            "axes": tuple(a for _, a in rows),
+            "joined": tuple(joined),
+            "sizes": (*sizes, *added),
+            "length": length,
+            "each": each,
+            "most": most,
+            "least": least,
+            "reverse": reverse,
+            "keeps": keeps,
+            "stores": stores,
+            "few": few,
+            "own": len(own),
+            "marks": len(marks),
+            "again": Opaque("again", inners),
+        },
+    )
+    return list(node.outputs[: len(carry)]), list(node.outputs[len(carry) :])
+
+
+def _made_again(
+    again: Again | None, rows: Sequence[tuple[Value, int]], marks: Sequence[Value]
+) -> tuple[tuple[Inner, ...], list[Value], list[Size]]:
+    """The graph that makes a body's own rows, of marks and rows; what else it takes."""
+    if again is None:
+        return (), [], []
+    symbol = Symbol("rows")
+    blocks = _block_variables(rows, marks, symbol)
+    made = again(blocks, symbol_dim(symbol))
+    inputs = [*blocks[len(rows) :], *blocks[: len(rows)]]
+    inner, captured, sizes = enclosed(made, inputs, "blocks", symbol)
+    return (inner,), captured, sizes
+
+
+def _block_variables(
+    rows: Sequence[tuple[Value, int]], marks: Sequence[Value], symbol: Symbol
+) -> list[Value]:
+    """What stands for a block of each, and for an element of each of the marks."""
+    count, found = symbol_dim(symbol), []
+    for value, axis in rows:
+        shape = value.type.shape
+        block = value.type.like((*shape[:axis], count, *shape[axis + 1 :]))
+        found.append(variable(value.name or "block", block))
+    found += [variable("mark", v.type.like(v.type.shape[1:])) for v in marks]
+    OF_BODIES.update(v.node for v in found)
+    return found
+
+
+enroll(run_blocks, "_run_blocks")

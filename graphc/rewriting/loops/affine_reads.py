@@ -1,0 +1,235 @@
+"""Which step of a loop a position along an axis belongs to, after slices and flips."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from graphc.ir import dims
+from graphc.ir.build import as_value, cast, size_value
+from graphc.ir.dims import Size, equal, less_equal
+from graphc.ir.graph import Node, Value
+from graphc.ir.namespace import F
+from graphc.ir.types import INT32, same_size
+from graphc.rewriting.loops.access import Slice, Written, same_op, sliced, written
+from graphc.rewriting.loops.slice_rules import source
+from graphc.rewriting.sizes import is_one
+
+FARTHEST = 16  # steps between the rows that one row is made of
+
+
+class View(NamedTuple):
+    """Position j along an axis of `size` belongs to step `start + step * j`.
+
+    `said` is the start where there are positions at all, whatever it is otherwise.
+    """
+
+    axis: int
+    start: Size
+    step: int
+    size: Size
+    said: Size
+
+    @classmethod
+    def whole(cls, length: Size) -> "View":
+        """That of a stacked output: a position for each step."""
+        return cls(0, 0, 1, length, 0)
+
+    def along(self, axis: int) -> "View":
+        """The same along another axis."""
+        return self._replace(axis=axis)
+
+    def matches(self, other: "View") -> bool:
+        """Whether the positions of both belong to the same steps, for sure."""
+        same = self.step == other.step and same_size(self.start, other.start)
+        return same and equal(self.size, other.size) is True
+
+    def covers(self, length: Size) -> bool:
+        """Whether each position belongs to the step of that number, for sure."""
+        return self.matches(View.whole(length))
+
+    def _steps(self) -> tuple[Size, Size]:
+        """The steps that positions belong to, one after another: from, and up to."""
+        first = self.start if self.step > 0 else self.start - self.size + 1
+        return first, first + self.size
+
+    def is_part(self, length: Size) -> bool:
+        """Whether the steps are surely neighbours, in either order."""
+        if self.covers(length):
+            return True
+        first, end = self._steps()
+        inside = less_equal(0, first) is True and less_equal(end, length) is True
+        return abs(self.step) == 1 and inside
+
+    def part(self, rows: Value, length: Size) -> Value:
+        """The positions, of rows of all steps; along the first axis."""
+        if self.covers(length):
+            return rows
+        found: Value = F._part(rows, 0, *self._steps())
+        return F.flip(found, 0) if self.step < 0 else found
+
+    def behind(self, other: "View", reverse: bool) -> int | None:
+        """How many steps after that of another view the one of a position comes.
+
+        None where it comes before, too far behind, or where there is no telling.
+        """
+        if self.axis != other.axis or self.step != other.step:
+            return None
+        if equal(self.size, other.size) is not True:
+            return None
+        apart = other.said - self.said if reverse else self.said - other.said
+        if same_size(self.start, other.start):
+            apart = 0
+        return apart if isinstance(apart, int) and 0 <= apart <= FARTHEST else None
+
+    def sliced(self, part: Slice, size: Size) -> "View":
+        """That of a slice of such an axis, of so many elements."""
+        start, said = (s + self.step * f for s, f in self._firsts(part))
+        return View(self.axis, start, self.step * part.step, size, said)
+
+    def before(self, part: Slice, size: Size) -> "View | None":
+        """That of an axis of `size` of which this is of a slice."""
+        if abs(self.step) != abs(part.step):
+            return None
+        step = self.step // part.step
+        start, said = (s - step * f for s, f in self._firsts(part))
+        return View(part.axis, start, step, size, said)
+
+    def _firsts(self, part: Slice) -> list[tuple[Size, Size]]:
+        return [(self.start, part.first), (self.said, part.said)]
+
+    def position(self, place: Value) -> Value:
+        """The position that belongs to a step, where one does."""
+        found = F.subtract(place, _number(self.start))
+        return found if self.step == 1 else F.floor_divide(found, self.step)
+
+    def holds(self, place: Value, length: Size) -> Value | None:
+        """Whether a position belongs to a step; None where one does to each."""
+        if self.covers(length):
+            return None
+        found = self.position(place)
+        tests = [found >= 0, found < _number(self.size)]
+        if abs(self.step) > 1:
+            apart = F.subtract(place, _number(self.start))
+            tests.append(F.equal(F.remainder(apart, abs(self.step)), 0))
+        held = tests[0]
+        for test in tests[1:]:
+            held = F.logical_and(held, test)
+        return held
+
+    def aligned(self, value: Value, length: Size) -> Value:
+        """The rows of a value of each step; where there is none, zeros.
+
+        Steps forwards or backwards by one only.
+        """
+        rows: Value = F.moveaxis(value, self.axis, 0) if self.axis else value
+        if self.covers(length):
+            return rows
+        first = self.start
+        if self.step < 0:
+            rows = F.flip(rows, 0)
+        first, end = self._steps()
+        if not self.is_part(length):
+            left = dims.maximum(0, -first), self.size - dims.maximum(end - length, 0)
+            rows = F._part(rows, 0, *left)
+        before, behind = dims.maximum(first, 0), dims.maximum(length - end, 0)
+        none = ((0, 0),) * (rows.type.rank - 1)
+        if _is_zero(before) and _is_zero(behind):
+            return rows
+        widths = ((size_value(before), size_value(behind)), *none)
+        found: Value = F.pad(rows, widths)
+        return found
+
+
+def _is_zero(size: Size) -> bool:
+    return isinstance(size, int) and not size
+
+
+def _number(size: Size) -> Value:
+    return cast(as_value(size_value(size)), INT32)
+
+
+def derived(node: Node, x: Value, view: View, axis: int) -> View | None:
+    """How an axis of a result is seen, where that of one of its inputs is known."""
+    if node.primitive.name == "slice_update":
+        same = x is node.inputs[0] and view.axis == axis
+        return view if same else None
+    found = source(node, axis)
+    if found is not None:
+        pairs = zip(node.inputs, found, strict=True)
+        same = any(v is x and a == view.axis for v, a in pairs)
+        return view.along(axis) if same else None
+    part = sliced(node, axis)
+    if part is None or part.axis != view.axis:
+        return None
+    return view.sliced(part, node.outputs[0].type.shape[axis]).along(axis)
+
+
+def parents(node: Node, view: View) -> "list[View | None] | None":
+    """Per input, which of its positions a position of the result is made of.
+
+    None for an input that is the same for all; None for all where there is no telling.
+    """
+    if node.primitive.name == "slice_update":
+        return _of_written(node, view)
+    found = source(node, view.axis)
+    if found is not None:
+        return [None if a is None else view.along(a) for a in found]
+    part = sliced(node, view.axis)
+    if part is None:
+        return None
+    before = view.before(part, node.inputs[0].type.shape[part.axis])
+    return None if before is None else [before]
+
+
+def _of_written(node: Node, view: View) -> "list[View | None] | None":
+    write = written(node, view.axis)
+    if write is None or node.params["how"] not in ("add", "set"):
+        return None
+    if write.axis is None:
+        return [view, None]
+    return [view, _places(write, view).along(write.axis)]
+
+
+def _places(write: Written, view: View) -> View:
+    """The steps of the positions that are written to."""
+    if write.at is not None:
+        start, said = (s + view.step * write.at for s in (view.start, view.said))
+        return View(0, start, 1, 1, said)
+    return view if write.part is None else view.sliced(write.part, write.size)
+
+
+def updated(
+    node: Node, view: View, rows: Sequence[Value], place: Value, length: Size
+) -> Value:
+    """A row of what a slice_update gives, of rows of its inputs."""
+    write = written(node, view.axis)
+    assert write is not None
+    old, new = rows
+    if write.items["kinds"]:
+        found = same_op(node, rows, **write.items)
+    elif node.params["how"] == "add":
+        found = F.add(old, new)
+    else:
+        found = F.broadcast_to(new, old.type.shape)
+    held = _places(write, view).holds(place, length)
+    chosen: Value = found if held is None else F.where(held, found, old)
+    return chosen
+
+
+def usable(value: Value, view: View, length: Size) -> bool:
+    """Whether a value can have a row for each position of a view."""
+    n = value.type.shape[view.axis]
+    if is_one(n):
+        return True
+    if equal(n, view.size) is False:
+        return False
+    return abs(view.step) == 1 or whole_of(value.node, view, length) is not None
+
+
+def whole_of(node: Node, view: View, length: Size) -> View | None:
+    """That of what a slice is of, where its positions are the steps themselves."""
+    if node.primitive.name != "basic_index" or sliced(node, view.axis) is None:
+        return None
+    found = parents(node, view)
+    before = found[0] if found else None
+    covers = before is not None and before.covers(length)
+    return before if covers else None

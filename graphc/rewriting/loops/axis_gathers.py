@@ -1,0 +1,190 @@
+"""Elements picked from each row, `x[arange(n), labels]`, and written back into rows.
+
+One of the index arrays counts the rows; what is picked from one is then of that row.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from graphc.ir.dims import Size, equal, less_equal
+from graphc.ir.graph import Node, Value, known_sizes
+from graphc.ir.namespace import F
+from graphc.ir.types import same_size
+from graphc.rewriting.loops.access import same_op
+from graphc.rewriting.sizes import is_one
+
+
+def of_gathered(node: Node, axis: int) -> list[int | None] | None:
+    """Where the rows along an axis of what is gathered come from."""
+    x, *indices = node.inputs
+    axes, behind = node.params["axes"], _behind(node, axis)
+    if not 0 < behind <= _points(indices):
+        return None
+    counting = _counting(x, indices, axes, behind)
+    if counting is None:
+        return None
+    along = [_along(i, behind) for i in indices]
+    along[counting] = None
+    return [axes[counting], *along]
+
+
+def _points(indices: Sequence[Value]) -> int:
+    """The rank of what index arrays broadcast to."""
+    return max(i.type.rank for i in indices)
+
+
+def _behind(node: Node, axis: int) -> int:
+    """How far an axis of what is gathered is from the end of the index arrays' axes."""
+    first, *_ = axes = node.params["axes"]
+    adjacent = list(axes) == list(range(first, first + len(axes)))
+    return _points(node.inputs[1:]) - axis + (first if adjacent else 0)
+
+
+def row_of_gathered(node: Node, axis: int, rows: Sequence[Value]) -> Value:
+    """What is picked from one row."""
+    found = of_gathered(node, axis)
+    assert found is not None and found[0] is not None
+    own = _own_rows(node.inputs[1:], rows[1:], _behind(node, axis))
+    return _without(node, found[0], [rows[0], *own], 1)
+
+
+def _own_rows(
+    values: Sequence[Value], rows: Sequence[Value], behind: int
+) -> list[Value]:
+    """Rows, where some values have one row for all and are given as they are."""
+    found = []
+    for value, row in zip(values, rows, strict=True):
+        at = value.type.rank - behind
+        whole = row.type.rank == value.type.rank and at >= 0
+        thin = whole and is_one(value.type.shape[at])
+        found.append(F.squeeze(row, at) if thin else row)
+    return found
+
+
+def of_scattered(node: Node, axis: int) -> list[int | None] | None:
+    """Where the rows come from of what picked elements are written to."""
+    _, update, *indices = node.inputs
+    first, *_ = axes = node.params["axes"]
+    if list(axes) != list(range(first, first + len(axes))) or axis not in axes:
+        return None
+    behind = _behind_counting(node, axis)
+    if behind is None:
+        return None
+    along = [_along(i, behind) for i in indices]
+    along[axes.index(axis)] = None
+    return [axis, _along(update, behind + _after(node)), *along]
+
+
+def _behind_counting(node: Node, axis: int) -> int | None:
+    """How far from the end the axis of the array is that counts rows written along one.
+
+    None where none counts them.
+    """
+    x, _, *indices = node.inputs
+    axes = node.params["axes"]
+    for behind in range(_points(indices), 0, -1):
+        counting = _counting(x, indices, axes, behind)
+        if counting is not None and axes[counting] == axis:
+            return behind
+    return None
+
+
+def _after(node: Node) -> int:
+    """How many axes come behind those that are indexed, which are adjacent."""
+    return int(node.inputs[0].type.rank - 1 - node.params["axes"][-1])
+
+
+def row_of_scattered(node: Node, axis: int, rows: Sequence[Value]) -> Value:
+    """A row after what is written to it."""
+    _, update, *indices = node.inputs
+    behind = _behind_counting(node, axis)
+    assert behind is not None
+    own = _own_rows([update], rows[1:2], behind + _after(node))
+    own += _own_rows(indices, rows[2:], behind)
+    return _without(node, axis, [rows[0], *own], 2)
+
+
+def _along(index: Value, behind: int) -> int | None:
+    """The axis of an array that is so many from the end of what it broadcasts to."""
+    at = index.type.rank - behind
+    return None if at < 0 or is_one(index.type.shape[at]) else at
+
+
+def _counting(
+    x: Value, indices: Sequence[Value], axes: Sequence[int], behind: int
+) -> int | None:
+    """The index array that counts the rows of an axis, along an axis of its own."""
+    for i, (index, axis) in enumerate(zip(indices, axes, strict=True)):
+        at = _along(index, behind)
+        if at is not None and counts(index, at, x.type.shape[axis]):
+            return i
+    return None
+
+
+def counts(index: Value, axis: int, size: Size) -> bool:
+    """Whether an array is 0, 1, 2 ... along an axis, up to a size."""
+    if axis < 0:
+        return False
+    node = index.node
+    while node.primitive.name in ("expand_dims", "maximum", "minimum"):
+        if node.primitive.name == "expand_dims":
+            axes = node.params["axes"]
+            if axis in axes:
+                return False
+            axis -= sum(a < axis for a in axes)
+        elif not _clips(node, size):
+            return False
+        node = node.inputs[0].node
+    params = node.params
+    if node.primitive.name != "iota" or not same_size(params["start"], 0):
+        return False
+    whole = same_size(params["length"], size)
+    return same_size(params["step"], 1) and whole
+
+
+def _clips(node: Node, size: Size) -> bool:
+    """Whether indices of an axis are only kept inside of it."""
+    sizes = known_sizes(plain(node.inputs[1]))
+    if sizes is None or sizes.ndim:
+        return False
+    bound: Any = sizes[()]
+    if node.primitive.name == "maximum":
+        return less_equal(bound, 0) is True
+    return equal(bound, size - 1) is True
+
+
+def counter(index: Value, numbers: Value) -> Value:
+    """Other numbers, along the axis along which an index array counts."""
+    node, at = index.node, 0
+    shapes = []
+    while node.primitive.name != "iota":
+        if node.primitive.name == "expand_dims":
+            shapes.append((node.outputs[0].type.rank, node.params["axes"]))
+        node = node.inputs[0].node
+    for rank, added in reversed(shapes):
+        at = [a for a in range(rank) if a not in added][at]
+    others = tuple(a for a in range(index.type.rank) if a != at)
+    found: Value = F.expand_dims(numbers, others) if others else numbers
+    return found
+
+
+def plain(value: Value) -> Value:
+    """A value before it was converted."""
+    while value.node.primitive.name == "convert":
+        value = value.node.inputs[0]
+    return value
+
+
+def _without(node: Node, axis: int, rows: Sequence[Value], before: int) -> Value:
+    """The op on rows, without the index array that counts them."""
+    axes, inside = node.params["axes"], node.params["inside"]
+    i = axes.index(axis)
+    left = tuple(a - (a > axis) for a in axes if a != axis)
+    kept = inside[:i] + inside[i + 1 :]
+    inputs = [*rows[: before + i], *rows[before + i + 1 :]]
+    if left:
+        return same_op(node, inputs, axes=left, inside=kept)
+    if before == 1:
+        return rows[0]
+    found: Value = F.add(*rows[:2]) if node.params["how"] == "add" else rows[1]
+    return found

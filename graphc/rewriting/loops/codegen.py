@@ -1,0 +1,81 @@
+"""The body of a loop over blocks."""
+
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+
+from graphc.errors import standing_at
+from graphc.ir.dims import Size, maximum
+from graphc.ir.graph import Value
+from graphc.ir.types import product
+from graphc.rewriting.loops.tile_consumers import Region
+from graphc.rewriting.loops.tile_producers import Cone, Known, Place, inputs_of
+from graphc.rewriting.sizes import guarded
+
+Pair = tuple[list[Value], list[Value]]
+
+
+class Blocks:
+    """The parts of a loop that computes a region.
+
+    `known` tells what stands for values before it.
+    """
+
+    def __init__(self, region: Region, known: Known) -> None:
+        self._region, self._known = region, known
+        self._joins = list(region.joins.values())
+        self.start = [how.start(known) for how in self._joins]
+        self.given = [(known(v), a) for v, a in region.cone.given]
+        self.axes = [region.rows[v] for v in region.shown]
+
+    def step(
+        self,
+        carry: list[Value],
+        blocks: list[Value],
+        count: Size,
+        more: Mapping[Place, Value] = MappingProxyType({}),
+    ) -> Pair:
+        """The carries behind a block, and what is left of it; `more` are blocks too."""
+        return self.left(carry, self.made(blocks, count, more))
+
+    def made(
+        self, blocks: list[Value], count: Size, more: Mapping[Place, Value]
+    ) -> dict[Place, Value]:
+        """All that is made of a block."""
+        cone = self._region.cone
+        given = dict(zip(cone.given, blocks, strict=True))
+        return cone.computed({**given, **more}, count, self._known)
+
+    def left(self, carry: list[Value], made: Mapping[Place, Value]) -> Pair:
+        """The carries behind a block, and what is left of it."""
+        region, known = self._region, self._known
+        after = []
+        for how, before in zip(self._joins, carry, strict=True):
+            with standing_at(how.node.place.plain):
+                found = how.reduced(inputs_of(how.node, how.axes, made, known))
+                after.append(how.join(before, found))
+        return after, [made[v, region.rows[v]] for v in region.shown]
+
+    def end(self, ends: list[Value], found: list[Value]) -> dict[Value, Value]:
+        """What stands for each value that is left, of carries and of these."""
+        made = dict(zip(self._region.shown, found, strict=True))
+        for how, carry in zip(self._joins, ends, strict=True):
+            made[how.node.outputs[0]] = how.end(carry)
+        cone = self._region.cone
+        return {old: _guarded(cone, old, new) for old, new in made.items()}
+
+
+def bytes_of_one(values: Iterable[Place]) -> Size:
+    """The bytes of one position of the largest of some values."""
+    sizes: dict[Size, None] = {}
+    for value, axis in values:
+        shape = value.type.shape
+        others = product([*shape[:axis], *shape[axis + 1 :]])
+        sizes[others * value.dtype.itemsize] = None
+    return maximum(1, *sizes)
+
+
+def _guarded(cone: Cone, old: Value, new: Value) -> Value:
+    """Sizes must fit as before."""
+    for node in cone.nodes:
+        new = guarded(new, node)
+    return guarded(new, old.node)

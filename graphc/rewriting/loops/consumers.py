@@ -1,0 +1,207 @@
+"""What is computed of what a scan stacks, row by row, and what reduces that."""
+
+from collections.abc import Iterable
+
+from graphc.ir.dims import equal, less_equal
+from graphc.ir.graph import Node, Value
+from graphc.ir.walk import operands
+from graphc.rewriting.loops.access import picked
+from graphc.rewriting.loops.affine_reads import View, derived, parents, usable
+from graphc.rewriting.loops.folds import Running, picking, running
+from graphc.rewriting.loops.inactive import Undone
+from graphc.rewriting.loops.online_softmax import Shifts
+from graphc.rewriting.loops.producers import Place, Uses
+from graphc.rewriting.loops.scan_view import Loop
+from graphc.rewriting.loops.slice_rules import REDUCTIONS
+from graphc.rewriting.loops.stream_reductions import (
+    Task,
+    contracted,
+    of_product,
+    of_rows,
+    stays_large,
+)
+from graphc.rewriting.loops.welford import Centring
+from graphc.rewriting.sizes import is_wide
+
+SHRINKING = {*REDUCTIONS, "argmax", "argmin"}
+
+
+def flag_of(node: Node) -> Value:
+    """What a check needs to be true."""
+    flag = node.inputs[1]
+    while flag.node.primitive.name == "all" and not flag.node.params["axes"]:
+        flag = flag.node.inputs[0]
+    return flag
+
+
+class Region:
+    """What is computed of the stacked outputs of a scan, row by row."""
+
+    def __init__(self, loop: Loop, nodes: Iterable[Node], uses: Uses) -> None:
+        self._loop = loop
+        self._dependent: set[Node] = {loop.node}
+        # What needs no rows, but what is there behind the last step.
+        self._ended: set[Value] = {*loop.ends, *loop.given[: loop.stops]}
+        whole = View.whole(loop.length)
+        self.views: dict[Value, View] = dict.fromkeys(loop.stacked, whole)
+        self.tasks: dict[Node, Task] = {}
+        self._late = Shifts(self, loop.length), Centring(self, loop.length)
+        self.uses = uses
+        self.undone = Undone(loop)
+        for node in nodes:
+            if node.serial > loop.node.serial:
+                self._visit(node)
+
+    def _visit(self, node: Node) -> None:
+        if not any(v.node in self._dependent for v in operands(node)):
+            return
+        self._dependent.add(node)
+        behind = (v for v in operands(node) if v.node in self._dependent)
+        if all(v in self._ended for v in behind):
+            self._ended.update(node.outputs)
+        if any(v.node in self._dependent for v in node.demands):
+            return
+        mask = self.undone.mask(node)
+        if mask is not None:
+            self.views[node.outputs[0]] = mask
+            return
+        task = self._any_task(node)
+        if task is not None:
+            self.tasks[node] = task
+            return
+        for axis in range(node.outputs[0].type.rank):
+            view = self._view(node, axis)
+            if view is not None:
+                self.views[node.outputs[0]] = view
+                self.undone.visit(node, view)
+                return
+        for late in self._late:
+            late.visit(node)
+            view = late.view(node.inputs[1]) if len(node.inputs) > 1 else None
+            if view is not None and self.undone.passed(node, view.said):
+                late.hide(node, node.inputs[1])
+                self.undone.visit(node, view)
+
+    def _any_task(self, node: Node) -> Task | None:
+        """How the loop makes what a node gives, where it reduces rows."""
+        if not self.undone.count_nothing(node):
+            return None
+        task = self._task(node) or self._product(node)
+        for late in self._late:
+            task = task or late.task(node)
+        return task
+
+    def _task(self, node: Node) -> Task | None:
+        """How a node reduces what comes row by row, if it does so over the rows."""
+        view = self.views.get(node.inputs[0]) if node.inputs else None
+        if view is None or any(v.node in self._dependent for v in node.inputs[1:]):
+            return None
+        run = self._running(node, view)
+        return None if run is None else of_rows(node, run, view, self._loop.length)
+
+    def _product(self, node: Node) -> Task | None:
+        """How a tensordot sums up products of what comes row by row."""
+        if not is_wide(node.outputs[0].dtype):
+            return None
+        for i, axes in enumerate(contracted(node)):
+            known = [self.views.get(x) for x in node.inputs]
+            for view, axis in zip(known, axes, strict=True):
+                if view is None or view.axis != axis or not stays_large(node, i):
+                    continue
+                views = (view.along(axes[0]), view.along(axes[1]))
+                if all(map(self.is_row, node.inputs, views)):
+                    return of_product(node, i, views, self._loop.length)
+        return None
+
+    def _running(self, node: Node, view: View) -> Running | None:
+        at = picked(node, view.axis)
+        if at is None:
+            return running(node, view.axis, self._loop.reverse)
+        last = 0 if self._loop.reverse else self._loop.length - 1
+        surely = equal(view.start + view.step * at, last) is True
+        latest = surely and not self._loop.stops
+        return picking(node, view.axis, at, latest)
+
+    def _view(self, node: Node, axis: int) -> View | None:
+        """The steps of the rows of a result, if it is computed row by row.
+
+        It comes as late as the last of the rows that it is made of.
+        """
+        for x in node.inputs:
+            known = self.views.get(x)
+            view = None if known is None else derived(node, x, known, axis)
+            if view is not None:
+                found = parents(node, view)
+                fits = found and all(map(self.is_row, node.inputs, found))
+                if fits or self._is_checked(node, found):
+                    return view
+        return None
+
+    def is_row(self, value: Value, view: View | None) -> bool:
+        """Whether a value has rows that are seen like this, or one for all steps.
+
+        Or were some steps before.
+        """
+        if value.node in self._dependent:
+            return view is not None and self.own_place((value, view)) is not None
+        return view is None or usable(value, view, self._loop.length)
+
+    def own_place(self, place: Place) -> tuple[Place, int] | None:
+        """Where the rows of a value are made, and how many steps before."""
+        value, view = place
+        known = self.views.get(value)
+        if known is None:
+            return None
+        behind = view.behind(known, self._loop.reverse)
+        return None if behind is None else ((value, known), behind)
+
+    def _is_checked(self, node: Node, found: "list[View | None] | None") -> bool:
+        """Whether a node makes a check that is known behind the scan."""
+        if node.primitive.name != "assert" or found is None:
+            return False
+        held = flag_of(node) in self._ended
+        return held and self.is_row(node.inputs[0], found[0])
+
+    def leaves(self, values: Iterable[Value]) -> set[Value]:
+        """The stacked outputs that values are made of, row by row."""
+        stack, seen = list(values), set(values)
+        while stack:
+            value = stack.pop()
+            if value.node is not self._loop.node:
+                new = {x for x in value.node.inputs if x in self.views} - seen
+                seen |= new
+                stack += new
+        return {v for v in seen if v.node is self._loop.node}
+
+    def depends(self, value: Value) -> bool:
+        """Whether a value depends on the scan."""
+        return value.node in self._dependent
+
+    @property
+    def nodes(self) -> set[Node]:
+        """The nodes that are made row by row, or reduce such rows."""
+        rows = {v.node for v in self.views if v.node is not self._loop.node}
+        return rows.union(self.tasks, *(late.nodes for late in self._late))
+
+    def shown(self) -> list[Value]:
+        """Those values that something else needs."""
+        inside = self.nodes
+        shown = [v for v in self.views if not self.uses.are_among(v, inside)]
+        for late in self._late:
+            shown += late.shown(inside)
+        return list(dict.fromkeys(shown))
+
+    def is_small(self, value: Value) -> bool:
+        """Whether a reduction has left less of a stacked output."""
+        node = value.node
+        view = self.views[value]
+        if node is self._loop.node or not view.is_part(self._loop.length):
+            return False
+        if not self.undone.are_zero(value):
+            return False
+        made = [x for x in node.inputs if x in self.views]
+        if node.primitive.name in SHRINKING:
+            return True
+        size = value.type.size
+        lesser = (less_equal(size, x.type.size) is True for x in made)
+        return all(lesser) and all(map(self.is_small, made))

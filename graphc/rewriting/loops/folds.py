@@ -1,0 +1,209 @@
+"""Reductions over the rows of an array that a loop meets one after another."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from graphc.errors import standing_at
+from graphc.ir.build import as_value, cast, size_value
+from graphc.ir.dims import Size
+from graphc.ir.graph import Node, Value
+from graphc.ir.namespace import F
+from graphc.ir.types import INT32, DType, dtype_of, is_float, is_inexact
+from graphc.ops.common.padding import least, most
+from graphc.rewriting.loops.access import row_of_picked
+
+Carry = list[Value]
+
+
+@dataclass(frozen=True)
+class Running:
+    """What a loop carries for a reduction.
+
+    `start` are the carries before the first row; `step` those behind a row of which
+    the position is given; `end` makes the result of the last.
+    """
+
+    start: Carry
+    step: Callable[[Carry, Value, Value], Carry]
+    end: Callable[[Carry], Value]
+    placed: bool = False  # whether `step` asks for the position
+
+
+def running(node: Node, axis: int, backwards: bool) -> Running | None:
+    """A reduction whose first input comes in rows of an axis that is reduced.
+
+    `backwards`: the last row comes first. None where there is no such reduction.
+    """
+    rule = _RULES.get(node.primitive.name)
+    if rule is None:
+        return None
+    params = node.params
+    if "axis" in params or "axes" in params:
+        along = (params["axis"],) if "axis" in params else params["axes"]
+    else:
+        along = (axis,)  # of all elements
+    if axis not in along:
+        return None
+    with standing_at(node.place.plain):
+        return rule(node, axis, backwards)
+
+
+def picking(node: Node, axis: int, at: Size, last: bool) -> Running:
+    """The row at one position; `last`: it comes last of all."""
+
+    def step(carry: Carry, row: Value, place: Value) -> Carry:
+        found = row_of_picked(node, axis, row)
+        return [found if last else F.where(F.equal(place, number), found, carry[0])]
+
+    type = node.outputs[0].type
+    with standing_at(node.place.plain):
+        number = cast(as_value(size_value(at)), INT32)
+        start = F.zeros(type.shape, type.dtype)
+    return Running([start], step, lambda carry: carry[0], placed=not last)
+
+
+def _row_axes(node: Node, axis: int) -> tuple[int, ...]:
+    """The axes of a row that are reduced too."""
+    return tuple(a - (a > axis) for a in node.params["axes"] if a != axis)
+
+
+def _of_row(node: Node, axis: int, row: Value) -> Value:
+    """A row, reduced over its own axes."""
+    axes = _row_axes(node, axis)
+    if not axes:
+        return row
+    more = node.inputs[1:]
+    params = {"axes": axes, "keepdims": node.params["keepdims"]}
+    found: Value = node.primitive(row, *more, **params)
+    return found
+
+
+def _filled(node: Node, axis: int, number: Any, dtype: DType) -> Value:
+    """A number at every place of the result, without the axis of the rows."""
+    shape = node.outputs[0].type.shape
+    kept = shape[:axis] + shape[axis + 1 :] if node.params["keepdims"] else shape
+    fill = number
+    if not isinstance(number, Value):
+        fill = as_value(np.asarray(number).astype(dtype))
+    found: Value = F.full(kept, fill)
+    return found
+
+
+def _whole(node: Node, axis: int, found: Value) -> Value:
+    """The result, with the axis of the rows where it is kept."""
+    value: Value = F.expand_dims(found, axis) if node.params["keepdims"] else found
+    return value
+
+
+def _wide(dtype: DType) -> DType:
+    """The dtype that sums of many rows are held in: half precision is too coarse."""
+    return dtype_of("float32") if is_float(dtype) and dtype.itemsize < 4 else dtype
+
+
+def _accumulated(function: str, number: int) -> Any:
+    def rule(node: Node, axis: int, backwards: bool) -> Running:
+        dtype = node.outputs[0].dtype
+        wide = _wide(dtype)
+        join = getattr(F, function)
+
+        def step(carry: Carry, row: Value, place: Value) -> Carry:
+            return [join(carry[0], _of_row(node, axis, cast(row, wide)))]
+
+        def end(carry: Carry) -> Value:
+            return _whole(node, axis, cast(carry[0], dtype))
+
+        return Running([_filled(node, axis, number, wide)], step, end)
+
+    return rule
+
+
+def _of_all(node: Node, axis: int, backwards: bool) -> Running:
+    """A sum of something of all elements."""
+    dtype = node.outputs[0].dtype
+    wide = _wide(dtype)
+
+    def step(carry: Carry, row: Value, place: Value) -> Carry:
+        own = cast(row, wide) if row.dtype == dtype else row
+        return [F.add(carry[0], node.primitive(own))]
+
+    return Running([F.zeros((), wide)], step, lambda carry: cast(carry[0], dtype))
+
+
+def _peak(node: Node, axis: int, backwards: bool) -> Running:
+    """The largest of numbers that are not negative."""
+
+    def step(carry: Carry, row: Value, place: Value) -> Carry:
+        return [F.maximum(carry[0], row)]
+
+    type = node.outputs[0].type
+    return Running([F.zeros(type.shape, type.dtype)], step, lambda carry: carry[0])
+
+
+def _extreme(function: str, neutral: Callable[[DType], Any]) -> Any:
+    """The largest or smallest; `max_from` starts from a number of its own."""
+
+    def rule(node: Node, axis: int, backwards: bool) -> Running | None:
+        dtype = node.outputs[0].dtype
+        if dtype.kind == "c":
+            return None
+        number = node.inputs[1] if len(node.inputs) > 1 else neutral(dtype)
+        join = getattr(F, function)
+
+        def step(carry: Carry, row: Value, place: Value) -> Carry:
+            return [join(carry[0], _of_row(node, axis, row))]
+
+        def end(carry: Carry) -> Value:
+            return _whole(node, axis, carry[0])
+
+        return Running([_filled(node, axis, number, dtype)], step, end)
+
+    return rule
+
+
+def _position(greater: str, neutral: Callable[[DType], Any]) -> Any:
+    """Where the first largest or smallest element is, or the first NaN."""
+
+    def rule(node: Node, axis: int, backwards: bool) -> Running | None:
+        dtype = node.inputs[0].dtype
+        if dtype.kind == "c":
+            return None
+        better = getattr(F, greater + "_equal" * backwards)
+
+        def step(carry: Carry, row: Value, place: Value) -> Carry:
+            best, at = carry
+            won = better(row, best)
+            if is_inexact(dtype):
+                first = F.isnan(row)
+                if not backwards:
+                    first = F.logical_and(first, F.logical_not(F.isnan(best)))
+                won = F.logical_or(won, first)
+            return [F.where(won, row, best), F.where(won, cast(place, at.dtype), at)]
+
+        def end(carry: Carry) -> Value:
+            return _whole(node, axis, carry[1])
+
+        best = _filled(node, axis, neutral(dtype), dtype)
+        at = _filled(node, axis, 0, node.outputs[0].dtype)
+        return Running([best, at], step, end, placed=True)
+
+    return rule
+
+
+_RULES: dict[str, Callable[[Node, int, bool], Running | None]] = {
+    "sum": _accumulated("add", 0),
+    "sum_of_squares": _of_all,
+    "count_nonzero": _of_all,
+    "peak": _peak,
+    "prod": _accumulated("multiply", 1),
+    "max": _extreme("maximum", least),
+    "min": _extreme("minimum", most),
+    "max_from": _extreme("maximum", least),
+    "min_from": _extreme("minimum", most),
+    "any": _extreme("logical_or", least),
+    "all": _extreme("logical_and", most),
+    "argmax": _position("greater", least),
+    "argmin": _position("less", most),
+}

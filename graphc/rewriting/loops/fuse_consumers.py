@@ -1,0 +1,159 @@
+"""Reductions of what a scan stacks are computed in its body, step by step.
+
+`gt.mean((ys - targets) ** 2)` of a stacked output needs no stacked output: the loop
+carries the sum along, and `targets` becomes one of its sequences. So it is for other
+reductions, through ops that work on each row by itself, where the stacked output is
+not needed otherwise; all those of one scan are computed in one. Reductions over other
+axes only leave less to stack. Sums are added up in another order.
+"""
+
+from collections.abc import Iterable
+from itertools import pairwise
+
+from graphc.errors import standing_at
+from graphc.ir.build import as_value
+from graphc.ir.graph import Graph, Node, Value
+from graphc.ir.namespace import F
+from graphc.ops.effects.assertions import ASSERT
+from graphc.rewriting.loops.consumers import Region, flag_of
+from graphc.rewriting.loops.fuse_producers import PRODUCERS
+from graphc.rewriting.loops.per_chunk import scan_of_chunks
+from graphc.rewriting.loops.producers import Uses, Wanted
+from graphc.rewriting.loops.scan_view import Late, Loop, at_each_loop, with_made
+from graphc.rewriting.loops.stream_reductions import Known, Task
+from graphc.rewriting.loops.strip_mine import scan_in_chunks
+from graphc.rewriting.loops.tile import blocking
+from graphc.rewriting.rule import Replaced, whole_graph
+from graphc.rewriting.sizes import guarded
+
+
+class _Hoist:
+    """The scan that computes reductions of another one's outputs too."""
+
+    def __init__(self, loop: Loop, region: Region) -> None:
+        self._loop, self._region = loop, region
+        shown = region.shown()
+        small = [v for v in shown if region.is_small(v)]
+        large = [v for v in shown if v not in set(small)]
+        self._kept = region.leaves(large)
+        self._tasks = {
+            node: task
+            for node, task in region.tasks.items()
+            if region.leaves([v for v, _ in task.places]) - self._kept
+        }
+        self._small = [
+            (v, region.views[v]) for v in small if region.leaves([v]) - self._kept
+        ]
+
+    @property
+    def found(self) -> bool:
+        """Whether there is anything to gain."""
+        return bool(self._tasks or self._small)
+
+    def made(self, graph: Graph, nodes: Iterable[Node]) -> Replaced:
+        """The graph with another scan, and what stands for each reduction."""
+        loop, region = self._loop, self._region
+        read = [place for task in self._tasks.values() for place in task.places]
+        has = *loop.stacked, *region.undone.masks
+        wanted = Wanted(
+            loop.length, region.uses, has, region.nodes, region.own_place
+        )
+        wanted.collect([*read, *self._small], region.nodes)
+        stacked = [v for v in loop.stacked if v in self._kept]
+        ends, found, carries = self._scanned(wanted, stacked)
+        made = dict(zip(loop.ends, ends, strict=False))
+        count = [*loop.given[: loop.stops]]
+        made |= zip([*count, *stacked], found, strict=False)
+        checks = [n for n in wanted.nodes if n.primitive is ASSERT]
+
+        def checked(old: Value, new: Late) -> Late:
+            """Sizes must fit as before, and checks are made as before."""
+
+            def value(known: Known) -> Value:
+                found = guarded(wanted.guarded(new(known)), old.node)
+                for node in checks:
+                    with standing_at(node.place.plain):
+                        found = ASSERT(found, known(flag_of(node)), **node.params)
+                return found
+
+            return value
+
+        def ended(task: Task, carry: list[Value]) -> Late:
+            return lambda known: task.end(carry, known)
+
+        late: dict[Value, Late] = {}
+        for (node, task), carry in zip(self._tasks.items(), carries, strict=True):
+            late[node.outputs[0]] = checked(node.outputs[0], ended(task, carry))
+        small = found[len(count) + len(stacked) :]
+        for (old, view), rows in zip(self._small, small, strict=True):
+            part = F.moveaxis(view.part(rows, loop.length), 0, view.axis)
+            late[old] = checked(old, _same(part))
+        return with_made(graph, nodes, made, late)
+
+    def _scanned(
+        self, wanted: Wanted, stacked: list[Value]
+    ) -> tuple[list[Value], list[Value], list[list[Value]]]:
+        """The last carries of the new scan, what it stacks, and those of each task."""
+        loop, tasks = self._loop, list(self._tasks.values())
+        placed = wanted.placed or any(task.placed for task in tasks)
+        rows_of = len(loop.sequences)
+        place, memory = [loop.first_place()] * placed, wanted.first_kept()
+        starts = [place, memory, *(t.start for t in tasks)]
+        before = loop.carries + placed
+        ranges = _ranges(before + len(memory), tasks)
+        masks = self._region.undone.masks
+
+        def step(
+            carry: list[Value], given: list[Value]
+        ) -> tuple[list[Value], list[Value]]:
+            own = carry[: loop.carries]
+            made = loop.inner.applied([*own, *given[:rows_of], *loop.rest])
+            after, row = made[: loop.carries], made[loop.carries :]
+            row_of = dict(zip(loop.given, row, strict=True))
+            row_of |= dict.fromkeys(masks, as_value(True))
+            row_of |= zip(wanted.sequences, given[rows_of:], strict=True)
+            number = carry[loop.carries] if placed else as_value(0)
+            kept = carry[before : before + len(memory)]
+            rows = wanted.computed(row_of, number, kept)
+            after += [loop.next_place(number)] if placed else []
+            after += wanted.next_kept(kept, rows)
+            for task, (a, b) in zip(tasks, ranges, strict=True):
+                after += task.step(carry[a:b], rows, number)
+            small = [rows[place] for place in self._small]
+            return after, [*row[: loop.stops], *(row_of[v] for v in stacked), *small]
+
+        first = [*loop.first, *(v for start in starts for v in start)]
+        ends, found = loop.again(step, first, [*loop.sequences, *wanted.sequences])
+        return ends[: loop.carries], found, [ends[a:b] for a, b in ranges]
+
+
+def _same(value: Value) -> Late:
+    return lambda known: value
+
+
+def _ranges(start: int, tasks: Iterable[Task]) -> list[tuple[int, int]]:
+    """Where the carries of each task are."""
+    ends = [start]
+    for task in tasks:
+        ends.append(ends[-1] + len(task.start))
+    return list(pairwise(ends))
+
+
+def _hoisted(
+    graph: Graph, nodes: list[Node], loop: Loop, uses: Uses
+) -> Replaced | None:
+    if loop.limit is not None or (loop.stops and loop.reverse):
+        return None
+    hoist = _Hoist(loop, Region(loop, nodes, uses))
+    return hoist.made(graph, nodes) if hoist.found else None
+
+
+@whole_graph(over=("scan",), exact=False)
+def reduction_in_scan(graph: Graph) -> Replaced | None:
+    """A reduction of what a scan stacks is computed in its body, step by step."""
+    return at_each_loop(graph, Uses, _hoisted)
+
+
+HOISTING = (
+    PRODUCERS + reduction_in_scan + scan_in_chunks() + scan_of_chunks + blocking()
+)

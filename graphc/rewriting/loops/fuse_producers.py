@@ -1,0 +1,244 @@
+"""Sequences that a scan reads are computed in its body instead, row by row.
+
+The gradient of a loss of stacked outputs runs a second scan, backwards, which reads the
+cotangent of each output: an elementwise function of what the first scan has stacked.
+Computed step by step it needs no array of its own; and where the second scan computes
+the step of the first once more, as it does for the gradient, what that has given need
+not be kept either.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from graphc.ir.build import as_value
+from graphc.ir.graph import Graph, Node, Value
+from graphc.ir.replay import region_between, replayed
+from graphc.ir.walk import operands
+from graphc.rewriting.loops.affine_reads import View
+from graphc.rewriting.loops.producers import LIGHT, Uses, Wanted
+from graphc.rewriting.loops.scan_view import Loop, at_each_loop, has_rows, with_made
+from graphc.rewriting.loops.slice_rules import REDUCTIONS
+from graphc.rewriting.rule import Replaced, Rules, whole_graph
+
+Rows = Mapping[Value, Value]  # of sequences
+Made = Callable[[Rows, Value], Rows]  # also of the number of the step
+PARTS = ("basic_index", "slice_update", "matmul", "gather", "scatter", "reshape")
+ALSO = {*PARTS, *REDUCTIONS}  # made again per step where that needs no array
+
+
+def _is_stacked(value: Value) -> bool:
+    """Whether a scan has stacked it."""
+    node = value.node
+    params = node.params
+    return has_rows(node) and value.index >= params["carries"] + params["stops"]
+
+
+def _read_by(
+    loop: Loop,
+    sequences: Sequence[Value],
+    rows: Made,
+    placed: bool = False,
+    known: Mapping[Value, Value] | None = None,
+) -> list[Value]:
+    """The outputs on other sequences, of whose rows those that there were are made.
+
+    `placed`: that needs the number of the step. It may also need some values that are
+    `known` in the body, and depend on none of the rows that are made.
+    """
+    count, inner = loop.carries, loop.inner
+    inside = list((known or {}).values())
+    region = region_between(inside, inner.inputs)
+
+    def step(carry: list[Value], given: list[Value]) -> tuple[list[Value], list[Value]]:
+        number = carry[count] if placed else as_value(0)
+        own = dict(zip(sequences, given, strict=True))
+        if known:
+            pairs = zip(loop.sequences, loop.rows, strict=True)
+            have = [*carry[:count], *(own.get(v, x) for v, x in pairs), *loop.rest]
+            new = dict(zip(inner.inputs, have, strict=True))
+            own |= zip(known, replayed(inside, new, region), strict=True)
+        row_of = rows(own, number)
+        read = [row_of[v] for v in loop.sequences]
+        made = loop.inner.applied([*carry[:count], *read, *loop.rest])
+        more = [loop.next_place(number)] if placed else []
+        return [*made[:count], *more], made[count:]
+
+    start = [*loop.first, *([loop.first_place()] if placed else [])]
+    ends, stacked = loop.again(step, start, sequences)
+    return [*ends[:count], *stacked]
+
+
+def _in_place(
+    graph: Graph, nodes: Iterable[Node], loop: Loop, found: Iterable[Value]
+) -> Replaced:
+    """The graph with other outputs of a scan."""
+    made = dict(zip(loop.node.outputs, found, strict=True))
+    first = loop.node.outputs[0]
+    return with_made(graph, nodes, made, {})[0], [(first, made[first])]
+
+
+@whole_graph(over=("scan",), exact=False)
+def sequence_in_scan(graph: Graph) -> Replaced | None:
+    """A sequence made of what another scan stacks, or of numbers, is made per step."""
+    return at_each_loop(graph, _Finder, _making)
+
+
+def _making(
+    graph: Graph, nodes: list[Node], loop: Loop, find: "_Finder"
+) -> Replaced | None:
+    """The graph where a loop makes what sequences it can."""
+    whole = View.whole(loop.length)
+    chosen = [v for v in dict.fromkeys(loop.sequences) if find.gains(v, whole)]
+    if not chosen:
+        return None
+    wanted = find.wanted(chosen, whole)
+    return _in_place(graph, nodes, loop, _with_made(loop, chosen, wanted))
+
+
+def _with_made(loop: Loop, chosen: Iterable[Value], wanted: Wanted) -> list[Value]:
+    """The outputs where some sequences are made row by row."""
+    whole, gone = View.whole(loop.length), set(chosen)
+    kept = [v for v in loop.sequences if v not in gone]
+
+    def rows(given: Rows, number: Value) -> Rows:
+        made = wanted.computed(given, number)
+        return {**given, **{v: made[v, whole] for v in gone}}
+
+    sequences = list(dict.fromkeys([*kept, *wanted.sequences]))
+    found = _read_by(loop, sequences, rows, wanted.placed)
+    return [wanted.guarded(v) for v in found]
+
+
+class _Finder:
+    """Finds what sequences are made of."""
+
+    def __init__(self, nodes: Sequence[Node], graph: Graph) -> None:
+        self._uses = Uses(nodes, graph)
+        self._scans = {n for n in nodes if has_rows(n)}
+        self._made: set[Node] = set()  # row by row, of what scans have stacked
+        for node in nodes:
+            light = _is_light(node) or node.primitive.name in ALSO
+            if light and any(map(self._is_of_scan, node.inputs)):
+                self._made.add(node)
+
+    def _is_of_scan(self, value: Value) -> bool:
+        return value.node in self._made or _is_stacked(value)
+
+    def wanted(self, values: Iterable[Value], whole: View) -> Wanted:
+        """How the rows of sequences are made."""
+        wanted = Wanted(whole.size, self._uses, made=self._made)
+        wanted.collect([(v, whole) for v in values], self._scans)
+        return wanted
+
+    def gains(self, value: Value, whole: View) -> bool:
+        """Whether a sequence needs no array of its own if it is made per step."""
+        light = _is_light(value.node) or value.node in self._made
+        if not light or not self._uses.are_among(value, self._scans):
+            return False
+        wanted = self.wanted([value], whole)
+        given = set(wanted.sequences)
+        if not wanted.possible or value in given:
+            return False
+        return not given or any(map(_is_stacked, given))
+
+
+def _is_light(node: Node) -> bool:
+    return node.primitive.elementwise or node.primitive.name in LIGHT
+
+
+@whole_graph(over=("scan",), exact=False)
+def recomputed_in_scan(graph: Graph) -> Replaced | None:
+    """What a scan reads of another whose steps it computes anyway is not stored."""
+    return at_each_loop(graph, lambda nodes, graph: None, _again)
+
+
+def _again(graph: Graph, nodes: list[Node], loop: Loop, known: None) -> Replaced | None:
+    """The graph where a loop computes one of its sequences once more."""
+    for value in dict.fromkeys(loop.sequences):
+        found = _recomputing(loop, value) if _is_stacked(value) else None
+        if found is not None:
+            return _in_place(graph, nodes, loop, found)
+    return None
+
+
+def _recomputing(loop: Loop, value: Value) -> list[Value] | None:
+    """The scan that computes the rows of a sequence; None where that is much work."""
+    other = Loop(value.node)
+    if not _does_steps_of(loop, other):
+        return None
+    wanted = other.inner.outputs[value.index]
+    known = _known_carries(loop, other, value)
+    region = region_between([wanted], [*other.inner.inputs, *known])
+    if not region and wanted not in known:
+        return None  # a carry before the step: to compute it takes all steps before
+    inputs = dict(zip(other.inner.inputs, other.taken, strict=True))
+    given = {wanted, *operands_of(region)} & {*inputs, *known}
+    start, read = _kept_carries(other), set(loop.sequences)
+    sources = {x: x for x in known}  # of inputs of the other body: sequences
+    for i, x in enumerate(other.inner.inputs):
+        if x in known:
+            continue
+        if x in given and i < other.carries:
+            if start.get(x) not in read:
+                return None
+            sources[x] = start[x]
+        elif x in given and i < other.carries + len(other.sequences):
+            sources[x] = inputs[x]
+
+    def rows(row_of: Rows, number: Value) -> Rows:
+        own = {x: row_of[sources[x]] if x in sources else inputs[x] for x in given}
+        (made,) = replayed([wanted], own, region)
+        return {**row_of, value: made}
+
+    left = [v for v in loop.sequences if v is not value]
+    more = [v for v in sources.values() if v not in known]
+    sequences = list(dict.fromkeys([*left, *more]))
+    found = _read_by(loop, sequences, rows, known=known)
+    return found if _work(found[0].node) <= _work(loop.node) else None
+
+
+def _does_steps_of(loop: Loop, other: Loop) -> bool:
+    """Whether a loop does only those steps that another has done."""
+    done = other.given[0] if other.stops else other.limit
+    return done is None or done is loop.limit
+
+
+def operands_of(region: Iterable[Node]) -> list[Value]:
+    """All values that nodes need."""
+    return [v for node in region for v in operands(node)]
+
+
+def _kept_carries(loop: Loop) -> dict[Value, Value]:
+    """The carries before each step, where the scan stacks them."""
+    before = set(loop.inner.inputs[: loop.carries])
+    pairs = zip(loop.inner.outputs[loop.carries :], loop.given, strict=True)
+    return {x: v for x, v in pairs if x in before}
+
+
+def _known_carries(loop: Loop, other: Loop, value: Value) -> dict[Value, Value]:
+    """The carries of another loop that a loop knows, before a step and behind it.
+
+    By values of the other body, what gives them in this one.
+    """
+    if not loop.node.params["again"]:
+        return {}
+    start, before, *carries = loop.node.params["again"]
+    kept, inner = loop.first[start], loop.inner
+    if kept.node is not other.node or len(other.ends) <= kept.index:
+        return {}
+    found = {}
+    for k, i in enumerate(carries):
+        found[other.inner.outputs[i]] = inner.inputs[before + k]
+        found[other.inner.inputs[i]] = inner.outputs[before + k]
+    pairs = zip(loop.sequences, loop.rows, strict=True)
+    rows = [row for v, row in pairs if v is value]
+    late = set(region_between(list(found.values()), rows))
+    return {} if any(v.node in late for v in found.values()) else found
+
+
+def _work(node: Node) -> int:
+    """The nodes in a body that are more than elementwise."""
+    inner = node.params["body"].content
+    return sum(not _is_light(n) and not n.primitive.inline for n in inner.nodes)
+
+
+PRODUCERS = Rules((sequence_in_scan, recomputed_in_scan))

@@ -1,0 +1,163 @@
+"""Loops that may stop before their last row: which rows have a step, and the others.
+
+What such a loop stacks has a row for each step that there may be; where there is none
+it is zero. So a reduction of these rows is one of those done, if the others do not
+count in it: as behind `where(arange(n) < steps, x, 0)`, which is what rules make of
+what is selected and then summed up. In the body that mask always holds.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from graphc.ir.build import literal_of
+from graphc.ir.dims import Size, equal, maximum, symbol_dim
+from graphc.ir.graph import Node, Value, known_sizes, origins
+from graphc.ir.types import same_size
+from graphc.ops.common.padding import least, most
+from graphc.rewriting.loops.affine_reads import FARTHEST, View
+from graphc.rewriting.loops.axis_gathers import counts, plain
+from graphc.rewriting.loops.scan_view import Loop
+
+# Of equal elements these give the same again.
+SAME = (
+    *("expand_dims", "squeeze", "transpose", "broadcast_to", "reshape", "convert"),
+    *("basic_index", "assert", "max", "min", "any", "all"),
+)
+NEUTRAL: dict[str, Any] = {
+    **dict.fromkeys(("max", "max_from"), least),
+    **dict.fromkeys(("min", "min_from"), most),
+    "prod": lambda dtype: 1,
+    "all": lambda dtype: True,
+    **dict.fromkeys(
+        ("sum", "sum_of_squares", "count_nonzero", "peak", "any", "basic_index"),
+        lambda dtype: 0,
+    ),
+}
+
+
+class Undone:
+    """What stands in the rows of steps that are not done."""
+
+    def __init__(self, loop: Loop) -> None:
+        self._loop = loop
+        self.masks: set[Value] = set()
+        self._held: set[Value] = set()  # true for each step that is done
+        # A number, and the step of the first row, as it is said.
+        self._fills: dict[Value, tuple[Any, Size]] = {}
+        if loop.stops:
+            zeros = ((v, np.zeros((), v.dtype)[()]) for v in loop.stacked)
+            self._fills.update((v, (zero, 0)) for v, zero in zeros)
+
+    def mask(self, node: Node) -> View | None:
+        """The steps of which a node tells whether they are done; it is taken note of.
+
+        `arange(n - 1) < steps - 1` tells that of the second step and those behind.
+        """
+        if not self._loop.stops or node.primitive.name != "less":
+            return None
+        index, count = node.inputs
+        if count.type.rank or index.type.rank != 1:
+            return None
+        (size,), less = index.type.shape, self._missing(count)
+        if less is None or not counts(index, 0, size):
+            return None
+        mask = node.outputs[0]
+        self.masks.add(mask)
+        self._held.add(mask)
+        self._fills[mask] = np.False_, less
+        return View(0, less, 1, size, less)
+
+    def _missing(self, value: Value) -> int | None:
+        """How many less a number is than the steps that are done; not below 0."""
+        sizes = known_sizes(plain(value))
+        size: Any = 0 if sizes is None else sizes[()]
+        for made in origins(size):
+            if not self._are_done(made):
+                continue
+            done = symbol_dim(made.symbol)
+            tried = range(FARTHEST + 1)
+            return next((k for k in tried if size is maximum(0, done - k)), None)
+        return None
+
+    def _are_done(self, value: Value) -> bool:
+        """Whether a number is that of the steps that are done."""
+        steps = self._loop.given[0]
+        while value is not steps:
+            if value.node.primitive.name == "steps":
+                (value,) = value.node.inputs
+                continue
+            sizes = known_sizes(plain(value))
+            size: Any = 0 if sizes is None else sizes[()]
+            made = origins(size)
+            if len(made) != 1 or made[0] is value:
+                return False
+            if size is not symbol_dim(made[0].symbol):
+                return False
+            (value,) = made
+        return True
+
+    def visit(self, node: Node, view: View) -> None:
+        """Take note of what a node makes of them, whose rows are seen like this."""
+        if not self._loop.stops:
+            return
+        fill = self._fill(node, view.said)
+        if fill is not None:
+            self._fills[node.outputs[0]] = fill, view.said
+        if node.primitive.name in SAME and node.inputs[0] in self._held:
+            self._held.add(node.outputs[0])
+
+    def _fill(self, node: Node, said: Size) -> Any:
+        name, inputs = node.primitive.name, node.inputs
+        fills = [self._of(x, said) for x in inputs]
+        if name == "where":
+            return fills[2] if self._hides(fills[0]) else None
+        if name == "logical_and":
+            return np.False_ if any(map(self._hides, fills)) else None
+        if name not in (*SAME, "sum") or fills[0] is None:
+            return None
+        if name == "sum" and fills[0]:
+            return None
+        return fills[0].astype(node.outputs[0].dtype)
+
+    @staticmethod
+    def _hides(fill: Any) -> bool:
+        return fill is not None and not fill
+
+    def _of(self, value: Value, said: Size) -> Any:
+        """The number in all of them, of rows from there; None where it is not known."""
+        if value in self._fills:
+            fill, own = self._fills[value]
+            return fill if same_size(own, said) else None
+        literal = literal_of(value)
+        return None if literal is None or literal.size != 1 else literal.flat[0]
+
+    def count_nothing(self, node: Node) -> bool:
+        """Whether they do not change what a node reduces them to."""
+        if not self._loop.stops:
+            return True
+        value, name = node.inputs[0], node.primitive.name
+        if value not in self._fills or name not in NEUTRAL:
+            return False
+        return bool(self._fills[value][0] == NEUTRAL[name](value.dtype))
+
+    def are_zero(self, value: Value) -> bool:
+        """Whether they are 0, as they are in whatever such a loop stacks."""
+        if not self._loop.stops:
+            return True
+        return value in self._fills and not self._fills[value][0]
+
+    def passed(self, node: Node, said: Size) -> bool:
+        """Whether a node gives its second input for all steps from there that are done.
+
+        And 0 for the others.
+        """
+        if node.primitive.name != "where" or node.inputs[0] not in self._held:
+            return False
+        if not same_size(self._fills[node.inputs[0]][1], said):
+            return False
+        value, out = node.inputs[1].type, node.outputs[0].type
+        if value.rank != out.rank:
+            return False
+        pairs = zip(value.shape, out.shape, strict=True)
+        return all(equal(a, b) is True for a, b in pairs)

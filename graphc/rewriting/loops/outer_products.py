@@ -1,0 +1,178 @@
+"""Values that are much larger than what they are made of: outer products, so to say.
+
+`x[:, None] - y[None]` has an element for each pair of one of x and one of y, and so has
+`q @ k.T`; what is computed of these element by element has too.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import permutations
+from typing import NamedTuple
+
+from graphc.ir.dims import Size, equal
+from graphc.ir.graph import Graph, Node, Value
+from graphc.ir.types import product
+from graphc.ir.walk import operands
+from graphc.rewriting.loops.tile_reductions import contracted, reduces
+from graphc.rewriting.loops.tile_rules import block_source
+from graphc.rewriting.sizes import is_one, varies
+
+TIMES_LARGER = 8  # than what it is made of, at least, where that is known
+PRODUCTS = ("matmul", "tensordot", "vecdot")
+
+
+class Pairs(NamedTuple):
+    """Axes of a value that is large: those of one side, and of the other.
+
+    `sure`: that it is large does not hang on a size that may be large too.
+    """
+
+    rows: tuple[int, ...]
+    columns: tuple[int, ...]
+    sure: bool
+
+    @property
+    def axes(self) -> tuple[int, ...]:
+        """Those of both."""
+        return self.rows + self.columns
+
+
+Large = dict[Value, Pairs]
+
+
+def outer_values(nodes: Iterable[Node], least: int) -> Large:
+    """The values that have an element for each pair, and maybe `least` bytes."""
+    found: Large = {}
+    for node in nodes:
+        if len(node.outputs) != 1 or node.outputs[0].type.rank < 2:
+            continue
+        pairs = _pairs(node, found)
+        if pairs is not None and not _is_little(node.outputs[0], least):
+            found[node.outputs[0]] = pairs
+    return found
+
+
+def _is_little(value: Value, least: int) -> bool:
+    size = value.type.size
+    return isinstance(size, int) and size * value.dtype.itemsize < least
+
+
+def _pairs(node: Node, found: Large) -> Pairs | None:
+    several = [i for i, x in enumerate(node.inputs) if x in found]
+    for i in several:
+        pairs = _moved(node, i, found[node.inputs[i]])
+        if pairs is not None:
+            return pairs
+    if several:
+        return None
+    if node.primitive.name in PRODUCTS:
+        return _of_product(node)
+    return _of_elementwise(node) if node.primitive.elementwise else None
+
+
+def _moved(node: Node, i: int, pairs: Pairs) -> Pairs | None:
+    """The pairs of a result that keeps both sides of an input."""
+    sides: tuple[list[int], list[int]] = ([], [])
+    for axis in range(node.outputs[0].type.rank):
+        found = block_source(node, axis)
+        if found is None:
+            continue
+        sides[0].extend([axis] * (found[i] in pairs.rows))
+        sides[1].extend([axis] * (found[i] in pairs.columns))
+    if not all(sides):
+        return None
+    return Pairs(tuple(sides[0]), tuple(sides[1]), pairs.sure)
+
+
+def _of_product(node: Node) -> Pairs | None:
+    shape = node.outputs[0].type.shape
+    sides: tuple[list[int], list[int]] = ([], [])
+    for axis, n in enumerate(shape):
+        found = block_source(node, axis)
+        if found is not None and not is_one(n):
+            own = [
+                a is not None and not is_one(x.type.shape[a])
+                for x, a in zip(node.inputs, found, strict=True)
+            ]
+            if own[0] != own[1]:
+                sides[own[1]].append(axis)
+    summed = product([node.inputs[0].type.shape[a] for a, _ in contracted(node)])
+    larger = [_is_larger(product([shape[a] for a in s]), summed) for s in sides]
+    if not all(sides) or False in larger:
+        return None
+    return Pairs(tuple(sides[0]), tuple(sides[1]), all(larger))
+
+
+def _is_larger(n: Size, summed: Size) -> bool | None:
+    """Whether a factor is much smaller than a product that has `n` in its place."""
+    if isinstance(n, int):
+        return isinstance(summed, int) and n >= summed * TIMES_LARGER // 2
+    if isinstance(summed, int):
+        return True
+    return False if equal(n, summed) is True else None
+
+
+def _of_elementwise(node: Node) -> Pairs | None:
+    shape = node.outputs[0].type.shape
+    if len(node.inputs) < 2:
+        return None
+    own = [_varying(x, len(shape)) for x in node.inputs]
+    together = frozenset().union(*own)
+    for axes in own:
+        missing = product([shape[a] for a in together - axes])
+        if isinstance(missing, int) and missing < TIMES_LARGER:
+            return None
+    for a, b in permutations(own, 2):
+        if a - b and b - a:
+            return Pairs(tuple(sorted(a - b)), tuple(sorted(b - a)), True)
+    return None
+
+
+def _varying(x: Value, rank: int) -> frozenset[int]:
+    """The axes along which a value, stretched to a rank, may vary."""
+    while x.node.primitive.name == "broadcast_to":
+        x = x.node.inputs[0]
+    return frozenset(a for a in range(rank) if varies(x, rank, a))
+
+
+def kept_values(nodes: Sequence[Node], graph: Graph, large: Large) -> set[Value]:
+    """The large values that something needs as they are; `nodes` are those that do."""
+    kept = {v for v in graph.outputs if v in large}
+    for node in reversed(nodes):
+        for i, x in _large_operands(node, large):
+            out = node.outputs[0] if node.outputs else None
+            gone = all(x is not v for v in node.demands) and out not in kept
+            if not gone or (out not in large and not _closes(node, i, large[x])):
+                kept.add(x)
+    return kept
+
+
+def _large_operands(node: Node, large: Large) -> Iterator[tuple[int, Value]]:
+    return ((i, x) for i, x in enumerate(operands(node)) if x in large)
+
+
+def _closes(node: Node, i: int, pairs: Pairs) -> bool:
+    """Whether a node that leaves less of a large value may do so block by block."""
+    if len(node.outputs) != 1:
+        return False
+    if reduces(node, i, pairs.axes):
+        return True
+    found = [block_source(node, a) for a in range(node.outputs[0].type.rank)]
+    return any(f is not None and f[i] in pairs.axes for f in found)
+
+
+def families(large: Large) -> dict[Value, Value]:
+    """One value for all large ones of which some large value is made together."""
+    parent: dict[Value, Value] = {}
+
+    def top(value: Value) -> Value:
+        while parent[value] is not value:
+            parent[value] = parent[parent[value]]
+            value = parent[value]
+        return value
+
+    for value in large:
+        parent[value] = value
+        for x in value.node.inputs:
+            if x in large:
+                parent[top(x)] = top(value)
+    return {value: top(value) for value in large}

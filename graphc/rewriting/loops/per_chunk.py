@@ -1,0 +1,245 @@
+"""Scans with checkpoints as loops over chunks of steps.
+
+The gradient of such a scan does some things once per chunk: on the way forth, the carry
+before it is written to its slot; on the way back, the carries within are made again.
+For the rules that move work into scans both are one loop over all steps, which do that
+where a chunk begins. Here it moves out: an outer loop does it, and the steps of a chunk
+are an inner one, which reads rows where they are. So no copy of rows is made, and no
+step asks whether a chunk begins.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from graphc.errors import standing_at
+from graphc.ir.build import as_value, cast, size_value
+from graphc.ir.dims import Size, Symbol, maximum
+from graphc.ir.graph import Graph, Node, Value
+from graphc.ir.inner import resized_too
+from graphc.ir.namespace import F
+from graphc.ir.replay import region_between
+from graphc.ir.types import INT32
+from graphc.ir.walk import operands
+from graphc.ops.indexing.row_access import put, read, readable
+from graphc.rewriting.loops.scan_view import Loop, at_each_loop, with_made
+from graphc.rewriting.rule import Replaced, whole_graph
+from graphc.rewriting.sizes import asks_late, guarded
+
+State = list[Value]
+Pair = tuple[State, State]
+
+
+@whole_graph(over=("scan",), exact=True, late=True)
+def scan_of_chunks(graph: Graph) -> Replaced | None:
+    """What a scan does once per chunk of steps is done outside of the loop of these."""
+    return at_each_loop(graph, lambda nodes, graph: None, _over_chunks, _is_chunked)
+
+
+def _is_chunked(node: Node) -> bool:
+    """Whether a node is a scan of chunks that does as many steps as it is told.
+
+    Where sizes must fit that the program computes, it stays: it is it that checks them.
+    """
+    if node.primitive.name != "scan" or not node.params["chunked"]:
+        return False
+    unroll = node.params["unroll"]
+    if node.params["stops"] or unroll != 1 or unroll is True:
+        return False
+    return not asks_late(node)
+
+
+def _over_chunks(
+    graph: Graph, nodes: list[Node], loop: Loop, known: None
+) -> Replaced | None:
+    chunked = (_Back if loop.node.params["again"] else _Forth)(loop)
+    if not chunked.is_possible():
+        return None
+    with standing_at(loop.node.place.plain):
+        made = dict(zip(loop.node.outputs, chunked.run(), strict=True))
+    first = loop.node.outputs[0]
+    return with_made(graph, nodes, made, {})[0], [(first, made[first])]
+
+
+class _Chunk(NamedTuple):
+    """How many steps it has, what is carried behind it, and what a step is told.
+
+    By the number of a step, that is what stands for values of the body.
+    """
+
+    steps: Value
+    after: dict[int, Value]
+    told: Callable[[Value], dict[Value, Value]]
+
+
+class _Forth:
+    """A loop, and what of its body is done at the first step of a chunk."""
+
+    def __init__(self, loop: Loop) -> None:
+        chunk, self._number, *places = loop.node.params["chunked"]
+        self._loop = loop
+        self._inputs, self._outputs = loop.inner.inputs, loop.inner.outputs
+        self._chunk = cast(as_value(size_value(chunk)), INT32)
+        total = size_value(loop.length) if loop.limit is None else loop.limit
+        self._total = cast(as_value(total), INT32)
+        carries = range(loop.carries)
+        same = [self._inputs[i] is self._outputs[i] for i in carries]
+        self._changed = [i for i in carries if not same[i]]
+        self._places = [i for i in places if not same[i]]
+        self._heads = [self._outputs[i] for i in self._places]
+        self._kept = self._kept_by_place(places)
+        apart = {*self._places, *self._kept}
+        self._moving = [i for i in self._changed if i not in apart]
+        self._rows = list(map(readable, loop.sequences))
+        self._sizes = self._known()
+
+    def _known(self) -> dict[Symbol, Size]:
+        """What the sizes within the body are."""
+        loop = self._loop
+        rows = [v.type.like(v.type.shape[1:]) for v in loop.sequences]
+        first, rest = ([v.type for v in part] for part in (loop.first, loop.rest))
+        return loop.inner.known([*first, *rows, *rest], loop.node.params["sizes"])
+
+    def _kept_by_place(self, places: list[int]) -> dict[int, int]:
+        """The carries that stand in the arrays of a chunk, and which these are."""
+        return {}
+
+    def is_possible(self) -> bool:
+        """Whether a chunk begins with what depends on no row, nor is used but so."""
+        rows = self._loop.rows
+        if region_between(self._heads, rows) or set(self._heads) & set(rows):
+            return False
+        told = {*self._heads, *(self._outputs[i] for i in self._kept)}
+        outputs = self._wanted()
+        region = region_between(outputs, [*self._inputs, *told])
+        used = {*outputs, *(v for node in region for v in operands(node))} - told
+        return all(self._inputs[i] not in used for i in self._places)
+
+    def _wanted(self) -> State:
+        """What a step gives: what it carries, and what is stacked."""
+        carried = [self._outputs[i] for i in self._moving]
+        return [*carried, *self._outputs[self._loop.carries :]]
+
+    def run(self) -> State:
+        """What stands for the outputs of the loop."""
+        loop, changed = self._loop, len(self._changed)
+        room = maximum(loop.length, 1) if loop.stacked else 1
+        shapes = [(room, *v.type.shape[1:]) for v in loop.stacked]
+        pairs = zip(shapes, loop.stacked, strict=True)
+        arrays = [F.zeros(shape, v.dtype) for shape, v in pairs]
+        start = [*(loop.first[i] for i in self._changed), *arrays]
+
+        def step(state: State, _: State) -> Pair:
+            return self._of_chunk(self._carry(state[:changed]), state[changed:]), []
+
+        count = guarded(self._chunks(), loop.node)  # nothing is done where sizes differ
+        ends, _ = F._run_scan(step, start, [], None, False, count=count)
+        stacked = [F._part(v, 0, 0, loop.length) for v in ends[changed:]]
+        return [*self._carry(ends[:changed]), *stacked]
+
+    def _chunks(self) -> Value:
+        """How many there are."""
+        found: Value = (self._total - 1) // self._chunk + 1
+        return found
+
+    def _carry(self, changed: State) -> State:
+        """All that the loop carries: what never changes is what it was at first."""
+        found = dict(zip(self._changed, changed, strict=True))
+        return [found.get(i, v) for i, v in enumerate(self._loop.first)]
+
+    def _of_chunk(self, carry: State, arrays: State) -> State:
+        """What is done once, and then the steps."""
+        heads = self._replayed(self._heads, carry, self._loop.rows, {})
+        steps, after, told = self._begun(carry, heads)
+
+        def step(state: State, _: State) -> Pair:
+            return self._of_step(carry, state, told), []
+
+        count = len(self._moving)
+        first = [*(carry[i] for i in self._moving), *arrays]
+        ends, _ = F._run_scan(step, first, [], None, False, count=steps)
+        after |= zip(self._moving, ends[:count], strict=True)
+        return [*(after[i] for i in self._changed), *ends[count:]]
+
+    def _begun(self, carry: State, heads: State) -> _Chunk:
+        steps = F.minimum(self._chunk, self._total - carry[self._number])
+        once = dict(zip(self._heads, heads, strict=True))
+        after = dict(zip(self._places, heads, strict=True))
+        return _Chunk(steps, after, lambda number: once)
+
+    def _of_step(
+        self,
+        carry: State,
+        state: State,
+        told: Callable[[Value], dict[Value, Value]],
+    ) -> State:
+        count, own = len(self._moving), list(carry)
+        for i, v in zip(self._moving, state[:count], strict=True):
+            own[i] = v
+        number = own[self._number]
+        place = self._place(number)
+        rows = [read(v, place) for v in self._rows]
+        made = self._replayed(self._wanted(), own, rows, told(number))
+        arrays = zip(state[count:], made[count:], strict=True)
+        return [*made[:count], *(put(x, place, v) for x, v in arrays)]
+
+    def _place(self, number: Value) -> Value:
+        """Where the rows of a step are."""
+        found: Value = self._total - 1 - number if self._loop.reverse else number
+        return found
+
+    def _replayed(
+        self,
+        outputs: State,
+        carry: State,
+        rows: Sequence[Value],
+        told: dict[Value, Value],
+    ) -> State:
+        """Values of the body in a step."""
+        given = [*carry, *rows, *self._loop.rest]
+        new = dict(zip(self._inputs, given, strict=True)) | told
+        return resized_too(outputs, new, self._sizes)
+
+
+class _Back(_Forth):
+    """The same on the way back: what is made again is the carry before each step.
+
+    It stands in an array. Behind it comes the one behind the chunk: so what is carried
+    behind a step that is done again is read there.
+    """
+
+    def _kept_by_place(self, places: list[int]) -> dict[int, int]:
+        _, before, *carries = self._loop.node.params["again"]
+        kept = range(before, before + len(carries))
+        pairs = zip(kept, places, strict=True)
+        return {
+            i: self._places.index(place)
+            for i, place in pairs
+            if i in self._changed and place in self._places
+        }
+
+    def _chunks(self) -> Value:
+        found: Value = self._loop.first[self._number] // self._chunk + 1
+        return found
+
+    def _begun(self, carry: State, heads: State) -> _Chunk:
+        place = F.remainder(carry[self._number], self._chunk)
+        start, arrays = carry[self._number] - place, list(heads)
+        for i, k in self._kept.items():
+            arrays[k] = put(heads[k], place + 1, carry[i])
+        after = dict(zip(self._places, arrays, strict=True))
+        after |= {
+            i: read(arrays[k], cast(as_value(0), INT32)) for i, k in self._kept.items()
+        }
+
+        def told(number: Value) -> dict[Value, Value]:
+            found = dict(zip(self._heads, arrays, strict=True))
+            for i, k in self._kept.items():
+                found[self._inputs[i]] = read(arrays[k], number - start + 1)
+                found[self._outputs[i]] = read(arrays[k], number - start)
+            return found
+
+        return _Chunk(place + 1, after, told)
+
+    def _place(self, number: Value) -> Value:
+        found: Value = number if self._loop.reverse else self._total - 1 - number
+        return found

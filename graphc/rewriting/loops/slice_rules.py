@@ -1,0 +1,263 @@
+"""What ops do to each element of one axis: a node, and the node of one step.
+
+A loop computes a value row by row: where an op works on each row by itself, `source`
+tells which axis of its inputs the rows are of, and `row` makes the node of one row.
+"""
+
+from collections.abc import Callable, Sequence
+
+from graphc.ir.dims import Size, equal, less_equal
+from graphc.ir.graph import Node, Value
+from graphc.ir.namespace import F
+from graphc.ir.op import rebuild
+from graphc.ir.types import product, same_size
+from graphc.ops.indexing.parse import FULL_ITEM
+from graphc.rewriting.loops.access import (
+    item_of,
+    items_of,
+    same_op,
+    without_item,
+)
+from graphc.rewriting.loops.axis_gathers import (
+    of_gathered,
+    of_scattered,
+    row_of_gathered,
+    row_of_scattered,
+)
+from graphc.rewriting.sizes import is_one
+
+Source = Callable[[Node, int], "list[int | None] | None"]
+Row = Callable[[Node, int, Sequence[Value]], Value]
+
+REDUCTIONS = ("sum", "prod", "max", "min", "any", "all", "max_from", "min_from")
+ENOUGH_ROWS = 32  # in a product of matrices
+ALONG = (
+    "peak",
+    "argmax",
+    "argmin",
+    "sort",
+    "argsort",
+    "cumsum",
+    "cumprod",
+    "cummax",
+    "cummin",
+)
+
+
+def source(node: Node, axis: int) -> list[int | None] | None:
+    """Per input, the axis whose rows make the rows along an axis of the result.
+
+    None for an input that is the same for all rows; None for all where a row of the
+    result is not made of one row.
+    """
+    if len(node.outputs) > 1:
+        return None
+    if node.primitive.elementwise:
+        return _of_elementwise(node, axis)
+    rule = _SOURCES.get(node.primitive.name)
+    return rule(node, axis) if rule else None
+
+
+def row(node: Node, axis: int, rows: Sequence[Value]) -> Value:
+    """One row of the result, of one row of each input."""
+    if node.primitive.elementwise:
+        return rebuild(node, tuple(rows), node.params).outputs[0]
+    return _ROWS[node.primitive.name](node, axis, rows)
+
+
+def _of_elementwise(node: Node, axis: int) -> list[int | None]:
+    behind = node.outputs[0].type.rank - axis
+    ranks = [x.type.rank for x in node.inputs]
+    return [n - behind if n >= behind else None for n in ranks]
+
+
+def _of_broadcast(node: Node, axis: int) -> list[int | None]:
+    return _of_elementwise(node, axis)
+
+
+def _of_transposed(node: Node, axis: int) -> list[int | None]:
+    return [node.params["axes"][axis]]
+
+
+def _of_expanded(node: Node, axis: int) -> list[int | None] | None:
+    axes = node.params["axes"]
+    return None if axis in axes else [axis - sum(a < axis for a in axes)]
+
+
+def _of_squeezed(node: Node, axis: int) -> list[int | None]:
+    rank, axes = node.inputs[0].type.rank, node.params["axes"]
+    return [[a for a in range(rank) if a not in axes][axis]]
+
+
+def _of_reduced(node: Node, axis: int) -> list[int | None] | None:
+    """The first input is reduced; what `max_from` starts from is a scalar."""
+    axes = node.params["axes"]
+    more: list[int | None] = [None] * (len(node.inputs) - 1)
+    if node.params["keepdims"]:
+        return None if axis in axes else [axis, *more]
+    rank = node.inputs[0].type.rank
+    return [[a for a in range(rank) if a not in axes][axis], *more]
+
+
+def _of_along(node: Node, axis: int) -> list[int | None] | None:
+    along, rank = node.params["axis"], node.inputs[0].type.rank
+    if node.outputs[0].type.rank == rank:
+        return None if axis == along else [axis]
+    return [axis + (axis >= along)]
+
+
+def _of_product(node: Node, axis: int) -> list[int | None] | None:
+    """Rows of the left side, or of both; of products that stay large enough."""
+    x, y = node.inputs
+    if x.type.rank < 2:
+        return None
+    rank = node.outputs[0].type.rank + (y.type.rank == 1)  # with a column of y
+    if axis >= rank - 1:
+        return None
+    of_x, of_y = axis - (rank - x.type.rank), axis - (rank - y.type.rank)
+    together = axis < rank - 2 and of_y >= 0 and not is_one(y.type.shape[of_y])
+    if together:
+        return [of_x, of_y] if of_x >= 0 else None
+    if of_x < 0 or y.type.rank > 2:
+        return None
+    others = [n for a, n in enumerate(x.type.shape[:-1]) if a != of_x]
+    return [of_x, None] if is_large(product(others)) else None
+
+
+def is_large(rows: Size) -> bool:
+    """Whether a product of so many rows is about as fast as one of many more."""
+    return less_equal(ENOUGH_ROWS, rows) is True
+
+
+def _row_of_product(node: Node, axis: int, rows: Sequence[Value]) -> Value:
+    return same_op(node, rows)
+
+
+def _of_reshaped(node: Node, axis: int) -> list[int | None] | None:
+    """The first axis stays where the others hold as many elements as before."""
+    before, after = node.inputs[0].type.shape, node.outputs[0].type.shape
+    if axis or not before or not same_size(before[0], after[0]):
+        return None
+    return [0] if equal(product(before[1:]), product(after[1:])) is True else None
+
+
+def _of_indexed(node: Node, axis: int) -> list[int | None] | None:
+    """Other axes may be indexed at will."""
+    at = item_of(node, axis)
+    if at is None:
+        return [axis + node.inputs[0].type.rank - node.outputs[0].type.rank]
+    item, taken = at
+    return [taken] if items_of(node)[item] == FULL_ITEM else None
+
+
+def _of_joined(node: Node, axis: int) -> list[int | None] | None:
+    joined = node.params["axis"]
+    if axis == joined:
+        return None
+    taken = axis - (node.primitive.name == "stack" and axis > joined)
+    return [taken] * len(node.inputs)
+
+
+def _row_of_joined(node: Node, axis: int, rows: Sequence[Value]) -> Value:
+    joined = node.params["axis"]
+    return same_op(node, rows, axis=joined - (joined > axis))
+
+
+def _without(axes: Sequence[int], gone: int) -> tuple[int, ...]:
+    """Axes where one that is not among them has gone."""
+    return tuple(a - (a > gone) for a in axes if a != gone)
+
+
+def _row_of_broadcast(node: Node, axis: int, rows: Sequence[Value]) -> Value:
+    shape = node.params["shape"]
+    found: Value = F.broadcast_to(rows[0], shape[:axis] + shape[axis + 1 :])
+    return found
+
+
+def _row_of_transposed(node: Node, axis: int, rows: Sequence[Value]) -> Value:
+    axes = node.params["axes"]
+    order = _without(axes, axes[axis])
+    found: Value = F.transpose(rows[0], order)
+    return found
+
+
+def _row_of_expanded(node: Node, axis: int, rows: Sequence[Value]) -> Value:
+    axes = _without(node.params["axes"], axis)
+    return same_op(node, rows, axes=axes)
+
+
+def _row_of_squeezed(node: Node, axis: int, rows: Sequence[Value]) -> Value:
+    (taken,) = _of_squeezed(node, axis)
+    assert taken is not None
+    return same_op(node, rows, axes=_without(node.params["axes"], taken))
+
+
+def _row_of_reduced(node: Node, axis: int, rows: Sequence[Value]) -> Value:
+    found = _of_reduced(node, axis)
+    assert found is not None and found[0] is not None
+    return same_op(node, rows, axes=_without(node.params["axes"], found[0]))
+
+
+def _row_of_along(node: Node, axis: int, rows: Sequence[Value]) -> Value:
+    found = _of_along(node, axis)
+    assert found is not None and found[0] is not None
+    along = node.params["axis"]
+    return same_op(node, rows, axis=along - (along > found[0]))
+
+
+def _row_of_reshaped(node: Node, axis: int, rows: Sequence[Value]) -> Value:
+    found: Value = F.reshape(rows[0], node.outputs[0].type.shape[1:])
+    return found
+
+
+def _row_of_indexed(node: Node, axis: int, rows: Sequence[Value]) -> Value:
+    at = item_of(node, axis)
+    if at is None:
+        return same_op(node, rows)
+    left = without_item(node, at[0])
+    return same_op(node, rows, **left) if left["kinds"] else rows[0]
+
+
+def _row_of_specified(node: Node, axis: int, rows: Sequence[Value]) -> Value:
+    shape: tuple[Size | None, ...] = node.params["shape"]
+    return same_op(node, rows, shape=shape[:axis] + shape[axis + 1 :])
+
+
+def _of_filled(node: Node, axis: int) -> list[int | None]:
+    return [None] * len(node.inputs)
+
+
+def _row_of_filled(node: Node, axis: int, rows: Sequence[Value]) -> Value:
+    shape = node.params["shape"]
+    return same_op(node, rows, shape=shape[:axis] + shape[axis + 1 :])
+
+
+def _first(node: Node, axis: int) -> list[int | None]:
+    """A check is of all rows: it is made again on what comes out."""
+    return [axis, *[None] * (len(node.inputs) - 1)]
+
+
+def _row_of_checked(node: Node, axis: int, rows: Sequence[Value]) -> Value:
+    return rows[0]
+
+
+_RULES: dict[str, tuple[Source, Row]] = {
+    "broadcast_to": (_of_broadcast, _row_of_broadcast),
+    "full": (_of_filled, _row_of_filled),
+    "transpose": (_of_transposed, _row_of_transposed),
+    "expand_dims": (_of_expanded, _row_of_expanded),
+    "squeeze": (_of_squeezed, _row_of_squeezed),
+    "reshape": (_of_reshaped, _row_of_reshaped),
+    "basic_index": (_of_indexed, _row_of_indexed),
+    "gather": (of_gathered, row_of_gathered),
+    "scatter": (of_scattered, row_of_scattered),
+    "concatenate": (_of_joined, _row_of_joined),
+    "stack": (_of_joined, _row_of_joined),
+    "matmul": (_of_product, _row_of_product),
+    "assert": (_first, _row_of_checked),
+    "specify_shape": (_first, _row_of_specified),
+    **{name: (_of_reduced, _row_of_reduced) for name in REDUCTIONS},
+    **{name: (_of_along, _row_of_along) for name in ALONG},
+}
+_SOURCES = {name: rule[0] for name, rule in _RULES.items()}
+_ROWS = {name: rule[1] for name, rule in _RULES.items()}

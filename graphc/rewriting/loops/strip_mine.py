@@ -1,0 +1,189 @@
+"""Steps of a scan in chunks, where what is made of their outputs needs many at once.
+
+`gt.mean(loss(ys @ out, labels))` of what a scan stacks is a large product: made of one
+step's output in the body it were many small ones. So some steps are done, their outputs
+are stacked, the product of these is made and reduced, and so on: no more than the
+outputs of a chunk are there at once.
+"""
+
+import heapq
+from collections.abc import Iterable
+
+from graphc.errors import standing_at
+from graphc.ir.dims import Size
+from graphc.ir.graph import Graph, Node, Value
+from graphc.ir.inner import runs_in_python
+from graphc.ir.namespace import F
+from graphc.ir.walk import ancestors, operands
+from graphc.rewriting.loops.codegen import Blocks, Pair, bytes_of_one
+from graphc.rewriting.loops.consumers import SHRINKING
+from graphc.rewriting.loops.outer_products import (
+    Large,
+    Pairs,
+    kept_values,
+    outer_values,
+)
+from graphc.rewriting.loops.producers import Uses
+from graphc.rewriting.loops.scan_view import Loop, at_each_loop, has_rows, with_made
+from graphc.rewriting.loops.strip_mine_pair import (
+    Both,
+    Limits,
+    first_place,
+    loop_back,
+    next_place,
+)
+from graphc.rewriting.loops.tile_consumers import Facts, Region
+from graphc.rewriting.loops.tile_rules import block_source
+from graphc.rewriting.rule import Replaced, Rule, whole_graph
+
+BYTES = 2**20  # of the largest value in a chunk
+STEPS = 16  # in a chunk at least
+FEW = 4  # chunks, of which all may be there at once
+
+
+def scan_in_chunks(chunk: int | None = None, few: int = FEW) -> Rule:
+    """The rule that does steps of a scan in chunks, of so many if that is said.
+
+    Where a gradient is made of `few` chunks or less, no step is done again for it.
+    """
+    limits = Limits(0, chunk, few) if chunk else Limits(BYTES, STEPS, few)
+
+    @whole_graph(over=("scan",), exact=False, name="scan_in_chunks", late=True)
+    def rule(graph: Graph) -> Replaced | None:
+        """What a scan stacks is reduced chunk by chunk, where a step is too little."""
+
+        def change(
+            graph: Graph, nodes: list[Node], loop: Loop, uses: Uses
+        ) -> Replaced | None:
+            return _in_chunks(graph, nodes, loop, uses, limits)
+
+        return at_each_loop(graph, Uses, change, _does_all)
+
+    return rule
+
+
+def _does_all(node: Node) -> bool:
+    """Whether a node is a compiled scan that does not stop before its last row."""
+    return has_rows(node) and not (node.params["stops"] or runs_in_python(node))
+
+
+def _in_chunks(
+    graph: Graph, nodes: list[Node], loop: Loop, uses: Uses, limits: Limits
+) -> Replaced | None:
+    large, users = _of_stacked(loop, uses)
+    back = loop_back(loop, large, users)
+    if back is not None:
+        outer = outer_values(nodes, 0)
+        large = {v: pairs for v, pairs in outer.items() if pairs.sure} | large
+        users = [n for n in nodes if n is not back.node]
+    kept = kept_values(users, graph, large)
+    if not loop.stacked or any(v in kept for v in loop.stacked):
+        return None
+    facts = _facts(nodes, loop, uses, large, kept)
+    with standing_at(loop.node.place.plain):
+        if back is None:
+            made = _alone(loop, facts, limits)
+        else:
+            made = Both(loop, back, facts, limits).made()
+    if not made:
+        return None
+    changed, _ = with_made(graph, nodes, made, {})
+    if back is not None and not _are_gone((loop.node, back.node), changed):
+        return None
+    pairs = list(made.items())
+    return changed, [p for p in pairs if p[0].node is not loop.node] or pairs[:1]
+
+
+def _are_gone(nodes: Iterable[Node], graph: Graph) -> bool:
+    return set(nodes).isdisjoint(ancestors(graph.outputs))
+
+
+def _alone(loop: Loop, facts: Facts, limits: Limits) -> dict[Value, Value]:
+    """What stands for what a scan gives that is reduced, and by nothing else used."""
+    region = Region(dict.fromkeys(facts.roots, 0), facts, given=True)
+    stacks = any(not facts.uses.are_among(v, region.nodes) for v in facts.roots)
+    some = region.joins or region.shown
+    if stacks or not some or not (loop.sequences or region.cone.given):
+        return {}
+    return _made(loop, region, limits)
+
+
+def _facts(
+    nodes: list[Node], loop: Loop, uses: Uses, large: Large, kept: set[Value]
+) -> Facts:
+    """What is known of what a scan stacks."""
+    behind = {loop.node: 1}
+    for node in nodes:
+        if node is not loop.node:
+            behind[node] = int(any(behind[v.node] for v in operands(node)))
+    return Facts(nodes, uses, large, kept, dict.fromkeys(loop.stacked, 1), behind)
+
+
+def _of_stacked(loop: Loop, uses: Uses) -> tuple[Large, list[Node]]:
+    """What has a row for each step, and the nodes that use such."""
+    large: Large = {v: Pairs((0,), (), True) for v in loop.stacked}
+    heap = [(n.serial, n) for v in loop.stacked for n in uses.of(v)]
+    heapq.heapify(heap)
+    seen: dict[Node, None] = {}
+    while heap:
+        _, node = heapq.heappop(heap)
+        if node in seen:
+            continue
+        seen[node] = None
+        axis = _row_axis(node, large)
+        if axis is not None:
+            out = node.outputs[0]
+            large[out] = Pairs((axis,), (), True)
+            for user in uses.of(out):
+                heapq.heappush(heap, (user.serial, user))
+    return large, list(seen)
+
+
+def _row_axis(node: Node, large: Large) -> int | None:
+    """The axis of the rows of a result that is as large as what has a row per step."""
+    if len(node.outputs) != 1 or node.primitive.name in SHRINKING:
+        return None
+    for axis in range(node.outputs[0].type.rank):
+        found = block_source(node, axis)
+        pairs = zip(node.inputs, found or (), strict=found is not None)
+        if any(x in large and a == large[x].rows[0] for x, a in pairs):
+            return axis
+    return None
+
+
+def _made(loop: Loop, region: Region, limits: Limits) -> dict[Value, Value]:
+    """What stands for what a scan carries last, and for what is left of the rest."""
+    blocks, count = Blocks(region, lambda v: v), loop.carries
+    first = first_place(loop)
+    behind = count + len(first)
+
+    def step(carry: list[Value], given: list[Value], steps: Size) -> Pair:
+        split = len(loop.sequences)
+        place, limit = next_place(loop, carry[count:behind], steps)
+        ends, stacked = F._run_scan(
+            loop.step,
+            carry[:count],
+            given[:split],
+            steps,
+            loop.reverse,
+            count=limit,
+            unroll=loop.node.params["unroll"],
+        )
+        own = {(v, 0): x for v, x in zip(loop.stacked, stacked, strict=True)}
+        after, left = blocks.step(carry[behind:], given[split:], steps, own)
+        return [*ends, *place, *after], left
+
+    large = [p for p in region.cone.made if p[0] in region.facts.large]
+    ends, found = F._run_blocks(
+        step,
+        [*loop.first, *first, *blocks.start],
+        [*((v, 0) for v in loop.sequences), *blocks.given],
+        blocks.axes,
+        length=loop.length,
+        each=bytes_of_one([*large, *((v, 0) for v in loop.stacked)]),
+        most=limits.most,
+        least=limits.least,
+        reverse=loop.reverse,
+    )
+    made = blocks.end(ends[behind:], found)
+    return made | dict(zip(loop.ends, ends, strict=False))

@@ -1,0 +1,272 @@
+"""A scan and the one back over its steps in chunks, where much is made between them.
+
+The gradient of `gt.mean(loss(ys @ out, labels))` needs what is stacked of each step for
+the loss, for the cotangents of what is stacked, and in the scan back. One done behind
+the other, all of it is there at once, and all these cotangents are. So the first loop
+keeps what is carried before each chunk; the second one, from the last chunk to the
+first, does the steps of a chunk again, makes the cotangents of these, and goes back.
+Few chunks are little: then the first loop's rows stay, and no step is done again.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from graphc.ir.build import as_value, cast, size_value
+from graphc.ir.dims import Size, less_equal
+from graphc.ir.graph import Node, Value
+from graphc.ir.inner import runs_in_python
+from graphc.ir.namespace import F
+from graphc.ir.replay import region_between, replayed
+from graphc.ir.types import same_size
+from graphc.ir.walk import operands
+from graphc.rewriting.loops.codegen import Blocks, Pair, bytes_of_one
+from graphc.rewriting.loops.outer_products import Large, outer_values
+from graphc.rewriting.loops.scan_view import Loop
+from graphc.rewriting.loops.tile_consumers import Facts, Region
+from graphc.rewriting.loops.tile_producers import Known, Place
+from graphc.rewriting.sizes import guarded
+
+Made = dict[Value, Value]
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How large a chunk is: the bytes of the largest value in it, and its steps.
+
+    Where there are `few` chunks, the steps of the first loop are not done again.
+    """
+
+    most: int
+    least: int
+    few: int
+
+
+def loop_back(loop: Loop, large: Large, users: Sequence[Node]) -> Loop | None:
+    """The only loop that uses what one stacks, if it goes back over all of its steps.
+
+    What it carries is no more than it stacks.
+    """
+    found = [Loop(node) for node in users if node.primitive.name == "scan"]
+    if len(found) != 1 or not all(map(_is_plain, (loop, *found))):
+        return None
+    back = found[0]
+    others = [*back.first, *back.rest, *back.node.demands]
+    rows = [v for v in back.sequences if v in large]
+    if any(v in large for v in others) or any(large[v].rows != (0,) for v in rows):
+        return None
+    fits = back.reverse is not loop.reverse and back.limit is loop.limit
+    fits = fits and same_size(loop.length, back.length)
+    carried, stacked = (_bytes(loop.inner.outputs[at]) for at in _split(loop))
+    return back if fits and less_equal(carried, stacked) is True else None
+
+
+def _split(loop: Loop) -> tuple[slice, slice]:
+    return slice(loop.carries), slice(loop.carries, None)
+
+
+def _bytes(values: Sequence[Value]) -> Size:
+    sizes = [v.type.size * v.dtype.itemsize for v in values]
+    return sum(sizes, start=0)
+
+
+def _is_plain(loop: Loop) -> bool:
+    params = loop.node.params
+    return not (params["stops"] or params["again"] or runs_in_python(loop.node))
+
+
+class Both:
+    """A loop and the one back, in chunks, with what is made between them.
+
+    `facts` are those of what the first one stacks, without the second one.
+    """
+
+    def __init__(self, loop: Loop, back: Loop, facts: Facts, limits: Limits) -> None:
+        self._loop, self._back, self._limits = loop, back, limits
+        roots = dict.fromkeys(loop.stacked, 0)
+        first = Region(roots, facts, given=True)
+        known = {v.node for v in first.left}
+        later = replace(facts, behind=_later(facts.nodes, loop, known))
+        rows = [(v, 0) for v in back.sequences if later.behind[v.node]]
+        given = (v for v in back.sequences if not later.behind[v.node])
+        self._rows = list(dict.fromkeys([*loop.sequences, *given]))
+        self._second = Region(roots, later, True, rows, [back.node, *first.nodes])
+        # What both use is made in both.
+        self._first = Region(roots, facts, True, of=self._second.nodes)
+        # Of the first loop's rows, what the second one needs.
+        self._own = list(dict.fromkeys(v for v, _ in self._second.cone.had))
+        made = [p for r in (self._first, self._second) for p in r.cone.made]
+        self._large = [p for p in made if p[0] in facts.large]
+
+    @property
+    def _gains(self) -> bool:
+        """Whether some of what is between is larger than what it is made of."""
+        if not (self._first.left and self._large):
+            return False
+        if not self._limits.most:
+            return True  # so many steps are asked for
+        nodes = [v.node for v, _ in self._large]
+        outer = outer_values(sorted(set(nodes), key=lambda n: n.serial), 0)
+        return any(pairs.sure for pairs in outer.values())
+
+    def made(self) -> Made:
+        """What stands for what is left of the two loops and of what is between."""
+        if not self._gains:
+            return {}
+        first, kept, own = self._forth()
+        return first | self._back_again(first, kept, own)
+
+    @property
+    def _extent(self) -> dict[str, Any]:
+        """How many steps there are, and how many chunks."""
+        large = [*self._large, *((v, 0) for v in self._loop.stacked)]
+        limits = asdict(self._limits)
+        return {"length": self._loop.length, "each": bytes_of_one(large), **limits}
+
+    def _forth(self) -> tuple[Made, list[Value], list[Value]]:
+        """The first loop; what is carried before each chunk; rows, where stored."""
+        loop, blocks = self._loop, Blocks(self._first, lambda v: v)
+        place, split = first_place(loop), len(loop.sequences)
+        count = loop.carries + len(place)
+        used = {*self._own, *(v for v, _ in self._first.cone.had)}
+
+        def step(carry: list[Value], given: list[Value], steps: Size) -> Pair:
+            ends, own = self._steps(carry[:count], given[:split], steps, used)
+            after, left = blocks.step(carry[count:], given[split:], steps, own)
+            return [*ends, *after], [*left, *(own[v, 0] for v in self._own)]
+
+        ends, found = F._run_blocks(
+            step,
+            [*loop.first, *place, *blocks.start],
+            [*((v, 0) for v in loop.sequences), *blocks.given],
+            [*blocks.axes, *[0] * len(self._own)],
+            **self._extent,
+            reverse=loop.reverse,
+            keeps=count,
+            stores=len(self._own),
+        )
+        size = len(found) - len(self._own)
+        made = blocks.end(ends[count:], found[count:size])
+        made |= zip(loop.ends, ends, strict=False)
+        return made, found[:count], found[size:]
+
+    def _back_again(
+        self, first: Made, kept: Sequence[Value], stored: Sequence[Value]
+    ) -> Made:
+        """The second loop, of what the first one leaves."""
+        loop, back, second = self._loop, self._back, self._second
+        known, rows = self._known(first), self._rows
+        blocks, count = Blocks(second, known), len(back.first)
+        ends_at = len(rows) + len(blocks.given)
+
+        def again(given: list[Value], steps: Size) -> list[Value]:
+            row_of = dict(zip(rows, given, strict=False))
+            own_rows, marks = [row_of[v] for v in loop.sequences], given[ends_at:]
+            _, own = self._steps(marks, own_rows, steps, set(self._own))
+            return [own[v, 0] for v in self._own]
+
+        def step(carry: list[Value], given: list[Value], steps: Size) -> Pair:
+            behind = ends_at + len(self._own)
+            pairs = zip(self._own, given[ends_at:behind], strict=True)
+            own = {(v, 0): x for v, x in pairs}
+            made = blocks.made(given[len(rows) : ends_at], steps, own)
+            made |= {(v, 0): x for v, x in zip(rows, given, strict=False)}
+            limit = next_place(loop, given[behind + loop.carries :], steps)[1]
+            extent = steps, back.reverse, limit
+            ends, stacked = self._steps_back(carry[:count], made, extent, known)
+            after, left = blocks.left(carry[count:], made)
+            return [*ends, *after], [*stacked, *left]
+
+        ends, found = F._run_blocks(
+            step,
+            [*map(known, back.first), *blocks.start],
+            [*((known(v), 0) for v in rows), *blocks.given],
+            [*[0] * len(back.stacked), *blocks.axes],
+            **self._extent,
+            reverse=back.reverse,
+            own=stored,
+            marks=kept,
+            again=again,
+        )
+        size = len(back.stacked)
+        made = dict(zip(back.ends, ends, strict=False))
+        made |= zip(back.stacked, found, strict=False)
+        for node in second.cone.nodes:
+            made = {old: guarded(new, node) for old, new in made.items()}
+        return made | blocks.end(ends[count:], found[size:])
+
+    def _known(self, first: Made) -> Known:
+        """What stands for values behind the first loop."""
+        back = self._back
+        values = [*self._second.outside(), *back.first, *back.rest, *self._rows]
+        new = replayed(values, first, region_between(values, first))
+        known = dict(zip(values, new, strict=True))
+        return lambda v: known.get(v, v)
+
+    def _steps_back(
+        self,
+        carry: list[Value],
+        made: Mapping[Place, Value],
+        extent: tuple[Size, bool, Value | None],
+        known: Known,
+    ) -> Pair:
+        """Steps of the second loop."""
+        back, count = self._back, self._back.carries
+        rest = list(map(known, back.rest))
+
+        def step(carry: list[Value], row: list[Value]) -> Pair:
+            found = back.inner.applied([*carry, *row, *rest])
+            return found[:count], found[count:]
+
+        rows = [made[v, 0] for v in back.sequences]
+        options = {"count": extent[2], "unroll": back.node.params["unroll"]}
+        pair: Pair = F._run_scan(step, carry, rows, *extent[:2], **options)
+        return pair
+
+    def _steps(
+        self, carry: list[Value], rows: list[Value], steps: Size, used: set[Value]
+    ) -> tuple[list[Value], dict[Place, Value]]:
+        """Steps of the first loop: what is behind them, and what is stacked."""
+        loop, count = self._loop, self._loop.carries
+        wanted = [i for i, v in enumerate(loop.stacked) if v in used]
+        place, limit = next_place(loop, carry[count:], steps)
+
+        def step(carry: list[Value], row: list[Value]) -> Pair:
+            after, given = loop.step(carry, row)
+            return after, [given[i] for i in wanted]
+
+        options = {"count": limit, "unroll": loop.node.params["unroll"]}
+        extent = steps, loop.reverse
+        ends, stacked = F._run_scan(step, carry[:count], rows, *extent, **options)
+        pairs = zip(wanted, stacked, strict=True)
+        return [*ends, *place], {(loop.stacked[i], 0): x for i, x in pairs}
+
+
+def _later(nodes: Sequence[Node], loop: Loop, known: set[Node]) -> dict[Node, int]:
+    """Which nodes depend on what a loop stacks, otherwise than by what is known."""
+    ends, found = set(loop.ends), {loop.node: 1}
+    for node in nodes:
+        if node is not loop.node:
+            needed = (v for v in operands(node) if v not in ends)
+            found[node] = int(node not in known and any(found[v.node] for v in needed))
+    return found
+
+
+def first_place(loop: Loop) -> list[Value]:
+    """Where the first chunk begins, or ends if reversed; where steps are counted."""
+    if loop.limit is None:
+        return []
+    start = size_value(loop.length) if loop.reverse else 0
+    return [cast(as_value(start), loop.limit.dtype)]
+
+
+def next_place(
+    loop: Loop, places: list[Value], steps: Size
+) -> tuple[list[Value], Value | None]:
+    """Where the next chunk begins, or ends, and how many steps this one does."""
+    if loop.limit is None:
+        return [], None
+    many = cast(as_value(size_value(steps)), loop.limit.dtype)
+    start = places[0] - many if loop.reverse else places[0]
+    done = F.clip(loop.limit - start, 0, many)
+    return [start if loop.reverse else start + many], done

@@ -1,0 +1,109 @@
+"""What a loop over blocks makes: large values, down to what it is given."""
+
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+
+from graphc.errors import standing_at
+from graphc.ir.dims import Size
+from graphc.ir.graph import Node, Value
+from graphc.rewriting.loops.producers import Uses, after_users
+from graphc.rewriting.loops.tile_rules import block, block_source
+from graphc.rewriting.sizes import is_one
+
+Known = Callable[[Value], Value]
+Place = tuple[Value, int]  # a value, and the axis that comes in blocks
+
+
+class Cone:
+    """The blocks that some places are made of.
+
+    `within`: whether a value is made block by block, whatever else needs it. `has`: of
+    what the loop has blocks along a first axis.
+    """
+
+    def __init__(
+        self,
+        within: Callable[[Value], bool],
+        uses: Uses,
+        has: Container[Value] = frozenset(),
+    ) -> None:
+        self._has = has
+        self._within = within
+        self._uses = uses
+        self._order: list[Place] = []
+        self._parents: dict[Place, list[Place | None]] = {}
+        self.given: dict[Place, None] = {}
+        self.had: dict[Place, None] = {}  # what is used of what the loop has
+        self._fixed: list[Place] = []  # the same for all blocks
+
+    @property
+    def made(self) -> list[Place]:
+        """What is made, after what it is made of."""
+        return self._order
+
+    @property
+    def nodes(self) -> list[Node]:
+        """The nodes that become nodes of the body."""
+        return list(dict.fromkeys(v.node for v, _ in self._order))
+
+    def collect(self, places: Iterable[Place], ends: Iterable[Node]) -> None:
+        """Find what is needed for these blocks, which nodes `ends` use."""
+        inside = set(ends)
+        after_users(places, lambda place: self._needed(place, inside))
+        self._order.reverse()
+
+    def _needed(self, place: Place, inside: set[Node]) -> list[Place | None]:
+        value, axis = place
+        node = value.node
+        if value in self._has:
+            self.had[place] = None
+            return []
+        if is_one(value.type.shape[axis]):
+            self._fixed.append(place)
+            return []
+        sources = None
+        if self._within(value) or self._uses.is_better_among(value, inside):
+            sources = block_source(node, axis)
+        if sources is None:
+            self.given[place] = None
+            return []
+        pairs = zip(node.inputs, sources, strict=True)
+        needed = [None if a is None else (x, a) for x, a in pairs]
+        inside.add(node)
+        self._order.append(place)
+        self._parents[place] = needed
+        return needed
+
+    def computed(
+        self, given: Mapping[Place, Value], count: Size, known: Known
+    ) -> dict[Place, Value]:
+        """All blocks, of `count` positions, of those that are given.
+
+        `known` tells what stands for a value that is the same for all.
+        """
+        blocks = {**given, **{place: known(place[0]) for place in self._fixed}}
+        for place in self._order:
+            node, axis = place[0].node, place[1]
+            needed = zip(node.inputs, self._parents[place], strict=True)
+            inputs = [known(x) if of is None else blocks[of] for x, of in needed]
+            with standing_at(node.place.plain):
+                blocks[place] = block(node, axis, inputs, count)
+        return blocks
+
+    def outside(self) -> list[Value]:
+        """What comes from outside of the loop."""
+        found = [v for v, _ in [*self.given, *self._fixed]]
+        for value, axis in self._order:
+            parents = zip(value.node.inputs, self._parents[value, axis], strict=True)
+            found += [x for x, of in parents if of is None]
+        return found
+
+
+def inputs_of(
+    node: Node,
+    axes: Sequence[int | None],
+    blocks: Mapping[Place, Value],
+    known: Known,
+) -> list[Value]:
+    """The inputs of a node, in blocks where an axis is told."""
+    pairs = zip(node.inputs, axes, strict=True)
+    return [known(x) if a is None else blocks[x, a] for x, a in pairs]

@@ -1,0 +1,160 @@
+"""Reductions over an axis that comes in blocks: each is reduced, and joined to a carry.
+
+Sums are added up in another order, and in single precision where they are of halves.
+"""
+
+from collections.abc import Callable, Container, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from graphc.ir.build import as_value, cast
+from graphc.ir.graph import Node, Value
+from graphc.ir.namespace import F
+from graphc.ir.op import PRIMITIVES
+from graphc.ir.types import DType, dtype_of, is_float
+from graphc.ops.common.padding import least, most
+from graphc.rewriting.loops.access import same_op
+from graphc.rewriting.sizes import is_wide
+
+
+class Joined(NamedTuple):
+    """How a node reduces axes of its inputs, None for those that are the same for all.
+
+    `reduced` makes what it gives of blocks, `join` adds to what has been made before.
+    """
+
+    node: Node
+    axes: list[int | None]
+    first: Value  # at every place before the first block
+    reduced: Callable[[Sequence[Value]], Value]
+    join: Callable[[Value, Value], Value]
+
+    def start(self, known: Callable[[Value], Value]) -> Value:
+        """The carry before the first block, with what stands for values by now."""
+        found: Value = F.full(self.node.outputs[0].type.shape, known(self.first))
+        return found
+
+    @property
+    def end(self) -> Callable[[Value], Value]:
+        """The result, of the last carry."""
+        dtype = self.node.outputs[0].dtype
+        return lambda carry: cast(carry, dtype)
+
+
+Axes = list[int | None]
+
+
+def joined(node: Node, axes: Axes) -> Joined | None:
+    """How a node reduces these axes of its inputs, some of which may be None.
+
+    None where it reduces none of them.
+    """
+    name = node.primitive.name
+    if name in _SUMMED:
+        return _product(node, axes)
+    if name in _OF_ALL:
+        return _of_all(node, axes[0])
+    if name not in _JOINS or axes[0] not in node.params["axes"]:
+        return None
+    if node.inputs[0].dtype.kind == "c" and name not in ("sum", "prod"):
+        return None
+    function, neutral = _JOINS[name]
+    return _reduction(node, axes, function, neutral)
+
+
+def _reduction(node: Node, axes: Axes, function: str, neutral: Any) -> Joined:
+    out, name = node.outputs[0], node.primitive.name
+    dtype = out.dtype
+    wide = _wide(dtype) if name in ("sum", "prod") else dtype
+    empty: Any = neutral(dtype) if callable(neutral) else neutral
+    number = as_value(np.asarray(empty).astype(wide))
+    first = node.inputs[1] if len(node.inputs) > 1 else number
+    params = {k: node.params[k] for k in ("axes", "keepdims")}
+
+    def reduced(blocks: Sequence[Value]) -> Value:
+        """A block may have no element at all."""
+        x = blocks[0]
+        if name in ("max", "min", "max_from", "min_from"):
+            made: Value = PRIMITIVES[name[:3] + "_from"](x, number, **params)
+            return made
+        return node.primitive(cast(x, wide) if wide is not dtype else x, **params)
+
+    rest: Axes = [None] * (len(node.inputs) - 1)
+    return Joined(node, [axes[0], *rest], first, reduced, getattr(F, function))
+
+
+def _of_all(node: Node, axis: int | None) -> Joined | None:
+    """A sum of something of all elements."""
+    dtype = node.outputs[0].dtype
+    if axis is None or _wide(dtype) is not dtype:
+        return None
+
+    def reduced(blocks: Sequence[Value]) -> Value:
+        return node.primitive(blocks[0])
+
+    return Joined(node, [axis], _zero(dtype), reduced, F.add)
+
+
+def _product(node: Node, axes: Axes) -> Joined | None:
+    """A product that sums over an axis of both factors."""
+    out = node.outputs[0]
+    if not is_wide(out.dtype):
+        return None
+    for pair in contracted(node):
+        if any(a == b for a, b in zip(axes, pair, strict=True) if a is not None):
+            zero = _zero(out.dtype)
+            return Joined(node, list(pair), zero, lambda b: same_op(node, b), F.add)
+    return None
+
+
+def _zero(dtype: DType) -> Value:
+    return as_value(np.zeros((), dtype))
+
+
+def contracted(node: Node) -> list[tuple[int, int]]:
+    """The pairs of axes over which a product sums."""
+    return _SUMMED[node.primitive.name](node)
+
+
+def reduces(node: Node, i: int, axes: Container[int]) -> bool:
+    """Whether a node reduces one of these axes of an input."""
+    name = node.primitive.name
+    if name in _SUMMED:
+        return any(pair[i] in axes for pair in contracted(node))
+    if i or name in _OF_ALL:
+        return not i
+    return name in _JOINS and any(a in axes for a in node.params["axes"])
+
+
+def _of_matmul(node: Node) -> list[tuple[int, int]]:
+    x, y = node.inputs
+    return [(x.type.rank - 1, max(y.type.rank - 2, 0))]
+
+
+def _of_vecdot(node: Node) -> list[tuple[int, int]]:
+    x, y = node.inputs
+    return [(x.type.rank - 1, y.type.rank - 1)]
+
+
+def _of_tensordot(node: Node) -> list[tuple[int, int]]:
+    return list(zip(*node.params["axes"], strict=True))
+
+
+def _wide(dtype: DType) -> DType:
+    """The dtype that sums of many blocks are held in."""
+    return dtype_of("float32") if is_float(dtype) and dtype.itemsize < 4 else dtype
+
+
+_SUMMED = {"matmul": _of_matmul, "vecdot": _of_vecdot, "tensordot": _of_tensordot}
+_OF_ALL = ("sum_of_squares", "count_nonzero")
+_JOINS: dict[str, tuple[str, Any]] = {
+    "sum": ("add", 0),
+    "prod": ("multiply", 1),
+    "max": ("maximum", least),
+    "min": ("minimum", most),
+    "max_from": ("maximum", least),
+    "min_from": ("minimum", most),
+    "any": ("logical_or", False),
+    "all": ("logical_and", True),
+}

@@ -1,0 +1,127 @@
+"""What ops do to a block of the positions along one axis: the node of a block.
+
+Other than a row, a block keeps its axis: a product of it is as large a product as the
+block has positions.
+"""
+
+from collections.abc import Callable, Sequence
+
+from graphc.ir.build import size_value
+from graphc.ir.dims import Size
+from graphc.ir.graph import Node, Value
+from graphc.ir.namespace import F
+from graphc.ir.op import rebuild
+from graphc.rewriting.loops.access import same_op
+from graphc.rewriting.loops.axis_gathers import counter, of_gathered, of_scattered
+from graphc.rewriting.loops.slice_rules import Source, source
+
+Block = Callable[[Node, int, Sequence[Value], Size], Value]
+
+
+def block_source(node: Node, axis: int) -> list[int | None] | None:
+    """Per input, the axis whose blocks make the blocks along an axis of the result.
+
+    None for an input that is the same for all; None for all where a block of the result
+    is not made of one block.
+    """
+    rule = _SOURCES.get(node.primitive.name, source)
+    return rule(node, axis)
+
+
+def block(node: Node, axis: int, blocks: Sequence[Value], count: Size) -> Value:
+    """A block of `count` positions of the result, of a block of each input."""
+    rule = _BLOCKS.get(node.primitive.name)
+    if rule is None or node.primitive.elementwise:
+        return rebuild(node, tuple(blocks), node.params).outputs[0]
+    return rule(node, axis, blocks, count)
+
+
+def _of_product(node: Node, axis: int) -> list[int | None] | None:
+    """Rows of the left side, columns of the right, or matrices of both."""
+    x, y = node.inputs
+    rows, columns = x.type.rank > 1, y.type.rank > 1
+    rank = node.outputs[0].type.rank
+    if columns and axis == rank - 1:
+        return [None, y.type.rank - 1]
+    behind = rank - axis - columns  # 1 for the rows of the left side
+    if rows and behind == 1:
+        return [x.type.rank - 2, None]
+    behind += not rows
+    of_x, of_y = x.type.rank - 1 - behind, y.type.rank - 1 - behind
+    return [of_x if of_x >= 0 else None, of_y if of_y >= 0 else None]
+
+
+def _of_tensordot(node: Node, axis: int) -> list[int | None] | None:
+    """Axes of the left side that are not summed over, then of the right."""
+    x, y = node.inputs
+    left, right = node.params["axes"]
+    free_x = [a for a in range(x.type.rank) if a not in left]
+    free_y = [a for a in range(y.type.rank) if a not in right]
+    if axis < len(free_x):
+        return [free_x[axis], None]
+    return [None, free_y[axis - len(free_x)]]
+
+
+def _of_vecdot(node: Node, axis: int) -> list[int | None] | None:
+    behind = node.outputs[0].type.rank - axis + 1
+    ranks = [v.type.rank for v in node.inputs]
+    return [n - behind if n >= behind else None for n in ranks]
+
+
+def _no_source(node: Node, axis: int) -> list[int | None] | None:
+    return None
+
+
+def _resized(node: Node, axis: int, blocks: Sequence[Value], count: Size) -> Value:
+    shape = node.params["shape"]
+    return same_op(node, blocks, shape=(*shape[:axis], count, *shape[axis + 1 :]))
+
+
+def _reshaped(node: Node, axis: int, blocks: Sequence[Value], count: Size) -> Value:
+    found: Value = F.reshape(blocks[0], (count, *node.outputs[0].type.shape[1:]))
+    return found
+
+
+def _broadcast(node: Node, axis: int, blocks: Sequence[Value], count: Size) -> Value:
+    shape = node.params["shape"]
+    sizes = (*shape[:axis], count, *shape[axis + 1 :])
+    found: Value = F.broadcast_to(blocks[0], sizes)
+    return found
+
+
+def _gathered(node: Node, axis: int, blocks: Sequence[Value], count: Size) -> Value:
+    found = of_gathered(node, axis)
+    assert found is not None and found[0] is not None
+    return _counted(node, 1, found[0], blocks, count)
+
+
+def _scattered(node: Node, axis: int, blocks: Sequence[Value], count: Size) -> Value:
+    return _counted(node, 2, axis, blocks, count)
+
+
+def _counted(
+    node: Node, before: int, axis: int, blocks: Sequence[Value], count: Size
+) -> Value:
+    """With the index array that counts the positions counting those of the block."""
+    at = before + node.params["axes"].index(axis)
+    numbers = F.arange(size_value(count), dtype=blocks[at].dtype)
+    mine = counter(blocks[at], numbers)
+    return same_op(node, [*blocks[:at], mine, *blocks[at + 1 :]])
+
+
+_SOURCES: dict[str, Source] = {
+    "matmul": _of_product,
+    "tensordot": _of_tensordot,
+    "vecdot": _of_vecdot,
+    "gather": of_gathered,
+    "scatter": of_scattered,
+    "assert": _no_source,
+}
+_BLOCKS: dict[str, Block] = {
+    "broadcast_to": _broadcast,
+    "full": _resized,
+    "specify_shape": _resized,
+    "reshape": _reshaped,
+    "gather": _gathered,
+    "scatter": _scattered,
+}

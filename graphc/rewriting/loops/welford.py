@@ -1,0 +1,226 @@
+"""Sums of what is less something known at the end only, and of squares of that.
+
+A variance is a mean of `(x - m)**2`, of the mean m. Of rows that come one after another
+that is known when the last has come, so the mean of those so far is carried, and the
+squares around it, after Welford (1962). At the end they are moved to what the program
+subtracts, as in Chan, Golub and LeVeque (1983), who show that this is about as precise
+as two passes, where means of `x` and `x**2` may lose all digits.
+"""
+
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+
+from graphc.ir.build import cast, literal_of
+from graphc.ir.dims import Size, equal
+from graphc.ir.graph import Node, Value, known_sizes
+from graphc.ir.namespace import F
+from graphc.ir.types import INT32, product, same_shape
+from graphc.rewriting.loops.affine_reads import parents
+from graphc.rewriting.loops.axis_gathers import plain
+from graphc.rewriting.loops.folds import Carry
+from graphc.rewriting.loops.producers import Place
+from graphc.rewriting.loops.rescaled import (
+    Factor,
+    Scaled,
+    Sums,
+    difference,
+    row_of,
+    row_shape,
+    summed,
+    walked,
+    with_fixed,
+)
+from graphc.rewriting.loops.stream_reductions import Known, Rows, Task, counted
+
+
+@dataclass(frozen=True, kw_only=True)
+class Centred(Scaled):
+    """`x - centre` or its square, and what has been made of it.
+
+    `at` says where `x` stands in the difference that `node` makes. Where there is a
+    `mask`, it is 0 where that does not hold.
+    """
+
+    node: Node
+    at: int
+    squared: bool = False
+    mask: Place | None = None
+
+
+class Centring(Sums[Centred]):
+    """What is centred of what comes row by row."""
+
+    LINEAR = MappingProxyType({"multiply": 2, "true_divide": 1, "negative": 1})
+
+    def visit(self, node: Node) -> None:
+        """Take note of a node that is not made row by row."""
+        found = self._difference(node) or self._square(node) or self._masked(node)
+        found = found or self._onward(node)
+        if found is not None:
+            self._found[node.outputs[0]] = found
+
+    def _difference(self, node: Node) -> Centred | None:
+        """What comes row by row, less what depends on all rows, or the negative."""
+        if node.primitive.name != "subtract":
+            return None
+        for at in (0, 1):
+            found = difference(self._known, node, at)
+            if found is not None:
+                return Centred(x=found[0], view=found[1], node=node, at=at)
+        return None
+
+    def _square(self, node: Node) -> Centred | None:
+        known = self._found.get(node.inputs[0]) if node.inputs else None
+        if known is None or known.squared or known.path or not _squares(node):
+            return None
+        return replace(known, squared=True)
+
+    def _masked(self, node: Node) -> Centred | None:
+        """Where a condition holds that comes row by row, 0 elsewhere."""
+        if node.primitive.name != "where":
+            return None
+        mask, value, zero = node.inputs
+        known = self._found.get(value)
+        if known is None or known.mask is not None or known.path:
+            return None
+        none, shape = literal_of(zero), node.outputs[0].type.shape
+        if none is None or none.any() or not same_shape(value.type.shape, shape):
+            return None
+        found = parents(node, known.view)
+        seen = found[0] if found else None
+        if seen is None or not self._known.is_row(mask, seen):
+            return None
+        return replace(known, mask=(mask, seen))
+
+    def _takes(self, factor: Factor) -> bool:
+        """What is the same for all rows."""
+        return factor.other is None
+
+    def _task(self, node: Node, known: Centred) -> Task:
+        return _Sum(node, known, self._length).task()
+
+
+def _squares(node: Node) -> bool:
+    """Whether a node squares its first input."""
+    name = node.primitive.name
+    if name == "power":
+        exponent = literal_of(node.inputs[1])
+        return exponent is not None and not exponent.ndim and exponent == 2
+    return name == "square" or (name == "multiply" and len(set(node.inputs)) == 1)
+
+
+class _Sum:
+    """A sum of what is centred, step by step."""
+
+    def __init__(self, node: Node, centred: Centred, length: Size) -> None:
+        self._node = node
+        self._centred = centred
+        self._length = length
+
+    def task(self) -> Task:
+        """What the loop does for it: it carries a number of rows, and their mean.
+
+        And the sum of their squares, less the mean.
+        """
+        centred = self._centred
+        (x, view), mask = centred.x, centred.mask
+        row = row_shape(x, view.axis)
+        many = () if mask is None else row_shape(mask[0], mask[1].axis)
+        start = [F.zeros(many, INT32), *[F.zeros(row, x.dtype)] * (1 + centred.squared)]
+        places = [centred.x] if mask is None else [centred.x, mask]
+        placed = not view.covers(self._length)
+        return Task(places, start, self._step, self._end, placed)
+
+    def _step(self, carry: Carry, rows: Rows, number: Value) -> Carry:
+        centred = self._centred
+        (count, mean, *squares), x = carry, rows[centred.x]
+        count = count + 1
+        apart = x - mean
+        new = mean + apart * (1 / cast(count, x.dtype))
+        new = F.where(F.isfinite(mean), new, mean + x)  # infinities stay
+        after = [count, new]
+        if squares:
+            more = F.where(F.isfinite(apart), apart * (x - new), F.square(x))
+            after.append(squares[0] + more)
+        if centred.mask is not None:
+            after = counted(after, carry, rows[centred.mask])
+        return counted(after, carry, centred.x[1].holds(number, self._length))
+
+    def _end(self, carry: Carry, known: Known) -> Value:
+        centred = self._centred
+        count, mean, *squares = carry
+        many = cast(count, mean.dtype)
+        centre = self._centre(mean, known)
+        apart = (mean - centre) if centred.at == 0 else (centre - mean)
+        total = apart * many
+        if squares:
+            total = squares[0] + F.square(apart) * many
+            large = F.logical_and(F.isinf(squares[0]), F.isfinite(centre))
+            total = F.where(large, squares[0], total)
+        if centred.mask is not None:
+            total = F.where(count > 0, total, 0)
+        total = walked(centred.path, total, with_fixed(known))
+        of_sum = self._node.inputs[0]
+        total = F.broadcast_to(total, row_shape(of_sum, centred.view.axis))
+        return summed(self._node, centred.view, total)
+
+    def _centre(self, mean: Value, known: Known) -> Value:
+        """What is subtracted of each row."""
+        node, at, axes = self._centred.node, self._centred.at, self._mean_axes()
+        if axes is not None:
+            return F.mean(mean, axes, keepdims=True) if axes else mean
+        seen = parents(node, self._centred.x[1])
+        assert seen is not None
+        return row_of(known(node.inputs[1 - at]), seen[1 - at])
+
+    def _mean_axes(self) -> tuple[int, ...] | None:
+        """The axes of a row over which what is subtracted is the mean.
+
+        None where it is something else. The mean of the rows is more precise than what
+        the loop has added up, so squares are taken of what is less that.
+        """
+        centred = self._centred
+        if centred.mask is not None or not centred.squared:
+            return None
+        x, view = centred.x
+        axes = mean_axes(centred.node.inputs[1 - centred.at], x)
+        if axes is None or view.axis not in axes:
+            return None
+        return tuple(a - (a > view.axis) for a in axes if a != view.axis)
+
+
+def mean_axes(value: Value, x: Value) -> tuple[int, ...] | None:
+    """The axes over which a value is the mean of `x`, along whose axes it stretches."""
+    expanded, value = _unexpanded(value)
+    if value.node.primitive.name != "true_divide":
+        return None
+    total, count = value.node.inputs
+    if not expanded:
+        expanded, total = _unexpanded(total)
+    node = total.node
+    if node.primitive.name != "sum" or node.inputs[0] is not x:
+        return None
+    axes: tuple[int, ...] = tuple(sorted(node.params["axes"]))
+    if node.params["keepdims"]:
+        fits = not expanded
+    else:
+        fits = axes == (expanded or tuple(range(len(axes))))
+    many = product([x.type.shape[a] for a in axes])
+    return axes if fits and _is_number(count, many) else None
+
+
+def _unexpanded(value: Value) -> tuple[tuple[int, ...], Value]:
+    """A value before axes were put in, and these."""
+    if value.node.primitive.name != "expand_dims":
+        return (), value
+    return tuple(sorted(value.node.params["axes"])), value.node.inputs[0]
+
+
+def _is_number(value: Value, size: Size) -> bool:
+    """Whether a value surely is a size, as a number."""
+    literal = literal_of(value)
+    if literal is not None:
+        whole = not literal.ndim and float(literal).is_integer()
+        return whole and equal(int(literal), size) is True
+    sizes = known_sizes(plain(value))
+    return sizes is not None and not sizes.ndim and equal(sizes.item(), size) is True

@@ -1,0 +1,159 @@
+"""Scans of many examples at once."""
+
+from collections.abc import Sequence
+from operator import le, or_
+from typing import Any
+
+from graphc.control.scan import SCAN, Pair, Parts, Step, parts_of, run_scan
+from graphc.ir.dims import Size
+from graphc.ir.graph import Value
+from graphc.ir.inner import Inner
+from graphc.ir.namespace import F
+from graphc.ir.types import INT32
+from graphc.ops.common.batching import Batched, spread, where_each
+from graphc.transform.vectorize import vmap
+
+
+@SCAN.batch
+def _(n: Size, batched: Batched, *values: Value, **params: Any) -> tuple[Value, ...]:
+    """What is the same for all examples stays one: carries, weights, sequences."""
+    parts = parts_of(values, params)
+    own: Any = parts_of(tuple(batched), params)
+    inner: Inner = params["body"].content
+    together = parts.going is None and not own.limit
+    carried = [True] * len(own.first)
+    if together:
+        carried = _carried(inner, list(own.first), [*own.rows, *own.rest])
+    first = [
+        v if not many else spread(n, b, v)
+        for v, b, many in zip(parts.first, own.first, carried, strict=True)
+    ]
+    rows = [
+        F.swapaxes(v, 0, 1) if b else v
+        for v, b in zip(parts.rows, own.rows, strict=True)
+    ]
+    flags = [*carried, *own.rows, *own.rest]
+    reached = _reached(inner, flags)
+    many = [*carried, *reached[len(carried) :]] if together else [True] * len(reached)
+
+    def step(carry: list[Value], row: list[Value]) -> Pair:
+        made = _each(n, inner, flags, [*carry, *row, *parts.rest], many)
+        return made[: len(carry)], made[len(carry) :]
+
+    steps: list[Value] = []
+    extent = params["length"], params["reverse"]
+    kept = {name: params[name] for name in ("few", "chunk")}
+    if together:
+        limit = parts.limit
+        ends, stacked = run_scan(
+            step, first, rows, *extent, count=limit, unroll=params["unroll"], **kept
+        )
+    else:
+        count, going = parts.limit, parts.going
+        count = None if count is None else spread(n, own.limit, count)
+        going = None if going is None else spread(n, own.going, going)
+        limited = Parts(tuple(first), tuple(rows), parts.rest, count, going)
+        ends, stacked, steps = _each_by_itself(n, step, limited, *extent, **kept)
+    ends = list(map(spread, [n] * len(ends), carried, ends))
+    given = many[len(many) - len(stacked) :]
+    whole = [
+        F.swapaxes(v, 0, 1) if b else spread(n, False, v)
+        for v, b in zip(stacked, given, strict=True)
+    ]
+    return (*ends, *steps, *whole)
+
+
+def _carried(inner: Inner, first: list[bool], others: list[bool]) -> list[bool]:
+    """Which carries become those of each example, on the way if not at first."""
+    while True:
+        after = _reached(inner, [*first, *others])[: len(first)]
+        if all(map(le, after, first)):
+            return first
+        first = list(map(or_, first, after))
+
+
+def _reached(inner: Inner, flags: Sequence[bool]) -> list[bool]:
+    """Which outputs of a body depend on inputs with a flag."""
+    found = {v for v, flag in zip(inner.inputs, flags, strict=True) if flag}
+    for node in inner.nodes:
+        if any(v in found for v in node.inputs):
+            found.update(node.outputs)
+    return [v in found for v in inner.outputs]
+
+
+def _each(
+    n: Size,
+    inner: Inner,
+    flags: Sequence[bool],
+    values: Sequence[Value],
+    many: Sequence[bool],
+) -> list[Value]:
+    """The outputs of a body of which some inputs are those of each example.
+
+    `many` says for which outputs an axis of examples is asked for.
+    """
+    if not any(flags):
+        pairs = zip(inner.applied(values), many, strict=True)
+        return [spread(n, False, v) if b else v for v, b in pairs]
+    axes, ends = ([0 if b else None for b in each] for each in (flags, many))
+    found = vmap(lambda *one: inner.applied(one), axes, ends)(*values)
+    return list(found)
+
+
+def _each_by_itself(
+    n: Size,
+    step: Step,
+    parts: Parts,
+    length: Size | None,
+    reverse: bool,
+    **kept: Any,
+) -> tuple[list[Value], list[Value], list[Value]]:
+    """The scan of `n` examples of which each has limits of its own.
+
+    Where one has ended it is kept as it is, and gives zeros, while others go on.
+    """
+    counts, going = parts.limit, parts.going
+    most = None if counts is None else F.max(counts, initial=0)
+    place = F.zeros((), INT32 if counts is None else counts.dtype)
+    if reverse:  # a scan that stops is never done backwards
+        assert most is not None
+        place = most - 1
+    start = [place] if going is None else [place, going, F.zeros((n,), INT32)]
+    size = len(start)
+
+    def active(state: list[Value]) -> Value:
+        """Which examples have a step."""
+        inside = None if counts is None else state[0] < counts
+        if going is None or inside is None:
+            found: Value | None = inside if going is None else state[1]
+            assert found is not None
+            return found
+        return F.logical_and(state[1], inside)
+
+    def each(carry: list[Value], row: list[Value]) -> Pair:
+        own = carry[size:]
+        now = active(carry)
+        after, given = step(own, row)
+        place = carry[0] - 1 if reverse else carry[0] + 1
+        if going is None:
+            state, stop = [place], []
+        else:
+            goes_on = F.logical_and(now, F.logical_not(given.pop(0)))
+            state = [place, goes_on, carry[2] + F.astype(now, INT32)]
+            stop = [F.logical_not(F.any(active(state)))]
+        after = [where_each(now, a, b) for a, b in zip(after, own, strict=True)]
+        given = [where_each(now, v, F.zeros_like(v)) for v in given]
+        return [*state, *after], [*stop, *given]
+
+    ends, stacked = run_scan(
+        each,
+        [*start, *parts.first],
+        parts.rows,
+        length,
+        reverse,
+        count=most,
+        going=None if going is None else F.any(going),
+        **kept,
+    )
+    steps = [] if going is None else [ends[2]]
+    return ends[size:], stacked[len(steps) :], steps

@@ -1,0 +1,111 @@
+"""`check=True`: an index that leaves its axis fails a check.
+
+A body is compiled as a whole: what it finds is carried along, and the loop or branch
+raises when it is done (see `checks`). Outside of bodies, the checks stand behind a
+result, where they hide nothing from rules.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from graphc.control.scan import OPTIONS, SCAN, Pair, parts_of, run_scan
+from graphc.errors import standing_at
+from graphc.ir.graph import Graph, Node, Value
+from graphc.ir.inner import Inner
+from graphc.ir.replay import renewed
+from graphc.ir.walk import ancestors, operands
+from graphc.ops.effects.assertions import asserted
+from graphc.transform.loops.cond import SWITCH, Branch, run_switch
+
+
+def watched(graph: Graph) -> Graph:
+    """The graph with a check per index that is told by data.
+
+    >>> import numpy as np, graphc, graphc.tensor as gt
+    >>> x, i = gt.vector("x"), gt.vector("i", "int64")
+    >>> total, _ = gt.scan(lambda c, k: (c + x[k], None), 0.0, i)
+    >>> f = graphc.function([x, i], total, backend="numpy", check=True)
+    >>> float(f(np.ones(3, "float32"), np.array([0, 2])))
+    2.0
+    """
+    outputs = _watched(graph.outputs, inside=False)
+    for node in ancestors(outputs):
+        if node.primitive.bounds_check is not None:
+            with standing_at(node.place.plain):
+                outputs[0] = _checked(node, outputs[0])
+    return replace(graph, outputs=tuple(outputs))
+
+
+def _watched(outputs: Sequence[Value], inside: bool) -> list[Value]:
+    made: dict[Value, Value] = {}
+    for old in ancestors(outputs):
+        node = old
+        if any(v in made for v in operands(old)):
+            node = renewed(old, made, old.place)
+        with standing_at(old.place.plain):
+            found = _found(node, inside)
+        if found is not old.outputs:
+            made.update(zip(old.outputs, found, strict=True))
+    return [made.get(v, v) for v in outputs]
+
+
+def _found(node: Node, inside: bool) -> Sequence[Value]:
+    """The outputs of a node, with the checks that it needs in a body."""
+    if node.primitive is SCAN:
+        return _loop(node)
+    if node.primitive is SWITCH:
+        return _switch(node)
+    if not inside or node.primitive.bounds_check is None:
+        return node.outputs
+    return [_checked(node, v) for v in node.outputs]
+
+
+def _checked(node: Node, value: Value) -> Value:
+    """A value, provided that the indices of a node lead to what is."""
+    assert node.primitive.bounds_check is not None
+    for condition, message in node.primitive.bounds_check(node):
+        value = asserted(value, condition, message, node.primitive.bounds_kind)
+    return value
+
+
+def _inner(inner: Inner) -> Inner | None:
+    """A body with its checks; None where there are none."""
+    outputs = tuple(_watched(inner.outputs, inside=True))
+    same = all(a is b for a, b in zip(outputs, inner.outputs, strict=True))
+    return None if same else Inner(inner.inputs, outputs, inner.symbols)
+
+
+def _loop(node: Node) -> Sequence[Value]:
+    params = node.params
+    inner = _inner(params["body"].content)
+    if inner is None:
+        return node.outputs
+    parts = parts_of(node.inputs, params)
+
+    def step(carry: list[Value], row: list[Value]) -> Pair:
+        made = inner.applied([*carry, *row, *parts.rest])
+        return made[: len(carry)], made[len(carry) :]
+
+    ends, stacked = run_scan(
+        step,
+        parts.first,
+        parts.rows,
+        params["length"],
+        params["reverse"],
+        count=parts.limit,
+        going=parts.going,
+        **{name: params[name] for name in OPTIONS},
+    )
+    return [*ends, *stacked]
+
+
+def _switch(node: Node) -> Sequence[Value]:
+    inners = [(_inner(old), old) for old in node.params["branches"].content]
+    if not any(new for new, _ in inners):
+        return node.outputs
+    index, *values = node.inputs
+
+    def branch(inner: Inner) -> Branch:
+        return lambda taken: inner.applied(taken)
+
+    return run_switch(index, [branch(new or old) for new, old in inners], values)

@@ -1,0 +1,1 @@
+"""Which carries a gradient keeps, and which it computes again."""

@@ -1,0 +1,74 @@
+"""A scan as one over chunks, of which a step is a scan over the steps of a chunk.
+
+The gradient of the outer one keeps the carry before each chunk, and does its steps
+again. So does the gradient of that gradient, and the next: what a chunk needs is made
+within a step of an outer scan, and is gone behind it.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from graphc.control.scan import Pair, Step, parts_of, run_scan
+from graphc.ir.build import size_value
+from graphc.ir.dims import Size
+from graphc.ir.graph import Params, Value
+from graphc.ir.inner import Inner
+from graphc.ir.namespace import F
+
+
+def has_chunks(params: Params) -> bool:
+    """Whether a scan keeps the carries before chunks of all of its steps."""
+    if params["chunk"] is None or params["length"] is None:
+        return False
+    return not (params["counted"] or params["stops"])
+
+
+def nested(values: tuple[Value, ...], params: Params) -> list[Value]:
+    """What a scan with such chunks gives, of its inputs."""
+    parts, count = parts_of(values, params), params["carries"]
+    inner: Inner = params["body"].content
+
+    def step(carry: list[Value], row: list[Value]) -> Pair:
+        made = inner.applied([*carry, *row, *parts.rest])
+        return made[:count], made[count:]
+
+    length, chunk, reverse = (params[k] for k in ("length", "chunk", "reverse"))
+    extent = length, chunk, reverse, params["unroll"]
+    ends, stacked = in_chunks(step, parts.first, parts.rows, *extent)
+    return [*ends, *stacked]
+
+
+def in_chunks(
+    step: Step,
+    first: Sequence[Value],
+    rows: Sequence[Value],
+    length: Size,
+    chunk: Size,
+    reverse: bool = False,
+    unroll: Any = 1,
+) -> Pair:
+    """All whole chunks, and before or behind them the steps that are left."""
+    whole = length // chunk
+    done = whole * chunk
+    left = length - done
+
+    def steps(carry: list[Value], given: list[Value]) -> Pair:
+        return run_scan(step, carry, given, chunk, reverse, unroll=unroll)
+
+    pairs = [_split(v, left if reverse else done) for v in rows]
+    many = [behind if reverse else before for before, behind in pairs]
+    chunks = [F.reshape(v, (whole, chunk, *v.type.shape[1:])) for v in many]
+    ends, stacked = run_scan(steps, first, chunks, whole, reverse)
+    stacked = [F.reshape(v, (done, *v.type.shape[2:])) for v in stacked]
+    if isinstance(left, int) and left == 0:
+        return ends, stacked
+    few = [before if reverse else behind for before, behind in pairs]
+    ends, more = run_scan(step, ends, few, left, reverse, unroll=unroll)
+    both = (more, stacked) if reverse else (stacked, more)
+    return ends, [F.concatenate(pair, 0) for pair in zip(*both, strict=True)]
+
+
+def _split(value: Value, at: Size) -> tuple[Value, Value]:
+    """The rows before a place, and those from there on."""
+    place = size_value(at)
+    return value[:place], value[place:]

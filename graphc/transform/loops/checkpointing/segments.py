@@ -1,0 +1,112 @@
+"""Stores of what a loop carries, from which a gradient has it before every step."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+
+from graphc.control.scan import run_scan
+from graphc.ir.build import as_value, cast, size_value
+from graphc.ir.dims import Size
+from graphc.ir.graph import Value
+from graphc.ir.namespace import F
+from graphc.ir.types import INT32
+from graphc.ops.indexing.row_access import put, read
+
+State = list[Value]
+Pair = tuple[list[Value], State]
+Advance = Callable[[list[Value], Value], list[Value]]  # of a carry, and of its number
+
+
+class Store(ABC):
+    """Keeps some carries while a loop runs, and gives all of them, the last first.
+
+    Its state is a list of values. While the loop runs, that is some values of the
+    store's own and an array for each carry, with those that are kept. On the way back,
+    there are `front` values of its own, of which the first two are the number of the
+    step that is next and that of all steps, these arrays, maybe more, and at the end
+    what is carried behind the step that is next.
+    """
+
+    front = 2
+
+    @abstractmethod
+    def start(self, first: Sequence[Value]) -> State:
+        """The state before the first step."""
+
+    @abstractmethod
+    def keep(self, state: State, carry: Sequence[Value]) -> State:
+        """The state behind a step, of what was carried before it."""
+
+    @abstractmethod
+    def ready(self, state: State, ends: Sequence[Value]) -> State:
+        """The state for the way back; `ends` are the last carries."""
+
+    @abstractmethod
+    def back(self, state: State, size: int, advance: Advance) -> Pair:
+        """The `size` carries before the step that is next, and the state behind it.
+
+        `advance` does a step.
+        """
+
+    def chunked(self, at: int, size: int, back: bool) -> tuple[Size, ...]:
+        """What `scan` takes as such, for `size` carries, of a state that stands there.
+
+        That is none, where it changes in any step.
+        """
+        return ()
+
+
+class Chunks(Store):
+    """Keeps the carry before each chunk; those within are made again, all at once."""
+
+    def __init__(self, length: Size, chunk: Size) -> None:
+        self._chunk, self._room = chunk, length // chunk + 2
+        self._steps = cast(as_value(size_value(chunk)), INT32)
+
+    def start(self, first: Sequence[Value]) -> State:
+        """There is room for a carry before each chunk."""
+        room = [(self._room, *v.type.shape) for v in first]
+        pairs = zip(room, first, strict=True)
+        return [number(0), *(F.zeros(shape, v.dtype) for shape, v in pairs)]
+
+    def keep(self, state: State, carry: Sequence[Value]) -> State:
+        """What is written to the place of a chunk last is what stands before it."""
+        step, *slots = state
+        slot = (step + (self._steps - 1)) // self._steps
+        return [step + 1, *(put(x, slot, v) for x, v in zip(slots, carry, strict=True))]
+
+    def ready(self, state: State, ends: Sequence[Value]) -> State:
+        """There is room for the carries within one chunk, and that behind it."""
+        done, *slots = state
+        room = self._chunk + 1
+        blocks = [F.zeros((room, *v.type.shape), v.dtype) for v in ends]
+        return [done - 1, done, *slots, *blocks, *ends]
+
+    def back(self, state: State, size: int, advance: Advance) -> Pair:
+        """At the last step of a chunk, what is carried within is made again."""
+        last, count, *arrays = state[: 2 + 2 * size]
+        slots, blocks = arrays[:size], arrays[size:]
+        place = F.remainder(last, self._steps)
+        at_end = F.logical_or(F.equal(place, self._steps - 1), F.equal(last, count - 1))
+        todo = F.where(at_end, place + 1, 0)
+
+        def fill(now: list[Value], _: list[Value]) -> tuple[list[Value], list[Value]]:
+            i, carry, blocks = now[0], now[1 : 1 + size], now[1 + size :]
+            blocks = [put(x, i, v) for x, v in zip(blocks, carry, strict=True)]
+            return [i + 1, *advance(carry, last - place + i), *blocks], []
+
+        chunk = last // self._steps
+        start = [number(0), *(read(x, chunk) for x in slots), *blocks]
+        ends, _ = run_scan(fill, start, [], None, False, count=todo)
+        blocks = ends[1 + size :]
+        carry = [read(x, place) for x in blocks]
+        return carry, [last - 1, count, *slots, *blocks, *carry]
+
+    def chunked(self, at: int, size: int, back: bool) -> tuple[Size, ...]:
+        """Forth, it is a slot that is written to; back, the block."""
+        start = at + self.front + size if back else at + 1
+        return (self._chunk, at, *range(start, start + size))
+
+
+def number(x: int) -> Value:
+    """A number of steps."""
+    return cast(as_value(x), INT32)

@@ -1,0 +1,312 @@
+"""Loops of unknown length that keep something of each step are done once.
+
+`while_loop` with `collect=`, and the gradient of a `while_loop`, do a loop twice: to
+count its steps, then as a scan of so many to keep what is asked for. That is all there
+can be within one compiled program. A driver can do better: here both become one loop
+that grows. It is compiled for some rows, which are twice as many whenever they are
+full, and goes on where it was. No step is done twice, the rows are at most twice those
+needed, and the sizes compiled for are as many as a number of steps has binary digits.
+
+The carries of both are merged as far as they are the same in all steps; so this is
+right also where they are not.
+"""
+
+import operator
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from graphc.control.carries import fresh
+from graphc.control.loop_cse import ordered, together
+from graphc.control.print_loops import rows_of
+from graphc.control.scan import SCAN, Pair, parts_of, run_scan
+from graphc.control.trip_count import STEPS
+from graphc.errors import standing_at
+from graphc.ir.build import SIZE_OP
+from graphc.ir.dims import Dim, Size, Symbol, symbol_dim
+from graphc.ir.graph import Graph, Node, Value, origins
+from graphc.ir.inner import Inner, runs_in_python, with_bodies
+from graphc.ir.namespace import F
+from graphc.ir.op import Array, Printing, op, rebuild, views_of_inputs
+from graphc.ir.replay import for_sizes, renewed
+from graphc.ir.types import TensorType
+from graphc.ir.walk import ancestors, operands
+from graphc.transform.storage import symbols_in
+
+Made = dict[Value, Value]
+
+
+@op()
+def _rows(x: Array, *, length: Size) -> TensorType:
+    """What a loop that grows has given, in one array, with zeros behind it."""
+    return x.type.like((length, *x.type.shape[1:]))
+
+
+def _print_rows(p: Printing) -> str:
+    return f"{p.helper(rows_of)}({p.inputs[0]}, {p.code(p.node.params['length'])})"
+
+
+ROWS = _rows
+_rows.on_host = False
+_rows.emit(numpy=_print_rows)
+_rows.views = views_of_inputs
+_rows.refuse("jax", "the driver puts together what a loop has given")
+_rows.no_gradient("gradients are taken of the scans that the loop is made of")
+_rows.no_batch("it is made of scans, of which there may be many at once")
+_rows.no_padding("it is made of scans at capacities")
+
+
+def grown(graph: Graph) -> tuple[Graph, Made]:
+    """The graph with loops that grow, and what stands for what.
+
+    >>> import graphc, graphc.tensor as gt
+    >>> n = gt.scalar("n", "int64")
+    >>> step = lambda p: (2 * p, p)
+    >>> _, ys = gt.while_loop(lambda p: p < n, step, 1, collect=True)
+    >>> f = graphc.function([n], ys)
+    >>> f(100_000).shape, [c.sizes["rows"] for c in f.stats().compilations[1:]]
+    ((17,), [16])
+    """
+    graph, made = _in_bodies(graph)
+    while True:
+        nodes = ancestors(graph.outputs)
+        found = _done_again(nodes)
+        if found is None:
+            return graph, made
+        graph, new = _Growth(*found, graph, nodes).run()
+        made = {old: new.get(v, v) for old, v in made.items()} | new
+
+
+def _in_bodies(graph: Graph) -> tuple[Graph, Made]:
+    """The graph with such loops in bodies, which may be compiled as a whole then."""
+    made: Made = {}
+    for node in ancestors(graph.outputs):
+        new = node
+        if any(v in made for v in operands(node)):
+            new = renewed(node, made, node.place)
+        if runs_in_python(new):
+            with standing_at(node.place.plain):
+                new = rebuild(new, new.inputs, with_bodies(new.params, _grown_body))
+        if new is not node:
+            made.update(zip(node.outputs, new.outputs, strict=True))
+    return replace(graph, outputs=tuple([made.get(v, v) for v in graph.outputs])), made
+
+
+def _grown_body(inner: Inner) -> Inner:
+    sizes = {s for v in inner.inputs for n in v.type.shape for s in symbols_in(n)}
+    if any(s.origin is not None for s in (*inner.symbols, *sizes)):
+        return inner  # what gives them is no part of the body
+    names = ("",) * len(inner.inputs), ("",) * len(inner.outputs)
+    found, _ = grown(Graph(inner.inputs, inner.outputs, *names))
+    same = all(map(operator.is_, found.outputs, inner.outputs))
+    return inner if same else Inner(inner.inputs, found.outputs, inner.symbols)
+
+
+def _done_again(nodes: Sequence[Node]) -> tuple[Node, list[Node]] | None:
+    """The first loop that stops which is done again, and the scans that do it."""
+    for loop in nodes:
+        params = loop.params
+        if loop.primitive is not SCAN or not params["stops"]:
+            continue
+        if params["counted"] or params["length"] is not None:
+            continue
+        steps = loop.outputs[params["carries"]]
+        scans = [n for n in nodes if n.primitive is SCAN and _repeats(n, steps)]
+        behind = _behind(loop, nodes) if scans else set()
+        scans = [n for n in scans if behind.isdisjoint(_sources(n))]
+        if scans:
+            return loop, scans
+    return None
+
+
+def _repeats(node: Node, steps: Value) -> bool:
+    """Whether a scan does as many steps as were counted, and takes nothing else."""
+    params = node.params
+    if params["stops"] or params["reverse"] or params["sequences"]:
+        return False
+    if params["counted"]:
+        return _is_count(node.inputs[-1], steps)
+    length = params["length"]
+    if not isinstance(length, Dim) or length is not symbol_dim(length.symbols[0]):
+        return False
+    return any(_is_count(v, steps) for v in origins(length))
+
+
+def _is_count(value: Value, steps: Value) -> bool:
+    """Whether a value is the steps counted, on whatever way."""
+    if value is steps:
+        return True
+    node = value.node
+    if node.primitive is SIZE_OP:
+        size = node.params["size"]
+        alone = size is symbol_dim(size.symbols[0])
+        return alone and any(_is_count(v, steps) for v in origins(size))
+    if node.primitive is STEPS or node.primitive.name in ("convert", "minimum"):
+        return all(_is_count(v, steps) for v in node.inputs)
+    return False
+
+
+def _behind(loop: Node, nodes: Iterable[Node]) -> set[Node]:
+    """The nodes that depend on a loop, itself included."""
+    found = {loop}
+    for node in nodes:
+        if any(v.node in found for v in operands(node)):
+            found.add(node)
+    return found
+
+
+def _sources(scan: Node) -> list[Node]:
+    """What a scan takes, but how many steps it does."""
+    parts = parts_of(scan.inputs, scan.params)
+    sizes = [v for n in scan.params["sizes"] for v in origins(n)]
+    return [v.node for v in (*parts.first, *parts.rest, *sizes)]
+
+
+class _Member(NamedTuple):
+    """A loop that becomes part of another."""
+
+    inner: Inner
+    sizes: tuple[Size, ...]
+    first: Sequence[Value]
+    rest: Sequence[Value]
+
+    def step(self, carry: Sequence[Value]) -> list[Value]:
+        return self.inner.applied([*carry, *self.rest], self.sizes)
+
+
+class _Growth:
+    """A loop and the scans that do it again, in a graph where they are one."""
+
+    def __init__(
+        self, loop: Node, scans: list[Node], graph: Graph, nodes: Iterable[Node]
+    ) -> None:
+        self._loop, self._scans, self._graph = loop, scans, graph
+        used = {*graph.outputs, *(v for node in nodes for v in operands(node))}
+        self._kept = [  # by scan, the places of what is needed of all steps
+            [v.index for v in n.outputs[n.params["carries"] :] if v in used]
+            for n in scans
+        ]
+        self._made: Made = {}
+
+    def run(self) -> tuple[Graph, Made]:
+        """The graph, and what stands for what."""
+        made, scans = self._made, set(self._scans)
+        sources = [node for n in self._scans for node in _sources(n)]
+
+        def before(node: Node) -> list[Node]:
+            own = [v.node for v in operands(node)]
+            return [*own, *sources] if node is self._loop else own
+
+        for node in ordered(self._graph.outputs, before):
+            if node is self._loop:
+                with standing_at(node.place.plain):
+                    self._join()
+            elif node in scans:
+                self._put_together(node)
+            elif node.primitive is STEPS and self._is_steps(made.get(node.inputs[0])):
+                made[node.outputs[0]] = made[node.inputs[0]]
+            elif any(v in made for v in operands(node)):
+                new = renewed(node, made, node.place)
+                made.update(zip(node.outputs, new.outputs, strict=True))
+        outputs = tuple([made.get(v, v) for v in self._graph.outputs])
+        return replace(self._graph, outputs=outputs), made
+
+    def _is_steps(self, value: Value | None) -> bool:
+        steps = self._loop.outputs[self._loop.params["carries"]]
+        return value is not None and value is self._made.get(steps)
+
+    def _put_together(self, scan: Node) -> None:
+        """What a scan stacked is put together of what the loop has given."""
+        length = for_sizes(scan, self._made)["length"]
+        for value in scan.outputs[scan.params["carries"] :]:
+            if value in self._made:
+                with standing_at(scan.place.plain):
+                    self._made[value] = ROWS(self._made[value], length=length)
+
+    def _join(self) -> None:
+        """Make the one loop of all."""
+        members = [self._member(n) for n in (self._loop, *self._scans)]
+        groups = _alike(members)
+        start = _by_group(groups, [v for m in members for v in m.first])
+        stop = len(members[0].first)
+        grows = any(self._kept)
+
+        def step(carry: list[Value], _: list[Value]) -> Pair:
+            found = _stepped(members, [carry[grows:][g] for g in groups])
+            last, after = found[0][stop], _by_group(groups, _ends(members, found))
+            pairs = zip(found[1:], self._kept, strict=True)
+            rows = [outputs[i] for outputs, places in pairs for i in places]
+            return [_not(last), *after] if grows else after, [last, *rows]
+
+        going = self._made.get(self._loop.inputs[-1], self._loop.inputs[-1])
+        first = [going, *start] if grows else start
+        length = symbol_dim(Symbol("rows", lower=1)) if grows else None
+        ends, (steps, *kept) = run_scan(
+            step, first, [], length, False, going=going, grows=grows
+        )
+        self._note([ends[grows:][g] for g in groups], steps, kept)
+
+    def _member(self, node: Node) -> _Member:
+        values = tuple([self._made.get(v, v) for v in node.inputs])
+        parts = parts_of(values, node.params)
+        sizes = for_sizes(node, self._made)["sizes"]
+        return _Member(node.params["body"].content, sizes, parts.first, parts.rest)
+
+    def _note(self, ends: list[Value], steps: Value, kept: list[Value]) -> None:
+        """Take down what stands for the outputs."""
+        rest, given = iter(ends), iter(kept)
+        for node in (self._loop, *self._scans):
+            carries = node.outputs[: node.params["carries"]]
+            self._made.update(zip(carries, rest, strict=False))
+        self._made[self._loop.outputs[self._loop.params["carries"]]] = steps
+        for node, places in zip(self._scans, self._kept, strict=True):
+            self._made.update((node.outputs[i], next(given)) for i in places)
+
+
+def _not(flag: Value) -> Value:
+    negated = flag.node.primitive.name == "logical_not"
+    found: Value = flag.node.inputs[0] if negated else F.logical_not(flag)
+    return found
+
+
+def _alike(members: Sequence[_Member]) -> list[int]:
+    """The number of the group of each carry; those of a group are always the same.
+
+    Carries that start as the same value are taken to be the same, until a step is seen
+    to make others of them.
+    """
+    first = [v for m in members for v in m.first]
+    groups = _numbered(map(id, first))
+    while True:
+        own = list(map(fresh, _by_group(groups, first)))
+        found = _stepped(members, [own[g] for g in groups])
+        ends = map(id, _ends(members, found))
+        finer = _numbered(zip(groups, ends, strict=True))
+        if finer == groups:
+            return groups
+        groups = finer
+
+
+def _stepped(members: Sequence[_Member], carry: Sequence[Value]) -> list[list[Value]]:
+    """What the bodies make of carries; loops within that are done twice are merged."""
+    rest, made = iter(carry), list[Value]()
+    for member in members:
+        made += member.step([next(rest) for _ in member.first])
+    results = iter(together(made))
+    return [[next(results) for _ in m.inner.outputs] for m in members]
+
+
+def _ends(members: Sequence[_Member], found: Iterable[list[Value]]) -> list[Value]:
+    """The carries behind a step, of all members."""
+    pairs = zip(members, found, strict=True)
+    return [v for member, outputs in pairs for v in outputs[: len(member.first)]]
+
+
+def _numbered(keys: Iterable[Hashable]) -> list[int]:
+    numbers: dict[Hashable, int] = {}
+    return [numbers.setdefault(key, len(numbers)) for key in keys]
+
+
+def _by_group(groups: Sequence[int], values: Sequence[Value]) -> list[Value]:
+    """One of the values of each group."""
+    return list(dict(zip(groups, values, strict=True)).values())

@@ -1,0 +1,79 @@
+"""Writes undone: an array before a step from the one behind it, and from what was
+there. Of each step only that is kept, not the whole array.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from graphc.control.carries import fresh
+from graphc.control.predicated_writes import WRITES, chain, read_where_written
+from graphc.ir.dims import Dim, evaluate
+from graphc.ir.graph import Value, origins
+from graphc.ir.namespace import F
+from graphc.ir.replay import region_between
+
+TYPICAL = 1000  # a symbolic size, where only an idea of it is needed
+MUCH_LESS = 8
+
+
+@dataclass(frozen=True)
+class Undone:
+    """The writes of a step to a carry, undone.
+
+    `last` stands for the carry behind the step, `states` says what stands for it before
+    each write and behind; `first` is the carry before the step. All that takes `log`,
+    which is known of the step.
+    """
+
+    last: Value
+    first: Value
+    states: dict[Value, Value]
+    log: list[Value]
+
+
+def undone(
+    start: Value, end: Value, changing: Sequence[Value], inputs: Sequence[Value]
+) -> Undone | None:
+    """The undoing of the writes that lead to `end`; None where that does not pay.
+
+    Indices that depend on what is `changing` are in the log, too. What is in it must
+    have sizes that do not depend on the `inputs` of the step.
+    """
+    writes = chain(end, start)
+    if writes is None:
+        return None
+    real = [w for w in writes if w.primitive in WRITES]
+    olds = {w: read_where_written(w, w.inputs[0]) for w in real}
+    if sum(map(weight, olds.values())) > weight(start) // MUCH_LESS:
+        return None
+    if any(varies(v, inputs) for w in real for v in (olds[w], *w.inputs[2:])):
+        return None
+    last = state = fresh(start)
+    states, log = {end: last}, []
+    for write in reversed(writes):
+        x, *rest = write.inputs
+        if write in olds:
+            log += [olds[write], *(i for i in rest[1:] if _depends(i, changing))]
+            params = dict(write.params, how="set")
+            state = write.primitive(state, olds[write], *rest[1:], **params)
+        else:
+            state = F.reshape(state, x.type.shape)
+        states[x] = state
+    return Undone(last, state, states, log)
+
+
+def _depends(value: Value, inputs: Sequence[Value]) -> bool:
+    return any(value is v for v in inputs) or bool(region_between([value], inputs))
+
+
+def varies(value: Value, inputs: Sequence[Value]) -> bool:
+    """Whether a size of a value depends on the inputs of a step."""
+    sizes = [v for n in value.type.shape for v in origins(n)]
+    return any(_depends(v, inputs) for v in sizes)
+
+
+def weight(value: Value) -> int:
+    """About how many elements a value has."""
+    size = value.type.size
+    symbols = size.symbols if isinstance(size, Dim) else ()
+    return evaluate(size, dict.fromkeys(symbols, TYPICAL))

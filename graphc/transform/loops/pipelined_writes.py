@@ -1,0 +1,276 @@
+"""Writes in loops, in an order in which XLA does them in place.
+
+A step that reads an array and writes to it makes XLA copy the whole array: it does not
+see that the reads come first. Here what a step would write is carried to the next one,
+which writes before it reads, and the last of it is written behind the loop. The first
+step has nothing to write: it writes what is there already.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from graphc.control.predicated_writes import (
+    WRITES,
+    chain,
+    idle_update,
+    read_where_written,
+    written,
+    written_at_all,
+)
+from graphc.control.scan import GROWING, SCAN, Pair, parts_of, run_scan
+from graphc.errors import standing_at
+from graphc.ir.build import variable
+from graphc.ir.dims import Size, symbol_dim
+from graphc.ir.graph import Graph, Node, Value
+from graphc.ir.inner import Inner, resized_too, runs_in_python
+from graphc.ir.namespace import F
+from graphc.ir.op import Opaque
+from graphc.ir.replay import region_between, renewed, replayed
+from graphc.ir.types import INT32
+from graphc.ir.walk import ancestors, operands
+from graphc.ops.indexing.scatter import SCATTER
+from graphc.transform.loops.store_forwarding import forwarded, read_states
+from graphc.transform.storage import symbols_in
+
+
+def in_place(graph: Graph) -> tuple[Graph, dict[Value, Value]]:
+    """The graph with loops that write before they read, and what stands for what."""
+    made: dict[Value, Value] = {}
+    outputs = tuple(_in_place(graph.outputs, made))
+    return replace(graph, outputs=outputs), made
+
+
+def _in_place(outputs: Sequence[Value], made: dict[Value, Value]) -> list[Value]:
+    for node in ancestors(outputs):
+        new = node
+        if any(v in made for v in operands(node)):
+            new = renewed(node, made, node.place)
+        found = _loop_in_place(new)
+        if found is not node.outputs:
+            made.update(zip(node.outputs, found, strict=True))
+    return [made.get(v, v) for v in outputs]
+
+
+def _loop_in_place(node: Node) -> Sequence[Value]:
+    params = {name: _inside(param) for name, param in node.params.items()}
+    if any(params[name] is not node.params[name] for name in params):
+        with standing_at(node.place.plain):
+            node = node.primitive.bind(node.inputs, params)
+    if node.primitive not in (SCAN, GROWING) or runs_in_python(node):
+        return node.outputs
+    with standing_at(node.place.plain):
+        inner = _reading_first(node)
+        late = _late_writes(node, inner)
+        return _Delayed(node, inner, late).run() if late else node.outputs
+
+
+def _inside(param: Any) -> Any:
+    """A param with the graphs in it worked off."""
+    if not isinstance(param, Opaque):
+        return param
+    content = param.content
+    if isinstance(content, Inner):
+        made = _inner_in_place(content)
+        return param if made is content else Opaque(param.name, made)
+    if isinstance(content, tuple) and all(isinstance(c, Inner) for c in content):
+        inners = tuple(map(_inner_in_place, content))
+        return param if inners == content else Opaque(param.name, inners)
+    return param
+
+
+def _inner_in_place(inner: Inner) -> Inner:
+    outputs = tuple(_in_place(inner.outputs, {}))
+    same = all(a is b for a, b in zip(outputs, inner.outputs, strict=True))
+    return inner if same else inner.changed(outputs) or inner
+
+
+@dataclass(frozen=True)
+class _Late:
+    """The writes of a carry behind the state that is read, and that state."""
+
+    carry: int
+    read: Value
+    writes: list[Node]
+
+
+def _of_its_sizes(node: Node) -> Inner:
+    """The body of a loop, whose sizes are those of what the loop takes."""
+    inner: Inner = node.params["body"].content
+    parts = parts_of(node.inputs, node.params)
+    rows = [v.type.like(v.type.shape[1:]) for v in parts.rows]
+    types = [*(v.type for v in parts.first), *rows, *(v.type for v in parts.rest)]
+    known = inner.known(types, node.params["sizes"])
+    if all(n is symbol_dim(s) for s, n in known.items()):
+        return inner
+    pairs = zip(inner.inputs, types, strict=True)
+    inputs = [variable(v.name, type) for v, type in pairs]
+    new = dict(zip(inner.inputs, inputs, strict=True))
+    symbols = dict.fromkeys(s for n in known.values() for s in symbols_in(n))
+    outputs = resized_too(inner.outputs, new, known)
+    return Inner(tuple(inputs), tuple(outputs), tuple(symbols))
+
+
+def _reading_first(node: Node) -> Inner:
+    """The body of a loop, with reads between writes in front of them."""
+    inner = _of_its_sizes(node)
+    for i in range(node.params["carries"]):
+        writes = chain(inner.outputs[i], inner.inputs[i])
+        if writes:
+            inner = forwarded(inner, _states(inner, i, writes), writes)
+    return inner
+
+
+def _states(inner: Inner, i: int, writes: list[Node]) -> list[Value]:
+    """What a carry is before the first of its writes, and behind each."""
+    return [inner.inputs[i], *(w.outputs[0] for w in writes)]
+
+
+def _late_writes(node: Node, inner: Inner) -> list[_Late]:
+    found = []
+    for i in range(node.params["carries"]):
+        writes = chain(inner.outputs[i], inner.inputs[i])
+        late = _late(inner, i, writes) if writes else None
+        if late is not None and not _is_tested(node, inner, i):
+            found.append(late)
+    return found
+
+
+def _late(inner: Inner, i: int, writes: list[Node]) -> _Late | None:
+    """The writes that are to be delayed; None where none must, or none can."""
+    states = _states(inner, i, writes)
+    read = read_states(inner, states, writes)
+    if len(read) != 1:
+        return None
+    (k,) = read
+    delayed = writes[k:]
+    real = [w for w in delayed if w.primitive in WRITES]
+    if not real or any(idle_update(w, w.inputs[0]) is None for w in real):
+        return None
+    return _Late(i, states[k], delayed)
+
+
+def _is_tested(node: Node, inner: Inner, i: int) -> bool:
+    """Whether it depends on a carry if the loop goes on."""
+    if not node.params["stops"]:
+        return False
+    stop = inner.outputs[node.params["carries"]]
+    return bool(region_between([stop], [inner.inputs[i]]))
+
+
+class _Delayed:
+    """A loop, made anew with late writes."""
+
+    def __init__(self, node: Node, inner: Inner, late: list[_Late]) -> None:
+        self._node, self._inner, self._late = node, inner, late
+        parts = parts_of(node.inputs, node.params)
+        self._first, self._rows, self._rest = map(list, parts[:3])
+        self._limit, self._going = parts.limit, parts.going
+        self._split = len(self._first) + len(self._rows)
+        own = self._inner.inputs[: self._split]
+        region = region_between(self._inner.outputs, own)
+        self._changing = {*own, *(v for n in region for v in n.outputs)}
+
+    def run(self) -> Sequence[Value]:
+        """The outputs."""
+        params = self._node.params
+        ends, stacked = run_scan(
+            self._step,
+            [*self._first, *self._idle()],
+            self._rows,
+            params["length"],
+            params["reverse"],
+            count=self._limit,
+            going=self._going,
+            unroll=params["unroll"],
+            grows=self._node.primitive is GROWING,
+        )
+        return [*self._finished(ends, written_at_all), *stacked]
+
+    def _step(self, carry: list[Value], row: list[Value]) -> Pair:
+        """What a step has left to write is carried, with what it writes to."""
+        inner, carries = self._inner, len(self._first)
+        outputs = list(inner.outputs)
+        for late in self._late:
+            outputs[late.carry] = late.read
+        pending = [v for w in self._writes() for v in self._parts(w)]
+        wanted = [*outputs[:carries], *pending, *outputs[carries:]]
+        given = [*self._finished(carry), *row, *self._rest]
+        new = dict(zip(inner.inputs, given, strict=True))
+        made = replayed(wanted, new, region_between(wanted, inner.inputs))
+        return made[: len(carry)], made[len(carry) :]
+
+    def _writes(self) -> list[Node]:
+        writes = [w for late in self._late for w in late.writes]
+        return [w for w in writes if w.primitive in WRITES]
+
+    def _parts(self, write: Node) -> list[Value]:
+        """What changes from step to step of a write: its update, and indices."""
+        x, v, *indices = write.inputs
+        if write.params["how"] not in ("add", "multiply"):
+            v = F.broadcast_to(v, read_where_written(write, x).type.shape)
+        return [v, *(i for i in indices if i in self._changing)]
+
+    def _indices(self, write: Node, changing: Iterable[Value]) -> list[Value]:
+        """The indices of a write, given those that change."""
+        given = iter(changing)
+        rest = dict(zip(self._inner.inputs[self._split :], self._rest, strict=True))
+        found = write.inputs[2:]
+        fixed = iter(replayed(found, rest, region_between(found, rest)))
+        pairs = [(next(fixed), i) for i in found]
+        return [next(given) if i in self._changing else v for v, i in pairs]
+
+    def _idle(self) -> list[Value]:
+        """For the first step, updates that change nothing."""
+        found = []
+        for late in self._late:
+            x = self._first[late.carry]
+            for write in late.writes:
+                if write.primitive not in WRITES:
+                    x = F.reshape(x, write.outputs[0].type.shape)
+                    continue
+                v, *changing = self._parts(write)
+                beyond = self._beyond(write)
+                places = [F.zeros(i.type.shape, i.dtype) for i in changing]
+                if beyond is not None:
+                    places[0] = F.full_like(places[0], beyond)
+                    found += [F.zeros(v.type.shape, v.dtype), *places]
+                    continue
+                update = idle_update(write, x, self._indices(write, places))
+                assert update is not None
+                found += [F.broadcast_to(update, v.type.shape), *places]
+        return found
+
+    def _beyond(self, write: Node) -> Size | None:
+        """An index that is out of bounds, where a write to that is left out.
+
+        So nothing is read of what may have no elements. None where there is none for
+        the first of the indices that change.
+        """
+        if write.primitive is not SCATTER:
+            return None
+        x, params = write.inputs[0], write.params
+        given = zip(write.inputs[2:], params["axes"], params["inside"], strict=True)
+        for index, axis, inside in given:
+            if index in self._changing:
+                fits = np.can_cast(INT32, index.dtype) and not inside
+                return x.type.shape[axis] if fits else None
+        return None
+
+    def _finished(
+        self, carry: Sequence[Value], written: Callable[..., Value] = written
+    ) -> list[Value]:
+        """The carries of the loop as it was, with all written."""
+        ends, pending = list(carry[: len(self._first)]), iter(carry[len(self._first) :])
+        for late in self._late:
+            x = ends[late.carry]
+            for write in late.writes:
+                if write.primitive not in WRITES:
+                    x = F.reshape(x, write.outputs[0].type.shape)
+                    continue
+                v, *changing = (next(pending) for _ in self._parts(write))
+                x = written(write, x, v, self._indices(write, changing))
+            ends[late.carry] = x
+        return ends

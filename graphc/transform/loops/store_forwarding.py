@@ -1,0 +1,115 @@
+"""Reads between writes: what an element holds is told from the writes to it.
+
+`x.at[i].set(v)[j]` is `where(i == j, v, x[j])`. So all reads of a step come before its
+writes, and then these can be done in place (see `delayed`).
+"""
+
+from collections.abc import Callable, Sequence
+
+from graphc.control.predicated_writes import WRITES
+from graphc.ir.build import cast
+from graphc.ir.graph import Node, Value
+from graphc.ir.inner import Inner
+from graphc.ir.namespace import F
+from graphc.ir.replay import region_between, renewed
+from graphc.ir.types import INT64
+from graphc.ir.walk import operands
+from graphc.ops.indexing.gather import GATHER
+from graphc.ops.indexing.scatter import SCATTER
+
+_COMBINED: dict[str, Callable[[Value, Value], Value]] = {
+    "set": lambda old, v: v,
+    "add": lambda old, v: F.add(old, v),
+    "multiply": lambda old, v: F.multiply(old, v),
+    "min": lambda old, v: F.minimum(old, v),
+    "max": lambda old, v: F.maximum(old, v),
+}
+
+
+def readers(state: Value, inner: Inner, writes: Sequence[Node]) -> list[Node]:
+    """The nodes that use a state of a carry, but for those that write to it."""
+    own = set(writes)
+    return [
+        node
+        for node in inner.nodes
+        if any(v is state for v in node.inputs[node in own :])
+    ]
+
+
+def read_states(
+    inner: Inner, states: Sequence[Value], writes: Sequence[Node]
+) -> dict[int, list[Node]]:
+    """The states of a carry that are read, by number, and what reads them.
+
+    A reshape, which moves nothing, makes no other state of one.
+    """
+    found: dict[int, list[Node]] = {}
+    number = 0
+    for k, state in enumerate(states):
+        if k and writes[k - 1].primitive in WRITES:
+            number = k
+        found.setdefault(number, []).extend(readers(state, inner, writes))
+    return {k: nodes for k, nodes in found.items() if nodes}
+
+
+def forwarded(inner: Inner, states: Sequence[Value], writes: Sequence[Node]) -> Inner:
+    """The body with all reads of the states of a carry at the first that is read.
+
+    It is the body itself where not all of them can be.
+    """
+    read = read_states(inner, states, writes)
+    if len(read) < 2:
+        return inner
+    first, last = min(read), max(read)
+    gathers = {node: k for k in read if k > first for node in read[k]}
+    if not all(_fit(node, w) for node in gathers for w in writes[first:last]):
+        return inner
+    made: dict[Value, Value] = {}
+    for node in region_between(inner.outputs, inner.inputs):
+        if any(v in made for v in operands(node)):
+            new = renewed(node, made, node.place.plain)
+            made.update(zip(node.outputs, new.outputs, strict=True))
+        if node in gathers:
+            start = made.get(states[first], states[first])
+            passed = writes[first : gathers[node]]
+            made[node.outputs[0]] = _read(node, start, passed, made)
+    outputs = tuple([made.get(v, v) for v in inner.outputs])
+    return Inner(inner.inputs, outputs, inner.symbols)
+
+
+def _fit(read: Node, write: Node) -> bool:
+    """Whether both are of one element, or of one row."""
+    if read.primitive is not GATHER or write.primitive is not SCATTER:
+        return False
+    places = [*read.inputs[1:], *write.inputs[2:]]
+    same = read.params["axes"] == write.params["axes"]
+    return same and all(i.type.rank == 0 for i in places)
+
+
+def _read(
+    node: Node, start: Value, writes: Sequence[Node], made: dict[Value, Value]
+) -> Value:
+    """What a gather behind some writes gives, read from before them."""
+    axes = node.params["axes"]
+    sizes = [start.shape[a] for a in axes]
+    places = [made.get(i, i) for i in node.inputs[1:]]
+    found: Value = GATHER(start, *places, **node.params)
+    nearest = [
+        F.clip(_from_start(i, n), 0, n - 1) for i, n in zip(places, sizes, strict=True)
+    ]
+    for write in writes:
+        v, *indices = (made.get(x, x) for x in write.inputs[1:])
+        pairs = zip(indices, sizes, nearest, strict=True)
+        hits = [F.equal(_from_start(i, n), place) for i, n, place in pairs]
+        hit = hits[0]
+        for other in hits[1:]:
+            hit = F.logical_and(hit, other)
+        found = F.where(hit, _COMBINED[write.params["how"]](found, v), found)
+    return found
+
+
+def _from_start(index: Value, n: int | Value) -> Value:
+    """An index that may count from the end, as one that does not."""
+    wide = cast(index, INT64)
+    found: Value = F.where(wide < 0, wide + n, wide)
+    return found
