@@ -28,8 +28,8 @@ INPUTS = {name: gt.tensor(name, *given) for name, given in VARIABLES.items()}
 
 
 def family(name):
-    inner = "loops." if name == "hoisting" else ""
-    module = importlib.import_module(f"graphc.rewriting.{inner}{name}")
+    module = {"hoisting": "loops.fuse_consumers"}.get(name, name)
+    module = importlib.import_module(f"graphc.rewriting.{module}")
     return getattr(module, name.upper())
 
 
