@@ -7,7 +7,7 @@ import pathlib
 
 import graphc.tensor  # noqa: F401  (lets the op families join)
 from graphc.ir.namespace import FUNCTIONS
-from graphc.ir.op import PRIMITIVES, Primitive
+from graphc.ir.op import BATCHING, EMISSION, GRADIENTS, PADDING, PRIMITIVES, Primitive
 
 TARGET = pathlib.Path(__file__).with_name("ops.md")
 OF_GRAPHS = {"constant", "input", "size"}  # known to the mask pass itself
@@ -30,32 +30,32 @@ whether there is one, or why not. Without a mask rule an op is computed on true 
 
 def backend_cell(primitive: Primitive, backend: str) -> str:
     """`yes`, or why not."""
-    if backend in primitive.emission:
+    if primitive in EMISSION[backend]:
         return "yes"
-    return f"no: {primitive.refusals.get(backend, '')}"
+    return f"no: {EMISSION[backend].reason(primitive)}"
 
 
 def gradient_cell(primitive: Primitive) -> str:
     """`yes`, with the inputs that have none, or why not."""
-    if primitive.vjp_rule is None:
-        return f"no: {primitive.no_gradient_reason}" if primitive.arguments else "none"
+    if primitive not in GRADIENTS:
+        return f"no: {GRADIENTS.reason(primitive)}" if primitive.arguments else "none"
     refused = [f"not in {k}: {why}" for k, why in primitive.no_gradient_for.items()]
     return "; ".join(["yes", *refused])
 
 
 def batch_cell(primitive: Primitive) -> str:
     """`yes`, or why not."""
-    if primitive.elementwise or primitive.batch_rule or not primitive.arguments:
+    if primitive.elementwise or primitive in BATCHING or not primitive.arguments:
         return "yes"
-    return f"no: {primitive.no_batch_reason}"
+    return f"no: {BATCHING.reason(primitive)}"
 
 
 def padding_cell(primitive: Primitive) -> str:
     """`yes`, or why not."""
-    ruled = primitive.elementwise or primitive.padding_rule
+    ruled = primitive.elementwise or primitive in PADDING
     if ruled or primitive.name in OF_GRAPHS:
         return "yes"
-    return f"no: {primitive.no_padding_reason}"
+    return f"no: {PADDING.reason(primitive)}"
 
 
 def first_line(primitive: Primitive) -> str:

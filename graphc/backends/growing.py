@@ -17,7 +17,7 @@ from graphc.control.print_loops import growing
 from graphc.ir.build import INPUT
 from graphc.ir.graph import Value
 from graphc.ir.inner import Inner
-from graphc.ir.op import Printing
+from graphc.ir.op import EMISSION, Printing
 from graphc.transform.plan import HostNode, PythonLoop, Segment
 
 
@@ -37,7 +37,7 @@ def growing_segment(module: Module, segment: Segment) -> list[str]:
     given = (*names, names[0])  # the first carry says whether it goes on
     print_body = partial(print_inner, module, "jnp")
     p = Printing(node, "jnp", given, body.code, module.helper, print_body)
-    text = node.primitive.emission["jax"](p)
+    text = EMISSION["jax"].rules[node.primitive](p)
     body.line(module.comment(node.place)[1])
     body.line(f"return {text}")
     name = f"segment_{segment.index}"
@@ -77,7 +77,7 @@ def call_in_python(body: Body, loop: PythonLoop) -> None:
     body.line(module.comment(node.place)[1])
     print_body = partial(print_inner, module, "np")
     p = Printing(node, "np", tuple(given), body.code, module.helper, print_body)
-    text = node.primitive.emission["numpy"](p)
+    text = EMISSION["numpy"].rules[node.primitive](p)
     if not node.primitive.driven:  # else there are pieces, no arrays
         text = f"map({placer(module)}, {text})"
     names = [module.value_name(v) for v in node.outputs]

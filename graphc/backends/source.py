@@ -26,7 +26,7 @@ from graphc.ir.dims_text import shared_parts
 from graphc.ir.graph import Guard, Node, Value
 from graphc.ir.inner import Inner
 from graphc.ir.kinds import Text
-from graphc.ir.op import Printing
+from graphc.ir.op import EMISSION, Printing
 from graphc.ir.types import BFLOAT16, DType
 from graphc.transform.grouping import printed
 
@@ -319,7 +319,7 @@ class Body:
         """The line of one node, after those of the sizes and guards it needs."""
         if node.primitive.inline:
             return
-        if self.backend not in node.primitive.emission:
+        if node.primitive not in EMISSION[self.backend]:
             raise _refused(node, self.backend)
         self._comment(node.place)
         if self.guards:
@@ -336,7 +336,7 @@ class Body:
             partial(print_inner, self.module, self.xp),
             self.inner,
         )
-        text = node.primitive.emission[self.backend](p)
+        text = EMISSION[self.backend].rules[node.primitive](p)
         if _leaves_python(node):
             text = f"{self.xp}.asarray({text})"
         names = [self.module.value_name(v) for v in node.outputs]
@@ -381,7 +381,7 @@ def _in_pieces(value: Value) -> bool:
 
 
 def _refused(node: Node, backend: str) -> GraphError:
-    reason = node.primitive.refusals.get(backend, "no rule is given")
+    reason = EMISSION[backend].reason(node.primitive, "no rule is given")
     return graph_error(
         f"{backend} cannot run it: {reason}", op=node.primitive.name, where=node.place
     )

@@ -13,6 +13,7 @@ from graphc.ir.dims import Dim, Size, equal, less_equal, weight
 from graphc.ir.graph import Guard, Node, Params, Value, intern_node, known_sizes
 from graphc.ir.kinds import KINDS, ParamKind, ParamKinds
 from graphc.ir.namespace import user_op
+from graphc.ir.rules import RuleTable
 from graphc.ir.types import TensorType, is_integer
 
 MOST_TERMS = 32  # of a formula that is followed further
@@ -39,6 +40,13 @@ Vjp = Callable[..., "tuple[Value | None, ...]"]
 Batch = Callable[..., "Value | tuple[Value, ...]"]
 Padded = Callable[..., Any]
 Views = Callable[[Node], Iterable[tuple[Value, Value]]]
+BACKENDS = ("numpy", "jax")
+EMISSION: dict[str, RuleTable[Emit]] = {
+    b: RuleTable(f"emission, {b}") for b in BACKENDS
+}
+GRADIENTS: RuleTable[Vjp] = RuleTable("gradients")
+BATCHING: RuleTable[Batch] = RuleTable("batching")
+PADDING: RuleTable[Padded] = RuleTable("padding")
 VjpRule = TypeVar("VjpRule", bound=Vjp)
 BatchRule = TypeVar("BatchRule", bound=Batch)
 PaddingRule = TypeVar("PaddingRule", bound=Padded)
@@ -71,13 +79,14 @@ class Primitive:
 
     `infer` is the type rule: inputs positional, normalised params keyword-only, whose
     annotations are the kinds that they are of: see `graphc.ir.kinds`.
-    `emission` holds, per backend, how a node prints: as an expression. `sizes`, where
-    given, computes integer results as sizes. `inline` ops are printed inside the
-    expressions that use them. `literals`: where a scalar constant may be printed as a
-    bare Python number, since another input of its dtype stands beside it, or always.
-    `imports` names a module that the printed text needs, by backend. `bounds_check`
-    gives the conditions, with messages, that `check=True` must find true; `bounds_kind`
-    is the kind of the error where it does not.
+    Rules of gradients, batching, padding and the text of each backend stand in tables,
+    which its decorators fill. `sizes`, where given, computes integer results as sizes.
+    `inline` ops are printed inside the expressions that use them. `literals`: where a
+    scalar constant may be printed as a bare Python number, since another input of its
+    dtype stands beside it, or always. `imports` names a module that the printed text
+    needs, by backend. `bounds_check` gives the conditions, with messages, that
+    `check=True` must find true; `bounds_kind` is the kind of the error where it does
+    not.
 
     Of gradient and batching each primitive has a rule or a reason for having none.
     `elementwise`: the inputs broadcast, and an element of the result depends on one of
@@ -96,8 +105,6 @@ class Primitive:
 
     name: str
     infer: TypeRule
-    emission: dict[str, Emit] = field(default_factory=dict)
-    refusals: dict[str, str] = field(default_factory=dict)
     sizes: Callable[..., Any] | None = None
     range: Callable[[Node], Range] | None = None
     inline: bool = False
@@ -116,13 +123,7 @@ class Primitive:
     picks: bool = False
     selective: bool = False
     chooses: bool = False
-    vjp_rule: Vjp | None = None
-    no_gradient_reason: str = ""
     no_gradient_for: dict[str, str] = field(default_factory=dict)  # argument: why
-    batch_rule: Batch | None = None
-    no_batch_reason: str = ""
-    padding_rule: Padded | None = None
-    no_padding_reason: str = ""
     size_remedy: str = ""
     driven: bool = False
     views: Views = no_views
@@ -177,12 +178,12 @@ class Primitive:
         for backend, rule in (("numpy", numpy or both), ("jax", jax or both)):
             if rule is not None:
                 printed = _template(self, rule) if isinstance(rule, str) else rule
-                self.emission[backend] = printed
+                EMISSION[backend].define(self, printed)
         return self
 
     def refuse(self, backend: str, reason: str) -> "Primitive":
         """Declare that a backend cannot run this op, and why."""
-        self.refusals[backend] = reason
+        EMISSION[backend].refuse(self, reason)
         return self
 
     def vjp(self, rule: VjpRule) -> VjpRule:
@@ -193,17 +194,17 @@ class Primitive:
         of the output; of several outputs a tuple, with None where it is zero. Complex
         numbers follow JAX: rules are the transpose of the derivative, unconjugated.
         """
-        self.vjp_rule = rule
+        GRADIENTS.define(self, rule)
         return rule
 
     def zero_gradient(self) -> "Primitive":
         """Declare that the results are constant almost everywhere."""
-        self.vjp_rule = lambda g, *inputs, **params: (None,) * len(inputs)
+        GRADIENTS.define(self, lambda g, *inputs, **params: (None,) * len(inputs))
         return self
 
     def no_gradient(self, reason: str) -> "Primitive":
         """Declare that there is no gradient, and why."""
-        self.no_gradient_reason = reason
+        GRADIENTS.refuse(self, reason)
         return self
 
     def batch(self, rule: BatchRule) -> BatchRule:
@@ -212,12 +213,12 @@ class Primitive:
         `rule(n, batched, *inputs, **params)` gives the outputs, all with a new first
         axis of size `n`. `batched` says which inputs have it.
         """
-        self.batch_rule = rule
+        BATCHING.define(self, rule)
         return rule
 
     def no_batch(self, reason: str) -> "Primitive":
         """Declare that it cannot be done for each element of an axis, and why."""
-        self.no_batch_reason = reason
+        BATCHING.refuse(self, reason)
         return self
 
     def padding(self, rule: PaddingRule) -> PaddingRule:
@@ -227,12 +228,12 @@ class Primitive:
         where it has no answer; see `graphc.ops.common.padding`. Sizes in `params` are
         capacities already; those in `pad.node.params` are true.
         """
-        self.padding_rule = rule
+        PADDING.define(self, rule)
         return rule
 
     def no_padding(self, reason: str) -> "Primitive":
         """Declare that it needs true sizes, and why."""
-        self.no_padding_reason = reason
+        PADDING.refuse(self, reason)
         return self
 
     def range_of(self, value: Value) -> Range:

@@ -24,6 +24,7 @@ from graphc.errors import graph_error
 from graphc.ir.dims import Dim, Symbol, symbol_dim
 from graphc.ir.graph import Graph
 from graphc.ir.inner import has_inner, within
+from graphc.ir.op import EMISSION
 from graphc.ir.walk import ancestors
 from graphc.runtime.arguments import Arguments, Signature
 from graphc.runtime.failure import Program
@@ -200,9 +201,7 @@ class Tiers:
         )
 
 
-def owned(
-    result: Any, outputs: Outputs, array: Callable[..., Any] = np.array
-) -> Any:
+def owned(result: Any, outputs: Outputs, array: Callable[..., Any] = np.array) -> Any:
     """The outputs as NumPy arrays of one layout; JAX sorts the keys of dicts.
 
     They are copied, unless `array` is `np.asarray`, for what nobody else has.
@@ -283,7 +282,7 @@ def require_both(graph: Graph) -> None:
     """Raise GraphError where results would depend on the tier, or one is missing."""
     for node in within(ancestors(graph.outputs)):
         primitive = node.primitive
-        refused = primitive.refusals.get("numpy", "")
+        refused = EMISSION["numpy"].reason(primitive)
         if refused:
             reason = f"NumPy cannot run it: {refused}"
         elif not primitive.on_host and not has_inner(node):

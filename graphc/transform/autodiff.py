@@ -20,6 +20,7 @@ from graphc.ir.build import literal_of
 from graphc.ir.dims import equal
 from graphc.ir.graph import Node, Value
 from graphc.ir.namespace import F
+from graphc.ir.op import GRADIENTS
 from graphc.ir.types import is_inexact
 from graphc.ir.walk import ancestors, inputs_of
 from graphc.ops.common.broadcasting import reduced_to, summed_to
@@ -102,7 +103,7 @@ class _Sweep:
         if all(g is None for g in given):
             return
         with standing_at(node.place.plain):
-            rule = node.primitive.vjp_rule
+            rule = GRADIENTS.find(node.primitive)
             reason = self._refusal(node)
             if reason or rule is None:
                 raise _no_rule(node, outputs, reason)
@@ -121,7 +122,7 @@ class _Sweep:
         for name, reason in primitive.no_gradient_for.items():
             if node.inputs[primitive.arguments.index(name)] in self._active:
                 return f"in {name}: {reason}"
-        return "" if primitive.vjp_rule else primitive.no_gradient_reason
+        return "" if primitive in GRADIENTS else GRADIENTS.reason(primitive)
 
 
 def _settled(node: Node, index: int, d: Value, given: _Cotangent | None) -> _Cotangent:
@@ -169,10 +170,9 @@ def _mask(node: Node, index: int, given: _Cotangent | None) -> Value | None:
         return F.logical_and(above, own)
     if above is None or not primitive.linear or len(node.outputs) > 1:
         return None
-    assert primitive.vjp_rule is not None
     # Such an op moves elements, or adds them up: so does it with where they count.
     ones = F.astype(above, node.outputs[0].dtype)
-    moved = primitive.vjp_rule(ones, *node.inputs, **node.params)[index]
+    moved = GRADIENTS.rules[primitive](ones, *node.inputs, **node.params)[index]
     return None if moved is None else F.not_equal(moved, 0)
 
 

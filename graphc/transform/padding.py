@@ -20,7 +20,7 @@ from graphc.ir.dims_names import shown_name
 from graphc.ir.graph import Graph, Guard, Node, Value, origins
 from graphc.ir.inner import Inner, bodies, runs_in_python, within
 from graphc.ir.namespace import F
-from graphc.ir.op import rebuild
+from graphc.ir.op import PADDING, rebuild
 from graphc.ir.replay import resized
 from graphc.ir.types import TensorType, same_size
 from graphc.ir.walk import ancestors, operands
@@ -233,18 +233,19 @@ class _Pass:
 
     def _by_rule(self, node: Node, inputs: list[Ragged]) -> list[Ragged]:
         primitive = node.primitive
-        if primitive.padding_rule is None and not primitive.elementwise:
-            raise _Refusal(primitive.no_padding_reason or "it has no mask rule")
+        rule = PADDING.find(primitive)
+        if rule is None and not primitive.elementwise:
+            raise _Refusal(PADDING.reason(primitive, "it has no mask rule"))
         for guard in node.guards:
             if not self._checked_at_entry(guard):
                 raise _Refusal(f"{guard.reason} depends on data")
         pad = Padding(node, self._sizes.stored, self._sizes.exact, self._body)
         try:
-            if primitive.padding_rule is None:
+            if rule is None:
                 made: Any = elementwise(pad, inputs)
             else:
                 params = resized(node.params, self._sizes.stored)
-                made = primitive.padding_rule(pad, *inputs, **params)
+                made = rule(pad, *inputs, **params)
         except GraphError as error:
             raise _Refusal(error.args[0].splitlines()[0]) from None
         results = list(made) if isinstance(made, tuple) else [made]

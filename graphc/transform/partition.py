@@ -16,6 +16,7 @@ from graphc.ir.dims import symbol_dim
 from graphc.ir.dims_names import shown_name
 from graphc.ir.graph import Graph, Node, Value, origins
 from graphc.ir.inner import runs_in_python
+from graphc.ir.op import EMISSION
 from graphc.ir.walk import ancestors
 from graphc.transform.grouping import (
     CostModel,
@@ -145,7 +146,7 @@ def is_free(node: Node) -> bool:
     """
     if node.primitive.inline:
         return True
-    if node.primitive is INPUT or "jax" not in node.primitive.emission:
+    if node.primitive is INPUT or node.primitive not in EMISSION["jax"]:
         return False
     for value in node.inputs:
         made = value.node
@@ -208,7 +209,7 @@ def _levels(facts: _Facts) -> dict[Node, int]:
     levels: dict[Node, int] = {}
     for node in facts.compiled:
         level = max([levels.get(o, 0) for o in facts.operands[node]], default=0)
-        in_glue = is_driven(node) or "jax" not in node.primitive.emission
+        in_glue = is_driven(node) or node.primitive not in EMISSION["jax"]
         for size in facts.device_sizes(node):
             source = levels.get(size.node, 0)
             read = source + 1 - source % 2  # the level at which it is read, or is glue
@@ -372,12 +373,16 @@ def _loop(index: int, node: Node, facts: _Facts) -> Segment:
 def _numpy_step(node: Node) -> HostNode:
     if node.primitive is ROWS:
         return Rows(
-            node, node.place, "what a loop kept of its steps is put together",
+            node,
+            node.place,
+            "what a loop kept of its steps is put together",
             "give a bound of its steps: max_steps= of gt.while_loop",
         )
-    reason = node.primitive.refusals.get("jax", "it has no JAX form")
+    reason = EMISSION["jax"].reason(node.primitive, "it has no JAX form")
     return HostNode(
-        node, node.place, f"{node.primitive.name} runs in NumPy: {reason}",
+        node,
+        node.place,
+        f"{node.primitive.name} runs in NumPy: {reason}",
         "use an op that JAX has",
     )
 

@@ -7,6 +7,7 @@ from graphc.errors import ErrorKind, Place
 from graphc.ir.build import Casting
 from graphc.ir.dims import Symbol
 from graphc.ir.graph import Graph, Node, Value
+from graphc.ir.op import EMISSION
 from graphc.transform.forecast import Forecast, forecast
 from graphc.transform.grouping import printed, varying
 from graphc.transform.padding import Padded
@@ -89,7 +90,7 @@ def needs_device(step: "Glue") -> bool:
     Host arithmetic on arguments and checks before or after the segments do not.
     """
     if isinstance(step, HostNode):
-        return "jax" not in step.node.primitive.emission
+        return step.node.primitive not in EMISSION["jax"]
     return isinstance(step, (Read, PythonLoop))
 
 

@@ -14,6 +14,7 @@ from graphc.ir.build import as_value, normal_axis, strong, variable
 from graphc.ir.dims import Dim, Size, Symbol, equal, substitute, symbol_dim
 from graphc.ir.graph import Graph, Node, Value
 from graphc.ir.namespace import F
+from graphc.ir.op import BATCHING
 from graphc.ir.replay import for_sizes, region_between, renewed, replayed
 from graphc.ir.types import TensorType
 from graphc.ir.walk import ancestors, operands
@@ -210,12 +211,13 @@ class _Batch:
         primitive = node.primitive
         # What does not demand its sizes has them as inputs.
         params = for_sizes(node, self._shared) if node.demands else node.params
-        if primitive.batch_rule is not None:
-            return primitive.batch_rule(self._size, batched, *inputs, **params)
+        rule = BATCHING.find(primitive)
+        if rule is not None:
+            return rule(self._size, batched, *inputs, **params)
         if primitive.elementwise:
             return primitive(*lined_up(batched, inputs), **params)
         raise graph_error(
-            f"{primitive.name} cannot be batched: {primitive.no_batch_reason}",
+            f"{primitive.name} cannot be batched: {BATCHING.reason(primitive)}",
             op="vmap",
             got=", ".join(str(v.type) for v in inputs),
             where=node.place,

@@ -10,7 +10,7 @@ import pytest
 import graphc
 import graphc.tensor
 from graphc.ir.namespace import FUNCTIONS
-from graphc.ir.op import PRIMITIVES
+from graphc.ir.op import BATCHING, EMISSION, GRADIENTS, PRIMITIVES
 
 ROOT = pathlib.Path(graphc.__file__).parent
 FILES = sorted(ROOT.rglob("*.py"))
@@ -176,15 +176,15 @@ def test_files_and_functions_stay_small(path):
 def test_every_primitive_runs_or_is_refused_with_a_reason(backend):
     for primitive in PRIMITIVES.values():
         if primitive.name != "input":
-            given = backend in primitive.emission
-            assert given or primitive.refusals.get(backend), primitive.name
+            given = primitive in EMISSION[backend]
+            assert given or EMISSION[backend].reason(primitive), primitive.name
 
 
 def test_every_primitive_has_a_gradient_or_a_reason_for_none():
     for primitive in PRIMITIVES.values():
         if primitive.arguments:
-            given = primitive.vjp_rule is not None
-            assert given != bool(primitive.no_gradient_reason), primitive.name
+            given = primitive in GRADIENTS
+            assert given != bool(GRADIENTS.reason(primitive)), primitive.name
             assert primitive.no_gradient_for.keys() <= set(primitive.arguments)
             assert all(primitive.no_gradient_for.values()), primitive.name
 
@@ -194,8 +194,8 @@ def test_every_primitive_can_be_batched_or_has_a_reason():
         if primitive.arguments:
             ways = [
                 primitive.elementwise,
-                primitive.batch_rule is not None,
-                bool(primitive.no_batch_reason),
+                primitive in BATCHING,
+                bool(BATCHING.reason(primitive)),
             ]
             assert ways.count(True) == 1, primitive.name
 

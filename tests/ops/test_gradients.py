@@ -11,7 +11,7 @@ import pytest
 
 import graphc
 import graphc.tensor as gt
-from graphc.ir.op import PRIMITIVES
+from graphc.ir.op import GRADIENTS, PRIMITIVES
 from tests.ops.differentiating import (
     Program,
     Subject,
@@ -330,7 +330,7 @@ def test_every_refusal_that_is_allowed_is_met():
 
 
 def wrong(monkeypatch, rule, check, *calls, primitive="sin"):
-    monkeypatch.setattr(PRIMITIVES[primitive], "vjp_rule", rule)
+    monkeypatch.setitem(GRADIENTS.rules, PRIMITIVES[primitive], rule)
     given = [Point(sample("sin"), c, "float64") for c in calls or [call(a(2, 3))]]
     return shown(checked(subjects(given).subjects, check))
 
@@ -369,7 +369,7 @@ def test_it_names_the_call_that_fails(monkeypatch):
 
 
 def subjects_with(monkeypatch, rule, calls):
-    monkeypatch.setattr(PRIMITIVES["sin"], "vjp_rule", rule)
+    monkeypatch.setitem(GRADIENTS.rules, PRIMITIVES["sin"], rule)
     return subjects(Point(sample("sin"), c, "float64") for c in calls)
 
 

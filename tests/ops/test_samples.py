@@ -21,7 +21,7 @@ import graphc
 import graphc.tensor as gt
 import tests.samples
 from graphc.ir.namespace import FUNCTIONS
-from graphc.ir.op import PRIMITIVES
+from graphc.ir.op import EMISSION, PRIMITIVES
 from graphc.ir.walk import ancestors
 from tests.ops.sampling import Batch, Trial, arrays_in, close, problems
 from tests.samples.spec import ALL, Call, Sample, a, call, sample
@@ -189,7 +189,7 @@ def test_a_backend_alone_refuses_a_sample_with_its_reason(one):
 
 def test_every_refusal_of_a_primitive_is_told_by_a_sample():
     told = {p.name for one in REFUSED for p in built(one, one.dtypes[0])[1]}
-    refused = {p.name for p in PRIMITIVES.values() if p.refusals}
+    refused = {p.name for table in EMISSION.values() for p in table.reasons}
     assert refused - OF_PLANS <= told
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 import graphc.tensor as gt
-from graphc.ir.op import PRIMITIVES
+from graphc.ir.op import BATCHING, PRIMITIVES
 from tests.ops.mapping import apart, mapped, on_jax
 from tests.ops.points import Point, points
 from tests.ops.test_gradients import FAMILIES, shown, telling
@@ -111,21 +111,21 @@ def sine() -> list[Point]:
 def test_it_finds_wrong_rules(monkeypatch):
     right = mapped(sine(), 3).mapped
     assert apart(right) == on_jax(right) == []
-    monkeypatch.setattr(PRIMITIVES["sin"], "batch_rule", lambda n, b, x: gt.cos(x))
+    monkeypatch.setitem(BATCHING.rules, PRIMITIVES["sin"], lambda n, b, x: gt.cos(x))
     (text,) = apart(mapped(sine(), 3).mapped)
     assert text.startswith("sin(mixed[2, 3]) with float64, vmap over 3, numpy: [")
 
 
 def test_it_finds_results_of_wrong_types(monkeypatch):
     rule = lambda n, b, x: gt.reshape(gt.sin(x), (n, 3, 2))
-    monkeypatch.setattr(PRIMITIVES["sin"], "batch_rule", rule)
+    monkeypatch.setitem(BATCHING.rules, PRIMITIVES["sin"], rule)
     (text,) = mapped(sine(), 3).problems
     assert "raises AssertionError sin: " in text
 
 
 def test_it_tells_refusals_from_errors(monkeypatch):
     monkeypatch.setattr(PRIMITIVES["sin"], "elementwise", False)
-    monkeypatch.setattr(PRIMITIVES["sin"], "no_batch_reason", "a test forbids it")
+    monkeypatch.setitem(BATCHING.reasons, PRIMITIVES["sin"], "a test forbids it")
     made = mapped(sine(), 3)
     assert not made.mapped and not made.problems
     ((name, message),) = made.refused

@@ -12,7 +12,7 @@ import pytest
 
 import graphc
 import graphc.tensor as gt
-from graphc.ir.op import PRIMITIVES
+from graphc.ir.op import PADDING, PRIMITIVES
 from tests.ops.differentiating import checked, listed, subjects
 from tests.ops.points import points
 from tests.ops.sampling import close, problems
@@ -155,7 +155,7 @@ def without_a_rule():
     return {
         p.name
         for p in PRIMITIVES.values()
-        if not (p.elementwise or p.padding_rule or p.no_padding_reason)
+        if not (p.elementwise or p in PADDING or PADDING.reason(p))
     }
 
 

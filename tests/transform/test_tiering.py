@@ -7,7 +7,7 @@ import pytest
 
 import graphc
 import graphc.tensor as gt
-from graphc.ir.op import PRIMITIVES
+from graphc.ir.op import EMISSION, PRIMITIVES
 from graphc.runtime import tiering
 from graphc.runtime.tiering import LEAST, PRIOR, TRIAL, Costs
 from tests.conformance.cases import CASES
@@ -296,9 +296,7 @@ def test_everyday_programs(id, second_is_compiled):
             for got, wanted in zip(results, call.expected, strict=True):
                 wanted = np.asarray(wanted)
                 assert got.shape == wanted.shape
-                np.testing.assert_allclose(
-                    got, wanted, rtol=case.rtol, atol=case.atol
-                )
+                np.testing.assert_allclose(got, wanted, rtol=case.rtol, atol=case.atol)
             types = [v.dtype for v in f.plan.called.outputs]
             assert [r.dtype for r in results] == types
 
@@ -367,7 +365,9 @@ def test_random_draws_would_depend_on_the_tier(draw):
 
 def test_an_op_that_numpy_has_not_is_named(monkeypatch):
     x = matrix()
-    monkeypatch.setitem(PRIMITIVES["sort"].refusals, "numpy", "it is for devices")
+    monkeypatch.setitem(
+        EMISSION["numpy"].reasons, PRIMITIVES["sort"], "it is for devices"
+    )
     with pytest.raises(graphc.GraphError, match="cannot run it: it is for devices"):
         graphc.function([x], gt.sort(x, 0), tier="auto")
 

@@ -8,7 +8,7 @@ import pytest
 import graphc
 import graphc.tensor as gt
 from graphc.ir.graph import Graph
-from graphc.ir.op import PRIMITIVES
+from graphc.ir.op import BATCHING, PRIMITIVES
 
 A = np.arange(24.0).reshape(2, 3, 4) / 7 - 1
 
@@ -236,7 +236,7 @@ def test_sizes_that_are_the_same_for_all():
 
 def test_ops_that_cannot_be_batched_are_named(monkeypatch):
     monkeypatch.setattr(PRIMITIVES["sin"], "elementwise", False)
-    monkeypatch.setattr(PRIMITIVES["sin"], "no_batch_reason", "a test forbids it")
+    monkeypatch.setitem(BATCHING.reasons, PRIMITIVES["sin"], "a test forbids it")
     x = tensor("x", 3)
     text = refusal(lambda: graphc.vmap(lambda a: gt.sin(a) + 1)(x))
     assert text == "vmap: sin cannot be batched: a test forbids it\n  got: float64[3]"

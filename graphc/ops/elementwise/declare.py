@@ -145,8 +145,10 @@ def elementwise(
     primitive.elementwise = True
     primitive.linear = gradient.get("linear", False)
     primitive.picks = gradient.get("picks", False)
-    primitive.vjp_rule = gradient.get("vjp")
-    primitive.no_gradient_reason = gradient.get("no_gradient", "")
+    if gradient.get("vjp"):
+        primitive.vjp(gradient["vjp"])
+    if gradient.get("no_gradient"):
+        primitive.no_gradient(gradient["no_gradient"])
 
     if ufunc.nin == 1:
 

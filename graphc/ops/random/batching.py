@@ -17,6 +17,7 @@ from graphc.ir.dims import Size
 from graphc.ir.graph import Node, Value
 from graphc.ir.kinds import Letters
 from graphc.ir.op import (
+    EMISSION,
     Emit,
     Primitive,
     Printing,
@@ -49,8 +50,10 @@ def mapped(primitive: Primitive) -> None:
     primitive.infer = _inference(plain)
     primitive.kinds.declare("each", Levels, optional=True)
     primitive.kinds.declare("result", Shape, optional=True)
-    for backend, rule in primitive.emission.items():
-        primitive.emission[backend] = _emission(rule, backend)
+    for backend, table in EMISSION.items():
+        rule = table.find(primitive)
+        if rule is not None:
+            table.define(primitive, _emission(rule, backend))
 
     padding.declare(primitive)
 

@@ -11,7 +11,7 @@ from graphc.errors import graph_error
 from graphc.ir.build import Shape
 from graphc.ir.graph import Value
 from graphc.ir.namespace import F
-from graphc.ir.op import PRIMITIVES, Primitive
+from graphc.ir.op import GRADIENTS, PRIMITIVES, Primitive
 from graphc.ir.types import DType
 from graphc.ops.common.broadcasting import summed_to
 from graphc.ops.random.batching import Levels, from_keys, missing_axes
@@ -87,9 +87,7 @@ def pathwise(primitive: Primitive, slopes: Slopes) -> None:
         x = primitive(key, *params, **given)
         noise = Noise(key, each, shape, dtype)
         found = slopes(noise, x, *(p.value for p in parts))
-        return None, *(
-            p.counted(g * s) for p, s in zip(parts, found, strict=True)
-        )
+        return None, *(p.counted(g * s) for p, s in zip(parts, found, strict=True))
 
 
 def no_slopes(noise: Noise, x: Value) -> tuple[Value, ...]:
@@ -230,7 +228,7 @@ def normal_vectors_rule(
     spread = Parameter(cov, 2, each, len(shape) + 2)
     z = Noise(key, each, (*shape, mean.type.shape[-1]), dtype)("normal")
     of_factor = spread.counted(F.expand_dims(g, -1) * F.expand_dims(z, -2))
-    rule = PRIMITIVES["cholesky"].vjp_rule
+    rule = GRADIENTS.find(PRIMITIVES["cholesky"])
     assert rule is not None
     even = 0.5 * (cov + F.swapaxes(cov, -1, -2))
     (of_cov,) = rule(F.tril(of_factor), even)

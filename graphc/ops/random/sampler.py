@@ -154,18 +154,14 @@ def call(p: Printing, function: str, *more: Any) -> str:
 SAMPLERS: dict[str, Primitive] = {}
 
 
-def sampler(
-    name: str, helper: Callable[..., Any], *, dtype: bool = True
-) -> Primitive:
+def sampler(name: str, helper: Callable[..., Any], *, dtype: bool = True) -> Primitive:
     """Declare the primitive of a distribution: `jax.random`'s own function on JAX,
     `helper` on NumPy, both with (key, parameters, shape, dtype).
 
     It never runs on the host in place of the device, where numbers may differ.
     """
 
-    def infer(
-        key: Array, *params: Array, shape: Shape, dtype: DType
-    ) -> TensorType:
+    def infer(key: Array, *params: Array, shape: Shape, dtype: DType) -> TensorType:
         require_key(key)
         require_shape(shape, *(p.type.shape for p in params))
         return TensorType(dtype, shape)
@@ -179,7 +175,8 @@ def sampler(
         jax=lambda p: call(p, f"jax.random.{name}", *tail(p)),
         numpy=lambda p: call(p, p.helper(helper), *tail(p)),
     )
-    primitive.no_gradient_reason = gradients.REFUSED.get(name, "")
+    if name in gradients.REFUSED:
+        primitive.no_gradient(gradients.REFUSED[name])
     if name in gradients.SLOPES:
         gradients.pathwise(primitive, gradients.SLOPES[name])
     batching.mapped(primitive)

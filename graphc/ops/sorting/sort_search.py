@@ -17,7 +17,7 @@ from graphc.ir.dims import Size
 from graphc.ir.graph import Value
 from graphc.ir.kinds import AxisParam
 from graphc.ir.namespace import F, enroll, enroll_method, public
-from graphc.ir.op import Array, Printing, op, require_equal, type_error
+from graphc.ir.op import BATCHING, Array, Printing, op, require_equal, type_error
 from graphc.ir.types import BOOL, INT64, TensorType, is_integer, product
 from graphc.ops.common.batching import Batched, batch_with_axes, spread
 from graphc.ops.common.broadcasting import promoted
@@ -215,12 +215,13 @@ def nonzero_numpy(x: Any, count: Any) -> Any:
 
 _nonzero_within.several = True
 _nonzero_within.emit(
-    numpy=lambda p: f"{p.helper(nonzero_numpy)}({p.inputs[0]}, "
-    f"{p.code(p.node.params['count'])})",
+    numpy=lambda p: (
+        f"{p.helper(nonzero_numpy)}({p.inputs[0]}, {p.code(p.node.params['count'])})"
+    ),
     jax="jnp.nonzero({x}, size={count})",
 )
 _nonzero_within.no_gradient("its results are of integers")
-_nonzero_within.no_batch(_nonzero.no_batch_reason)
+_nonzero_within.no_batch(BATCHING.reason(_nonzero))
 _nonzero_within.no_padding("it is what a mask rule makes")
 
 
@@ -338,9 +339,7 @@ def _(g: Value, x: Value, weights: Value, *, length: Size) -> tuple[None, Value]
 
 
 @_bincount.batch
-def _(
-    n: Size, batched: Batched, x: Value, weights: Value, *, length: Size
-) -> Value:
+def _(n: Size, batched: Batched, x: Value, weights: Value, *, length: Size) -> Value:
     numbers, shares = spread(n, batched[0], x), spread(n, batched[1], weights)
     rows = F.expand_dims(F.arange(size_value(n)), 1)
     zeros, where = F.zeros((n, length), weights.dtype), {"axes": (0, 1)}

@@ -82,9 +82,11 @@ def declare(
     primitive.__doc__ = doc
     primitive.imports = dict(IMPORTS)
     primitive.elementwise = True
-    primitive.vjp_rule = VJP.get(name)
     primitive.no_gradient_for = NOT_FOR.get(name, {})
-    primitive.no_gradient_reason = REFUSED.get(name, "")
+    if name in VJP:
+        primitive.vjp(VJP[name])
+    if name in REFUSED:
+        primitive.no_gradient(REFUSED[name])
     call = f"scipy.special.{name}{_CALLS[arity - 1]}"
     primitive.emit(numpy=numpy or call)
     if refused:

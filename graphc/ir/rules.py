@@ -1,0 +1,57 @@
+"""Rules in tables: for one concern, a rule for each primitive or a reason for none.
+
+Gradients, batching, padding, bounds and the text of each backend are tables. A concern
+that comes later brings a table of its own, in its own file; ops need not know of it.
+"""
+
+from collections.abc import Callable
+from typing import Generic, Protocol, TypeVar
+
+Rule = TypeVar("Rule")
+
+
+class Named(Protocol):
+    """A primitive, as far as a table is concerned."""
+
+    name: str
+
+
+class RuleTable(Generic[Rule]):
+    """The rules of one concern by primitive, and why some primitives have none."""
+
+    def __init__(self, concern: str) -> None:
+        self.concern = concern
+        self.rules: dict[Named, Rule] = {}
+        self.reasons: dict[Named, str] = {}
+
+    def __repr__(self) -> str:
+        return f"<rules of {self.concern}: {len(self.rules)}>"
+
+    def define(self, primitive: Named, rule: Rule) -> None:
+        """`rule` is that of `primitive`, in the place of one that it had."""
+        self.rules[primitive] = rule
+
+    def of(self, *primitives: Named) -> Callable[[Rule], Rule]:
+        """Decorator: the function is the rule of these primitives."""
+
+        def join(rule: Rule) -> Rule:
+            for primitive in primitives:
+                self.define(primitive, rule)
+            return rule
+
+        return join
+
+    def refuse(self, primitive: Named, reason: str) -> None:
+        """There is no rule of `primitive`, for this reason: messages tell it."""
+        self.reasons[primitive] = reason
+
+    def find(self, primitive: Named) -> Rule | None:
+        """The rule of `primitive`, if it has one."""
+        return self.rules.get(primitive)
+
+    def reason(self, primitive: Named, otherwise: str = "") -> str:
+        """Why `primitive` has no rule; `otherwise` where nobody has said it."""
+        return self.reasons.get(primitive, otherwise)
+
+    def __contains__(self, primitive: Named) -> bool:
+        return primitive in self.rules
