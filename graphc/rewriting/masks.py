@@ -13,14 +13,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
-
 from graphc.ir import dims
 from graphc.ir.build import as_value, cast, size_value
 from graphc.ir.dims import Dim, Size
 from graphc.ir.graph import Node, Value, origins
 from graphc.ir.namespace import F
+from graphc.ir.op import PRIMITIVES
 from graphc.ir.types import is_inexact
+from graphc.ops.common.monoids import MONOIDS
 from graphc.ops.effects.assertions import asserted
 from graphc.ops.indexing.basic import basic
 from graphc.ops.indexing.parse import FULL_ITEM
@@ -285,13 +285,11 @@ class _Unselecting:
 
 
 def _neutral(name: str, x: Value) -> Value | None:
-    """What changes no result of a reduction."""
-    numbers: dict[str, Any] = {"sum": 0, "prod": 1, "any": False, "all": True}
-    if name in numbers:
-        return cast(as_value(numbers[name]), x.dtype)
-    if not is_inexact(x.dtype) or x.dtype.kind == "c":
+    """The neutral element of a reduction."""
+    monoid = MONOIDS.rules[PRIMITIVES[name]]
+    if monoid.ordered and (not is_inexact(x.dtype) or x.dtype.kind == "c"):
         return None
-    return cast(as_value(-np.inf if name.startswith("max") else np.inf), x.dtype)
+    return cast(as_value(monoid.neutral(x.dtype)), x.dtype)
 
 
 def _reduction(name: str) -> Rule:

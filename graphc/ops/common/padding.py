@@ -20,13 +20,12 @@ from graphc.ir.graph import Node, Value
 from graphc.ir.inner import Inner
 from graphc.ir.namespace import F
 from graphc.ir.types import (
-    BOOL,
     INT32,
     DType,
     TensorType,
     is_inexact,
-    is_integer,
 )
+from graphc.ops.common.monoids import most
 
 Fill = Mapping[int, Any]  # by axis: what all of its padding holds
 Sizes = Callable[[Size], Size]
@@ -116,25 +115,6 @@ def _holds(found: Any, fill: "np.ndarray[Any, Any]") -> bool:
     return bool(found == fill) or bool(found != found and fill != fill)
 
 
-def least(dtype: DType) -> Any:
-    """What changes no maximum."""
-    return _limit(dtype, low=True)
-
-
-def most(dtype: DType) -> Any:
-    """What changes no minimum."""
-    return _limit(dtype, low=False)
-
-
-def _limit(dtype: DType, low: bool) -> Any:
-    if dtype == BOOL:
-        return not low
-    if is_integer(dtype):
-        limits = np.iinfo(dtype)
-        return int(limits.min if low else limits.max)
-    return -np.inf if low else np.inf
-
-
 def kept(fill: Fill, axes: tuple[int, ...], keepdims: bool) -> dict[int, Any]:
     """The fill by axis of the result, where `axes` are reduced."""
     order = sorted(set(fill) - set(axes))
@@ -196,7 +176,7 @@ def constant_fill(x: Value, rank: int) -> dict[int, Any]:
 
 
 def last(dtype: DType) -> Any:
-    """What no element comes behind in ascending order, where NaN is last."""
+    """The number that sorts last in ascending order, where NaN comes last."""
     return np.nan if is_inexact(dtype) else most(dtype)
 
 

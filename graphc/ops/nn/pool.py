@@ -16,7 +16,8 @@ from graphc.ir.op import Array, Primitive, Printing, type_error
 from graphc.ir.types import BOOL, INT64, DType, TensorType, is_integer, product
 from graphc.ops.common.batching import batch_behind
 from graphc.ops.common.broadcasting import common_dtype
-from graphc.ops.common.padding import Padding, Ragged, least, most
+from graphc.ops.common.monoids import least, most
+from graphc.ops.common.padding import Padding, Ragged
 from graphc.ops.nn.activations import number, real, widened
 from graphc.ops.nn.windows import (
     Pads,

@@ -9,7 +9,8 @@ from graphc.ir.namespace import F, public
 from graphc.ir.op import Array, Primitive, Printing, require_at_most
 from graphc.ir.types import INT64, TensorType
 from graphc.ops.common.batching import batch_with_axes
-from graphc.ops.common.padding import Padding, Ragged, least, most
+from graphc.ops.common.monoids import least, most
+from graphc.ops.common.padding import Padding, Ragged
 from graphc.ops.reductions.reduce import extreme, kept_shape
 
 

@@ -21,7 +21,8 @@ from graphc.ir.op import Array, Primitive, Printing, op, require_equal, type_err
 from graphc.ir.types import BOOL, TensorType, dtype_of
 from graphc.ops.common.batching import Batched, batch_with_axes, spread
 from graphc.ops.common.broadcasting import loop_dtypes, promoted_as_arrays
-from graphc.ops.common.padding import Padding, Ragged, least, most
+from graphc.ops.common.monoids import least, most
+from graphc.ops.common.padding import Padding, Ragged
 from graphc.ops.reductions.reduce import numpy_sum_dtype, unwidened
 
 FULL = slice(None)

@@ -28,7 +28,8 @@ from graphc.ir.types import (
     dtype_of,
 )
 from graphc.ops.common.batching import Batched, batch_with_axes, shifted, spread
-from graphc.ops.common.padding import Padding, Ragged, kept, least, most
+from graphc.ops.common.monoids import MONOIDS, Monoid, least, most, one, zero
+from graphc.ops.common.padding import Padding, Ragged, kept
 
 Axis = int | tuple[int, ...] | None
 
@@ -112,6 +113,14 @@ _min_from = _reduction_from("min")
 _any = _reduction("any").no_gradient("its result is of bools")
 _all = _reduction("all").no_gradient("its result is of bools")
 _sum.linear = True
+MONOIDS.define(_sum, Monoid("add", zero, widened=True))
+MONOIDS.define(_prod, Monoid("multiply", one, widened=True))
+MONOIDS.define(_any, Monoid("logical_or", zero))
+MONOIDS.define(_all, Monoid("logical_and", one))
+for _primitive in (_max, _max_from):
+    MONOIDS.define(_primitive, Monoid("maximum", least, ordered=True))
+for _primitive in (_min, _min_from):
+    MONOIDS.define(_primitive, Monoid("minimum", most, ordered=True))
 for _primitive in (_sum, _prod, _max, _min, _any, _all):
     batch_with_axes(_primitive, "axes")
 
@@ -175,7 +184,7 @@ def _extreme_from_rules(primitive: Primitive, pairwise: str) -> None:
             return primitive(x, start, axes=shifted(axes), keepdims=keepdims)
         many = spread(n, batched[0], x)
         front = F.expand_dims(start, tuple(range(1, many.type.rank)))
-        neutral = least(x.dtype) if pairwise == "maximum" else most(x.dtype)
+        neutral = MONOIDS.rules[primitive].neutral(x.dtype)
         start = as_value(np.asarray(neutral).astype(x.dtype))
         found = primitive(many, start, axes=shifted(axes), keepdims=True)
         joined = FUNCTIONS[pairwise](found, front)
@@ -188,8 +197,9 @@ _extreme_from_rules(_max_from, "maximum")
 _extreme_from_rules(_min_from, "minimum")
 
 
-def _padded_reduction(primitive: Primitive, neutral: Callable[[DType], Any]) -> None:
-    """What counts for nothing fills the padding of the axes that are reduced."""
+def padded_reduction(primitive: Primitive) -> None:
+    """The neutral element fills the padding of the axes that are reduced."""
+    neutral = MONOIDS.rules[primitive].neutral
 
     @primitive.padding
     def _(pad: Padding, x: Ragged, *, axes: tuple[int, ...], keepdims: bool) -> Ragged:
@@ -204,7 +214,9 @@ def _padded_reduction(primitive: Primitive, neutral: Callable[[DType], Any]) -> 
         return pad.result(found, fill)
 
 
-def _padded_reduction_from(primitive: Primitive, neutral: Any) -> None:
+def _padded_reduction_from(primitive: Primitive) -> None:
+    neutral = MONOIDS.rules[primitive].neutral
+
     @primitive.padding
     def _(
         pad: Padding, x: Ragged, start: Ragged, *, axes: Any, keepdims: bool
@@ -214,17 +226,10 @@ def _padded_reduction_from(primitive: Primitive, neutral: Any) -> None:
 
 
 _FROM = {_max: _max_from, _min: _min_from}
-for _primitive, _number in (
-    (_sum, lambda dtype: 0),
-    (_prod, lambda dtype: 1),
-    (_max, least),
-    (_min, most),
-    (_any, lambda dtype: False),
-    (_all, lambda dtype: True),
-):
-    _padded_reduction(_primitive, _number)
-_padded_reduction_from(_max_from, least)
-_padded_reduction_from(_min_from, most)
+for _primitive in (_sum, _prod, _max, _min, _any, _all):
+    padded_reduction(_primitive)
+_padded_reduction_from(_max_from)
+_padded_reduction_from(_min_from)
 
 
 def numpy_sum_dtype(dtype: DType) -> DType:

@@ -14,7 +14,8 @@ from graphc.ir.op import Array, Printing, op, require_equal, type_error
 from graphc.ir.types import BOOL, INT64, DType, TensorType, is_inexact, is_integer
 from graphc.ops.common.batching import Batched, spread
 from graphc.ops.common.broadcasting import common_dtype
-from graphc.ops.common.padding import Padding, Ragged, least, most
+from graphc.ops.common.monoids import least, most
+from graphc.ops.common.padding import Padding, Ragged
 
 
 @public()

@@ -22,7 +22,8 @@ from graphc.ir.op import (
 )
 from graphc.ir.types import DTYPES, INT64, TensorType
 from graphc.ops.common.batching import Batched, batch_with_axes, spread
-from graphc.ops.common.padding import Padding, Ragged, last, least
+from graphc.ops.common.monoids import least
+from graphc.ops.common.padding import Padding, Ragged, last
 
 
 def _strong(x: Any) -> Value:

@@ -12,7 +12,7 @@ from graphc.ir.dims import Size
 from graphc.ir.graph import Node, Value
 from graphc.ir.namespace import F
 from graphc.ir.types import INT32, DType, dtype_of, is_float, is_inexact
-from graphc.ops.common.padding import least, most
+from graphc.ops.common.monoids import MONOIDS, Monoid, least, most
 from graphc.rewriting.loops.access import row_of_picked
 
 Carry = list[Value]
@@ -37,8 +37,8 @@ def running(node: Node, axis: int, backwards: bool) -> Running | None:
 
     `backwards`: the last row comes first. None where there is no such reduction.
     """
-    rule = _RULES.get(node.primitive.name)
-    if rule is None:
+    rule, monoid = _OTHERS.get(node.primitive.name), MONOIDS.find(node.primitive)
+    if rule is None and monoid is None:
         return None
     params = node.params
     if "axis" in params or "axes" in params:
@@ -48,7 +48,10 @@ def running(node: Node, axis: int, backwards: bool) -> Running | None:
     if axis not in along:
         return None
     with standing_at(node.place.plain):
-        return rule(node, axis, backwards)
+        if rule is not None:
+            return rule(node, axis, backwards)
+        assert monoid is not None
+        return _joined(node, axis, monoid)
 
 
 def picking(node: Node, axis: int, at: Size, last: bool) -> Running:
@@ -70,11 +73,11 @@ def _row_axes(node: Node, axis: int) -> tuple[int, ...]:
     return tuple(a - (a > axis) for a in node.params["axes"] if a != axis)
 
 
-def _of_row(node: Node, axis: int, row: Value) -> Value:
+def _of_row(node: Node, axis: int, row: Value, monoid: Monoid) -> Value:
     """A row, reduced over its own axes."""
     axes = _row_axes(node, axis)
     if not axes:
-        return row
+        return monoid.of_one(row)
     more = node.inputs[1:]
     params = {"axes": axes, "keepdims": node.params["keepdims"]}
     found: Value = node.primitive(row, *more, **params)
@@ -103,21 +106,23 @@ def _wide(dtype: DType) -> DType:
     return dtype_of("float32") if is_float(dtype) and dtype.itemsize < 4 else dtype
 
 
-def _accumulated(function: str, number: int) -> Any:
-    def rule(node: Node, axis: int, backwards: bool) -> Running:
-        dtype = node.outputs[0].dtype
-        wide = _wide(dtype)
-        join = getattr(F, function)
+def _joined(node: Node, axis: int, monoid: Monoid) -> Running | None:
+    """Join each row to those before it; `max_from` starts from a number of its own."""
+    dtype = node.outputs[0].dtype
+    if monoid.ordered and dtype.kind == "c":
+        return None
+    held = _wide(dtype) if monoid.widened else dtype
+    number = node.inputs[1] if len(node.inputs) > 1 else monoid.neutral(dtype)
+    join = getattr(F, monoid.join)
 
-        def step(carry: Carry, row: Value, place: Value) -> Carry:
-            return [join(carry[0], _of_row(node, axis, cast(row, wide)))]
+    def step(carry: Carry, row: Value, place: Value) -> Carry:
+        own = cast(row, held) if monoid.widened else row
+        return [join(carry[0], _of_row(node, axis, own, monoid))]
 
-        def end(carry: Carry) -> Value:
-            return _whole(node, axis, cast(carry[0], dtype))
+    def end(carry: Carry) -> Value:
+        return _whole(node, axis, cast(carry[0], dtype))
 
-        return Running([_filled(node, axis, number, wide)], step, end)
-
-    return rule
+    return Running([_filled(node, axis, number, held)], step, end)
 
 
 def _of_all(node: Node, axis: int, backwards: bool) -> Running:
@@ -140,27 +145,6 @@ def _peak(node: Node, axis: int, backwards: bool) -> Running:
 
     type = node.outputs[0].type
     return Running([F.zeros(type.shape, type.dtype)], step, lambda carry: carry[0])
-
-
-def _extreme(function: str, neutral: Callable[[DType], Any]) -> Any:
-    """The largest or smallest; `max_from` starts from a number of its own."""
-
-    def rule(node: Node, axis: int, backwards: bool) -> Running | None:
-        dtype = node.outputs[0].dtype
-        if dtype.kind == "c":
-            return None
-        number = node.inputs[1] if len(node.inputs) > 1 else neutral(dtype)
-        join = getattr(F, function)
-
-        def step(carry: Carry, row: Value, place: Value) -> Carry:
-            return [join(carry[0], _of_row(node, axis, row))]
-
-        def end(carry: Carry) -> Value:
-            return _whole(node, axis, carry[0])
-
-        return Running([_filled(node, axis, number, dtype)], step, end)
-
-    return rule
 
 
 def _position(greater: str, neutral: Callable[[DType], Any]) -> Any:
@@ -192,18 +176,10 @@ def _position(greater: str, neutral: Callable[[DType], Any]) -> Any:
     return rule
 
 
-_RULES: dict[str, Callable[[Node, int, bool], Running | None]] = {
-    "sum": _accumulated("add", 0),
+_OTHERS: dict[str, Callable[[Node, int, bool], Running | None]] = {
     "sum_of_squares": _of_all,
     "count_nonzero": _of_all,
     "peak": _peak,
-    "prod": _accumulated("multiply", 1),
-    "max": _extreme("maximum", least),
-    "min": _extreme("minimum", most),
-    "max_from": _extreme("maximum", least),
-    "min_from": _extreme("minimum", most),
-    "any": _extreme("logical_or", least),
-    "all": _extreme("logical_and", most),
     "argmax": _position("greater", least),
     "argmin": _position("less", most),
 }

@@ -14,7 +14,7 @@ from graphc.ir.build import literal_of
 from graphc.ir.dims import Size, equal, maximum, symbol_dim
 from graphc.ir.graph import Node, Value, known_sizes, origins
 from graphc.ir.types import same_size
-from graphc.ops.common.padding import least, most
+from graphc.ops.common.monoids import MONOIDS
 from graphc.rewriting.loops.affine_reads import FARTHEST, View
 from graphc.rewriting.loops.axis_gathers import counts, plain
 from graphc.rewriting.loops.scan_view import Loop
@@ -24,16 +24,14 @@ SAME = (
     *("expand_dims", "squeeze", "transpose", "broadcast_to", "reshape", "convert"),
     *("basic_index", "assert", "max", "min", "any", "all"),
 )
-NEUTRAL: dict[str, Any] = {
-    **dict.fromkeys(("max", "max_from"), least),
-    **dict.fromkeys(("min", "min_from"), most),
-    "prod": lambda dtype: 1,
-    "all": lambda dtype: True,
-    **dict.fromkeys(
-        ("sum", "sum_of_squares", "count_nonzero", "peak", "any", "basic_index"),
-        lambda dtype: 0,
-    ),
-}
+ADDED_UP = ("sum_of_squares", "count_nonzero", "peak", "basic_index")
+
+
+def _neutral(node: Node) -> Any:
+    """The number that changes nothing of what a node makes of its elements, or None."""
+    if node.primitive in MONOIDS:
+        return MONOIDS.rules[node.primitive].neutral(node.inputs[0].dtype)
+    return 0 if node.primitive.name in ADDED_UP else None
 
 
 class Undone:
@@ -136,10 +134,10 @@ class Undone:
         """Whether they do not change what a node reduces them to."""
         if not self._loop.stops:
             return True
-        value, name = node.inputs[0], node.primitive.name
-        if value not in self._fills or name not in NEUTRAL:
+        value, neutral = node.inputs[0], _neutral(node)
+        if value not in self._fills or neutral is None:
             return False
-        return bool(self._fills[value][0] == NEUTRAL[name](value.dtype))
+        return bool(self._fills[value][0] == neutral)
 
     def are_zero(self, value: Value) -> bool:
         """Whether they are 0, as they are in whatever such a loop stacks."""

@@ -4,7 +4,7 @@ Sums are added up in another order, and in single precision where they are of ha
 """
 
 from collections.abc import Callable, Container, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from graphc.ir.graph import Node, Value
 from graphc.ir.namespace import F
 from graphc.ir.op import PRIMITIVES
 from graphc.ir.types import DType, dtype_of, is_float
-from graphc.ops.common.padding import least, most
+from graphc.ops.common.monoids import MONOIDS, Monoid
 from graphc.rewriting.loops.access import same_op
 from graphc.rewriting.sizes import is_wide
 
@@ -50,25 +50,23 @@ def joined(node: Node, axes: Axes) -> Joined | None:
 
     None where it reduces none of them.
     """
-    name = node.primitive.name
+    name, monoid = node.primitive.name, MONOIDS.find(node.primitive)
     if name in _SUMMED:
         return _product(node, axes)
     if name in _OF_ALL:
         return _of_all(node, axes[0])
-    if name not in _JOINS or axes[0] not in node.params["axes"]:
+    if monoid is None or axes[0] not in node.params["axes"]:
         return None
-    if node.inputs[0].dtype.kind == "c" and name not in ("sum", "prod"):
+    if node.inputs[0].dtype.kind == "c" and not monoid.widened:
         return None
-    function, neutral = _JOINS[name]
-    return _reduction(node, axes, function, neutral)
+    return _reduction(node, axes, monoid)
 
 
-def _reduction(node: Node, axes: Axes, function: str, neutral: Any) -> Joined:
+def _reduction(node: Node, axes: Axes, monoid: Monoid) -> Joined:
     out, name = node.outputs[0], node.primitive.name
     dtype = out.dtype
-    wide = _wide(dtype) if name in ("sum", "prod") else dtype
-    empty: Any = neutral(dtype) if callable(neutral) else neutral
-    number = as_value(np.asarray(empty).astype(wide))
+    wide = _wide(dtype) if monoid.widened else dtype
+    number = as_value(np.asarray(monoid.neutral(dtype)).astype(wide))
     first = node.inputs[1] if len(node.inputs) > 1 else number
     params = {k: node.params[k] for k in ("axes", "keepdims")}
 
@@ -81,7 +79,7 @@ def _reduction(node: Node, axes: Axes, function: str, neutral: Any) -> Joined:
         return node.primitive(cast(x, wide) if wide is not dtype else x, **params)
 
     rest: Axes = [None] * (len(node.inputs) - 1)
-    return Joined(node, [axes[0], *rest], first, reduced, getattr(F, function))
+    return Joined(node, [axes[0], *rest], first, reduced, getattr(F, monoid.join))
 
 
 def _of_all(node: Node, axis: int | None) -> Joined | None:
@@ -124,7 +122,7 @@ def reduces(node: Node, i: int, axes: Container[int]) -> bool:
         return any(pair[i] in axes for pair in contracted(node))
     if i or name in _OF_ALL:
         return not i
-    return name in _JOINS and any(a in axes for a in node.params["axes"])
+    return node.primitive in MONOIDS and any(a in axes for a in node.params["axes"])
 
 
 def _of_matmul(node: Node) -> list[tuple[int, int]]:
@@ -148,13 +146,3 @@ def _wide(dtype: DType) -> DType:
 
 _SUMMED = {"matmul": _of_matmul, "vecdot": _of_vecdot, "tensordot": _of_tensordot}
 _OF_ALL = ("sum_of_squares", "count_nonzero")
-_JOINS: dict[str, tuple[str, Any]] = {
-    "sum": ("add", 0),
-    "prod": ("multiply", 1),
-    "max": ("maximum", least),
-    "min": ("minimum", most),
-    "max_from": ("maximum", least),
-    "min_from": ("minimum", most),
-    "any": ("logical_or", False),
-    "all": ("logical_and", True),
-}

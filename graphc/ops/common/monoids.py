@@ -1,0 +1,67 @@
+"""Reductions as monoids: how two results are joined, and what joins without effect.
+
+Whoever reduces in parts asks this table: masks and padding fill with the neutral
+element, loops join slice by slice, tiles join tile by tile.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from graphc.ir.graph import Value
+from graphc.ir.rules import RuleTable
+from graphc.ir.types import BOOL, DType, is_integer
+
+
+def zero(dtype: DType) -> Any:
+    """The neutral element of sums, and of `any`."""
+    return False if dtype.kind == "b" else 0
+
+
+def one(dtype: DType) -> Any:
+    """The neutral element of products, and of `all`."""
+    return True if dtype.kind == "b" else 1
+
+
+def least(dtype: DType) -> Any:
+    """The neutral element of maxima."""
+    return _limit(dtype, low=True)
+
+
+def most(dtype: DType) -> Any:
+    """The neutral element of minima."""
+    return _limit(dtype, low=False)
+
+
+def _limit(dtype: DType, low: bool) -> Any:
+    if dtype == BOOL:
+        return not low
+    if is_integer(dtype):
+        limits = np.iinfo(dtype)
+        return int(limits.min if low else limits.max)
+    return -np.inf if low else np.inf
+
+
+def itself(x: Value) -> Value:
+    """`x`: the result of a single element is that element."""
+    return x
+
+
+class Monoid(NamedTuple):
+    """A reduction over `axes`, as results of parts that are joined in any order.
+
+    `join` names the elementwise function of two results. `neutral` gives the number
+    that changes no result, for a dtype. `widened`: many results are joined in float32
+    where they are of half precision. `ordered`: it has no meaning for complex numbers.
+    `of_one` makes of elements the results that they have alone.
+    """
+
+    join: str
+    neutral: Callable[[DType], Any]
+    widened: bool = False
+    ordered: bool = False
+    of_one: Callable[[Value], Value] = itself
+
+
+MONOIDS: RuleTable[Monoid] = RuleTable("monoids")
