@@ -1,13 +1,14 @@
 """README.md runs: every Python block, in order, and its output is what stands below.
 
 A `text` block after a Python block is what that block prints. Run this file to write
-the outputs anew: python tests/test_readme.py
+the outputs anew: python tests/test_readme.py [docs/another_page.md]
 """
 
 import contextlib
 import io
 import os
 import re
+import sys
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -99,15 +100,15 @@ def test_linked_files_exist():
         assert target.startswith("http") or (ROOT / target).exists(), target
 
 
-def update():
-    """Write the outputs into README.md."""
-    text = README.read_text()
+def update(page):
+    """Write the outputs into a page."""
+    text = page.read_text()
     with tempfile.TemporaryDirectory() as folder:
         found, expected = run(text, folder)
     for i, out in reversed(expected):
         text = text[: found[i].start] + out + text[found[i].end :]
-    README.write_text(text)
+    page.write_text(text)
 
 
 if __name__ == "__main__":
-    update()
+    update(Path(sys.argv[1]) if len(sys.argv) > 1 else README)

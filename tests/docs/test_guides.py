@@ -1,0 +1,52 @@
+"""The guides run, block by block, in a process of their own: they add ops and rules."""
+
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+import pytest
+
+from tests import test_readme
+
+DOCS = pathlib.Path(__file__).parents[2] / "docs"
+GUIDES = ("add_an_op", "add_a_rule", "add_a_pass", "add_a_backend", "loops")
+
+
+@pytest.fixture(scope="module")
+def printed():
+    """The wrong outputs of each guide; all of them share one process."""
+    root = DOCS.parent
+    command = [sys.executable, "-m", "tests.docs.test_guides"]
+    done = subprocess.run(command, cwd=root, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return dict(line.split(": ", 1) for line in done.stdout.splitlines())
+
+
+@pytest.mark.parametrize("name", GUIDES)
+def test_a_guide_prints_what_it_says(name, printed):
+    assert printed[name] == "[]", f"run: python tests/test_readme.py docs/{name}.md"
+
+
+def test_links_lead_somewhere():
+    for page in (*DOCS.glob("*.md"), DOCS.parent / "CONTRIBUTING.md"):
+        for block in page.read_text(encoding="utf-8").split("](")[1:]:
+            target = block.split(")")[0].split("#")[0]
+            if not target.startswith("http"):
+                assert (page.parent / target).exists(), f"{page.name}: {target}"
+
+
+def wrong_outputs(name, folder):
+    text = (DOCS / f"{name}.md").read_text(encoding="utf-8")
+    found, expected = test_readme.run(text, folder)
+    return [out for i, out in expected if found[i].body != out]
+
+
+def main():
+    for name in GUIDES:
+        with tempfile.TemporaryDirectory() as folder:
+            print(f"{name}: {wrong_outputs(name, folder)!r}")
+
+
+if __name__ == "__main__":
+    main()
