@@ -2,6 +2,8 @@
 
 import warnings
 from collections.abc import Iterable
+from dataclasses import replace
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,6 +19,12 @@ MOST = 80  # calls in one compiled function
 REFUSALS = ("cannot be batched", "would differ between examples")
 
 
+@cache
+def example(point: Point, k: int) -> Point:
+    """The same call with other arrays, the same for each `k`."""
+    return replace(point, example=k) if k else point
+
+
 class Mapped:
     """A call for `n` examples of some of its arrays."""
 
@@ -26,10 +34,7 @@ class Mapped:
         self.key = key
         self.n = n
         self.only = only  # the one array that is mapped; None for all
-        made = [
-            Point(point.sample, point.call, point.dtype, k) for k in range(max(n, 1))
-        ]
-        self.examples = made
+        self.examples = [example(point, k) for k in range(max(n, 1))]
         self.single = point.variables(prefix=f"s{key}")
         self.singles = point.outputs(self.single)
         self.variables = [
