@@ -1,7 +1,25 @@
 """What tests of several parts share."""
 
+import gc
+import os
+
 import jax
 import pytest
+
+from tests.compiling import compile_quickly, compiled_well
+
+if "GRAPHC_EXAMPLES" not in os.environ:  # at length, they are what users have
+    compile_quickly()
+
+# Graphs and traces are many small objects that live: looking through all of them for
+# garbage as often as Python does takes a tenth of the time.
+gc.set_threshold(50_000, 20, 20)
+
+
+def pytest_collection_finish():
+    """What is imported is no garbage."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture
@@ -28,7 +46,7 @@ def programs(monkeypatch):
         jitted = jit(function, **options)
 
         def call(*args):
-            found.append(jitted.lower(*args).compile())
+            found.append(compiled_well(jitted.lower(*args)))
             return jitted(*args)
 
         return call

@@ -7,6 +7,7 @@ import pytest
 import graphc
 import graphc.tensor as gt
 from graphc.rewrites import blocking, default, hoisting, none, scan_in_chunks
+from tests.compiling import compiled_well
 from tests.rewriting.test_hoisting import same
 
 SMALL = default - "large_in_blocks" + blocking(block_bytes=256)
@@ -267,7 +268,7 @@ def peak(f, *shapes):
     exec(f.source, names)
     given = [np.zeros(shape, np.float32) for shape in shapes]
     with jax.enable_x64(True):
-        compiled = names["segment_0"].lower(*given).compile()
+        compiled = compiled_well(names["segment_0"].lower(*given))
     return compiled.memory_analysis().temp_size_in_bytes
 
 
