@@ -67,7 +67,10 @@ class _Params(Tokens):
             n = next(known, 0)
             if isinstance(n, Dim) and self.peek().startswith("?"):
                 self._fresh.setdefault(self.peek(), n)
-            return self.size()
+            found = self.size()
+            if isinstance(found, int) and not 0 <= found < 2**63:
+                self.fail("an axis has 0 to 2**63 - 1 elements", self.at - 1)
+            return found
 
         return TensorType(dtype, tuple(self.several(size, "]")), weak)
 

@@ -230,6 +230,15 @@ def test_names_and_messages_stay_strings_in_what_is_emitted(piece, backend):
     assert not canary
 
 
+@pytest.mark.parametrize("size", ["-1", "9223372036854775808", f"{'9' * 4000}*9"])
+def test_sizes_in_texts_are_those_that_axes_can_have(size):
+    text = f"graph(k: int64[],\nx: float64[{size}]) {{\n  return x\n}}\n"
+    with pytest.raises(graphc.GraphError) as info:
+        parse_graph(text)
+    said = str(info.value).split("\n")[0]
+    assert said == "parse_graph: line 2: an axis has 0 to 2**63 - 1 elements"
+
+
 def test_names_stay_readable():
     x = gt.tensor("x", "float32", (axis('"""\nexec("harm")\n#'), 3))
     source = graphc.function([x], gt.sum(x, axis=1), backend="numpy").source
