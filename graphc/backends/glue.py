@@ -37,7 +37,7 @@ def emit_driver(
         _print_step(body, step)
     print_return(body, plan, outputs)
     lines = body.lines
-    if needs_64_bits(plan):
+    if needs_64_bits(module, plan):
         lines = ["with jax.enable_x64(True):", *indent(lines)]
     head = [f"def {entry(plan)}({', '.join(names)}):"]
     if plan.padded is None:

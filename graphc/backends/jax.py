@@ -37,7 +37,7 @@ def emit_jax(plan: Plan, outputs: Outputs) -> Source:
         else:
             functions.append(_segment(module, plan, segment, inner if direct else None))
     if direct:
-        functions.append(_direct(plan, names))
+        functions.append(_direct(module, plan, names))
     else:
         functions.append(emit_driver(module, plan, names, inner))
     names = names[: len(plan.called.inputs)]
@@ -61,9 +61,9 @@ def is_direct(plan: Plan) -> bool:
     return not plan.steps[0].statics
 
 
-def _direct(plan: Plan, names: list[str]) -> list[str]:
+def _direct(module: Module, plan: Plan, names: list[str]) -> list[str]:
     """`program` where it is one jitted function; 64-bit arrays need JAX's leave."""
-    if not needs_64_bits(plan, plan.graph.inputs):
+    if not needs_64_bits(module, plan, plan.graph.inputs):
         return [f"{entry(plan)} = segment_0"]
     arguments = ", ".join(names)
     lines = [

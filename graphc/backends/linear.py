@@ -68,9 +68,6 @@ def emit_unjitted(plan: Plan, outputs: Outputs) -> Source:
             where=checks_of(plan)[0].place,
         )
     body = Body(module, "jnp", reads=True)
-    if needs_64_bits(plan):
-        test = "jax.config.jax_enable_x64, NEEDS_X64, 'the call', kind='other'"
-        body.line(f"require({test})")
     body.line(checked(names))
     for i, (value, name) in enumerate(zip(plan.graph.inputs, names, strict=True)):
         if value.type.rank:
@@ -83,9 +80,12 @@ def emit_unjitted(plan: Plan, outputs: Outputs) -> Source:
     _print_nodes(body, plan)
     results = [body.value(plan.resolve(v)) for v in plan.graph.outputs]
     body.line(f"return {outputs.text(results)}")
-    function = [f"def program({', '.join(names)}):", *indent(body.lines)]
-    if needs_64_bits(plan):
-        function = [f"NEEDS_X64 = {NEEDS_X64!r}", "", "", *function]
+    lines, head = body.lines, [f"def program({', '.join(names)}):"]
+    if needs_64_bits(module, plan):
+        test = "jax.config.jax_enable_x64, NEEDS_X64, 'the call', kind='other'"
+        lines = [f"require({test})", *lines]
+        head = [f"NEEDS_X64 = {NEEDS_X64!r}", "", "", *head]
+    function = head + indent(lines)
     imports = ["import jax", "import jax.numpy as jnp", "import numpy as np"]
     text = assemble(module, plan, names, title(plan, "JAX"), imports, [function])
     return Source(text, module.sizes)

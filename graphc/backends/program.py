@@ -108,13 +108,16 @@ def title(plan: Plan, backend: str) -> str:
     return f"A {backend} program: ({inputs}) -> ({outputs})."
 
 
-def needs_64_bits(plan: Plan, others: Iterable[Value] = ()) -> bool:
+def needs_64_bits(
+    module: Module, plan: Plan, others: Iterable[Value] = ()
+) -> bool:
     """Whether some array has a 64-bit dtype, literals aside: JAX must be told.
 
-    `others` are arrays that reach JAX although no segment needs them.
+    `others` are arrays that reach JAX although no segment needs them. The segments are
+    in the module already, which knows whether they compute sizes with 64 bits.
     """
-    if any(v.dtype in WIDE for v in plan.graph.outputs):  # a literal may be one
-        return True
+    if module.widens or any(v.dtype in WIDE for v in plan.graph.outputs):
+        return True  # an output may be a literal
     made = [v for s in plan.segments for n in within(s.nodes) for v in n.outputs]
     given = [v for s in plan.segments for v in s.inputs]
     return any(

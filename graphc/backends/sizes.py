@@ -1,13 +1,48 @@
 """Sizes written as arithmetic on traced integers, where they are not static."""
 
 from collections.abc import Callable, Mapping
+from enum import IntEnum
 from functools import reduce
 
 from graphc.ir.dims import Dim, Size
 from graphc.ir.dims_text import Printer
+from graphc.ir.graph import Value
 from graphc.ir.polynomials import Atom, Symbol
+from graphc.ir.ranges import Range, fits, parts_fit
 
+INT32: Range = (-(2**31), 2**31 - 1)
+MOST_PADDED = 2**30  # elements along a padded axis: its capacity fits int32
 CLIP = "jnp.where({0} < 0, jnp.maximum({0} + {1}, 0), jnp.minimum({0}, {1}))"
+
+
+class Arithmetic(IntEnum):
+    """The integers that a formula of sizes is computed with."""
+
+    PYTHON = 0
+    TRACED = 1  # arrays of the dtypes that its symbols have
+    WIDE = 2  # arrays of 64 bits
+
+
+def needed(size: Size, narrow: bool) -> Arithmetic:
+    """The arithmetic in which a formula of arrays does not wrap around.
+
+    `narrow`: its result is taken as an integer of 32 bits, so that sums and products
+    may wrap around before that.
+    """
+    exact = parts_fit if narrow else fits
+    return Arithmetic.TRACED if exact(size, _range, INT32) else Arithmetic.WIDE
+
+
+def _range(symbol: Symbol) -> Range:
+    if is_wide(symbol):
+        return -(2**63), 2**63
+    return -MOST_PADDED if symbol.lower is None else symbol.lower, MOST_PADDED
+
+
+def is_wide(symbol: Symbol) -> bool:
+    """Whether the array that stands for a symbol has 64 bits."""
+    origin = symbol.origin
+    return isinstance(origin, Value) and origin.dtype.itemsize == 8
 
 
 class _ArrayPrinter(Printer):

@@ -10,7 +10,7 @@ import numpy as np
 from graphc.backends.function_source import globals_used, plain_source
 from graphc.backends.literals import array_text, number, typed_number
 from graphc.backends.names import Hints, Names
-from graphc.backends.sizes import array_size
+from graphc.backends.sizes import Arithmetic, array_size, is_wide, needed
 from graphc.errors import GraphError, Place, graph_error, label, printable
 from graphc.ir.build import CONSTANT, INPUT, SIZE_OP, Data
 from graphc.ir.dims import (
@@ -27,7 +27,7 @@ from graphc.ir.graph import Guard, Node, Value
 from graphc.ir.inner import Inner
 from graphc.ir.kinds import Text
 from graphc.ir.op import EMISSION, Printing
-from graphc.ir.types import BFLOAT16, DType
+from graphc.ir.types import BFLOAT16, INT32, DType
 from graphc.transform.grouping import printed
 
 INDENT = "    "
@@ -45,6 +45,7 @@ class Module:
         self.imports: dict[str, None] = {}
         self.constants: dict[Data, tuple[str, str]] = {}
         self.functions: dict[Inner, tuple[str, list[str]]] = {}
+        self.widens = False  # whether sizes are computed with 64 bits
         self.hooks: dict[str, list[str]] = {}  # functions that a caller may replace
         self._values: dict[Value, str] = {}
         self._sizes: dict[Symbol, str] = {}
@@ -171,8 +172,9 @@ class Body:
         self._names: dict[Value, str] = {}
         self._sizes: dict[Symbol, str] = {}
         self._axes: dict[Symbol, str] = {}
-        # Names of parts of long sizes: of traced ones, and of Python integers.
-        self._parts: tuple[dict[Dim, str], dict[Dim, str]] = {}, {}
+        # Names of parts of long sizes, by how they are computed.
+        self._parts: dict[Arithmetic, dict[Dim, str]] = {a: {} for a in Arithmetic}
+        self._wide: dict[Symbol, str] = {}
         self._place: Place | None = None
         self._line = ""  # of the user's code, that of the last comment
         self._guarded: set[Guard] = set()
@@ -266,24 +268,42 @@ class Body:
             return repr(param)
         raise TypeError(f"a {type(param).__name__} is no param that can be printed")
 
-    def _long_formula(self, size: Dim) -> str:
+    def _long_formula(self, size: Dim, narrow: bool = False) -> str:
         """A size as source text; the parts of a long one have lines of their own."""
+        how = self._arithmetic(size, narrow)
         parts = shared_parts(size) if size.weight > MOST_SHOWN else ()
         for part in parts:
-            known = self._parts[all(map(self._is_integer, part.symbols))]
-            if part not in known:
-                text = self._formula(part)
-                known[part] = self.module.names.unique("size")
-                self.line(f"{known[part]} = {text}")
-        return self._formula(size)
+            one = min(how, self._arithmetic(part, narrow))
+            if part not in self._parts[one]:
+                text = self._formula(part, one)
+                name = self._parts[one][part] = self.module.names.unique("size")
+                self.line(f"{name} = {text}")
+        return self._formula(size, how)
 
-    def _formula(self, size: Dim) -> str:
+    def _arithmetic(self, size: Dim, narrow: bool) -> Arithmetic:
         static = all(map(self._is_integer, size.symbols))
-        named = {**self._parts[True], **self._parts[static]}
-        if static or self.backend == "numpy":
-            text = expression(size, self.size, named=named)
-            return text if static else f"int({text})"
-        return array_size(size, self.size, named)
+        return Arithmetic.PYTHON if static else needed(size, narrow)
+
+    def _formula(self, size: Dim, how: Arithmetic) -> str:
+        named = {**self._parts[Arithmetic.PYTHON], **self._parts[how]}
+        name_of = self._wide_size if how is Arithmetic.WIDE else self.size
+        if how is not Arithmetic.PYTHON and self.backend == "jax":
+            return array_size(size, name_of, named)
+        text = expression(size, name_of, named=named)
+        return f"int({text})" if how is Arithmetic.TRACED else text
+
+    def _wide_size(self, symbol: Symbol) -> str:
+        """As `size`, but with 64 bits where it is an array of JAX."""
+        name = self.size(symbol)
+        if self._is_integer(symbol):
+            return name
+        if self.backend == "numpy":
+            return f"int({name})"
+        if not is_wide(symbol) and symbol not in self._wide:
+            self.module.widens = True
+            self._wide[symbol] = self.module.names.unique(f"{name}_wide")
+            self.line(f'{self._wide[symbol]} = {name}.astype("int64")')
+        return self._wide.get(symbol, name)
 
     def value(self, value: Value) -> str:
         """The expression of a value in scope."""
@@ -292,8 +312,7 @@ class Body:
             return name
         node = value.node
         if node.primitive is SIZE_OP:
-            text = self.code(node.params["size"])
-            return text if text.isidentifier() else f"({text})"
+            return self._number_text(value)
         if node.primitive is CONSTANT:
             if value.type.weak:
                 return number(node.params["data"].array)
@@ -313,7 +332,15 @@ class Body:
                 node.primitive.literals == "beside" and _beside(node, value)
             ):
                 return number(array)
+        if value.node.primitive is SIZE_OP and value not in self._names:
+            converts = node.primitive.name == "convert"
+            return self._number_text(value, converts and node.params["dtype"] == INT32)
         return self.on_host.get(value) or self.value(value)
+
+    def _number_text(self, value: Value, narrow: bool = False) -> str:
+        """A size as a number, in an expression."""
+        text = self._long_formula(value.node.params["size"], narrow)
+        return text if text.isidentifier() else f"({text})"
 
     def node(self, node: Node) -> None:
         """The line of one node, after those of the sizes and guards it needs."""
