@@ -56,8 +56,8 @@ def integer(name: str, value: Any, remedy: str = "") -> int:
         got = f"{found} {value!r}"
         problem = f"{name} must be an integer, got {got}"
         raise ProgramError(problem, kind="dtype") from None
-    if not -(2**63) <= number < 2**63:
-        problem = f"{name} must be an integer of int64, got {value!r}"
+    if not -(2**48) <= number <= 2**48:
+        problem = f"{name} is used as a size, which is at most 2**48, got {number}"
         raise ProgramError(problem, kind="range")
     return number
 

@@ -34,8 +34,8 @@ class Printer:
         """The text of a size: a sum."""
         if not isinstance(d, int) and d in self.named:
             return self.named[d]
-        moduli, p = _moduli(polynomial(d))
-        terms = [(c, -1, True, [self.atom(x, " % ")]) for c, x in moduli]
+        remainders, p = moduli(polynomial(d))
+        terms = [(c, -1, True, [self.atom(x, " % ")]) for c, x in remainders]
         for m, c in p.items():
             quotient = len(m) == 1 and isinstance(m[0], Call) and m[0].op == "//"
             terms.append((c, -len(m), quotient, sorted(map(self.atom, m))))
@@ -78,7 +78,7 @@ def _unsigned(text: str) -> str:
     return "-" * text.startswith(" - ") + text[3:] or "0"
 
 
-def _moduli(p: Poly) -> tuple[list[tuple[int, Call]], Poly]:
+def moduli(p: Poly) -> tuple[list[tuple[int, Call]], Poly]:
     """([(c, a//b), ...], rest) with p == c*(a % b) + ... + rest."""
     found = []
     calls = [a for a in p.atoms() if isinstance(a, Call) and a.op == "//"]

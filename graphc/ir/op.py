@@ -13,8 +13,9 @@ from graphc.ir.dims import Dim, Size, equal, less_equal, weight
 from graphc.ir.graph import Guard, Node, Params, Value, intern_node, known_sizes
 from graphc.ir.kinds import KINDS, ParamKind, ParamKinds
 from graphc.ir.namespace import user_op
+from graphc.ir.ranges import stays_within, wrapped
 from graphc.ir.rules import RuleTable
-from graphc.ir.types import TensorType, is_integer
+from graphc.ir.types import DType, TensorType, is_integer
 
 MOST_TERMS = 32  # of a formula that is followed further
 MOST_SIZES = 16  # an integer vector of at most so many elements can hold sizes
@@ -80,13 +81,13 @@ class Primitive:
     `infer` is the type rule: inputs positional, normalised params keyword-only, whose
     annotations are the kinds that they are of: see `graphc.ir.kinds`.
     Rules of gradients, batching, padding and the text of each backend stand in tables,
-    which its decorators fill. `sizes`, where given, computes integer results as sizes.
-    `inline` ops are printed inside the expressions that use them. `literals`: where a
-    scalar constant may be printed as a bare Python number, since another input of its
-    dtype stands beside it, or always. `imports` names a module that the printed text
-    needs, by backend. `bounds_check` gives the conditions, with messages, that
-    `check=True` must find true; `bounds_kind` is the kind of the error where it does
-    not.
+    which its decorators fill. `sizes`, where given, computes integer results as sizes;
+    where the op `wraps`, these may leave the range of its dtype. `inline` ops are
+    printed inside the expressions that use them. `literals`: where a scalar constant
+    may be printed as a bare Python number, since another input of its dtype stands
+    beside it, or always. `imports` names a module that the printed text needs, by
+    backend. `bounds_check` gives the conditions, with messages, that `check=True` must
+    find true; `bounds_kind` is the kind of the error where it does not.
 
     Of gradient and batching each primitive has a rule or a reason for having none.
     `elementwise`: the inputs broadcast, and an element of the result depends on one of
@@ -106,6 +107,7 @@ class Primitive:
     name: str
     infer: TypeRule
     sizes: Callable[..., Any] | None = None
+    wraps: bool = False
     range: Callable[[Node], Range] | None = None
     inline: bool = False
     literals: Literal["never", "beside", "always"] = "never"
@@ -375,7 +377,12 @@ def _fill_sizes(node: Node) -> None:
         return  # which elements these are is not known before the call
     known = [known_sizes(v) for v in node.inputs]
     if all(k is not None for k in known):
-        first.sizes = _bounded(rule(*known, **node.params))
+        found = _bounded(rule(*known, **node.params))
+        # A size that is converted does not wrap around: the program refuses it.
+        is_size = all(v.type.weak for v in node.inputs)
+        if found is not None and node.primitive.wraps and not is_size:
+            found = _as_computed(found, first.dtype)
+        first.sizes = found
 
 
 def _is_symbolic(param: Any) -> bool:
@@ -398,6 +405,21 @@ def _bounded(result: Any) -> "np.ndarray[Any, Any] | None":
     if any(weight(size) > MOST_TERMS for size in array.flat):
         return None
     return array
+
+
+def _as_computed(
+    sizes: "np.ndarray[Any, Any]", dtype: DType
+) -> "np.ndarray[Any, Any] | None":
+    """The sizes as arithmetic of a dtype gives them; None where they may wrap around.
+
+    Numbers wrap around; of formulas it is not known where they would.
+    """
+    for place, size in np.ndenumerate(sizes):
+        if isinstance(size, int):
+            sizes[place] = wrapped(size, dtype)
+        elif not stays_within(size, dtype):
+            return None
+    return sizes
 
 
 def rebuild(node: Node, inputs: tuple[Value, ...], params: Params) -> Node:

@@ -2,17 +2,19 @@
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import graphc
 import graphc.tensor as gt
-from graphc.ir.build import as_size
+from graphc.ir.build import as_size, as_value, size_value
 from graphc.ir.graph import origins
 
 
 def weighted(names):
     """A sum over sizes, and the sizes."""
-    sizes = [gt.iscalar(name) for name in names]
-    total = sizes[0] * sizes[1]
+    sizes = [gt.tensor(name, "int64", ()) for name in names]
+    total = gt.maximum(sizes[0], sizes[1])
     for i, n in enumerate(sizes):
         total = gt.maximum(total + (i + 1) * n, n)
     return total, sizes
@@ -24,7 +26,7 @@ def test_long_names_do_not_change_what_is_followed():
         total, sizes = weighted(names)
         assert set(origins(as_size(total))) == set(sizes)
         f = graphc.function(sizes, gt.zeros(total), backend="numpy")
-        assert f(1, 2, 3, 4, 5, 6).shape == (1 * 2 + 1 + 4 + 9 + 16 + 25 + 36,)
+        assert f(1, 2, 3, 4, 5, 6).shape == (2 + 1 + 4 + 9 + 16 + 25 + 36,)
 
 
 def test_formulas_that_grow_without_end_are_cut():
@@ -117,3 +119,108 @@ def test_sizes_are_equal_different_or_neither_is_proved(a, b, expected):
 def test_only_sizes_are_compared():
     with pytest.raises(graphc.GraphError, match="same_size: a size must be an integer"):
         graphc.same_size(n, 2.0)
+
+
+# An integer is one as a number and as a size.
+
+DTYPES = [f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)]
+EDGES = st.sampled_from([0, 1, 3, 10, 100, 2**7, 2**15, 2**31, 2**32, 2**40, 2**63])
+NUMBERS = st.builds(
+    lambda a, b, sign: sign * a + b, EDGES, st.integers(-2, 2), st.sampled_from([1, -1])
+)
+OPERATIONS = [
+    *(gt.add, gt.subtract, gt.multiply, gt.minimum, gt.maximum),
+    lambda a, b: gt.negative(a),
+    lambda a, b: gt.floor_divide(a, 7),
+    lambda a, b: gt.remainder(a, 7),
+    lambda a, b: gt.astype(a, "int32"),
+    lambda a, b: gt.astype(a, "int64"),
+    lambda a, b: gt.sum(gt.stack([gt.astype(a, "int64"), gt.astype(b, "int64")])),
+]
+
+
+@st.composite
+def programs(draw):
+    """An expression of integer scalars, the inputs, and numbers for them."""
+    dtypes = draw(st.lists(st.sampled_from(DTYPES), min_size=1, max_size=2))
+    inputs = [gt.tensor(f"k{i}", dtype, ()) for i, dtype in enumerate(dtypes)]
+    numbers = [draw(NUMBERS) % 2**64 for _ in dtypes]
+    parts = [*inputs, x.shape[0], 2, 100]
+    for _ in range(draw(st.integers(1, 4))):
+        operation = draw(st.sampled_from(OPERATIONS))
+        operands = [draw(st.sampled_from(parts)) for _ in "ab"]
+        try:
+            made = operation(*operands)
+        except graphc.GraphError:  # no integer is wide enough for both
+            continue
+        if made.dtype.kind in "iu":
+            parts.append(made)
+    arrays = [
+        np.uint64(n).astype(d) for n, d in zip(numbers, dtypes, strict=True)
+    ]
+    return as_value(parts[-1]), inputs, arrays
+
+
+def check_that_they_agree(program, backend):
+    """The number and the size are equal, or the call is refused."""
+    number, inputs, arrays = program
+    size = size_value(as_size(number))
+    f = graphc.function([*inputs, x], [number, size], backend=backend, unused="ignore")
+    try:
+        found = f(*arrays, np.zeros((5, 3), "float32"))
+    except graphc.CallError:
+        return
+    assert int(found[0]) == int(found[1])
+
+
+@settings(max_examples=150, deadline=None)
+@given(programs())
+def test_numbers_and_sizes_agree(program):
+    check_that_they_agree(program, "numpy")
+
+
+@settings(max_examples=8, deadline=None)
+@given(programs())
+def test_numbers_and_sizes_agree_in_programs_of_jax(program):
+    check_that_they_agree(program, "jax")
+
+
+@pytest.mark.parametrize("backend", ["numpy", "jax"])
+@pytest.mark.parametrize(
+    ("dtype", "number", "formula"),
+    [
+        ("int64", 2**40, lambda k: gt.minimum(k * k, 5)),
+        ("int32", 2**20, lambda k: gt.minimum(k * k, 5)),
+        ("int32", 2**31 - 1, lambda k: gt.maximum(k + 1, 3)),
+        ("uint32", 2, lambda k: gt.minimum(k - 3, 4)),
+        ("int64", 2**32 + 1, lambda k: gt.astype(k, "int32") * 2),
+    ],
+)
+def test_a_size_wraps_around_as_the_number_does(dtype, number, formula, backend):
+    k = gt.tensor("k", dtype, ())
+    size = formula(k)
+    f = graphc.function([k], [size, gt.zeros(size)], backend=backend)
+    with np.errstate(all="ignore"):
+        found, array = f(np.dtype(dtype).type(number))
+    assert array.shape == (int(found),)
+
+
+def test_what_cannot_wrap_around_is_followed():
+    """Sums, multiples, quotients and remainders; their sizes are formulas."""
+    i, k = gt.tensor("i", "int64", ()), gt.tensor("k", "int64", ())
+    for size in (i + 5, i - k, 3 * i + n, n // k, i % n + 1, gt.maximum(i, 0) - 1):
+        assert set(origins(as_size(size))) <= {i, k}
+    j = gt.iscalar("j")
+    for size in (j // 2, j % 7, gt.minimum(j, n), gt.astype(j, "int64") * 4 + 1):
+        assert set(origins(as_size(size))) == {j}
+
+
+@pytest.mark.parametrize("number", [2**48 + 1, -(2**48) - 1])
+def test_a_size_that_is_too_large_is_refused(number):
+    i = gt.tensor("i", "int64", ())
+    f = graphc.function([i], gt.arange(3)[i:], backend="numpy")
+    with pytest.raises(graphc.CallError) as info:
+        f(number)
+    said = f"i is used as a size, which is at most 2**48, got {number}"
+    assert str(info.value).split("\n")[0] == said
+    assert info.value.kind == "range"

@@ -133,22 +133,24 @@ def elementwise(
     jax: str | Emit | None = None,
     sizes: Callable[..., Any] | None = None,
     method: bool = False,
-    **gradient: Any,
+    **traits: Any,
 ) -> Callable[..., Value]:
     """Declare an elementwise op: its primitive and its public function.
 
-    `gradient` is `vjp=` a rule or `no_gradient=` a reason, `linear=`, and `picks=`.
+    `traits` are `vjp=` a rule or `no_gradient=` a reason, `linear=`, `picks=`, and
+    `wraps=`.
     """
     infer = rule or elementwise_rule(ufunc)
     primitive = Primitive(name, infer, sizes=sizes, literals="beside")
+    primitive.wraps = traits.get("wraps", False)
     primitive.emit(numpy=template, jax=jax or template)
     primitive.elementwise = True
-    primitive.linear = gradient.get("linear", False)
-    primitive.picks = gradient.get("picks", False)
-    if gradient.get("vjp"):
-        primitive.vjp(gradient["vjp"])
-    if gradient.get("no_gradient"):
-        primitive.no_gradient(gradient["no_gradient"])
+    primitive.linear = traits.get("linear", False)
+    primitive.picks = traits.get("picks", False)
+    if traits.get("vjp"):
+        primitive.vjp(traits["vjp"])
+    if traits.get("no_gradient"):
+        primitive.no_gradient(traits["no_gradient"])
 
     if ufunc.nin == 1:
 
@@ -188,7 +190,7 @@ def _(g: Value, x: Value, *, dtype: DType, weak: bool) -> tuple[Value]:
     return (cast(g, x.dtype),)
 
 
-_convert.sizes = lambda x, *, dtype, weak: x
+_convert.sizes, _convert.wraps = lambda x, *, dtype, weak: x, True
 enroll(_convert, "_convert")
 
 

@@ -278,6 +278,7 @@ _VJP: dict[str, Vjp] = {
     "heaviside": _vjp_heaviside,
 }
 _LINEAR = {"add", "subtract", "negative", "positive", "conjugate", "deg2rad", "rad2deg"}
+_WRAPS = {"add", "subtract", "multiply", "negative", "floor_divide"}
 _PICKS = frozenset({  # their derivatives jump
     *("minimum", "maximum", "fmin", "fmax", "absolute", "sign", "copysign"),
     *("remainder", "fmod", "heaviside"),
@@ -321,6 +322,7 @@ for _name, (_text, _sizes) in _ARITHMETIC.items():
         rule=_RULES.get(_name),
         jax=_IN_JAX.get(_name),
         sizes=_sizes,
+        wraps=_name in _WRAPS,
         **_gradient(_name),
     )
 

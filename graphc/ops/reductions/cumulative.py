@@ -58,7 +58,7 @@ def _cumulative(name: str, numpy: str, jax: str, sizes: Any = None) -> Primitive
         found = sizes(turned, axis)
         return np.flip(found, axis) if reverse else found
 
-    made = Primitive(name, infer, sizes=rule if sizes else None)
+    made = Primitive(name, infer, sizes=rule if sizes else None, wraps=True)
     return made.emit(_printed(numpy, jax))
 
 

@@ -81,7 +81,7 @@ def _reduction(name: str, *, nonempty: bool = False, sizes: Any = None) -> Primi
     rule = None
     if sizes is not None:
         rule = lambda x, *, axes, keepdims: sizes(x, axis=axes, keepdims=keepdims)  # noqa: E731
-    return Primitive(name, infer, sizes=rule).emit(_print_reduction(name))
+    return Primitive(name, infer, sizes=rule, wraps=True).emit(_print_reduction(name))
 
 
 def _reduction_from(name: str) -> Primitive:
