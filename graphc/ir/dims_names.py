@@ -7,6 +7,8 @@ from typing import Protocol
 
 from graphc.errors import label
 
+CAPACITY = "_capacity"  # behind the name of a size: at least as much is stored
+
 
 class Named(Protocol):
     """A symbol, as far as its name is concerned."""

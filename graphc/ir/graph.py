@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from itertools import count
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 from weakref import WeakValueDictionary
 
@@ -25,6 +26,7 @@ else:
 
 Params = Mapping[str, Any]
 SERIALS = count()
+_JAX_CORE = str(Path("jax", "_src", "core.py"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -287,6 +289,13 @@ class Value(Operators, Methods):
 
     def __array__(self, *_: Any, **__: Any) -> Any:
         raise no_number(self, "numpy.asarray", "use a function of graphc.tensor")
+
+    def __str__(self) -> str:
+        """As `repr`; JAX asks for it where it refuses an argument of a primitive."""
+        code = sys._getframe(1).f_code
+        if code.co_name == "bind" and code.co_filename.endswith(_JAX_CORE):
+            raise foreign(self, otherwise="jax")
+        return repr(self)
 
     @property
     def __jax_array__(self) -> Any:

@@ -11,7 +11,7 @@ from graphc.control.loop_cse import merged
 from graphc.errors import graph_error, shortened
 from graphc.ir.build import Casting, check_casting, config
 from graphc.ir.dims import Symbol
-from graphc.ir.dims_names import SHOWN, naming, shown_name
+from graphc.ir.dims_names import SHOWN, naming
 from graphc.ir.graph import Graph, Value
 from graphc.rewriting.cleanup import CLEANUP
 from graphc.rewriting.default import DEFAULT
@@ -28,7 +28,7 @@ from graphc.transform.loops.doubling import grown
 from graphc.transform.loops.pipelined_writes import in_place
 from graphc.transform.padding import padded
 from graphc.transform.partition import partition
-from graphc.transform.plan import Check, Plan, needs_device
+from graphc.transform.plan import Check, Plan, needs_device, own_names
 from graphc.transform.policies import Policy, names_of, policies_of
 
 Jit = Literal["auto", True, False]
@@ -218,8 +218,7 @@ def _planned(
         pad = pad.tidied(graph)
         graph = pad.graph
     originals = _originals(made, more)
-    own: dict[object, str] = {s: shown_name(o) for s, o in originals.items()}
-    with naming({**SHOWN.names, **own}):
+    with naming({**SHOWN.names, **own_names(originals, pad, SHOWN.names)}):
         plan = partition(graph, model, padded=pad)
     return replace(plan, originals=originals), late.log
 

@@ -157,10 +157,7 @@ class Function:
     def explain(self) -> str:
         """Why the program is split as it is, with the user's lines."""
         tier = "" if self._tiers is None else self._tiers.explain()
-        originals = self.plan.originals.items()
-        own: dict[object, str]
-        own = {s: self._names.get(old, old.name) for s, old in originals}
-        with naming({**self._names, **own}):
+        with naming(self.plan.names(self._names)):
             return explain(self.plan, self.backend) + tier + applied(self.rewrites)
 
     @property

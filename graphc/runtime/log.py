@@ -133,8 +133,7 @@ class Log:
         symbol = self.sizes.get(name)
         if symbol is None:
             return name
-        symbol = self._plan.originals.get(symbol, symbol)
-        return self._names.get(symbol, symbol.name)
+        return self._plan.names(self._names).get(symbol, symbol.name)
 
     def _asked_by(self, segment: int, name: str) -> str:
         """The first line of the segment that has this size in it."""

@@ -50,7 +50,8 @@ class Padded:
     outputs are those of the original, then the integers that the sizes of outputs
     depend on, `counts`. `capacities` are the sizes at which padded axes are stored,
     `ragged` the padded axes of each output. `guards` must hold for the true sizes.
-    `originals` are the symbols that those of the graph stand for.
+    `originals` are the symbols that those of the graph stand for, `stored_as` those
+    that capacities are for.
     """
 
     original: Graph
@@ -63,6 +64,7 @@ class Padded:
     cuts: tuple[Cut, ...]
     guards: tuple[tuple[Guard, Node], ...]
     originals: dict[Symbol, Symbol]
+    stored_as: dict[Symbol, Symbol]
 
     def tidied(self, graph: Graph) -> "Padded":
         """With what was made of its graph, which needs no more of the lengths."""
@@ -136,6 +138,7 @@ class _Pass:
             tuple(self._cuts),
             tuple(self._guards()),
             self._sizes.originals,
+            self._sizes.stored_as,
         )
 
     def _settle_sizes(self, node: Node) -> None:

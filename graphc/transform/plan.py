@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from graphc.errors import ErrorKind, Place
 from graphc.ir.build import Casting
 from graphc.ir.dims import Symbol
+from graphc.ir.dims_names import CAPACITY
 from graphc.ir.graph import Graph, Node, Value
 from graphc.ir.op import EMISSION
 from graphc.transform.forecast import Forecast, forecast
@@ -156,9 +157,30 @@ class Plan:
         inputs = self.graph.inputs
         return forecast(self.called, inputs, self.padded, keys, reads, sizes)
 
+    def names(self, given: Mapping[object, str]) -> dict[object, str]:
+        """The names to print sizes with: of its own, those of what they stand for."""
+        return {**given, **own_names(self.originals, self.padded, given)}
+
     def resolve(self, value: Value) -> Value:
         """The value that is computed for `value`."""
         return self.aliases.get(value, value)
+
+
+def own_names(
+    originals: Mapping[Symbol, Symbol],
+    padded: Padded | None,
+    given: Mapping[object, str],
+) -> dict[object, str]:
+    """Names for symbols that stand for others, by the names that those are given."""
+    found: dict[object, str] = {}
+    if padded is not None:
+        for new, old in padded.originals.items():
+            found[new] = given.get(old, old.name)
+        for new, old in padded.stored_as.items():
+            found[new] = f"{given.get(old, old.name)}{CAPACITY}"
+    for new, old in originals.items():
+        found[new] = found.get(old, given.get(old, old.name))
+    return found
 
 
 def asked_by(segment: Segment, symbol: Symbol) -> Node:

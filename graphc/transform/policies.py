@@ -9,7 +9,7 @@ from typing import Any
 from graphc.errors import graph_error, shortened
 from graphc.ir.build import as_size
 from graphc.ir.dims import Dim, Symbol, symbol_dim
-from graphc.ir.dims_names import distinct
+from graphc.ir.dims_names import CAPACITY, distinct
 from graphc.ir.graph import Graph, Node, Value
 from graphc.ir.inner import bodies
 from graphc.ir.walk import ancestors
@@ -207,8 +207,12 @@ def _named(key: Any, symbols: Sequence[Symbol]) -> list[Symbol]:
     """The symbols that a key of `dims` means."""
     names = distinct(symbols)
     if isinstance(key, str):
-        one = [s for s in symbols if names.get(s) == key]
-        found = one or [s for s in symbols if s.name == key]
+        stored = key.removesuffix(CAPACITY)  # messages tell of these too
+        found = (
+            [s for s in symbols if names.get(s) == key]
+            or [s for s in symbols if s.name == key]
+            or [s for s in symbols if names.get(s, s.name) == stored]
+        )
     elif isinstance(key, (Value, Dim)):
         size = as_size(key)
         found = [s for s in symbols if size is symbol_dim(s)]

@@ -8,7 +8,7 @@ from graphc.ir import dims
 from graphc.ir.build import as_size, variable
 from graphc.ir.dims import Dim, Size, Symbol, substitute, symbol_dim
 from graphc.ir.dims_growth import grows
-from graphc.ir.dims_names import shown_name
+from graphc.ir.dims_names import CAPACITY, shown_name
 from graphc.ir.graph import Guard, Node, Value
 from graphc.ir.types import INT32, TensorType
 from graphc.ops.effects.capacities import bucketed
@@ -74,7 +74,7 @@ class Storage:
 
     def _pad_axis(self, symbol: Symbol, policy: Policy, place: Place) -> None:
         self.policies[symbol] = policy
-        capacity = Symbol(f"{symbol.name}_capacity", lower=1)
+        capacity = Symbol(f"{shown_name(symbol)}{CAPACITY}", lower=1)
         with standing_at(place):
             length = variable(symbol.name, TensorType(INT32, ()))
         length._symbol = Symbol(symbol.name, length, 0, symbol_dim(capacity))
@@ -123,6 +123,16 @@ class Storage:
             for old, new in self._exact.items()
             if isinstance(new, Dim) and new is symbol_dim(new.symbols[0])
         }
+
+    @property
+    def stored_as(self) -> dict[Symbol, Symbol]:
+        """By symbol of a capacity, that of the original which is stored at it."""
+        found: dict[Symbol, Symbol] = {}
+        for old, new in self._capacity.items():
+            for symbol in symbols_in(new):
+                if symbol.name.endswith(CAPACITY):
+                    found.setdefault(symbol, old)
+        return found
 
     def number(self, symbol: Symbol) -> Size:
         """The true size that a symbol stands for."""

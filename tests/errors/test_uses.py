@@ -135,6 +135,9 @@ def test_functions_of_ours_that_need_a_number_are_named():
 
 @rows(
     (lambda: jnp.sin(x), taken("jnp.sin", "use gt.sin")),
+    (lambda: jax.nn.relu(x), taken("jax.nn.relu", "use gt.nn.relu")),
+    (lambda: jax.lax.sin(x), taken("jax.lax.sin", "use gt.sin")),
+    (lambda: jax.lax.add(1.0, x), taken("jax.lax.add", "use gt.add")),
     (
         lambda: jnp.sin(w),
         taken("jnp.sin", "use gt.sin", "float32[4, 2], the symbolic value w"),

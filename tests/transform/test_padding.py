@@ -1,5 +1,7 @@
 """Policies per dim: padded programs give what exact ones give, compiled less often."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -284,6 +286,24 @@ def test_a_dim_may_be_given_as_the_size_itself():
     x = matrix()
     f = graphc.function([x], gt.mean(x), dims={x.shape[0]: PAD}, backend="numpy")
     assert [s.name for s in f.plan.padded.policies] == ["n"]
+
+
+def test_every_size_that_is_explained_can_be_given_a_policy():
+    """By the name that it is printed with, two of one name and a count included."""
+    x, k = gt.vector("x"), gt.tensor("n", "int64", ())
+    y = gt.tensor("y", "float32", ("n",))
+    kept = y[y > 0]
+    outputs = [gt.sort(x), gt.zeros(k) + gt.sum(y), gt.sort(kept)]
+    f = graphc.function([x, y, k], outputs, backend="jax", dims="pad")
+    said = f.explain()
+    names = set(re.findall(r"\w+_capacity", said))
+    sizes = {name.removesuffix("_capacity") for name in names}
+    assert sizes == {"x_0", "n", "n_2", "kept_count"}
+    for name in names:
+        dims = {name: graphc.Pad(multiple=7)}
+        made = graphc.function([x, y, k], outputs, backend="jax", dims=dims)
+        size = name.removesuffix("_capacity")
+        assert f"size {size}: padded to a multiple of 7" in made.explain()
 
 
 def test_a_default_for_the_process(monkeypatch):

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
+from graphc.ir.dims_names import CAPACITY
 from graphc.ir.graph import Value
 from graphc.ir.op import Array, Printing, op, type_error
 from graphc.ir.types import TensorType, is_integer
@@ -69,7 +70,7 @@ def _print_bucket(p: Printing) -> str:
 
 _bucket.emit(numpy=_print_bucket)
 _bucket.refuse("jax", "capacities are chosen on the host")
-_bucket.range = lambda node: (f"{node.inputs[0].symbol.name}_capacity", 1, None)
+_bucket.range = lambda node: (f"{node.inputs[0].symbol.name}{CAPACITY}", 1, None)
 _bucket.no_gradient("its result is an integer")
 _bucket.no_batch("capacities are chosen on the host")
 _bucket.no_padding("capacities are made of true sizes")
