@@ -31,7 +31,7 @@ from graphc.ir.build import as_size, as_value, cast, variable
 from graphc.ir.dims import Size, Symbol, equal, less_equal, symbol_dim
 from graphc.ir.graph import Node, Params, Value
 from graphc.ir.inner import OF_BODIES, Inner, enclosed
-from graphc.ir.namespace import F, enroll, public
+from graphc.ir.namespace import F, enroll, public, user_op
 from graphc.ir.op import (
     Array,
     Opaque,
@@ -339,7 +339,7 @@ def scan(
     """
     first, like = parts(init)
     rows, form = parts(xs)
-    count = length_of(rows, length, "scan")
+    count = length_of(rows, length, user_op("scan"))
     given: list[Any] = []
 
     def step(carry: list[Value], row: list[Value]) -> Pair:

@@ -88,6 +88,11 @@ class Node:
             return str(asking.content)
         return public_name(self.place.called) or self.primitive.name
 
+    @property
+    def reported(self) -> str:
+        """The op that reports name: as `asking`, but of an index what it does."""
+        return self.primitive.name if self.asking == "index" else self.asking
+
     def __repr__(self) -> str:
         return f"<{self.primitive.name} at {self.place}>"
 

@@ -266,7 +266,7 @@ def _check_size(symbol: Symbol, known: set[Symbol], graph: Graph, node: Node) ->
         problem = f"the size {name} is not that of any axis of the inputs"
     types = [str(v.type) for v in graph.inputs]
     # The line of a literal may be that of another program, which shares it.
-    at = "" if node.primitive.inline else f", for {node.primitive.name} at {node.place}"
+    at = "" if node.primitive.inline else f", for {node.reported} at {node.place}"
     raise graph_error(
         problem,
         op="function",

@@ -141,4 +141,4 @@ class Log:
         if symbol is None:
             return ""
         node = asked_by(self._plan.segments[segment], symbol)
-        return f", asked for by {node.primitive.name} at {node.place}"
+        return f", asked for by {node.reported} at {node.place}"

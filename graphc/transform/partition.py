@@ -307,7 +307,7 @@ class _Assembly:
             plan,
             sizes,
             node.place,
-            f"{asking.primitive.name} at {asking.place} needs the size "
+            f"{asking.reported} at {asking.place} needs the size "
             f"{shown_name(size.symbol)}, which differs from step to step: the steps "
             "are done in Python",
             _remedy(size),
@@ -340,7 +340,7 @@ def _read(size: Value, node: Node) -> Read:
     return Read(
         size,
         node.place,
-        f"{node.primitive.name} needs the size {name}, which depends on data",
+        f"{node.reported} needs the size {name}, which depends on data",
         size.node.primitive.size_remedy
         or "reduce over the selected elements with gt.where instead of selecting them, "
         "or pass the size as an argument",

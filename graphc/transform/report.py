@@ -53,7 +53,7 @@ def _paddings(plan: Plan) -> list[str]:
     lines = [f"size {shown_name(s)}: {p}" for s, p in plan.padded.policies.items()]
     cuts: dict[tuple[str, str, str], int] = {}
     for cut in plan.padded.cuts:
-        key = cut.node.primitive.name, _at(cut.place), cut.reason
+        key = cut.node.reported, _at(cut.place), cut.reason
         cuts[key] = cuts.get(key, 0) + 1
     for (name, place, reason), count in cuts.items():
         times = f" ({count} times)" if count > 1 else ""
@@ -94,7 +94,7 @@ def _segment(segment: Segment) -> list[str]:
             continue
         node = asked_by(segment, symbol)
         lines.append(f"  static argument {shown_name(symbol)}")
-        lines.append(f"    needed by {node.primitive.name} at {_at(node.place)}")
+        lines.append(f"    needed by {node.reported} at {_at(node.place)}")
         lines.append(f"    to remove it: {_static_remedy(symbol)}")
     return lines + _guards([segment])
 
@@ -125,7 +125,7 @@ def _guards(segments: Iterable[Segment]) -> list[str]:
     for guard, node in found.items():
         relation = f"{guard.left} {guard.relation} {guard.right}"
         lines.append(f"  guard {relation}: {guard.reason}")
-        lines.append(f"    asked for by {node.primitive.name} at {_at(node.place)}")
+        lines.append(f"    asked for by {node.reported} at {_at(node.place)}")
         lines.append(f"    to remove it: {_guard_remedy(guard)}")
     return lines
 

@@ -393,6 +393,14 @@ def test_variables_that_cannot_be_made(row):
         "add: an integer of 1329 bits fits neither int64 nor uint64",
     ),
     (
+        lambda: gt.add(2**70, 1),
+        f"add: the integer {2**70} fits neither int64 nor uint64",
+    ),
+    (
+        lambda: gt.sin(2**70),
+        f"sin: the integer {2**70} fits neither int64 nor uint64",
+    ),
+    (
         lambda: i + 2**63,
         "add: the integer 9223372036854775808 does not fit int32",
         'hint: widen the other operand first: x.astype("uint64")',

@@ -56,7 +56,7 @@ def test_a_size_must_be_that_of_an_axis_of_the_inputs():
         lambda: graphc.function([k], gt.zeros(x.shape[0]) + k),
         "function: the size n is not that of any axis of the inputs",
         "got: inputs int64[]",
-        f"expected: n, for full at {HERE}:",
+        f"expected: n, for zeros at {HERE}:",
         "hint: add a variable with an axis n to the inputs",
     )
     raised(
@@ -77,7 +77,7 @@ def test_a_size_must_follow_from_the_inputs():
         lambda: graphc.function([half], gt.zeros(y.shape[0])),
         "function: the size n cannot be worked out from the inputs",
         "got: axis 0 of half is n//2",
-        f"expected: n, for full at {HERE}:",
+        f"expected: n, for zeros at {HERE}:",
         "hint: add a variable with an axis n to the inputs",
     )
     f = graphc.function([half, y], [half + 1, y])  # another axis says what n is
@@ -249,7 +249,7 @@ def test_defaults_must_fit(row):
     ("build", "node", "line"),
     [
         (lambda: graphc.function([x], gt.sort(kept), jit=True), "nonzero", "kept"),
-        (lambda: graphc.function([numbers], sized, jit=True), "full", "sized"),
+        (lambda: graphc.function([numbers], sized, jit=True), "zeros", "sized"),
     ],
     ids=["mask", "maximum"],
 )

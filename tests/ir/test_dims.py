@@ -11,7 +11,7 @@ from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from graphc.errors import GraphError
-from graphc.ir import dims
+from graphc.ir import dims, proofs
 from graphc.ir.dims import (
     Dim,
     Size,
@@ -31,6 +31,7 @@ from graphc.ir.dims import (
     symbol_dim,
 )
 from graphc.ir.dims_reader import parse
+from graphc.ir.polynomials import Atom, Poly
 
 n, m, k = axis("n"), axis("m"), axis("k")
 count = symbol_dim(Symbol("count", origin="nonzero", lower=0, upper=n))
@@ -459,6 +460,25 @@ def test_answers_do_not_depend_on_which_symbol_is_older(
 ) -> None:
     first = found_of(recipe, other, of_ages([0, 1, 2, 3, 4]))
     assert found_of(recipe, other, of_ages(order)) == first
+
+
+def bounds_at_ages(order: str) -> tuple[int | None, int | None]:
+    """Of a size whose bounds are found if its atoms are replaced in some orders."""
+    made = {name: fresh_axis(name) for name in order}
+    a, b, c, d = (made[name] for name in "abcd")
+    part = minimum(1 // maximum(1, d), 3 * a) * (1 // maximum(1, b))
+    return bounds(maximum(part * (c - b), b + 3 * b // maximum(1, a * d)))
+
+
+def test_a_prover_that_looks_at_ages_would_be_noticed(monkeypatch) -> None:
+    orders = ["abcd", "dcba", "bdac"]
+    assert len({bounds_at_ages(order) for order in orders}) == 1
+
+    def oldest(p: Poly) -> Atom:
+        return min(p.atoms(), key=lambda atom: atom.serial)
+
+    monkeypatch.setattr(proofs, "_first", oldest)
+    assert len({bounds_at_ages(order) for order in orders}) == 2
 
 
 @given(recipes(5), st.integers(0, 4))

@@ -206,7 +206,7 @@ def test_gradients_that_need_the_number_of_steps():
     one = lambda a: gt.while_loop(lambda c: c < 100, lambda c: c * c * a, a)
     slope = graphc.grad(one(A), A)
     text = refusal(lambda: graphc.function([A], slope, jit=True))
-    assert "jit=True is impossible: rows needs the size steps" in text
+    assert "jit=True is impossible: while_loop needs the size steps" in text
     assert "give a bound of its steps: max_steps= of gt.while_loop" in text
     f = graphc.function([A], slope)
     with pytest.raises(graphc.CallError, match="the size steps must be known") as e:
@@ -303,8 +303,9 @@ def test_options_of_loops():
     for size in (1.5, True, N):
         text = refusal(lambda: gt.map(lambda v: v, X, batch_size=size))
         assert "the size of a batch is an integer" in text
-    text = refusal(lambda: gt.map(lambda v: v, A, batch_size=2))
-    assert "map: a sequence needs an axis" in text
+    for options in ({}, {"batch_size": 2}):
+        text = refusal(lambda: gt.map(lambda v: v, A, **options))
+        assert "map: a sequence needs an axis" in text
 
 
 @pytest.mark.parametrize("backend", BACKENDS)

@@ -15,6 +15,8 @@ negative integer powers of integers, which raise in NumPy only when they are dat
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from graphc.errors import graph_error
 from graphc.ir.build import (
     NUMBERS,
@@ -137,8 +139,8 @@ def elementwise(
 ) -> Callable[..., Value]:
     """Declare an elementwise op: its primitive and its public function.
 
-    `traits` are `vjp=` a rule or `no_gradient=` a reason, `linear=`, `picks=`, and
-    `wraps=`.
+    `traits` are `vjp=` a rule or `no_gradient=` a reason, `linear=`, `picks=`,
+    `wraps=`, and `compares=` for the function of Python's integers.
     """
     infer = rule or elementwise_rule(ufunc)
     primitive = Primitive(name, infer, sizes=sizes, literals="beside")
@@ -158,12 +160,35 @@ def elementwise(
             return apply(primitive, ufunc, (x,))
     else:
 
+        compares = traits.get("compares")
+
         def function(x: Any, y: Any, /) -> Value:  # type: ignore[misc]
-            return apply(primitive, ufunc, (x, y))
+            known = None if compares is None else _beyond(compares, x, y)
+            return apply(primitive, ufunc, (x, y)) if known is None else known
 
     function.__name__ = function.__qualname__ = name
+    function.__code__ = function.__code__.replace(co_name=name)  # for messages
     function.__doc__ = f"Elementwise {name}, as `numpy.{ufunc.__name__}`."
     return enroll(function, name, method)
+
+
+def _beyond(compares: Callable[[int, int], bool], x: Any, y: Any) -> Value | None:
+    """The comparison of integers with a number that their dtype has not.
+
+    They are all on the side of it where 0 is.
+    """
+    if type(x) is int and isinstance(y, Value):
+        found, array, number = compares(x, 0), y, x
+    elif type(y) is int and isinstance(x, Value):
+        found, array, number = compares(0, y), x, y
+    else:
+        return None
+    if not is_integer(array.dtype) or array.type.weak:
+        return None
+    limits = np.iinfo(array.dtype)
+    if limits.min <= number <= limits.max:
+        return None
+    return F.broadcast_to(as_value(found), array.type.shape)
 
 
 @op()

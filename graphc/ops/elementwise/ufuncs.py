@@ -327,16 +327,22 @@ for _name, (_text, _sizes) in _ARITHMETIC.items():
     )
 
 _COMPARE = {
-    "equal": "==",
-    "not_equal": "!=",
-    "less": "<",
-    "less_equal": "<=",
-    "greater": ">",
-    "greater_equal": ">=",
+    "equal": ("==", operator.eq),
+    "not_equal": ("!=", operator.ne),
+    "less": ("<", operator.lt),
+    "less_equal": ("<=", operator.le),
+    "greater": (">", operator.gt),
+    "greater_equal": (">=", operator.ge),
 }
-for _name, _sign in _COMPARE.items():
+for _name, (_sign, _compares) in _COMPARE.items():
     _ufunc = getattr(np, _name)
-    elementwise(_name, f"{{x}} {_sign} {{y}}", _ufunc, **_gradient(_name))
+    elementwise(
+        _name,
+        f"{{x}} {_sign} {{y}}",
+        _ufunc,
+        compares=_compares,
+        **_gradient(_name),
+    )
 
 _BITWISE = {
     "bitwise_and": "{x} & {y}",
