@@ -118,9 +118,10 @@ class Signature:
                 cast = cast or _differs(found, dtype)
         if cast:
             admitted = self._cast(admitted, args)
-        if self._jax is not None:
-            admitted = [self._own(a) for a in admitted]
-        return tuple(admitted)
+        if self._jax is None:
+            return tuple(admitted)
+        own = self._placed if self._jax.config.jax_disable_jit else _own
+        return tuple(map(own, admitted))
 
     def _cast(self, admitted: list[Any], args: Arguments) -> list[Any]:
         """The arguments in the dtypes of the inputs, where that is allowed."""
@@ -130,15 +131,10 @@ class Signature:
             raise self.misfit(error, args) from None
         return list(result) if len(admitted) > 1 else [result]
 
-    def _own(self, argument: Any) -> Any:
-        """An array of NumPy as one that the caller cannot change after the call.
-
-        What JAX does not trace is written for arrays of JAX.
-        """
+    def _placed(self, argument: Any) -> Any:
+        """As `_own`, for what JAX does not trace: it is written for arrays of JAX."""
         if not isinstance(argument, np.ndarray):
             return argument
-        if not self._jax.config.jax_disable_jit:
-            return _copy(argument)
         with self._jax.enable_x64(True):  # keeps 64-bit arrays as they are
             return self._jax.device_put(argument.copy())
 
@@ -246,6 +242,14 @@ class Signature:
         shown = [f"{shortened(n, LONGEST)}: {_shown(a)}" for n, a in pairs]
         more = ["..."] if len(shown) > _MOST_SHOWN else []
         return ", ".join(shown[:_MOST_SHOWN] + more)
+
+
+def _own(argument: Any) -> Any:
+    """An array of NumPy as one that the caller cannot change after the call.
+
+    A copy of 20 small ones takes 6 us; JAX's own, by `device_put`, takes 2,000.
+    """
+    return _copy(argument) if isinstance(argument, np.ndarray) else argument
 
 
 def _copy(array: "np.ndarray[Any, Any]") -> "np.ndarray[Any, Any]":
