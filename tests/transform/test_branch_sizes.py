@@ -182,7 +182,7 @@ def test_what_is_refused():
         "gt.where(gt.arange(most) < n, ...)"
     )
     assert refused(lambda: graphc.function([X, Y], z(), jit=True)) == (
-        "function: jit=True is impossible: switch needs the size branch_size, which "
+        "function: jit=True is impossible: cond needs the size branch_size, which "
         "depends on data\n"
         "  hint: let the branches of cond or switch give one size: pad them, or mask "
         'with gt.where, or use jit="auto"'
