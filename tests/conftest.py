@@ -6,7 +6,7 @@ import os
 import jax
 import pytest
 
-from tests.compiling import compile_quickly, compiled_well
+from tests.compiling import USUAL, compile_quickly, compiled_well
 
 if "GRAPHC_EXAMPLES" not in os.environ:  # at length, they are what users have
     compile_quickly()
@@ -28,6 +28,19 @@ def compiled_quickly():
     jax.config.update("jax_disable_most_optimizations", True)
     yield
     jax.config.update("jax_disable_most_optimizations", False)
+
+
+@pytest.fixture
+def compiled_as_users(monkeypatch):
+    """For what only XLA's optimisations may spoil: programs are those of users."""
+    jit = jax.jit
+
+    def well(function, **options):
+        if function.__name__.startswith("segment"):  # JAX refuses it of inner ones
+            options["compiler_options"] = USUAL
+        return jit(function, **options)
+
+    monkeypatch.setattr(jax, "jit", well)
 
 
 @pytest.fixture

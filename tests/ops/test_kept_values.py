@@ -44,7 +44,7 @@ def masked(r2):
     }
 
 
-@pytest.mark.usefixtures("wide")
+@pytest.mark.usefixtures("wide", "compiled_as_users")
 @pytest.mark.parametrize("how", masked(S))
 def test_a_mask_and_what_it_masks_are_of_one_value(how):
     z = X * gt.exp(-S)
