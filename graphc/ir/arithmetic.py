@@ -36,10 +36,15 @@ def _clip(index: Number, size: Number) -> Number:
     return F.where(F.less(index, 0), from_end, F.minimum(index, size))
 
 
+def _stretch(a: Number, b: Number) -> Number:
+    return F.where(F.equal(a, 1), b, a)
+
+
 _FUNCTIONS: dict[str, Callable[..., Number]] = {
     "*": operator.mul,
     "//": lambda a, b: F.floor_divide(a, b),
     "min": lambda *sizes: reduce(F.minimum, sizes),
     "max": lambda *sizes: reduce(F.maximum, sizes),
     "clip": _clip,
+    "stretch": lambda *sizes: reduce(_stretch, sizes),
 }

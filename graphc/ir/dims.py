@@ -1,7 +1,7 @@
 """Sizes of axes: integer expressions in a normal form, with three-valued comparison.
 
 A size is a plain `int` or a `Dim`: a polynomial with integer coefficients over *atoms*,
-which are symbols, `a//b`, `min`, `max` and `clip`. Dims are hash-consed, so equality is
+which are symbols, `a//b`, `min`, `max`, `clip` and `stretch`. Dims are hash-consed, so equality is
 usually identity: (n + 1)*(n - 1) is n*n - 1. Where it is not, a small prover answers:
 equal(maximum(n, m) + minimum(n, m), n + m) is True, equal(n, n + 1) is False,
 equal(n, m) is None, and n == m raises GraphError.
@@ -18,11 +18,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Hashable, Mapping
 from functools import partial
+from itertools import combinations
 from weakref import WeakValueDictionary
 
 from graphc.errors import GraphError, label
 from graphc.ir import proofs
-from graphc.ir.dims_names import SHOWN, shown_name
+from graphc.ir.dims_names import SHOWN, is_of_maybe_one, shown_name
 from graphc.ir.dims_text import CLIP, Printer
 from graphc.ir.polynomials import (
     MOST_WEIGHT,
@@ -39,6 +40,7 @@ from graphc.ir.polynomials import Symbol as Symbol
 MOST_SHOWN = 64  # terms of a formula in a message
 MOST_PRODUCTS = 1024  # of terms that are written out when formulas are multiplied
 MOST_FACTORS = 32  # of a term that is written out
+MOST_MAYBE_ONE = 6  # axes of which all sets are looked at
 MOST_COMPARED = 16  # sizes of which all pairs are compared to find an extreme
 
 # Keys hold ids, not references. So a symbol dies even if its origin leads back to a Dim
@@ -153,8 +155,12 @@ def weight(size: Size) -> int:
 
 
 def axis(name: str) -> Dim:
-    """The size of all axes called `name`: one symbol, at least 0."""
-    return symbol_dim(_axes.get(name) or _axes.setdefault(name, Symbol(name, lower=0)))
+    """The size of all axes called `name`: one symbol, at least 0; of "b?", maybe 1."""
+    symbol = _axes.get(name)
+    if symbol is None:
+        made = Symbol(name, lower=0, may_be_one=is_of_maybe_one(name))
+        symbol = _axes.setdefault(name, made)
+    return symbol_dim(symbol)
 
 
 def fresh_axis(name: str) -> Dim:
@@ -254,6 +260,39 @@ def _kept(function: Callable[..., Size], sizes: tuple[Size, ...]) -> Size:
     return result
 
 
+def may_be_one(size: Size) -> bool:
+    """Whether a symbolic size is 1 where axes that may be 1 are, whatever the others.
+
+    Such an axis stretches; `b` does, and `b*c`, but not `b + 1`, nor a plain `n`.
+    """
+    if isinstance(size, int):
+        return False
+    symbols = [s for s in size.symbols if s.may_be_one]
+    counts = range(1, len(symbols) + 1)
+    if len(symbols) > MOST_MAYBE_ONE:
+        counts = range(len(symbols), len(symbols) + 1)
+    chosen = (some for k in counts for some in combinations(symbols, k))
+    sizes = (substitute(size, dict.fromkeys(some, 1)) for some in chosen)
+    return any(isinstance(n, int) and n == 1 for n in sizes)
+
+
+def stretch(*sizes: Size) -> Size:
+    """The size that axes have together when arrays broadcast: the one that is not 1.
+
+    That those which are not 1 are equal is taken for granted.
+    """
+    flat: dict[Size, None] = {}
+    for size in sizes:
+        atom = polynomial(size).only_atom()
+        nested = isinstance(atom, Call) and atom.op == "stretch"
+        flat.update(dict.fromkeys(atom.args if nested else (size,)))  # type: ignore[union-attr]
+    wide = [n for n in flat if not (isinstance(n, int) and n == 1)]
+    sure = [n for n in wide if not may_be_one(n)]
+    if sure or len(wide) < 2:
+        return (sure or wide or [1])[0]
+    return _call("stretch", *wide)
+
+
 def clip(index: Size, size: Size) -> Size:
     """`slice(index).indices(size)[1]`, for a `size` that is not negative."""
     if less_equal(size, -1):
@@ -308,6 +347,7 @@ FUNCTIONS: dict[str, Callable[..., Size]] = {  # what atoms are made by
     "min": minimum,
     "max": maximum,
     "clip": clip,
+    "stretch": stretch,
 }
 
 

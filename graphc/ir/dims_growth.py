@@ -70,6 +70,8 @@ class _Growth:
             return all(map(self.of, args))
         if op == "*":
             return all(map(self.of, args)) and all(map(_is_natural, args))
+        if op == "stretch":
+            return False
         a, by = args
         growing = op == "//" and self._is_fixed(by) and dims.less_equal(1, by) is True
         return growing and self.of(a)

@@ -49,8 +49,18 @@ def distinct(symbols: Iterable[Named]) -> dict[object, str]:
 
 
 def shown_name(symbol: Named) -> str:
-    """The name that a symbol is printed with here; it may stand in code."""
-    return SHOWN.names.get(symbol) or label(symbol.name)
+    """The name that a symbol is printed with here.
+
+    It may stand in code, except where the axis may be 1: no program has such.
+    """
+    name = symbol.name
+    mark = "?" if is_of_maybe_one(name) else ""
+    return SHOWN.names.get(symbol) or label(name.removesuffix(mark)) + mark
+
+
+def is_of_maybe_one(name: str) -> bool:
+    """Whether a name says that the axis may be 1: it is "b?"."""
+    return name.endswith("?") and name[:-1].isidentifier()
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 import ast
 import operator
+import re
 from collections.abc import Callable
 
 from graphc.errors import GraphError, shortened
@@ -15,6 +16,8 @@ _SIGNS: dict[type[ast.operator], Callable[[Size, Size], Size]] = {
     ast.Mod: operator.mod,
 }
 _DEEPEST = 500
+_MAYBE_ONE = re.compile(r"\b([^\W\d]\w*)\s*\?")  # as an attribute, Python can read it
+_READABLE = "only numbers, names, + - * // %, min, max and clip may be used"
 _UNREADABLE = (
     *(SyntaxError, ValueError, TypeError, ArithmeticError),
     *(RecursionError, MemoryError),  # texts nested too deep for Python's parser
@@ -24,7 +27,10 @@ _UNREADABLE = (
 def parse(text: str) -> Size:
     """The size that `str` prints as `text`, where its symbols are those of axes."""
     try:
-        return _read(ast.parse(text.strip(), mode="eval").body)
+        if "." in text:
+            raise ValueError(_READABLE)
+        readable = _MAYBE_ONE.sub(r"\1.may_be_one", text.strip())
+        return _read(ast.parse(readable, mode="eval").body)
     except _UNREADABLE as e:
         shown = shortened(repr(text))
         raise GraphError(f"cannot read the size {shown}: {e}") from None
@@ -40,10 +46,12 @@ def _read(node: ast.expr, depth: int = 0) -> Size:
             return value
         case ast.Name(id=name):
             return axis(name)
+        case ast.Attribute(ast.Name(id=name)):
+            return axis(f"{name}?")
         case ast.UnaryOp(ast.USub(), operand):
             return -_read(operand, depth)
         case ast.BinOp(a, sign, b) if type(sign) in _SIGNS:
             return _SIGNS[type(sign)](_read(a, depth), _read(b, depth))
         case ast.Call(ast.Name(name), args, []) if name in FUNCTIONS:
             return FUNCTIONS[name](*[_read(arg, depth) for arg in args])
-    raise ValueError("only numbers, names, + - * // %, min, max and clip may be used")
+    raise ValueError(_READABLE)

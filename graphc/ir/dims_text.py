@@ -6,7 +6,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from graphc.ir.polynomials import Atom, Call, Poly, Symbol, calls_in, polynomial
+from graphc.ir.polynomials import (
+    UNORDERED,
+    Atom,
+    Call,
+    Poly,
+    Symbol,
+    calls_in,
+    polynomial,
+)
 
 if TYPE_CHECKING:
     from graphc.ir.dims import Dim, Size
@@ -60,7 +68,7 @@ class Printer:
         if atom.op in ("//", "*"):
             sign = sign if atom.op == "//" else "*"
             return f"({sign.join(map(self.operand, atom.args))})"
-        args = (sorted if atom.side else list)(map(self.size, atom.args))
+        args = (sorted if atom.op in UNORDERED else list)(map(self.size, atom.args))
         call = f"{atom.op}({', '.join(args)})"
         return self.clip.format(*args) if atom.op == "clip" else call
 

@@ -113,7 +113,14 @@ def _operands_within(node: Node, known: Container[Symbol]) -> list[Value]:
 def resized_too(
     outputs: Sequence[Value], new: Mapping[Value, Value], sizes: Mapping[Symbol, Size]
 ) -> list[Value]:
-    """Values of a graph, where others and other sizes stand for some.
+    """Values of a graph, where others and other sizes stand for some."""
+    return replayed(outputs, new, region_resized(outputs, new, sizes), sizes)
+
+
+def region_resized(
+    outputs: Sequence[Value], new: Mapping[Value, Value], sizes: Mapping[Symbol, Size]
+) -> list[Node]:
+    """The nodes that are others where values and sizes are, in topological order.
 
     What rewrites made in a body of a size alone depends on none of its inputs.
     """
@@ -127,7 +134,7 @@ def resized_too(
         sized = any(v.symbol in sizes for v in _sizes_taken(node))
         if behind or sized or not sizes.keys().isdisjoint(_symbols(node)):
             region[node] = None
-    return replayed(outputs, new, region, sizes)
+    return list(region)
 
 
 def _sized(shape: Iterable[Size], known: Mapping[Symbol, Size]) -> tuple[Size, ...]:
@@ -238,7 +245,7 @@ def _require_compiled(
 
 def runs_in_python(node: Node) -> bool:
     """Whether a node has a graph inside of it that cannot be compiled as a whole."""
-    return any(inner.in_python for inner in _inners(node))
+    return any(inner.in_python for inner in inners_of(node))
 
 
 def _is_literal(value: Value) -> bool:
@@ -311,14 +318,14 @@ def within(nodes: Iterable[Node]) -> Iterator[Node]:
     while stack:
         node = stack.pop()
         yield node
-        for inner in reversed(_inners(node)):
+        for inner in reversed(inners_of(node)):
             stack += reversed(inner.nodes)
 
 
 def bodies(nodes: Iterable[Node]) -> Iterator[Inner]:
     """The graphs inside of nodes, each before those inside of it."""
     for node in within(nodes):
-        yield from _inners(node)
+        yield from inners_of(node)
 
 
 def with_bodies(params: Params, make: Callable[[Inner], Inner]) -> dict[str, Any]:
@@ -340,10 +347,10 @@ def with_bodies(params: Params, make: Callable[[Inner], Inner]) -> dict[str, Any
 
 def has_inner(node: Node) -> bool:
     """Whether there are graphs inside of a node."""
-    return bool(_inners(node))
+    return bool(inners_of(node))
 
 
-def _inners(node: Node) -> list[Inner]:
+def inners_of(node: Node) -> list[Inner]:
     found: list[Inner] = []
     for param in node.params.values():
         if isinstance(param, Opaque):

@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple, TypeVar
 import numpy as np
 
 from graphc.errors import ErrorKind, GraphError, graph_error
-from graphc.ir.dims import Dim, Size, equal, less_equal, weight
+from graphc.ir.dims import Dim, Size, equal, less_equal, may_be_one, weight
 from graphc.ir.graph import Guard, Node, Params, Value, intern_node, known_sizes
 from graphc.ir.kinds import KINDS, ParamKind, ParamKinds
 from graphc.ir.namespace import user_op
@@ -101,7 +101,8 @@ class Primitive:
 
     `views`: pairs of values of which in NumPy programs the first may be a view of the
     second, also of values in bodies; other outputs are arrays of their own. Where the
-    op `stretches`, several elements of an output may be one in memory.
+    op `stretches`, several elements of an output may be one in memory. `settled` gives
+    the node that does the same where sizes that one depends on have become numbers.
     """
 
     name: str
@@ -130,6 +131,7 @@ class Primitive:
     driven: bool = False
     views: Views = no_views
     stretches: bool = False
+    settled: Callable[[Node], Node] | None = None
 
     def __post_init__(self) -> None:
         signature = inspect.signature(self.infer).parameters.values()
@@ -355,8 +357,11 @@ def require_equal(
     return a if _simplicity(a) <= _simplicity(b) else b
 
 
-def _simplicity(size: Size) -> tuple[int, int]:
-    return (0, 0) if isinstance(size, int) else (size.weight, len(str(size)))
+def _simplicity(size: Size) -> tuple[bool, int, int]:
+    """Numbers are simplest, and what may turn out to be 1, then short formulas."""
+    if isinstance(size, int):
+        return False, 0, 0
+    return not may_be_one(size), size.weight, len(str(size))
 
 
 def require_at_most(a: Size, b: Size, reason: str, kind: ErrorKind = "shape") -> None:

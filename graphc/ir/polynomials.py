@@ -1,7 +1,7 @@
 """Polynomials with integer coefficients over the atoms of sizes.
 
-Atoms are symbols and calls (`a//b`, `min`, `max`, `clip`, and products that are too
-long to be written out). `graphc.ir.dims` makes sizes of them.
+Atoms are symbols and calls (`a//b`, `min`, `max`, `clip`, `stretch`, and products that
+are too long to be written out). `graphc.ir.dims` makes sizes of them.
 """
 
 from __future__ import annotations
@@ -26,13 +26,15 @@ class Symbol:
 
     `origin` is None for an axis, else the graph value that computes the integer.
     `lower` and `upper` are bounds that always hold, None where there is none. `depth`
-    is more than that of any atom in its bounds.
+    is more than that of any atom in its bounds. An axis that `may_be_one` stretches as
+    NumPy's do where it is 1.
     """
 
     name: str
     origin: object = field(default=None, repr=False)
     lower: int | None = None
     upper: Size | None = None
+    may_be_one: bool = False
     serial: int = field(default_factory=_serials.__next__, init=False, repr=False)
     depth: int = field(default=0, init=False, repr=False)
     side = 0  # see SIDES
@@ -43,7 +45,7 @@ class Symbol:
 
 
 SIDES = {"min": 1, "max": -1}  # a size times this is what the op minimises
-UNORDERED = {*SIDES, "*"}  # functions whose arguments may change places
+UNORDERED = {*SIDES, "*", "stretch"}  # functions whose arguments may change places
 MOST_WEIGHT = 10**6  # beyond it, terms are not counted
 
 

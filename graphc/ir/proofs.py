@@ -64,11 +64,12 @@ class _Proof:
             return -math.inf
         atom = _first(p)
         factor, rest = p.collect(atom)
-        if isinstance(atom, Call) and atom.side:
+        if isinstance(atom, Call) and (atom.side or atom.op == "stretch"):
             cases = [
                 self.lower(factor.times(polynomial(x)).plus(rest)) for x in atom.args
             ]
-            return max(cases) if self.sign(factor) == -atom.side else min(cases)
+            chosen = atom.side and self.sign(factor) == -atom.side
+            return max(cases) if chosen else min(cases)
         best = -math.inf
         for f, scale, low, high in self.steps(atom, factor):
             end = {1: low, -1: high}.get(self.sign(f))

@@ -29,6 +29,7 @@ _FUNCTIONS: dict[str, Callable[..., Size]] = {
     "min": dims.minimum,
     "max": dims.maximum,
     "clip": dims.clip,
+    "stretch": dims.stretch,
 }
 _SUMS: dict[str, Callable[[Any, Any], Size]] = {"+": operator.add, "-": operator.sub}
 _PRODUCTS: dict[str, Callable[[Any, Any], Size]] = {
@@ -379,7 +380,7 @@ class _Reader(_Params):
 
     def require_new(self, name: str, at: int) -> None:
         """Raise GraphError for a name that stands for something already."""
-        if name in self._values or name in self._parts or name.startswith("?"):
+        if name in self._values or name in self._parts or "?" in name:
             self.fail(f"{name} cannot be defined here", at)
 
 

@@ -5,7 +5,7 @@ from types import MappingProxyType
 from typing import Any
 
 from graphc.errors import Place, standing_at
-from graphc.ir.build import SIZE_OP
+from graphc.ir.build import SIZE_OP, as_value
 from graphc.ir.dims import Dim, Size, Symbol, substitute, symbol_dim
 from graphc.ir.graph import Node, Params, Value, origins
 from graphc.ir.op import rebuild
@@ -58,11 +58,15 @@ def renewed(
     """A node on the values that stand for its own, made for a line of the user."""
     params = for_sizes(node, made, sizes)
     if node.primitive is SIZE_OP:  # a size that stands for another tells its origins
+        if isinstance(params["size"], int):
+            return as_value(params["size"]).node
         inputs = origins(params["size"])
     else:
         inputs = [made.get(v, v) for v in node.inputs]
     with standing_at(place):
-        return rebuild(node, tuple(inputs), params)
+        fresh = rebuild(node, tuple(inputs), params)
+        settled = node.primitive.settled
+        return fresh if settled is None else settled(fresh)
 
 
 def for_sizes(

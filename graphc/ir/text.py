@@ -6,8 +6,8 @@
       return rows
     }
 
-A size is written with the names of axes; `?x_0` is an axis that shares its name with
-no other, and a value's name stands for its integer. Parts of a long size have lines of
+A size is written with the names of axes; `b?` may be 1, and so stretch; `?x_0` is an
+axis that shares its name with no other, and a value's name stands for its integer. Parts of a long size have lines of
 their own before it: `size = 2*n - min(1, n)`. `graphc.ir.reader` reads it back.
 """
 
@@ -31,7 +31,7 @@ from graphc.ir.walk import ancestors, operands
 NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 RESERVED = {
     *("graph", "return", "of", "weak", "None", "True", "False", "nan", "inf"),
-    *("min", "max", "clip", "axis", *DTYPES),
+    *("min", "max", "clip", "stretch", "axis", *DTYPES),
 }
 MOST_SHOWN = 16  # elements of an array that are written as numbers
 MOST_WEIGHT = 64  # terms of a size that is written as a whole
@@ -140,7 +140,8 @@ class Writer:
         name = symbol.name
         if symbol_dim(symbol) is not axis(name):
             return ""
-        return name if is_plain(name) else f"axis({json.dumps(name)})"
+        plain = is_plain(name.removesuffix("?" * symbol.may_be_one))
+        return name if plain else f"axis({json.dumps(name)})"
 
     def lines(self) -> Iterator[str]:
         """The whole text."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Literal
 
 from graphc.backends.jax import emit_jax
@@ -21,6 +22,7 @@ from graphc.runtime.adapt import Adapter, Advisor
 from graphc.runtime.arguments import Backend
 from graphc.runtime.examine import Unused, examine
 from graphc.runtime.function import Function
+from graphc.runtime.stretching import Family, Stretching
 from graphc.runtime.tiering import require_both
 from graphc.transform.grouping import CostModel
 from graphc.transform.loops.bounds_checks import watched
@@ -30,6 +32,12 @@ from graphc.transform.padding import padded
 from graphc.transform.partition import partition
 from graphc.transform.plan import Check, Plan, needs_device, own_names
 from graphc.transform.policies import Policy, names_of, policies_of
+from graphc.transform.stretching import (
+    Resolved,
+    axes_maybe_one,
+    dims_of,
+    resolved,
+)
 
 Jit = Literal["auto", True, False]
 Tier = Literal["auto", "jax", "numpy"]
@@ -79,8 +87,10 @@ def function(
     rewrites = _rules(rewrites, backend == "jax" and jit is False)
     rule = config.casting if casting is None else check_casting(casting)
     graph, structure, defaults = examine(inputs, outputs, rule, unused)
-    graph = watched(merged(graph)) if check else merged(graph)
-    options = _Options(backend, jit, rewrites, dims, tier, rule)
+    options = _Options(backend, jit, rewrites, dims, tier, rule, check)
+    graph = merged(graph)
+    if axes_maybe_one(graph):
+        return _stretching(graph, structure, defaults, options)
     return _compiled(graph, structure, defaults, options)
 
 
@@ -94,12 +104,31 @@ class _Options:
     dims: Any
     tier: Tier | None
     casting: Casting
+    check: bool
+
+
+def _stretching(
+    written: Graph, structure: Outputs, defaults: dict[int, Any], how: _Options
+) -> Function:
+    """A compiled function of a graph with axes that may be 1."""
+
+    def compile(known: Resolved, make: Callable[..., Function] = Function) -> Function:
+        options = replace(how, dims=dims_of(known, how.dims))
+        return _compiled(known.graph, structure, defaults, options, make)
+
+    make = partial(Stretching, Family(written, compile))
+    return compile(resolved(written, ()), make)
 
 
 def _compiled(
-    written: Graph, structure: Outputs, defaults: dict[int, Any], how: _Options
+    written: Graph,
+    structure: Outputs,
+    defaults: dict[int, Any],
+    how: _Options,
+    make: Callable[..., Function] = Function,
 ) -> Function:
     """A compiled function of the graph as it is written."""
+    written = watched(written) if how.check else written
     simplified = rewritten(written, how.rewrites.early())
     graph = simplified.graph
     model = CostModel(base=UNDIVIDED) if how.jit is True else CostModel()
@@ -119,7 +148,7 @@ def _compiled(
     plan, source = compile(policies)
     log = *simplified.log, *late
     tested = policies or _tests_of_rules(plan, log) or _has_driven_loops(plan)
-    return Function(
+    return make(
         plan,
         source,
         how.backend,

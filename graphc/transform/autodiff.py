@@ -23,7 +23,7 @@ from graphc.ir.namespace import F
 from graphc.ir.op import GRADIENTS
 from graphc.ir.types import is_inexact
 from graphc.ir.walk import ancestors, inputs_of
-from graphc.ops.common.broadcasting import reduced_to, summed_to
+from graphc.ops.common.broadcasting import any_to, summed_to
 from graphc.transform.recomputed import kept, kept_inputs
 
 _MOST_NAMED = 12  # ops of a path that a message names
@@ -133,7 +133,7 @@ def _settled(node: Node, index: int, d: Value, given: _Cotangent | None) -> _Cot
         d = F.where(mask, d, F.zeros_like(d))
     if node.primitive.elementwise and d.type.shape is not value.type.shape:
         d = summed_to(d, value.type.shape)
-        mask = None if mask is None else reduced_to(F.any, mask, value.type.shape)
+        mask = None if mask is None else any_to(mask, value.type.shape)
     if d.dtype != value.dtype:
         d = _real(d, value)
     if not _fits(d, value):

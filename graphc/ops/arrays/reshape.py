@@ -32,7 +32,11 @@ from graphc.ir.op import (
 )
 from graphc.ir.types import BOOL, TensorType, product, same_size
 from graphc.ops.common.batching import Batched, batch_with_axes
-from graphc.ops.common.broadcasting import require_countable, summed_to
+from graphc.ops.common.broadcasting import (
+    require_countable,
+    require_stretchable,
+    summed_to,
+)
 from graphc.ops.common.padded_reads import nonempty, number
 from graphc.ops.common.padding import Padding, Ragged, constant_fill
 
@@ -379,15 +383,13 @@ def squeeze(x: Any, /, axis: Any = None) -> Value:
 
 @op()
 def _broadcast_to(x: Array, *, shape: Shape) -> TensorType:
-    """Stretched to `shape`; only axes of static size 1 stretch."""
+    """Stretched to `shape`, along axes of static size 1 and those that may be 1."""
     if len(shape) < x.type.rank:
         raise type_error(f"cannot broadcast to {shape_text(shape)}: fewer axes")
     require_shape(shape)
     tail = shape[len(shape) - x.type.rank :]
     for n, wanted in zip(x.type.shape, tail, strict=True):
-        if not (isinstance(n, int) and n == 1):
-            reason = f"cannot broadcast to {shape_text(shape)}"
-            require_equal(n, wanted, reason, kind="broadcast")
+        require_stretchable(n, wanted, f"cannot broadcast to {shape_text(shape)}")
     require_countable(shape)
     return x.type.like(shape)
 

@@ -1,12 +1,12 @@
 """Promotion (NEP 50) and broadcasting: what op families have in common."""
 
 from functools import lru_cache
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from graphc.ir.build import as_value, cast, config, strong
-from graphc.ir.dims import Dim, Size
+from graphc.ir.dims import Dim, Size, equal, may_be_one, stretch
 from graphc.ir.graph import Value, origins
 from graphc.ir.namespace import F
 from graphc.ir.op import require_at_most, require_equal
@@ -14,6 +14,7 @@ from graphc.ir.types import BFLOAT16, DType, product, same_shape
 
 Ufunc = Any  # np.ufunc; its stubs know neither resolve_dtypes nor ml_dtypes
 Key = DType | type
+Reduction = Literal["sum", "any"]
 MOST_ELEMENTS = 2**59 - 1  # of 16 bytes at most, so that int64 holds their size
 WEAK_KEYS: dict[str, type] = {"i": int, "u": int, "f": float, "c": complex}
 
@@ -74,10 +75,12 @@ def require_room(shape: tuple[Size, ...], dtype: DType) -> None:
 def _common_size(sizes: tuple[Size, ...]) -> Size:
     common: Size = 1
     for n in sizes:
-        if n is common or (isinstance(n, int) and n == 1):
+        if n is common or is_one(n):
             continue
-        if isinstance(common, int) and common == 1:
+        if is_one(common):
             common = n
+        elif may_be_one(common) or may_be_one(n):
+            common = stretch(common, n)  # what is not 1 is compared once that is known
         else:
             hint = "sizes must be equal, or one of them 1: see expand_dims"
             common = require_equal(
@@ -86,30 +89,59 @@ def _common_size(sizes: tuple[Size, ...]) -> Size:
     return common
 
 
+def is_one(n: Size) -> bool:
+    """Whether a size is the number 1."""
+    return isinstance(n, int) and n == 1
+
+
+def require_stretchable(n: Size, to: Size, reason: str) -> None:
+    """Inside a type rule: an axis of size `n` must be one of `to`, or stretch to it."""
+    if not is_one(n) and not may_be_one(n):
+        require_equal(n, to, reason, kind="broadcast")
+
+
 def stretched_axes(given: tuple[Size, ...], to: tuple[Size, ...]) -> tuple[int, ...]:
     """The axes of shape `to` along which an array of shape `given` is stretched."""
     extra = len(to) - len(given)
     ones = (
         extra + i
         for i, (n, m) in enumerate(zip(given, to[extra:], strict=True))
-        if isinstance(n, int) and n == 1 and not (isinstance(m, int) and m == 1)
+        if is_one(n) and not is_one(m)
     )
     return (*range(extra), *ones)
 
 
+def may_stretch(given: tuple[Size, ...], to: tuple[Size, ...]) -> bool:
+    """Whether axes of `given` that may be 1 are perhaps stretched to those of `to`."""
+    extra = len(to) - len(given)
+    pairs = zip(given, to[extra:], strict=True)
+    return any(may_be_one(n) and equal(n, m) is not True for n, m in pairs)
+
+
 def summed_to(g: Value, shape: tuple[Size, ...]) -> Value:
     """The sum over the axes along which `shape` was stretched: broadcasting undone."""
-    return reduced_to(F.sum, g, shape)
+    return reduced_to("sum", g, shape)
 
 
-def reduced_to(reduction: Any, g: Value, shape: tuple[Size, ...]) -> Value:
+def any_to(mask: Value, shape: tuple[Size, ...]) -> Value:
+    """Where an element holds in `mask`, of those that one of `shape` was stretched to.
+    """
+    return reduced_to("any", mask, shape)
+
+
+def reduced_to(how: Reduction, g: Value, shape: tuple[Size, ...]) -> Value:
     """A reduction over the axes along which `shape` was stretched to that of `g`."""
+    reduction = F.sum if how == "sum" else F.any
     axes = stretched_axes(shape, g.type.shape)
     extra = g.type.rank - len(shape)
     if axes[:extra]:
         g = reduction(g, axis=axes[:extra])
     kept = tuple(a - extra for a in axes[extra:])
-    return reduction(g, axis=kept, keepdims=True) if kept else g
+    if kept:
+        g = reduction(g, axis=kept, keepdims=True)
+    if may_stretch(shape, g.type.shape):
+        g = F._unstretched(g, shape=shape, how=how)
+    return g
 
 
 def weak_key(value: Value) -> Key:

@@ -14,10 +14,10 @@ from graphc.ir.dims import Size
 from graphc.ir.graph import Value
 from graphc.ir.kinds import AxesParam
 from graphc.ir.namespace import F, enroll
-from graphc.ir.op import Array, Printing, op, require_equal, type_error
+from graphc.ir.op import Array, Printing, op, type_error
 from graphc.ir.types import TensorType, product
 from graphc.ops.common.batching import Batched, spread
-from graphc.ops.common.broadcasting import summed_to
+from graphc.ops.common.broadcasting import require_stretchable, summed_to
 from graphc.ops.indexing.basic import BASIC_INDEX, behind_batch, subscript
 from graphc.ops.indexing.gather import (
     GATHER,
@@ -59,8 +59,7 @@ def _fits(v: Value, shape: tuple[Size, ...], x: Value) -> None:
     if extra < 0:
         raise type_error("the update has more axes than what it is written to")
     for n, wanted in zip(v.type.shape, shape[extra:], strict=True):
-        if not (isinstance(n, int) and n == 1):
-            require_equal(n, wanted, "the update does not fit", kind="broadcast")
+        require_stretchable(n, wanted, "the update does not fit")
 
 
 def scatter_numpy(x: Any, v: Any, indices: Any, axes: Any, how: Any) -> Any:

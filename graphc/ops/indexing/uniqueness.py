@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from graphc.ir.build import literal_of
-from graphc.ir.dims import Size, less_equal
+from graphc.ir.dims import Size, less_equal, may_be_one
 from graphc.ir.graph import Value, known_sizes
 
 _MOVES = ("reshape", "expand_dims", "squeeze", "transpose", "basic_index", "convert")
@@ -88,6 +88,8 @@ def _axes(value: Value) -> set[int]:
 def _along(value: Value) -> tuple[int, _Spread] | None:
     """An axis along which no integer repeats, at each place of the other axes."""
     spread, axes = _spread(value), _axes(value)
+    if any(map(may_be_one, value.type.shape)):
+        return None  # stretched, it repeats itself
     if spread is not None and len(axes) == 1:
         return axes.pop(), spread
     if value.node.primitive.name != "add":

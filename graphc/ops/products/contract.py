@@ -28,6 +28,7 @@ from graphc.ops.common.broadcasting import (
     broadcast,
     promoted,
     promoted_as_arrays,
+    may_stretch,
     stretched_axes,
     summed_to,
 )
@@ -177,7 +178,8 @@ def _summed_product(g: Value, y: Value, like: Value) -> Value:
     """`g @ y`, summed over the batch axes that `like` has not."""
     batch = tuple(range(g.type.rank - 2))
     full = y.type.rank == g.type.rank
-    full = full and not stretched_axes(y.type.shape[:-2], g.type.shape[:-2])
+    given, to = y.type.shape[:-2], g.type.shape[:-2]
+    full = full and not stretched_axes(given, to) and not may_stretch(given, to)
     if batch and full and like.type.rank == 2:  # as one matrix product
         last = g.type.rank - 1
         return _tensordot(g, y, axes=((*batch, last), (*batch, last - 1)))

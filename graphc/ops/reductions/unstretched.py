@@ -1,0 +1,75 @@
+"""Broadcasting undone along axes of which nobody knows yet whether they stretch."""
+
+from typing import Any
+
+from graphc.ir.dims import Size
+from graphc.ir.graph import Node, Value
+from graphc.ir.namespace import enroll
+from graphc.ir.op import PRIMITIVES, Array, Printing, op, type_error, views_of_inputs
+from graphc.ir.types import TensorType
+from graphc.ops.common.batching import Batched
+from graphc.ops.common.broadcasting import (
+    Reduction,
+    may_stretch,
+    reduced_to,
+    require_stretchable,
+)
+
+
+@op()
+def _unstretched(g: Array, *, shape: tuple[Size, ...], how: Reduction) -> TensorType:
+    """The reduction of `g` over those axes which `shape` has 1 element along."""
+    if len(shape) != g.type.rank:
+        raise type_error("needs a size for each axis")
+    for n, m in zip(shape, g.type.shape, strict=True):
+        require_stretchable(n, m, "an axis is no part of the result")
+    return g.type.like(shape)
+
+
+def unstretched(xp: Any, g: Any, shape: Any, how: Any) -> Any:
+    """Printed into programs."""
+    pairs = enumerate(zip(shape, g.shape))  # noqa: B905
+    axes = tuple([i for i, (n, m) in pairs if n == 1 and m != 1])
+    if how == "any":
+        return xp.any(g, axis=axes, keepdims=True)
+    return xp.sum(g, axis=axes, keepdims=True, dtype=g.dtype)
+
+
+def _print(p: Printing) -> str:
+    shape, how = (p.code(p.node.params[name]) for name in ("shape", "how"))
+    return f"{p.helper(unstretched)}({p.xp}, {p.inputs[0]}, {shape}, {how})"
+
+
+_unstretched.emit(_print)
+_unstretched.views = views_of_inputs
+_unstretched.linear = True
+_unstretched.no_padding("programs have sums instead, over the axes that stretch")
+enroll(_unstretched, "_unstretched")
+
+
+@_unstretched.vjp
+def _(d: Value, g: Value, *, shape: tuple[Size, ...], how: Reduction) -> tuple[Value]:
+    from_one: Value = PRIMITIVES["broadcast_to"](d, shape=g.type.shape)
+    return (from_one,)
+
+
+@_unstretched.batch
+def _(
+    n: Size, batched: Batched, g: Value, *, shape: tuple[Size, ...], how: Reduction
+) -> Value:
+    found: Value = _unstretched(g, shape=(n, *shape), how=how)
+    return found
+
+
+def _settled(node: Node) -> Node:
+    """A reduction over axes of size 1, or nothing, where all of these are known."""
+    (g,), shape = node.inputs, node.params["shape"]
+    if may_stretch(shape, g.type.shape):
+        return node
+    found = reduced_to(node.params["how"], g, shape)
+    if found is not g:
+        return found.node
+    return PRIMITIVES["specify_shape"].bind((g,), {"shape": shape})
+
+
+_unstretched.settled = _settled

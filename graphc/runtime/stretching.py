@@ -1,0 +1,236 @@
+"""Functions with axes that may be 1: a program for each set of those that are."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from graphc.errors import CallError, GraphError, describe, graph_error, user_place
+from graphc.ir.dims import Dim, Symbol, evaluate, symbol_dim
+from graphc.ir.dims_names import naming
+from graphc.ir.graph import Graph
+from graphc.ir.inner import within
+from graphc.ir.walk import ancestors
+from graphc.runtime.function import Function
+from graphc.runtime.log import Compilation, Stats
+from graphc.transform.stretching import (
+    Resolved,
+    axes_maybe_one,
+    plain_name,
+    resolved,
+)
+
+Ones = frozenset[Symbol]
+NONE: Ones = frozenset()
+Compile = Callable[[Resolved], Function]
+
+
+class Family:
+    """A graph as it was written, and the programs that were made of it, by `ones`.
+
+    The program where no axis is 1 is not among them: it is the function itself.
+    """
+
+    def __init__(self, written: Graph, compile: Compile) -> None:
+        self.written = written
+        self.axes = axes_maybe_one(written)
+        self.made: dict[Ones, Function] = {}
+        self._compile = compile
+
+    def program(self, ones: Ones) -> Function:
+        """The program where these axes are 1. Raises GraphError if there is none."""
+        found = self.made.get(ones)
+        if found is None:
+            made = self._compile(resolved(self.written, ones))
+            found = self.made.setdefault(ones, made)
+        return found
+
+    def ones(self, args: Sequence[Any]) -> Ones:
+        """The axes that are 1 wherever arguments have them."""
+        return frozenset(
+            symbol
+            for symbol, places in self.axes.items()
+            if all(i < len(args) and _is_one(args[i], axis) for i, axis in places)
+        )
+
+    def named(self, names: Iterable[object]) -> Ones:
+        """The axes of these names, with or without the question mark."""
+        known = {plain_name(s): s for s in self.axes}
+        found = []
+        for name in names:
+            symbol = known.get(name.removesuffix("?")) if type(name) is str else None
+            if symbol is None:
+                raise graph_error(
+                    f"there is no axis {name!r} that may be 1",
+                    op="program",
+                    expected=", ".join(s.name for s in self.axes),
+                )
+            found.append(symbol)
+        return frozenset(found)
+
+    def text(self, ones: Ones) -> str:
+        """`where b? is 1`, in words."""
+        names = [s.name for s in self.axes if s in ones]
+        if not names:
+            return f"where none of {', '.join(s.name for s in self.axes)} is 1"
+        return f"where {' and '.join(names)} {'is' if len(names) == 1 else 'are'} 1"
+
+    def sources(self, symbols: Iterable[Symbol]) -> Iterator[str]:
+        """Lines that tell which axes of inputs have these sizes."""
+        plain = {plain_name(s): s for s in self.axes}
+        for symbol in symbols:
+            wanted = plain.get(symbol.name, symbol) if symbol.origin is None else symbol
+            for value, name in zip(
+                self.written.inputs, self.written.input_names, strict=True
+            ):
+                found = [n is symbol_dim(wanted) for n in value.type.shape]
+                if any(found):
+                    maybe = ", and may be 1" if wanted.may_be_one else ""
+                    yield (
+                        f"\n  where {symbol.name} is axis {found.index(True)} of input "
+                        f"{name}, declared at {value.node.place}{maybe}"
+                    )
+                    break
+
+
+class Stretching(Function):
+    """A compiled function with axes that may be 1, and stretch where they are.
+
+    There is a program for each set of axes that are 1, made when it is first met. What
+    the function itself shows, as `plan` and `source`, is of that where none is;
+    `program("b")` is that where `b?` is 1. `stats` and `explain` are of all of them.
+    """
+
+    def __init__(self, family: Family, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._family = family
+
+    def __call__(self, /, *args: Any, **named: Any) -> Any:
+        """Run the program of the axes that are 1 in these arguments.
+
+        Raises CallError where the arguments do not fit.
+        """
+        given = args
+        if named or len(args) != self._count:
+            try:
+                given = self._signature.bind(args, named)
+            except CallError:
+                return super().__call__(*args, **named)  # which refuses it
+        ones = self._family.ones(given)
+        try:
+            program = self._family.program(ones) if ones else super()
+            return program.__call__(*args, **named)
+        except CallError as error:
+            if error.kind != "broadcast":
+                raise
+            failure = self._named(ones, error, given)
+        except GraphError as error:
+            failure = self._misfit(ones, error, given)
+        raise failure from None
+
+    def _misfit(
+        self, ones: Ones, error: GraphError, args: tuple[Any, ...]
+    ) -> CallError:
+        """The error of a call for which there is no program."""
+        problem, *_ = str(error).split("\n  at ")
+        sources = "".join(self._family.sources(ones))
+        text = describe(
+            f"{problem}, {self._family.text(ones)}{sources}",
+            arguments=self._signature.text(args),
+            where=user_place(),
+        )
+        return CallError(text, "broadcast")
+
+    def _named(self, ones: Ones, error: CallError, args: tuple[Any, ...]) -> CallError:
+        """An error of axes that do not broadcast, with the inputs that have them."""
+        symbols = _unequal(resolved(self._family.written, ones).graph, args)
+        sources = "".join(self._family.sources(symbols))
+        mark = "\n  arguments: "
+        problem, *rest = str(error).split(mark, 1)
+        return CallError(mark.join([problem + sources, *rest]), error.kind)
+
+    def program(self, *ones: str) -> Function:
+        """The program where these axes are 1, by name, and the others are not.
+
+        Raises GraphError for what is no such axis, and where sizes cannot agree.
+        """
+        found = self._family.named(ones)
+        return self._family.program(found) if found else self
+
+    def stats(self) -> Stats:
+        """Calls and compilations so far, of all programs."""
+        total = super().stats()
+        for ones, program in self._family.made.items():
+            where = self._family.text(ones)
+            more = program.stats()
+            total.calls += more.calls
+            total.numpy_calls += more.numpy_calls
+            total.compilations += [_noted(c, where) for c in more.compilations]
+            total.changes += [f"{change}, {where}" for change in more.changes]
+        return total
+
+    def explain(self) -> str:
+        """Why the programs made so far are split as they are, one after another."""
+        family = self._family
+        first = next(iter(family.axes))
+        lines = [
+            f"a program for each set of axes that are 1, of {len(family.axes)} that "
+            f"may be; f.program({plain_name(first)!r}) is that where {first.name} is",
+        ]
+        programs = [(NONE, super().explain())]
+        programs += [(ones, p.explain()) for ones, p in family.made.items()]
+        for ones, text in programs:
+            lines += ["", f"{family.text(ones)}:", text]
+        return "\n".join(lines)
+
+    @property
+    def jax_callable(self) -> Callable[..., Any]:
+        """The program of the axes that are 1 as plain JAX, chosen by shapes."""
+        whole = super().jax_callable
+
+        def program(*args: Any) -> Any:
+            ones = self._family.ones(args)
+            chosen = self._family.program(ones).jax_callable if ones else whole
+            return chosen(*args)
+
+        return program
+
+    def __repr__(self) -> str:
+        with naming(self._names):
+            graph = self._family.written
+            inputs = ", ".join(str(v.type) for v in graph.inputs)
+            outputs = ", ".join(str(v.type) for v in graph.outputs)
+        return f"<graphc.Function ({inputs}) -> ({outputs}) on {self.backend}>"
+
+
+def _is_one(argument: Any, axis: int) -> bool:
+    """Whether an axis of an argument has one element; False where there is none."""
+    shape = getattr(argument, "shape", None)
+    if not isinstance(shape, tuple):
+        try:
+            shape = np.shape(argument)
+        except ValueError:  # rows of different lengths, which are refused later
+            return False
+    return axis < len(shape) and bool(shape[axis] == 1)
+
+
+def _noted(compilation: Compilation, where: str) -> Compilation:
+    return replace(compilation, reason=f"{compilation.reason}, {where}")
+
+
+def _unequal(graph: Graph, args: Sequence[Any]) -> list[Symbol]:
+    """The symbols of the first two sizes of a graph that do not broadcast."""
+    sizes: dict[Symbol, int] = {}
+    for value, arg in zip(graph.inputs, args, strict=True):
+        for n, size in zip(value.type.shape, np.shape(arg), strict=True):
+            if isinstance(n, Dim) and n is symbol_dim(n.symbols[0]):
+                sizes[n.symbols[0]] = size
+    for node in within(ancestors(graph.outputs)):
+        for guard in node.guards if node.guards else ():
+            pair = [n for n in (guard.left, guard.right) if isinstance(n, Dim)]
+            symbols = list(dict.fromkeys(s for n in pair for s in n.symbols))
+            if guard.kind == "broadcast" and all(s in sizes for s in symbols):
+                if evaluate(guard.left, sizes) != evaluate(guard.right, sizes):
+                    return symbols
+    return []

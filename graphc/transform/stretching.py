@@ -1,0 +1,242 @@
+"""Axes that may be 1 and so stretch: a graph for each set of those that are.
+
+Such an axis is declared as "b?". As long as nobody knows, shapes hold `stretch(b, m)`
+and gradients `unstretched` nodes; once it is known, the graph is built anew with the
+number 1 in place of `b?`, or with a plain size, and neither is left.
+"""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from graphc.errors import graph_error, standing_at
+from graphc.ir.build import as_size, variable
+from graphc.ir.dims import (
+    MOST_MAYBE_ONE,
+    Dim,
+    Size,
+    Symbol,
+    axis,
+    substitute,
+    symbol_dim,
+)
+from graphc.ir.dims_names import distinct
+from graphc.ir.graph import Graph, Node, Value
+from graphc.ir.inner import (
+    OF_BODIES,
+    Inner,
+    inners_of,
+    has_inner,
+    region_resized,
+    with_bodies,
+)
+from graphc.ir.op import rebuild
+from graphc.ir.replay import for_sizes, renewed
+from graphc.ir.types import TensorType
+from graphc.ops.broadcasting import is_one
+from graphc.transform.loops.branches import SWITCH
+from graphc.transform.loops.scan import parts_of
+from graphc.transform.policies import sizes_of
+
+Sizes = dict[Symbol, Size]
+AxisOf = tuple[int, int]  # the number of an input, and that of its axis
+
+
+def axes_maybe_one(graph: Graph) -> dict[Symbol, list[AxisOf]]:
+    """The axes of inputs that may be 1, by their symbols.
+
+    Raises GraphError where one is told by no axis, where they are too many, and where
+    a plain size has the name of one.
+    """
+    found: dict[Symbol, list[AxisOf]] = {}
+    sizes: dict[Symbol, Value] = {}
+    for position, value in enumerate(graph.inputs):
+        for place, n in enumerate(value.type.shape):
+            for symbol in n.symbols if isinstance(n, Dim) else ():
+                sizes.setdefault(symbol, value)
+                if symbol.may_be_one and n is symbol_dim(symbol):
+                    found.setdefault(symbol, []).append((position, place))
+    _check_names(sizes)
+    for symbol, value in sizes.items():
+        if symbol.may_be_one and symbol not in found:
+            raise graph_error(
+                f"no axis of the inputs has just the size {symbol.name}",
+                op="function",
+                got=f"{value.type}, declared at {value.node.place}",
+                hint="whether it is 1 must be told by an axis of its own",
+            )
+    if len(found) > MOST_MAYBE_ONE:
+        named = ", ".join(s.name for s in found)
+        raise graph_error(
+            f"{len(found)} axes may be 1, which would be {2 ** len(found)} programs",
+            op="function",
+            got=named,
+            expected=f"at most {MOST_MAYBE_ONE}",
+            hint="name those that are 1 together alike, and plainly those that never are",
+        )
+    return found
+
+
+def _check_names(sizes: dict[Symbol, Value]) -> None:
+    plain = {s.name: value for s, value in sizes.items() if not s.may_be_one}
+    for symbol, value in sizes.items():
+        other = plain.get(symbol.name[:-1]) if symbol.may_be_one else None
+        if other is not None:
+            name = symbol.name
+            raise graph_error(
+                f"both {name} and {name[:-1]} are sizes, and no two sizes of a program "
+                "may be called the same",
+                op="function",
+                got=f"{value.type}, declared at {value.node.place}, and {other.type}, "
+                f"declared at {other.node.place}",
+                hint=f'name one of them anew: an axis "a?" may be 1, or else must be '
+                f"what it meets, as {name[:-1]}",
+            )
+
+
+def plain_name(symbol: Symbol) -> str:
+    """The name of an axis that may be 1, where it is not."""
+    return symbol.name.removesuffix("?")
+
+
+@dataclass(frozen=True)
+class Resolved:
+    """A graph in which it is known which axes are 1, and what stands in it for what."""
+
+    graph: Graph
+    sizes: Sizes
+    made: dict[Value, Value]
+
+
+def dims_of(known: Resolved, dims: Any) -> Any:
+    """`dims` as given for the graph before: names, values and sizes as they are now.
+
+    Where some axes are 1, sizes that are no more are left out.
+    """
+    if not isinstance(dims, Mapping):
+        return dims
+    found = {_key(known, key): policy for key, policy in dims.items()}
+    if not any(isinstance(n, int) for n in known.sizes.values()):
+        return found
+    symbols = sizes_of(known.graph)
+    names = {s.name for s in symbols}.union(distinct(symbols).values())
+    return {
+        key: policy
+        for key, policy in found.items()
+        if not isinstance(key, int) and (not isinstance(key, str) or key in names)
+    }
+
+
+def _key(known: Resolved, key: Any) -> Any:
+    if isinstance(key, str):
+        return key.removesuffix("?")
+    if isinstance(key, Value) and key in known.made:
+        return known.made[key]
+    if isinstance(key, (Value, Dim)):
+        return _size(as_size(key), known.sizes)
+    return key
+
+
+def resolved(graph: Graph, ones: Collection[Symbol]) -> Resolved:
+    """A graph where of the axes that may be 1, `ones` are and others are not.
+
+    Raises GraphError where sizes do not agree then.
+    """
+    sizes = _known(axes_maybe_one(graph), ones)
+    made = {v: _input(v, sizes) for v in graph.inputs}
+    _rebuild(graph.outputs, made, sizes)
+    inputs, outputs = (
+        tuple([made.get(v, v) for v in values])
+        for values in (graph.inputs, graph.outputs)
+    )
+    return Resolved(replace(graph, inputs=inputs, outputs=outputs), sizes, made)
+
+
+def _known(symbols: Iterable[Symbol], ones: Collection[Symbol]) -> Sizes:
+    return {s: 1 if s in ones else axis(plain_name(s)) for s in symbols}
+
+
+def _input(value: Value, sizes: Sizes) -> Value:
+    """An input of these sizes: itself, where it has none of them."""
+    type = _sized(value.type, sizes)
+    if type.same(value.type):
+        return value
+    new = variable(value.name, type)
+    new.node.place = value.node.place
+    if value.node in OF_BODIES:
+        OF_BODIES.add(new.node)
+    return new
+
+
+def _sized(type: TensorType, sizes: Sizes) -> TensorType:
+    shape = tuple([_size(n, sizes) for n in type.shape])
+    return TensorType(type.dtype, shape, type.weak)
+
+
+def _size(n: Size, sizes: Sizes) -> Size:
+    return n if isinstance(n, int) else substitute(n, sizes)
+
+
+def _rebuild(
+    outputs: Sequence[Value], made: dict[Value, Value], sizes: Sizes
+) -> None:
+    """Add to `made` what stands for the values that have other inputs or sizes."""
+    changed = {old: new for old, new in made.items() if old is not new}
+    for node in region_resized(outputs, changed, sizes):
+        if has_inner(node):
+            fresh = _with_bodies(node, made, sizes)
+        else:
+            fresh = renewed(node, made, node.place, sizes)
+        _require_as_expected(node, fresh, sizes)
+        made.update(zip(node.outputs, fresh.outputs, strict=True))
+
+
+def _require_as_expected(node: Node, fresh: Node, sizes: Sizes) -> None:
+    """An axis is 1 in the new graph exactly where the old one said so.
+
+    Else gradients, which were made for the old one, would not undo what stretches.
+    """
+    for old, new in zip(node.outputs, fresh.outputs, strict=True):
+        expected = _sized(old.type, sizes).shape
+        ones = [list(map(is_one, shape)) for shape in (expected, new.type.shape)]
+        if ones[0] != ones[1]:
+            raise AssertionError(f"{node!r}: {new.type}, not {list(expected)}")
+
+
+def _with_bodies(node: Node, made: dict[Value, Value], sizes: Sizes) -> Node:
+    """A loop or a choice anew, with bodies for the sizes that it has now."""
+    params = dict(for_sizes(node, made, sizes))
+    inner = inners_of(node)[0]
+    known = inner.known(_taken(node), node.params["sizes"])
+    own: Sizes = {
+        symbol: 1 if is_one(_size(n, sizes)) else axis(plain_name(symbol))
+        for symbol, n in known.items()
+        if symbol.may_be_one
+    }
+    if own:
+        inputs = {v: _input(v, own) for one in inners_of(node) for v in one.inputs}
+        params = with_bodies(params, lambda one: _body(one, inputs, own))
+        pairs = zip(inner.symbols, params["sizes"], strict=True)
+        params["sizes"] = tuple([n for s, n in pairs if not is_one(own.get(s, s))])
+    with standing_at(node.place):
+        return rebuild(node, tuple([made.get(v, v) for v in node.inputs]), params)
+
+
+def _body(inner: Inner, inputs: dict[Value, Value], sizes: Sizes) -> Inner:
+    made = dict(inputs)
+    _rebuild(inner.outputs, made, sizes)
+    symbols = [sizes.get(s, symbol_dim(s)) for s in inner.symbols]
+    return Inner(
+        tuple([inputs[v] for v in inner.inputs]),
+        tuple([made.get(v, v) for v in inner.outputs]),
+        tuple([s for n in symbols if isinstance(n, Dim) for s in n.symbols]),
+    )
+
+
+def _taken(node: Node) -> list[TensorType]:
+    """The types of what the bodies of a node take."""
+    if node.primitive is SWITCH:
+        return [v.type for v in node.inputs[1:]]
+    parts = parts_of(node.inputs, node.params)
+    rows = [v.type.like(v.type.shape[1:]) for v in parts.rows]
+    return [*(v.type for v in parts.first), *rows, *(v.type for v in parts.rest)]
