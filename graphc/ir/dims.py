@@ -1,10 +1,10 @@
 """Sizes of axes: integer expressions in a normal form, with three-valued comparison.
 
 A size is a plain `int` or a `Dim`: a polynomial with integer coefficients over *atoms*,
-which are symbols, `a//b`, `min`, `max`, `clip` and `stretch`. Dims are hash-consed, so equality is
-usually identity: (n + 1)*(n - 1) is n*n - 1. Where it is not, a small prover answers:
-equal(maximum(n, m) + minimum(n, m), n + m) is True, equal(n, n + 1) is False,
-equal(n, m) is None, and n == m raises GraphError.
+which are symbols, `a//b`, `min`, `max`, `clip` and `stretch`. Dims are hash-consed:
+equality is usually identity: (n + 1)*(n - 1) is n*n - 1. Where it is not, a small
+prover answers: equal(maximum(n, m) + minimum(n, m), n + m) is True, equal(n, n + 1) is
+False, equal(n, m) is None, and n == m raises GraphError.
 
 Parts of sizes are shared, and what is done to a size looks at each part once, however
 often it occurs and however deep it stands. Products of long sums stay products.

@@ -351,6 +351,7 @@ def has_inner(node: Node) -> bool:
 
 
 def inners_of(node: Node) -> list[Inner]:
+    """The graphs inside of a node, without those inside of them."""
     found: list[Inner] = []
     for param in node.params.values():
         if isinstance(param, Opaque):

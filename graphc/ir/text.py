@@ -7,8 +7,9 @@
     }
 
 A size is written with the names of axes; `b?` may be 1, and so stretch; `?x_0` is an
-axis that shares its name with no other, and a value's name stands for its integer. Parts of a long size have lines of
-their own before it: `size = 2*n - min(1, n)`. `graphc.ir.reader` reads it back.
+axis that shares its name with no other, and a value's name stands for its integer.
+Parts of a long size have lines of their own before it: `size = 2*n - min(1, n)`.
+`graphc.ir.reader` reads it back.
 """
 
 import json

@@ -32,12 +32,7 @@ from graphc.transform.padding import padded
 from graphc.transform.partition import partition
 from graphc.transform.plan import Check, Plan, needs_device, own_names
 from graphc.transform.policies import Policy, names_of, policies_of
-from graphc.transform.stretching import (
-    Resolved,
-    axes_maybe_one,
-    dims_of,
-    resolved,
-)
+from graphc.transform.stretching import Resolved, axes_maybe_one, dims_of
 
 Jit = Literal["auto", True, False]
 Tier = Literal["auto", "jax", "numpy"]
@@ -116,8 +111,8 @@ def _stretching(
         options = replace(how, dims=dims_of(known, how.dims))
         return _compiled(known.graph, structure, defaults, options, make)
 
-    make = partial(Stretching, Family(written, compile))
-    return compile(resolved(written, ()), make)
+    family = Family(written, compile)
+    return compile(family.graph, partial(Stretching, family))
 
 
 def _compiled(

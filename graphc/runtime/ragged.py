@@ -28,6 +28,7 @@ from graphc.runtime.examine import examine
 from graphc.runtime.function import Function
 from graphc.transform.policies import Pad
 from graphc.transform.ragged import Batched, batched
+from graphc.transform.stretching import axes_maybe_one
 
 
 @dataclass(frozen=True)
@@ -82,6 +83,12 @@ def ragged(
     [0.5  0.25 0.25]
     """
     graph, structure, _ = examine(inputs, outputs, "safe", "warn")
+    maybe_one = axes_maybe_one(graph)
+    if maybe_one:
+        got = ", ".join(s.name for s in maybe_one)
+        problem = "axes that may be 1 would stretch in some examples only"
+        hint = "declare them plainly, and give all examples their full sizes"
+        raise graph_error(problem, op="ragged", got=got, hint=hint)
     for value in shared:
         if all(value is not v for v in graph.inputs):
             got = shortened(repr(value))

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -22,14 +23,14 @@ from graphc.transform.stretching import (
 )
 
 Ones = frozenset[Symbol]
-NONE: Ones = frozenset()
 Compile = Callable[[Resolved], Function]
 
 
 class Family:
     """A graph as it was written, and the programs that were made of it, by `ones`.
 
-    The program where no axis is 1 is not among them: it is the function itself.
+    That of the `first` set is not among them: it is the function itself. There no axis
+    is 1, or as few as can be.
     """
 
     def __init__(self, written: Graph, compile: Compile) -> None:
@@ -37,6 +38,18 @@ class Family:
         self.axes = axes_maybe_one(written)
         self.made: dict[Ones, Function] = {}
         self._compile = compile
+        self.first, self.graph = self._start()
+
+    def _start(self) -> tuple[Ones, Resolved]:
+        """The smallest set for which sizes agree, and the graph of that."""
+        failures = []
+        for count in range(len(self.axes) + 1):
+            for ones in map(frozenset, combinations(self.axes, count)):
+                try:
+                    return ones, resolved(self.written, ones)
+                except GraphError as error:
+                    failures.append(error)
+        raise failures[0]
 
     def program(self, ones: Ones) -> Function:
         """The program where these axes are 1. Raises GraphError if there is none."""
@@ -98,8 +111,9 @@ class Stretching(Function):
     """A compiled function with axes that may be 1, and stretch where they are.
 
     There is a program for each set of axes that are 1, made when it is first met. What
-    the function itself shows, as `plan` and `source`, is of that where none is;
-    `program("b")` is that where `b?` is 1. `stats` and `explain` are of all of them.
+    the function itself shows, as `plan` and `source`, is of that where none is (or as
+    few as can be); `program("b")` is that where `b?` is 1. `stats` and `explain` are of
+    all of them.
     """
 
     def __init__(self, family: Family, *args: Any, **options: Any) -> None:
@@ -119,8 +133,9 @@ class Stretching(Function):
                 return super().__call__(*args, **named)  # which refuses it
         ones = self._family.ones(given)
         try:
-            program = self._family.program(ones) if ones else super()
-            return program.__call__(*args, **named)
+            if ones == self._family.first:
+                return super().__call__(*args, **named)
+            return self._family.program(ones)(*args, **named)
         except CallError as error:
             if error.kind != "broadcast":
                 raise
@@ -156,7 +171,7 @@ class Stretching(Function):
         Raises GraphError for what is no such axis, and where sizes cannot agree.
         """
         found = self._family.named(ones)
-        return self._family.program(found) if found else self
+        return self if found == self._family.first else self._family.program(found)
 
     def stats(self) -> Stats:
         """Calls and compilations so far, of all programs."""
@@ -178,7 +193,7 @@ class Stretching(Function):
             f"a program for each set of axes that are 1, of {len(family.axes)} that "
             f"may be; f.program({plain_name(first)!r}) is that where {first.name} is",
         ]
-        programs = [(NONE, super().explain())]
+        programs = [(family.first, super().explain())]
         programs += [(ones, p.explain()) for ones, p in family.made.items()]
         for ones, text in programs:
             lines += ["", f"{family.text(ones)}:", text]
@@ -191,8 +206,9 @@ class Stretching(Function):
 
         def program(*args: Any) -> Any:
             ones = self._family.ones(args)
-            chosen = self._family.program(ones).jax_callable if ones else whole
-            return chosen(*args)
+            if ones == self._family.first:
+                return whole(*args)
+            return self._family.program(ones).jax_callable(*args)
 
         return program
 
@@ -227,10 +243,10 @@ def _unequal(graph: Graph, args: Sequence[Any]) -> list[Symbol]:
             if isinstance(n, Dim) and n is symbol_dim(n.symbols[0]):
                 sizes[n.symbols[0]] = size
     for node in within(ancestors(graph.outputs)):
-        for guard in node.guards if node.guards else ():
+        for guard in node.guards:
             pair = [n for n in (guard.left, guard.right) if isinstance(n, Dim)]
             symbols = list(dict.fromkeys(s for n in pair for s in n.symbols))
-            if guard.kind == "broadcast" and all(s in sizes for s in symbols):
-                if evaluate(guard.left, sizes) != evaluate(guard.right, sizes):
-                    return symbols
+            known = guard.kind == "broadcast" and all(s in sizes for s in symbols)
+            if known and evaluate(guard.left, sizes) != evaluate(guard.right, sizes):
+                return symbols
     return []

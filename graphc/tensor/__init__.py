@@ -29,7 +29,8 @@ __array_api_version__ = "2024.12"
 
 def tensor(name: str, dtype: Any, shape: Any) -> Value:
     """A variable. Sizes are integers, names ("n" is the same size everywhere),
-    formulas in names ("2*n + 1"), or None for a size of its own.
+    formulas in names ("2*n + 1"), or None for a size of its own. An axis "b?" may be 1
+    at a call, and stretches then; one "n" never does.
 
     >>> tensor("x", "float32", ("n", 3)).type
     TensorType(dtype=dtype('float32'), shape=(Dim(n), 3), weak=False)

@@ -25,8 +25,8 @@ from graphc.ir.graph import Graph, Node, Value
 from graphc.ir.inner import (
     OF_BODIES,
     Inner,
-    inners_of,
     has_inner,
+    inners_of,
     region_resized,
     with_bodies,
 )
@@ -72,7 +72,7 @@ def axes_maybe_one(graph: Graph) -> dict[Symbol, list[AxisOf]]:
             op="function",
             got=named,
             expected=f"at most {MOST_MAYBE_ONE}",
-            hint="name those that are 1 together alike, and plainly those that never are",
+            hint="name those alike that are 1 together, plainly those that never are",
         )
     return found
 
@@ -152,6 +152,11 @@ def resolved(graph: Graph, ones: Collection[Symbol]) -> Resolved:
     return Resolved(replace(graph, inputs=inputs, outputs=outputs), sizes, made)
 
 
+def maybe_one(symbols: Iterable[Symbol]) -> list[Symbol]:
+    """Those of the sizes that may be 1, and stretch then."""
+    return [s for s in symbols if s.may_be_one]
+
+
 def _known(symbols: Iterable[Symbol], ones: Collection[Symbol]) -> Sizes:
     return {s: 1 if s in ones else axis(plain_name(s)) for s in symbols}
 
@@ -180,9 +185,8 @@ def _size(n: Size, sizes: Sizes) -> Size:
 def _rebuild(
     outputs: Sequence[Value], made: dict[Value, Value], sizes: Sizes
 ) -> None:
-    """Add to `made` what stands for the values that have other inputs or sizes."""
-    changed = {old: new for old, new in made.items() if old is not new}
-    for node in region_resized(outputs, changed, sizes):
+    """Add to `made`, which has all inputs, what stands for values of other sizes."""
+    for node in region_resized(outputs, made, sizes):
         if has_inner(node):
             fresh = _with_bodies(node, made, sizes)
         else:
@@ -208,16 +212,14 @@ def _with_bodies(node: Node, made: dict[Value, Value], sizes: Sizes) -> Node:
     params = dict(for_sizes(node, made, sizes))
     inner = inners_of(node)[0]
     known = inner.known(_taken(node), node.params["sizes"])
-    own: Sizes = {
-        symbol: 1 if is_one(_size(n, sizes)) else axis(plain_name(symbol))
-        for symbol, n in known.items()
-        if symbol.may_be_one
-    }
-    if own:
+    ones = {s for s, n in known.items() if is_one(_size(n, sizes))}
+    # Sizes that stay are named too: no walk leaves the body for what tells them.
+    own = {s: symbol_dim(s) for s in known} | _known(maybe_one(known), ones)
+    if maybe_one(known):
         inputs = {v: _input(v, own) for one in inners_of(node) for v in one.inputs}
         params = with_bodies(params, lambda one: _body(one, inputs, own))
         pairs = zip(inner.symbols, params["sizes"], strict=True)
-        params["sizes"] = tuple([n for s, n in pairs if not is_one(own.get(s, s))])
+        params["sizes"] = tuple([n for s, n in pairs if not is_one(own.get(s, 0))])
     with standing_at(node.place):
         return rebuild(node, tuple([made.get(v, v) for v in node.inputs]), params)
 
@@ -225,7 +227,7 @@ def _with_bodies(node: Node, made: dict[Value, Value], sizes: Sizes) -> Node:
 def _body(inner: Inner, inputs: dict[Value, Value], sizes: Sizes) -> Inner:
     made = dict(inputs)
     _rebuild(inner.outputs, made, sizes)
-    symbols = [sizes.get(s, symbol_dim(s)) for s in inner.symbols]
+    symbols = [substitute(symbol_dim(s), sizes) for s in inner.symbols]
     return Inner(
         tuple([inputs[v] for v in inner.inputs]),
         tuple([made.get(v, v) for v in inner.outputs]),

@@ -16,6 +16,7 @@ import scipy.special
 
 import graphc
 import graphc.tensor as gt
+from graphc.ir.dims import may_be_one, substitute
 
 DTYPES = ("float64", "float32", "int64", "int32", "bool", "uint8", "complex64")
 SIZES = (0, 1, 2, 3, 4)
@@ -101,9 +102,18 @@ def binary(names: str, kinds: str, **flags: Any) -> None:
 
 
 def _broadcasts(a: Known, b: Known) -> bool:
-    """Whether two arrays fit without stretching a symbolic axis of size 1."""
-    pairs = zip(a.array.shape[::-1], b.array.shape[::-1], strict=False)
-    return all(m == n for m, n in pairs)
+    """Whether two arrays fit without stretching an axis that is not said to be 1."""
+    axes = [list(zip(k.array.shape, k.symbolic.type.shape)) for k in (a, b)]
+    pairs = zip(*(pairs[::-1] for pairs in axes), strict=False)
+    return all(m == n or _stretches(s) or _stretches(t) for (m, s), (n, t) in pairs)
+
+
+def _stretches(size: Any) -> bool:
+    """Whether a size is 1 since axes are that may be."""
+    if not may_be_one(size):
+        return False
+    ones = dict.fromkeys([s for s in size.symbols if s.name.startswith("one")], 1)
+    return isinstance(substitute(size, ones), int)
 
 
 def reduction(names: str, kinds: str, *, nonempty: bool = False, **flags: Any) -> None:
@@ -423,11 +433,15 @@ def _softmax(rng: Any, pool: list[Known]) -> Any:
 
 
 def new_input(
-    rng: np.random.Generator, number: int, dtypes: Sequence[str]
+    rng: np.random.Generator,
+    number: int,
+    dtypes: Sequence[str],
+    stretching: bool = False,
 ) -> tuple[Any, np.ndarray]:
     """A variable and an argument on a coarse grid, with a few special values."""
     dtype = str(rng.choice(dtypes))
-    shape = tuple(int(n) for n in rng.choice(SIZES, rng.integers(0, 4)))
+    sizes = (*SIZES, 1, 1, 1, 3, 3) if stretching else SIZES
+    shape = tuple(int(n) for n in rng.choice(sizes, rng.integers(0, 4)))
     grid = rng.integers(-8, 9, shape)
     array = (grid / 4 if np.dtype(dtype).kind in "fc" else np.abs(grid)).astype(dtype)
     if np.dtype(dtype).kind == "f" and array.size and rng.random() < 0.2:
@@ -435,6 +449,11 @@ def new_input(
     axes = tuple(
         n if rng.random() < 0.3 else f"s{number}_{i}" for i, n in enumerate(shape)
     )
+    if stretching:
+        axes = tuple(
+            n if rng.random() < 0.2 else f"{'one' if n == 1 else 'axis'}{number}_{i}?"
+            for i, n in enumerate(shape[:2])
+        ) + axes[2:]
     return gt.tensor(f"x{number}", dtype, axes), array
 
 
@@ -443,14 +462,18 @@ def generate(
     more: Sequence[Step] = (),
     length: int = 12,
     dtypes: Sequence[str] = DTYPES,
+    stretching: bool = False,
 ) -> Program:
-    """The program of a seed, of the steps above and of `more`."""
+    """The program of a seed, of the steps above and of `more`.
+
+    Where it is `stretching`, most axes may be 1 and are declared so.
+    """
     steps = [*STEPS, *more]
     rng = np.random.default_rng(seed)
     program = Program([], [])
     pool: list[Known] = []
     for number in range(int(rng.integers(1, 4))):
-        symbolic, array = new_input(rng, number, dtypes)
+        symbolic, array = new_input(rng, number, dtypes, stretching)
         program.inputs.append(symbolic)
         program.arguments.append(array)
         pool.append(Known(symbolic, array, True))

@@ -26,9 +26,9 @@ from graphc.ir.types import BFLOAT16, BOOL, TensorType, product
 from graphc.ops.common.batching import Batched, lined_up
 from graphc.ops.common.broadcasting import (
     broadcast,
+    may_stretch,
     promoted,
     promoted_as_arrays,
-    may_stretch,
     stretched_axes,
     summed_to,
 )

@@ -9,14 +9,14 @@ import numpy as np
 
 from graphc.errors import graph_error
 from graphc.ir.build import cast
-from graphc.ir.dims import Size
+from graphc.ir.dims import Size, may_be_one, stretch
 from graphc.ir.graph import Node, Value
 from graphc.ir.kinds import Letters
 from graphc.ir.namespace import F, public
 from graphc.ir.op import Array, Printing, op, require_equal, type_error, views_of_inputs
 from graphc.ir.types import TensorType, dtype_of
 from graphc.ops.common.batching import Batched
-from graphc.ops.common.broadcasting import promoted
+from graphc.ops.common.broadcasting import is_one, promoted
 from graphc.ops.common.padding import Padding, Ragged
 from graphc.ops.products.contract import emit_product
 
@@ -285,6 +285,7 @@ def _normalised(spec: _Spec, values: list[Value]) -> tuple[list[Value], str]:
     inputs = [_expanded(t, v, spec) for t, v in zip(spec.inputs, values, strict=True)]
     output = _output(spec, inputs)
     values, inputs = _unstretched(values, inputs)
+    values = _stretched(values, inputs)
     letters = _letters(label for term in inputs for label in term)
     terms = ["".join(letters[label] for label in term) for term in (*inputs, output)]
     return values, f"{','.join(terms[:-1])}->{terms[-1]}"
@@ -341,22 +342,38 @@ def _unstretched(values: list[Value], inputs: Terms) -> tuple[list[Value], Terms
         label
         for v, term in zip(values, inputs, strict=True)
         for n, label in zip(v.type.shape, term, strict=True)
-        if not _is_one(n)
+        if not is_one(n)
     }
     kept_values, kept_terms = [], []
     for v, term in zip(values, inputs, strict=True):
         pairs = list(zip(v.type.shape, term, strict=True))
-        own = {label for n, label in pairs if not _is_one(n)}
+        own = {label for n, label in pairs if not is_one(n)}
         axes = tuple(
-            i for i, (n, x) in enumerate(pairs) if _is_one(n) and x in wide - own
+            i for i, (n, x) in enumerate(pairs) if is_one(n) and x in wide - own
         )
         kept_values.append(F.squeeze(v, axes) if axes else v)
         kept_terms.append([x for i, x in enumerate(term) if i not in axes])
     return kept_values, kept_terms
 
 
-def _is_one(n: Size) -> bool:
-    return isinstance(n, int) and n == 1
+def _stretched(values: list[Value], inputs: Terms) -> list[Value]:
+    """With axes that may be 1 stretched to the size that others of their label have."""
+    pairs = list(zip(values, inputs, strict=True))
+    sizes: dict[Hashable, list[Size]] = {}
+    for v, term in pairs:
+        for n, label in zip(v.type.shape, term, strict=True):
+            sizes.setdefault(label, []).append(n)
+
+    def wide(n: Size, label: Hashable, term: Sequence[Hashable]) -> Size:
+        once = term.count(label) == 1
+        return stretch(*sizes[label]) if once and may_be_one(n) else n
+
+    return [
+        F.broadcast_to(
+            v, tuple([wide(*at, term) for at in zip(v.type.shape, term, strict=True)])
+        )
+        for v, term in pairs
+    ]
 
 
 def _letters(labels: Iterable[Hashable]) -> dict[Hashable, str]:
