@@ -148,14 +148,16 @@ class Stretching(Function):
         self, ones: Ones, error: GraphError, args: tuple[Any, ...]
     ) -> CallError:
         """The error of a call for which there is no program."""
-        problem, *_ = str(error).split("\n  at ")
-        sources = "".join(self._family.sources(ones))
+        whole, *place = str(error).split("\n  at ")
+        problem, *more = whole.splitlines()
+        asked = [f"  asked for by {line}" for line in place]
+        lines = [f"{problem}, {self._family.text(ones)}", *more, *asked]
         text = describe(
-            f"{problem}, {self._family.text(ones)}{sources}",
+            "\n".join(lines) + "".join(self._family.sources(ones)),
             arguments=self._signature.text(args),
             where=user_place(),
         )
-        return CallError(text, "broadcast")
+        return CallError(text, "shape")
 
     def _named(self, ones: Ones, error: CallError, args: tuple[Any, ...]) -> CallError:
         """An error of axes that do not broadcast, with the inputs that have them."""
