@@ -83,12 +83,7 @@ def ragged(
     [0.5  0.25 0.25]
     """
     graph, structure, _ = examine(inputs, outputs, "safe", "warn")
-    maybe_one = axes_maybe_one(graph)
-    if maybe_one:
-        got = ", ".join(s.name for s in maybe_one)
-        problem = "axes that may be 1 would stretch in some examples only"
-        hint = "declare them plainly, and give all examples their full sizes"
-        raise graph_error(problem, op="ragged", got=got, hint=hint)
+    _refuse_maybe_one(graph)
     for value in shared:
         if all(value is not v for v in graph.inputs):
             got = shortened(repr(value))
@@ -110,6 +105,14 @@ def ragged(
         unused="ignore",  # not every size is needed
     )
     return Ragged(made, inner, structure, strict, total, Packing(group, batch))
+
+
+def _refuse_maybe_one(graph: Graph) -> None:
+    names = [s.name for s in axes_maybe_one(graph)]
+    if names:
+        problem = "axes that may be 1 would stretch in some examples only"
+        hint = "declare them plainly, and give all examples their full sizes"
+        raise graph_error(problem, op="ragged", got=", ".join(names), hint=hint)
 
 
 @dataclass(frozen=True)

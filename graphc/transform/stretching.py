@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from graphc.control.scan import parts_of
 from graphc.errors import graph_error, standing_at
 from graphc.ir.build import as_size, variable
 from graphc.ir.dims import (
@@ -33,9 +34,8 @@ from graphc.ir.inner import (
 from graphc.ir.op import rebuild
 from graphc.ir.replay import for_sizes, renewed
 from graphc.ir.types import TensorType
-from graphc.ops.broadcasting import is_one
-from graphc.transform.loops.branches import SWITCH
-from graphc.transform.loops.scan import parts_of
+from graphc.ops.common.broadcasting import is_one
+from graphc.transform.loops.cond import SWITCH
 from graphc.transform.policies import sizes_of
 
 Sizes = dict[Symbol, Size]

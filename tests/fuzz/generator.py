@@ -103,9 +103,11 @@ def binary(names: str, kinds: str, **flags: Any) -> None:
 
 def _broadcasts(a: Known, b: Known) -> bool:
     """Whether two arrays fit without stretching an axis that is not said to be 1."""
-    axes = [list(zip(k.array.shape, k.symbolic.type.shape)) for k in (a, b)]
-    pairs = zip(*(pairs[::-1] for pairs in axes), strict=False)
-    return all(m == n or _stretches(s) or _stretches(t) for (m, s), (n, t) in pairs)
+    (ms, ss), (ns, ts) = (
+        (k.array.shape[::-1], k.symbolic.type.shape[::-1]) for k in (a, b)
+    )
+    axes = zip(ms, ss, ns, ts, strict=False)
+    return all(m == n or _stretches(s) or _stretches(t) for m, s, n, t in axes)
 
 
 def _stretches(size: Any) -> bool:

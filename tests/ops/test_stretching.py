@@ -53,11 +53,8 @@ def built(sample, call, specs, dtype, shapes):
 
 def maybe_one(shapes):
     """The shapes, with names for the first axes that are 1."""
-    left = iter(range(MOST))
-    return [
-        tuple(f"a{i}?" if n == 1 and (i := next(left, None)) is not None else n for n in s)
-        for s in shapes
-    ]
+    names = iter([f"a{i}?" for i in range(MOST)])
+    return [tuple(next(names, n) if n == 1 else n for n in shape) for shape in shapes]
 
 
 def tried(sample):
@@ -127,4 +124,5 @@ def test_stretched_as_where_it_is_known(family):
             if text:
                 found.append(f"{shown(sample, call, dtype)} of {shapes}: {text}")
     assert not found, "\n".join(found)
-    assert count or all(len(arrays_in(c)) < 2 for s in FAMILIES[family] for c in s.calls)
+    calls = [call for sample in FAMILIES[family] for call in sample.calls]
+    assert count or all(len(arrays_in(call)) < 2 for call in calls)

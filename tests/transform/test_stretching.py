@@ -239,7 +239,8 @@ def test_a_policy_may_be_for_the_size_itself():
 def test_what_follows_from_one_axis_being_1():
     """Sizes that agree only where some axis is 1: there is a program only there."""
     x, _, w = declared(SHAPES)
-    f = graphc.function([x], x + gt.concatenate([x, x, gt.ones((1, 2))]), backend="numpy")
+    longer = gt.concatenate([x, x, gt.ones((1, 2))])
+    f = graphc.function([x], x + longer, backend="numpy")
     one = np.full((1, 2), 2.0)
     alike([f(one)], [one + np.array([[2.0] * 2, [2.0] * 2, [1.0] * 2])])
     with pytest.raises(graphc.CallError):
@@ -293,7 +294,8 @@ def test_plain_jax_is_chosen_by_shapes():
     f = graphc.function([x, y], graphc.grad(gt.sum(gt.sin(x * y)), x))
     with jax.enable_x64(True):
         for b in (1, 3):
-            given = [jnp.asarray(a) for a in arrays(SHAPES[:2], {"b": b, "m": 3, "n": 2})]
+            made = arrays(SHAPES[:2], {"b": b, "m": 3, "n": 2})
+            given = [jnp.asarray(a) for a in made]
             expected = jax.grad(lambda x, y: jnp.sum(jnp.sin(x * y)))(*given)
             alike([jax.jit(f.jax_callable)(*given)], [expected])
 
