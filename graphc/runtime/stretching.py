@@ -230,7 +230,7 @@ def _is_one(argument: Any, axis: int) -> bool:
             shape = np.shape(argument)
         except ValueError:  # rows of different lengths, which are refused later
             return False
-    return axis < len(shape) and bool(shape[axis] == 1)
+    return axis < len(shape) and isinstance(shape[axis], int) and shape[axis] == 1
 
 
 def _noted(compilation: Compilation, where: str) -> Compilation:
