@@ -10,12 +10,13 @@ import numpy as np
 from graphc.errors import CallError, GraphError, describe, graph_error, user_place
 from graphc.ir.dims import Dim, Symbol, evaluate, symbol_dim
 from graphc.ir.dims_names import naming
-from graphc.ir.graph import Graph
+from graphc.ir.graph import Graph, Value
 from graphc.ir.inner import within
 from graphc.ir.walk import ancestors
 from graphc.runtime.function import Function
 from graphc.runtime.log import Compilation, Stats
 from graphc.transform.stretching import (
+    AxisOf,
     Resolved,
     axes_maybe_one,
     plain_name,
@@ -61,11 +62,8 @@ class Family:
 
     def ones(self, args: Sequence[Any]) -> Ones:
         """The axes that are 1 wherever arguments have them."""
-        return frozenset(
-            symbol
-            for symbol, places in self.axes.items()
-            if all(i < len(args) and _is_one(args[i], axis) for i, axis in places)
-        )
+        found = [s for s, places in self.axes.items() if _are_one(args, places)]
+        return frozenset(found)
 
     def named(self, names: Iterable[object]) -> Ones:
         """The axes of these names, with or without the question mark."""
@@ -222,15 +220,24 @@ class Stretching(Function):
         return f"<graphc.Function ({inputs}) -> ({outputs}) on {self.backend}>"
 
 
-def _is_one(argument: Any, axis: int) -> bool:
-    """Whether an axis of an argument has one element; False where there is none."""
-    shape = getattr(argument, "shape", None)
-    if not isinstance(shape, tuple):
-        try:
-            shape = np.shape(argument)
-        except ValueError:  # rows of different lengths, which are refused later
+def _are_one(args: Sequence[Any], places: Sequence[AxisOf]) -> bool:
+    """Whether axes of arguments have one element; not so where there are none."""
+    for i, axis in places:
+        shape = _shape(args[i])
+        if axis >= len(shape) or shape[axis] != 1:
             return False
-    return axis < len(shape) and isinstance(shape[axis], int) and shape[axis] == 1
+    return True
+
+
+def _shape(argument: Any) -> tuple[int, ...]:
+    """The shape of an argument; () for what is refused later."""
+    shape = getattr(argument, "shape", None)
+    if shape is None:
+        try:
+            return np.shape(argument)
+        except ValueError:  # rows of different lengths
+            return ()
+    return shape if isinstance(shape, tuple) and type(argument) is not Value else ()
 
 
 def _noted(compilation: Compilation, where: str) -> Compilation:
@@ -241,7 +248,7 @@ def _unequal(graph: Graph, args: Sequence[Any]) -> list[Symbol]:
     """The symbols of the first two sizes of a graph that do not broadcast."""
     sizes: dict[Symbol, int] = {}
     for value, arg in zip(graph.inputs, args, strict=True):
-        for n, size in zip(value.type.shape, np.shape(arg), strict=True):
+        for n, size in zip(value.type.shape, _shape(arg), strict=True):
             if isinstance(n, Dim) and n is symbol_dim(n.symbols[0]):
                 sizes[n.symbols[0]] = size
     for node in within(ancestors(graph.outputs)):
