@@ -41,6 +41,7 @@ MOST_SHOWN = 64  # terms of a formula in a message
 MOST_PRODUCTS = 1024  # of terms that are written out when formulas are multiplied
 MOST_FACTORS = 32  # of a term that is written out
 MOST_MAYBE_ONE = 6  # axes of which all sets are looked at
+DEEPEST_LOOKED_AT = 4  # of formulas for which they are
 MOST_COMPARED = 16  # sizes of which all pairs are compared to find an extreme
 
 # Keys hold ids, not references. So a symbol dies even if its origin leads back to a Dim
@@ -268,9 +269,18 @@ def may_be_one(size: Size) -> bool:
     if isinstance(size, int):
         return False
     symbols = [s for s in size.symbols if s.may_be_one]
-    counts = range(1, len(symbols) + 1)
-    if len(symbols) > MOST_MAYBE_ONE:
-        counts = range(len(symbols), len(symbols) + 1)
+    if not symbols:
+        return False
+    found = size._results.get((may_be_one, 0))
+    if found is None:
+        found = size._results[may_be_one, 0] = int(_is_one_for_some(size, symbols))
+    return bool(found)
+
+
+def _is_one_for_some(size: Dim, symbols: list[Symbol]) -> bool:
+    """Whether a size is 1 where some of the symbols are; where all, if it is long."""
+    long = len(symbols) > MOST_MAYBE_ONE or size.depth > DEEPEST_LOOKED_AT
+    counts = range(len(symbols) if long else 1, len(symbols) + 1)
     chosen = (some for k in counts for some in combinations(symbols, k))
     sizes = (substitute(size, dict.fromkeys(some, 1)) for some in chosen)
     return any(isinstance(n, int) and n == 1 for n in sizes)
