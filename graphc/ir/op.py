@@ -101,8 +101,7 @@ class Primitive:
 
     `views`: pairs of values of which in NumPy programs the first may be a view of the
     second, also of values in bodies; other outputs are arrays of their own. Where the
-    op `stretches`, several elements of an output may be one in memory. `settled` gives
-    the node that does the same where sizes that one depends on have become numbers.
+    op `stretches`, several elements of an output may be one in memory.
     """
 
     name: str
@@ -131,7 +130,6 @@ class Primitive:
     driven: bool = False
     views: Views = no_views
     stretches: bool = False
-    settled: Callable[[Node], Node] | None = None
 
     def __post_init__(self) -> None:
         signature = inspect.signature(self.infer).parameters.values()

@@ -9,7 +9,11 @@ from graphc.ir.build import SIZE_OP, as_value
 from graphc.ir.dims import Dim, Size, Symbol, substitute, symbol_dim
 from graphc.ir.graph import Node, Params, Value, origins
 from graphc.ir.op import rebuild
+from graphc.ir.rules import RuleTable
 from graphc.ir.walk import operands
+
+# The node that does the same where sizes that one asks about have become known.
+SETTLING: RuleTable[Callable[[Node], Node]] = RuleTable("settling")
 
 
 def region_between(outputs: Iterable[Value], inputs: Iterable[Value]) -> list[Node]:
@@ -65,8 +69,8 @@ def renewed(
         inputs = [made.get(v, v) for v in node.inputs]
     with standing_at(place):
         fresh = rebuild(node, tuple(inputs), params)
-        settled = node.primitive.settled
-        return fresh if settled is None else settled(fresh)
+        rule = SETTLING.find(node.primitive)
+        return fresh if rule is None else rule(fresh)
 
 
 def for_sizes(

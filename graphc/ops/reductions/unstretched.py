@@ -5,7 +5,8 @@ from typing import Any
 from graphc.ir.dims import Size
 from graphc.ir.graph import Node, Value
 from graphc.ir.namespace import enroll
-from graphc.ir.op import PRIMITIVES, Array, Printing, op, type_error, views_of_inputs
+from graphc.ir.op import PRIMITIVES, Array, Printing, op, type_error
+from graphc.ir.replay import SETTLING
 from graphc.ir.types import TensorType
 from graphc.ops.common.batching import Batched
 from graphc.ops.common.broadcasting import (
@@ -41,7 +42,6 @@ def _print(p: Printing) -> str:
 
 
 _unstretched.emit(_print)
-_unstretched.views = views_of_inputs
 _unstretched.linear = True
 _unstretched.no_padding("programs have sums instead, over the axes that stretch")
 enroll(_unstretched, "_unstretched")
@@ -61,6 +61,7 @@ def _(
     return found
 
 
+@SETTLING.of(_unstretched)
 def _settled(node: Node) -> Node:
     """A reduction over axes of size 1, or nothing, where all of these are known."""
     (g,), shape = node.inputs, node.params["shape"]
@@ -70,6 +71,3 @@ def _settled(node: Node) -> Node:
     if found is not g:
         return found.node
     return PRIMITIVES["specify_shape"].bind((g,), {"shape": shape})
-
-
-_unstretched.settled = _settled
