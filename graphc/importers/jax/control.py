@@ -1,0 +1,81 @@
+"""Rules of loops and branches, whose bodies are jaxprs."""
+
+from typing import Any
+
+from graphc.importers.jax.reader import Equation, opened
+from graphc.importers.jax.rules import PRIMITIVES
+from graphc.ir.build import cast
+from graphc.ir.graph import Value
+from graphc.ir.namespace import F
+from graphc.ir.types import BOOL, INT32
+
+
+@PRIMITIVES.define("scan")
+def _scan(eqn: Equation, *inputs: Value) -> list[Value]:
+    """A step for each element of sequences."""
+    body = eqn.params["jaxpr"]
+    carries, rows = _parts_of_scan(eqn)
+    end = len(inputs) - rows
+    start = end - carries
+    consts, init, xs = inputs[:start], inputs[start:end], inputs[end:]
+
+    def step(carry: list[Value], row: list[Value]) -> tuple[Any, Any]:
+        found = eqn.body(body, [*consts, *carry, *row])
+        return found[:carries], found[carries:]
+
+    ends, stacked = F.scan(
+        step,
+        list(init),
+        list(xs),
+        length=F.size_value(eqn.size(eqn.params["length"])),
+        reverse=eqn.params["reverse"],
+        unroll=eqn.params["unroll"],
+    )
+    return [*ends, *stacked]
+
+
+def _parts_of_scan(eqn: Equation) -> tuple[int, int]:
+    """How many values are carried, and how many sequences there are.
+
+    Versions of JAX differ in how they say it; ranks tell it in all: a sequence has one
+    axis more than its elements, what is carried as many.
+    """
+    inner, _ = opened(eqn.params["jaxpr"])
+    results = zip(eqn.eqn.outvars, inner.outvars, strict=True)
+    carries = sum(_rank(a) == _rank(b) for a, b in results)
+    given = zip(eqn.eqn.invars, inner.invars, strict=True)
+    rows = sum(_rank(a) == _rank(b) + 1 for a, b in given)
+    return carries, rows
+
+
+def _rank(atom: Any) -> int:
+    return len(atom.aval.shape)
+
+
+@PRIMITIVES.define("while")
+def _while(eqn: Equation, *inputs: Value) -> list[Value]:
+    """A step, as long as a condition holds."""
+    params = eqn.params
+    first = params["cond_nconsts"]
+    second = first + params["body_nconsts"]
+    tested, used, init = inputs[:first], inputs[first:second], inputs[second:]
+
+    def goes_on(carry: list[Value]) -> Value:
+        (found,) = eqn.body(params["cond_jaxpr"], [*tested, *carry])
+        return found
+
+    def step(carry: list[Value]) -> list[Value]:
+        return eqn.body(params["body_jaxpr"], [*used, *carry])
+
+    found: list[Value] = F.while_loop(goes_on, step, list(init))
+    return found
+
+
+@PRIMITIVES.define("cond")
+def _cond(eqn: Equation, index: Value, *inputs: Value) -> list[Value]:
+    """The branch of a number."""
+    bodies = eqn.params["branches"]
+    number = cast(index, INT32) if index.dtype == BOOL else index
+    branches = [lambda body=body: eqn.body(body, inputs) for body in bodies]
+    found: list[Value] = F.switch(number, branches)
+    return found

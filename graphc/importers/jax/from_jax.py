@@ -1,0 +1,107 @@
+"""`from_jax`: the graph of a function that is written for JAX."""
+
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import jax
+import jax.export
+
+from graphc.errors import graph_error
+from graphc.importers.jax.tracing import Shape, Spec, imported, inputs_of, traced
+from graphc.importers.jax.unsupported import Unsupported
+from graphc.ir.build import INPUT
+from graphc.ir.dims import Size, axis, expression, symbol_dim
+from graphc.ir.graph import Graph, Value
+from graphc.ir.polynomials import Symbol
+
+
+def from_jax(function: Callable[..., Any], *specs: Any) -> Graph:
+    """The graph of a function of JAX, of arguments such as these.
+
+    An argument is a variable of graphc, which becomes an input of the graph; or an
+    array, or a `jax.ShapeDtypeStruct`, whose sizes may be symbols of `jax.export`; or a
+    dict, list or other pytree of these. The function is traced once. JAX takes sizes
+    that are symbols to be 1 or more, and two of them to be different.
+
+    Arrays that the function takes from outside are constants of the graph. Raises
+    GraphError, with the user's line, where a primitive has no op here.
+
+    >>> import jax.numpy as jnp, numpy as np, graphc, graphc.tensor as gt
+    >>> x = gt.tensor("x", "float32", ("n",))
+    >>> graph = graphc.from_jax(lambda x: jnp.sum(x**2) / x.shape[0], x)
+    >>> mean_square = graphc.function(graph.inputs, graph.outputs[0])
+    >>> print(mean_square(np.array([1, 2, 3], "float32")).round(3))
+    4.667
+    """
+    leaves, form = jax.tree.flatten(specs)
+    symbols = _Symbols()
+    given = [_spec(leaf, symbols) for leaf in leaves]
+
+    def flat(*arguments: Any) -> Any:
+        return function(*jax.tree.unflatten(form, arguments))
+
+    try:
+        found = traced(flat, given)
+        names = [f"argument_{i}" for i in range(len(leaves))]
+        made = inputs_of(found, symbols.sizes, names)
+        pairs = zip(leaves, made, strict=True)
+        inputs = [leaf if isinstance(leaf, Value) else v for leaf, v in pairs]
+        return imported(found, symbols.sizes, inputs, sys.maxsize).graph
+    except Unsupported as error:
+        problem = f"this function of JAX cannot be read: {error.reason}"
+        raise graph_error(problem, op="from_jax", where=error.place) from None
+
+
+class _Symbols:
+    """The names, for JAX, of the symbols of sizes: no two have the same."""
+
+    def __init__(self) -> None:
+        self.sizes: dict[str, Size] = {}
+        self._names: dict[Symbol, str] = {}
+
+    def text(self, size: Size) -> int | str:
+        """A size as JAX reads it."""
+        if isinstance(size, int):
+            return size
+        return expression(size, self._name)
+
+    def _name(self, symbol: Symbol) -> str:
+        if symbol not in self._names:
+            name = next(n for n in _numbered(symbol.name) if n not in self.sizes)
+            self._names[symbol] = name
+            self.sizes[name] = symbol_dim(symbol)
+        return self._names[symbol]
+
+    def of_jax(self, size: Any) -> int | str:
+        """A size of JAX, whose symbols stand for axes of their names."""
+        if jax.export.is_symbolic_dim(size):
+            for name in str(size).replace("(", " ").replace(")", " ").split():
+                if name.isidentifier() and name not in _FUNCTIONS:
+                    self.sizes.setdefault(name, axis(name))
+            return str(size)
+        return int(size)
+
+
+_FUNCTIONS = ("floordiv", "mod", "max", "min")
+
+
+def _numbered(name: str) -> Iterator[str]:
+    yield name
+    number = 1
+    while True:
+        yield f"{name}_{number}"
+        number += 1
+
+
+def _spec(leaf: Any, symbols: _Symbols) -> Spec:
+    """What an argument tells of its type."""
+    if isinstance(leaf, Value):
+        if leaf.node.primitive is not INPUT:
+            raise graph_error("arguments must be variables", op="from_jax", got=repr(leaf))
+        shape: Shape = tuple(map(symbols.text, leaf.type.shape))
+        return Spec(shape, leaf.dtype)
+    if isinstance(leaf, jax.ShapeDtypeStruct):
+        sizes = tuple(map(symbols.of_jax, leaf.shape))
+        return Spec(sizes, leaf.dtype, bool(leaf.weak_type))
+    return Spec.of(leaf)

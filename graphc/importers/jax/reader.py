@@ -1,0 +1,178 @@
+"""From a jaxpr to values of a graph: one rule per equation."""
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeVar
+
+import jax.dtypes
+import jax.numpy as jnp
+import numpy as np
+from jax.extend import source_info_util
+from jax.extend.core import Jaxpr, JaxprEqn, Literal, Var
+
+from graphc.errors import NOWHERE, GraphError, Place, standing_at
+from graphc.importers.jax.rules import PRIMITIVES
+from graphc.importers.jax.sizes import Sizes
+from graphc.importers.jax.unsupported import Unsupported
+from graphc.ir.build import constant
+from graphc.ir.dims import Size, equal
+from graphc.ir.graph import Value
+from graphc.ir.namespace import F
+from graphc.ir.types import DTYPES, TensorType, dtype_of
+
+KEY_WORDS = 2  # of a key of JAX's default generator, uint32 each
+_SUMMARY = re.compile(r"^(.*?):(\d+)(?::\d+)?(?: \(.*\))?$")
+Found = TypeVar("Found")
+
+
+class Reader:
+    """Reads jaxprs whose symbolic sizes are those of `sizes`."""
+
+    def __init__(self, sizes: Sizes) -> None:
+        self.sizes = sizes
+
+    def type_of(self, aval: Any) -> TensorType:
+        """The type of a value of JAX here; keys are arrays of words."""
+        shape = tuple(self.sizes.of(n) for n in aval.shape)
+        if jnp.issubdtype(aval.dtype, jax.dtypes.prng_key):
+            _require_default_keys(aval.dtype)
+            return TensorType(dtype_of("uint32"), (*shape, KEY_WORDS))
+        if np.dtype(aval.dtype).name not in DTYPES:
+            raise Unsupported(f"there is no dtype {aval.dtype} here")
+        return TensorType(dtype_of(aval.dtype), shape)
+
+    def read(
+        self, jaxpr: Jaxpr, consts: Sequence[Value], inputs: Sequence[Value]
+    ) -> list[Value]:
+        """The outputs of a jaxpr, of these values.
+
+        Raises Unsupported, with the user's line, where an equation has no rule.
+        """
+        known: dict[Var, Value] = dict(zip(jaxpr.constvars, consts, strict=True))
+        known.update(zip(jaxpr.invars, inputs, strict=True))
+
+        def value(atom: Any) -> Value:
+            return _literal(atom) if isinstance(atom, Literal) else known[atom]
+
+        for eqn in jaxpr.eqns:
+            values = [value(atom) for atom in eqn.invars]
+            found = self._results(eqn, values)
+            known.update(zip(eqn.outvars, found, strict=True))
+        return [value(atom) for atom in jaxpr.outvars]
+
+    def _results(self, eqn: JaxprEqn, inputs: Sequence[Value]) -> list[Value]:
+        place = place_of(eqn)
+        try:
+            if eqn.effects:
+                raise Unsupported(f"{eqn.primitive.name}: it has side effects")
+            rule = PRIMITIVES.find(eqn.primitive.name)
+            with standing_at(place):
+                equation = Equation(eqn, self)
+                made = rule(equation, *inputs)
+                found = list(made) if isinstance(made, (list, tuple)) else [made]
+                return equation.checked(found)
+        except Unsupported as error:
+            raise Unsupported(error.reason, error.place or place) from error
+        except GraphError as error:
+            line = str(error).splitlines()[0]
+            raise Unsupported(f"{eqn.primitive.name}: {line}", place) from error
+
+
+class Equation:
+    """An equation of a jaxpr as rules see it."""
+
+    def __init__(self, eqn: JaxprEqn, reader: Reader) -> None:
+        self.eqn = eqn
+        self.reader = reader
+        self.params: dict[str, Any] = eqn.params
+
+    @property
+    def results(self) -> list[TensorType]:
+        """The types of what it gives."""
+        return [self.reader.type_of(v.aval) for v in self.eqn.outvars]
+
+    @property
+    def result(self) -> TensorType:
+        """The type of the one value that it gives."""
+        return self.reader.type_of(self.eqn.outvars[0].aval)
+
+    def size(self, size: Any) -> Size:
+        """A size among the params."""
+        return self.reader.sizes.of(size)
+
+    def shape(self, sizes: Iterable[Any]) -> tuple[Size, ...]:
+        """Sizes among the params."""
+        return tuple(map(self.size, sizes))
+
+    def body(self, jaxpr: Any, values: Sequence[Value]) -> list[Value]:
+        """The results of a jaxpr among the params, of these values."""
+        inner, consts = opened(jaxpr)
+        captured = [constant_of(c) for c in consts]
+        return self.reader.read(inner, captured, values)
+
+    def require(self, name: str, *allowed: Any) -> None:
+        """Raise Unsupported unless a param is one of these, or is not there."""
+        given = self.params.get(name)
+        if given is not None and not any(given == a for a in allowed):
+            problem = f"{self.eqn.primitive.name}: {name}={given} is not known here"
+            raise Unsupported(problem)
+
+    def checked(self, found: Sequence[Value]) -> list[Value]:
+        """The values that a rule gives, which must have the types that JAX says.
+
+        Sizes that cannot be proved equal are stated, and so tested at each call.
+        """
+        pairs = zip(found, self.results, strict=True)
+        return [self._stated(value, type) for value, type in pairs]
+
+    def _stated(self, value: Value, type: TensorType) -> Value:
+        own = value.type
+        sizes = zip(own.shape, type.shape, strict=False)
+        answers = [equal(a, b) for a, b in sizes]
+        same = own.dtype == type.dtype and own.rank == type.rank and not own.weak
+        if not same or False in answers:
+            problem = f"the rule gives {own}, JAX {type}"
+            raise Unsupported(f"{self.eqn.primitive.name}: {problem}")
+        return value if all(answers) else F.specify_shape(value, type.shape)
+
+
+def opened(jaxpr: Any) -> tuple[Jaxpr, Sequence[Any]]:
+    """A jaxpr, closed or not, and its constants."""
+    return getattr(jaxpr, "jaxpr", jaxpr), getattr(jaxpr, "consts", ())
+
+
+def constant_of(array: Any) -> Value:
+    """An array, or a key, of JAX as a constant."""
+    if jnp.issubdtype(getattr(array, "dtype", None), jax.dtypes.prng_key):
+        _require_default_keys(array.dtype)
+        array = jax.random.key_data(array)
+    if isinstance(array, jax.core.Tracer):
+        raise Unsupported("it uses a value that is being traced outside of it")
+    made = np.asarray(array)
+    if made.dtype.name not in DTYPES:
+        raise Unsupported(f"there is no dtype {made.dtype} here")
+    return constant(made)
+
+
+def _literal(atom: Literal) -> Value:
+    return constant(np.asarray(atom.val, dtype_of(atom.aval.dtype)))
+
+
+def _require_default_keys(dtype: Any) -> None:
+    if "fry" not in str(dtype):
+        raise Unsupported(f"keys of the generator {dtype} are not known here")
+
+
+def place_of(eqn: JaxprEqn) -> Place:
+    """The user's line that an equation comes from."""
+    found = _SUMMARY.match(source_info_util.summarize(eqn.source_info))
+    return Place(found[1], int(found[2])) if found else NOWHERE
+
+
+def elementwise(function: Callable[..., Found]) -> Callable[..., Found]:
+    """A rule that calls a function of the graph on the inputs."""
+
+    def rule(_: Equation, *inputs: Value) -> Found:
+        return function(*inputs)
+
+    return rule

@@ -1,0 +1,87 @@
+"""Rules of reductions, running ones included, and of windows."""
+
+from collections.abc import Callable
+from typing import Any
+
+from graphc.importers.jax.reader import Equation
+from graphc.importers.jax.rules import PRIMITIVES
+from graphc.importers.jax.unsupported import Unsupported
+from graphc.ir.build import cast
+from graphc.ir.graph import Value
+from graphc.ir.namespace import F
+from graphc.ir.types import BOOL
+
+Function = Callable[..., Value]
+
+
+def _reduction(function: Function, **options: Any) -> Function:
+    def rule(eqn: Equation, x: Value) -> Value:
+        axes = tuple(eqn.params["axes"])
+        return function(x, axis=axes, **options) if axes else x
+
+    return rule
+
+
+PRIMITIVES.define("reduce_max")(_reduction(F.max))
+PRIMITIVES.define("reduce_min")(_reduction(F.min))
+
+
+def _of_same_dtype(function: Function) -> Function:
+    def rule(eqn: Equation, x: Value) -> Value:
+        axes = tuple(eqn.params["axes"])
+        return function(x, axis=axes, dtype=x.dtype) if axes else x
+
+    return rule
+
+
+PRIMITIVES.define("reduce_sum")(_of_same_dtype(F.sum))
+PRIMITIVES.define("reduce_prod")(_of_same_dtype(F.prod))
+
+
+def _of_bools(function: Function) -> Function:
+    def rule(eqn: Equation, x: Value) -> Value:
+        if x.dtype != BOOL:
+            raise Unsupported(f"{eqn.eqn.primitive.name}: of bits there is no op here")
+        axes = tuple(eqn.params["axes"])
+        return function(x, axis=axes) if axes else x
+
+    return rule
+
+
+PRIMITIVES.define("reduce_and")(_of_bools(F.all))
+PRIMITIVES.define("reduce_or")(_of_bools(F.any))
+
+
+def _position(function: Function) -> Function:
+    def rule(eqn: Equation, x: Value) -> Value:
+        (axis,) = eqn.params["axes"]
+        return cast(function(x, axis=axis), eqn.result.dtype)
+
+    return rule
+
+
+PRIMITIVES.define("argmax")(_position(F.argmax))
+PRIMITIVES.define("argmin")(_position(F.argmin))
+
+
+def _running(function: Function, **options: Any) -> Function:
+    def rule(eqn: Equation, x: Value) -> Value:
+        axis, reverse = eqn.params["axis"], eqn.params["reverse"]
+        own = {name: x.dtype for name in options}
+        return function(x, axis, reverse=reverse, **own)
+
+    return rule
+
+
+PRIMITIVES.define("cumsum")(_running(F.cumsum, dtype=True))
+PRIMITIVES.define("cumprod")(_running(F.cumprod, dtype=True))
+PRIMITIVES.define("cummax")(_running(F.cummax))
+PRIMITIVES.define("cummin")(_running(F.cummin))
+PRIMITIVES.define("cumlogsumexp")(_running(F.cumlogsumexp))
+
+PRIMITIVES.refuse(
+    "there is no op for it here",
+    *("reduce", "reduce_xor", "reduce_window", "reduce_window_sum"),
+    *("reduce_window_max", "reduce_window_min", "select_and_scatter"),
+    *("select_and_scatter_add", "select_and_gather_add", "approx_top_k"),
+)

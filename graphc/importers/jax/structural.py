@@ -1,0 +1,154 @@
+"""Rules of primitives that make arrays, and move their elements about."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from graphc.importers.jax.reader import Equation
+from graphc.importers.jax.rules import PRIMITIVES
+from graphc.ir.build import as_value, cast
+from graphc.ir.dims import Size, equal
+from graphc.ir.graph import Value
+from graphc.ir.namespace import F
+
+
+@PRIMITIVES.define("dim_as_value")
+def _dim_as_value(eqn: Equation) -> Value:
+    """A size as a number."""
+    number = as_value(F.size_value(eqn.size(eqn.params["dim"])))
+    return cast(number, eqn.result.dtype)
+
+
+@PRIMITIVES.define("broadcast_in_dim")
+def _broadcast_in_dim(eqn: Equation, x: Value, *_: Value) -> Value:
+    """Axis i of `x` becomes axis `broadcast_dimensions[i]`; the others are new."""
+    shape = eqn.result.shape
+    kept = eqn.params["broadcast_dimensions"]
+    if not x.type.rank:
+        return F.broadcast_to(x, shape) if shape else x
+    new = tuple(i for i in range(len(shape)) if i not in kept)
+    return F.broadcast_to(F.expand_dims(x, new) if new else x, shape)
+
+
+@PRIMITIVES.define("reshape")
+def _reshape(eqn: Equation, x: Value, *_: Value) -> Value:
+    """The same elements in another shape."""
+    eqn.require("dimensions")
+    shape = eqn.result.shape
+    ones = [i for i, n in enumerate(x.type.shape) if equal(n, 1)]
+    rest = [n for i, n in enumerate(x.type.shape) if i not in ones]
+    places = [i for i, n in enumerate(shape) if not equal(n, 1)]
+    if _same(rest, [shape[i] for i in places]):  # axes of size 1 come and go
+        thin = F.squeeze(x, tuple(ones)) if ones else x
+        new = tuple(i for i in range(len(shape)) if i not in places)
+        return F.expand_dims(thin, new) if new else thin
+    return F.reshape(x, shape)
+
+
+def _same(a: Sequence[Size], b: Sequence[Size]) -> bool:
+    return len(a) == len(b) and all(equal(n, m) for n, m in zip(a, b, strict=True))
+
+
+@PRIMITIVES.define("transpose")
+def _transpose(eqn: Equation, x: Value) -> Value:
+    """The axes in another order."""
+    return F.transpose(x, eqn.params["permutation"])
+
+
+@PRIMITIVES.define("squeeze")
+def _squeeze(eqn: Equation, x: Value) -> Value:
+    """Without some axes of size 1."""
+    axes = eqn.params["dimensions"]
+    return F.squeeze(x, tuple(axes)) if axes else x
+
+
+@PRIMITIVES.define("rev")
+def _rev(eqn: Equation, x: Value) -> Value:
+    """The order of some axes turned round."""
+    axes = eqn.params["dimensions"]
+    return F.flip(x, tuple(axes)) if axes else x
+
+
+@PRIMITIVES.define("iota")
+def _iota(eqn: Equation, *_: Value) -> Value:
+    """The position along one axis."""
+    type, axis = eqn.result, eqn.params["dimension"]
+    positions = cast(F.arange(F.size_value(type.shape[axis]), dtype="int64"), type.dtype)
+    new = tuple(i for i in range(type.rank) if i != axis)
+    return F.broadcast_to(F.expand_dims(positions, new) if new else positions, type.shape)
+
+
+@PRIMITIVES.define("slice")
+def _slice(eqn: Equation, x: Value) -> Value:
+    """A part of each axis, by constant bounds."""
+    starts = eqn.shape(eqn.params["start_indices"])
+    limits = eqn.shape(eqn.params["limit_indices"])
+    steps = eqn.shape(eqn.params["strides"] or (1,) * len(starts))
+    return part(x, starts, limits, steps)
+
+
+def part(
+    x: Value, starts: Sequence[Size], limits: Sequence[Size], steps: Sequence[Size]
+) -> Value:
+    """A slice of each axis; an axis of which all is taken stays as it is."""
+    items: list[Any] = []
+    bounds = zip(x.type.shape, starts, limits, steps, strict=True)
+    for n, start, limit, step in bounds:
+        whole = equal(start, 0) and equal(limit, n) and equal(step, 1)
+        items.append(slice(None) if whole else _slice_of(start, limit, step))
+    return x if all(i == slice(None) for i in items) else x[tuple(items)]
+
+
+def _slice_of(start: Size, limit: Size, step: Size) -> Any:
+    return slice(*map(F.size_value, (start, limit, step)))
+
+
+@PRIMITIVES.define("split")
+def _split(eqn: Equation, x: Value) -> list[Value]:
+    """Parts of one axis, one after another."""
+    axis, found, at = eqn.params["axis"], [], 0
+    ones, zeros = [1] * x.type.rank, [0] * x.type.rank
+    for size in eqn.shape(eqn.params["sizes"]):
+        starts: list[Size] = [*zeros]
+        limits = [*x.type.shape]
+        starts[axis], limits[axis] = at, at + size
+        found.append(part(x, starts, limits, ones))
+        at = at + size  # type: ignore[assignment]
+    return found
+
+
+@PRIMITIVES.define("concatenate")
+def _concatenate(eqn: Equation, *arrays: Value) -> Value:
+    """The arrays one after another."""
+    return F.concatenate(arrays, eqn.params["dimension"])
+
+
+@PRIMITIVES.define("unstack")
+def _unstack(eqn: Equation, x: Value) -> list[Value]:
+    """The elements of one axis."""
+    axis = eqn.params["axis"]
+    return [F.take(x, i, axis=axis) for i in range(len(eqn.results))]
+
+
+@PRIMITIVES.define("tile")
+def _tile(eqn: Equation, x: Value) -> Value:
+    """The array several times along each axis."""
+    return F.tile(x, tuple(map(F.size_value, eqn.shape(eqn.params["reps"]))))
+
+
+@PRIMITIVES.define("pad")
+def _pad(eqn: Equation, x: Value, fill: Value) -> Value:
+    """Elements `fill` around an array, or less of it, and between its elements."""
+    config = [eqn.shape(axis) for axis in eqn.params["padding_config"]]
+    for axis, (_, _, between) in enumerate(config):
+        x = x if equal(between, 0) else _spread(x, fill, axis, between)
+    around = [(F.size_value(low), F.size_value(high)) for low, high, _ in config]
+    return F.pad(x, around, constant_values=fill)
+
+
+def _spread(x: Value, fill: Value, axis: int, between: Size) -> Value:
+    """With `between` elements between any two of an axis, which is not empty."""
+    shape = [*x.type.shape]
+    shape[axis] = (shape[axis] - 1) * (between + 1) + 1
+    every = slice(None, None, F.size_value(between + 1))
+    wide = F.broadcast_to(fill, tuple(shape))
+    return wide.at[(slice(None),) * axis + (every,)].set(x)

@@ -1,0 +1,155 @@
+"""Tracing functions with JAX, at sizes that are numbers or symbols, into graphs."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax.export
+import numpy as np
+from jax.extend.core import Jaxpr
+
+from graphc.importers.jax import (
+    calls,
+    control,
+    decompositions,
+    elementwise,
+    indexing,
+    products,
+    random,
+    reductions,
+    structural,
+)
+from graphc.importers.jax.reader import Reader, constant_of, opened
+from graphc.importers.jax.sizes import Sizes
+from graphc.importers.jax.unsupported import Unsupported
+from graphc.ir.build import variable
+from graphc.ir.dims import Size
+from graphc.ir.graph import Graph, Value
+
+FAMILIES = (
+    *(calls, control, decompositions, elementwise, indexing),
+    *(products, random, reductions, structural),
+)  # importing them fills the table of rules
+MOST_CONSTANT = 64  # elements of an array that is printed into a program
+
+Shape = tuple[int | str, ...]
+
+
+@dataclass(frozen=True)
+class Spec:
+    """An argument of a traced function: sizes that are text are symbols of JAX."""
+
+    shape: Shape
+    dtype: Any
+    weak: bool = False
+
+    @classmethod
+    def of(cls, leaf: Any) -> "Spec":
+        """That of an array, or of anything else that JAX takes for one."""
+        aval = jax.typeof(leaf)
+        return cls(aval.shape, aval.dtype, getattr(aval, "weak_type", False))
+
+
+@dataclass(frozen=True)
+class Traced:
+    """A function as JAX has traced it; `tree` is the structure of its results."""
+
+    jaxpr: Any
+    tree: Any
+
+    @property
+    def inner(self) -> Jaxpr:
+        """The jaxpr without its constants."""
+        return opened(self.jaxpr)[0]
+
+    @property
+    def consts(self) -> Sequence[Any]:
+        """The arrays that the function takes from outside."""
+        return opened(self.jaxpr)[1]
+
+    @property
+    def weak(self) -> list[bool]:
+        """Which results behave as Python numbers in promotion."""
+        avals = [v.aval for v in self.inner.outvars]
+        return [getattr(aval, "weak_type", False) for aval in avals]
+
+
+def traced(
+    function: Callable[..., Any], specs: Sequence[Spec], least: int | None = None
+) -> Traced:
+    """`function` of flat arguments, as JAX traces it.
+
+    Symbols are at least `least`, where that is said; JAX takes them to be 1 or more.
+    """
+    texts = dict.fromkeys(n for s in specs for n in s.shape if isinstance(n, str))
+    symbols = _symbols(list(texts), least)
+    given = [
+        jax.ShapeDtypeStruct(
+            tuple(symbols[n] if isinstance(n, str) else n for n in spec.shape),
+            spec.dtype,
+            weak_type=spec.weak,
+        )
+        for spec in specs
+    ]
+    made, results = jax.make_jaxpr(function, return_shape=True)(*given)
+    return Traced(made, jax.tree.structure(results))
+
+
+def _symbols(texts: list[str], least: int | None) -> dict[str, Any]:
+    if not texts:
+        return {}
+    names = [text for text in texts if text.isidentifier()]
+    limits = [] if least is None else [f"{name} >= {least}" for name in names]
+    found = jax.export.symbolic_shape(", ".join(texts), constraints=limits)
+    return dict(zip(texts, found, strict=True))
+
+
+@dataclass(frozen=True)
+class Imported:
+    """A graph, and arrays that follow the arguments as inputs of it."""
+
+    graph: Graph
+    captured: tuple[Any, ...]
+
+
+def inputs_of(
+    function: Traced, sizes: Mapping[str, Size], names: Sequence[str]
+) -> list[Value]:
+    """New variables for the arguments of a traced function."""
+    reader = Reader(Sizes(sizes))
+    avals = [v.aval for v in function.inner.invars]
+    types = map(reader.type_of, avals)
+    return [variable(name, type) for name, type in zip(names, types, strict=True)]
+
+
+def imported(
+    function: Traced,
+    sizes: Mapping[str, Size],
+    inputs: Sequence[Value],
+    most: int = MOST_CONSTANT,
+) -> Imported:
+    """The graph of a traced function of these inputs, JAX's symbols being `sizes`.
+
+    Arrays from outside that have more than `most` elements become inputs. Raises
+    Unsupported where the graph cannot be had.
+    """
+    if function.inner.effects:
+        raise Unsupported(f"it has side effects: {_listed(function.inner.effects)}")
+    consts, variables, arrays = [], [], []
+    for i, array in enumerate(function.consts):
+        value = constant_of(array)
+        if np.size(array) > most:
+            value = variable(f"captured_{i}", value.type)
+            variables.append(value)
+            arrays.append(array)
+        consts.append(value)
+    reader = Reader(Sizes(sizes))
+    outputs = reader.read(function.inner, consts, inputs)
+    given = (*inputs, *variables)
+    names = tuple(v.name for v in given)
+    unnamed = ("",) * len(outputs)
+    return Imported(Graph(given, tuple(outputs), names, unnamed), tuple(arrays))
+
+
+def _listed(effects: Any) -> str:
+    return ", ".join(sorted(map(str, effects)))
