@@ -1,5 +1,8 @@
 """graphc: a compiler for symbolic array programs."""
 
+import importlib
+from typing import Any
+
 from graphc import rewrites, tensor
 from graphc.errors import (
     CallError,
@@ -38,6 +41,7 @@ __all__ = [
     "Bound",
     "CallError",
     "Dim",
+    "FallbackWarning",
     "GraphError",
     "Input",
     "Pad",
@@ -50,11 +54,13 @@ __all__ = [
     "config",
     "custom_vjp",
     "dump",
+    "from_jax",
     "function",
     "grad",
     "hessian",
     "hvp",
     "jacobian",
+    "jit",
     "jvp",
     "known",
     "learned",
@@ -70,3 +76,11 @@ __all__ = [
     "vjp",
     "vmap",
 ]
+
+_OF_JAX = ("FallbackWarning", "from_jax", "jit")  # they import JAX, when they are used
+
+
+def __getattr__(name: str) -> Any:
+    if name in _OF_JAX:
+        return getattr(importlib.import_module("graphc.importers.jax"), name)
+    raise AttributeError(f"module 'graphc' has no attribute {name!r}")

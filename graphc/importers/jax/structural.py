@@ -23,8 +23,8 @@ def _broadcast_in_dim(eqn: Equation, x: Value, *_: Value) -> Value:
     """Axis i of `x` becomes axis `broadcast_dimensions[i]`; the others are new."""
     shape = eqn.result.shape
     kept = eqn.params["broadcast_dimensions"]
-    if not x.type.rank:
-        return F.broadcast_to(x, shape) if shape else x
+    if not x.type.rank and not all(equal(n, 1) for n in shape):
+        return F.broadcast_to(x, shape)
     new = tuple(i for i in range(len(shape)) if i not in kept)
     return F.broadcast_to(F.expand_dims(x, new) if new else x, shape)
 

@@ -1,0 +1,98 @@
+"""Arguments of a function that JAX might jit: static ones apart, the rest flat."""
+
+import inspect
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import numpy as np
+
+from graphc.importers.jax.tracing import Spec
+
+Positional = int | Iterable[int] | None
+Named = str | Iterable[str] | None
+
+
+@dataclass(frozen=True)
+class Call:
+    """The arguments of one call: leaves that are arrays, and what else there is."""
+
+    leaves: list[Any]
+    form: Any
+    statics: tuple[tuple[int | str, Any], ...]
+
+    def arguments(self, leaves: Iterable[Any]) -> tuple[list[Any], dict[str, Any]]:
+        """Positional and keyword arguments, with these leaves in place of its own."""
+        args, named = jax.tree.unflatten(self.form, leaves)
+        args = list(args)
+        for where, static in self.statics:
+            if isinstance(where, int):
+                args[where] = static
+            else:
+                named[where] = static
+        return args, named
+
+    def specs(self) -> list[Spec]:
+        """What is known of the leaves. Raises TypeError for what is no array."""
+        return [Spec.of(leaf) for leaf in self.leaves]
+
+    def kind(self, specs: Iterable[Spec]) -> Hashable:
+        """All that a call is, but for the sizes of its arrays."""
+        types = tuple((len(s.shape), s.dtype, s.weak) for s in specs)
+        return self.form, self.statics, types
+
+    def arrays(self, specs: Iterable[Spec]) -> list[Any]:
+        """The leaves as arrays of the dtypes that JAX takes them to have."""
+        pairs = zip(self.leaves, specs, strict=True)
+        return [_array(leaf, spec) for leaf, spec in pairs]
+
+
+def _array(leaf: Any, spec: Spec) -> Any:
+    if not isinstance(leaf, jax.Array):
+        return np.asarray(leaf, spec.dtype)
+    if jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.prng_key):
+        return jax.random.key_data(leaf)
+    return leaf
+
+
+class Arguments:
+    """Which arguments of a function are static, as `jax.jit` is told."""
+
+    def __init__(
+        self, function: Callable[..., Any], numbers: Positional, names: Named
+    ) -> None:
+        self._numbers = (numbers,) if isinstance(numbers, int) else tuple(numbers or ())
+        self._names = (names,) if isinstance(names, str) else tuple(names or ())
+        self._complete(_positions(function))
+
+    def _complete(self, positions: Mapping[str, int]) -> None:
+        """Names of the arguments that are static by number, and the other way round."""
+        count = len(positions)
+        own = [n % count if n < 0 and count else n for n in self._numbers]
+        if self._numbers and not self._names:
+            self._names = tuple(n for n, i in positions.items() if i in own)
+        elif self._names and not self._numbers:
+            own = [positions[n] for n in self._names if n in positions]
+        self._numbers = tuple(own)
+
+    def call(self, args: tuple[Any, ...], named: Mapping[str, Any]) -> Call:
+        """The arguments of a call. What is static holds no leaves."""
+        numbers = [i for i in self._numbers if i < len(args)]
+        names = [n for n in self._names if n in named]
+        statics = [*((i, args[i]) for i in numbers), *((n, named[n]) for n in names)]
+        rest = {n: None if n in names else x for n, x in named.items()}
+        own = tuple(None if i in numbers else x for i, x in enumerate(args))
+        leaves, form = jax.tree.flatten((own, rest))
+        return Call(leaves, form, tuple(statics))
+
+
+def _positions(function: Callable[..., Any]) -> dict[str, int]:
+    """The positions of the parameters of a function, by their names."""
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        return {}
+    kinds = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.POSITIONAL_ONLY
+    named = [p.name for p in parameters if p.kind in kinds]
+    return {name: i for i, name in enumerate(named)}

@@ -1,0 +1,98 @@
+"""One call of a function at sizes that are numbers, as JAX compiles it.
+
+Where a loop can be rewritten so that it stacks less, or a large array need not be made,
+the program of the rewritten graph takes the place of what JAX has traced. Otherwise
+that is compiled as it is: to the bit what `jax.jit` gives.
+"""
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+from jax.extend.core import jaxpr_as_fun, jaxprs_in_params
+
+from graphc.errors import GraphError
+from graphc.importers.jax.program import Options, restored
+from graphc.importers.jax.reader import opened
+from graphc.importers.jax.tracing import Spec, Traced, imported, inputs_of, traced
+from graphc.importers.jax.unsupported import Unsupported
+from graphc.rewriting.loops.hoisting import HOISTING
+from graphc.runtime.compile import function
+from graphc.runtime.function import Function
+
+LARGE = 2**22  # elements of an array for which it is worth to look for better
+
+
+@dataclass(frozen=True)
+class Exact:
+    """What is compiled for one call: its trace, or a rewritten program."""
+
+    traced: Traced
+    rewritten: Function | None
+    captured: tuple[Any, ...]
+    reason: str  # why it could not be read as a graph, "" where it was or need not be
+
+    def __call__(self, leaves: Sequence[Any]) -> Any:
+        """The results of a call, in their structure."""
+        if self.rewritten is None:
+            found = jaxpr_as_fun(self.traced.jaxpr)(*leaves)
+        else:
+            arrays = [*map(_words, leaves), *self.captured]
+            given = self.rewritten.jax_callable(*arrays)
+            found = restored(given, self.traced)
+        return jax.tree.unflatten(self.traced.tree, found)
+
+    @property
+    def source(self) -> str:
+        """The text of what is compiled."""
+        return str(self.traced.jaxpr) if self.rewritten is None else self.rewritten.source
+
+
+def _words(leaf: Any) -> Any:
+    """A key as the array of its words."""
+    is_key = jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.prng_key)
+    return jax.random.key_data(leaf) if is_key else leaf
+
+
+def exact(
+    flat: Callable[..., Any],
+    specs: Sequence[Spec],
+    names: Sequence[str],
+    options: Options,
+) -> Exact:
+    """What is compiled for a call with these arguments."""
+    found = traced(flat, specs)
+    if not any(map(_may_gain, _equations(found.inner))):
+        return Exact(found, None, (), "")
+    try:
+        inputs = inputs_of(found, {}, names)
+        source = imported(found, {}, inputs)
+        graph = source.graph
+        made = function(
+            list(graph.inputs),
+            list(graph.outputs),
+            jit=False,
+            rewrites=options.rewrites,
+            unused="ignore",
+        )
+    except (Unsupported, GraphError) as error:
+        return Exact(found, None, (), str(error).splitlines()[0])
+    gains = any(a.rule.name in HOISTING for a in made.rewrites)
+    return Exact(found, made if gains else None, source.captured, "")
+
+
+def _equations(jaxpr: Any) -> Iterator[Any]:
+    inner, _ = opened(jaxpr)
+    for eqn in inner.eqns:
+        yield eqn
+        for body in jaxprs_in_params(eqn.params):
+            yield from _equations(body)
+
+
+def _may_gain(eqn: Any) -> bool:
+    """Whether an equation is one that rewriting might do without."""
+    if eqn.primitive.name == "scan":
+        return True
+    return any(math.prod(v.aval.shape) >= LARGE for v in eqn.outvars)

@@ -1,0 +1,152 @@
+"""Calls that differ in sizes alone: which are compiled exactly, which share a program."""
+
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from graphc.errors import GraphError
+from graphc.importers.jax.arguments import Call
+from graphc.importers.jax.exact import Exact, exact
+from graphc.importers.jax.pattern import LEAST, Pattern, Sizes, generalised, varying
+from graphc.importers.jax.program import Options, Program, program_for
+from graphc.importers.jax.tracing import Spec, traced
+from graphc.importers.jax.unsupported import Unsupported
+from graphc.importers.jax.words import pattern_of
+
+CHECKED = 3  # sizes at which a program is compared with a trace of their own
+
+
+class SizesVary(Exception):
+    """Raised while JAX traces a call that a program for many sizes shall do."""
+
+
+class FallbackWarning(UserWarning):
+    """A function of JAX that is compiled once for each size after all."""
+
+
+@dataclass
+class Family:
+    """The calls of one function that differ in nothing but sizes."""
+
+    function: Callable[..., Any]
+    call: Call  # the first
+    specs: list[Spec]
+    shapes: Any
+    options: Options
+    refused: str = ""  # why there is no program for many sizes
+    programs: list[Program] = field(default_factory=list)  # the last one is in use
+    seen: list[Sizes] = field(default_factory=list)
+    compiled: dict[Sizes, Exact] = field(default_factory=dict)
+    exactly: set[Sizes] = field(default_factory=set)
+    checked: set[Sizes] = field(default_factory=set)
+
+    @property
+    def program(self) -> Program | None:
+        """The program for many sizes, where there is one."""
+        return self.programs[-1] if self.programs else None
+
+    def flat(self, *leaves: Any) -> Any:
+        """The function of the leaves of its arguments."""
+        args, named = self.call.arguments(leaves)
+        return self.function(*args, **named)
+
+    def wants_program(self, sizes: Sizes) -> bool:
+        """Whether a call of these sizes is one for a program for many."""
+        if sizes in self.exactly:
+            return False
+        if self.shapes is not None and not self.seen:
+            self.seen.append(sizes)
+        first = not self.seen
+        chosen = not (first or self.refused or self._is_small(sizes))
+        if first:
+            self.seen.append(sizes)
+        if not chosen:
+            self.exactly.add(sizes)
+        return chosen
+
+    def _is_small(self, sizes: Sizes) -> bool:
+        """Whether an axis that varies has no more than one element."""
+        if self.shapes is not None:
+            pattern = self._said(sizes)
+            found = list((pattern.sizes(sizes) or {}).values())
+        else:
+            found = varying(sizes, self.seen)
+        return any(n < LEAST for n in found)
+
+    def _said(self, sizes: Sizes) -> Pattern:
+        return pattern_of(self.shapes, self.call.form, sizes)
+
+    def trace(self, sizes: Sizes) -> Exact:
+        """What JAX compiles for one call, whose sizes are numbers."""
+        found = exact(self.flat, self.specs_at(sizes), self.names(), self.options)
+        self.compiled[sizes] = found
+        return found
+
+    def specs_at(self, sizes: Sizes) -> list[Spec]:
+        """The arguments at these sizes."""
+        pairs = zip(sizes, self.specs, strict=True)
+        return [Spec(shape, s.dtype, s.weak) for shape, s in pairs]
+
+    def names(self) -> list[str]:
+        """What inputs of graphs are called."""
+        return [f"x{i}" for i in range(len(self.specs))]
+
+    def program_at(self, sizes: Sizes) -> Program | None:
+        """The program for a call of these sizes; None where it is to be exact."""
+        try:
+            program = self._fitting(sizes)
+            self._check(program, sizes)
+        except Unsupported as error:
+            self._refuse(sizes, error)
+            return None
+        except GraphError as error:
+            if self.shapes is not None and not self.program:
+                raise
+            self._refuse(sizes, Unsupported(str(error).splitlines()[0]))
+            return None
+        return program
+
+    def _fitting(self, sizes: Sizes) -> Program:
+        """The program so far, or a more general one where the sizes do not fit it."""
+        if self.program and self.program.pattern.sizes(sizes) is not None:
+            return self.program
+        if self.shapes is not None:
+            pattern = self._said(sizes)
+        else:
+            self.seen.append(sizes)
+            pattern = generalised(self.seen)
+        made = program_for(self.flat, pattern, self.specs, self.names(), self.options)
+        self.checked = set()
+        for known in self.seen:
+            self._check(made, known)
+        self.programs.append(made)
+        return made
+
+    def _check(self, program: Program, sizes: Sizes) -> None:
+        """Compare with what JAX traces for these very sizes, where that may differ."""
+        named = program.pattern.sizes(sizes)
+        assert named is not None
+        if sizes in self.checked or any(n < LEAST for n in named.values()):
+            return
+        if len(self.checked) < CHECKED or program.pattern.coincides(named):
+            direct = traced(self.flat, self.specs_at(sizes))
+            if not program.agrees(direct, named):
+                shown = ", ".join(f"{k} = {n}" for k, n in named.items())
+                raise Unsupported(f"JAX traces something else for {shown}")
+            self.checked.add(sizes)
+
+    def _refuse(self, sizes: Sizes, error: Unsupported) -> None:
+        """Compile exactly from now on: these sizes, or all where there is no program."""
+        self.exactly.add(sizes)
+        program = self.program
+        if program is not None and program.pattern.sizes(sizes) is not None:
+            return  # it does the others
+        self.refused = str(error)
+        name = getattr(self.function, "__name__", "the function")
+        text = f"{name} is compiled once for each size, as by jax.jit: {error}"
+        warnings.warn(FallbackWarning(text), stacklevel=6)
+
+    def failed(self, sizes: Sizes) -> None:
+        """The program could not do a call of these sizes: JAX does."""
+        self.exactly.add(sizes)

@@ -1,0 +1,180 @@
+"""`graphc.jit`: a function of JAX, compiled for many sizes at once."""
+
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass
+from functools import partial, update_wrapper, wraps
+from types import MethodType
+from typing import Any
+
+import jax
+from jax.extend.core import get_opaque_trace_state
+
+from graphc.errors import GraphError
+from graphc.importers.jax.arguments import Arguments, Call, Named, Positional
+from graphc.importers.jax.family import Family, SizesVary
+from graphc.importers.jax.pattern import shapes_of
+from graphc.importers.jax.program import Options
+from graphc.importers.jax.report import Stats, explained, source_of, stats_of
+from graphc.importers.jax.tracing import Spec
+from graphc.rewriting.default import DEFAULT
+from graphc.rewriting.rule import Rules
+from graphc.runtime.arguments import Backend
+
+_OUTSIDE = get_opaque_trace_state(convention="graphc")
+
+
+@dataclass(frozen=True)
+class Told:
+    """What `jit` is told about the arguments, in the words of `jax.jit`."""
+
+    static_argnums: Positional
+    static_argnames: Named
+    donate_argnums: Positional
+
+    def jitted(self, function: Callable[..., Any]) -> Any:
+        """The function as JAX jits it."""
+        given = {name: v for name, v in vars(self).items() if v is not None}
+        return jax.jit(function, **given)
+
+
+class JitFunction:
+    """A function of JAX that is compiled when it is called; see `jit`."""
+
+    def __init__(
+        self, function: Callable[..., Any], told: Told, shapes: Any, options: Options
+    ) -> None:
+        update_wrapper(self, function)
+        self._function = function
+        self._arguments = Arguments(function, told.static_argnums, told.static_argnames)
+        planned = self._planned
+        named = wraps(function)(lambda *args, **named: planned(*args, **named))
+        self._exact = told.jitted(named)
+        self._plain = told.jitted(function)
+        self._shapes, self._options = shapes, options
+        self._families: dict[Hashable, Family] = {}
+        self._varies = shapes is not None
+        self._calls = 0
+
+    def __call__(self, /, *args: Any, **named: Any) -> Any:
+        """The results for these arguments, as `jax.jit` of the function gives them."""
+        for leaf in jax.tree_util.tree_leaves((args, named)):
+            if isinstance(leaf, jax.core.Tracer):
+                return self._plain(*args, **named)
+        self._calls += 1
+        if not self._varies:
+            try:
+                return self._exact(*args, **named)
+            except SizesVary:
+                self._varies = True
+        return self._for_sizes(args, named)
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        return self if instance is None else MethodType(self, instance)
+
+    def _for_sizes(self, args: tuple[Any, ...], named: Mapping[str, Any]) -> Any:
+        """A call, by a program for many sizes where there is one."""
+        if get_opaque_trace_state(convention="graphc") != _OUTSIDE:
+            return self._plain(*args, **named)
+        try:
+            call = self._arguments.call(args, named)
+            specs = call.specs()
+            family = self._family(call, specs)
+        except TypeError:  # arguments that are no arrays: JAX says which
+            return self._exact(*args, **named)
+        sizes = shapes_of(specs)
+        program = family.program_at(sizes) if family.wants_program(sizes) else None
+        if program is not None:
+            try:
+                return program(call, specs)
+            except GraphError:
+                family.failed(sizes)
+        return self._exact(*args, **named)
+
+    def _planned(self, *args: Any, **named: Any) -> Any:
+        """The function as JAX traces it; raises SizesVary where it need not."""
+        call = self._arguments.call(args, named)
+        specs = call.specs()
+        family = self._family(call, specs)
+        sizes = shapes_of(specs)
+        if family.wants_program(sizes):
+            raise SizesVary
+        return family.trace(sizes)(call.leaves)
+
+    def _family(self, call: Call, specs: list[Spec]) -> Family:
+        kind = call.kind(specs)
+        found = self._families.get(kind)
+        if found is None:
+            form = Call([None] * len(call.leaves), call.form, call.statics)
+            found = self._families[kind] = Family(
+                self._function, form, specs, self._shapes, self._options
+            )
+        return found
+
+    def stats(self) -> Stats:
+        """Calls and compilations so far, and what is compiled exactly for a reason."""
+        return stats_of(self._calls, self._families.values())
+
+    def explain(self) -> str:
+        """What is compiled, for which sizes, and why."""
+        return explained(self._function, self._families.values())
+
+    @property
+    def source(self) -> str:
+        """The text of what is compiled: programs of graphs, or jaxprs."""
+        return source_of(self._families.values())
+
+    def lower(self, *args: Any, **named: Any) -> Any:
+        """The function lowered for these arguments, as `jax.jit` does."""
+        return self._plain.lower(*args, **named)
+
+    def __repr__(self) -> str:
+        return f"<graphc.jit of {self._function!r}>"
+
+
+def jit(
+    function: Callable[..., Any] | None = None,
+    *,
+    dims: Any = None,
+    shapes: Any = None,
+    static_argnums: Positional = None,
+    static_argnames: Named = None,
+    donate_argnums: Positional = None,
+    rewrites: Rules = DEFAULT,
+    backend: Backend = "jax",
+) -> Any:
+    """`function`, written for JAX, compiled as by `jax.jit`, and for many sizes.
+
+    The first call is compiled for its sizes, as `jax.jit` does, with loops rewritten so
+    that they stack less. When an axis has a second size, the function is traced again
+    with a symbol for the size of that axis, and what comes out serves all sizes from
+    then on: what is done about them is said by `dims`, as in `graphc.function`.
+
+    `shapes="n d, d -> n"` says so at once: which axes vary, by a name each, in the
+    order of the leaves of the arguments. Arrays of one element or none along such an
+    axis are compiled for themselves, which JAX traces otherwise.
+
+    Wherever this cannot be done, `jax.jit` compiles the function, once for each size;
+    `explain()` says why, and there is one `FallbackWarning`. Inside of transformations
+    of JAX it is `jax.jit` of the function. The other options are those of `jax.jit`;
+    arguments are donated where a call is compiled exactly.
+
+    >>> import jax.numpy as jnp, numpy as np, graphc
+    >>> @graphc.jit
+    ... def mean_square(x):
+    ...     return jnp.sum(x**2) / x.shape[0]
+    >>> for size in (3, 4, 5, 6, 7, 8):
+    ...     value = mean_square(np.ones(size, "float32"))
+    >>> print(value, len(mean_square.stats().compilations) < 6)
+    1.0 True
+    """
+    told = Told(static_argnums, static_argnames, donate_argnums)
+    options = Options(dims, rewrites, backend)
+    if function is None:
+        return partial(_jitted, told=told, shapes=shapes, options=options)
+    return _jitted(function, told, shapes, options)
+
+
+def _jitted(
+    function: Callable[..., Any], told: Told, shapes: Any, options: Options
+) -> JitFunction:
+    return JitFunction(function, told, shapes, options)

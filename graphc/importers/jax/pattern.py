@@ -1,0 +1,79 @@
+"""Which axes of a function's arguments vary, and together with which others."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from graphc.importers.jax.tracing import Shape, Spec
+
+LEAST = 2  # JAX traces an axis of one element, or of none, otherwise than longer ones
+Sizes = tuple[tuple[int, ...], ...]
+
+
+@dataclass(frozen=True)
+class Pattern:
+    """The shape of each argument: numbers, and names of the sizes that vary."""
+
+    shapes: tuple[Shape, ...]
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the sizes that vary."""
+        found = (n for shape in self.shapes for n in shape if isinstance(n, str))
+        return list(dict.fromkeys(found))
+
+    def sizes(self, given: Sizes) -> dict[str, int] | None:
+        """What the names stand for in a call; None where its shapes do not fit."""
+        found: dict[str, int] = {}
+        for shape, own in zip(self.shapes, given, strict=True):
+            if len(shape) != len(own):
+                return None
+            for n, m in zip(shape, own, strict=True):
+                if (found.setdefault(n, m) if isinstance(n, str) else n) != m:
+                    return None
+        return found
+
+    def coincides(self, sizes: dict[str, int]) -> bool:
+        """Whether sizes are equal that JAX takes to be different."""
+        fixed = {n for shape in self.shapes for n in shape if isinstance(n, int)}
+        own = list(sizes.values())
+        return len(set(own)) < len(own) or not fixed.isdisjoint(own)
+
+    def specs(self, like: Sequence[Spec]) -> list[Spec]:
+        """Arguments of these shapes, otherwise as given."""
+        pairs = zip(self.shapes, like, strict=True)
+        return [Spec(shape, one.dtype, one.weak) for shape, one in pairs]
+
+    def __str__(self) -> str:
+        return ", ".join(" ".join(map(str, shape)) or "()" for shape in self.shapes)
+
+
+def shapes_of(specs: Sequence[Spec]) -> Sizes:
+    """The shapes of the arguments of a call."""
+    return tuple(tuple(map(int, spec.shape)) for spec in specs)  # type: ignore[arg-type]
+
+
+def generalised(seen: Sequence[Sizes]) -> Pattern:
+    """The pattern of several calls: axes that were always equal have one name."""
+    columns = [
+        [tuple(sizes) for sizes in zip(*shapes, strict=True)]
+        for shapes in zip(*seen, strict=True)
+    ]
+    vary = dict.fromkeys(c for shape in columns for c in shape if len(set(c)) > 1)
+    names = dict(zip(vary, _names(len(vary)), strict=True))
+    shapes = tuple(tuple(names.get(c, c[0]) for c in shape) for shape in columns)
+    return Pattern(shapes)
+
+
+def _names(count: int) -> list[str]:
+    letters = "nmkpqrst"
+    return [letters[i] if i < len(letters) else f"n{i}" for i in range(count)]
+
+
+def varying(given: Sizes, seen: Sequence[Sizes]) -> list[int]:
+    """The sizes of a call, of those axes whose size has been another."""
+    found = []
+    for i, shape in enumerate(given):
+        for j, n in enumerate(shape):
+            if any(other[i][j] != n for other in seen):
+                found.append(n)
+    return found

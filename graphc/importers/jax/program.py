@@ -1,0 +1,122 @@
+"""One compiled program for all sizes of a pattern."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from graphc.importers.jax.alike import alike
+from graphc.importers.jax.arguments import Call
+from graphc.importers.jax.pattern import LEAST, Pattern
+from graphc.importers.jax.tracing import (
+    Imported,
+    Spec,
+    Traced,
+    imported,
+    inputs_of,
+    traced,
+)
+from graphc.importers.jax.unsupported import Unsupported
+from graphc.ir.dims import Size, symbol_dim
+from graphc.ir.polynomials import Symbol
+from graphc.rewriting.rule import Rules
+from graphc.runtime.arguments import Backend
+from graphc.runtime.compile import function
+from graphc.runtime.function import Function
+
+WEAK: Mapping[str, type] = {"i": int, "u": int, "f": float, "c": complex}
+
+
+@dataclass(frozen=True)
+class Options:
+    """How `graphc.jit` compiles; see there."""
+
+    dims: Any
+    rewrites: Rules
+    backend: Backend
+
+
+@dataclass(frozen=True)
+class Program:
+    """A function for all sizes of a pattern, as a graph and compiled."""
+
+    pattern: Pattern
+    traced: Traced
+    source: Imported
+    compiled: Function
+
+    def __call__(self, call: Call, specs: Sequence[Spec]) -> Any:
+        """The results of a call, in their structure."""
+        found = self.compiled(*call.arrays(specs), *self.source.captured)
+        results = restored(found, self.traced)
+        return jax.tree.unflatten(self.traced.tree, results)
+
+    def agrees(self, direct: Traced, sizes: Mapping[str, int]) -> bool:
+        """Whether it computes at some sizes what JAX traces for them.
+
+        Python code can decide by a size, and JAX answers for all of them at once.
+        """
+        names = [v.name for v in self.source.graph.inputs[: len(direct.inner.invars)]]
+        inputs = inputs_of(direct, {}, names)
+        try:
+            own = imported(self.traced, dict(sizes), inputs).graph
+            other = imported(direct, {}, inputs).graph
+        except Unsupported:
+            return False
+        return alike(own, other)
+
+
+def restored(found: Sequence[Any], function: Traced) -> list[Any]:
+    """Results as JAX gives them: weak types, and keys, made of plain arrays."""
+    avals = [v.aval for v in function.inner.outvars]
+    return [_restored(x, aval) for x, aval in zip(found, avals, strict=True)]
+
+
+def _restored(x: Any, aval: Any) -> Any:
+    if jnp.issubdtype(aval.dtype, jax.dtypes.prng_key):
+        return jax.random.wrap_key_data(x)
+    if getattr(aval, "weak_type", False):
+        kind = WEAK[np.dtype(aval.dtype).kind]
+        return jax.lax.convert_element_type(x, kind)
+    return x
+
+
+def program_for(
+    flat: Callable[..., Any],
+    pattern: Pattern,
+    specs: Sequence[Spec],
+    names: Sequence[str],
+    options: Options,
+) -> Program:
+    """A program for all sizes of a pattern. Raises Unsupported where there is none."""
+    try:
+        found = traced(flat, pattern.specs(specs), LEAST)
+    except Exception as error:  # whatever Python code does with a size that is none
+        line = str(error).strip().splitlines() or [""]
+        reason = f"{type(error).__name__}: {line[0]}"
+        raise Unsupported(f"it cannot be traced at sizes {pattern}: {reason}") from error
+    sizes: dict[str, Size] = {
+        name: symbol_dim(Symbol(name, lower=LEAST)) for name in pattern.names
+    }
+    inputs = inputs_of(found, sizes, names)
+    source = imported(found, sizes, inputs)
+    return Program(pattern, found, source, compiled(source, options))
+
+
+def compiled(source: Imported, options: Options) -> Function:
+    """The function of an imported graph."""
+    graph = source.graph
+    if not graph.outputs:
+        raise Unsupported("it has no results")
+    return function(
+        list(graph.inputs),
+        list(graph.outputs),
+        dims=options.dims,
+        rewrites=options.rewrites,
+        backend=options.backend,
+        unused="ignore",
+        casting="exact",
+    )

@@ -1,0 +1,72 @@
+"""What a function of `graphc.jit` has done so far, as data and as text."""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from graphc.importers.jax.family import Family
+
+
+@dataclass(frozen=True)
+class Stats:
+    """`compilations`: a line for each; `fallbacks`: why sizes are compiled one by one.
+
+    `changes` are those of programs for many sizes, as in `Function.stats()`.
+    """
+
+    calls: int = 0
+    compilations: list[str] = field(default_factory=list)
+    changes: list[str] = field(default_factory=list)
+    fallbacks: list[str] = field(default_factory=list)
+
+
+def stats_of(calls: int, families: Iterable[Family]) -> Stats:
+    """What has been done for these kinds of calls."""
+    stats = Stats(calls)
+    for family in families:
+        stats.compilations.extend(f"exactly {_shown(s)}" for s in family.compiled)
+        stats.fallbacks.extend(filter(None, [family.refused]))
+        for program in family.programs:
+            own = program.compiled.stats()
+            stats.changes.extend(own.changes)
+            stats.compilations.extend(
+                f"{program.pattern}: {one.reason}" for one in own.compilations
+            )
+    return stats
+
+
+def _shown(sizes: Iterable[tuple[int, ...]]) -> str:
+    return ", ".join(map(str, sizes)) or "without arrays"
+
+
+def explained(function: Callable[..., Any], families: Iterable[Family]) -> str:
+    """What is compiled for these kinds of calls, and why."""
+    name = getattr(function, "__name__", "the function")
+    lines = [f"jit of {name}"]
+    for family in families:
+        lines += _lines(family)
+    return "\n".join(lines)
+
+
+def _lines(family: Family) -> Iterator[str]:
+    for sizes, one in family.compiled.items():
+        how = "as JAX traces it" if one.rewritten is None else "rewritten"
+        yield f"compiled exactly for {_shown(sizes)}: {how}"
+        if one.reason:
+            yield f"  it was not read as a graph: {one.reason}"
+        if one.rewritten is not None:
+            yield from (f"  {a}" for a in one.rewritten.rewrites)
+    if family.refused:
+        yield f"compiled once for each size: {family.refused}"
+    for program in family.programs:
+        yield f"compiled for all sizes {program.pattern}:"
+        yield program.compiled.explain()
+
+
+def source_of(families: Iterable[Family]) -> str:
+    """The texts of what is compiled, one after another."""
+    found: list[Any] = []
+    for family in families:
+        found += [program.compiled.source for program in family.programs]
+        found += [one.source for one in family.compiled.values()]
+    return "\n\n".join(found)
