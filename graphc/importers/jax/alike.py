@@ -1,12 +1,19 @@
-"""Whether two graphs compute the same by the same nodes, bodies of loops included."""
+"""Whether two graphs compute the same: by the same nodes, or else on a random input."""
 
+import zlib
 from collections.abc import Hashable, Sequence
 from typing import Any
 
+import numpy as np
+
+from graphc.errors import GraphError
 from graphc.ir.graph import Graph, Value
 from graphc.ir.inner import Inner
 from graphc.ir.op import Opaque
+from graphc.ir.types import BOOL, TensorType, is_inexact, is_integer
 from graphc.ir.walk import ancestors
+from graphc.rewriting.default import NONE
+from graphc.runtime.compile import function
 
 
 def alike(a: Graph, b: Graph) -> bool:
@@ -50,3 +57,47 @@ class _Numbers:
         if isinstance(param, Inner):
             return self.of(param.inputs, param.outputs)
         return param
+
+
+NEAR = 1e-3  # relative: graphs that differ in rounding only are the same
+
+
+def agree(a: Graph, b: Graph) -> bool:
+    """Whether two graphs give the same for a random input, up to rounding, on NumPy."""
+    inputs = [_random(i, v.type) for i, v in enumerate(a.inputs)]
+    try:
+        found = [_run(g, inputs) for g in (a, b)]
+    except GraphError:  # an op that NumPy has not
+        return False
+    return all(_near(x, y) for x, y in zip(*found, strict=True))
+
+
+def _run(graph: Graph, inputs: Sequence[Any]) -> list[Any]:
+    given, wanted = list(graph.inputs), list(graph.outputs)
+    options: dict[str, Any] = {"rewrites": NONE, "unused": "ignore"}
+    run = function(given, wanted, backend="numpy", **options)
+    with np.errstate(all="ignore"):
+        return [np.asarray(x) for x in run(*inputs)]
+
+
+def _random(number: int, type: TensorType) -> Any:
+    rng = np.random.default_rng(zlib.crc32(f"{number} {type}".encode()))
+    shape: Any = type.shape
+    if type.dtype == BOOL:
+        return rng.random(shape) < 0.5
+    if is_integer(type.dtype):
+        return rng.integers(0, 3, shape).astype(type.dtype)
+    numbers = rng.normal(size=shape)
+    if type.dtype.kind == "c":
+        numbers = numbers + 1j * rng.normal(size=shape)
+    return np.asarray(numbers).astype(type.dtype)
+
+
+def _near(x: Any, y: Any) -> bool:
+    if x.dtype != y.dtype or x.shape != y.shape:
+        return False
+    if not is_inexact(x.dtype):
+        return bool((x == y).all())
+    wide = "complex128" if x.dtype.kind == "c" else "float64"
+    x, y = x.astype(wide), y.astype(wide)
+    return bool(np.allclose(x, y, rtol=NEAR, atol=NEAR, equal_nan=True))

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from graphc.importers.jax.reader import Equation
+from graphc.importers.jax.reader import Equation, opened
 from graphc.importers.jax.rules import PRIMITIVES
 from graphc.importers.jax.unsupported import Unsupported
 from graphc.ir.graph import Value
@@ -17,7 +17,20 @@ def _called(param: str) -> Callable[..., list[Value]]:
     return rule
 
 
-PRIMITIVES.define("jit", "closed_call")(_called("jaxpr"))
+_SIGNBIT = ["bitcast_convert_type", "shift_right_arithmetic", "convert_element_type"]
+
+
+@PRIMITIVES.define("jit")
+def _jit(eqn: Equation, *inputs: Value) -> list[Value]:
+    """What the function computes; signs are read from bits, which is an op here."""
+    inner, _ = opened(eqn.params["jaxpr"])
+    own = [e.primitive.name for e in inner.eqns]
+    if eqn.params["name"] == "signbit" and own == _SIGNBIT:
+        return [F.signbit(*inputs)]
+    return eqn.body(eqn.params["jaxpr"], inputs)
+
+
+PRIMITIVES.define("closed_call")(_called("jaxpr"))
 PRIMITIVES.define("core_call", "custom_jvp_call", "custom_vjp_call")(
     _called("call_jaxpr")
 )

@@ -2,11 +2,13 @@
 
 from collections.abc import Callable
 
+import numpy as np
+
 from graphc.importers.jax.reader import Equation, elementwise
 from graphc.importers.jax.rules import PRIMITIVES
-from graphc.importers.jax.unsupported import Unsupported
-from graphc.ir.build import cast, number_constant
-from graphc.ir.graph import Value
+from graphc.ir.build import as_value, cast, literal_of, number_constant
+from graphc.ir.dims import Size, equal, less_equal
+from graphc.ir.graph import Value, known_sizes
 from graphc.ir.namespace import F
 from graphc.ir.types import BOOL, is_inexact, is_integer
 
@@ -15,8 +17,6 @@ _ALIKE: dict[str, Callable[..., Value]] = {
     "abs": F.absolute,
     "acos": F.arccos,
     "acosh": F.arccosh,
-    "add": F.add,
-    "add_any": F.add,
     "and": F.bitwise_and,
     "asin": F.arcsin,
     "asinh": F.arcsinh,
@@ -32,7 +32,6 @@ _ALIKE: dict[str, Callable[..., Value]] = {
     "cos": F.cos,
     "cosh": F.cosh,
     "digamma": F.special.digamma,
-    "eq": F.equal,
     "erf": F.special.erf,
     "erf_inv": F.special.erfinv,
     "erfc": F.special.erfc,
@@ -40,23 +39,17 @@ _ALIKE: dict[str, Callable[..., Value]] = {
     "exp2": F.exp2,
     "expm1": F.expm1,
     "floor": F.floor,
-    "ge": F.greater_equal,
-    "gt": F.greater,
     "igamma": F.special.gammainc,
     "igammac": F.special.gammaincc,
     "imag": F.imag,
     "is_finite": F.isfinite,
-    "le": F.less_equal,
     "lgamma": F.special.gammaln,
     "log": F.log,
     "log1p": F.log1p,
     "log2": F.log2,
     "logistic": F.special.expit,
-    "lt": F.less,
     "max": F.maximum,
     "min": F.minimum,
-    "mul": F.multiply,
-    "ne": F.not_equal,
     "neg": F.negative,
     "nextafter": F.nextafter,
     "not": F.invert,
@@ -80,8 +73,93 @@ for _name, _function in _ALIKE.items():
 PRIMITIVES.refuse(
     "there is no op for it here",
     *("clz", "igamma_grad_a", "polygamma", "polynomial", "random_gamma_grad"),
-    *("reduce_precision", "eq_to", "le_to", "lt_to"),
+    "reduce_precision",
 )
+
+
+@PRIMITIVES.define("add", "add_any")
+def _add(_: Equation, x: Value, y: Value) -> Value:
+    """The sum; of integers, 0 adds nothing."""
+    if is_integer(x.dtype):
+        x, y = (y, x) if _is(x, 0) else (x, y)
+        return _stretched(x, y) if _is(y, 0) else F.add(x, y)
+    return F.add(x, y)
+
+
+@PRIMITIVES.define("mul")
+def _mul(_: Equation, x: Value, y: Value) -> Value:
+    """The product; of integers, 1 changes nothing."""
+    if is_integer(x.dtype):
+        x, y = (y, x) if _is(x, 1) else (x, y)
+        return _stretched(x, y) if _is(y, 1) else F.multiply(x, y)
+    return F.multiply(x, y)
+
+
+def _is(x: Value, number: int) -> bool:
+    literal = literal_of(x)
+    return literal is not None and bool((literal == number).all())
+
+
+def _stretched(x: Value, y: Value) -> Value:
+    return F.broadcast_to(x, y.type.shape) if y.type.rank > x.type.rank else x
+
+
+def _comparison(
+    function: Callable[..., Value], proof: Callable[[Size, Size], bool | None]
+) -> Callable[..., Value]:
+    """A rule that decides at once where both sides are known as sizes."""
+
+    def rule(_: Equation, x: Value, y: Value) -> Value:
+        sizes = [known_sizes(v) for v in (x, y) if not v.type.rank]
+        a, b = sizes if len(sizes) == 2 else (None, None)
+        answer = proof(a[()], b[()]) if a is not None and b is not None else None
+        return function(x, y) if answer is None else as_value(answer)
+
+    return rule
+
+
+def _no(answer: bool | None) -> bool | None:
+    return None if answer is None else not answer
+
+
+PRIMITIVES.define("eq")(_comparison(F.equal, equal))
+PRIMITIVES.define("ne")(_comparison(F.not_equal, lambda a, b: _no(equal(a, b))))
+PRIMITIVES.define("le")(_comparison(F.less_equal, less_equal))
+PRIMITIVES.define("ge")(_comparison(F.greater_equal, lambda a, b: less_equal(b, a)))
+PRIMITIVES.define("gt")(_comparison(F.greater, lambda a, b: _no(less_equal(a, b))))
+PRIMITIVES.define("lt")(_comparison(F.less, lambda a, b: _no(less_equal(b, a))))
+
+
+@PRIMITIVES.define("lt_to")
+def _lt_to(_: Equation, x: Value, y: Value) -> Value:
+    """Less in the total order: -NaN, numbers with -0 before 0, NaN."""
+    return _before(x, y)
+
+
+@PRIMITIVES.define("le_to")
+def _le_to(_: Equation, x: Value, y: Value) -> Value:
+    """Less or equal in the total order."""
+    return F.logical_not(_before(y, x))
+
+
+@PRIMITIVES.define("eq_to")
+def _eq_to(_: Equation, x: Value, y: Value) -> Value:
+    """Equal in the total order."""
+    return F.logical_not(F.logical_or(_before(x, y), _before(y, x)))
+
+
+def _before(x: Value, y: Value) -> Value:
+    if not is_inexact(x.dtype):
+        return F.less(x, y)
+    one, other = _rank(x), _rank(y)
+    zeros = F.logical_and(F.equal(x, y), F.greater(F.signbit(x), F.signbit(y)))
+    return F.logical_or(F.less(one, other), F.logical_or(F.less(x, y), zeros))
+
+
+def _rank(x: Value) -> Value:
+    """-1 for a NaN with a sign, 1 for another, 0 for numbers."""
+    sign = F.where(F.signbit(x), as_value(np.int8(-1)), as_value(np.int8(1)))
+    return F.where(F.isnan(x), sign, as_value(np.int8(0)))
 
 
 @PRIMITIVES.define("div")
@@ -153,6 +231,9 @@ def _clamp(_: Equation, low: Value, x: Value, high: Value) -> Value:
 @PRIMITIVES.define("select_n")
 def _select_n(_: Equation, which: Value, *cases: Value) -> Value:
     """Per element the case of that number, a bool being 0 or 1."""
+    literal = literal_of(which)
+    if literal is not None and not literal.ndim:
+        return cases[int(literal)]
     found = cases[0]
     for i, case in enumerate(cases[1:], 1):
         chosen = which if which.dtype == BOOL else F.equal(which, _like(i, which))
@@ -175,22 +256,24 @@ def _convert(eqn: Equation, x: Value) -> Value:
 
 @PRIMITIVES.define("shift_left", "shift_right_arithmetic", "shift_right_logical")
 def _shift(eqn: Equation, x: Value, by: Value) -> Value:
-    """Bits moved; those of signed integers to the right only with their sign."""
+    """Bits moved, to the right with or without the sign."""
     name = eqn.eqn.primitive.name
     if name == "shift_left":
         return F.left_shift(x, by)
-    signed = x.dtype.kind == "i"
-    if signed != (name == "shift_right_arithmetic"):
-        raise Unsupported(f"{name}: of {x.dtype} there is no op here")
-    return F.right_shift(x, by)
+    kind = "i" if name == "shift_right_arithmetic" else "u"
+    shifted = F.right_shift(_as_kind(kind, x), _as_kind(kind, by))
+    return cast(shifted, x.dtype)
+
+
+def _as_kind(kind: str, x: Value) -> Value:
+    """The same bits as signed or unsigned integers."""
+    return cast(x, np.dtype(f"{kind}{x.dtype.itemsize}"))
 
 
 @PRIMITIVES.define("population_count")
 def _population_count(_: Equation, x: Value) -> Value:
     """How many bits are set."""
-    if not is_integer(x.dtype) or x.dtype.kind == "i":
-        raise Unsupported(f"population_count: of {x.dtype} there is no op here")
-    return cast(F.bitwise_count(x), x.dtype)
+    return cast(F.bitwise_count(_as_kind("u", x)), x.dtype)
 
 
 @PRIMITIVES.define("stop_gradient")

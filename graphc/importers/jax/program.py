@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from graphc.importers.jax.alike import alike
+from graphc.importers.jax.alike import agree, alike
 from graphc.importers.jax.arguments import Call
 from graphc.importers.jax.pattern import LEAST, Pattern
 from graphc.importers.jax.tracing import (
@@ -66,7 +66,7 @@ class Program:
             other = imported(direct, {}, inputs).graph
         except Unsupported:
             return False
-        return alike(own, other)
+        return alike(own, other) or agree(own, other)
 
 
 def restored(found: Sequence[Any], function: Traced) -> list[Any]:

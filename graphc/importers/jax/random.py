@@ -65,6 +65,8 @@ def _random_bits(eqn: Equation, key: Value) -> Value:
 def _bitcast(eqn: Equation, x: Value) -> Value:
     """Random bits with the exponent of 1, read as floats between 1 and 2."""
     dtype = eqn.result.dtype
+    if {x.dtype.kind, dtype.kind} <= {"i", "u"} and x.dtype.itemsize == dtype.itemsize:
+        return cast(x, dtype)
     bits = _mantissa(x, *_MANTISSAS.get(dtype.name, (0, 0)))
     if bits is None:
         raise Unsupported("bitcast_convert_type: there is no op for it here")

@@ -90,12 +90,14 @@ def part(
     x: Value, starts: Sequence[Size], limits: Sequence[Size], steps: Sequence[Size]
 ) -> Value:
     """A slice of each axis; an axis of which all is taken stays as it is."""
-    items: list[Any] = []
+    items: list[Any] = [slice(None)] * x.type.rank
     bounds = zip(x.type.shape, starts, limits, steps, strict=True)
-    for n, start, limit, step in bounds:
-        whole = equal(start, 0) and equal(limit, n) and equal(step, 1)
-        items.append(slice(None) if whole else _slice_of(start, limit, step))
-    return x if all(i == slice(None) for i in items) else x[tuple(items)]
+    cut = []
+    for i, (n, start, limit, step) in enumerate(bounds):
+        if not (equal(start, 0) and equal(limit, n) and equal(step, 1)):
+            items[i] = _slice_of(start, limit, step)
+            cut.append(i)
+    return x[tuple(items)] if cut else x
 
 
 def _slice_of(start: Size, limit: Size, step: Size) -> Any:
@@ -120,6 +122,12 @@ def _split(eqn: Equation, x: Value) -> list[Value]:
 def _concatenate(eqn: Equation, *arrays: Value) -> Value:
     """The arrays one after another."""
     return F.concatenate(arrays, eqn.params["dimension"])
+
+
+@PRIMITIVES.define("stack")
+def _stack(eqn: Equation, *arrays: Value) -> Value:
+    """The arrays along a new axis."""
+    return F.stack(arrays, eqn.params["axis"])
 
 
 @PRIMITIVES.define("unstack")

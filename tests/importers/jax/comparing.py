@@ -1,0 +1,84 @@
+"""A function of JAX by `graphc.jit` and by `jax.jit`, at several sizes."""
+
+import warnings
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import graphc
+
+SIZES = (4, 3, 5)
+KINDS = {
+    "": lambda rng, shape: rng.normal(size=shape).astype("float32"),
+    "p": lambda rng, shape: rng.uniform(0.5, 3, size=shape).astype("float32"),
+    "u": lambda rng, shape: rng.uniform(0.05, 0.95, size=shape).astype("float32"),
+    "i": lambda rng, shape: rng.integers(0, 3, size=shape).astype("int32"),
+    "b": lambda rng, shape: rng.random(size=shape) < 0.5,
+    "c": lambda rng, shape: (
+        rng.normal(size=shape) + 1j * rng.normal(size=shape)
+    ).astype("complex64"),
+}
+
+
+def arguments(words, n, seed=0):
+    """Arrays of these shapes, for a size n."""
+    rng = np.random.default_rng((seed, n))
+    found = []
+    for word in words:
+        if word == "k":
+            found.append(jax.random.PRNGKey(7))
+            continue
+        text, _, kind = word.partition(":")
+        shape = tuple(n if part == "n" else int(part) for part in text.split())
+        found.append(KINDS[kind](rng, shape))
+    return found
+
+
+def gradient_of(function, words):
+    """The gradient of a weighted sum of all results, in the first float argument."""
+    at = next((i for i, w in enumerate(words) if w[-1] not in "ibck"), None)
+    if at is None:
+        return None
+
+    def cost(*args):
+        total = 0.0
+        for leaf in jax.tree.leaves(function(*args)):
+            if jnp.issubdtype(leaf.dtype, jnp.floating):
+                wave = jnp.cos(jnp.arange(leaf.size, dtype="float32"))
+                total += jnp.sum(leaf.astype("float32") * wave.reshape(leaf.shape))
+        return total
+
+    return jax.grad(cost, argnums=at)
+
+
+def attempt(function, args):
+    """The results, or the exception."""
+    try:
+        return jax.tree.map(np.asarray, function(*args))
+    except Exception as error:
+        return error
+
+
+def compare(function, words, sizes=SIZES, rtol=2e-5, **options):
+    """What was compared must agree; the compiled function, for its stats."""
+    ours, theirs = graphc.jit(function, **options), jax.jit(function)
+    for n in sizes:
+        args = arguments(words, n)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            found, wanted = attempt(ours, args), attempt(theirs, args)
+        if isinstance(wanted, Exception):
+            assert type(found) is type(wanted), (n, found, wanted)
+            continue
+        if isinstance(found, Exception):
+            raise found
+        assert jax.tree.structure(found) == jax.tree.structure(wanted)
+        pairs = zip(jax.tree.leaves(found), jax.tree.leaves(wanted), strict=True)
+        for a, b in pairs:
+            assert a.dtype == b.dtype and a.shape == b.shape, (n, a, b)
+            small = a.dtype.name in ("float16", "bfloat16")
+            near = 1e-2 if small else rtol
+            a, b = (v.astype("float32") if small else v for v in (a, b))
+            np.testing.assert_allclose(a, b, rtol=near, atol=near, err_msg=f"n = {n}")
+    return ours
