@@ -8,6 +8,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from graphc.importers.jax.reader import is_key
 from graphc.importers.jax.tracing import Spec
 
 Positional = int | Iterable[int] | None
@@ -51,7 +52,7 @@ class Call:
 def _array(leaf: Any, spec: Spec) -> Any:
     if not isinstance(leaf, jax.Array):
         return np.asarray(leaf, spec.dtype)
-    if jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.prng_key):
+    if is_key(leaf.dtype):
         return jax.random.key_data(leaf)
     return leaf
 
@@ -80,7 +81,8 @@ class Arguments:
         """The arguments of a call. What is static holds no leaves."""
         numbers = [i for i in self._numbers if i < len(args)]
         names = [n for n in self._names if n in named]
-        statics = [*((i, args[i]) for i in numbers), *((n, named[n]) for n in names)]
+        statics: list[tuple[int | str, Any]] = [(i, args[i]) for i in numbers]
+        statics += [(n, named[n]) for n in names]
         rest = {n: None if n in names else x for n, x in named.items()}
         own = tuple(None if i in numbers else x for i, x in enumerate(args))
         leaves, form = jax.tree.flatten((own, rest))

@@ -4,11 +4,11 @@ from collections.abc import Callable
 
 import numpy as np
 
-from graphc.importers.jax.reader import Equation, elementwise
+from graphc.importers.jax.reader import Equation, elementwise, known_size
 from graphc.importers.jax.rules import PRIMITIVES
 from graphc.ir.build import as_value, cast, literal_of, number_constant
 from graphc.ir.dims import Size, equal, less_equal
-from graphc.ir.graph import Value, known_sizes
+from graphc.ir.graph import Value
 from graphc.ir.namespace import F
 from graphc.ir.types import BOOL, is_inexact, is_integer
 
@@ -110,9 +110,8 @@ def _comparison(
     """A rule that decides at once where both sides are known as sizes."""
 
     def rule(_: Equation, x: Value, y: Value) -> Value:
-        sizes = [known_sizes(v) for v in (x, y) if not v.type.rank]
-        a, b = sizes if len(sizes) == 2 else (None, None)
-        answer = proof(a[()], b[()]) if a is not None and b is not None else None
+        a, b = known_size(x), known_size(y)
+        answer = None if a is None or b is None else proof(a, b)
         return function(x, y) if answer is None else as_value(answer)
 
     return rule

@@ -15,7 +15,7 @@ from jax.extend.core import jaxpr_as_fun, jaxprs_in_params
 
 from graphc.errors import GraphError
 from graphc.importers.jax.program import Options, restored
-from graphc.importers.jax.reader import opened
+from graphc.importers.jax.reader import is_key, opened
 from graphc.importers.jax.tracing import Spec, Traced, imported, inputs_of, traced
 from graphc.importers.jax.unsupported import Unsupported
 from graphc.rewriting.loops.hoisting import HOISTING
@@ -47,13 +47,14 @@ class Exact:
     @property
     def source(self) -> str:
         """The text of what is compiled."""
-        return str(self.traced.jaxpr) if self.rewritten is None else self.rewritten.source
+        return (
+            str(self.traced.jaxpr) if self.rewritten is None else self.rewritten.source
+        )
 
 
 def _words(leaf: Any) -> Any:
     """A key as the array of its words."""
-    is_key = jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.prng_key)
-    return jax.random.key_data(leaf) if is_key else leaf
+    return jax.random.key_data(leaf) if is_key(leaf.dtype) else leaf
 
 
 def exact(

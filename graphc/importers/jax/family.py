@@ -1,7 +1,7 @@
 """Calls that differ in sizes alone: which are compiled exactly, which share a program."""
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 

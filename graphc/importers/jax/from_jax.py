@@ -98,7 +98,9 @@ def _spec(leaf: Any, symbols: _Symbols) -> Spec:
     """What an argument tells of its type."""
     if isinstance(leaf, Value):
         if leaf.node.primitive is not INPUT:
-            raise graph_error("arguments must be variables", op="from_jax", got=repr(leaf))
+            raise graph_error(
+                "arguments must be variables", op="from_jax", got=repr(leaf)
+            )
         shape: Shape = tuple(map(symbols.text, leaf.type.shape))
         return Spec(shape, leaf.dtype)
     if isinstance(leaf, jax.ShapeDtypeStruct):

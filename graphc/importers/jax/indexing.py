@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from jax.lax import GatherScatterMode
 
-from graphc.importers.jax.reader import Equation
+from graphc.importers.jax.reader import Equation, known_size
 from graphc.importers.jax.rules import PRIMITIVES
 from graphc.importers.jax.structural import part
 from graphc.importers.jax.unsupported import Unsupported
@@ -63,7 +63,12 @@ class Indexing:
     """A gather's or scatter's numbers of axes, by one name for both."""
 
     def __init__(
-        self, x: Value, indices: Value, sizes: Sequence[Size], numbers: Any, dropped: Any
+        self,
+        x: Value,
+        indices: Value,
+        sizes: Sequence[Size],
+        numbers: Any,
+        dropped: Any,
     ) -> None:
         self.x, self.indices, self.sizes = x, indices, sizes
         self.starts = tuple(numbers[0])
@@ -218,11 +223,11 @@ def _dynamic_slice(eqn: Equation, x: Value, *starts: Value) -> Value:
 
 
 def _window(x: Value, start: Value, axis: int, size: Size) -> Value:
-    known, n = known_sizes(start), x.type.shape[axis]
-    zeros: list[Size] = [0] * x.type.rank
-    if known is not None and _inside(known[()], size, n):
-        starts, limits = [*zeros], [*x.type.shape]
-        starts[axis], limits[axis] = known[()], known[()] + size
+    known, n = known_size(start), x.type.shape[axis]
+    if known is not None and _inside(known, size, n):
+        starts: list[Size] = [0] * x.type.rank
+        limits = [*x.type.shape]
+        starts[axis], limits[axis] = known, known + size
         return part(x, starts, limits, [1] * x.type.rank)
     if isinstance(size, int):
         first = start if start.dtype.kind == "u" else F.maximum(start, _like(0, start))

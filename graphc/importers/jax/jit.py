@@ -20,7 +20,14 @@ from graphc.rewriting.default import DEFAULT
 from graphc.rewriting.rule import Rules
 from graphc.runtime.arguments import Backend
 
-_OUTSIDE = get_opaque_trace_state(convention="graphc")
+
+def _trace_state() -> Any:
+    """What JAX is tracing now; equal where that is the same."""
+    state: Any = get_opaque_trace_state
+    return state(convention="graphc")
+
+
+_OUTSIDE = _trace_state()
 
 
 @dataclass(frozen=True)
@@ -73,7 +80,7 @@ class JitFunction:
 
     def _for_sizes(self, args: tuple[Any, ...], named: Mapping[str, Any]) -> Any:
         """A call, by a program for many sizes where there is one."""
-        if get_opaque_trace_state(convention="graphc") != _OUTSIDE:
+        if _trace_state() != _OUTSIDE:
             return self._plain(*args, **named)
         try:
             call = self._arguments.call(args, named)

@@ -49,7 +49,7 @@ class Pattern:
 
 def shapes_of(specs: Sequence[Spec]) -> Sizes:
     """The shapes of the arguments of a call."""
-    return tuple(tuple(map(int, spec.shape)) for spec in specs)  # type: ignore[arg-type]
+    return tuple(tuple(map(int, spec.shape)) for spec in specs)
 
 
 def generalised(seen: Sequence[Sizes]) -> Pattern:

@@ -5,12 +5,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from graphc.importers.jax.alike import agree, alike
 from graphc.importers.jax.arguments import Call
 from graphc.importers.jax.pattern import LEAST, Pattern
+from graphc.importers.jax.reader import is_key
 from graphc.importers.jax.tracing import (
     Imported,
     Spec,
@@ -76,7 +76,7 @@ def restored(found: Sequence[Any], function: Traced) -> list[Any]:
 
 
 def _restored(x: Any, aval: Any) -> Any:
-    if jnp.issubdtype(aval.dtype, jax.dtypes.prng_key):
+    if is_key(aval.dtype):
         return jax.random.wrap_key_data(x)
     if getattr(aval, "weak_type", False):
         kind = WEAK[np.dtype(aval.dtype).kind]
@@ -97,7 +97,9 @@ def program_for(
     except Exception as error:  # whatever Python code does with a size that is none
         line = str(error).strip().splitlines() or [""]
         reason = f"{type(error).__name__}: {line[0]}"
-        raise Unsupported(f"it cannot be traced at sizes {pattern}: {reason}") from error
+        raise Unsupported(
+            f"it cannot be traced at sizes {pattern}: {reason}"
+        ) from error
     sizes: dict[str, Size] = {
         name: symbol_dim(Symbol(name, lower=LEAST)) for name in pattern.names
     }

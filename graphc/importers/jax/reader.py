@@ -16,7 +16,7 @@ from graphc.importers.jax.sizes import Sizes
 from graphc.importers.jax.unsupported import Unsupported
 from graphc.ir.build import constant
 from graphc.ir.dims import Size, equal
-from graphc.ir.graph import Value
+from graphc.ir.graph import Value, known_sizes
 from graphc.ir.namespace import F
 from graphc.ir.types import DTYPES, TensorType, dtype_of
 
@@ -34,7 +34,7 @@ class Reader:
     def type_of(self, aval: Any) -> TensorType:
         """The type of a value of JAX here; keys are arrays of words."""
         shape = tuple(self.sizes.of(n) for n in aval.shape)
-        if jnp.issubdtype(aval.dtype, jax.dtypes.prng_key):
+        if is_key(aval.dtype):
             _require_default_keys(aval.dtype)
             return TensorType(dtype_of("uint32"), (*shape, KEY_WORDS))
         if np.dtype(aval.dtype).name not in DTYPES:
@@ -143,7 +143,7 @@ def opened(jaxpr: Any) -> tuple[Jaxpr, Sequence[Any]]:
 
 def constant_of(array: Any) -> Value:
     """An array, or a key, of JAX as a constant."""
-    if jnp.issubdtype(getattr(array, "dtype", None), jax.dtypes.prng_key):
+    if is_key(getattr(array, "dtype", np.dtype("bool"))):
         _require_default_keys(array.dtype)
         array = jax.random.key_data(array)
     if isinstance(array, jax.core.Tracer):
@@ -155,7 +155,13 @@ def constant_of(array: Any) -> Value:
 
 
 def _literal(atom: Literal) -> Value:
-    return constant(np.asarray(atom.val, dtype_of(atom.aval.dtype)))
+    aval: Any = atom.aval
+    return constant(np.asarray(atom.val, dtype_of(aval.dtype)))
+
+
+def is_key(dtype: Any) -> bool:
+    """Whether a dtype of JAX is that of keys."""
+    return jnp.issubdtype(dtype, jax.dtypes.prng_key)
 
 
 def _require_default_keys(dtype: Any) -> None:
@@ -176,3 +182,9 @@ def elementwise(function: Callable[..., Found]) -> Callable[..., Found]:
         return function(*inputs)
 
     return rule
+
+
+def known_size(x: Value) -> Size | None:
+    """The integer that a scalar holds, where it is known as a size."""
+    found = None if x.type.rank else known_sizes(x)
+    return None if found is None else found[()]

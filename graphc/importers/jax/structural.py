@@ -72,9 +72,13 @@ def _rev(eqn: Equation, x: Value) -> Value:
 def _iota(eqn: Equation, *_: Value) -> Value:
     """The position along one axis."""
     type, axis = eqn.result, eqn.params["dimension"]
-    positions = cast(F.arange(F.size_value(type.shape[axis]), dtype="int64"), type.dtype)
+    positions = cast(
+        F.arange(F.size_value(type.shape[axis]), dtype="int64"), type.dtype
+    )
     new = tuple(i for i in range(type.rank) if i != axis)
-    return F.broadcast_to(F.expand_dims(positions, new) if new else positions, type.shape)
+    return F.broadcast_to(
+        F.expand_dims(positions, new) if new else positions, type.shape
+    )
 
 
 @PRIMITIVES.define("slice")

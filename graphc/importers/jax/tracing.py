@@ -83,16 +83,15 @@ def traced(
     """
     texts = dict.fromkeys(n for s in specs for n in s.shape if isinstance(n, str))
     symbols = _symbols(list(texts), least)
-    given = [
-        jax.ShapeDtypeStruct(
-            tuple(symbols[n] if isinstance(n, str) else n for n in spec.shape),
-            spec.dtype,
-            weak_type=spec.weak,
-        )
-        for spec in specs
-    ]
+    given = [_struct(spec, symbols) for spec in specs]
     made, results = jax.make_jaxpr(function, return_shape=True)(*given)
     return Traced(made, jax.tree.structure(results))
+
+
+def _struct(spec: Spec, symbols: Mapping[str, Any]) -> Any:
+    shape = tuple(symbols[n] if isinstance(n, str) else n for n in spec.shape)
+    made: Any = jax.ShapeDtypeStruct
+    return made(shape, spec.dtype, weak_type=spec.weak)
 
 
 def _symbols(texts: list[str], least: int | None) -> dict[str, Any]:
