@@ -2,9 +2,13 @@
 
 from collections.abc import Callable
 
+import jax
+import numpy as np
+
 from graphc.importers.jax.reader import Equation, opened
 from graphc.importers.jax.rules import PRIMITIVES
 from graphc.importers.jax.unsupported import Unsupported
+from graphc.ir.build import as_value
 from graphc.ir.graph import Value
 from graphc.ir.namespace import F
 from graphc.ir.types import is_inexact
@@ -89,4 +93,14 @@ PRIMITIVES.refuse(
     "it is for transformations of JAX in progress",
     *("call", "call_hi_primitive", "custom_lin", "empty2", "eval_jaxpr"),
 )
-PRIMITIVES.refuse("there is no op for it here", "platform_index")
+
+
+@PRIMITIVES.define("platform_index")
+def _platform_index(eqn: Equation) -> Value:
+    """Which of some groups of platforms that is for which programs are compiled."""
+    own = {jax.default_backend()}
+    own |= {"cuda", "rocm"} if "gpu" in own else set()
+    for i, group in enumerate(eqn.params["platforms"]):
+        if group is None or not own.isdisjoint(group):
+            return as_value(np.asarray(i, eqn.result.dtype))
+    raise Unsupported(f"platform_index: nothing is said for {', '.join(own)}")

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from graphc.importers.jax.reader import Equation, opened
+from graphc.importers.jax.reader import Equation, known_size, opened
 from graphc.importers.jax.rules import PRIMITIVES
 from graphc.ir.build import cast
 from graphc.ir.graph import Value
@@ -75,6 +75,9 @@ def _while(eqn: Equation, *inputs: Value) -> list[Value]:
 def _cond(eqn: Equation, index: Value, *inputs: Value) -> list[Value]:
     """The branch of a number."""
     bodies = eqn.params["branches"]
+    chosen = known_size(index)
+    if isinstance(chosen, int):
+        return eqn.body(bodies[max(0, min(chosen, len(bodies) - 1))], inputs)
     number = cast(index, INT32) if index.dtype == BOOL else index
     branches = [lambda body=body: eqn.body(body, inputs) for body in bodies]
     found: list[Value] = F.switch(number, branches)

@@ -163,16 +163,26 @@ def _rank(x: Value) -> Value:
 
 @PRIMITIVES.define("div")
 def _div(_: Equation, x: Value, y: Value) -> Value:
-    """Division; that of integers rounds towards zero."""
+    """Division; that of integers rounds towards zero, and is -1 by 0."""
     if is_inexact(x.dtype):
         return F.true_divide(x, y)
-    return F.floor_divide(x - F.fmod(x, y), y)
+    found = F.floor_divide(x - F.fmod(x, y), y)
+    ones = F.invert(_like(0, y))
+    return found if _is_not_zero(y) else F.where(F.equal(y, _like(0, y)), ones, found)
 
 
 @PRIMITIVES.define("rem")
 def _rem(_: Equation, x: Value, y: Value) -> Value:
-    """The rest of that division, with the sign of `x`."""
-    return F.fmod(x, y)
+    """The rest of that division, with the sign of `x`; by 0, `x` itself."""
+    found = F.fmod(x, y)
+    if is_inexact(x.dtype) or _is_not_zero(y):
+        return found
+    return F.where(F.equal(y, _like(0, y)), x, found)
+
+
+def _is_not_zero(x: Value) -> bool:
+    literal = literal_of(x)
+    return literal is not None and bool((literal != 0).all())
 
 
 @PRIMITIVES.define("pow")

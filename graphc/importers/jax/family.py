@@ -1,8 +1,8 @@
-"""Calls that differ in sizes alone: which are compiled exactly, which share a program."""
+"""Calls that differ in sizes alone: compiled exactly, or by one program for many."""
 
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from graphc.errors import GraphError
@@ -72,7 +72,8 @@ class Family:
             found = list((pattern.sizes(sizes) or {}).values())
         else:
             found = varying(sizes, self.seen)
-        return any(n < LEAST for n in found)
+        least = LEAST if self.program is None else self.program.pattern.least
+        return any(n < least for n in found)
 
     def _said(self, sizes: Sizes) -> Pattern:
         return pattern_of(self.shapes, self.call.form, sizes)
@@ -109,25 +110,37 @@ class Family:
 
     def _fitting(self, sizes: Sizes) -> Program:
         """The program so far, or a more general one where the sizes do not fit it."""
-        if self.program and self.program.pattern.sizes(sizes) is not None:
+        if self.program and self.program.pattern.has(sizes):
             return self.program
         if self.shapes is not None:
             pattern = self._said(sizes)
         else:
             self.seen.append(sizes)
             pattern = generalised(self.seen)
-        made = program_for(self.flat, pattern, self.specs, self.names(), self.options)
+        made = self._made(pattern, sizes)
         self.checked = set()
         for known in self.seen:
             self._check(made, known)
         self.programs.append(made)
         return made
 
+    def _made(self, pattern: Pattern, sizes: Sizes) -> Program:
+        """The program for a pattern; where it needs that, for no smaller sizes only.
+
+        Python code can compare sizes with numbers, which JAX decides for large ones.
+        """
+        flat, names, how = self.flat, self.names(), self.options
+        try:
+            return program_for(flat, pattern, self.specs, names, how)
+        except Unsupported:
+            least = min((pattern.sizes(sizes) or {}).values(), default=LEAST)
+            larger = replace(pattern, least=least)
+            return program_for(flat, larger, self.specs, names, how)
+
     def _check(self, program: Program, sizes: Sizes) -> None:
         """Compare with what JAX traces for these very sizes, where that may differ."""
-        named = program.pattern.sizes(sizes)
-        assert named is not None
-        if sizes in self.checked or any(n < LEAST for n in named.values()):
+        named = program.pattern.sizes(sizes) or {}
+        if sizes in self.checked or not program.pattern.has(sizes):
             return
         if len(self.checked) < CHECKED or program.pattern.coincides(named):
             direct = traced(self.flat, self.specs_at(sizes))
@@ -137,10 +150,10 @@ class Family:
             self.checked.add(sizes)
 
     def _refuse(self, sizes: Sizes, error: Unsupported) -> None:
-        """Compile exactly from now on: these sizes, or all where there is no program."""
+        """Compile these sizes exactly from now on, or all where there is no program."""
         self.exactly.add(sizes)
         program = self.program
-        if program is not None and program.pattern.sizes(sizes) is not None:
+        if program is not None and program.pattern.has(sizes):
             return  # it does the others
         self.refused = str(error)
         name = getattr(self.function, "__name__", "the function")

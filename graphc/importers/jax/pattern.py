@@ -11,9 +11,13 @@ Sizes = tuple[tuple[int, ...], ...]
 
 @dataclass(frozen=True)
 class Pattern:
-    """The shape of each argument: numbers, and names of the sizes that vary."""
+    """The shape of each argument: numbers, and names of the sizes that vary.
+
+    A size that varies is `least` at least.
+    """
 
     shapes: tuple[Shape, ...]
+    least: int = LEAST
 
     @property
     def names(self) -> list[str]:
@@ -31,6 +35,11 @@ class Pattern:
                 if (found.setdefault(n, m) if isinstance(n, str) else n) != m:
                     return None
         return found
+
+    def has(self, given: Sizes) -> bool:
+        """Whether the shapes of a call fit, and no size that varies is too small."""
+        found = self.sizes(given)
+        return found is not None and all(n >= self.least for n in found.values())
 
     def coincides(self, sizes: dict[str, int]) -> bool:
         """Whether sizes are equal that JAX takes to be different."""

@@ -3,6 +3,7 @@
 import string
 from typing import Any
 
+import jax
 from jax.lax import Precision
 
 from graphc.importers.jax.reader import Equation
@@ -17,8 +18,12 @@ _DEFAULT = Precision.DEFAULT
 
 
 def _require_default(eqn: Equation, *inputs: Value) -> None:
-    """Raise Unsupported where a product is asked for in another precision."""
-    eqn.require("precision", _DEFAULT, (_DEFAULT, _DEFAULT))
+    """Raise Unsupported where a product is asked for in another precision.
+
+    On CPUs there is one only.
+    """
+    if jax.default_backend() != "cpu":
+        eqn.require("precision", _DEFAULT, (_DEFAULT, _DEFAULT))
     if any(v.dtype != eqn.result.dtype for v in inputs):
         name = eqn.eqn.primitive.name
         raise Unsupported(f"{name}: it gives another dtype than it is given")

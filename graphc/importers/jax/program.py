@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import jax
-import numpy as np
+from jax.extend.core.primitives import convert_element_type_p
 
 from graphc.importers.jax.alike import agree, alike
 from graphc.importers.jax.arguments import Call
-from graphc.importers.jax.pattern import LEAST, Pattern
+from graphc.importers.jax.pattern import Pattern
 from graphc.importers.jax.reader import is_key
 from graphc.importers.jax.tracing import (
     Imported,
@@ -26,8 +26,6 @@ from graphc.rewriting.rule import Rules
 from graphc.runtime.arguments import Backend
 from graphc.runtime.compile import function
 from graphc.runtime.function import Function
-
-WEAK: Mapping[str, type] = {"i": int, "u": int, "f": float, "c": complex}
 
 
 @dataclass(frozen=True)
@@ -79,8 +77,8 @@ def _restored(x: Any, aval: Any) -> Any:
     if is_key(aval.dtype):
         return jax.random.wrap_key_data(x)
     if getattr(aval, "weak_type", False):
-        kind = WEAK[np.dtype(aval.dtype).kind]
-        return jax.lax.convert_element_type(x, kind)
+        how = {"new_dtype": x.dtype, "weak_type": True, "sharding": None}
+        return convert_element_type_p.bind(x, **how)
     return x
 
 
@@ -93,7 +91,7 @@ def program_for(
 ) -> Program:
     """A program for all sizes of a pattern. Raises Unsupported where there is none."""
     try:
-        found = traced(flat, pattern.specs(specs), LEAST)
+        found = traced(flat, pattern.specs(specs), pattern.least)
     except Exception as error:  # whatever Python code does with a size that is none
         line = str(error).strip().splitlines() or [""]
         reason = f"{type(error).__name__}: {line[0]}"
@@ -101,7 +99,7 @@ def program_for(
             f"it cannot be traced at sizes {pattern}: {reason}"
         ) from error
     sizes: dict[str, Size] = {
-        name: symbol_dim(Symbol(name, lower=LEAST)) for name in pattern.names
+        name: symbol_dim(Symbol(name, lower=pattern.least)) for name in pattern.names
     }
     inputs = inputs_of(found, sizes, names)
     source = imported(found, sizes, inputs)

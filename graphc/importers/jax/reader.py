@@ -66,6 +66,7 @@ class Reader:
             if eqn.effects:
                 raise Unsupported(f"{eqn.primitive.name}: it has side effects")
             rule = PRIMITIVES.find(eqn.primitive.name)
+            _require_known_for_keys(eqn)
             with standing_at(place):
                 equation = Equation(eqn, self)
                 made = rule(equation, *inputs)
@@ -164,6 +165,21 @@ def is_key(dtype: Any) -> bool:
     return jnp.issubdtype(dtype, jax.dtypes.prng_key)
 
 
+_OF_KEYS = {
+    *("random_bits", "random_clone", "random_fold_in", "random_split", "random_unwrap"),
+    *("broadcast_in_dim", "copy", "reshape", "slice", "squeeze", "unstack"),
+    *("checkpoint", "cond", "custom_jvp_call", "custom_vjp_call", "jit", "scan"),
+    *("remat2", "while"),
+}
+
+
+def _require_known_for_keys(eqn: JaxprEqn) -> None:
+    """Raise Unsupported where a rule does not expect the words of keys as an axis."""
+    avals: list[Any] = [atom.aval for atom in eqn.invars]
+    if eqn.primitive.name not in _OF_KEYS and any(is_key(a.dtype) for a in avals):
+        raise Unsupported(f"{eqn.primitive.name}: of keys there is no op here")
+
+
 def _require_default_keys(dtype: Any) -> None:
     if "fry" not in str(dtype):
         raise Unsupported(f"keys of the generator {dtype} are not known here")
@@ -186,5 +202,5 @@ def elementwise(function: Callable[..., Found]) -> Callable[..., Found]:
 
 def known_size(x: Value) -> Size | None:
     """The integer that a scalar holds, where it is known as a size."""
-    found = None if x.type.rank else known_sizes(x)
+    found: Any = None if x.type.rank else known_sizes(x)
     return None if found is None else found[()]

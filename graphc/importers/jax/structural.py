@@ -22,7 +22,8 @@ def _dim_as_value(eqn: Equation) -> Value:
 def _broadcast_in_dim(eqn: Equation, x: Value, *_: Value) -> Value:
     """Axis i of `x` becomes axis `broadcast_dimensions[i]`; the others are new."""
     shape = eqn.result.shape
-    kept = eqn.params["broadcast_dimensions"]
+    kept = [int(i) for i in eqn.params["broadcast_dimensions"]]
+    kept += range(len(shape) - x.type.rank + len(kept), len(shape))  # words of keys
     if not x.type.rank and not all(equal(n, 1) for n in shape):
         return F.broadcast_to(x, shape)
     new = tuple(i for i in range(len(shape)) if i not in kept)
@@ -93,9 +94,9 @@ def _slice(eqn: Equation, x: Value) -> Value:
 def part(
     x: Value, starts: Sequence[Size], limits: Sequence[Size], steps: Sequence[Size]
 ) -> Value:
-    """A slice of each axis; an axis of which all is taken stays as it is."""
+    """A slice of the first axes; one of which all is taken stays as it is."""
     items: list[Any] = [slice(None)] * x.type.rank
-    bounds = zip(x.type.shape, starts, limits, steps, strict=True)
+    bounds = zip(x.type.shape, starts, limits, steps, strict=False)
     cut = []
     for i, (n, start, limit, step) in enumerate(bounds):
         if not (equal(start, 0) and equal(limit, n) and equal(step, 1)):

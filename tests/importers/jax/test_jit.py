@@ -1,0 +1,242 @@
+"""`graphc.jit` stands where `jax.jit` does: arguments, results, errors, transformations."""
+
+import re
+import subprocess
+import sys
+import warnings
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import graphc
+from tests.importers.jax.comparing import compare
+
+
+def vector(n):
+    return np.arange(1, n + 1, dtype="float32")
+
+
+def same(found, wanted):
+    assert jax.tree.structure(found) == jax.tree.structure(wanted)
+    for a, b in zip(jax.tree.leaves(found), jax.tree.leaves(wanted), strict=True):
+        assert isinstance(a, jax.Array)
+        assert (a.dtype, a.shape, a.weak_type) == (b.dtype, b.shape, b.weak_type)
+        np.testing.assert_allclose(a, b, rtol=1e-6)
+
+
+def structured(batch, /, scale=2.0, *, power, label="unused"):
+    x, (y, nothing) = batch["x"], batch["rest"]
+    assert nothing is None and isinstance(power, int)
+    return {"sum": jnp.sum(x**power) * scale, "both": [x + y, None], "weak": scale * 3}
+
+
+@pytest.mark.parametrize("scale", [2.0, np.float32(2), True])
+def test_structures_static_arguments_and_weak_types(scale):
+    told = {"static_argnames": ("power", "label")}
+    ours, theirs = graphc.jit(structured, **told), jax.jit(structured, **told)
+    for n in (3, 4, 5, 1):
+        batch = {"x": vector(n), "rest": (vector(n) * 2, None)}
+        for power in (2, 3):
+            wanted = theirs(batch, scale, power=power)
+            same(ours(batch, scale, power=power), wanted)
+    assert ours.stats().fallbacks == []
+
+
+def test_results_have_the_widths_that_the_caller_chose():
+    ours = graphc.jit(lambda x: x * 2 + jnp.arange(x.shape[0]))
+    for wide in (False, True):
+        with jax.enable_x64(wide):
+            for n in (3, 4):
+                found = ours(np.arange(n, dtype="float64"))
+                assert found.dtype == ("float64" if wide else "float32")
+
+
+def test_it_is_a_decorator_with_and_without_options_and_of_methods():
+    @graphc.jit
+    def double(x):
+        """Twice."""
+        return 2 * x
+
+    @graphc.jit(static_argnums=1)
+    def power(x, n):
+        return x**n
+
+    class Model:
+        weight = 3.0
+
+        @graphc.jit(static_argnums=0)
+        def scaled(self, x):
+            return self.weight * x
+
+    assert double.__doc__ == "Twice." and double.__name__ == "double"
+    model = Model()
+    for n in (2, 3, 4):
+        assert double(vector(n)).sum() == 2 * vector(n).sum()
+        assert power(vector(n), 2).sum() == (vector(n) ** 2).sum()
+        assert model.scaled(vector(n)).sum() == 3 * vector(n).sum()
+
+
+def test_keys_are_given_and_returned():
+    def step(key, x):
+        key, own = jax.random.split(key)
+        return key, x + jax.random.normal(own, x.shape)
+
+    ours = graphc.jit(step)
+    for n in (3, 4, 5):
+        (key, x), (other, y) = (f(jax.random.key(1), vector(n)) for f in (ours, step))
+        assert key.dtype == other.dtype
+        assert (jax.random.key_data(key) == jax.random.key_data(other)).all()
+        np.testing.assert_allclose(x, y, rtol=1e-6)
+    assert ours.stats().fallbacks == []
+
+
+def test_few_compilations_serve_many_sizes():
+    ours = graphc.jit(lambda x: jnp.mean(jax.nn.softmax(x) * x))
+    for n in range(2, 60):
+        ours(vector(n))
+    assert len(ours.stats().compilations) <= 7
+    assert ours.stats().calls == 58
+
+
+def test_axes_that_were_equal_may_differ_later():
+    ours = graphc.jit(lambda x, y: jnp.sum(x) * jnp.sum(y))
+    for n, m in [(3, 3), (4, 4), (5, 5), (4, 6), (7, 2)]:
+        same(ours(vector(n), vector(m)), jnp.sum(vector(n)) * jnp.sum(vector(m)))
+    assert "n, m" in ours.explain()
+    assert ours.stats().fallbacks == []
+
+
+def test_transformations_of_jax_see_the_function_itself():
+    def cost(x):
+        return jnp.sum(jax.nn.relu(x) ** 2)
+
+    ours = graphc.jit(cost)
+    for n in (3, 4):
+        ours(vector(n))
+    x = vector(5) - 2
+    for way in (jax.grad, jax.jit, lambda f: jax.vmap(f), jax.checkpoint, jax.hessian):
+        given = np.stack([x, x]) if way not in (jax.grad, jax.jit, jax.hessian) else x
+        np.testing.assert_allclose(way(ours)(given), way(cost)(given))
+    assert str(jax.make_jaxpr(ours)(x)).count("custom_jvp_call") == 1
+    assert jax.eval_shape(ours, x).shape == ()
+    assert jax.jit(lambda: ours(x))() == cost(x)  # nothing traced among the arguments
+
+
+def test_what_a_function_closes_over_may_be_traced():
+    def outer(w):
+        return jnp.sum(graphc.jit(lambda x: x * w)(vector(3)))
+
+    assert jax.grad(outer)(2.0) == vector(3).sum()
+
+
+def test_large_arrays_from_outside_are_no_text():
+    table = jnp.asarray(np.random.default_rng(0).normal(size=(300, 2)), "float32")
+    ours = graphc.jit(lambda i: jnp.sum(table[i]))
+    for n in (3, 4, 5):
+        at = np.arange(n)
+        np.testing.assert_allclose(ours(at), jnp.sum(table[:n]), rtol=1e-5)
+    assert len(ours.source) < 20_000 and ours.stats().fallbacks == []
+
+
+def test_python_that_decides_by_a_size_is_noticed():
+    def special(x):
+        return jnp.sum(x) if x.shape[0] != 7 else jnp.max(x)
+
+    ours = graphc.jit(special)
+    for n in (4, 7, 5, 7):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            assert ours(vector(n)) == special(vector(n))
+
+
+def test_sizes_compared_with_numbers_are_decided_for_larger_ones():
+    ours = graphc.jit(lambda x: jnp.sum(x) if x.shape[0] > 3 else jnp.max(x))
+    for n in (20, 30, 40, 3, 50):
+        assert ours(vector(n)) == (vector(n).sum() if n > 3 else n)
+    assert ours.stats().fallbacks == []
+    assert sum(c.startswith("exactly") for c in ours.stats().compilations) == 2
+
+
+def test_there_is_one_warning_where_each_size_is_compiled():
+    def unrolled(x):
+        return sum(x[i] for i in range(x.shape[0]))
+
+    ours = graphc.jit(unrolled)
+    with pytest.warns(graphc.FallbackWarning) as told:
+        assert [float(ours(vector(n))) for n in (2, 3, 4)] == [3, 6, 10]
+    assert len(told) == 1
+    start = "unrolled is compiled once for each size, as by jax.jit: it cannot be traced"
+    assert str(told[0].message).startswith(start)
+    (reason,) = ours.stats().fallbacks
+    assert reason in ours.explain()
+
+
+def test_an_unknown_primitive_is_compiled_by_jax():
+    def told(x):
+        jax.debug.print("sum {s}", s=x.sum())
+        return x * 2
+
+    ours = graphc.jit(told)
+    with pytest.warns(graphc.FallbackWarning, match="side effects"):
+        for n in (2, 3):
+            same(ours(vector(n)), jax.jit(told)(vector(n)))
+
+
+def test_errors_are_those_of_jax():
+    def broken(x, y):
+        return x @ y
+
+    ours, theirs = graphc.jit(broken), jax.jit(broken)
+    ours(vector(3), vector(3))
+    ours(vector(4), vector(4))
+    for args in [(vector(3), vector(4)), (vector(2), "text"), (vector(2),)]:
+        with pytest.raises(Exception) as wanted:  # whatever it is
+            theirs(*args)
+        with pytest.raises(type(wanted.value)) as found, warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            ours(*args)
+        first = [str(e.value)[:60] for e in (found, wanted)]
+        assert first[0] == first[1]
+
+
+def test_axes_can_be_named():
+    def distances(x, w):
+        return (x - w) ** 2 @ jnp.ones(w.shape)
+
+    stats = compare(distances, ["n 3", "3"], (4, 1, 6), shapes="n d, d -> n").stats()
+    assert sum(c.startswith("exactly") for c in stats.compilations) == 1  # of size 1
+    each = graphc.jit(distances, shapes=("n _", "..."))
+    x = np.ones((4, 3), "float32")
+    same(each(x, vector(3)), distances(x, vector(3)))
+
+
+WRONG = {
+    "n": "it describes 1 arrays of 2",
+    "n d, d d": "'d d' has 2 axes, the array 1",
+    "n 4, d": "the arrays have the shapes (4, 3), (3,)",
+    "n n!, d": "'n!' is no name and no number",
+    "n n, d": "the arrays have the shapes (4, 3), (3,)",
+}
+
+
+@pytest.mark.parametrize("shapes", WRONG)
+def test_words_that_do_not_fit_are_told(shapes):
+    ours = graphc.jit(lambda x, w: x @ w, shapes=shapes)
+    with pytest.raises(graphc.GraphError, match=re.escape(WRONG[shapes])):
+        ours(np.ones((4, 3), "float32"), vector(3))
+
+
+def test_the_word_that_does_not_fit_is_underlined():
+    ours = graphc.jit(lambda x, w: x @ w, shapes="n n!, d")
+    with pytest.raises(graphc.GraphError) as error:
+        ours(np.ones((4, 3), "float32"), vector(3))
+    got, line = str(error.value).splitlines()[1:3]
+    assert got[line.index("^") : line.rindex("^") + 1] == "n!"
+
+
+def test_importing_graphc_does_not_import_jax():
+    code = "import sys, graphc; print('jax' in sys.modules, graphc.jit.__name__)"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert run.stdout.split() == ["False", "jit"], run.stderr

@@ -1,0 +1,79 @@
+"""Each primitive that JAX exports has a rule, or a reason for having none."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.extend.core import primitives
+
+from graphc.importers.jax import tracing
+from graphc.importers.jax.rules import PRIMITIVES, RuleTable
+from graphc.importers.jax.sizes import Sizes
+from graphc.importers.jax.unsupported import Unsupported
+from graphc.ir.dims import axis, equal, maximum, minimum
+
+EXPORTED = [getattr(primitives, n) for n in dir(primitives) if n.endswith("_p")]
+
+
+def test_every_primitive_that_jax_exports_is_in_the_table():
+    assert tracing.FAMILIES  # they fill the table
+    assert len(EXPORTED) > 150
+    assert [p.name for p in EXPORTED if p.name not in PRIMITIVES] == []
+
+
+def test_a_table_has_one_rule_per_name():
+    table = RuleTable()
+    table.define("a")(abs)
+    table.refuse("it is not wanted", "b")
+    assert table.find("a") is abs
+    assert list(table) == ["a", "b"]
+    for name, reason in {"b": "it is not wanted", "c": "is not known here"}.items():
+        with pytest.raises(Unsupported, match=reason):
+            table.find(name)
+    with pytest.raises(ValueError, match="a has a rule already"):
+        table.refuse("", "a")
+
+
+N, M = axis("n"), axis("m")
+WRITTEN = {
+    "n": N,
+    "2*n + 1": 2 * N + 1,
+    "n*m - 3": N * M - 3,
+    "n^2": N * N,
+    "-n + 5": 5 - N,
+    "floordiv(n, 2)": N // 2,
+    "mod(n, 3)": N % 3,
+    "max(n, m)": maximum(N, M),
+    "min(n, 4)": minimum(N, 4),
+    "floordiv(n + 1, 2)*m": (N + 1) // 2 * M,
+}
+
+
+@pytest.mark.parametrize("text", WRITTEN)
+def test_sizes_are_read_from_the_text_of_jax(text):
+    scope = jax.export.SymbolicScope()
+    jax.export.symbolic_shape("n, m", scope=scope)
+    (size,) = jax.export.symbolic_shape(text, scope=scope)
+    assert equal(Sizes({"n": N, "m": M}).of(size), WRITTEN[text])
+
+
+def integers(x, y):
+    return jax.lax.div(x, y), jax.lax.rem(x, y)
+
+
+def test_division_of_integers_is_that_of_jax_at_the_edges(graph_of):
+    least = np.iinfo("int32").min
+    pairs = [(7, 2), (-7, 2), (7, -2), (-7, -2), (5, 0), (-5, 0), (0, 0), (least, -1)]
+    x, y = (np.array(v, "int32") for v in zip(*pairs, strict=True))
+    for found, wanted in zip(graph_of(integers, x, y), integers(x, y), strict=True):
+        np.testing.assert_array_equal(found, wanted)
+
+
+def ordered(x, y):
+    return jnp.searchsorted(x, y, side="left"), jnp.searchsorted(x, y, side="right")
+
+
+def test_the_order_of_special_floats_is_that_of_jax(graph_of):
+    x = np.array([-np.inf, -1.0, -0.0, 0.0, 2.0, np.inf, np.nan], "float32")
+    for found, wanted in zip(graph_of(ordered, x, x), ordered(x, x), strict=True):
+        np.testing.assert_array_equal(found, wanted)

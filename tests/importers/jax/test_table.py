@@ -1,0 +1,50 @@
+"""Functions of JAX give by `graphc.jit` what they give by `jax.jit`.
+
+A sample is run; GRAPHC_JAX_TABLE=all takes the whole table, at more sizes.
+"""
+
+import os
+
+import pytest
+
+from tests.importers.jax.comparing import compare, gradient_of
+from tests.importers.jax.table import ROWS
+
+WHOLE = os.environ.get("GRAPHC_JAX_TABLE") == "all"
+SIZES = (4, 3, 5, 1, 0) if WHOLE else (4, 3, 1)
+FORWARD = [
+    *("jnp.nanmean", "nn.gelu", "slices", "last", "take fill", "at pairs"),
+    *("vmap gather", "einsum", "solve", "while", "switch", "conv last"),
+    *("random.normal", "int divide", "dynamic_updates", "typed key"),
+]
+GRADIENTS = ["scan loss", "attention", "x[i]", "nn.softplus", "at add rows"]
+
+# Python code decides by sizes here, or needs them as numbers.
+FALLS_BACK = {
+    *("jnp.convolve", "jnp.cross", "python equal", "python loop"),
+}
+
+
+@pytest.mark.parametrize("name", ROWS if WHOLE else FORWARD)
+def test_values_are_those_of_jax(name):
+    function, words = ROWS[name]
+    stats = compare(function, words, SIZES).stats()
+    if not WHOLE:
+        assert stats.fallbacks == []
+        assert any("n" in text.split(":")[0] for text in stats.compilations)
+
+
+@pytest.mark.parametrize("name", ROWS if WHOLE else GRADIENTS)
+def test_gradients_are_those_of_jax(name):
+    function, words = ROWS[name]
+    slope = gradient_of(function, words)
+    if slope is None:
+        assert all(word[-1] in "ibck" for word in words)  # no floats among them
+        return
+    compare(slope, words, SIZES[:3])
+
+
+@pytest.mark.parametrize("name", sorted(FALLS_BACK))
+def test_what_falls_back_gives_the_same(name):
+    function, words = ROWS[name]
+    assert compare(function, words, (4, 3)).stats().fallbacks
