@@ -131,8 +131,11 @@ class JitFunction:
         return source_of(self._families.values())
 
     def lower(self, *args: Any, **named: Any) -> Any:
-        """The function lowered for these arguments, as `jax.jit` does."""
-        return self._plain.lower(*args, **named)
+        """What one exact compilation for these arguments is made of, as in JAX."""
+        try:
+            return self._exact.lower(*args, **named)
+        except SizesVary:
+            return self._plain.lower(*args, **named)
 
     def __repr__(self) -> str:
         return f"<graphc.jit of {self._function!r}>"
