@@ -11,6 +11,7 @@ from graphc.errors import (
     UnusedInputWarning,
 )
 from graphc.explain.dump import dump
+from graphc.importers.derivatives import grad, value_and_grad
 from graphc.ir.build import config
 from graphc.ir.dims import Dim
 from graphc.ir.graph import Value
@@ -23,14 +24,12 @@ from graphc.runtime.ragged import Rows, ragged
 from graphc.transform.checkpoint import checkpoint
 from graphc.transform.custom_vjp import custom_vjp
 from graphc.transform.gradients import (
-    grad,
     hessian,
     hvp,
     jacobian,
     jvp,
     pullback,
     pushforward,
-    value_and_grad,
     vjp,
 )
 from graphc.transform.loops import LOOPS as _LOOPS  # noqa: F401  (they join gt)

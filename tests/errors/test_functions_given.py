@@ -28,10 +28,9 @@ def values(op, call):
 
 
 @rows(
-    (lambda: graphc.grad(square), values("grad", "grad(square(x), x)")),
     (lambda: graphc.grad(square, s), values("grad", "grad(square(x), x)")),
     (
-        lambda: graphc.value_and_grad(square),
+        lambda: graphc.value_and_grad(square, s),
         values("value_and_grad", "value_and_grad(square(x), x)"),
     ),
     (lambda: graphc.vjp(square), values("vjp", "vjp(square(x), x, v)")),

@@ -1,8 +1,10 @@
 """Rules of primitives that call functions: what these compute stands in their place."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from graphc.importers.jax.reader import Equation, opened
@@ -12,6 +14,8 @@ from graphc.ir.build import as_value
 from graphc.ir.graph import Value
 from graphc.ir.namespace import F
 from graphc.ir.types import is_inexact
+from graphc.transform.checkpoint import checkpoint
+from graphc.transform.custom_vjp import with_rule
 
 
 def _called(param: str) -> Callable[..., list[Value]]:
@@ -35,9 +39,74 @@ def _jit(eqn: Equation, *inputs: Value) -> list[Value]:
 
 
 PRIMITIVES.define("closed_call")(_called("jaxpr"))
-PRIMITIVES.define("core_call", "custom_jvp_call", "custom_vjp_call")(
-    _called("call_jaxpr")
-)
+PRIMITIVES.define("core_call")(_called("call_jaxpr"))
+
+
+@PRIMITIVES.define("custom_jvp_call", "custom_vjp_call")
+def _custom(eqn: Equation, *inputs: Value) -> Sequence[Value]:
+    """A function with a derivative rule of its own, by which JAX pulls back."""
+    return _with_rule(eqn, eqn.body(eqn.params["call_jaxpr"], inputs), inputs)
+
+
+def _with_rule(
+    eqn: Equation, found: Sequence[Value], inputs: Sequence[Value]
+) -> Sequence[Value]:
+    """The results of an equation; where it differentiates, with its own derivative."""
+    if not eqn.reader.differentiates:
+        return found
+
+    def rule(
+        arguments: list[Value], cotangents: list[Value], wanted: list[bool]
+    ) -> list[Value | None]:
+        return _pulled_back(eqn, arguments, cotangents)
+
+    return with_rule(found, inputs, rule, eqn.eqn.primitive.name)
+
+
+def _pulled_back(
+    eqn: Equation, arguments: Sequence[Value], cotangents: Sequence[Value]
+) -> list[Value | None]:
+    """The cotangents of the inputs of an equation, as JAX has them."""
+    floats = [is_inexact(v.dtype) for v in arguments]
+
+    def pull(inputs: Sequence[Any], given: Sequence[Any]) -> list[Any]:
+        results, pulled = jax.vjp(_applied(eqn), *inputs)
+        pairs = zip(given, results, strict=True)
+        own = [g if _is_float(r) else _no_cotangent(r) for g, r in pairs]
+        return [g for g, keep in zip(pulled(own), floats, strict=True) if keep]
+
+    given, results = (
+        [_struct(atom.aval) for atom in part]
+        for part in (eqn.eqn.invars, eqn.eqn.outvars)
+    )
+    made = jax.make_jaxpr(pull)(given, results)
+    pulled = iter(eqn.body(made, [*arguments, *cotangents]))
+    return [next(pulled) if keep else None for keep in floats]
+
+
+def _applied(eqn: Equation) -> Callable[..., list[Any]]:
+    """The function that an equation calls, rules included."""
+
+    def function(*inputs: Any) -> list[Any]:
+        primitive = eqn.eqn.primitive
+        params = primitive.get_bind_params(eqn.params)
+        found: list[Any] = primitive.bind(*inputs, **params)
+        return found
+
+    return function
+
+
+def _struct(aval: Any) -> Any:
+    make: Any = jax.ShapeDtypeStruct
+    return make(aval.shape, aval.dtype)
+
+
+def _is_float(array: Any) -> bool:
+    return jnp.issubdtype(array.dtype, jnp.inexact)
+
+
+def _no_cotangent(array: Any) -> Any:
+    return np.zeros(array.shape, jax.dtypes.float0)
 
 
 @PRIMITIVES.define("checkpoint", "remat", "remat2")
@@ -47,6 +116,9 @@ def _remat(eqn: Equation, *inputs: Value) -> list[Value]:
     Where it is done again, its inputs pass a barrier: the same nodes on the same values
     would be those of the first time, which then had to be kept.
     """
+    if eqn.reader.differentiates:
+        again = checkpoint(lambda *values: eqn.body(eqn.params["jaxpr"], values))
+        return list(again(*inputs))
     if not eqn.params.get("differentiated"):
         return eqn.body(eqn.params["jaxpr"], inputs)
     after = inputs[-1:]
@@ -61,12 +133,13 @@ def _optimization_barrier(_: Equation, *inputs: Value) -> list[Value]:
 
 
 @PRIMITIVES.define("custom_linear_solve")
-def _custom_linear_solve(eqn: Equation, *inputs: Value) -> list[Value]:
-    """The solution, by the solver that was given."""
+def _custom_linear_solve(eqn: Equation, *inputs: Value) -> Sequence[Value]:
+    """The solution, by the solver that was given; its derivative is implicit."""
     counts, jaxprs = eqn.params["const_lengths"], eqn.params["jaxprs"]
     start = counts.matvec + counts.vecmat
     solver = inputs[start : start + counts.solve]
-    return eqn.body(jaxprs.solve, [*solver, *inputs[sum(counts) :]])
+    found = eqn.body(jaxprs.solve, [*solver, *inputs[sum(counts) :]])
+    return _with_rule(eqn, found, inputs)
 
 
 @PRIMITIVES.define("device_put")

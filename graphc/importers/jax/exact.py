@@ -6,7 +6,7 @@ that is compiled as it is: to the bit what `jax.jit` gives.
 """
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +16,8 @@ from jax.extend.core import jaxpr_as_fun, jaxprs_in_params
 from graphc.errors import GraphError
 from graphc.importers.jax.program import Options, restored
 from graphc.importers.jax.reader import is_key, opened
-from graphc.importers.jax.tracing import Spec, Traced, imported, inputs_of, traced
+from graphc.importers.jax.subject import Subject
+from graphc.importers.jax.tracing import Spec, Traced, inputs_of, traced
 from graphc.importers.jax.unsupported import Unsupported
 from graphc.rewriting.loops.hoisting import HOISTING
 from graphc.runtime.compile import function
@@ -40,7 +41,8 @@ class Exact:
             found = jaxpr_as_fun(self.traced.jaxpr)(*leaves)
         else:
             arrays = [*map(_words, leaves), *self.captured]
-            given = self.rewritten.jax_callable(*arrays)
+            with jax.enable_x64(True):  # dtypes are those of the trace, not of the mode
+                given = self.rewritten.jax_callable(*arrays)
             found = restored(given, self.traced)
         return jax.tree.unflatten(self.traced.tree, found)
 
@@ -58,18 +60,19 @@ def _words(leaf: Any) -> Any:
 
 
 def exact(
-    flat: Callable[..., Any],
+    subject: Subject,
     specs: Sequence[Spec],
     names: Sequence[str],
     options: Options,
 ) -> Exact:
     """What is compiled for a call with these arguments."""
-    found = traced(flat, specs)
-    if not any(map(_may_gain, _equations(found.inner))):
+    found = traced(subject.flat, specs)
+    here = subject.differentiated is not None
+    if not here and not any(map(_may_gain, _equations(found.inner))):
         return Exact(found, None, (), "")
     try:
         inputs = inputs_of(found, {}, names)
-        source = imported(found, {}, inputs)
+        source = subject.graph(subject.read(specs) if here else found, {}, inputs)
         graph = source.graph
         made = function(
             list(graph.inputs),
@@ -80,7 +83,7 @@ def exact(
         )
     except (Unsupported, GraphError) as error:
         return Exact(found, None, (), str(error).splitlines()[0])
-    gains = any(a.rule.name in HOISTING for a in made.rewrites)
+    gains = here or any(a.rule.name in HOISTING for a in made.rewrites)
     return Exact(found, made if gains else None, source.captured, "")
 
 

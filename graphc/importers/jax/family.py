@@ -10,7 +10,8 @@ from graphc.importers.jax.arguments import Call
 from graphc.importers.jax.exact import Exact, exact
 from graphc.importers.jax.pattern import LEAST, Pattern, Sizes, generalised, varying
 from graphc.importers.jax.program import Options, Program, program_for
-from graphc.importers.jax.tracing import Spec, traced
+from graphc.importers.jax.subject import Subject
+from graphc.importers.jax.tracing import Spec
 from graphc.importers.jax.unsupported import Unsupported
 from graphc.importers.jax.words import pattern_of
 
@@ -46,10 +47,10 @@ class Family:
         """The program for many sizes, where there is one."""
         return self.programs[-1] if self.programs else None
 
-    def flat(self, *leaves: Any) -> Any:
+    @property
+    def subject(self) -> Subject:
         """The function of the leaves of its arguments."""
-        args, named = self.call.arguments(leaves)
-        return self.function(*args, **named)
+        return Subject(self.function, self.call)
 
     def wants_program(self, sizes: Sizes) -> bool:
         """Whether a call of these sizes is one for a program for many."""
@@ -80,7 +81,7 @@ class Family:
 
     def trace(self, sizes: Sizes) -> Exact:
         """What JAX compiles for one call, whose sizes are numbers."""
-        found = exact(self.flat, self.specs_at(sizes), self.names(), self.options)
+        found = exact(self.subject, self.specs_at(sizes), self.names(), self.options)
         self.compiled[sizes] = found
         return found
 
@@ -129,13 +130,13 @@ class Family:
 
         Python code can compare sizes with numbers, which JAX decides for large ones.
         """
-        flat, names, how = self.flat, self.names(), self.options
+        subject, names, how = self.subject, self.names(), self.options
         try:
-            return program_for(flat, pattern, self.specs, names, how)
+            return program_for(subject, pattern, self.specs, names, how)
         except Unsupported:
             least = min((pattern.sizes(sizes) or {}).values(), default=LEAST)
             larger = replace(pattern, least=least)
-            return program_for(flat, larger, self.specs, names, how)
+            return program_for(subject, larger, self.specs, names, how)
 
     def _check(self, program: Program, sizes: Sizes) -> None:
         """Compare with what JAX traces for these very sizes, where that may differ."""
@@ -143,7 +144,7 @@ class Family:
         if sizes in self.checked or not program.pattern.has(sizes):
             return
         if len(self.checked) < CHECKED or program.pattern.coincides(named):
-            direct = traced(self.flat, self.specs_at(sizes))
+            direct = self.subject.read(self.specs_at(sizes))
             if not program.agrees(direct, named):
                 shown = ", ".join(f"{k} = {n}" for k, n in named.items())
                 raise Unsupported(f"JAX traces something else for {shown}")

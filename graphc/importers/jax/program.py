@@ -1,6 +1,6 @@
 """One compiled program for all sizes of a pattern."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,13 +11,13 @@ from graphc.importers.jax.alike import agree, alike
 from graphc.importers.jax.arguments import Call
 from graphc.importers.jax.pattern import Pattern
 from graphc.importers.jax.reader import is_key
+from graphc.importers.jax.subject import Subject
 from graphc.importers.jax.tracing import (
     Imported,
     Spec,
     Traced,
     imported,
     inputs_of,
-    traced,
 )
 from graphc.importers.jax.unsupported import Unsupported
 from graphc.ir.dims import Size, symbol_dim
@@ -43,14 +43,15 @@ class Program:
 
     pattern: Pattern
     traced: Traced
+    told: Traced  # of the results
     source: Imported
     compiled: Function
 
     def __call__(self, call: Call, specs: Sequence[Spec]) -> Any:
         """The results of a call, in their structure."""
         found = self.compiled(*call.arrays(specs), *self.source.captured)
-        results = restored(found, self.traced)
-        return jax.tree.unflatten(self.traced.tree, results)
+        results = restored(found, self.told)
+        return jax.tree.unflatten(self.told.tree, results)
 
     def agrees(self, direct: Traced, sizes: Mapping[str, int]) -> bool:
         """Whether it computes at some sizes what JAX traces for them.
@@ -83,7 +84,7 @@ def _restored(x: Any, aval: Any) -> Any:
 
 
 def program_for(
-    flat: Callable[..., Any],
+    subject: Subject,
     pattern: Pattern,
     specs: Sequence[Spec],
     names: Sequence[str],
@@ -91,7 +92,7 @@ def program_for(
 ) -> Program:
     """A program for all sizes of a pattern. Raises Unsupported where there is none."""
     try:
-        found = traced(flat, pattern.specs(specs), pattern.least)
+        found = subject.read(pattern.specs(specs), pattern.least)
     except Exception as error:  # whatever Python code does with a size that is none
         line = str(error).strip().splitlines() or [""]
         reason = f"{type(error).__name__}: {line[0]}"
@@ -102,8 +103,9 @@ def program_for(
         name: symbol_dim(Symbol(name, lower=pattern.least)) for name in pattern.names
     }
     inputs = inputs_of(found, sizes, names)
-    source = imported(found, sizes, inputs)
-    return Program(pattern, found, source, compiled(source, options))
+    source = subject.graph(found, sizes, inputs)
+    results = subject.results(found, specs)
+    return Program(pattern, found, results, source, compiled(source, options))
 
 
 def compiled(source: Imported, options: Options) -> Function:

@@ -10,7 +10,7 @@ import numpy as np
 from jax.extend import source_info_util
 from jax.extend.core import Jaxpr, JaxprEqn, Literal, Var
 
-from graphc.errors import NOWHERE, GraphError, Place, standing_at
+from graphc.errors import NOWHERE, Place, standing_at
 from graphc.importers.jax.rules import PRIMITIVES
 from graphc.importers.jax.sizes import Sizes
 from graphc.importers.jax.unsupported import Unsupported
@@ -26,10 +26,14 @@ Found = TypeVar("Found")
 
 
 class Reader:
-    """Reads jaxprs whose symbolic sizes are those of `sizes`."""
+    """Reads jaxprs whose symbolic sizes are those of `sizes`.
 
-    def __init__(self, sizes: Sizes) -> None:
+    Where it `differentiates`, functions keep derivative rules of their own.
+    """
+
+    def __init__(self, sizes: Sizes, differentiates: bool = False) -> None:
         self.sizes = sizes
+        self.differentiates = differentiates
 
     def type_of(self, aval: Any) -> TensorType:
         """The type of a value of JAX here; keys are arrays of words."""
@@ -74,8 +78,8 @@ class Reader:
                 return equation.checked(found)
         except Unsupported as error:
             raise Unsupported(error.reason, error.place or place) from error
-        except GraphError as error:
-            line = str(error).splitlines()[0]
+        except Exception as error:  # JAX does what a rule has not foreseen
+            line = (str(error).splitlines() or [type(error).__name__])[0]
             raise Unsupported(f"{eqn.primitive.name}: {line}", place) from error
 
 

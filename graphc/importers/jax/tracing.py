@@ -126,11 +126,13 @@ def imported(
     sizes: Mapping[str, Size],
     inputs: Sequence[Value],
     most: int = MOST_CONSTANT,
+    differentiates: bool = False,
 ) -> Imported:
     """The graph of a traced function of these inputs, JAX's symbols being `sizes`.
 
-    Arrays from outside that have more than `most` elements become inputs. Raises
-    Unsupported where the graph cannot be had.
+    Arrays from outside that have more than `most` elements become inputs. Where it
+    `differentiates`, derivative rules of functions are kept. Raises Unsupported where
+    the graph cannot be had.
     """
     if function.inner.effects:
         raise Unsupported(f"it has side effects: {_listed(function.inner.effects)}")
@@ -142,7 +144,7 @@ def imported(
             variables.append(value)
             arrays.append(array)
         consts.append(value)
-    reader = Reader(Sizes(sizes))
+    reader = Reader(Sizes(sizes), differentiates)
     outputs = reader.read(function.inner, consts, inputs)
     given = (*inputs, *variables)
     names = tuple(v.name for v in given)

@@ -1,0 +1,78 @@
+"""A function as it is read: traced by JAX, and differentiated where that is asked."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import jax
+
+from graphc.importers.derivatives import Differentiated
+from graphc.importers.jax.arguments import Call
+from graphc.importers.jax.tracing import Imported, Spec, Traced, imported, traced
+from graphc.importers.jax.unsupported import Unsupported
+from graphc.ir.dims import Size
+from graphc.ir.graph import Graph, Value
+from graphc.ir.types import is_inexact
+from graphc.transform.gradients import grad
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A function, and the call whose leaves are its flat arguments."""
+
+    function: Callable[..., Any]
+    call: Call
+
+    def flat(self, *leaves: Any) -> Any:
+        """The results for these leaves."""
+        args, named = self.call.arguments(leaves)
+        return self.function(*args, **named)
+
+    def read(self, specs: Sequence[Spec], least: int | None = None) -> Traced:
+        """The trace that the graph is made of: of the cost, where there is one."""
+        return traced(self._cost if self.differentiated else self.flat, specs, least)
+
+    def results(self, read: Traced, specs: Sequence[Spec]) -> Traced:
+        """The trace that tells the results, at sizes that are numbers."""
+        return traced(self.flat, specs) if self.differentiated else read
+
+    @property
+    def differentiated(self) -> Differentiated | None:
+        """The function, where it is a gradient that is taken here."""
+        own = isinstance(self.function, Differentiated)
+        return self.function if own else None  # type: ignore[return-value]
+
+    def _cost(self, *leaves: Any) -> Any:
+        args, named = self.call.arguments(leaves)
+        found = self.differentiated
+        assert found is not None
+        return found.function(*args, **named)
+
+    def graph(
+        self, read: Traced, sizes: Mapping[str, Size], inputs: Sequence[Value]
+    ) -> Imported:
+        """The graph of these inputs. Raises Unsupported where it cannot be had."""
+        how = self.differentiated
+        if how is None:
+            return imported(read, sizes, inputs)
+        source = imported(read, sizes, inputs, differentiates=True)
+        cost, *aux = source.graph.outputs
+        wrt = [inputs[i] for i in self._wrt(how)]
+        if cost.type.rank or not all(is_inexact(v.dtype) for v in wrt):
+            raise Unsupported("a gradient is that of a scalar, in floats")
+        slopes = grad(cost, wrt, disconnected="zero")
+        outputs = [cost, *aux, *slopes] if how.with_value else [*slopes, *aux]
+        given = source.graph
+        unnamed = ("",) * len(outputs)
+        graph = Graph(given.inputs, tuple(outputs), given.input_names, unnamed)
+        return replace(source, graph=graph)
+
+    def _wrt(self, how: Differentiated) -> list[int]:
+        """The leaves that it is differentiated in."""
+        args, _ = self.call.arguments(range(len(self.call.leaves)))
+        statics = {where for where, _ in self.call.statics}
+        numbers = (how.argnums,) if isinstance(how.argnums, int) else how.argnums
+        own = [i % len(args) for i in numbers]
+        if not statics.isdisjoint(own):
+            raise Unsupported("it is differentiated in a static argument")
+        return [leaf for i in own for leaf in jax.tree.leaves(args[i])]

@@ -1,0 +1,104 @@
+"""Gradients of functions of JAX that are taken here, against those of JAX."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+
+import graphc
+from tests.importers.jax.comparing import arguments
+from tests.importers.jax.table import ROWS
+from tests.importers.jax.test_founding import arrays, founding
+
+
+@jax.custom_jvp
+def doubled(x):
+    return 2 * x
+
+
+doubled.defjvp(lambda x, t: (doubled(*x), 5 * t[0]))  # a rule that no op has
+
+
+@jax.custom_vjp
+def tripled(x, n):
+    return 3 * x
+
+
+tripled.defvjp(lambda x, n: (3 * x, None), lambda _, g: (7 * g, None))
+
+
+def cost(params, x, *, power=2):
+    w, b = params["w"], params["b"]
+
+    def step(h, row):
+        h = jnp.tanh(h @ w + doubled(row))
+        return h, jax.nn.relu(h)
+
+    _, states = lax.scan(step, b, x)
+    remade = jax.checkpoint(lambda v: jnp.sin(tripled(v, 3)))(states)
+    return jnp.mean(remade**power), {"last": states[-1]}
+
+
+def params():
+    rng = np.random.default_rng(0)
+    shapes = {"w": (3, 3), "b": (3,)}
+    return {k: rng.normal(size=s).astype("float32") for k, s in shapes.items()}
+
+
+def close(found, wanted):
+    assert jax.tree.structure(found) == jax.tree.structure(wanted)
+    for a, b in zip(jax.tree.leaves(found), jax.tree.leaves(wanted), strict=True):
+        assert (a.dtype, a.shape) == (b.dtype, b.shape)
+        np.testing.assert_allclose(a, b, rtol=2e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["grad", "value_and_grad"])
+@pytest.mark.parametrize("argnums", [0, (1, 0)])
+def test_gradients_keep_structures_aux_and_rules_of_functions(name, argnums):
+    told = {"argnums": argnums, "has_aux": True}
+    ours = graphc.jit(getattr(graphc, name)(cost, **told), static_argnames="power")
+    theirs = getattr(jax, name)(cost, **told)
+    for n in (4, 3, 5):
+        x = arguments(["n 3"], n)[0]
+        close(ours(params(), x, power=3), theirs(params(), x, power=3))
+    assert ours.stats().fallbacks == []
+
+
+def test_without_jit_it_is_what_jax_makes_of_it():
+    x = arguments(["n 3"], 4)[0]
+    one, other = (space.grad(cost, has_aux=True) for space in (graphc, jax))
+    close(one(params(), x), other(params(), x))
+
+
+@pytest.mark.parametrize("name", ["attention", "layer norm", "x[i, j]", "solve n"])
+def test_the_graph_is_differentiated_as_jax_does(name):
+    function, words = ROWS[name]
+    own = lambda *args: jnp.sum(jnp.sin(function(*args)))
+    ours = graphc.jit(graphc.value_and_grad(own))
+    for n in (4, 3):
+        args = arguments(words, n)
+        close(ours(*args), jax.value_and_grad(own)(*args))
+    assert ours.stats().fallbacks == []
+
+
+def test_what_cannot_be_differentiated_raises_as_in_jax():
+    with pytest.raises(TypeError, match="requires real- or complex-valued inputs"):
+        graphc.jit(graphc.grad(lambda x: x * 1.0))(3)
+    with pytest.raises(TypeError, match="only defined for scalar-output functions"):
+        graphc.jit(graphc.grad(lambda x: x))(np.ones(2, "float32"))
+
+
+def test_the_gradient_of_the_founding_function_takes_little_memory():
+    rows, targets, w = arrays(1000)
+
+    def loss(w):
+        return founding(rows, targets, w)
+
+    ours, theirs = graphc.jit(graphc.grad(loss)), jax.jit(jax.grad(loss))
+    close(ours(w), theirs(w))
+    own, other = (
+        f.lower(w).compile().memory_analysis().temp_size_in_bytes
+        for f in (ours, theirs)
+    )
+    assert own < other / 2
