@@ -18,7 +18,7 @@ from graphc.ir.build import constant
 from graphc.ir.dims import Size, equal
 from graphc.ir.graph import Value, known_sizes
 from graphc.ir.namespace import F
-from graphc.ir.types import DTYPES, TensorType, dtype_of
+from graphc.ir.types import DTYPES, DType, TensorType, dtype_of
 
 KEY_WORDS = 2  # of a key of JAX's default generator, uint32 each
 _SUMMARY = re.compile(r"^(.*?):(\d+)(?::\d+)?(?: \(.*\))?$")
@@ -41,9 +41,7 @@ class Reader:
         if is_key(aval.dtype):
             _require_default_keys(aval.dtype)
             return TensorType(dtype_of("uint32"), (*shape, KEY_WORDS))
-        if np.dtype(aval.dtype).name not in DTYPES:
-            raise Unsupported(f"there is no dtype {aval.dtype} here")
-        return TensorType(dtype_of(aval.dtype), shape)
+        return TensorType(_dtype_of(aval.dtype), shape)
 
     def read(
         self, jaxpr: Jaxpr, consts: Sequence[Value], inputs: Sequence[Value]
@@ -154,14 +152,22 @@ def constant_of(array: Any) -> Value:
     if isinstance(array, jax.core.Tracer):
         raise Unsupported("it uses a value that is being traced outside of it")
     made = np.asarray(array)
-    if made.dtype.name not in DTYPES:
-        raise Unsupported(f"there is no dtype {made.dtype} here")
-    return constant(made)
+    return constant(made.astype(_dtype_of(made.dtype)))
 
 
 def _literal(atom: Literal) -> Value:
     aval: Any = atom.aval
+    if aval.dtype == jax.dtypes.float0:
+        return constant(np.zeros(aval.shape, "bool"))
     return constant(np.asarray(atom.val, dtype_of(aval.dtype)))
+
+
+def _dtype_of(dtype: Any) -> DType:
+    """A dtype of JAX here; what is no cotangent of integers counts as bools."""
+    found = np.dtype("bool") if dtype == jax.dtypes.float0 else np.dtype(dtype)
+    if found.name not in DTYPES:
+        raise Unsupported(f"there is no dtype {found} here")
+    return dtype_of(found)
 
 
 def is_key(dtype: Any) -> bool:

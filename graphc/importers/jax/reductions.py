@@ -9,6 +9,7 @@ from graphc.importers.jax.unsupported import Unsupported
 from graphc.ir.build import cast
 from graphc.ir.graph import Value
 from graphc.ir.namespace import F
+from graphc.ir.op import PRIMITIVES as OPS
 from graphc.ir.types import BOOL
 
 Function = Callable[..., Value]
@@ -79,9 +80,35 @@ PRIMITIVES.define("cummax")(_running(F.cummax))
 PRIMITIVES.define("cummin")(_running(F.cummin))
 PRIMITIVES.define("cumlogsumexp")(_running(F.cumlogsumexp))
 
+
+def _window(op: str) -> Function:
+    """A rule of windows: over the last axes, behind those whose windows have size 1."""
+
+    def rule(eqn: Equation, x: Value) -> Value:
+        params, rank = eqn.params, x.type.rank
+        eqn.require("base_dilation", (1,) * rank)
+        window = eqn.shape(params["window_dimensions"])
+        stride = eqn.shape(params["window_strides"])
+        pads = [eqn.shape(pair) for pair in params["padding"]]
+        dilation = eqn.shape(params["window_dilation"])
+        whole = [i for i in range(rank) if (window[i], stride[i], *pads[i]) != PLAIN]
+        first = min(whole, default=rank - 1)
+        own = {"window": window, "stride": stride, "dilation": dilation}
+        given: dict[str, Any] = {k: sizes[first:] for k, sizes in own.items()}
+        given["low"], given["high"] = zip(*pads[first:], strict=True)
+        found: Value = OPS[op](x, padding="", **given)
+        return found
+
+    return rule
+
+
+PLAIN = (1, 1, 0, 0)
+PRIMITIVES.define("reduce_window_max")(_window("max_pool"))
+PRIMITIVES.define("reduce_window_min")(_window("min_pool"))
+PRIMITIVES.define("reduce_window_sum")(_window("sum_pool"))
+
 PRIMITIVES.refuse(
     "there is no op for it here",
-    *("reduce", "reduce_xor", "reduce_window", "reduce_window_sum"),
-    *("reduce_window_max", "reduce_window_min", "select_and_scatter"),
+    *("reduce", "reduce_xor", "reduce_window", "select_and_scatter"),
     *("select_and_scatter_add", "select_and_gather_add", "approx_top_k"),
 )

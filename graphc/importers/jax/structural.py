@@ -6,7 +6,7 @@ from typing import Any
 from graphc.importers.jax.reader import Equation
 from graphc.importers.jax.rules import PRIMITIVES
 from graphc.ir.build import as_value, cast
-from graphc.ir.dims import Size, equal
+from graphc.ir.dims import Size, equal, maximum
 from graphc.ir.graph import Value
 from graphc.ir.namespace import F
 
@@ -67,6 +67,12 @@ def _rev(eqn: Equation, x: Value) -> Value:
     """The order of some axes turned round."""
     axes = eqn.params["dimensions"]
     return F.flip(x, tuple(axes)) if axes else x
+
+
+@PRIMITIVES.define("empty2")
+def _empty(eqn: Equation, *_: Value) -> Value:
+    """An array whose elements nobody asks for."""
+    return F.zeros(tuple(map(F.size_value, eqn.result.shape)), eqn.result.dtype)
 
 
 @PRIMITIVES.define("iota")
@@ -159,9 +165,9 @@ def _pad(eqn: Equation, x: Value, fill: Value) -> Value:
 
 
 def _spread(x: Value, fill: Value, axis: int, between: Size) -> Value:
-    """With `between` elements between any two of an axis, which is not empty."""
+    """With `between` elements between any two of an axis."""
     shape = [*x.type.shape]
-    shape[axis] = (shape[axis] - 1) * (between + 1) + 1
+    shape[axis] = maximum((shape[axis] - 1) * (between + 1) + 1, 0)
     every = slice(None, None, F.size_value(between + 1))
     wide = F.broadcast_to(fill, tuple(shape))
     return wide.at[(slice(None),) * axis + (every,)].set(x)
