@@ -19,7 +19,7 @@ from graphc.importers.jax.reader import is_key, opened
 from graphc.importers.jax.subject import Subject
 from graphc.importers.jax.tracing import Spec, Traced, inputs_of, traced
 from graphc.importers.jax.unsupported import Unsupported
-from graphc.rewriting.loops.hoisting import HOISTING
+from graphc.rewriting.loops.fuse_consumers import HOISTING
 from graphc.runtime.compile import function
 from graphc.runtime.function import Function
 

@@ -8,8 +8,11 @@ from graphc.importers.jax.unsupported import Unsupported
 Rule = Callable[..., Any]
 
 
-class RuleTable:
-    """Rules by name. Each name has one rule, or is refused with a reason."""
+class RulesByName:
+    """Rules by name: of no version of JAX are all primitives there.
+
+    Each name has one rule, or is refused with a reason.
+    """
 
     def __init__(self) -> None:
         self._rules: dict[str, Rule] = {}
@@ -51,5 +54,5 @@ class RuleTable:
             raise ValueError(f"{name} has a rule already")
 
 
-PRIMITIVES = RuleTable()
+PRIMITIVES = RulesByName()
 """The rules of JAX's primitives: `rule(equation, *inputs)` gives the results."""

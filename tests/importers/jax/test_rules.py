@@ -7,7 +7,7 @@ import pytest
 from jax.extend.core import primitives
 
 from graphc.importers.jax import tracing
-from graphc.importers.jax.rules import PRIMITIVES, RuleTable
+from graphc.importers.jax.rules import PRIMITIVES, RulesByName
 from graphc.importers.jax.sizes import Sizes
 from graphc.importers.jax.unsupported import Unsupported
 from graphc.ir.dims import axis, equal, maximum, minimum
@@ -22,7 +22,7 @@ def test_every_primitive_that_jax_exports_is_in_the_table():
 
 
 def test_a_table_has_one_rule_per_name():
-    table = RuleTable()
+    table = RulesByName()
     table.define("a")(abs)
     table.refuse("it is not wanted", "b")
     assert table.find("a") is abs
