@@ -54,21 +54,36 @@ def _rank(atom: Any) -> int:
 
 @PRIMITIVES.define("while")
 def _while(eqn: Equation, *inputs: Value) -> list[Value]:
-    """A step, as long as a condition holds."""
+    """A step, as long as a condition holds; of many at once, for those it holds of."""
     params = eqn.params
     first = params["cond_nconsts"]
     second = first + params["body_nconsts"]
     tested, used, init = inputs[:first], inputs[first:second], inputs[second:]
 
-    def goes_on(carry: list[Value]) -> Value:
+    def each_goes_on(carry: list[Value]) -> Value:
         (found,) = eqn.body(params["cond_jaxpr"], [*tested, *carry])
         return found
 
+    def goes_on(carry: list[Value]) -> Value:
+        found = each_goes_on(carry)
+        return F.any(found) if found.type.rank else found
+
     def step(carry: list[Value]) -> list[Value]:
-        return eqn.body(params["body_jaxpr"], [*used, *carry])
+        after = eqn.body(params["body_jaxpr"], [*used, *carry])
+        keep = each_goes_on(carry)
+        if not keep.type.rank:
+            return after
+        pairs = zip(after, carry, strict=True)
+        return [F.where(_before(keep, new), new, old) for new, old in pairs]
 
     found: list[Value] = F.while_loop(goes_on, step, list(init))
     return found
+
+
+def _before(keep: Value, like: Value) -> Value:
+    """With axes of size 1 behind, as many as `like` has in all."""
+    new = tuple(range(keep.type.rank, like.type.rank))
+    return F.expand_dims(keep, new) if new else keep
 
 
 @PRIMITIVES.define("cond")

@@ -61,12 +61,13 @@ class JitFunction:
         self._families: dict[Hashable, Family] = {}
         self._varies = shapes is not None
         self._calls = 0
+        self._arrays: set[type] = set()
 
     def __call__(self, /, *args: Any, **named: Any) -> Any:
         """The results for these arguments, as `jax.jit` of the function gives them."""
-        for leaf in jax.tree_util.tree_leaves((args, named)):
-            if isinstance(leaf, jax.core.Tracer):
-                return self._plain(*args, **named)
+        known = not named and self._arrays.issuperset(map(type, args))
+        if not known and self._holds_tracers(args, named):
+            return self._plain(*args, **named)
         self._calls += 1
         if not self._varies:
             try:
@@ -74,6 +75,15 @@ class JitFunction:
             except SizesVary:
                 self._varies = True
         return self._for_sizes(args, named)
+
+    def _holds_tracers(self, args: tuple[Any, ...], named: Mapping[str, Any]) -> bool:
+        """Whether JAX transforms the call; types are noted that hold no tracers."""
+        leaves = jax.tree_util.tree_leaves((args, named))
+        if any(isinstance(leaf, jax.core.Tracer) for leaf in leaves):
+            return True
+        whole = {id(leaf) for leaf in leaves}
+        self._arrays.update(type(a) for a in args if id(a) in whole)
+        return False
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         return self if instance is None else MethodType(self, instance)

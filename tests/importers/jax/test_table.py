@@ -14,7 +14,7 @@ WHOLE = os.environ.get("GRAPHC_JAX_TABLE") == "all"
 SIZES = (4, 3, 5, 1, 0) if WHOLE else (4, 3, 1)
 FORWARD = [
     *("jnp.nanmean", "nn.gelu", "slices", "last", "take fill", "at pairs"),
-    *("vmap gather", "einsum", "solve", "while", "switch", "conv last"),
+    *("vmap gather", "einsum", "solve", "vmap while", "switch", "conv last"),
     *("random.normal", "int divide", "dynamic_updates", "typed key"),
 ]
 GRADIENTS = ["scan loss", "attention", "x[i]", "nn.softplus", "at add rows"]
