@@ -1,7 +1,7 @@
 """graphc: a compiler for symbolic array programs."""
 
 import importlib
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from graphc import rewrites, tensor
 from graphc.errors import (
@@ -76,10 +76,12 @@ __all__ = [
     "vmap",
 ]
 
-_OF_JAX = ("FallbackWarning", "from_jax", "jit")  # they import JAX, when they are used
+if TYPE_CHECKING:
+    from graphc.importers.jax import FallbackWarning, from_jax, jit
+else:
+    _OF_JAX = ("FallbackWarning", "from_jax", "jit")  # they import JAX, when used
 
-
-def __getattr__(name: str) -> Any:
-    if name in _OF_JAX:
-        return getattr(importlib.import_module("graphc.importers.jax"), name)
-    raise AttributeError(f"module 'graphc' has no attribute {name!r}")
+    def __getattr__(name: str) -> Any:
+        if name in _OF_JAX:
+            return getattr(importlib.import_module("graphc.importers.jax"), name)
+        raise AttributeError(f"module 'graphc' has no attribute {name!r}")
