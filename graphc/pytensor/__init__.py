@@ -1,0 +1,8 @@
+"""PyTensor on graphc: `pytensor.function(..., mode="GRAPHC")`."""
+
+from graphc.pytensor import arrays, control, elemwise, linalg, reductions, scan, subtensor
+from graphc.pytensor.convert import convert
+from graphc.pytensor.linker import mode
+from graphc.pytensor.registry import NotConverted, convert_op
+
+__all__ = ["NotConverted", "convert", "convert_op", "mode"]

@@ -1,0 +1,176 @@
+"""Ops that make, shape, join and rearrange arrays."""
+
+from typing import Any
+
+import graphc.tensor as gt
+from graphc.ir.graph import Value
+from graphc.pytensor.registry import NotConverted, rule
+
+
+def number(x: Any, role: str) -> int:
+    """A constant integer, as an axis; raises NotConverted where it is none."""
+    found = gt.known(x)
+    if not isinstance(found, int):
+        raise NotConverted(f"{role} is not known when the graph is built")
+    return found
+
+
+@rule("Shape")
+def _(op: Any, node: Any, x: Value) -> Value:
+    return gt.array(list(x.shape), dtype="int64")
+
+
+@rule("Shape_i")
+def _(op: Any, node: Any, x: Value) -> Any:
+    return gt.asarray(x.shape[op.i])
+
+
+@rule("SpecifyShape")
+def _(op: Any, node: Any, x: Value, *sizes: Any) -> Value:
+    pairs = zip(sizes, x.shape, strict=True)
+    return gt.specify_shape(x, [n if wanted is None else wanted for wanted, n in pairs])
+
+
+@rule("Reshape")
+def _(op: Any, node: Any, x: Value, shape: Value) -> Value:
+    return gt.reshape(x, [shape[i] for i in range(op.ndim)])
+
+
+@rule("JoinDims")
+def _(op: Any, node: Any, x: Value) -> Value:
+    end = op.start_axis + op.n_axes
+    return gt.reshape(x, [*x.shape[: op.start_axis], -1, *x.shape[end:]])
+
+
+@rule("SplitDims")
+def _(op: Any, node: Any, x: Value, shape: Value) -> Value:
+    count = node.outputs[0].type.ndim - x.ndim + 1
+    sizes = [shape[i] for i in range(count)]
+    return gt.reshape(x, [*x.shape[: op.axis], *sizes, *x.shape[op.axis + 1 :]])
+
+
+@rule("Alloc")
+def _(op: Any, node: Any, x: Value, *shape: Value) -> Value:
+    return gt.broadcast_to(x, list(shape))
+
+
+@rule("AllocEmpty")
+def _(op: Any, node: Any, *shape: Value) -> Value:
+    return gt.zeros(list(shape), op.dtype)
+
+
+@rule("Eye")
+def _(op: Any, node: Any, n: Value, m: Value, k: Value) -> Value:
+    return gt.eye(n, m, k=k, dtype=op.dtype)
+
+
+@rule("Tri")
+def _(op: Any, node: Any, n: Value, m: Value, k: Value) -> Value:
+    return gt.tri(n, m, k=k, dtype=op.dtype)
+
+
+@rule("ARange")
+def _(op: Any, node: Any, start: Value, stop: Value, step: Value) -> Value:
+    return gt.arange(start, stop, step, dtype=op.dtype)
+
+
+@rule("MakeVector")
+def _(op: Any, node: Any, *items: Value) -> Value:
+    if not items:
+        return gt.zeros((0,), op.dtype)
+    return gt.stack([gt.astype(x, op.dtype) for x in items])
+
+
+@rule("TensorFromScalar", "ScalarFromTensor", "CpuContiguous", "DeepCopyOp", "ViewOp")
+@rule("TypeCastingOp", "OutputGuard", "SpecifyAssumptions", "ZeroGrad", "GradClip")
+@rule("DisconnectedGrad", "GradScale", "UndefinedGrad", "XTypeCastOp")
+def _(op: Any, node: Any, x: Value) -> Value:
+    return x
+
+
+@rule("Join")
+def _(op: Any, node: Any, *given: Value) -> Value:
+    """The axis is an input before 3.0, and a property since then."""
+    if hasattr(op, "axis"):
+        return gt.concatenate(list(given), op.axis)
+    return gt.concatenate(list(given[1:]), number(given[0], "the axis of Join"))
+
+
+@rule("Split")
+def _(op: Any, node: Any, x: Value, *given: Value) -> list[Value]:
+    *first, sizes = given
+    axis = op.axis if hasattr(op, "axis") else number(first[0], "the axis of Split")
+    parts, start = [], gt.asarray(0)
+    for i in range(op.len_splits):
+        stop = start + sizes[i]
+        parts.append(gt.moveaxis(gt.moveaxis(x, axis, 0)[start:stop], 0, axis))
+        start = stop
+    total = [n if a != axis % x.ndim else start for a, n in enumerate(x.shape)]
+    checked = gt.specify_shape(x, total)
+    return [gt.assert_(checked.size >= 0, "sizes of Split", p) for p in parts[:0]] or parts
+
+
+@rule("ExtractDiag")
+def _(op: Any, node: Any, x: Value) -> Value:
+    return gt.diagonal(x, op.offset, op.axis1, op.axis2)
+
+
+@rule("Nonzero")
+def _(op: Any, node: Any, x: Value) -> list[Value]:
+    return list(gt.nonzero(x))
+
+
+@rule("Repeat")
+def _(op: Any, node: Any, x: Value, repeats: Value) -> Value:
+    return gt.repeat(x, repeats, axis=op.axis)
+
+
+@rule("CumOp")
+def _(op: Any, node: Any, x: Value) -> Value:
+    cumulate = gt.cumsum if op.mode == "add" else gt.cumprod
+    return cumulate(x, axis=op.axis)
+
+
+@rule("SearchsortedOp")
+def _(op: Any, node: Any, x: Value, v: Value, sorter: Any = None) -> Value:
+    return gt.searchsorted(x, v, side=op.side, sorter=sorter)
+
+
+@rule("Unique")
+def _(op: Any, node: Any, x: Value) -> Any:
+    wanted = [getattr(op, f"return_{n}", False) for n in ("index", "inverse", "counts")]
+    made = gt.unique(x, *wanted, axis=op.axis)
+    if not wanted[1]:
+        return made
+    results = list(made)  # the inverse has the shape of x, which PyTensor flattens
+    place = 1 + wanted[0]
+    shape = getattr(node.outputs[place].type, "ndim", 1)
+    results[place] = gt.reshape(results[place], -1) if shape == 1 else results[place]
+    return results
+
+
+@rule("Bartlett")
+def _(op: Any, node: Any, n: Value) -> Value:
+    return gt.bartlett(n)
+
+
+@rule("FillDiagonal")
+def _(op: Any, node: Any, x: Value, value: Value) -> Value:
+    return gt.fill_diagonal(x, value)
+
+
+@rule("SortOp")
+def _(op: Any, node: Any, x: Value, axis: Value) -> Value:
+    return gt.sort(x, axis=number(axis, "the axis of a sort"))
+
+
+@rule("ArgSortOp")
+def _(op: Any, node: Any, x: Value, axis: Value) -> Value:
+    return gt.argsort(x, axis=number(axis, "the axis of a sort"))
+
+
+@rule("PermuteRowElements")
+def _(op: Any, node: Any, x: Value, order: Value, *inverse: Any) -> Value:
+    if inverse or order.ndim != 1 or x.ndim != 1:
+        raise NotConverted("rows are permuted one by one")
+    return x[gt.argsort(order)] if op.inverse else x[order]

@@ -1,0 +1,71 @@
+"""Ops with graphs inside: branches, batches, checks and subgraphs."""
+
+from collections.abc import Sequence
+from types import SimpleNamespace
+from typing import Any
+
+import graphc.tensor as gt
+from graphc.ir.graph import Value
+from graphc.pytensor.convert import convert_node, converted
+from graphc.pytensor.registry import rule
+from graphc.transform.vectorize import vmap
+
+
+@rule("OpFromGraph")
+def _(op: Any, node: Any, *inputs: Value) -> list[Value]:
+    return converted(op.fgraph.outputs, op.fgraph.inputs, inputs)
+
+
+@rule("IfElse")
+def _(op: Any, node: Any, condition: Value, *values: Value) -> list[Value]:
+    taken, other = values[: op.n_outs], values[op.n_outs :]
+    test = gt.astype(condition, "bool")
+    return list(gt.cond(test, lambda: list(taken), lambda: list(other)))
+
+
+@rule("LazyIfElse")
+def _(op: Any, node: Any, condition: Value, *values: Value) -> list[Value]:
+    def branch(inner: Any) -> Any:
+        return lambda: converted(inner.outputs, inner.inputs, values)
+
+    test = gt.astype(condition, "bool")
+    return list(gt.cond(test, branch(op.true_branch), branch(op.false_branch)))
+
+
+@rule("CheckAndRaise")
+def _(op: Any, node: Any, value: Value, *conditions: Value) -> Value:
+    for condition in conditions:
+        test = gt.astype(condition, "bool")
+        value = gt.assert_(test, op.msg, value, op.exc_type)
+    return value
+
+
+@rule("Blockwise")
+def _(op: Any, node: Any, *inputs: Value) -> list[Value]:
+    """The core Op on one element, mapped over the batch axes that are not 1."""
+    ranks = [len(core) for core in op.inputs_sig]
+    batch = node.outputs[0].type.ndim - len(op.outputs_sig[0])
+    core = core_node(op, node, ranks)
+
+    def mapped(axis: int, values: Sequence[Value]) -> list[Value]:
+        """Over the batch axes from `axis` on, which are the first of all values."""
+        if axis == batch:
+            return convert_node(core, list(values))
+        over = [v.type.shape[0] != 1 for v in values]
+        rest = [v if o else gt.squeeze(v, 0) for v, o in zip(values, over, strict=True)]
+        if not any(over):
+            return [gt.expand_dims(v, 0) for v in mapped(axis + 1, rest)]
+        axes = tuple(0 if o else None for o in over)
+        many = vmap(lambda *one: tuple(mapped(axis + 1, one)), in_axes=axes)(*rest)
+        return list(many)
+
+    return mapped(0, inputs)
+
+
+def core_node(op: Any, node: Any, ranks: Sequence[int]) -> Any:
+    """The node of the core Op on one element of each batch."""
+    inputs = []
+    for v, rank in zip(node.inputs, ranks, strict=True):
+        shape = v.type.shape[v.type.ndim - rank :]
+        inputs.append(v.type.clone(shape=shape)())
+    return op.core_op.make_node(*inputs)

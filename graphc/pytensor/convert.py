@@ -1,0 +1,122 @@
+"""From variables of PyTensor to values: types, constants and nodes."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from pytensor.graph.basic import Apply, Constant, Variable
+from pytensor.graph.traversal import explicit_graph_inputs, io_toposort
+from pytensor.scalar import ScalarType
+from pytensor.tensor.type import TensorType
+
+import graphc.tensor as gt
+from graphc.errors import NOWHERE, Place, graph_error, standing_at
+from graphc.ir.build import constant
+from graphc.ir.graph import Graph, Value
+from graphc.pytensor.registry import NotConverted, convert_op
+
+Values = dict[Variable, Any]
+
+
+def convert(outputs: Any, inputs: Sequence[Any]) -> Graph:
+    """The graph of graphc between variables of PyTensor.
+
+    Sizes that PyTensor does not know are symbols. Shared variables of which the outputs
+    depend follow the `inputs`, as inputs of the graph.
+
+    Raises GraphError for an Op that has no conversion; the mode "GRAPHC" would have
+    PyTensor perform it.
+
+    >>> import graphc, pytensor.tensor as pt
+    >>> x = pt.dvector("x")
+    >>> graph = graphc.pytensor.convert(pt.exp(x).sum(), [x])
+    >>> graphc.function(graph.inputs, graph.outputs[0], backend="numpy")([0.0, 0.0])
+    np.float64(2.0)
+    """
+    results = list(outputs) if isinstance(outputs, (list, tuple)) else [outputs]
+    given = set(inputs)
+    shared = [v for v in explicit_graph_inputs(results) if v not in given]
+    for v in shared:
+        if not hasattr(v, "get_value"):
+            hint = "give it as an input"
+            raise graph_error("an input is missing", op="convert", got=str(v), hint=hint)
+    leaves = [*inputs, *shared]
+    values: Values = {v: input_value(v, i) for i, v in enumerate(leaves)}
+    try:
+        convert_nodes(io_toposort(leaves, results), values)
+    except NotConverted as missing:
+        hint = "register one with graphc.pytensor.convert_op.register, or use the mode"
+        raise graph_error(str(missing), op="convert", hint=f'{hint} "GRAPHC"') from None
+    found = tuple(values[v] for v in leaves)
+    made = tuple(known_value(v, values) for v in results)
+    names = tuple(v.name for v in found)
+    return Graph(found, made, names, tuple(v.name or "" for v in results))
+
+
+def input_value(v: Any, position: int) -> Value:
+    """A variable of graphc for an input of PyTensor."""
+    if not isinstance(v.type, (TensorType, ScalarType)):
+        raise NotConverted(f"an input is no tensor: {v} of type {v.type}")
+    name = v.name or f"input_{position}"
+    return gt.tensor(name, v.type.dtype, tuple(getattr(v.type, "shape", ())))
+
+
+def converted(
+    outputs: Sequence[Variable], inputs: Sequence[Variable], given: Sequence[Any]
+) -> list[Any]:
+    """What an inner graph of PyTensor makes of values."""
+    values = dict(zip(inputs, given, strict=True))
+    convert_nodes(io_toposort(inputs, outputs), values)
+    return [known_value(v, values) for v in outputs]
+
+
+def convert_nodes(nodes: Iterable[Apply], values: Values) -> None:
+    """Add the outputs of nodes, in order, to the values."""
+    for node in nodes:
+        inputs = [known_value(v, values) for v in node.inputs]
+        values.update(zip(node.outputs, convert_node(node, inputs), strict=True))
+
+
+def convert_node(node: Apply, inputs: Sequence[Any]) -> list[Any]:
+    """The outputs of one node, of the dtypes that PyTensor says."""
+    with standing_at(place_of(node)):
+        made = convert_op(node.op, node, *inputs)
+        results = list(made) if isinstance(made, (list, tuple)) else [made]
+        pairs = zip(results, node.outputs, strict=True)
+        return [fitted(value, out.type) for value, out in pairs]
+
+
+def known_value(v: Variable, values: Mapping[Variable, Any]) -> Any:
+    """The value of a variable; that of a constant is a literal, a slice or None."""
+    if v in values:
+        return values[v]
+    if not isinstance(v, Constant):
+        raise NotConverted(f"{v} is not known here")
+    if v.data is None or isinstance(v.data, slice):
+        return v.data
+    if isinstance(v.type, (TensorType, ScalarType)):
+        return constant(np.asarray(v.data, v.type.dtype))
+    raise NotConverted(f"a constant is no tensor: {v} of type {v.type}")
+
+
+def fitted(value: Any, wanted: Any) -> Any:
+    """A result with the dtype that PyTensor says, and with its axes of size 1."""
+    if not isinstance(value, Value):
+        return value
+    if value.dtype.name != wanted.dtype:
+        value = gt.astype(value, wanted.dtype)
+    told = getattr(wanted, "shape", ())
+    if any(n == 1 and m != 1 for n, m in zip(told, value.type.shape, strict=True)):
+        sizes = [n if n == 1 else m for n, m in zip(told, value.shape, strict=True)]
+        value = gt.specify_shape(value, sizes)
+    return value
+
+
+def place_of(node: Apply) -> Place:
+    """The line where the user made a node, as far as PyTensor has kept it."""
+    for out in node.outputs:
+        trace = getattr(out.tag, "trace", None)
+        if trace and trace[-1]:
+            filename, line = trace[-1][-1][:2]
+            return Place(filename, line)
+    return NOWHERE

@@ -1,0 +1,159 @@
+"""Linear algebra, convolutions and Fourier transforms."""
+
+from typing import Any
+
+import graphc.tensor as gt
+from graphc.ir.graph import Value
+from graphc.pytensor.arrays import number
+from graphc.pytensor.registry import NotConverted, rule
+
+la = gt.linalg
+
+
+@rule("Cholesky")
+def _(op: Any, node: Any, a: Value) -> Value:
+    return la.cholesky(a, upper=not op.lower)
+
+
+def _symmetric(a: Value, lower: bool) -> Value:
+    """The symmetric matrix of which one triangle is given."""
+    own, strict = (gt.tril(a), gt.tril(a, -1)) if lower else (gt.triu(a), gt.triu(a, 1))
+    return own + gt.conj(gt.matrix_transpose(strict))
+
+
+@rule("Solve")
+def _(op: Any, node: Any, a: Value, b: Value) -> Value:
+    if op.assume_a in ("sym", "her", "pos"):
+        a = _symmetric(a, op.lower)
+    if op.assume_a == "pos":
+        return la.cho_solve((la.cholesky(a), True), b)
+    if op.assume_a == "tridiagonal":
+        a = gt.triu(gt.tril(a, 1), -1)
+    return _solved(la.solve, a, b)
+
+
+def _solved(solve: Any, a: Value, b: Value) -> Value:
+    return solve(a, b)
+
+
+@rule("SolveTriangular")
+def _(op: Any, node: Any, a: Value, b: Value) -> Value:
+    unit = op.unit_diagonal
+    return la.solve_triangular(a, b, lower=op.lower, unit_diagonal=unit)
+
+
+@rule("CholeskySolve")
+def _(op: Any, node: Any, c: Value, b: Value) -> Value:
+    return la.cho_solve((c, op.lower), b)
+
+
+@rule("MatrixInverse")
+def _(op: Any, node: Any, a: Value) -> Value:
+    return la.inv(a)
+
+
+@rule("MatrixPinv")
+def _(op: Any, node: Any, a: Value) -> Value:
+    return la.pinv(a, hermitian=op.hermitian)
+
+
+@rule("Det")
+def _(op: Any, node: Any, a: Value) -> Value:
+    return la.det(a)
+
+
+@rule("SLogDet")
+def _(op: Any, node: Any, a: Value) -> list[Value]:
+    return list(la.slogdet(a))
+
+
+@rule("Eigh")
+def _(op: Any, node: Any, a: Value, *b: Value) -> list[Value]:
+    if b:
+        raise NotConverted("the eigenvalue problem has two matrices")
+    return list(la.eigh(a, UPLO=_triangle(op)))
+
+
+def _triangle(op: Any) -> str:
+    return op.UPLO if hasattr(op, "UPLO") else "L" if op.lower else "U"
+
+
+@rule("Eigvalsh")
+def _(op: Any, node: Any, a: Value, *b: Any) -> Value:
+    if b and b[0] is not None:
+        raise NotConverted("the eigenvalue problem has two matrices")
+    return la.eigvalsh(a, UPLO="L" if op.lower else "U")
+
+
+@rule("SVD")
+def _(op: Any, node: Any, a: Value) -> Any:
+    made = la.svd(a, op.full_matrices, op.compute_uv)
+    return list(made) if op.compute_uv else made
+
+
+@rule("QR")
+def _(op: Any, node: Any, a: Value) -> Any:
+    modes = {"economic": "reduced", "full": "complete", "r": "r"}
+    if op.pivoting or op.mode not in modes:
+        raise NotConverted("a QR decomposition with pivots or in raw form")
+    made = la.qr(a, mode=modes[op.mode])
+    return made if op.mode == "r" else list(made)
+
+
+@rule("LU")
+def _(op: Any, node: Any, a: Value) -> list[Value]:
+    return list(la.lu(a, op.permute_l, op.p_indices))
+
+
+@rule("LUFactor")
+def _(op: Any, node: Any, a: Value) -> list[Value]:
+    return list(la.lu_factor(a))
+
+
+@rule("Expm")
+def _(op: Any, node: Any, a: Value) -> Value:
+    return la.expm(a)
+
+
+@rule("SolveSylvester")
+def _(op: Any, node: Any, a: Value, b: Value, c: Value) -> Value:
+    return la.solve_sylvester(a, b, c)
+
+
+@rule("BlockDiagonal")
+def _(op: Any, node: Any, *matrices: Value) -> Value:
+    return la.block_diag(*matrices)
+
+
+@rule("KroneckerProduct")
+def _(op: Any, node: Any, a: Value, b: Value) -> Value:
+    return gt.kron(a, b)
+
+
+@rule("Convolve1d")
+def _(op: Any, node: Any, x: Value, kernel: Value, full: Value) -> Value:
+    """A full convolution pads; NumPy's valid one is that of the longer over the other."""
+    return _convolved(x, kernel, _is_full(full))
+
+
+def _is_full(full: Any) -> bool:
+    return bool(number(gt.astype(full, "int64"), "the mode of a convolution"))
+
+
+def _convolved(x: Value, kernel: Value, full: bool) -> Value:
+    raise NotConverted("")
+
+
+@rule("RFFTOp")
+def _(op: Any, node: Any, a: Value, s: Value) -> Value:
+    axes = tuple(range(1, a.ndim))
+    made = gt.fft.rfftn(a, [s[i] for i in range(a.ndim - 1)], axes)
+    return gt.stack([gt.real(made), gt.imag(made)], axis=-1)
+
+
+@rule("IRFFTOp")
+def _(op: Any, node: Any, a: Value, s: Value) -> Value:
+    z = a[..., 0] + 1j * a[..., 1]
+    sizes = [s[i] for i in range(z.ndim - 1)]
+    made = gt.fft.irfftn(z, sizes, tuple(range(1, z.ndim)))
+    return made * gt.prod(s)

@@ -1,0 +1,108 @@
+"""The mode "GRAPHC" of PyTensor."""
+
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+import numpy as np
+from pytensor.compile.mode import Mode, register_mode
+from pytensor.graph.rewriting.db import RewriteDatabaseQuery
+from pytensor.link.basic import JITLinker
+
+from graphc.errors import CallError
+from graphc.pytensor.steps import Compiled, Performed, Step, plan
+from graphc.runtime.function import Function
+
+REWRITES = RewriteDatabaseQuery(include=["fast_run"], exclude=["fusion"])
+ERRORS: dict[str, type[Exception]] = {  # by the kind of a CallError, as PyTensor's
+    "index": IndexError,
+    "dtype": TypeError,
+    "argument": TypeError,
+}
+
+
+class Program:
+    """What a function of the mode runs: steps, from inputs to outputs in lists."""
+
+    def __init__(self, fgraph: Any, options: dict[str, Any]) -> None:
+        self.steps = plan(fgraph, options)
+        self._inputs = tuple(fgraph.inputs)
+        self._outputs = tuple(fgraph.outputs)
+        self._constants = {
+            v: v.data for v in fgraph.outputs if getattr(v, "data", None) is not None
+        }
+
+    def __call__(self, *inputs: Any) -> list[Any]:
+        stored = {**self._constants, **dict(zip(self._inputs, inputs, strict=True))}
+        try:
+            for step in self.steps:
+                step.run(stored)
+        except CallError as error:
+            raise as_pytensor(error) from error
+        return [_own(stored[v]) for v in self._outputs]
+
+    @property
+    def functions(self) -> list[Function]:
+        """The compiled parts."""
+        return [s.function for s in self.steps if isinstance(s, Compiled)]
+
+    def explain(self) -> str:
+        """The steps, why they are there, and the plans of the compiled parts."""
+        return "\n\n".join(map(_explained, self.steps))
+
+
+def _explained(step: Step) -> str:
+    if isinstance(step, Compiled):
+        return step.function.explain()
+    return (
+        f"host: PyTensor performs {step.node.op}\n"
+        f"  because {step.reason}\n"
+        f"  to remove it: register one with graphc.pytensor.convert_op.register"
+    )
+
+
+def as_pytensor(error: CallError) -> Exception:
+    """An error of a call in the class that PyTensor's own modes raise."""
+    if error.kind == "shape" and str(error).startswith("specify_shape"):
+        return AssertionError(str(error))
+    return ERRORS.get(error.kind, ValueError)(str(error))
+
+
+def _own(value: Any) -> Any:
+    """A result as PyTensor's users know it: an array of NumPy that is theirs."""
+    return np.array(value) if hasattr(value, "__array__") else value
+
+
+class GraphcLinker(JITLinker):  # type: ignore[misc]
+    """Converts a graph of PyTensor and has graphc compile it."""
+
+    required_rewrites = ("minimum_compile",)
+    incompatible_rewrites: ClassVar[tuple[str, ...]] = (
+        "cxx_only",
+        "BlasOpt",
+        "fusion",
+        "inplace",
+        "local_careduce_fusion",
+        "scan_save_mem_prealloc",
+        "scan_reduce_trace_prealloc",
+    )
+
+    def __init__(self, options: dict[str, Any] | None = None) -> None:
+        super().__init__()
+        self._options = options or {}
+
+    def fgraph_convert(self, fgraph: Any, *args: Any, **kwargs: Any) -> Program:
+        return Program(fgraph, self._options)
+
+    def create_thunk_inputs(self, storage_map: Any) -> list[Any]:
+        return [storage_map[v] for v in self.fgraph.inputs]
+
+    def jit_compile(self, fn: Callable[..., Any]) -> Callable[..., Any]:
+        return fn  # it is compiled, or will be when it is called
+
+
+def mode(**options: Any) -> Any:
+    """A mode of PyTensor with options of `graphc.function`."""
+    return Mode(GraphcLinker(options), REWRITES)
+
+
+register_mode("GRAPHC", mode())

@@ -1,0 +1,120 @@
+"""Reductions, products and softmax."""
+
+from collections.abc import Callable
+from typing import Any
+
+import graphc.tensor as gt
+from graphc.ir.graph import Value
+from graphc.pytensor.registry import NotConverted, rule
+
+
+def axes_of(op: Any, x: Value) -> tuple[int, ...]:
+    """The axes that an Op reduces; None means all."""
+    return tuple(range(x.ndim)) if op.axis is None else tuple(op.axis)
+
+
+def _accumulated(op: Any, node: Any, x: Value) -> Value:
+    """The input in the dtype in which PyTensor adds up."""
+    dtype = getattr(op, "acc_dtype", None) or node.outputs[0].type.dtype
+    return gt.astype(x, dtype)
+
+
+def _bitwise(function: Callable[..., Any]) -> Callable[..., Any]:
+    def reduce(x: Value, axis: tuple[int, ...]) -> Value:
+        if x.dtype.name != "bool":
+            raise NotConverted("bits of integers are reduced")
+        return function(x, axis=axis)
+
+    return reduce
+
+
+def _odd(x: Value, axis: tuple[int, ...]) -> Value:
+    if x.dtype.name != "bool":
+        raise NotConverted("bits of integers are reduced")
+    return gt.count_nonzero(x, axis=axis) % 2 == 1
+
+
+REDUCTIONS: dict[str, Callable[..., Any]] = {  # by the name of the scalar Op
+    "Add": lambda x, axis: gt.sum(x, axis=axis, dtype=x.dtype),
+    "Mul": lambda x, axis: gt.prod(x, axis=axis, dtype=x.dtype),
+    "Maximum": lambda x, axis: gt.max(x, axis=axis),
+    "Minimum": lambda x, axis: gt.min(x, axis=axis),
+    "ScalarMaximum": lambda x, axis: gt.max(x, axis=axis),
+    "ScalarMinimum": lambda x, axis: gt.min(x, axis=axis),
+    "AND": _bitwise(lambda x, axis: gt.all(x, axis=axis)),
+    "OR": _bitwise(lambda x, axis: gt.any(x, axis=axis)),
+    "XOR": _odd,
+    "MulWithoutZeros": lambda x, axis: gt.prod(
+        gt.where(x == 0, gt.ones_like(x), x), axis=axis, dtype=x.dtype
+    ),
+}
+
+
+@rule("CAReduce")
+def _(op: Any, node: Any, x: Value) -> Value:
+    reduce = REDUCTIONS.get(type(op.scalar_op).__name__)
+    if reduce is None:
+        raise NotConverted(f"there is no reduction by {op.scalar_op}")
+    axes = axes_of(op, x)
+    if not axes:
+        return x
+    return reduce(_accumulated(op, node, x), axes)
+
+
+@rule("All", "Any")
+def _(op: Any, node: Any, x: Value) -> Value:
+    test = x if x.dtype.name == "bool" else x != 0
+    reduce = gt.all if type(op).__name__ == "All" else gt.any
+    return reduce(test, axis=axes_of(op, x))
+
+
+@rule("Argmax")
+def _(op: Any, node: Any, x: Value) -> Value:
+    """The position among all elements of the reduced axes, in their order."""
+    axes = axes_of(op, x)
+    kept = [a for a in range(x.ndim) if a not in axes]
+    turned = gt.transpose(x, [*kept, *axes])
+    flat = gt.reshape(turned, [*(x.shape[a] for a in kept), -1])
+    return gt.argmax(flat, axis=-1)
+
+
+@rule("Dot", "Dot22", "BatchedDot")
+def _(op: Any, node: Any, x: Value, y: Value) -> Value:
+    dtype = node.outputs[0].type.dtype
+    return gt.matmul(gt.astype(x, dtype), gt.astype(y, dtype))
+
+
+@rule("Dot22Scalar")
+def _(op: Any, node: Any, x: Value, y: Value, a: Value) -> Value:
+    return a * gt.matmul(x, y)
+
+
+@rule("Gemv")
+def _(op: Any, node: Any, y: Value, a: Value, x: Value, v: Value, b: Value) -> Value:
+    return b * y + a * gt.matmul(x, v)
+
+
+@rule("Gemm")
+def _(op: Any, node: Any, z: Value, a: Value, x: Value, y: Value, b: Value) -> Value:
+    return b * z + a * gt.matmul(x, y)
+
+
+@rule("Ger")
+def _(op: Any, node: Any, z: Value, a: Value, x: Value, y: Value) -> Value:
+    return z + a * gt.outer(x, y)
+
+
+@rule("Softmax")
+def _(op: Any, node: Any, x: Value) -> Value:
+    return gt.special.softmax(x, axis=op.axis)
+
+
+@rule("LogSoftmax")
+def _(op: Any, node: Any, x: Value) -> Value:
+    return gt.special.log_softmax(x, axis=op.axis)
+
+
+@rule("SoftmaxGrad")
+def _(op: Any, node: Any, dy: Value, y: Value) -> Value:
+    both = dy * y
+    return both - gt.sum(both, axis=op.axis, keepdims=True) * y

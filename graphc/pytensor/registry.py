@@ -1,0 +1,60 @@
+"""The open table of conversions: from an Op of PyTensor to functions of graphc."""
+
+from collections.abc import Callable
+from functools import singledispatch
+from typing import Any
+
+Rule = Callable[..., Any]  # (op, node, *inputs) -> a value, or one per output
+
+RULES: dict[str, Rule] = {}  # for classes of PyTensor, whose modules move, by name
+
+
+class NotConverted(Exception):
+    """An Op has no conversion, or none for these parameters or inputs.
+
+    Such an Op is performed by PyTensor, on the host.
+    """
+
+
+@singledispatch
+def convert_op(op: Any, node: Any, *inputs: Any) -> Any:
+    """The outputs of a node of PyTensor as values; Ops of your own may be registered.
+
+    `inputs` are values; an index may also be a slice or None. Results are cast to the
+    dtypes that PyTensor knows. A rule that raises `NotConverted` leaves the node to
+    PyTensor, which performs it on the host.
+
+        @graphc.pytensor.convert_op.register(MyOp)
+        def _(op, node, x):
+            return gt.sin(x) * op.factor
+    """
+    rule = _named_rule(op)
+    if rule is None:
+        raise NotConverted(f"there is no conversion of {type(op).__name__}")
+    return rule(op, node, *inputs)
+
+
+def rule(*names: str) -> Callable[[Rule], Rule]:
+    """Register a conversion for the classes of PyTensor that have these names."""
+
+    def decorate(function: Rule) -> Rule:
+        for name in names:
+            assert name not in RULES, name
+            RULES[name] = function
+        return function
+
+    return decorate
+
+
+def has_conversion(op: object) -> bool:
+    """Whether a conversion is registered for the class of an Op, or a base of it."""
+    own = convert_op.dispatch(type(op)) is not convert_op.dispatch(object)
+    return own or _named_rule(op) is not None
+
+
+def _named_rule(op: object) -> Rule | None:
+    """The rule for the first class that has one, among those of PyTensor itself."""
+    for kind in type(op).__mro__:
+        if kind.__name__ in RULES and kind.__module__.startswith("pytensor."):
+            return RULES[kind.__name__]
+    return None

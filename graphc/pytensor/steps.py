@@ -1,0 +1,168 @@
+"""A program of compiled parts, and of Ops that PyTensor performs on the host.
+
+Nodes are coloured: converted, or performed. The phase of a node is the largest of those
+before it, plus one where the colour changes; the converted nodes of one phase are one
+part, compiled by graphc. Without performed nodes there is one part.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from pytensor.graph.basic import Apply, Constant, Variable
+from pytensor.scalar import ScalarType
+from pytensor.tensor.type import TensorType
+
+from graphc.errors import CallError, graph_error
+from graphc.pytensor.convert import (
+    Values,
+    convert_node,
+    input_value,
+    known_value,
+    place_of,
+)
+from graphc.pytensor.registry import NotConverted, has_conversion
+from graphc.runtime.compile import function
+from graphc.runtime.function import Function
+
+Storage = dict[Variable, Any]
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """Nodes that graphc has compiled: from the values of inputs to those of outputs."""
+
+    inputs: tuple[Variable, ...]
+    outputs: tuple[Variable, ...]
+    function: Function
+
+    def run(self, stored: Storage) -> None:
+        results = self.function(*[stored[v] for v in self.inputs])
+        for v, result in zip(self.outputs, results, strict=True):
+            stored[v] = result
+
+
+@dataclass(frozen=True)
+class Performed:
+    """A node that PyTensor performs on the host, and why."""
+
+    node: Apply
+    reason: str
+    thunk: Callable[[], Any]
+    cells: dict[Variable, list[Any]]
+
+    def run(self, stored: Storage) -> None:
+        for v in self.node.inputs:
+            if not isinstance(v, Constant):
+                self.cells[v][0] = on_host(v, stored[v])
+        for v in self.node.outputs:
+            self.cells[v][0] = None
+        self.thunk()
+        for v in self.node.outputs:
+            stored[v] = self.cells[v][0]
+
+
+Step = Compiled | Performed
+
+
+def on_host(v: Variable, value: Any) -> Any:
+    """A value as PyTensor's own Ops take it."""
+    return np.asarray(value) if isinstance(v.type, TensorType) else value
+
+
+def plan(fgraph: Any, options: dict[str, Any]) -> list[Step]:
+    """The steps of a program, in the order in which they run."""
+    nodes = fgraph.toposort()
+    host = {node: reason for node in nodes if (reason := _foreign(node))}
+    while True:
+        try:
+            return _steps(fgraph, nodes, host, options)
+        except _Refused as refused:
+            host[refused.node] = refused.reason
+
+
+class _Refused(Exception):
+    """A node that turned out not to be convertible."""
+
+    def __init__(self, node: Apply, reason: str) -> None:
+        super().__init__(reason)
+        self.node = node
+        self.reason = reason
+
+
+def _foreign(node: Apply) -> str:
+    """Why a node cannot be converted, as far as its Op and types tell; else ""."""
+    for v in (*node.inputs, *node.outputs):
+        constant = isinstance(v, Constant)
+        if not constant and not isinstance(v.type, (TensorType, ScalarType)):
+            if type(v.type).__name__ not in ("SliceType", "NoneTypeT"):
+                return f"{v.type} is no array"
+    if not has_conversion(node.op):
+        return f"{type(node.op).__name__} has no conversion"
+    return ""
+
+
+def _steps(
+    fgraph: Any, nodes: Sequence[Apply], host: dict[Apply, str], options: dict[str, Any]
+) -> list[Step]:
+    phases: dict[int, list[Apply]] = {}
+    when: dict[Variable, tuple[int, bool]] = {}
+    for node in nodes:
+        own = node in host
+        before = [when[v] for v in node.inputs if v in when]
+        phase = max((p + (h != own) for p, h in before), default=int(own))
+        when.update(dict.fromkeys(node.outputs, (phase, own)))
+        phases.setdefault(phase, []).append(node)
+    steps: list[Step] = []
+    wanted = set(fgraph.outputs)
+    for phase in sorted(phases):
+        members = phases[phase]
+        if members[0] in host:
+            steps += [_performed(node, host[node]) for node in members]
+        else:
+            steps.append(_compiled(fgraph, members, wanted, options))
+    return steps
+
+
+def _compiled(
+    fgraph: Any, nodes: Sequence[Apply], wanted: set[Variable], options: dict[str, Any]
+) -> Compiled:
+    """One function of graphc for nodes, in order."""
+    own = {v for node in nodes for v in node.outputs}
+    used = dict.fromkeys(v for node in nodes for v in node.inputs)
+    inputs = [v for v in used if v not in own and not isinstance(v, Constant)]
+    members = set(nodes)
+    outputs = [
+        v
+        for v in own_in_order(nodes)
+        if v in wanted or any(c not in members for c, _ in fgraph.clients[v])
+    ]
+    values: Values = {v: input_value(v, i) for i, v in enumerate(inputs)}
+    for node in nodes:
+        try:
+            given = [known_value(v, values) for v in node.inputs]
+            values.update(zip(node.outputs, convert_node(node, given), strict=True))
+        except NotConverted as missing:
+            raise _Refused(node, str(missing)) from None
+    made = [values[v] for v in outputs]
+    given = [values[v] for v in inputs]
+    return Compiled(
+        tuple(inputs), tuple(outputs), function(given, made, unused="ignore", **options)
+    )
+
+
+def own_in_order(nodes: Iterable[Apply]) -> list[Variable]:
+    """The outputs of nodes, in order."""
+    return [v for node in nodes for v in node.outputs]
+
+
+def _performed(node: Apply, reason: str) -> Performed:
+    """A node with cells of its own for its inputs and outputs."""
+    cells: dict[Variable, list[Any]] = {
+        v: [v.data if isinstance(v, Constant) else None]
+        for v in (*node.inputs, *node.outputs)
+    }
+    known = {v: [True] for v in node.inputs} | {v: [False] for v in node.outputs}
+    thunk = node.op.make_thunk(node, cells, known, [], impl="py")
+    return Performed(node, reason, thunk, cells)

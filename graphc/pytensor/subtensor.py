@@ -1,0 +1,46 @@
+"""Reading, writing and adding to parts of arrays."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import graphc.tensor as gt
+from graphc.ir.graph import Value
+from graphc.pytensor.registry import rule
+
+Index = tuple[Any, ...]
+
+
+def index_of(op: Any, inputs: Sequence[Any]) -> Index:
+    """The index of a node: `idx_list` says where its inputs stand in slices.
+
+    Its entries are numbers of inputs, or types that stand for the next input.
+    """
+    pattern = getattr(op, "idx_list", None)
+    if pattern is None:
+        return tuple(inputs)
+    left = iter(inputs)
+    return tuple(_entry(entry, left) for entry in pattern)
+
+
+def _entry(entry: Any, left: Iterator[Any]) -> Any:
+    if isinstance(entry, slice):
+        parts = (entry.start, entry.stop, entry.step)
+        return slice(*[None if p is None else next(left) for p in parts])
+    return next(left)
+
+
+@rule("Subtensor", "AdvancedSubtensor", "AdvancedSubtensor1")
+def _(op: Any, node: Any, x: Value, *inputs: Any) -> Value:
+    return x[index_of(op, inputs)]
+
+
+@rule("IncSubtensor", "AdvancedIncSubtensor", "AdvancedIncSubtensor1")
+def _(op: Any, node: Any, x: Value, y: Value, *inputs: Any) -> Value:
+    place = x.at[index_of(op, inputs)]
+    value = gt.astype(y, x.dtype)
+    return place.set(value) if op.set_instead_of_inc else place.add(value)
+
+
+@rule("MakeSlice")
+def _(op: Any, node: Any, start: Any, stop: Any, step: Any) -> slice:
+    return slice(start, stop, step)
