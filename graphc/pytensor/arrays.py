@@ -100,14 +100,17 @@ def _(op: Any, node: Any, *given: Value) -> Value:
 def _(op: Any, node: Any, x: Value, *given: Value) -> list[Value]:
     *first, sizes = given
     axis = op.axis if hasattr(op, "axis") else number(first[0], "the axis of Split")
-    parts, start = [], gt.asarray(0)
+    ahead, start = gt.moveaxis(x, axis, 0), gt.asarray(0)
+    parts = []
     for i in range(op.len_splits):
         stop = start + sizes[i]
-        parts.append(gt.moveaxis(gt.moveaxis(x, axis, 0)[start:stop], 0, axis))
+        part = gt._at_most(0, sizes[i], "sizes must not be negative", ahead, "split")
+        parts.append(gt.moveaxis(part[start:stop], 0, axis))
         start = stop
-    total = [n if a != axis % x.ndim else start for a, n in enumerate(x.shape)]
-    checked = gt.specify_shape(x, total)
-    return [gt.assert_(checked.size >= 0, "sizes of Split", p) for p in parts[:0]] or parts
+    for low, high in ((start, ahead.shape[0]), (ahead.shape[0], start)):
+        reason = "sizes must add up to that of the axis"
+        parts = [gt._at_most(low, high, reason, part, "split") for part in parts]
+    return parts
 
 
 @rule("ExtractDiag")

@@ -1,10 +1,10 @@
 """Ops with graphs inside: branches, batches, checks and subgraphs."""
 
 from collections.abc import Sequence
-from types import SimpleNamespace
 from typing import Any
 
 import graphc.tensor as gt
+from graphc.ir.dims import equal
 from graphc.ir.graph import Value
 from graphc.pytensor.convert import convert_node, converted
 from graphc.pytensor.registry import rule
@@ -51,7 +51,7 @@ def _(op: Any, node: Any, *inputs: Value) -> list[Value]:
         """Over the batch axes from `axis` on, which are the first of all values."""
         if axis == batch:
             return convert_node(core, list(values))
-        over = [v.type.shape[0] != 1 for v in values]
+        over = [equal(v.type.shape[0], 1) is not True for v in values]
         rest = [v if o else gt.squeeze(v, 0) for v, o in zip(values, over, strict=True)]
         if not any(over):
             return [gt.expand_dims(v, 0) for v in mapped(axis + 1, rest)]

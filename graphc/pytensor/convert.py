@@ -105,11 +105,17 @@ def fitted(value: Any, wanted: Any) -> Any:
         return value
     if value.dtype.name != wanted.dtype:
         value = gt.astype(value, wanted.dtype)
-    told = getattr(wanted, "shape", ())
-    if any(n == 1 and m != 1 for n, m in zip(told, value.type.shape, strict=True)):
-        sizes = [n if n == 1 else m for n, m in zip(told, value.shape, strict=True)]
-        value = gt.specify_shape(value, sizes)
+    if not isinstance(wanted, TensorType):  # of a scalar graph, done on whole arrays
+        return value
+    told = [n == 1 and not isinstance(m, int) for n, m in _sizes(wanted, value)]
+    if any(told):
+        pairs = zip(told, value.shape, strict=True)
+        value = gt.specify_shape(value, [1 if one else n for one, n in pairs])
     return value
+
+
+def _sizes(wanted: Any, value: Value) -> Iterable[tuple[Any, Any]]:
+    return zip(wanted.shape, value.type.shape, strict=True)
 
 
 def place_of(node: Apply) -> Place:

@@ -152,7 +152,6 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {  # by the name of the class
     "GammaLn": special.gammaln,
     "Psi": special.digamma,
     "TriGamma": lambda x: special.polygamma(1, x),
-    "PolyGamma": special.polygamma,
     "GammaInc": special.gammainc,
     "GammaIncC": special.gammaincc,
     "GammaIncInv": special.gammaincinv,
@@ -178,6 +177,11 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {  # by the name of the class
 }
 for _name, _function in FUNCTIONS.items():
     rule(_name)(elementwise(_function))
+
+
+@rule("PolyGamma")
+def _(op: Any, node: Any, order: Value, x: Value) -> Value:
+    return special.polygamma(gt.astype(order, "int64"), x)
 
 
 @rule("Cast")
@@ -207,26 +211,25 @@ def _(op: Any, node: Any, *inputs: Value) -> Any:
 
 @rule("ScalarLoop")
 def _(op: Any, node: Any, steps: Value, *inputs: Value) -> Any:
-    """Each element takes its own number of steps: the others wait."""
-    count = len(op.outputs) - op.is_while
-    wide = gt.broadcast_arrays(steps, *inputs)
-    limit, start, fixed = wide[0], wide[1 : 1 + count], wide[1 + count :]
-    inner = op.fgraph
+    """Each element takes its own number of steps: the others wait for the last one.
+
+    Where the loop has a condition to stop, whether it has held is an output too; it
+    counts as held where there are no steps.
+    """
+    inner, count = op.fgraph, len(op.outputs) - op.is_while
+    limit, *wide = gt.broadcast_arrays(steps, *inputs)
+    start, fixed = wide[:count], wide[count:]
 
     def going(state: Any) -> Value:
-        i, active, _ = state
-        return gt.any(active)
+        return gt.any(state[1])
 
     def step(state: Any) -> Any:
         i, active, carry = state
-        made = converted(inner.outputs, inner.inputs, [*carry, *fixed])
-        after = made[:count]
-        kept = [gt.where(active, a, b) for a, b in zip(after, carry, strict=True)]
+        made = converted(inner.outputs, inner.inputs, [*carry[:count], *fixed])
+        kept = [gt.where(active, a, b) for a, b in zip(made, carry, strict=True)]
         more = active & (i + 1 < limit)
-        if op.is_while:
-            more = more & ~made[count]
-        return i + 1, more, kept
+        return i + 1, (more & ~made[count] if op.is_while else more), kept
 
-    zero = gt.constant(0).astype("int64")
-    _, active, ends = gt.while_loop(going, step, (zero, limit > 0, list(start)))
-    return ends
+    none = [gt.ones(limit.shape, "bool")] if op.is_while else []
+    zero = gt.astype(gt.asarray(0), "int64")
+    return gt.while_loop(going, step, (zero, limit > 0, [*start, *none]))[2]

@@ -4,7 +4,6 @@ from typing import Any
 
 import graphc.tensor as gt
 from graphc.ir.graph import Value
-from graphc.pytensor.arrays import number
 from graphc.pytensor.registry import NotConverted, rule
 
 la = gt.linalg
@@ -29,11 +28,7 @@ def _(op: Any, node: Any, a: Value, b: Value) -> Value:
         return la.cho_solve((la.cholesky(a), True), b)
     if op.assume_a == "tridiagonal":
         a = gt.triu(gt.tril(a, 1), -1)
-    return _solved(la.solve, a, b)
-
-
-def _solved(solve: Any, a: Value, b: Value) -> Value:
-    return solve(a, b)
+    return la.solve(a, b)
 
 
 @rule("SolveTriangular")
@@ -110,6 +105,31 @@ def _(op: Any, node: Any, a: Value) -> list[Value]:
     return list(la.lu_factor(a))
 
 
+@rule("PivotToPermutations")
+def _(op: Any, node: Any, pivots: Value) -> Value:
+    """The rows in the order into which exchanges, one after the other, bring them."""
+
+    def exchange(i: Value, order: Value) -> Value:
+        j = pivots[i]
+        return order.at[i].set(order[j]).at[j].set(order[i])
+
+    n = pivots.shape[0]
+    order = gt.fori_loop(0, n, exchange, gt.arange(n, dtype="int64"))
+    return order if op.inverse else gt.argsort(order)
+
+
+@rule("Eig")
+def _(op: Any, node: Any, a: Value) -> list[Value]:
+    return list(la.eig(a))
+
+
+@rule("Schur")
+def _(op: Any, node: Any, a: Value) -> list[Value]:
+    if op.sort is not None:
+        raise NotConverted("eigenvalues are sorted")
+    return list(la.schur(a, op.output))
+
+
 @rule("Expm")
 def _(op: Any, node: Any, a: Value) -> Value:
     return la.expm(a)
@@ -130,18 +150,18 @@ def _(op: Any, node: Any, a: Value, b: Value) -> Value:
     return gt.kron(a, b)
 
 
-@rule("Convolve1d")
+@rule("Convolve1d", "Convolve2d")
 def _(op: Any, node: Any, x: Value, kernel: Value, full: Value) -> Value:
-    """A full convolution pads; NumPy's valid one is that of the longer over the other."""
-    return _convolved(x, kernel, _is_full(full))
-
-
-def _is_full(full: Any) -> bool:
-    return bool(number(gt.astype(full, "int64"), "the mode of a convolution"))
-
-
-def _convolved(x: Value, kernel: Value, full: bool) -> Value:
-    raise NotConverted("")
+    """All positions at which the two overlap, or those where one is in the other."""
+    dtype = node.outputs[0].type.dtype
+    a, b = gt.astype(x, dtype), gt.astype(kernel, dtype)
+    ahead = [(n - 1, n - 1) for n in b.shape]
+    made = gt.nn.conv(a[None, None], gt.flip(b)[None, None], padding=ahead)[0, 0]
+    inside = 1 - gt.astype(full, "int64")
+    for axis, (n, m) in enumerate(zip(a.shape, b.shape, strict=True)):
+        cut = inside * (gt.minimum(n, m) - 1)
+        made = made[(*[slice(None)] * axis, slice(cut, n + m - 1 - cut))]
+    return made
 
 
 @rule("RFFTOp")

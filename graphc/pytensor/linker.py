@@ -82,7 +82,11 @@ class GraphcLinker(JITLinker):  # type: ignore[misc]
         "fusion",
         "inplace",
         "local_careduce_fusion",
+        "reuse_decomposition_multiple_solves",
+        "reuse_lu_decomposition_multiple_solves",
         "scan_save_mem_prealloc",
+        "scan_split_non_sequence_decomposition_and_solve",
+        "scan_split_non_sequence_lu_decomposition_solve",
         "scan_reduce_trace_prealloc",
     )
 

@@ -19,21 +19,6 @@ def _accumulated(op: Any, node: Any, x: Value) -> Value:
     return gt.astype(x, dtype)
 
 
-def _bitwise(function: Callable[..., Any]) -> Callable[..., Any]:
-    def reduce(x: Value, axis: tuple[int, ...]) -> Value:
-        if x.dtype.name != "bool":
-            raise NotConverted("bits of integers are reduced")
-        return function(x, axis=axis)
-
-    return reduce
-
-
-def _odd(x: Value, axis: tuple[int, ...]) -> Value:
-    if x.dtype.name != "bool":
-        raise NotConverted("bits of integers are reduced")
-    return gt.count_nonzero(x, axis=axis) % 2 == 1
-
-
 REDUCTIONS: dict[str, Callable[..., Any]] = {  # by the name of the scalar Op
     "Add": lambda x, axis: gt.sum(x, axis=axis, dtype=x.dtype),
     "Mul": lambda x, axis: gt.prod(x, axis=axis, dtype=x.dtype),
@@ -41,24 +26,26 @@ REDUCTIONS: dict[str, Callable[..., Any]] = {  # by the name of the scalar Op
     "Minimum": lambda x, axis: gt.min(x, axis=axis),
     "ScalarMaximum": lambda x, axis: gt.max(x, axis=axis),
     "ScalarMinimum": lambda x, axis: gt.min(x, axis=axis),
-    "AND": _bitwise(lambda x, axis: gt.all(x, axis=axis)),
-    "OR": _bitwise(lambda x, axis: gt.any(x, axis=axis)),
-    "XOR": _odd,
     "MulWithoutZeros": lambda x, axis: gt.prod(
         gt.where(x == 0, gt.ones_like(x), x), axis=axis, dtype=x.dtype
     ),
 }
 
+LOGICAL: dict[str, Callable[..., Any]] = {  # of bools
+    "AND": lambda x, axis: gt.all(x, axis=axis),
+    "OR": lambda x, axis: gt.any(x, axis=axis),
+    "XOR": lambda x, axis: gt.count_nonzero(x, axis=axis) % 2 == 1,
+}
+
 
 @rule("CAReduce")
 def _(op: Any, node: Any, x: Value) -> Value:
-    reduce = REDUCTIONS.get(type(op.scalar_op).__name__)
-    if reduce is None:
+    name, axes = type(op.scalar_op).__name__, axes_of(op, x)
+    if name in LOGICAL and x.dtype.name == "bool":
+        return LOGICAL[name](x, axes) if axes else x
+    if name not in REDUCTIONS:
         raise NotConverted(f"there is no reduction by {op.scalar_op}")
-    axes = axes_of(op, x)
-    if not axes:
-        return x
-    return reduce(_accumulated(op, node, x), axes)
+    return REDUCTIONS[name](_accumulated(op, node, x), axes) if axes else x
 
 
 @rule("All", "Any")

@@ -55,38 +55,33 @@ def _(op: Any, node: Any, *inputs: Value) -> list[Value]:
         [[b[i] for i in range(-min(t))] for b, t in zip(traced, taps, strict=True)],
         op.outer_untraced_sit_sot(given),
     )
-    count = len(first.recent) + info.n_nit_sot
 
     def body(flat: list[Value], row: list[Value]) -> tuple[list[Value], list[Value]]:
-        carry = first.like(flat)
-        i, rows = row[0], row[1:]
-        read = [*rows, *_tapped(op, carry, i), *carry.untraced, *fixed]
+        carry, i = first.like(flat), row[-1]
+        read = [*row[:-1], *_tapped(op, carry, i), *carry.untraced, *fixed]
         made = converted(op.fgraph.outputs, op.fgraph.inputs, read)
+        traces = _traces(op, made)
         after = _Carry(
             _written(op, carry.buffers, i, made),
-            [
-                [*old[1:], new]
-                for old, new in zip(carry.recent, _traces(op, made), strict=False)
-            ],
+            [[*old[1:], new] for old, new in zip(carry.recent, traces, strict=False)],
             op.inner_untraced_sit_sot_outs(made),
         )
         pairs = zip(after.flat(), flat, strict=True)
-        kept = [gt.specify_shape(new, old.shape) for new, old in pairs]
-        return kept, [*_traces(op, made), *made[len(made) - info.as_while :]]
+        kept = first.like([gt.specify_shape(new, old.shape) for new, old in pairs])
+        traces[: len(kept.recent)] = [values[-1] for values in kept.recent]
+        return kept.flat(), [*traces, *made[len(made) - info.as_while :]]
 
-    sequences = [s[:steps] for s in op.outer_seqs(given)]
+    rows = [*(s[:steps] for s in op.outer_seqs(given)), gt.arange(steps)]
     until = (lambda _, made: made[-1]) if info.as_while else None
-    rows = [gt.arange(steps), *sequences]
-    ends, stacked = gt.scan(body, first.flat(), rows, until=until)
+    ends, stacked = gt.scan(body, first.flat(), rows, length=steps, until=until)
     last = first.like(ends)
-    kept = [gt.stack(values) for values in first.recent]
     traces = [
-        _buffer(*parts)
-        for parts in zip(kept, stacked, (b.shape[0] for b in traced), strict=False)
+        _buffer(values, trace, b.shape[0], steps)
+        for values, trace, b in zip(first.recent, stacked, traced, strict=False)
     ]
+    plain = stacked[len(traced) : len(traced) + info.n_nit_sot]
     sizes = op.outer_nitsot(given)
-    plain = stacked[len(first.recent) : count]
-    traces += [_latest(y, n) for y, n in zip(plain, sizes, strict=True)]
+    traces += [_buffer([], y, n, steps) for y, n in zip(plain, sizes, strict=True)]
     return [*last.buffers, *traces, *last.untraced]
 
 
@@ -126,13 +121,19 @@ def _traces(op: Any, made: list[Value]) -> list[Value]:
     return [v for part in inner for v in part(made)]
 
 
-def _buffer(before: Value, trace: Value, size: Any) -> Value:
-    """The last `size` of the values before the first step and those of the steps."""
-    if less_equal(gt.as_shape(size)[0], trace.type.shape[0]) is True:
-        return _latest(trace, size)
-    return _latest(gt.concatenate([before, trace]), size)
+def _buffer(before: list[Value], trace: Value, size: Any, steps: Value) -> Value:
+    """The last `size` of the values before the first step and those of the steps.
 
-
-def _latest(values: Value, size: Any) -> Value:
-    start = gt.maximum(gt.asarray(values.shape[0]) - size, 0)
-    return values if gt.known(start) == 0 else values[start:]
+    Of a truncated gradient there are fewer steps than room: zeros follow.
+    """
+    wanted, done = gt.as_shape(size)[0], gt.as_shape(steps)[0]
+    if less_equal(wanted, trace.type.shape[0]) is True:
+        before = []
+    if before:
+        trace = gt.concatenate([gt.stack(before), trace])
+    if less_equal(wanted, done + len(before)) is not True:
+        room = gt.maximum(size - steps - len(before), 0)
+        trace = gt.concatenate([trace, gt.zeros((room, *trace.shape[1:]), trace.dtype)])
+    if less_equal(trace.type.shape[0], wanted) is True:
+        return trace
+    return trace[gt.maximum(gt.asarray(trace.shape[0]) - size, 0) :]

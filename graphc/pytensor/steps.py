@@ -14,13 +14,12 @@ from pytensor.graph.basic import Apply, Constant, Variable
 from pytensor.scalar import ScalarType
 from pytensor.tensor.type import TensorType
 
-from graphc.errors import CallError, graph_error
+from graphc.errors import GraphError
 from graphc.pytensor.convert import (
     Values,
     convert_node,
     input_value,
     known_value,
-    place_of,
 )
 from graphc.pytensor.registry import NotConverted, has_conversion
 from graphc.runtime.compile import function
@@ -143,8 +142,8 @@ def _compiled(
         try:
             given = [known_value(v, values) for v in node.inputs]
             values.update(zip(node.outputs, convert_node(node, given), strict=True))
-        except NotConverted as missing:
-            raise _Refused(node, str(missing)) from None
+        except (NotConverted, GraphError) as missing:
+            raise _Refused(node, str(missing).splitlines()[0]) from None
     made = [values[v] for v in outputs]
     given = [values[v] for v in inputs]
     return Compiled(
