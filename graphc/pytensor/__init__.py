@@ -2,7 +2,7 @@
 
 from graphc.pytensor import arrays, control, elemwise, linalg, reductions, scan, subtensor
 from graphc.pytensor.convert import convert
-from graphc.pytensor.linker import mode
+from graphc.pytensor.linker import mode, program_of
 from graphc.pytensor.registry import NotConverted, convert_op
 
-__all__ = ["NotConverted", "convert", "convert_op", "mode"]
+__all__ = ["NotConverted", "convert", "convert_op", "mode", "program_of"]

@@ -3,6 +3,7 @@
 from typing import Any
 
 import graphc.tensor as gt
+from graphc.ir.dims import less_equal
 from graphc.ir.graph import Value
 from graphc.pytensor.registry import NotConverted, rule
 
@@ -13,6 +14,19 @@ def number(x: Any, role: str) -> int:
     if not isinstance(found, int):
         raise NotConverted(f"{role} is not known when the graph is built")
     return found
+
+
+def sizes_of(shape: Value, count: int, total: Any) -> list[Any]:
+    """The sizes in a vector, where one that is only known later may be -1 too."""
+    sizes = [shape[i] for i in range(count)]
+    for i, n in enumerate(sizes):
+        known = gt.as_shape(n)[0]
+        if isinstance(known, int) or less_equal(0, known):
+            continue
+        rest = [m for j, m in enumerate(sizes) if j != i]
+        others = gt.maximum(gt.prod(gt.stack(rest)), 1) if rest else 1
+        sizes[i] = gt.where(n == -1, total // others, n)
+    return sizes
 
 
 @rule("Shape")
@@ -33,7 +47,7 @@ def _(op: Any, node: Any, x: Value, *sizes: Any) -> Value:
 
 @rule("Reshape")
 def _(op: Any, node: Any, x: Value, shape: Value) -> Value:
-    return gt.reshape(x, [shape[i] for i in range(op.ndim)])
+    return gt.reshape(x, sizes_of(shape, node.outputs[0].type.ndim, x.size))
 
 
 @rule("JoinDims")
@@ -45,7 +59,7 @@ def _(op: Any, node: Any, x: Value) -> Value:
 @rule("SplitDims")
 def _(op: Any, node: Any, x: Value, shape: Value) -> Value:
     count = node.outputs[0].type.ndim - x.ndim + 1
-    sizes = [shape[i] for i in range(count)]
+    sizes = sizes_of(shape, count, x.shape[op.axis])
     return gt.reshape(x, [*x.shape[: op.axis], *sizes, *x.shape[op.axis + 1 :]])
 
 

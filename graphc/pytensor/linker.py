@@ -8,11 +8,15 @@ from pytensor.compile.mode import Mode, register_mode
 from pytensor.graph.rewriting.db import RewriteDatabaseQuery
 from pytensor.link.basic import JITLinker
 
-from graphc.errors import CallError
+from graphc.errors import CallError, graph_error
 from graphc.pytensor.steps import Compiled, Performed, Step, plan
 from graphc.runtime.function import Function
 
-REWRITES = RewriteDatabaseQuery(include=["fast_run"], exclude=["fusion"])
+# PyTensor's rewriting takes most of the time of a compilation. What it specializes for
+# C is left out: graphc has rules of its own, and programs are as fast or faster.
+REWRITES = RewriteDatabaseQuery(
+    include=["fast_run"], exclude=["fusion", "specialize", "uncanonicalize"]
+)
 ERRORS: dict[str, type[Exception]] = {  # by the kind of a CallError, as PyTensor's
     "index": IndexError,
     "dtype": TypeError,
@@ -102,6 +106,18 @@ class GraphcLinker(JITLinker):  # type: ignore[misc]
 
     def jit_compile(self, fn: Callable[..., Any]) -> Callable[..., Any]:
         return fn  # it is compiled, or will be when it is called
+
+
+def program_of(compiled: Any) -> Program:
+    """The program of a function that PyTensor has compiled in this mode.
+
+    Its `functions` are graphc's, its `explain()` says what runs where, and why.
+    """
+    found = getattr(compiled.vm, "jit_fn", None)
+    if not isinstance(found, Program):
+        hint = 'compile it with pytensor.function(..., mode="GRAPHC")'
+        raise graph_error("not a function of graphc", op="program_of", hint=hint)
+    return found
 
 
 def mode(**options: Any) -> Any:

@@ -43,7 +43,7 @@ def sample(family, name, build, *arrays, smooth=True):
     SAMPLES.setdefault(family, []).append(found)
 
 
-def elementwise(names, *arrays, smooth=True):
+def elementwise(names, *arrays, smooth=False):
     for name in names.split():
         function = getattr(pt, name, None)
         if function is not None:
@@ -57,33 +57,32 @@ elementwise("i0 i1 j0 j1", POSITIVE)
 elementwise("arcsin arccos arctanh erfinv erfcinv", UNIT)
 elementwise("arccosh", POSITIVE + 1)
 elementwise("log1mexp", -POSITIVE)
-elementwise("sign sgn ceil floor trunc round isnan isinf", REAL, smooth=False)
-elementwise("round_half_to_even round_half_away_from_zero", REAL * 2, smooth=False)
+elementwise("sign sgn ceil floor trunc round isnan isinf", REAL)
+elementwise("round_half_to_even round_half_away_from_zero", REAL * 2)
 elementwise("add sub mul true_div maximum minimum arctan2", REAL, OTHER)
-elementwise("int_div mod lt gt le ge eq neq", REAL, OTHER, smooth=False)
+elementwise("int_div mod lt gt le ge eq neq", REAL, OTHER)
 elementwise("pow", POSITIVE, OTHER)
-elementwise("int_div mod bitwise_and bitwise_or bitwise_xor", INTEGER, COUNTS, smooth=False)
-elementwise("invert sqr abs neg sign", INTEGER, smooth=False)
-elementwise("and_ or_ xor", MASK, REAL > 1, smooth=False)
-elementwise("invert", MASK, smooth=False)
+elementwise("int_div mod bitwise_and bitwise_or bitwise_xor", INTEGER, COUNTS)
+elementwise("invert sqr abs neg sign", INTEGER)
+elementwise("and_ or_ xor", MASK, REAL > 1)
+elementwise("invert", MASK)
 elementwise("switch", MASK, REAL, OTHER)
 elementwise("clip", REAL, UNIT * 0, UNIT)
 elementwise("second", REAL, OTHER)
-elementwise("gammainc gammaincc gammal gammau kve ive iv jv", POSITIVE, OTHER, smooth=False)
-elementwise("gammaincinv gammainccinv", POSITIVE, UNIT, smooth=False)
-elementwise("betainc betaincinv", POSITIVE, OTHER, UNIT, smooth=False)
-elementwise("hyp2f1", POSITIVE, OTHER, POSITIVE + 1, UNIT * 0.5, smooth=False)
-elementwise("owens_t", REAL, OTHER, smooth=False)
-elementwise("polygamma", COUNTS, POSITIVE, smooth=False)
-elementwise("exp log sqrt sin true_div", abs(INTEGER) + 1, smooth=False) if False else None
-elementwise("real imag conj angle abs", REAL + 1j * OTHER, smooth=False)
-elementwise("complex", REAL, OTHER, smooth=False)
-elementwise("exp sqrt sin sigmoid", abs(INTEGER).astype("int8"), smooth=False)
-elementwise("add mul sub", INTEGER.astype("int8"), REAL.astype("float32"), smooth=False)
-elementwise("true_div", INTEGER, COUNTS, smooth=False)
+elementwise("gammainc gammaincc gammal gammau kve ive iv jv", POSITIVE, OTHER)
+elementwise("gammaincinv gammainccinv", POSITIVE, UNIT)
+elementwise("betainc betaincinv", POSITIVE, OTHER, UNIT)
+elementwise("hyp2f1", POSITIVE, OTHER, POSITIVE + 1, UNIT * 0.5)
+elementwise("owens_t", REAL, OTHER)
+elementwise("polygamma", COUNTS, POSITIVE)
+elementwise("real imag conj angle abs", REAL + 1j * OTHER)
+elementwise("complex", REAL, OTHER)
+elementwise("exp sqrt sin sigmoid", abs(INTEGER).astype("int8"))
+elementwise("add mul sub", INTEGER.astype("int8"), REAL.astype("float32"))
+elementwise("true_div", INTEGER, COUNTS)
 sample("elementwise", "Cast", lambda x: x.astype("int16"), REAL, smooth=False)
-sample("elementwise", "XlogX", lambda x: pt.xlogx.xlogx(x), POSITIVE)
-sample("elementwise", "XlogY0", lambda x, y: pt.xlogx.xlogy0(x, y), POSITIVE, OTHER)
+sample("elementwise", "XlogX", lambda x: pt.xlogx.xlogx(x), POSITIVE, smooth=False)
+sample("elementwise", "XlogY0", lambda x, y: pt.xlogx.xlogy0(x, y), POSITIVE, OTHER, smooth=False)
 sample("elementwise", "scalar", lambda x: x[:1] * 2 + 1, np.arange(3.0))
 sample("elementwise", "gammainc_grad", pt.gammainc, POSITIVE, OTHER)
 sample("elementwise", "betainc_grad", pt.betainc, POSITIVE, OTHER, UNIT)
@@ -103,7 +102,6 @@ def arrays(name, build, *given, smooth=True):
 
 CUBE = np.arange(24.0).reshape(2, 3, 4)
 arrays("DimShuffle", lambda x: x.dimshuffle(2, "x", 0, 1), CUBE)
-arrays("DimShuffle_drop", lambda x: x[:, :1].dimshuffle(0, 2), CUBE, smooth=False) if 0 else None
 arrays("squeeze", lambda x: pt.specify_shape(x, (2, 1, 3))[:, 0].T, REAL[:, None])
 arrays("Shape", lambda x: x.shape, CUBE, smooth=False)
 arrays("Shape_i", lambda x: x.shape[1] * x.shape[0], CUBE, smooth=False)
@@ -144,7 +142,7 @@ arrays("Sort", lambda x: pt.sort(x, axis=1), REAL)
 arrays("ArgSort", lambda x: pt.argsort(x, axis=0), REAL, smooth=False)
 arrays("roll", lambda x: pt.roll(x, 1, axis=1), REAL)
 arrays("pad", lambda x: pt.pad(x, ((1, 0), (0, 2)), constant_values=7.0), REAL)
-arrays("pad_reflect", lambda x: pt.pad(x, 1, mode="reflect"), REAL)
+arrays("pad_reflect", lambda x: pt.pad(x, 1, mode="reflect"), REAL, smooth=False)
 arrays("flip", lambda x: pt.flip(x), REAL)
 arrays("swapaxes", lambda x: pt.moveaxis(pt.swapaxes(x, 0, 1), -1, 0), CUBE)
 arrays("broadcast_to", lambda x: pt.broadcast_to(x, (4, x.shape[0])), VECTOR)
@@ -280,11 +278,6 @@ def subgraph(x, y):
 
 
 control("OpFromGraph", subgraph, REAL, OTHER)
-
-
-def vectorized(x):
-    a = pt.dvector()
-    return pt.graph.vectorize_graph(pt.cumsum(pt.sort(a))[:2], {a: x}) if 0 else None
 
 
 def scanned(step, outputs, sequences=(), n_steps=None, non_sequences=(), **options):
