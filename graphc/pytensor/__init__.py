@@ -1,8 +1,30 @@
-"""PyTensor on graphc: `pytensor.function(..., mode="GRAPHC")`."""
+"""PyTensor on graphc: `pytensor.function(..., mode="GRAPHC")`.
 
-from graphc.pytensor import arrays, control, elemwise, linalg, reductions, scan, subtensor
+Importing this registers the mode. `mode(...)` makes one with options of
+`graphc.function`, `convert` gives the graph of graphc, `value_and_grad` one with
+gradients, `program_of` what a compiled function runs. `convert_op` is the open table of
+conversions.
+"""
+
+from graphc.pytensor import (
+    arrays,
+    control,
+    elemwise,
+    linalg,
+    reductions,
+    scan,
+    subtensor,
+)
 from graphc.pytensor.convert import convert
+from graphc.pytensor.gradients import value_and_grad
 from graphc.pytensor.linker import mode, program_of
 from graphc.pytensor.registry import NotConverted, convert_op
 
-__all__ = ["NotConverted", "convert", "convert_op", "mode", "program_of"]
+__all__ = [
+    "NotConverted",
+    "convert",
+    "convert_op",
+    "mode",
+    "program_of",
+    "value_and_grad",
+]

@@ -51,15 +51,29 @@ def _(op: Any, node: Any, *inputs: Value) -> list[Value]:
         """Over the batch axes from `axis` on, which are the first of all values."""
         if axis == batch:
             return convert_node(core, list(values))
-        over = [equal(v.type.shape[0], 1) is not True for v in values]
-        rest = [v if o else gt.squeeze(v, 0) for v, o in zip(values, over, strict=True)]
-        if not any(over):
-            return [gt.expand_dims(v, 0) for v in mapped(axis + 1, rest)]
-        axes = tuple(0 if o else None for o in over)
+        alike = [_all_alike(v) for v in values]
+        rest = [v[0] if one else v for v, one in zip(values, alike, strict=True)]
+        if all(alike):
+            sizes = [
+                v.shape[0] for v in values if equal(v.type.shape[0], 1) is not True
+            ]
+            made = mapped(axis + 1, rest)
+            return [gt.broadcast_to(v, (*(sizes or [1])[:1], *v.shape)) for v in made]
+        axes = tuple(None if one else 0 for one in alike)
         many = vmap(lambda *one: tuple(mapped(axis + 1, one)), in_axes=axes)(*rest)
         return list(many)
 
     return mapped(0, inputs)
+
+
+def _all_alike(batch: Value) -> bool:
+    """Whether all elements of a batch are one that was repeated."""
+    if equal(batch.type.shape[0], 1) is True:
+        return True
+    if not batch.node.primitive.stretches:
+        return False
+    source = batch.node.inputs[0].type
+    return source.rank < batch.type.rank or equal(source.shape[0], 1) is True
 
 
 def core_node(op: Any, node: Any, ranks: Sequence[int]) -> Any:

@@ -4,8 +4,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.graph.basic import Apply, Constant, Variable
-from pytensor.graph.traversal import explicit_graph_inputs, io_toposort
+from pytensor.graph.fg import FunctionGraph
+from pytensor.graph.traversal import graph_inputs, io_toposort
 from pytensor.scalar import ScalarType
 from pytensor.tensor.type import TensorType
 
@@ -18,39 +20,49 @@ from graphc.pytensor.registry import NotConverted, convert_op
 Values = dict[Variable, Any]
 
 
-def convert(outputs: Any, inputs: Sequence[Any]) -> Graph:
+def convert(outputs: Any, inputs: Sequence[Any], rewrite: Any = None) -> Graph:
     """The graph of graphc between variables of PyTensor.
 
     Sizes that PyTensor does not know are symbols. Shared variables of which the outputs
-    depend follow the `inputs`, as inputs of the graph.
+    depend follow the `inputs`, as inputs of the graph. `rewrite` is done to a copy of
+    PyTensor's graph before, such as `graphc.pytensor.mode().optimizer.rewrite`.
 
     Raises GraphError for an Op that has no conversion; the mode "GRAPHC" would have
     PyTensor perform it.
 
-    >>> import graphc, pytensor.tensor as pt
+    >>> import graphc, graphc.pytensor, pytensor.tensor as pt
     >>> x = pt.dvector("x")
     >>> graph = graphc.pytensor.convert(pt.exp(x).sum(), [x])
-    >>> graphc.function(graph.inputs, graph.outputs[0], backend="numpy")([0.0, 0.0])
-    np.float64(2.0)
+    >>> print(graphc.function(graph.inputs, graph.outputs[0], backend="numpy")([0.0, 0]))
+    2.0
     """
     results = list(outputs) if isinstance(outputs, (list, tuple)) else [outputs]
-    given = set(inputs)
-    shared = [v for v in explicit_graph_inputs(results) if v not in given]
-    for v in shared:
-        if not hasattr(v, "get_value"):
-            hint = "give it as an input"
-            raise graph_error("an input is missing", op="convert", got=str(v), hint=hint)
-    leaves = [*inputs, *shared]
-    values: Values = {v: input_value(v, i) for i, v in enumerate(leaves)}
+    leaves = [*inputs, *shared_of(results, inputs)]
+    copy = FunctionGraph(leaves, results, clone=True)
+    if rewrite is not None:
+        rewrite(copy)
     try:
-        convert_nodes(io_toposort(leaves, results), values)
+        values: Values = {v: input_value(v, i) for i, v in enumerate(copy.inputs)}
+        convert_nodes(copy.toposort(), values)
     except NotConverted as missing:
         hint = "register one with graphc.pytensor.convert_op.register, or use the mode"
         raise graph_error(str(missing), op="convert", hint=f'{hint} "GRAPHC"') from None
-    found = tuple(values[v] for v in leaves)
-    made = tuple(known_value(v, values) for v in results)
-    names = tuple(v.name for v in found)
-    return Graph(found, made, names, tuple(v.name or "" for v in results))
+    found = tuple(values[v] for v in copy.inputs)
+    made = tuple(known_value(v, values) for v in copy.outputs)
+    names = tuple(v.name or "" for v in results)
+    return Graph(found, made, tuple(v.name for v in found), names)
+
+
+def shared_of(outputs: Sequence[Any], inputs: Sequence[Any]) -> list[Any]:
+    """The shared variables of which outputs depend, in order."""
+    given = set(inputs)
+    roots = [v for v in graph_inputs(outputs) if not isinstance(v, Constant)]
+    found = [v for v in dict.fromkeys(roots) if v not in given]
+    for v in found:
+        if not isinstance(v, SharedVariable):
+            problem, hint = "an input is missing", "give it among the inputs"
+            raise graph_error(problem, op="convert", got=str(v), hint=hint)
+    return found
 
 
 def input_value(v: Any, position: int) -> Value:

@@ -9,7 +9,7 @@ from pytensor.graph.rewriting.db import RewriteDatabaseQuery
 from pytensor.link.basic import JITLinker
 
 from graphc.errors import CallError, graph_error
-from graphc.pytensor.steps import Compiled, Performed, Step, plan
+from graphc.pytensor.steps import Compiled, Step, plan
 from graphc.runtime.function import Function
 
 # PyTensor's rewriting takes most of the time of a compilation. What it specializes for

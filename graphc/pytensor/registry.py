@@ -4,6 +4,14 @@ from collections.abc import Callable
 from functools import singledispatch
 from typing import Any
 
+try:
+    import pytensor  # noqa: F401
+except ImportError:
+    raise ImportError(
+        "graphc.pytensor needs PyTensor, which is not installed: "
+        "pip install 'graphc[pytensor]'"
+    ) from None
+
 Rule = Callable[..., Any]  # (op, node, *inputs) -> a value, or one per output
 
 RULES: dict[str, Rule] = {}  # for classes of PyTensor, whose modules move, by name

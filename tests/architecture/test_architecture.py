@@ -29,6 +29,8 @@ LAYERS = [
     "checking",
     "rewrites",
     "tensor",
+    "pytensor",
+    "pymc",
     "cli",
 ]
 

@@ -52,7 +52,9 @@ def elementwise(names, *arrays, smooth=False):
 
 elementwise("exp exp2 expm1 sqr sin cos tan arctan sinh cosh tanh neg", REAL)
 elementwise("arcsinh sigmoid softplus erf erfc erfcx abs deg2rad rad2deg", REAL)
-elementwise("log log2 log10 log1p sqrt reciprocal gamma gammaln psi tri_gamma", POSITIVE)
+elementwise(
+    "log log2 log10 log1p sqrt reciprocal gamma gammaln psi tri_gamma", POSITIVE
+)
 elementwise("i0 i1 j0 j1", POSITIVE)
 elementwise("arcsin arccos arctanh erfinv erfcinv", UNIT)
 elementwise("arccosh", POSITIVE + 1)
@@ -82,7 +84,14 @@ elementwise("add mul sub", INTEGER.astype("int8"), REAL.astype("float32"))
 elementwise("true_div", INTEGER, COUNTS)
 sample("elementwise", "Cast", lambda x: x.astype("int16"), REAL, smooth=False)
 sample("elementwise", "XlogX", lambda x: pt.xlogx.xlogx(x), POSITIVE, smooth=False)
-sample("elementwise", "XlogY0", lambda x, y: pt.xlogx.xlogy0(x, y), POSITIVE, OTHER, smooth=False)
+sample(
+    "elementwise",
+    "XlogY0",
+    lambda x, y: pt.xlogx.xlogy0(x, y),
+    POSITIVE,
+    OTHER,
+    smooth=False,
+)
 sample("elementwise", "scalar", lambda x: x[:1] * 2 + 1, np.arange(3.0))
 sample("elementwise", "gammainc_grad", pt.gammainc, POSITIVE, OTHER)
 sample("elementwise", "betainc_grad", pt.betainc, POSITIVE, OTHER, UNIT)
@@ -119,7 +128,9 @@ arrays("MakeVector", lambda x: pt.stack([x[0], x[1] * 2, 3.0]), VECTOR)
 arrays("Join", lambda x, y: pt.join(1, x, y), REAL, OTHER)
 arrays("concatenate", lambda x, y: pt.concatenate([x, y[:1]], axis=-2), REAL, OTHER)
 arrays("stack", lambda x, y: pt.stack([x, y], axis=1), REAL, OTHER)
-arrays("Split", lambda x, s: pt.split(x, s, n_splits=2, axis=0), VECTOR, np.array([1, 3]))
+arrays(
+    "Split", lambda x, s: pt.split(x, s, n_splits=2, axis=0), VECTOR, np.array([1, 3])
+)
 arrays("ExtractDiag", lambda x: pt.diagonal(x, 1, 0, 2), CUBE)
 arrays("AllocDiag", lambda x: pt.diag(x), VECTOR)
 arrays("Nonzero", lambda x: list(pt.nonzero(x)), MASK, smooth=False)
@@ -169,7 +180,12 @@ parts("AdvancedSubtensor1", lambda x, i: x[i], LONG, ROWS)
 parts("AdvancedSubtensor", lambda x, i: x[i, :2], LONG, ROWS)
 parts("AdvancedSubtensor_two", lambda x, i, j: x[i, j], LONG, ROWS, np.array([1, 1, 2]))
 parts("AdvancedSubtensor_new", lambda x, i: x[:, None, i], LONG, ROWS)
-parts("AdvancedSubtensor_2d", lambda x, i: x[i[:, None], i[None]], LONG, np.array([3, 0, 1]))
+parts(
+    "AdvancedSubtensor_2d",
+    lambda x, i: x[i[:, None], i[None]],
+    LONG,
+    np.array([3, 0, 1]),
+)
 parts("boolean", lambda x: x[x > 10.0], LONG)
 parts("boolean_rows", lambda x: x[x[:, 0] > 10.0], LONG)
 parts("IncSubtensor", lambda x, y: x[1:3, 0].inc(y), LONG, VECTOR[:2])
@@ -181,7 +197,12 @@ parts("AdvancedIncSubtensor", lambda x, i: x[i, i].inc(2.0), LONG, np.array([1, 
 parts("boolean_set", lambda x: x[x > 10.0].set(0.0), LONG)
 parts("boolean_inc", lambda x: x[x > 10.0].inc(x[x > 10.0]), LONG)
 parts("take", lambda x, i: pt.take(x, i, axis=1), LONG, np.array([[0, 1], [3, 2]]))
-parts("take_along_axis", lambda x, i: pt.take_along_axis(x, i, 1), LONG, np.zeros((5, 1), int))
+parts(
+    "take_along_axis",
+    lambda x, i: pt.take_along_axis(x, i, 1),
+    LONG,
+    np.zeros((5, 1), int),
+)
 
 
 def reductions(name, build, *given, smooth=True):
@@ -190,7 +211,9 @@ def reductions(name, build, *given, smooth=True):
 
 reductions("Sum", lambda x: x.sum(axis=(0, 2)), CUBE)
 reductions("Sum_all", lambda x: x.sum() + x.mean(axis=1, keepdims=True), CUBE)
-reductions("Sum_integer", lambda x: x.sum(), np.array([100, 100, 100], "int8"), smooth=False)
+reductions(
+    "Sum_integer", lambda x: x.sum(), np.array([100, 100, 100], "int8"), smooth=False
+)
 reductions("Sum_bool", lambda x: x.sum(), MASK, smooth=False)
 reductions("Prod", lambda x: x.prod(axis=1), POSITIVE)
 reductions("Prod_zeros", lambda x: x.prod(axis=1), REAL * MASK)
@@ -200,7 +223,9 @@ reductions("All", lambda x: pt.all(x, axis=0), MASK, smooth=False)
 reductions("Any", lambda x: pt.any(x), MASK, smooth=False)
 reductions("Argmax", lambda x: pt.argmax(x, axis=1), REAL, smooth=False)
 reductions("Argmax_all", lambda x: pt.argmax(x) + pt.argmin(x), REAL, smooth=False)
-reductions("max_and_argmax", lambda x: list(pt.max_and_argmax(x, axis=-1)), REAL, smooth=False)
+reductions(
+    "max_and_argmax", lambda x: list(pt.max_and_argmax(x, axis=-1)), REAL, smooth=False
+)
 reductions("xor", lambda x: CAReduce(ps.xor, axis=(1,))(x), MASK, smooth=False)
 reductions("or", lambda x: CAReduce(ps.or_, axis=(1,))(x), INTEGER, smooth=False)
 reductions("var", lambda x: pt.var(x, axis=1) + pt.std(x), REAL)
@@ -229,12 +254,35 @@ algebra("Cholesky_upper", lambda a: pt.linalg.cholesky(a, lower=False), SQUARE)
 algebra("Cholesky_batch", lambda a: pt.linalg.cholesky(a), TWO)
 algebra("Solve", lambda a, b: pt.linalg.solve(a, b), SQUARE, SQUARE[:, :2])
 algebra("Solve_vector", lambda a, b: pt.linalg.solve(a, b, b_ndim=1), SQUARE, SQUARE[0])
-algebra("Solve_pos", lambda a, b: pt.linalg.solve(a, b, assume_a="pos"), SQUARE, SQUARE[:, :2])
-algebra("Solve_sym", lambda a, b: pt.linalg.solve(a, b, assume_a="sym"), SQUARE, SQUARE[:, :2])
+algebra(
+    "Solve_pos",
+    lambda a, b: pt.linalg.solve(a, b, assume_a="pos"),
+    SQUARE,
+    SQUARE[:, :2],
+)
+algebra(
+    "Solve_sym",
+    lambda a, b: pt.linalg.solve(a, b, assume_a="sym"),
+    SQUARE,
+    SQUARE[:, :2],
+)
 algebra("Solve_batch", lambda a, b: pt.linalg.solve(a, b), TWO, SQUARE[:, :2])
-algebra("SolveTriangular", lambda a, b: slinalg.solve_triangular(a, b, lower=True), SQUARE, SQUARE)
-algebra("SolveTriangular_upper", lambda a, b: slinalg.solve_triangular(a, b), SQUARE, SQUARE)
-algebra("CholeskySolve", lambda a, b: slinalg.cho_solve((a, True), b), SQUARE, SQUARE, smooth=False)
+algebra(
+    "SolveTriangular",
+    lambda a, b: slinalg.solve_triangular(a, b, lower=True),
+    SQUARE,
+    SQUARE,
+)
+algebra(
+    "SolveTriangular_upper", lambda a, b: slinalg.solve_triangular(a, b), SQUARE, SQUARE
+)
+algebra(
+    "CholeskySolve",
+    lambda a, b: slinalg.cho_solve((a, True), b),
+    SQUARE,
+    SQUARE,
+    smooth=False,
+)
 algebra("MatrixInverse", lambda a: pt.linalg.inv(a), SQUARE)
 algebra("MatrixInverse_batch", lambda a: pt.linalg.inv(a), TWO)
 algebra("MatrixPinv", lambda a: pt.linalg.pinv(a), SQUARE[:, :2])
@@ -242,33 +290,75 @@ algebra("Det", lambda a: pt.linalg.det(a), SQUARE)
 algebra("SLogDet", lambda a: list(pt.linalg.slogdet(a)), SQUARE, smooth=False)
 algebra("Eigh", lambda a: list(pt.linalg.eigh(a))[0], SQUARE, smooth=False)
 algebra("SVD", lambda a: pt.linalg.svd(a, compute_uv=False), SQUARE)
-algebra("QR", lambda a: abs(pt.linalg.qr(a, mode="economic")[1]), SQUARE[:, :2], smooth=False)
+algebra(
+    "QR",
+    lambda a: abs(pt.linalg.qr(a, mode="economic")[1]),
+    SQUARE[:, :2],
+    smooth=False,
+)
 algebra("LU", lambda a: list(slinalg.lu(a)), SQUARE, smooth=False)
 algebra("LUFactor", lambda a: list(slinalg.lu_factor(a)), SQUARE, smooth=False)
 algebra("Expm", lambda a: slinalg.expm(a / 4), SQUARE, smooth=False)
-algebra("Sylvester", lambda a, b: pt.linalg.solve_sylvester(a, a, b), SQUARE, SQUARE[::-1])
+algebra(
+    "Sylvester", lambda a, b: pt.linalg.solve_sylvester(a, a, b), SQUARE, SQUARE[::-1]
+)
 algebra("BlockDiagonal", lambda a: slinalg.block_diag(a, 2 * a[:2]), SQUARE)
 algebra("Kronecker", lambda a: pt.linalg.kron(a, a[:2]), SQUARE)
 algebra("matrix_power", lambda a: pt.linalg.matrix_power(a, 3), SQUARE)
 algebra("Eig", lambda a: abs(pt.linalg.eig(a)[0]).sum(), SQUARE, smooth=False)
 algebra("Schur", lambda a: abs(slinalg.schur(a)[0]).sum(), SQUARE, smooth=False)
-algebra("Lstsq", lambda a, b: pt.linalg.lstsq(a, b, -1.0)[0], SQUARE[:, :2], SQUARE[0], smooth=False)
+algebra(
+    "Lstsq",
+    lambda a, b: pt.linalg.lstsq(a, b, -1.0)[0],
+    SQUARE[:, :2],
+    SQUARE[0],
+    smooth=False,
+)
 algebra("RFFT", lambda x: fft.rfft(x), LONG)
 algebra("IRFFT", lambda x: fft.irfft(fft.rfft(x) * 2, norm="ortho"), LONG, smooth=False)
 signal = pt.signal
-algebra("Convolve1d", lambda x, y: signal.convolve1d(x, y, mode="full"), LONG[0], VECTOR[:2])
-algebra("Convolve1d_valid", lambda x, y: signal.convolve1d(x, y, mode="valid"), LONG[0], VECTOR[:2])
-algebra("Convolve1d_same", lambda x, y: signal.convolve1d(x, y, mode="same"), LONG[0], VECTOR[:2])
-algebra("Convolve2d", lambda x, y: signal.convolve2d(x, y, mode="valid"), LONG, SQUARE[:2, :2])
+algebra(
+    "Convolve1d", lambda x, y: signal.convolve1d(x, y, mode="full"), LONG[0], VECTOR[:2]
+)
+algebra(
+    "Convolve1d_valid",
+    lambda x, y: signal.convolve1d(x, y, mode="valid"),
+    LONG[0],
+    VECTOR[:2],
+)
+algebra(
+    "Convolve1d_same",
+    lambda x, y: signal.convolve1d(x, y, mode="same"),
+    LONG[0],
+    VECTOR[:2],
+)
+algebra(
+    "Convolve2d",
+    lambda x, y: signal.convolve2d(x, y, mode="valid"),
+    LONG,
+    SQUARE[:2, :2],
+)
 
 
 def control(name, build, *given, smooth=True):
     sample("control", name, build, *given, smooth=smooth)
 
 
-control("IfElse", lambda c, x, y: ifelse(c > 0, x * 2, y.sum(keepdims=True)), 1.0, VECTOR, VECTOR)
-control("IfElse_false", lambda c, x, y: ifelse(c > 0, x, y[:2] * 3), -1.0, VECTOR, VECTOR)
-control("CheckAndRaise", lambda x: pt.exp(pytensor.raise_op.Assert("no")(x, x.sum() > 0)), VECTOR)
+control(
+    "IfElse",
+    lambda c, x, y: ifelse(c > 0, x * 2, y.sum(keepdims=True)),
+    1.0,
+    VECTOR,
+    VECTOR,
+)
+control(
+    "IfElse_false", lambda c, x, y: ifelse(c > 0, x, y[:2] * 3), -1.0, VECTOR, VECTOR
+)
+control(
+    "CheckAndRaise",
+    lambda x: pt.exp(pytensor.raise_op.Assert("no")(x, x.sum() > 0)),
+    VECTOR,
+)
 
 
 def subgraph(x, y):
@@ -322,19 +412,27 @@ loops(
     LONG / 50,
     np.eye(4) * 0.5 + 0.1,
 )
-loops("backwards", lambda x: scanned(lambda a, y: y * a, [ZERO], [x], go_backwards=True), VECTOR)
+loops(
+    "backwards",
+    lambda x: scanned(lambda a, y: y * a, [ZERO], [x], go_backwards=True),
+    VECTOR,
+)
 loops(
     "until",
-    lambda x: scanned(
-        lambda y: (y * 2, until(y > 20)), [x], n_steps=50
-    ),
+    lambda x: scanned(lambda y: (y * 2, until(y > 20)), [x], n_steps=50),
     0.7,
 )
-loops("truncated", lambda x: scanned(lambda a, y: y * a, [ZERO], [x], truncate_gradient=2), VECTOR)
+loops(
+    "truncated",
+    lambda x: scanned(lambda a, y: y * a, [ZERO], [x], truncate_gradient=2),
+    VECTOR,
+)
 loops(
     "nested",
     lambda x: scanned(
-        lambda row, t: t + scanned(lambda a, y: y + a**2, [ZERO], [row])[-1], [ZERO], [x]
+        lambda row, t: t + scanned(lambda a, y: y + a**2, [ZERO], [row])[-1],
+        [ZERO],
+        [x],
     ),
     LONG / 10,
 )

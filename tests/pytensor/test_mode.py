@@ -1,0 +1,210 @@
+"""The mode "GRAPHC": shared variables, sizes, Ops on the host, errors, what is told."""
+
+import numpy as np
+import pytensor
+import pytensor.tensor as pt
+import pytest
+from pytensor.graph.basic import Apply
+from pytensor.graph.op import Op
+from pytensor.raise_op import CheckAndRaise
+
+import graphc
+import graphc.pytensor
+import graphc.tensor as gt
+
+pytestmark = pytest.mark.usefixtures("compiled_quickly", "python_only")
+VECTOR = np.array([3.0, 1.0, 2.0])
+
+
+class Doubled(Op):
+    """An Op that graphc does not know."""
+
+    def make_node(self, x):
+        return Apply(self, [x], [x.type()])
+
+    def perform(self, node, inputs, outputs):
+        outputs[0][0] = inputs[0] * 2
+
+    def grad(self, inputs, slopes):
+        return [slopes[0] * 2]
+
+    pullback = lambda self, inputs, outputs, slopes: self.grad(inputs, slopes)
+
+
+class Tripled(Doubled):
+    """One of a user who gives a conversion."""
+
+
+@graphc.pytensor.convert_op.register(Tripled)
+def _(op, node, x):
+    return x * 3
+
+
+def both(inputs, outputs, **options):
+    """The function of each backend."""
+    modes = [graphc.pytensor.mode(backend=b) for b in ("numpy", "jax")]
+    return [pytensor.function(inputs, outputs, mode=m, **options) for m in modes]
+
+
+def test_the_mode_is_known_by_its_name():
+    x = pt.dvector("x")
+    f = pytensor.function([x], pt.exp(x), mode="GRAPHC")
+    np.testing.assert_allclose(f(VECTOR), np.exp(VECTOR))
+    [compiled] = graphc.pytensor.program_of(f).functions
+    assert compiled.backend == "jax"
+
+
+def test_results_belong_to_the_caller():
+    x = pt.dvector("x")
+    for f in both([x], [x, x + 1]):
+        same, more = f(VECTOR)
+        same += 1
+        more += 1
+        np.testing.assert_array_equal(f(VECTOR)[0], [3, 1, 2])
+
+
+def test_shared_variables_are_read_and_updated_at_each_call():
+    for backend in ("numpy", "jax"):
+        s, x = pytensor.shared(np.zeros(2)), pt.dscalar("x")
+        mode = graphc.pytensor.mode(backend=backend)
+        f = pytensor.function([x], s.sum(), updates={s: s + x}, mode=mode)
+        assert [f(1.0), f(2.0)] == [0.0, 2.0]
+        np.testing.assert_array_equal(s.get_value(), [3.0, 3.0])
+        s.set_value(np.ones(5))  # another size
+        assert f(0.0) == 5.0
+
+
+def test_sizes_may_change_between_calls_and_are_padded():
+    x = pt.dvector("x")
+    mode = graphc.pytensor.mode(dims="pad")
+    f = pytensor.function([x], pt.log(x[x > 1]).sum(), mode=mode)
+    for n in range(1, 12):
+        given = np.arange(n) + 1.0
+        np.testing.assert_allclose(f(given), np.log(given).sum())
+    [compiled] = graphc.pytensor.program_of(f).functions
+    assert len(compiled.stats().compilations) == 1
+
+
+def test_an_op_that_is_not_known_is_performed_between_compiled_parts():
+    x = pt.dvector("x")
+    y = (Doubled()(pt.sin(x)) ** 2).sum()
+    for f in both([x], [y, pytensor.grad(y, x)]):
+        value, slope = f(VECTOR)
+        np.testing.assert_allclose(value, (4 * np.sin(VECTOR) ** 2).sum())
+        np.testing.assert_allclose(slope, 8 * np.sin(VECTOR) * np.cos(VECTOR))
+        lines = graphc.pytensor.program_of(f).explain().splitlines()
+        start = next(i for i, line in enumerate(lines) if line.startswith("host"))
+        assert lines[start : start + 3] == [
+            "host: PyTensor performs Doubled",
+            "  because Doubled has no conversion",
+            "  to remove it: register one with graphc.pytensor.convert_op.register",
+        ]
+
+
+def test_a_conversion_of_ones_own_is_used():
+    x = pt.dvector("x")
+    for f in both([x], Tripled()(x) + 1):
+        np.testing.assert_array_equal(f(VECTOR), VECTOR * 3 + 1)
+        assert len(graphc.pytensor.program_of(f).steps) == 1
+
+
+def test_random_variables_draw_what_pytensor_draws():
+    ours = [graphc.pytensor.mode(backend=b) for b in ("numpy", "jax")]
+    drawn = [draws(mode) for mode in ("FAST_COMPILE", *ours)]
+    np.testing.assert_allclose(drawn[1], drawn[0])
+    np.testing.assert_allclose(drawn[2], drawn[0])
+    assert drawn[0][0] != drawn[0][1]
+
+
+def draws(mode):
+    """Two calls of a function that draws by a shared generator."""
+    x, rng = pt.dvector("x"), pytensor.shared(np.random.default_rng(7))
+    after, drawn = pt.random.gamma(x, 2.0, rng=rng).owner.outputs
+    f = pytensor.function([x], pt.exp(-drawn).sum(), updates={rng: after}, mode=mode)
+    return [float(f(VECTOR)), float(f(VECTOR))]
+
+
+class NotAllowed(Exception):
+    """A class of ones own."""
+
+
+def failing():
+    """(name, inputs, outputs, arguments, the class that PyTensor raises)."""
+    x, y, m, i = pt.dvector("x"), pt.dvector("y"), pt.dmatrix("m"), pt.lscalar("i")
+    v = pt.lvector("v")
+    checked = CheckAndRaise(NotAllowed, "x must be positive")(x, pt.all(x > 0))
+    two, three = np.ones(2), np.ones(3)
+    return {
+        "broadcast": ([x, y], x + y, (two, three), ValueError),
+        "stretch": ([x, y], x + y, (two, np.ones(1)), ValueError),
+        "product": ([m, x], m @ x, (np.ones((2, 2)), three), ValueError),
+        "reshape": ([x], x.reshape((2, 2)), (three,), ValueError),
+        "join": ([m, x], pt.join(0, m, x[None]), (np.ones((2, 2)), three), ValueError),
+        "item": ([x, i], x[i], (two, 2), IndexError),
+        "take": ([x, v], x[v], (two, np.array([0, 5])), IndexError),
+        "specify_shape": ([x], pt.specify_shape(x, 3), (two,), AssertionError),
+        "check": ([x], checked * 2, (-two,), NotAllowed),
+        "split": ([x], pt.split(x, [1, 1], n_splits=2)[0], (three,), ValueError),
+        "dtype": ([v], v * 2, (two,), TypeError),
+        "rank": ([x], x * 2, (np.ones((2, 2)),), TypeError),
+        "missing": ([x, y], x + y, (two,), TypeError),
+    }
+
+
+@pytest.mark.parametrize("name", failing())
+def test_errors_are_of_the_class_that_pytensor_raises(name):
+    inputs, outputs, arguments, kind = failing()[name]
+    plain = pytensor.Mode("py", optimizer="minimum_compile")
+    with pytest.raises(kind):
+        pytensor.function(inputs, outputs, mode=plain)(*arguments)
+    for backend in ("numpy", "jax"):
+        mode = graphc.pytensor.mode(backend=backend, check=True)
+        with pytest.raises(kind):
+            pytensor.function(inputs, outputs, mode=mode)(*arguments)
+
+
+def test_a_graph_is_converted_with_its_shared_variables():
+    x, s = pt.dvector("x"), pytensor.shared(np.array(2.0), name="s")
+    graph = graphc.pytensor.convert([x * s, x.shape[0]], [x])
+    assert graph.input_names == ("x", "s")
+    f = graphc.function(graph.inputs, graph.outputs, backend="numpy")
+    product, size = f(VECTOR, 3.0)
+    np.testing.assert_array_equal(product, VECTOR * 3)
+    assert size == 3
+
+
+def test_graphc_takes_the_gradient():
+    x, w = pt.dmatrix("x"), pt.dvector("w")
+    cost = pt.softplus(x @ w).sum()
+    graph = graphc.pytensor.value_and_grad(cost, [w], [x, w])
+    f = graphc.function(graph.inputs, graph.outputs, backend="numpy")
+    given = np.arange(6.0).reshape(3, 2) / 3, np.array([0.5, -1.0])
+    expected = pytensor.function([x, w], [cost, pytensor.grad(cost, w)])(*given)
+    for ours, theirs in zip(f(*given), expected, strict=True):
+        np.testing.assert_allclose(ours, theirs, 1e-12)
+
+
+def test_what_cannot_be_converted_is_told():
+    x, rng = pt.dvector("x"), pytensor.shared(np.random.default_rng(7))
+    with pytest.raises(graphc.GraphError) as missing:
+        graphc.pytensor.convert(Doubled()(x), [x])
+    assert str(missing.value).splitlines()[:2] == [
+        "convert: there is no conversion of Doubled",
+        "  hint: register one with graphc.pytensor.convert_op.register, or use the mode"
+        ' "GRAPHC"',
+    ]
+    with pytest.raises(graphc.GraphError, match="an input is missing"):
+        graphc.pytensor.convert(x + pt.dvector("y"), [x])
+    with pytest.raises(graphc.GraphError, match="an input is no tensor"):
+        graphc.pytensor.convert(pt.random.normal(rng=rng) + x, [x])
+    with pytest.raises(graphc.GraphError, match="not a function of graphc"):
+        graphc.pytensor.program_of(pytensor.function([x], x))
+    with pytest.raises(graphc.GraphError, match="gradients are taken by inputs"):
+        graphc.pytensor.value_and_grad(x.sum(), pt.exp(x), [x])
+
+
+def test_values_of_graphc_go_on_from_a_converted_graph():
+    x = pt.dvector("x")
+    graph = graphc.pytensor.convert(pt.sqr(x), [x])
+    total = gt.sum(graph.outputs[0])
+    assert graphc.function(graph.inputs, total, backend="numpy")(VECTOR) == 14
