@@ -20,6 +20,8 @@ from graphc.pytensor.gradients import value_and_grad
 from graphc.pytensor.linker import mode, program_of
 from graphc.pytensor.registry import NotConverted, convert_op
 
+FAMILIES = (arrays, control, elemwise, linalg, reductions, scan, subtensor)
+
 __all__ = [
     "NotConverted",
     "convert",

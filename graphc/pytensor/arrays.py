@@ -3,8 +3,10 @@
 from typing import Any
 
 import graphc.tensor as gt
+from graphc.ir.build import as_shape
 from graphc.ir.dims import less_equal
 from graphc.ir.graph import Value
+from graphc.ops.effects.assertions import at_most
 from graphc.pytensor.registry import NotConverted, rule
 
 
@@ -20,7 +22,7 @@ def sizes_of(shape: Value, count: int, total: Any) -> list[Any]:
     """The sizes in a vector, where one that is only known later may be -1 too."""
     sizes = [shape[i] for i in range(count)]
     for i, n in enumerate(sizes):
-        known = gt.as_shape(n)[0]
+        known = as_shape(n)[0]
         if isinstance(known, int) or less_equal(0, known):
             continue
         rest = [m for j, m in enumerate(sizes) if j != i]
@@ -118,12 +120,12 @@ def _(op: Any, node: Any, x: Value, *given: Value) -> list[Value]:
     parts = []
     for i in range(op.len_splits):
         stop = start + sizes[i]
-        part = gt._at_most(0, sizes[i], "sizes must not be negative", ahead, "split")
+        part = at_most(0, sizes[i], "sizes must not be negative", ahead, "split")
         parts.append(gt.moveaxis(part[start:stop], 0, axis))
         start = stop
     for low, high in ((start, ahead.shape[0]), (ahead.shape[0], start)):
         reason = "sizes must add up to that of the axis"
-        parts = [gt._at_most(low, high, reason, part, "split") for part in parts]
+        parts = [at_most(low, high, reason, part, "split") for part in parts]
     return parts
 
 
@@ -156,13 +158,13 @@ def _(op: Any, node: Any, x: Value, v: Value, sorter: Any = None) -> Value:
 @rule("Unique")
 def _(op: Any, node: Any, x: Value) -> Any:
     wanted = [getattr(op, f"return_{n}", False) for n in ("index", "inverse", "counts")]
-    made = gt.unique(x, *wanted, axis=op.axis)
-    if not wanted[1]:
+    index, inverse, counts = wanted
+    made: Any = gt.unique(x, index, inverse, counts, op.axis)
+    if not inverse:
         return made
-    results = list(made)  # the inverse has the shape of x, which PyTensor flattens
-    place = 1 + wanted[0]
-    shape = getattr(node.outputs[place].type, "ndim", 1)
-    results[place] = gt.reshape(results[place], -1) if shape == 1 else results[place]
+    results = list(made)
+    if node.outputs[1 + index].type.ndim == 1:  # where graphc's has the shape of x
+        results[1 + index] = gt.ravel(results[1 + index])
     return results
 
 

@@ -33,7 +33,8 @@ def convert(outputs: Any, inputs: Sequence[Any], rewrite: Any = None) -> Graph:
     >>> import graphc, graphc.pytensor, pytensor.tensor as pt
     >>> x = pt.dvector("x")
     >>> graph = graphc.pytensor.convert(pt.exp(x).sum(), [x])
-    >>> print(graphc.function(graph.inputs, graph.outputs[0], backend="numpy")([0.0, 0]))
+    >>> f = graphc.function(graph.inputs, graph.outputs[0], backend="numpy")
+    >>> print(f([0.0, 0.0]))
     2.0
     """
     results = list(outputs) if isinstance(outputs, (list, tuple)) else [outputs]

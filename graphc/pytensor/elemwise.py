@@ -7,7 +7,7 @@ from typing import Any
 
 import graphc.tensor as gt
 from graphc.ir.graph import Value
-from graphc.ir.types import is_inexact
+from graphc.ir.types import dtype_of, is_inexact
 from graphc.pytensor.convert import converted
 from graphc.pytensor.registry import Rule, convert_op, rule
 
@@ -33,7 +33,7 @@ def _(op: Any, node: Any, x: Value) -> Value:
 
 def to_float(x: Value, dtype: str) -> Value:
     """An integer as a number of the dtype of the result, where that has fractions."""
-    if is_inexact(gt.dtype_of(dtype)) and not is_inexact(x.dtype):
+    if is_inexact(dtype_of(dtype)) and not is_inexact(x.dtype):
         return gt.astype(x, dtype)
     return x
 

@@ -36,6 +36,7 @@ class Program:
         }
 
     def __call__(self, *inputs: Any) -> list[Any]:
+        """Run the steps; raises what PyTensor's own modes raise."""
         stored = {**self._constants, **dict(zip(self._inputs, inputs, strict=True))}
         try:
             for step in self.steps:
@@ -99,13 +100,16 @@ class GraphcLinker(JITLinker):  # type: ignore[misc]
         self._options = options or {}
 
     def fgraph_convert(self, fgraph: Any, *args: Any, **kwargs: Any) -> Program:
+        """The program of a graph that PyTensor has rewritten."""
         return Program(fgraph, self._options)
 
     def create_thunk_inputs(self, storage_map: Any) -> list[Any]:
+        """The cells of the inputs, of which PyTensor reads the values at each call."""
         return [storage_map[v] for v in self.fgraph.inputs]
 
     def jit_compile(self, fn: Callable[..., Any]) -> Callable[..., Any]:
-        return fn  # it is compiled, or will be when it is called
+        """The program itself: graphc compiles its parts when they are called."""
+        return fn
 
 
 def program_of(compiled: Any) -> Program:

@@ -12,6 +12,7 @@ from itertools import islice
 from typing import Any
 
 import graphc.tensor as gt
+from graphc.ir.build import as_shape
 from graphc.ir.dims import less_equal
 from graphc.ir.graph import Value
 from graphc.pytensor.convert import converted
@@ -126,7 +127,7 @@ def _buffer(before: list[Value], trace: Value, size: Any, steps: Value) -> Value
 
     Of a truncated gradient there are fewer steps than room: zeros follow.
     """
-    wanted, done = gt.as_shape(size)[0], gt.as_shape(steps)[0]
+    wanted, done = as_shape(size)[0], as_shape(steps)[0]
     if less_equal(wanted, trace.type.shape[0]) is True:
         before = []
     if before:

@@ -13,6 +13,7 @@ import numpy as np
 from pytensor.graph.basic import Apply, Constant, Variable
 from pytensor.scalar import ScalarType
 from pytensor.tensor.type import TensorType
+from pytensor.tensor.type_other import SliceType
 
 from graphc.errors import GraphError
 from graphc.pytensor.convert import (
@@ -26,6 +27,7 @@ from graphc.runtime.compile import function
 from graphc.runtime.function import Function
 
 Storage = dict[Variable, Any]
+ARRAYS = (TensorType, ScalarType, SliceType)
 
 
 @dataclass(frozen=True)
@@ -37,6 +39,7 @@ class Compiled:
     function: Function
 
     def run(self, stored: Storage) -> None:
+        """Compute the outputs from what is stored, and store them."""
         results = self.function(*[stored[v] for v in self.inputs])
         for v, result in zip(self.outputs, results, strict=True):
             stored[v] = result
@@ -52,6 +55,7 @@ class Performed:
     cells: dict[Variable, list[Any]]
 
     def run(self, stored: Storage) -> None:
+        """Compute the outputs from what is stored, and store them."""
         for v in self.node.inputs:
             if not isinstance(v, Constant):
                 self.cells[v][0] = on_host(v, stored[v])
@@ -93,10 +97,8 @@ class _Refused(Exception):
 def _foreign(node: Apply) -> str:
     """Why a node cannot be converted, as far as its Op and types tell; else ""."""
     for v in (*node.inputs, *node.outputs):
-        constant = isinstance(v, Constant)
-        if not constant and not isinstance(v.type, (TensorType, ScalarType)):
-            if type(v.type).__name__ not in ("SliceType", "NoneTypeT"):
-                return f"{v.type} is no array"
+        if not isinstance(v, Constant) and not isinstance(v.type, ARRAYS):
+            return f"{v.type} is no array"
     if not has_conversion(node.op):
         return f"{type(node.op).__name__} has no conversion"
     return ""
