@@ -2,13 +2,16 @@
 
 from typing import Any
 
+from benchmarks.harness import setting
+
 try:
     import pytensor
     import pytensor.tensor as pt
 except ImportError:  # an optional rival: its rows are left out
     pytensor = pt = None
 
-available = pytensor is not None
+# Its C compiler takes minutes, so with `--smallest` its rows are left out too.
+available = setting(pytensor is not None, False)
 
 
 class Space:

@@ -179,13 +179,18 @@ def _(op: Any, node: Any, x: Value, value: Value) -> Value:
 
 
 @rule("SortOp")
-def _(op: Any, node: Any, x: Value, axis: Value) -> Value:
-    return gt.sort(x, axis=number(axis, "the axis of a sort"))
+def _(op: Any, node: Any, x: Value, *axis: Value) -> Value:
+    return gt.sort(x, axis=_sorted_axis(op, axis))
 
 
 @rule("ArgSortOp")
-def _(op: Any, node: Any, x: Value, axis: Value) -> Value:
-    return gt.argsort(x, axis=number(axis, "the axis of a sort"))
+def _(op: Any, node: Any, x: Value, *axis: Value) -> Value:
+    return gt.argsort(x, axis=_sorted_axis(op, axis))
+
+
+def _sorted_axis(op: Any, axis: tuple[Value, ...]) -> int:
+    """The axis, an input in some versions and a property in others."""
+    return number(axis[0], "the axis of a sort") if axis else op.axis
 
 
 @rule("PermuteRowElements")

@@ -103,3 +103,26 @@ def test_indices_at_their_edges_under_every_policy(backend, policy):
         for one, value in pairs:
             np.testing.assert_allclose(np.asarray(one), value, 1e-12, err_msg=name)
             assert np.shape(one) == np.shape(value), name
+
+
+@pytest.mark.parametrize("how", ["set", "add", "multiply", "min", "max"])
+@pytest.mark.parametrize("backend", ["numpy", "jax"])
+def test_a_write_to_all_of_an_array_may_be_reversed(backend, how):
+    """XLA aborts where a scatter that writes everything is reversed."""
+    x, v = gt.vector("x", "float64"), gt.vector("v", "float64")
+    k, n = gt.iscalar("k"), x.shape[0]
+    outputs = [
+        getattr(x.at[k:], how)(v[k:])[::-1],
+        getattr(x.at[::-1], how)(v[:n])[::-1],
+        getattr(x[None].at[:, k:], how)(v[k:])[:, ::-1],
+    ]
+    f = graphc.function([x, v, k], outputs, backend=backend)
+    a, b = np.array([1.0, 5.0, 3.0]), np.array([4.0, 2.0, 6.0])
+    change = {"set": lambda a, b: b, "add": np.add, "multiply": np.multiply}
+    change |= {"min": np.minimum, "max": np.maximum}
+    for start in (0, 1):
+        partly = np.concatenate([a[:start], change[how](a, b)[start:]])[::-1]
+        turned = change[how](a, b[::-1])[::-1]
+        expected = [partly, turned, partly[None]]
+        for found, wanted in zip(f(a, b, start), expected, strict=True):
+            np.testing.assert_array_equal(found, wanted)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from graphc.ir.build import as_value, cast, size_value
-from graphc.ir.dims import Size
+from graphc.ir.dims import Size, equal
 from graphc.ir.graph import Value
 from graphc.ir.kinds import AxesParam
 from graphc.ir.namespace import F, enroll
@@ -311,11 +311,36 @@ def _print_slice_update_numpy(p: Printing) -> str:
     return f"{name}({', '.join(p.inputs)}, np.s_[{subscript(p)}], {how!r})"
 
 
-_slice_update.emit(
-    numpy=_print_slice_update_numpy,
-    jax=lambda p: f"{p.inputs[0]}.at[{subscript(p)}]."
-    f"{p.node.params['how']}({p.inputs[1]})",
-)
+def slice_update_jax(jnp: Any, x: Any, v: Any, items: Any, how: Any) -> Any:
+    """Printed into JAX programs for writes that may be to all of an array.
+
+    XLA aborts where what such a scatter gives is reversed.
+    """
+    part = x[items]
+    if part.size != x.size or not x.ndim:
+        return getattr(x.at[items], how)(v)
+    names = {"min": "minimum", "max": "maximum", "add": "add", "multiply": "multiply"}
+    new = v if how == "set" else getattr(jnp, names[how])(part, v)
+    new = jnp.broadcast_to(new, part.shape).reshape(x.shape).astype(x.dtype)
+    given = [i for i in items if i is not None] if type(items) is tuple else [items]
+    back = slice(None, None, -1)
+    turned = [type(i) is slice and (i.step or 1) < 0 for i in given if i is not ...]
+    return new[tuple(back if one else slice(None) for one in turned)]
+
+
+def _print_slice_update_jax(p: Printing) -> str:
+    """A write that is known to leave something out is printed as users write it."""
+    x, items, how = p.node.inputs[0], subscript(p), p.node.params["how"]
+    region = BASIC_INDEX.infer(x, **{k: p.node.params[k] for k in _ITEMS})
+    assert isinstance(region, TensorType)
+    if equal(product(region.shape), product(x.type.shape)) is False:
+        return f"{p.inputs[0]}.at[{items}].{how}({p.inputs[1]})"
+    name = p.helper(slice_update_jax)
+    return f"{name}(jnp, {', '.join(p.inputs)}, np.s_[{items}], {how!r})"
+
+
+_ITEMS = ("kinds", "starts", "stops", "steps")
+_slice_update.emit(numpy=_print_slice_update_numpy, jax=_print_slice_update_jax)
 _slice_update.picks = True
 SLICE_UPDATE = enroll(_slice_update, "_slice_update")
 

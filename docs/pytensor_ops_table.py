@@ -1,0 +1,53 @@
+"""Writes docs/pytensor_ops.md: every Op of PyTensor that has a conversion.
+
+Run `python docs/pytensor_ops_table.py` after adding one; a test compares the file.
+"""
+
+import pathlib
+
+import graphc.pytensor  # noqa: F401  (lets the conversions join)
+from graphc.pytensor.registry import RULES, Rule
+
+TARGET = pathlib.Path(__file__).with_name("pytensor_ops.md")
+TESTS = {  # the family of samples in tests/pytensor/samples.py, by module
+    "arrays": "arrays",
+    "control": "control",
+    "elemwise": "elementwise",
+    "linalg": "algebra",
+    "reductions": "reductions",
+    "scan": "loops",
+    "subtensor": "parts",
+}
+HEAD = """\
+# Ops of PyTensor that are compiled
+
+Written by `python docs/pytensor_ops_table.py`.
+
+Ops are named by their classes, whichever version of PyTensor has them; subclasses
+within PyTensor are converted as their bases are. All run on both backends. Results are
+compared with PyTensor's in `tests/pytensor/test_ops.py`, by the samples of a family.
+All other Ops are performed by PyTensor, on the host.
+
+| module | samples | Ops |
+|---|---|---|
+"""
+
+
+def module_of(rule: Rule) -> str:
+    """The module of graphc.pytensor in which a conversion stands."""
+    return rule.__module__.rpartition(".")[2]
+
+
+def table() -> str:
+    """The text of docs/pytensor_ops.md."""
+    rows = []
+    for module, samples in TESTS.items():
+        names = sorted(n for n, rule in RULES.items() if module_of(rule) == module)
+        listed = ", ".join(f"`{n}`" for n in names)
+        rows.append(f"| `{module}` | {samples} | {listed} |\n")
+    assert {module_of(rule) for rule in RULES.values()} == set(TESTS)
+    return HEAD + "".join(rows)
+
+
+if __name__ == "__main__":
+    TARGET.write_text(table(), encoding="utf-8")
