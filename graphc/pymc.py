@@ -4,6 +4,7 @@
 """
 
 from collections.abc import Callable
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -12,13 +13,6 @@ from graphc.pytensor.convert import shared_of
 from graphc.pytensor.gradients import value_and_grad
 from graphc.runtime.compile import function
 from graphc.runtime.function import Function
-
-try:
-    import pymc
-except ImportError:
-    raise ImportError(
-        "graphc.pymc needs PyMC, which is not installed: pip install pymc"
-    ) from None
 
 
 class LogDensity:
@@ -30,9 +24,8 @@ class LogDensity:
     def __init__(self, model: Any, **options: Any) -> None:
         point = model.initial_point()
         point = {v.name: point[v.name] for v in model.value_vars}
-        [logp], joined = pymc.pytensorf.join_nonshared_inputs(
-            point, [model.logp()], model.value_vars
-        )
+        join = import_module("pymc.pytensorf").join_nonshared_inputs
+        [logp], joined = join(point, [model.logp()], model.value_vars)
         self._shared = shared_of([logp], [joined])
         graph = value_and_grad(logp, joined, [joined])
         self.names = tuple(point)
