@@ -24,9 +24,11 @@ HEAD = """\
 Written by `python docs/pytensor_ops_table.py`.
 
 Ops are named by their classes, whichever version of PyTensor has them; subclasses
-within PyTensor are converted as their bases are. All run on both backends. Results are
-compared with PyTensor's in `tests/pytensor/test_ops.py`, by the samples of a family.
-All other Ops are performed by PyTensor, on the host.
+within PyTensor are converted as their bases are, to functions of graphc, which run on
+both backends. Results of most are compared with PyTensor's in
+`tests/pytensor/test_ops.py`, by the samples of a family: all families on NumPy, loops,
+control flow and indexing on JAX too. All other Ops are performed by PyTensor, on the
+host.
 
 | module | samples | Ops |
 |---|---|---|

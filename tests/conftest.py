@@ -11,6 +11,10 @@ from tests.compiling import USUAL, compile_quickly, compiled_well
 if "GRAPHC_EXAMPLES" not in os.environ:  # at length, they are what users have
     compile_quickly()
 
+# PyTensor's own functions run in Python: its compilers are slow to start. To be said
+# before it is imported; changed later, PyTensor 3.0 gives wrong numbers of loops.
+os.environ.setdefault("PYTENSOR_FLAGS", "cxx=")
+
 # Graphs and traces are many small objects that live: looking through all of them for
 # garbage as often as Python does takes a tenth of the time.
 gc.set_threshold(50_000, 20, 20)

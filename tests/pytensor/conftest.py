@@ -6,5 +6,5 @@ import pytest
 
 @pytest.fixture
 def python_only():
-    with pytensor.config.change_flags(cxx="", mode="FAST_COMPILE"):
+    with pytensor.config.change_flags(mode="FAST_COMPILE"):
         yield

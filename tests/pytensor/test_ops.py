@@ -47,9 +47,13 @@ def family(name):
     outputs = [v for _, own in parts for v in own]
     owners = [s.name for s, (_, own) in zip(samples, parts, strict=True) for _ in own]
     arrays = [a for s in samples for a in s.arrays]
+    return inputs, outputs, arrays, owners, reference(inputs, outputs)(*arrays)
+
+
+def reference(inputs, outputs):
+    """PyTensor's own function, in Python."""
     plain = pytensor.Mode("py", optimizer="minimum_compile")
-    reference = pytensor.function(inputs, outputs, mode=plain, on_unused_input="ignore")
-    return inputs, outputs, arrays, owners, reference(*arrays)
+    return pytensor.function(inputs, outputs, mode=plain, on_unused_input="ignore")
 
 
 @pytest.mark.parametrize(("name", "backend"), BACKENDS)
