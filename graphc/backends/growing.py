@@ -12,11 +12,10 @@
 from functools import partial
 
 from graphc.backends.placing import placed, placer
-from graphc.backends.source import Body, Module, indent, print_inner
+from graphc.backends.source import Body, Module, indent, print_body
 from graphc.control.print_loops import growing
 from graphc.ir.build import INPUT
 from graphc.ir.graph import Value
-from graphc.ir.inner import Inner
 from graphc.ir.op import EMISSION, Printing
 from graphc.transform.plan import HostNode, PythonLoop, Segment
 
@@ -24,8 +23,7 @@ from graphc.transform.plan import HostNode, PythonLoop, Segment
 def growing_segment(module: Module, segment: Segment) -> list[str]:
     """The lines of the jitted piece: a parameter for each input, then the sizes."""
     (node,) = segment.nodes
-    inner: Inner = node.params["body"].content
-    hints = ["going", *(v.name for v in inner.inputs[1:])]
+    hints = ["going", *(v.name for v in node.params["body"].content.inputs[1:])]
     names = list(map(module.names.unique, hints))
     sizes = [module.size_name(s) for s in segment.statics]
     body = Body(module, "jnp", reads=False)
@@ -35,8 +33,8 @@ def growing_segment(module: Module, segment: Segment) -> list[str]:
         body.bind_size(symbol, size)
     announce(body, segment)
     given = (*names, names[0])  # the first carry says whether it goes on
-    print_body = partial(print_inner, module, "jnp")
-    p = Printing(node, "jnp", given, body.code, module.helper, print_body)
+    print_inner = partial(print_body, module, "jnp", node)
+    p = Printing(node, "jnp", given, body.code, module.helper, print_inner)
     text = EMISSION["jax"].rules[node.primitive](p)
     body.line(module.comment(node.place)[1])
     body.line(f"return {text}")
@@ -75,8 +73,8 @@ def call_in_python(body: Body, loop: PythonLoop) -> None:
     rows = node.params["carries"], node.params["carries"] + node.params["sequences"]
     given[slice(*rows)] = [f"np.asarray({x})" for x in given[slice(*rows)]]
     body.line(module.comment(node.place)[1])
-    print_body = partial(print_inner, module, "np")
-    p = Printing(node, "np", tuple(given), body.code, module.helper, print_body)
+    print_inner = partial(print_body, module, "np", node)
+    p = Printing(node, "np", tuple(given), body.code, module.helper, print_inner)
     text = EMISSION["numpy"].rules[node.primitive](p)
     if not node.primitive.driven:  # else there are pieces, no arrays
         text = f"map({placer(module)}, {text})"

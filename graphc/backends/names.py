@@ -10,7 +10,7 @@ from functools import lru_cache
 from graphc.errors import Place
 from graphc.ir.build import INPUT
 from graphc.ir.graph import Node, Value
-from graphc.ir.inner import Inner
+from graphc.ir.inner import Body
 from graphc.ir.walk import operands
 
 RESERVED = {
@@ -70,8 +70,8 @@ def _of_loop(value: Value) -> str:
     params = value.node.params
     place = value.index - params["carries"]
     if place < 0:
-        inner: Inner = params["body"].content
-        return inner.inputs[value.index].name if value.index else "going"
+        body: Body = params["body"].content
+        return body.inputs[value.index].name if value.index else "going"
     return "kept" if place else "steps"
 
 

@@ -12,6 +12,7 @@ from graphc.backends.literals import array_text, number, typed_number
 from graphc.backends.names import Hints, Names
 from graphc.backends.sizes import Arithmetic, array_size, is_wide, needed
 from graphc.errors import GraphError, Place, graph_error, label, printable
+from graphc.ir import inner
 from graphc.ir.build import CONSTANT, INPUT, SIZE_OP, Data
 from graphc.ir.dims import (
     MOST_SHOWN,
@@ -22,9 +23,9 @@ from graphc.ir.dims import (
     substitute,
     symbol_dim,
 )
+from graphc.ir.dims_names import SHOWN, naming
 from graphc.ir.dims_text import shared_parts
 from graphc.ir.graph import Guard, Node, Value
-from graphc.ir.inner import Inner
 from graphc.ir.kinds import Text
 from graphc.ir.op import EMISSION, Printing
 from graphc.ir.types import BFLOAT16, INT32, DType
@@ -44,11 +45,12 @@ class Module:
         self.helpers: dict[Callable[..., Any], tuple[str, str]] = {}
         self.imports: dict[str, None] = {}
         self.constants: dict[Data, tuple[str, str]] = {}
-        self.functions: dict[Inner, tuple[str, list[str]]] = {}
+        self.functions: dict[inner.Body, tuple[str, list[str]]] = {}
         self.widens = False  # whether sizes are computed with 64 bits
         self.hooks: dict[str, list[str]] = {}  # functions that a caller may replace
         self._values: dict[Value, str] = {}
         self._sizes: dict[Symbol, str] = {}
+        self._outer: dict[Symbol, Symbol] = {}
         self._types: dict[tuple[DType, tuple[Size, ...]], str] = {}
         self._comments: dict[Place, tuple[str, str]] = {}
 
@@ -69,6 +71,8 @@ class Module:
 
     def size_name(self, symbol: Symbol) -> str:
         """The identifier of a size, the same in all functions of the module."""
+        while symbol in self._outer:
+            symbol = self._outer[symbol]
         name = self._sizes.get(symbol)
         if name is None:
             wanted = symbol.name
@@ -77,6 +81,20 @@ class Module:
                 wanted = f"{self.value_name(origin)}_size"
             name = self._sizes[symbol] = self.names.unique(wanted)
         return name
+
+    def name_sizes(self, call: inner.BodyCall) -> dict[object, str]:
+        """Let sizes of a body be called as those of their name that it is given.
+
+        Returns the names that they are printed with, where not their own.
+        """
+        found: dict[Symbol, Symbol] = {}  # by those given
+        for symbol, size in call.sizes.items():
+            if isinstance(size, Dim) and size is symbol_dim(size.symbols[0]):
+                given = size.symbols[0]
+                if given is not symbol and given.name == symbol.name:
+                    found.setdefault(given, symbol)
+        self._outer.update((symbol, given) for given, symbol in found.items())
+        return {s: SHOWN.names[n] for n, s in found.items() if n in SHOWN.names}
 
     @property
     def sizes(self) -> dict[str, Symbol]:
@@ -360,7 +378,7 @@ class Body:
             inputs,
             self.code,
             self.module.helper,
-            partial(print_inner, self.module, self.xp),
+            partial(print_body, self.module, self.xp, node),
             self.inner,
         )
         text = EMISSION[self.backend].rules[node.primitive](p)
@@ -414,33 +432,39 @@ def _refused(node: Node, backend: str) -> GraphError:
     )
 
 
-def print_inner(module: Module, xp: str, inner: Inner) -> str:
-    """Print a graph as a function of its inputs, then its sizes; its name.
+def print_body(module: Module, xp: str, user: Node, graph: inner.Body) -> str:
+    """Print a body of a node as a function of its inputs, then its sizes; its name.
 
     It returns a tuple. Its own bodies are printed before it.
     """
-    if inner in module.functions:
-        return module.functions[inner][0]
+    if graph in module.functions:
+        return module.functions[graph][0]
+    (call, *_) = (c for c in user.primitive.body_calls(user) if c.body is graph)
+    with naming({**SHOWN.names, **module.name_sizes(call)}):
+        return _printed_body(module, xp, graph)
+
+
+def _printed_body(module: Module, xp: str, graph: inner.Body) -> str:
     name = module.names.unique("body")
-    module.functions[inner] = name, []
-    body = Body(module, xp, reads=inner.in_python, inner=True)
-    for node in inner.nodes:
+    module.functions[graph] = name, []
+    body = Body(module, xp, reads=graph.in_python, inner=True)
+    for node in graph.nodes:
         if node.primitive.passes_on:
             pairs = zip(node.outputs, node.inputs, strict=False)
             module.aliases.update((v, module.resolve(x)) for v, x in pairs)
-    parameters = [module.value_name(v) for v in inner.inputs]
-    for value, parameter in zip(inner.inputs, parameters, strict=True):
+    parameters = [module.value_name(v) for v in graph.inputs]
+    for value, parameter in zip(graph.inputs, parameters, strict=True):
         body.bind(value, parameter)
-    sizes = [module.size_name(s) for s in inner.symbols]
-    for symbol, size in zip(inner.symbols, sizes, strict=True):
+    sizes = [module.size_name(s) for s in graph.size_params]
+    for symbol, size in zip(graph.size_params, sizes, strict=True):
         body.bind_size(symbol, size)
-    for node in inner.nodes:
+    for node in graph.nodes:
         if not node.primitive.passes_on:
             body.node(node)
-    results = [body.value(module.resolve(v)) for v in inner.outputs]
+    results = [body.value(module.resolve(v)) for v in graph.outputs]
     body.line(f"return {tuple_text(results)}")
     head = f"def {name}({', '.join([*parameters, *sizes])}):"
-    module.functions[inner] = name, [head, *indent(body.lines)]
+    module.functions[graph] = name, [head, *indent(body.lines)]
     return name
 
 

@@ -8,10 +8,10 @@ import numpy as np
 
 from graphc.control.pytree import Compound, flatten, items, require_shallow
 from graphc.errors import graph_error, shortened
-from graphc.ir.build import as_value, cast, strong, variable
+from graphc.ir.build import as_value, body_input, cast, strong
 from graphc.ir.dims import equal
 from graphc.ir.graph import Node, Value
-from graphc.ir.inner import Inner
+from graphc.ir.inner import Body
 from graphc.ir.namespace import F
 from graphc.ir.op import type_error
 from graphc.ir.types import BOOL, TensorType, same_shape
@@ -24,11 +24,11 @@ def value_of(x: Any) -> Value:
 
 def fresh(value: Value) -> Value:
     """A variable that stands for a value of this type."""
-    return variable(value.name or "value", value.type)
+    return body_input(value.name or "value", value.type)
 
 
 def carried_views(
-    node: Node, body: Inner, carries: int
+    node: Node, body: Body, carries: int
 ) -> Iterator[tuple[Value, Value]]:
     """The `views` of a loop whose body is given its inputs, carries first.
 

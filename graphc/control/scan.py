@@ -27,10 +27,10 @@ from graphc.control.print_loops import print_growing, print_scan
 from graphc.control.pytree import unflatten
 from graphc.control.trip_count import steps_size
 from graphc.errors import graph_error
-from graphc.ir.build import as_size, as_value, cast, variable
-from graphc.ir.dims import Size, Symbol, equal, less_equal, symbol_dim
+from graphc.ir.build import as_size, as_value, body_input, cast
+from graphc.ir.dims import Size, Symbol, equal, less_equal
 from graphc.ir.graph import Node, Params, Value
-from graphc.ir.inner import OF_BODIES, Inner, enclosed
+from graphc.ir.inner import BodyCall, close
 from graphc.ir.namespace import F, enroll, public, user_op
 from graphc.ir.op import (
     Array,
@@ -141,6 +141,18 @@ def _views(node: Node) -> Iterator[tuple[Value, Value]]:
 
 _scan.views = _views
 
+
+def _body_calls(node: Node) -> tuple[BodyCall]:
+    """A step is given the carries, a row of each sequence, and the captures."""
+    params, parts = node.params, parts_of(node.inputs, node.params)
+    rows = [v.type.like(v.type.shape[1:]) for v in parts.rows]
+    first, rest = ([v.type for v in values] for values in (parts.first, parts.rest))
+    types = [*first, *rows, *rest]
+    return (BodyCall(params["body"].content, types, params["sizes"]),)
+
+
+_scan.body_calls = _body_calls
+
 # A scan that stops, of which nobody knows before how many rows it gives: `length`. Its
 # first carry says whether it goes on. It is made when all else has been done.
 GROWING = Primitive("growing", _scan.infer)
@@ -150,6 +162,7 @@ GROWING.on_host = False
 GROWING.driven = True
 GROWING.emit(print_growing)
 GROWING.views = _views
+GROWING.body_calls = _body_calls
 GROWING.size_remedy = "give a bound of its steps: max_steps= of gt.while_loop"
 GROWING.no_gradient("gradients are taken of the scans that it is made of")
 GROWING.no_batch("it is made of scans, of which there may be many at once")
@@ -161,9 +174,7 @@ def _(pad: Padding, *values: Ragged, **params: Any) -> tuple[Any, ...] | None:
     """Steps beyond the true length are not done; the body is padded as all else is."""
     given: Any = parts_of(values, params)
     first, rows, rest, count, going = given
-    inner: Inner = params["body"].content
-    if not knows_sizes(pad, inner):
-        return None
+    (call,) = pad.node.primitive.body_calls(pad.node)
     limits = [] if count is None else [count.value]
     if params["length"] is not None:
         limits.append(cast(pad.length(pad.node.params["length"]), INT32))
@@ -171,9 +182,9 @@ def _(pad: Padding, *values: Ragged, **params: Any) -> tuple[Any, ...] | None:
     like = [*(replace(x, fill={}) for x in first), *map(_of_step, rows)]
 
     def step(carry: list[Value], row: list[Value]) -> Pair:
-        pairs = zip([*carry, *row], like, inner.inputs, strict=False)
-        own = [Ragged(v, own.type, x.axes, x.fill) for v, x, own in pairs]
-        made = [x.value for x in pad.body(inner, [*own, *rest])]
+        pairs = zip([*carry, *row], like, call.types, strict=False)
+        own = [Ragged(v, type, x.axes, x.fill) for v, x, type in pairs]
+        made = [x.value for x in pad.body(call, [*own, *rest])]
         return made[: len(carry)], made[len(carry) :]
 
     ends, stacked = run_scan(
@@ -196,14 +207,6 @@ def _(pad: Padding, *values: Ragged, **params: Any) -> tuple[Any, ...] | None:
 def _padded_chunks(pad: Padding, chunked: tuple[Size, ...]) -> tuple[Size, ...]:
     """Chunks have as many steps as before."""
     return (pad.exact(chunked[0]), *chunked[1:]) if chunked else ()
-
-
-def knows_sizes(pad: Padding, inner: Inner) -> bool:
-    """Whether the sizes of a body are those outside of it, or not padded."""
-    sizes = zip(inner.symbols, pad.node.params["sizes"], strict=True)
-    return all(
-        n is symbol_dim(symbol) or pad.stored(n) is pad.exact(n) for symbol, n in sizes
-    )
 
 
 def _of_step(x: Ragged) -> Ragged:
@@ -242,8 +245,7 @@ def run_scan(
     done. Where it `grows`, there are as many rows as steps. `options` are params.
     """
     own = [fresh(v) for v in first]
-    row = [variable(v.name or "row", v.type.like(v.type.shape[1:])) for v in rows]
-    OF_BODIES.update(v.node for v in (*own, *row))
+    row = [body_input(v.name or "row", v.type.like(v.type.shape[1:])) for v in rows]
     after, given = step(own, row)
     outputs, checks = taken_out([*after, *given], [*own, *row])
     flags = held(len(checks))
@@ -257,12 +259,12 @@ def run_scan(
         row = [v for v in row if v in used]
     if count is not None and not row and len(given) == (going is not None):
         length = None
-    inner, captured, sizes = enclosed([*after, *given], [*carry, *row], "scan")
+    body, captures, sizes = close([*after, *given], [*carry, *row], "scan")
     limits = [v for v in (count, going) if v is not None]
     node = (GROWING if grows else _scan).bind(
-        (*first, *rows, *captured, *limits),
+        (*first, *rows, *captures, *limits),
         {
-            "body": Opaque("body", inner),
+            "body": Opaque("body", body),
             "carries": len(carry),
             "sequences": len(row),
             "sizes": tuple(sizes),

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 
 from graphc.control.carries import carried_views
-from graphc.ir.build import variable
+from graphc.ir.build import body_input
 from graphc.ir.dims import Size, Symbol, maximum, minimum, symbol_dim
 from graphc.ir.graph import Node, Value
-from graphc.ir.inner import OF_BODIES, Inner, enclosed
+from graphc.ir.inner import Body, BodyCall, close
 from graphc.ir.namespace import enroll
 from graphc.ir.op import Array, Opaque, Printing, op, require_equal
 from graphc.ir.types import TensorType
@@ -54,7 +54,7 @@ def _blocks(
     `joined`. The last of that, as much as it `stores`, is there where blocks are few.
     """
     given, split = [v.type for v in values], carries + len(axes)
-    inner: Inner = body.content
+    inner: Body = body.content
     for value, axis in zip(values[carries:], axes):  # noqa: B905
         require_equal(value.type.shape[axis], length, "blocks must be of one length")
     count = blocks_of(length, each, most, least)
@@ -65,7 +65,7 @@ def _blocks(
         require_equal(size, wanted, "there must be one for each block, or row")
         given[i] = given[i].like((length, *shape) if i < split + own else tuple(shape))
     kept = [t.like((count, *t.shape)) for t in given[:keeps]]
-    made = inner.types(given[: len(inner.inputs)], sizes[: len(inner.symbols)])
+    made = inner.types(given[: len(inner.inputs)], sizes[: len(inner.size_params)])
     split = len(made) - stores
     last = [t.like((stored, *t.shape[1:])) for t in made[split:]]
     return (*made[:carries], *kept, *made[carries:split], *last)
@@ -194,9 +194,9 @@ class _Call:
 
     def __init__(self, p: Printing) -> None:
         self._p, self._params = p, p.node.params
-        body: Inner = self._params["body"].content
+        body: Body = self._params["body"].content
         sizes = list(map(p.code, self._params["sizes"]))
-        split, more = len(body.inputs), len(body.symbols)
+        split, more = len(body.inputs), len(body.size_params)
         counts = [self._params["carries"], len(self._params["axes"])]
         counts += [self._params["own"], self._params["marks"]]
         ends = [0, *accumulate(counts), split]
@@ -282,6 +282,29 @@ def _views(node: Node) -> Iterator[tuple[Value, Value]]:
 
 
 _blocks.views = _views
+
+
+def _body_calls(node: Node) -> Iterator[BodyCall]:
+    """A step is given blocks, of as many positions as the body itself says."""
+    params, values = node.params, [v.type for v in node.inputs]
+    body: Body = params["body"].content
+    start = params["carries"] + len(params["axes"])
+    own, marks = start + params["own"], start + params["own"] + params["marks"]
+    count, more = len(body.inputs), len(body.size_params)
+    axes = (*params["axes"], *[0] * params["own"])
+    for i, axis in enumerate(axes, params["carries"]):
+        shape = list(values[i].shape)
+        shape[axis] = body.inputs[i].type.shape[axis]
+        values[i] = values[i].like(shape)
+    values[own:marks] = [t.like(t.shape[1:]) for t in values[own:marks]]
+    yield BodyCall(body, values[:count], params["sizes"][:more])
+    for again in params["again"].content:
+        rows = values[params["carries"] : start]
+        types = [*values[own:marks], *rows, *values[count:]]
+        yield BodyCall(again, types, params["sizes"][more:])
+
+
+_blocks.body_calls = _body_calls
 _MADE_LATE = "rewrites make it of what has been differentiated, mapped and padded"
 _blocks.no_gradient(_MADE_LATE)
 _blocks.no_batch(_MADE_LATE)
@@ -317,17 +340,16 @@ def run_blocks(
     that is what is its own, and otherwise it is made `again` of the other rows.
     """
     symbol = Symbol("rows")
-    carry = [variable(v.name or "carry", v.type) for v in first]
-    OF_BODIES.update(v.node for v in carry)
+    carry = [body_input(v.name or "carry", v.type) for v in first]
     blocks = _block_variables([*rows, *((v, 0) for v in own)], marks, symbol)
     after, given = step(carry, blocks, symbol_dim(symbol))
     inputs = [*carry, *blocks]
-    inner, captured, sizes = enclosed([*after, *given], inputs, "blocks", symbol)
-    inners, more, added = _made_again(again, rows, marks)
+    body, captures, sizes = close([*after, *given], inputs, "blocks", symbol)
+    bodies, more, added = _made_again(again, rows, marks)
     node = _blocks.bind(
-        (*first, *(v for v, _ in rows), *own, *marks, *captured, *more),
+        (*first, *(v for v, _ in rows), *own, *marks, *captures, *more),
         {
-            "body": Opaque("body", inner),
+            "body": Opaque("body", body),
             "carries": len(carry),
             "axes": tuple(a for _, a in rows),
             "joined": tuple(joined),
@@ -342,7 +364,7 @@ def run_blocks(
             "few": few,
             "own": len(own),
             "marks": len(marks),
-            "again": Opaque("again", inners),
+            "again": Opaque("again", bodies),
         },
     )
     return list(node.outputs[: len(carry)]), list(node.outputs[len(carry) :])
@@ -350,7 +372,7 @@ def run_blocks(
 
 def _made_again(
     again: Again | None, rows: Sequence[tuple[Value, int]], marks: Sequence[Value]
-) -> tuple[tuple[Inner, ...], list[Value], list[Size]]:
+) -> tuple[tuple[Body, ...], list[Value], list[Size]]:
     """The graph that makes a body's own rows, of marks and rows; what else it takes."""
     if again is None:
         return (), [], []
@@ -358,8 +380,8 @@ def _made_again(
     blocks = _block_variables(rows, marks, symbol)
     made = again(blocks, symbol_dim(symbol))
     inputs = [*blocks[len(rows) :], *blocks[: len(rows)]]
-    inner, captured, sizes = enclosed(made, inputs, "blocks", symbol)
-    return (inner,), captured, sizes
+    body, captures, sizes = close(made, inputs, "blocks", symbol)
+    return (body,), captures, sizes
 
 
 def _block_variables(
@@ -370,9 +392,8 @@ def _block_variables(
     for value, axis in rows:
         shape = value.type.shape
         block = value.type.like((*shape[:axis], count, *shape[axis + 1 :]))
-        found.append(variable(value.name or "block", block))
-    found += [variable("mark", v.type.like(v.type.shape[1:])) for v in marks]
-    OF_BODIES.update(v.node for v in found)
+        found.append(body_input(value.name or "block", block))
+    found += [body_input("mark", v.type.like(v.type.shape[1:])) for v in marks]
     return found
 
 

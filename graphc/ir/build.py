@@ -49,8 +49,8 @@ KINDS[Data] = ParamKind("an array", lambda x: type(x) is Data)
 
 
 @op(interned=False)
-def _input(*, name: Text, type: TensorType) -> TensorType:
-    """A variable: an argument of the compiled function."""
+def _input(*, name: Text, type: TensorType, of_body: bool) -> TensorType:
+    """A variable: an argument of the compiled function, or an input of a body."""
     return type
 
 
@@ -101,8 +101,23 @@ def _(n: Size, batched: Sequence[bool], *values: Value, size: Dim) -> Value:
 
 def variable(name: str, type: TensorType) -> Value:
     """A new input variable; never the same as another, whatever its name."""
-    params = INPUT.kinds.checked({"name": Text(name), "type": type})
+    return _variable(name, type, of_body=False)
+
+
+def body_input(name: str, type: TensorType) -> Value:
+    """A variable that a body of a loop or branch is traced with, or is made of."""
+    return _variable(name, type, of_body=True)
+
+
+def _variable(name: str, type: TensorType, of_body: bool) -> Value:
+    given = {"name": Text(name), "type": type, "of_body": of_body}
+    params = INPUT.kinds.checked(given)
     return Node(INPUT, (), params, (type,)).outputs[0]
+
+
+def is_body_input(node: Node) -> bool:
+    """Whether a node is an input of a body, no argument of a program."""
+    return node.primitive is INPUT and bool(node.params["of_body"])
 
 
 def constant(array: Any, weak: bool = False) -> Value:

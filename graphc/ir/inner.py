@@ -11,77 +11,67 @@ from collections.abc import (
 )
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
-from weakref import WeakSet
+from typing import Any, NamedTuple
 
 from graphc.errors import graph_error
-from graphc.ir.build import INPUT, SIZE_OP, variable
-from graphc.ir.dims import Dim, Size, Symbol, substitute, symbol_dim
+from graphc.ir.build import INPUT, body_input
+from graphc.ir.dims import Dim, Size, Symbol, bounds, substitute, symbol_dim
 from graphc.ir.graph import Node, Params, Value, origins
 from graphc.ir.op import Opaque, type_error
-from graphc.ir.replay import region_between, replayed
-from graphc.ir.types import TensorType, is_integer
+from graphc.ir.replay import region_between, renewed, substituted, symbols_needed
+from graphc.ir.types import TensorType
 from graphc.ir.walk import ancestors, operands
-
-OF_BODIES: WeakSet[Node] = WeakSet()  # the variables that bodies were traced with
 
 
 @dataclass(frozen=True, eq=False)
-class Inner:
-    """A graph of its own: nothing in it reaches out but through `inputs`.
+class Body:
+    """A graph of its own: neither a value nor a size in it is of the graph around it.
 
-    `symbols` are sizes that its inputs' shapes do not tell; the node gives them.
+    A size is one of `size_params`, that of an axis of an input, or computed within.
     """
 
     inputs: tuple[Value, ...]
+    size_params: tuple[Symbol, ...]
     outputs: tuple[Value, ...]
-    symbols: tuple[Symbol, ...]
 
     @cached_property
     def nodes(self) -> list[Node]:
         """Its nodes in topological order, without the inputs."""
         given = {v.node for v in self.inputs}
-        known = {*_told(self.inputs), *self.symbols}
-
-        nodes = ancestors(self.outputs, lambda node: _operands_within(node, known))
-        return [n for n in nodes if n not in given]
+        return [n for n in ancestors(self.outputs) if n not in given]
 
     @cached_property
     def computed(self) -> set[Symbol]:
         """The sizes that are computed within, which differ from step to step."""
-        known = {*_told(self.inputs), *self.symbols}
-        return {s for node in self.nodes for s in _symbols(node)} - known
+        known = {*axes_of(self.inputs), *self.size_params}
+        return {s for node in self.nodes for s in symbols_needed(node)} - known
 
     @cached_property
     def in_python(self) -> bool:
         """Whether it cannot be compiled as a whole, for such sizes in it."""
         return bool(self.computed) or any(map(runs_in_python, self.nodes))
 
-    def applied(
-        self, values: Sequence[Value], sizes: Sequence[Size] | None = None
-    ) -> list[Value]:
-        """The outputs, of other values; of other sizes, too, where these are given."""
+    def call(self, values: Sequence[Value], size_args: Sequence[Size]) -> list[Value]:
+        """The outputs, of these values and sizes."""
         new = dict(zip(self.inputs, values, strict=True))
-        if sizes is None:
-            region = region_between(self.outputs, self.inputs)
-            return replayed(self.outputs, new, region)
-        known = self.known([v.type for v in values], sizes)
-        return resized_too(self.outputs, new, known)
+        return substituted(
+            self.outputs, new, self.sizes([v.type for v in values], size_args)
+        )
 
-    def known(
-        self, given: Iterable[TensorType], sizes: Sequence[Size]
+    def sizes(
+        self, types: Iterable[TensorType], size_args: Sequence[Size]
     ) -> dict[Symbol, Size]:
-        """What the sizes within are for inputs of these types, and `sizes`."""
-        known = dict(zip(self.symbols, sizes, strict=True))
-        for value, type in zip(self.inputs, given, strict=True):
+        """What stands for the sizes of the body, for inputs of these types."""
+        found = dict(zip(self.size_params, size_args, strict=True))
+        for value, type in zip(self.inputs, types, strict=True):
             for n, m in zip(value.type.shape, type.shape, strict=True):
                 if isinstance(n, Dim) and n is symbol_dim(n.symbols[0]):
-                    known.setdefault(n.symbols[0], m)
-        return known
+                    found.setdefault(n.symbols[0], m)
+        return found
 
-    def changed(self, outputs: Sequence[Value]) -> "Inner | None":
+    def changed(self, outputs: Sequence[Value]) -> "Body | None":
         """With other outputs of its inputs; None where they need what is not given."""
-        made = Inner(self.inputs, tuple(outputs), self.symbols)
+        made = Body(self.inputs, self.size_params, tuple(outputs))
         if any(node.primitive is INPUT for node in made.nodes):
             return None
         if self.computed:
@@ -89,72 +79,54 @@ class Inner:
         return None if made.computed else made
 
     def types(
-        self, given: Sequence[TensorType], sizes: Sequence[Size]
+        self, given: Sequence[TensorType], size_args: Sequence[Size]
     ) -> list[TensorType]:
         """The types of the outputs for inputs of these types. In a type rule only."""
         for value, type in zip(self.inputs, given, strict=True):
             if value.dtype != type.dtype or value.type.rank != type.rank:
                 raise type_error(f"the body takes {value.type}, not {type}")
-        known = self.known(given, sizes)
+        known = self.sizes(given, size_args)
         return [v.type.like(_sized(v.type.shape, known)) for v in self.outputs]
 
 
-def _sizes_taken(node: Node) -> tuple[Value, ...]:
-    """The integers that a node takes as sizes."""
-    return node.inputs if node.primitive is SIZE_OP else node.demands
+class BodyCall(NamedTuple):
+    """A body, and the types of the inputs and the sizes that a node gives it."""
 
+    body: Body
+    types: Sequence[TensorType]
+    size_args: Sequence[Size]
 
-def _operands_within(node: Node, known: Container[Symbol]) -> list[Value]:
-    """What a node of a body needs; what gave `known` sizes is no part of that."""
-    inputs = () if node.primitive is SIZE_OP else node.inputs
-    return [*inputs, *(v for v in _sizes_taken(node) if v.symbol not in known)]
-
-
-def resized_too(
-    outputs: Sequence[Value], new: Mapping[Value, Value], sizes: Mapping[Symbol, Size]
-) -> list[Value]:
-    """Values of a graph, where others and other sizes stand for some."""
-    return replayed(outputs, new, region_resized(outputs, new, sizes), sizes)
-
-
-def region_resized(
-    outputs: Sequence[Value], new: Mapping[Value, Value], sizes: Mapping[Symbol, Size]
-) -> list[Node]:
-    """The nodes that are others where values and sizes are, in topological order.
-
-    What rewrites made in a body of a size alone depends on none of its inputs.
-    """
-
-    def edges(node: Node) -> list[Value]:
-        return [v for v in _operands_within(node, sizes) if v not in new]
-
-    region: dict[Node, None] = {}
-    for node in ancestors([v for v in outputs if v not in new], edges):
-        behind = any(v in new or v.node in region for v in operands(node))
-        sized = any(v.symbol in sizes for v in _sizes_taken(node))
-        if behind or sized or not sizes.keys().isdisjoint(_symbols(node)):
-            region[node] = None
-    return list(region)
+    @property
+    def sizes(self) -> dict[Symbol, Size]:
+        """What stands for the sizes of the body."""
+        return self.body.sizes(self.types, self.size_args)
 
 
 def _sized(shape: Iterable[Size], known: Mapping[Symbol, Size]) -> tuple[Size, ...]:
-    return tuple(substitute(n, known) if isinstance(n, Dim) else n for n in shape)
+    return tuple([_size(n, known) for n in shape])
 
 
-def _made_in(inner: Inner) -> set[Symbol]:
-    """The symbols of values of a graph, inputs included."""
-    region = region_between(inner.outputs, inner.inputs)
-    values = [*inner.inputs, *(v for node in region for v in node.outputs)]
+def _size(size: Size, known: Mapping[Symbol, Size]) -> Size:
+    return substitute(size, known) if isinstance(size, Dim) else size
+
+
+def _made_in(body: Body) -> set[Symbol]:
+    """The symbols of values of a body, inputs included."""
+    region = region_between(body.outputs, body.inputs)
+    values = [*body.inputs, *(v for node in region for v in node.outputs)]
     return {v._symbol for v in values if v._symbol is not None}
 
 
-def enclosed(
+def close(
     outputs: Sequence[Value],
     inputs: Sequence[Value],
     op: str,
     own_size: Symbol | None = None,
-) -> tuple[Inner, list[Value], list[Size]]:
-    """The graph between values as one of its own; what it takes from outside; sizes.
+) -> tuple[Body, list[Value], list[Size]]:
+    """The graph between values as a body; what it captures, and its size arguments.
+
+    The first inputs of the body stand for `inputs`, the others for the captures. Sizes
+    from outside become new ones without an origin, with the same bounds.
 
     What does not depend on `inputs`, nor has the size that is their own, stays outside:
     it is computed once. Raises GraphError where a size of the outputs depends on
@@ -186,12 +158,12 @@ def enclosed(
                     hint="pad it to a size that does not",
                     where=output.node.place,
                 )
-    captured = dict.fromkeys(
+    captures = dict.fromkeys(
         v
         for v in [*(v for n in region for v in n.inputs), *outputs]
         if v.node not in inside and v not in own and not _is_literal(v)
     )
-    return _closed(outputs, inputs, list(captured), region)
+    return _closed(outputs, inputs, list(captures), region)
 
 
 def _with_sized(
@@ -207,7 +179,7 @@ def _with_sized(
         lambda node: [v for v in operands(node) if v.node.serial > oldest],
     )
     known = {*region, *(v.node for v in inputs)}
-    sized = [n for n in new if n not in known and size in _symbols(n)]
+    sized = [n for n in new if n not in known and size in symbols_needed(n)]
     more = region_between(outputs, [v for n in sized for v in n.outputs])
     return sorted({*region, *sized, *more}, key=lambda n: n.serial)
 
@@ -245,7 +217,7 @@ def _require_compiled(
 
 def runs_in_python(node: Node) -> bool:
     """Whether a node has a graph inside of it that cannot be compiled as a whole."""
-    return any(inner.in_python for inner in inners_of(node))
+    return any(body.in_python for body in bodies_of(node))
 
 
 def _is_literal(value: Value) -> bool:
@@ -255,38 +227,116 @@ def _is_literal(value: Value) -> bool:
 def _closed(
     outputs: Sequence[Value],
     inputs: Sequence[Value],
-    captured: list[Value],
+    captures: list[Value],
     region: Sequence[Node],
-) -> tuple[Inner, list[Value], list[Size]]:
-    new = {v: variable(v.name or v.node.primitive.name, v.type) for v in captured}
-    made = replayed(outputs, new, region)
-    given = (*inputs, *new.values())
-    told = _told(given)
-    within = _nodes_of_body(made, given)
-    own = {*inputs, *(v for node in within for v in node.outputs)}
+) -> tuple[Body, list[Value], list[Size]]:
+    given = (*inputs, *captures)
+    inside = {*region, *(v.node for v in inputs)}
+    nodes = _nodes_of_body(outputs, given, inside)
+    late = _late(nodes, captures)
+    nodes.sort(key=lambda node: node in late)
+    axes = axes_of(given)
     asked: dict[Symbol, None] = {}
-    for node in within:
-        asked.update(dict.fromkeys(s for s in _symbols(node) if s not in told))
-    symbols = tuple(s for s in asked if s.origin not in own)
-    # A captured value that is a size too stands for the one outside.
-    outside = {inside.symbol: v.symbol for v, inside in new.items() if _is_size(v)}
-    sizes: list[Size] = [symbol_dim(outside.get(s, s)) for s in symbols]
-    return Inner(given, tuple(made), symbols), captured, sizes
+    for node in nodes:
+        outer = (s for s in symbols_needed(node) if not _is_of(s, inside))
+        asked.update(dict.fromkeys(s for s in outer if s not in axes))
+    params = _size_params({*axes, *asked})
+    new = dict(zip(given, _inputs_of_body(given, params, {*axes, *asked}), strict=True))
+    made = dict(new)
+    for node in nodes:
+        # What takes nothing from outside is as the user wrote it.
+        place = node.place.plain if node in late else node.place
+        fresh = renewed(node, made, place, params)
+        made.update(zip(node.outputs, fresh.outputs, strict=True))
+    body = Body(
+        tuple(new.values()),
+        tuple([params[s].symbols[0] for s in asked]),
+        tuple([made.get(v, v) for v in outputs]),
+    )
+    return body, captures, [symbol_dim(s) for s in asked]
 
 
-def _nodes_of_body(outputs: Sequence[Value], given: Sequence[Value]) -> list[Node]:
+def _nodes_of_body(
+    outputs: Sequence[Value], given: Iterable[Value], inside: set[Node]
+) -> list[Node]:
     """The nodes between values, and the literals that they take."""
-    inside = {v.node for v in given}.union(region_between(outputs, given))
+    known = set(given)
 
     def edges(node: Node) -> list[Value]:
-        return [*node.inputs, *(v for v in node.demands if v.node in inside)]
+        needed = [*node.inputs, *(v for v in node.demands if v.node in inside)]
+        return [v for v in needed if v not in known]
 
-    first = {v.node for v in given}
-    return [n for n in ancestors(outputs, edges) if n not in first]
+    return ancestors([v for v in outputs if v not in known], edges)
 
 
-def _told(inputs: Iterable[Value]) -> set[Symbol]:
-    """The sizes that shapes tell."""
+def _late(nodes: Iterable[Node], captures: Iterable[Value]) -> set[Node]:
+    """The nodes that depend on what a body takes from outside."""
+    taken, found = set(captures), set[Node]()
+    for node in nodes:
+        if any(v in taken or v.node in found for v in operands(node)):
+            found.add(node)
+    return found
+
+
+def _is_of(symbol: Symbol, inside: set[Node]) -> bool:
+    """Whether a size is computed by one of these nodes."""
+    return isinstance(symbol.origin, Value) and symbol.origin.node in inside
+
+
+def _size_params(symbols: Iterable[Symbol]) -> dict[Symbol, Dim]:
+    """New symbols for these and for those of their bounds, without an origin."""
+    found: dict[Symbol, Dim] = {}
+    for symbol in _with_bounds(symbols):
+        upper = symbol.upper
+        if isinstance(upper, Dim):
+            upper = substitute(upper, found)
+        limits = symbol.lower, upper
+        inner = Symbol(symbol.name, None, *limits, may_be_one=symbol.may_be_one)
+        found[symbol] = symbol_dim(inner)
+    return found
+
+
+def _with_bounds(symbols: Iterable[Symbol]) -> list[Symbol]:
+    """The symbols, and those of their bounds, the oldest first."""
+    found = set(symbols)
+    stack = list(found)
+    while stack:
+        upper = stack.pop().upper
+        new = set(upper.symbols if isinstance(upper, Dim) else ()) - found
+        found |= new
+        stack += new
+    return sorted(found, key=lambda s: s.serial)
+
+
+def _inputs_of_body(
+    given: Iterable[Value], params: Mapping[Symbol, Dim], known: Container[Symbol]
+) -> list[Value]:
+    """Variables for values from outside, of new sizes.
+
+    A formula of sizes that the body does not know otherwise is a size of its own.
+    """
+    others: dict[Dim, Dim] = {}
+
+    def size(n: Size) -> Size:
+        if isinstance(n, int):
+            return n
+        if all(s in known for s in n.symbols):
+            return substitute(n, params)
+        if n not in others:
+            others[n] = symbol_dim(Symbol(n.symbols[0].name, None, *bounds(n)))
+        return others[n]
+
+    return [
+        body_input(
+            v.name or v.node.primitive.name,
+            TensorType(v.dtype, tuple(map(size, v.type.shape)), v.type.weak),
+        )
+        for v in given
+    ]
+
+
+def axes_of(inputs: Iterable[Value]) -> set[Symbol]:
+    """The sizes that are those of axes."""
     return {
         n.symbols[0]
         for v in inputs
@@ -295,47 +345,44 @@ def _told(inputs: Iterable[Value]) -> set[Symbol]:
     }
 
 
-def _is_size(value: Value) -> bool:
-    return not value.type.rank and is_integer(value.dtype)
-
-
-def _symbols(node: Node) -> list[Symbol]:
-    """The sizes that a node needs to know when it is compiled."""
-    sizes: list[object] = [n for v in node.outputs for n in v.type.shape]
-    for param in node.params.values():
-        sizes += param if isinstance(param, tuple) else [param]
-    for guard in node.guards:
-        sizes += [guard.left, guard.right]
-    symbols = [s for n in sizes if isinstance(n, Dim) for s in n.symbols]
-    if node.primitive.demanding:
-        return symbols
-    return [s for s in symbols if s.origin is None]
-
-
 def within(nodes: Iterable[Node]) -> Iterator[Node]:
     """The nodes, in order, each before those of the graphs inside of it."""
     stack = list(nodes)[::-1]
     while stack:
         node = stack.pop()
         yield node
-        for inner in reversed(inners_of(node)):
-            stack += reversed(inner.nodes)
+        for body in reversed(bodies_of(node)):
+            stack += reversed(body.nodes)
 
 
-def bodies(nodes: Iterable[Node]) -> Iterator[Inner]:
+def within_sized(
+    nodes: Iterable[Node],
+) -> Iterator[tuple[Node, Mapping[Symbol, Size]]]:
+    """As `within`, each with what stands for the sizes of the body that it is in."""
+    none: Mapping[Symbol, Size] = {}
+    stack = [(node, none) for node in nodes][::-1]
+    while stack:
+        node, outer = stack.pop()
+        yield node, outer
+        for call in reversed([*node.primitive.body_calls(node)]):
+            sizes = {s: _size(n, outer) for s, n in call.sizes.items()}
+            stack += [(n, sizes) for n in reversed(call.body.nodes)]
+
+
+def bodies(nodes: Iterable[Node]) -> Iterator[Body]:
     """The graphs inside of nodes, each before those inside of it."""
     for node in within(nodes):
-        yield from inners_of(node)
+        yield from bodies_of(node)
 
 
-def with_bodies(params: Params, make: Callable[[Inner], Inner]) -> dict[str, Any]:
+def with_bodies(params: Params, make: Callable[[Body], Body]) -> dict[str, Any]:
     """Params with `make` of the graphs in them."""
 
     def one(param: Any) -> Any:
         content = param.content if isinstance(param, Opaque) else None
-        if isinstance(content, Inner):
+        if isinstance(content, Body):
             new: Any = make(content)
-        elif isinstance(content, tuple) and any(isinstance(c, Inner) for c in content):
+        elif isinstance(content, tuple) and any(isinstance(c, Body) for c in content):
             new = tuple(map(make, content))
             new = content if all(map(operator.is_, new, content)) else new
         else:
@@ -347,15 +394,9 @@ def with_bodies(params: Params, make: Callable[[Inner], Inner]) -> dict[str, Any
 
 def has_inner(node: Node) -> bool:
     """Whether there are graphs inside of a node."""
-    return bool(inners_of(node))
+    return bool(bodies_of(node))
 
 
-def inners_of(node: Node) -> list[Inner]:
-    """The graphs inside of a node, without those inside of them."""
-    found: list[Inner] = []
-    for param in node.params.values():
-        if isinstance(param, Opaque):
-            parts = param.content
-            listed = parts if isinstance(parts, tuple) else (parts,)
-            found += [part for part in listed if isinstance(part, Inner)]
-    return found
+def bodies_of(node: Node) -> list[Body]:
+    """The graphs inside of a node."""
+    return [call.body for call in node.primitive.body_calls(node)]

@@ -41,6 +41,7 @@ Vjp = Callable[..., "tuple[Value | None, ...]"]
 Batch = Callable[..., "Value | tuple[Value, ...]"]
 Padded = Callable[..., Any]
 Views = Callable[[Node], Iterable[tuple[Value, Value]]]
+BodyCalls = Callable[[Node], Iterable[Any]]
 BACKENDS = ("numpy", "jax")
 EMISSION: dict[str, RuleTable[Emit]] = {
     b: RuleTable(f"emission, {b}") for b in BACKENDS
@@ -66,6 +67,11 @@ KINDS[Opaque] = ParamKind("opaque", lambda x: type(x) is Opaque)
 
 def no_views(node: Node) -> tuple[()]:
     """Every output is an array of its own."""
+    return ()
+
+
+def no_bodies(node: Node) -> tuple[()]:
+    """No graph is inside of the node."""
     return ()
 
 
@@ -102,6 +108,8 @@ class Primitive:
     `views`: pairs of values of which in NumPy programs the first may be a view of the
     second, also of values in bodies; other outputs are arrays of their own. Where the
     op `stretches`, several elements of an output may be one in memory.
+    `body_calls`: the graphs inside of a node, each with the types and sizes that it is
+    given there: see `graphc.ir.inner.BodyCall`.
     """
 
     name: str
@@ -130,6 +138,7 @@ class Primitive:
     driven: bool = False
     views: Views = no_views
     stretches: bool = False
+    body_calls: BodyCalls = no_bodies
 
     def __post_init__(self) -> None:
         signature = inspect.signature(self.infer).parameters.values()

@@ -10,7 +10,7 @@ from graphc.ir.dims import Dim, Size, Symbol, substitute, symbol_dim
 from graphc.ir.graph import Node, Params, Value, origins
 from graphc.ir.op import rebuild
 from graphc.ir.rules import RuleTable
-from graphc.ir.walk import operands
+from graphc.ir.walk import ancestors, operands
 
 # The node that does the same where sizes that one asks about have become known.
 SETTLING: RuleTable[Callable[[Node], Node]] = RuleTable("settling")
@@ -49,8 +49,53 @@ def replayed(
     made = dict(new)
     for node in region:
         fresh = renewed(node, made, node.place.plain, sizes)
-        made.update(zip(node.outputs, fresh.outputs, strict=True))
+        for old, value in zip(node.outputs, fresh.outputs, strict=True):
+            made.setdefault(old, value)
     return [made.get(v, v) for v in outputs]
+
+
+def substituted(
+    outputs: Sequence[Value], new: Mapping[Value, Value], sizes: Mapping[Symbol, Size]
+) -> list[Value]:
+    """Rebuild `outputs` with values and sizes substituted.
+
+    Nodes that depend on no value but have such a size are rebuilt, too.
+    """
+    return replayed(outputs, new, region_substituted(outputs, new, sizes), sizes)
+
+
+def region_substituted(
+    outputs: Sequence[Value], new: Mapping[Value, Value], sizes: Mapping[Symbol, Size]
+) -> list[Node]:
+    """The nodes that are others where values and sizes are, in topological order."""
+
+    def edges(node: Node) -> list[Value]:
+        return [v for v in operands(node) if v not in new]
+
+    region: dict[Node, None] = {}
+    for node in ancestors([v for v in outputs if v not in new], edges):
+        depends = any(v in new or v.node in region for v in operands(node))
+        if depends or not sizes.keys().isdisjoint(symbols_needed(node)):
+            region[node] = None
+    return list(region)
+
+
+def symbols_needed(node: Node) -> list[Symbol]:
+    """The symbols whose sizes must be known when a node is compiled."""
+    symbols = symbols_of(node)
+    if node.primitive.demanding:
+        return symbols
+    return [s for s in symbols if s.origin is None]
+
+
+def symbols_of(node: Node) -> list[Symbol]:
+    """The symbols of the types, params and guards of a node."""
+    sizes: list[object] = [n for v in node.outputs for n in v.type.shape]
+    for param in node.params.values():
+        sizes += param if isinstance(param, tuple) else [param]
+    for guard in node.guards:
+        sizes += [guard.left, guard.right]
+    return [s for n in sizes if isinstance(n, Dim) for s in n.symbols]
 
 
 def renewed(
@@ -81,8 +126,9 @@ def for_sizes(
     """The params of a node, where sizes that stand for replaced values are replaced."""
     # A node that does not demand its sizes on the host has them as inputs.
     known = node.demands if node.primitive.demanding else node.inputs
-    changed = dict(sizes)
+    changed: dict[Symbol, Size] = {}
     changed.update((v.symbol, symbol_dim(made[v].symbol)) for v in known if v in made)
+    changed.update(sizes)
     if not changed:
         return node.params
     return resized(node.params, lambda size: substitute(size, changed))

@@ -4,8 +4,10 @@ from collections.abc import Hashable, Iterable
 
 from graphc.errors import GraphError, graph_error
 from graphc.ir.build import INPUT
-from graphc.ir.graph import Graph, Guard, Node, origins
+from graphc.ir.graph import Graph, Guard, Node, Value, origins
+from graphc.ir.inner import Body, axes_of, bodies
 from graphc.ir.op import PRIMITIVES, infer_types
+from graphc.ir.replay import symbols_of
 from graphc.ir.types import TensorType, same_size
 from graphc.ir.walk import ancestors, operands
 
@@ -13,18 +15,43 @@ from graphc.ir.walk import ancestors, operands
 def verify(graph: Graph) -> None:
     """Check a graph: names, order, params, and the types and guards of every node.
 
-    Passes call this on what they made. Raises GraphError that names the node, what it
-    holds, what it should hold, and the user's line.
+    The bodies of its nodes are checked likewise, and that they are closed: no value and
+    no size in them is of the graph around them. Passes call this on what they made.
+    Raises GraphError that names the node, what it holds, what it should hold, and the
+    user's line.
     """
     _verify_signature(graph)
-    given = {v.node for v in graph.inputs}
-    for node in ancestors((*graph.inputs, *graph.outputs)):
+    nodes = ancestors((*graph.inputs, *graph.outputs))
+    _verify_nodes(nodes, graph.inputs, "graph")
+    for body in bodies(nodes):
+        _distinct("input of a body", body.inputs)
+        given = [v.node for v in body.inputs]
+        _verify_nodes([*given, *body.nodes], body.inputs, "body")
+        _verify_closed(body)
+
+
+def _verify_nodes(nodes: Iterable[Node], inputs: Iterable[Value], what: str) -> None:
+    given = {v.node for v in inputs}
+    for node in nodes:
         _verify_order(node)
         _verify_params(node)
         _verify_types(node)
         if node.primitive is INPUT and node not in given:
             name = node.outputs[0].name
-            raise _wrong(node, f"the variable {name!r} is not an input of the graph")
+            raise _wrong(node, f"the variable {name!r} is not an input of the {what}")
+
+
+def _verify_closed(body: Body) -> None:
+    """Each size is a parameter, an axis of an input, or computed within."""
+    known = {*axes_of(body.inputs), *body.size_params}
+    own = {*(v.node for v in body.inputs), *body.nodes}
+    for node in own:
+        for symbol in symbols_of(node):
+            origin = symbol.origin
+            computed = isinstance(origin, Value) and origin.node in own
+            if not (computed or symbol in known or node.primitive.driven):
+                problem = f"the size {symbol.name} in a body is not the body's own"
+                raise _wrong(node, problem, _listed(v.type for v in node.outputs))
 
 
 def _wrong(node: Node, problem: str, got: str = "", expected: str = "") -> GraphError:

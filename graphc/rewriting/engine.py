@@ -15,7 +15,7 @@ from graphc.errors import GraphError, Place, graph_error, standing_at
 from graphc.ir.build import INPUT
 from graphc.ir.dims import equal
 from graphc.ir.graph import SERIALS, Graph, Node, Value
-from graphc.ir.inner import Inner, has_inner, with_bodies
+from graphc.ir.inner import Body, has_inner, with_bodies
 from graphc.ir.op import rebuild
 from graphc.ir.replay import for_sizes, renewed
 from graphc.ir.walk import ancestors, operands
@@ -105,19 +105,19 @@ def _with_bodies(
 ) -> Graph:
     """The graph with the rules applied inside of loops and branches too."""
 
-    def body(inner: Inner) -> Inner:
-        names = ("",) * len(inner.inputs), ("",) * len(inner.outputs)
-        found = apply(Graph(inner.inputs, inner.outputs, *names), rules)
-        new = inner.changed(found.graph.outputs) if found.log else None
+    def rewritten_body(body: Body) -> Body:
+        names = ("",) * len(body.inputs), ("",) * len(body.outputs)
+        found = apply(Graph(body.inputs, body.outputs, *names), rules)
+        new = body.changed(found.graph.outputs) if found.log else None
         if new is not None:
             log.extend(found.log)
-        return new or inner
+        return new or body
 
     made: dict[Value, Value] = {}
     for node in ancestors(graph.outputs):
         params = for_sizes(node, made)
         if has_inner(node):
-            params = with_bodies(params, body)
+            params = with_bodies(params, rewritten_body)
         same = all(params[k] is v for k, v in node.params.items())
         if not same or any(v in made for v in operands(node)):
             inputs = tuple([made.get(v, v) for v in node.inputs])

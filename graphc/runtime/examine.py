@@ -13,10 +13,10 @@ from graphc.backends.program import Outputs
 from graphc.backends.source import solved
 from graphc.control.pytree import Compound, function_given, require_shallow
 from graphc.errors import GraphError, UnusedInputWarning, graph_error, shortened
-from graphc.ir.build import INPUT, Casting, as_value, strong
+from graphc.ir.build import INPUT, Casting, as_value, is_body_input, strong
 from graphc.ir.dims import Dim, Symbol, symbol_dim
 from graphc.ir.graph import Graph, Node, Value
-from graphc.ir.inner import OF_BODIES, has_inner
+from graphc.ir.inner import has_inner
 from graphc.ir.replay import region_between
 from graphc.ir.walk import ancestors, operands
 from graphc.transform.grouping import printed
@@ -201,13 +201,13 @@ def _missing(variable: Node, nodes: Iterable[Node], graph: Graph) -> GraphError:
     """The error of a variable that is used and not given."""
     name, value = variable.outputs[0].name, variable.outputs[0]
     users = [n for n in nodes if any(v is value for v in operands(n))]
-    if variable in OF_BODIES:  # name a loop that takes what was made of it
+    if is_body_input(variable):  # name a loop that takes what was made of it
         behind = region_between(graph.outputs, [value])
         users = [n for n in behind if has_inner(n)] or users
     user = next(iter(users), variable)
     by = f"{user.primitive.name} at {user.place}"
     needed = "is an output itself" if user is variable else f"is needed by {by}"
-    if variable in OF_BODIES:
+    if is_body_input(variable):
         return graph_error(
             "a value of the body of a loop or branch is used outside of it",
             op="function",

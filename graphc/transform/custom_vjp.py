@@ -7,6 +7,7 @@ from typing import Any
 from graphc.control.pytree import flatten, unflatten
 from graphc.errors import graph_error
 from graphc.ir.build import INPUT, as_value, cast, strong
+from graphc.ir.dims import Size
 from graphc.ir.graph import Value
 from graphc.ir.namespace import F
 from graphc.ir.op import Array, Opaque, op
@@ -16,14 +17,20 @@ from graphc.ops.common.batching import Batched, spread
 from graphc.ops.common.padding import first_values
 from graphc.transform.vectorize import vmap
 
+Sizes = tuple[Size, ...]
 # From the arguments and the cotangents of the outputs to those of the arguments, of
-# which it is said which are wanted.
-Backward = Callable[[list[Value], list[Value], list[bool]], list[Value | None]]
+# which it is said which are wanted. The sizes are those that the node holds for it.
+Backward = Callable[[list[Value], list[Value], list[bool], Sizes], list[Value | None]]
 
 
 @op()
-def _custom_vjp(*values: Array, count: int, rule: Opaque) -> tuple[TensorType, ...]:
-    """The first `count` values; `rule` is their gradient in the others."""
+def _custom_vjp(
+    *values: Array, count: int, rule: Opaque, sizes: tuple[Size, ...]
+) -> tuple[TensorType, ...]:
+    """The first `count` values; `rule` is their gradient in the others.
+
+    `sizes` are what the rule needs to know, in terms of the graph that the node is in.
+    """
     return tuple(v.type for v in values[:count])
 
 
@@ -34,27 +41,35 @@ _custom_vjp.selective = True
 
 @_custom_vjp.vjp
 def _(
-    g: Any, *values: Value, count: int, rule: Opaque, wanted: list[bool]
+    g: Any,
+    *values: Value,
+    count: int,
+    rule: Opaque,
+    sizes: Sizes,
+    wanted: list[bool],
 ) -> tuple[Value | None, ...]:
     given = g if isinstance(g, tuple) else (g,)
     cotangents = [
         F.zeros_like(v) if c is None else c
         for c, v in zip(given, values[:count], strict=True)
     ]
-    found = rule.content(list(values[count:]), cotangents, wanted[count:])
+    found = rule.content(list(values[count:]), cotangents, wanted[count:], sizes)
     return (*[None] * count, *found)
 
 
 @_custom_vjp.batch
 def _(
-    n: Any, batched: Batched, *values: Value, count: int, rule: Opaque
+    n: Any, batched: Batched, *values: Value, count: int, rule: Opaque, sizes: Sizes
 ) -> tuple[Value, ...]:
     def many(
-        arguments: list[Value], cotangents: list[Value], wanted: list[bool]
+        arguments: list[Value],
+        cotangents: list[Value],
+        wanted: list[bool],
+        sizes: Sizes,
     ) -> list[Value | None]:
         def one(parts: list[Value]) -> list[Value]:
             own, given = parts[: len(arguments)], parts[len(arguments) :]
-            found = rule.content(own, given, wanted)
+            found = rule.content(own, given, wanted, sizes)
             return [
                 F.zeros_like(v) if c is None else c
                 for c, v in zip(found, parts, strict=False)
@@ -64,7 +79,7 @@ def _(
         return made
 
     spread_out = map(spread, [n] * len(values), batched, values)
-    params = {"count": count, "rule": Opaque(rule.name, many)}
+    params = {"count": count, "rule": Opaque(rule.name, many), "sizes": sizes}
     return _custom_vjp.bind(tuple(spread_out), params).outputs
 
 
@@ -110,7 +125,10 @@ class CustomVjp:
         forward, backward = self._forward, self._backward
 
         def rule(
-            arguments: list[Value], cotangents: list[Value], wanted: list[bool]
+            arguments: list[Value],
+            cotangents: list[Value],
+            wanted: list[bool],
+            sizes: Sizes,
         ) -> Any:
             assert forward is not None and backward is not None
             _, residuals = forward(*unflatten(form, arguments))
@@ -173,10 +191,17 @@ def _need_all_arguments(outputs: list[Value], given: list[Value]) -> None:
 
 
 def with_rule(
-    outputs: Sequence[Value], arguments: Sequence[Value], rule: Backward, name: str
+    outputs: Sequence[Value],
+    arguments: Sequence[Value],
+    rule: Backward,
+    name: str,
+    sizes: Sizes = (),
 ) -> tuple[Value, ...]:
-    """Values whose gradient in others is by a rule, on lists of values."""
-    params = {"count": len(outputs), "rule": Opaque(name, rule)}
+    """Values whose gradient in others is by a rule, on lists of values.
+
+    It must hold no sizes of the graph: those that it needs are given to it.
+    """
+    params = {"count": len(outputs), "rule": Opaque(name, rule), "sizes": sizes}
     return _custom_vjp.bind((*outputs, *arguments), params).outputs
 
 

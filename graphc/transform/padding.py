@@ -18,7 +18,7 @@ from graphc.ir.build import INPUT, SIZE_OP, as_value, variable
 from graphc.ir.dims import Dim, Size, Symbol, symbol_dim
 from graphc.ir.dims_names import shown_name
 from graphc.ir.graph import Graph, Guard, Node, Value, origins
-from graphc.ir.inner import Inner, bodies, runs_in_python, within
+from graphc.ir.inner import BodyCall, bodies, runs_in_python
 from graphc.ir.namespace import F
 from graphc.ir.op import PADDING, rebuild
 from graphc.ir.replay import resized
@@ -102,7 +102,7 @@ class _Pass:
         self._arguments = set(graph.inputs)
         self._nodes = ancestors(graph.outputs)
         place = graph.inputs[0].node.place.plain if graph.inputs else user_place()
-        self._sizes = Storage(within(self._nodes), policies, place)
+        self._sizes = Storage(self._nodes, policies, place)
         self._clean = clean
         self._made: dict[Value, Ragged] = {}
         self._cuts: list[Cut] = []
@@ -215,8 +215,8 @@ class _Pass:
     def _pads_within(self, node: Node) -> bool:
         """Whether sizes that differ from step to step of a loop have a policy."""
         return runs_in_python(node) and any(
-            not inner.computed.isdisjoint(self._sizes.policies)
-            for inner in bodies([node])
+            not body.computed.isdisjoint(self._sizes.policies)
+            for body in bodies([node])
         )
 
     def _exactly(self, node: Node, inputs: list[Value]) -> tuple[Value, ...]:
@@ -257,20 +257,23 @@ class _Pass:
             for value, result in zip(node.outputs, results, strict=True)
         ]
 
-    def _body(self, inner: Inner, inputs: Sequence[Ragged]) -> list[Ragged]:
+    def _body(self, call: BodyCall, inputs: Sequence[Ragged]) -> list[Ragged]:
         """The outputs of a graph inside of a node, by rules alone."""
-        self._made.update(zip(inner.inputs, inputs, strict=True))
+        body = call.body
+        self._sizes.enter(call.sizes)
+        for own, x in zip(body.inputs, inputs, strict=True):
+            self._made[own] = replace(x, type=own.type)
         self._trusted.update(x.value.node for x in inputs)
         self._bodies += 1
         try:
-            for value in inner.inputs:
+            for value in body.inputs:
                 self._settle_sizes(value.node)
-            for node in inner.nodes:
+            for node in body.nodes:
                 self._visit(node)
                 self._settle_sizes(node)
         finally:
             self._bodies -= 1
-        return [self._made[v] for v in inner.outputs]
+        return [self._made[v] for v in body.outputs]
 
     def _accepted(self, node: Node, value: Value, made: Any) -> Ragged:
         """A result of a rule, of the right type and without conditions of its own."""
@@ -369,7 +372,7 @@ class _Pass:
         return any(v not in self._arguments for v in origins(symbol_dim(symbol)))
 
     def _guards(self) -> Iterable[tuple[Guard, Node]]:
-        for guard, node in guards_of(within(self._nodes)):
+        for guard, node in guards_of(self._nodes):
             ragged = any(map(self._sizes.has_ragged, (guard.left, guard.right)))
             if ragged and self._checked_at_entry(guard):
                 yield guard, node

@@ -1,6 +1,7 @@
 """At which sizes axes are kept, and what their true sizes are in a padded graph."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from operator import attrgetter
 
 from graphc.errors import Place, graph_error, standing_at
@@ -10,6 +11,7 @@ from graphc.ir.dims import Dim, Size, Symbol, substitute, symbol_dim
 from graphc.ir.dims_growth import grows
 from graphc.ir.dims_names import CAPACITY, shown_name
 from graphc.ir.graph import Guard, Node, Value
+from graphc.ir.inner import within_sized
 from graphc.ir.types import INT32, TensorType
 from graphc.ops.effects.capacities import bucketed
 from graphc.transform.policies import Pad, Policy
@@ -35,6 +37,7 @@ class Storage:
         self._exact: dict[Symbol, Size] = {}
         self._capacity: dict[Symbol, Size] = {}
         self._found: dict[Dim, tuple[Size, bool]] = {}
+        self._entered: dict[Symbol, tuple[Size, Size, bool]] = {}  # those of bodies
         same = self._equal_sizes(nodes)
         for symbol, policy in list(policies.items()):
             first = same.get(symbol, symbol)
@@ -82,6 +85,18 @@ class Storage:
         self.lengths[symbol] = length
         self._settle(symbol, symbol_dim(length.symbol), symbol_dim(capacity))
 
+    def enter(self, sizes: Mapping[Symbol, Size]) -> None:
+        """Within a body, its sizes stand for those that a node gives it."""
+        known = {s: (self.exact(n), *self.kept(n)) for s, n in sizes.items()}
+        if any(self._entered.get(s, found) != found for s, found in known.items()):
+            self._found.clear()
+        self._entered |= known
+        for symbol, (exact, capacity, padded) in known.items():
+            self._exact[symbol] = exact
+            self._capacity.pop(symbol, None)
+            if padded:
+                self._capacity[symbol] = capacity
+
     def _settle(self, symbol: Symbol, exact: Size, capacity: Size) -> None:
         self._exact[symbol], self._capacity[symbol] = exact, capacity
         self.own.update(symbols_in(exact), symbols_in(capacity))
@@ -121,7 +136,9 @@ class Storage:
         return {
             new.symbols[0]: old
             for old, new in self._exact.items()
-            if isinstance(new, Dim) and new is symbol_dim(new.symbols[0])
+            if old not in self._entered
+            and isinstance(new, Dim)
+            and new is symbol_dim(new.symbols[0])
         }
 
     @property
@@ -129,6 +146,8 @@ class Storage:
         """By symbol of a capacity, that of the original which is stored at it."""
         found: dict[Symbol, Symbol] = {}
         for old, new in self._capacity.items():
+            if old in self._entered:
+                continue
             for symbol in symbols_in(new):
                 if symbol.name.endswith(CAPACITY):
                     found.setdefault(symbol, old)
@@ -175,12 +194,26 @@ class Storage:
 
 
 def guards_of(nodes: Iterable[Node]) -> list[tuple[Guard, Node]]:
-    """The guards of nodes, each with the first node that needs it."""
+    """The guards of nodes and of bodies in them, each with the first that needs it.
+
+    Those of bodies are in terms of the sizes that the bodies are given.
+    """
     found: dict[Guard, Node] = {}
-    for node in nodes:
+    for node, sizes in within_sized(nodes):
         for guard in node.guards:
-            found.setdefault(guard, node)
+            found.setdefault(guard_of_sizes(guard, sizes), node)
     return list(found.items())
+
+
+def guard_of_sizes(guard: Guard, sizes: Mapping[Symbol, Size]) -> Guard:
+    """A guard with other sizes in place of some."""
+    if not sizes:
+        return guard
+    left, right = (
+        substitute(n, sizes) if isinstance(n, Dim) else n
+        for n in (guard.left, guard.right)
+    )
+    return replace(guard, left=left, right=right)
 
 
 def symbols_in(size: Size) -> tuple[Symbol, ...]:

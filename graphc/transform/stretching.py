@@ -9,9 +9,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from graphc.control.scan import parts_of
 from graphc.errors import graph_error, standing_at
-from graphc.ir.build import as_size, variable
+from graphc.ir.build import as_size, body_input, is_body_input, variable
 from graphc.ir.dims import (
     MOST_MAYBE_ONE,
     Dim,
@@ -23,19 +22,11 @@ from graphc.ir.dims import (
 )
 from graphc.ir.dims_names import distinct
 from graphc.ir.graph import Graph, Node, Value
-from graphc.ir.inner import (
-    OF_BODIES,
-    Inner,
-    has_inner,
-    inners_of,
-    region_resized,
-    with_bodies,
-)
+from graphc.ir.inner import Body, bodies_of, has_inner, with_bodies
 from graphc.ir.op import rebuild
-from graphc.ir.replay import for_sizes, renewed
+from graphc.ir.replay import for_sizes, region_substituted, renewed
 from graphc.ir.types import TensorType
 from graphc.ops.common.broadcasting import is_one
-from graphc.transform.loops.cond import SWITCH
 from graphc.transform.policies import sizes_of
 
 Sizes = dict[Symbol, Size]
@@ -166,10 +157,9 @@ def _input(value: Value, sizes: Sizes) -> Value:
     type = _sized(value.type, sizes)
     if type.same(value.type):
         return value
-    new = variable(value.name, type)
+    made = body_input if is_body_input(value.node) else variable
+    new = made(value.name, type)
     new.node.place = value.node.place
-    if value.node in OF_BODIES:
-        OF_BODIES.add(new.node)
     return new
 
 
@@ -186,7 +176,7 @@ def _rebuild(
     outputs: Sequence[Value], made: dict[Value, Value], sizes: Sizes
 ) -> None:
     """Add to `made`, which has all inputs, what stands for values of other sizes."""
-    for node in region_resized(outputs, made, sizes):
+    for node in region_substituted(outputs, made, sizes):
         if has_inner(node):
             fresh = _with_bodies(node, made, sizes)
         else:
@@ -210,35 +200,27 @@ def _require_as_expected(node: Node, fresh: Node, sizes: Sizes) -> None:
 def _with_bodies(node: Node, made: dict[Value, Value], sizes: Sizes) -> Node:
     """A loop or a choice anew, with bodies for the sizes that it has now."""
     params = dict(for_sizes(node, made, sizes))
-    inner = inners_of(node)[0]
-    known = inner.known(_taken(node), node.params["sizes"])
-    ones = {s for s, n in known.items() if is_one(_size(n, sizes))}
-    # Sizes that stay are named too: no walk leaves the body for what tells them.
-    own = {s: symbol_dim(s) for s in known} | _known(maybe_one(known), ones)
-    if maybe_one(known):
-        inputs = {v: _input(v, own) for one in inners_of(node) for v in one.inputs}
-        params = with_bodies(params, lambda one: _body(one, inputs, own))
-        pairs = zip(inner.symbols, params["sizes"], strict=True)
+    (call, *_) = node.primitive.body_calls(node)
+    known = call.sizes
+    own: Sizes = {}
+    for s in maybe_one(known):
+        plain = symbol_dim(Symbol(plain_name(s), None, s.lower, s.upper))
+        own[s] = 1 if is_one(_size(known[s], sizes)) else plain
+    if own:
+        inputs = {v: _input(v, own) for b in bodies_of(node) for v in b.inputs}
+        params = with_bodies(params, lambda body: _body(body, inputs, own))
+        pairs = zip(call.body.size_params, params["sizes"], strict=True)
         params["sizes"] = tuple([n for s, n in pairs if not is_one(own.get(s, 0))])
     with standing_at(node.place):
         return rebuild(node, tuple([made.get(v, v) for v in node.inputs]), params)
 
 
-def _body(inner: Inner, inputs: dict[Value, Value], sizes: Sizes) -> Inner:
+def _body(body: Body, inputs: dict[Value, Value], sizes: Sizes) -> Body:
     made = dict(inputs)
-    _rebuild(inner.outputs, made, sizes)
-    symbols = [substitute(symbol_dim(s), sizes) for s in inner.symbols]
-    return Inner(
-        tuple([inputs[v] for v in inner.inputs]),
-        tuple([made.get(v, v) for v in inner.outputs]),
-        tuple([s for n in symbols if isinstance(n, Dim) for s in n.symbols]),
+    _rebuild(body.outputs, made, sizes)
+    params = [substitute(symbol_dim(s), sizes) for s in body.size_params]
+    return Body(
+        tuple([inputs[v] for v in body.inputs]),
+        tuple([s for n in params if isinstance(n, Dim) for s in n.symbols]),
+        tuple([made.get(v, v) for v in body.outputs]),
     )
-
-
-def _taken(node: Node) -> list[TensorType]:
-    """The types of what the bodies of a node take."""
-    if node.primitive is SWITCH:
-        return [v.type for v in node.inputs[1:]]
-    parts = parts_of(node.inputs, node.params)
-    rows = [v.type.like(v.type.shape[1:]) for v in parts.rows]
-    return [*(v.type for v in parts.first), *rows, *(v.type for v in parts.rest)]

@@ -13,10 +13,9 @@ from graphc.errors import GraphError, graph_error, standing_at
 from graphc.ir.build import as_value, normal_axis, strong, variable
 from graphc.ir.dims import Dim, Size, Symbol, equal, substitute, symbol_dim
 from graphc.ir.graph import Graph, Node, Value
-from graphc.ir.inner import resized_too
 from graphc.ir.namespace import F
 from graphc.ir.op import BATCHING
-from graphc.ir.replay import for_sizes, renewed
+from graphc.ir.replay import for_sizes, renewed, substituted
 from graphc.ir.types import TensorType
 from graphc.ir.walk import ancestors, operands
 from graphc.ops.common.batching import Shared, lined_up, spread
@@ -89,7 +88,7 @@ def _graph_of(graph: Graph, *values: Value) -> Any:
                 expected=str(given.type),
             )
         new[given] = F.specify_shape(value, _matched(given, value, sizes))
-    made = resized_too(graph.outputs, new, sizes)
+    made = substituted(graph.outputs, new, sizes)
     return made[0] if len(made) == 1 else made
 
 

@@ -1,6 +1,7 @@
 """What `verify` finds wrong, in graphs that no rule would have built."""
 
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ import graphc.tensor as gt
 from graphc.ir.build import SIZE, as_size, variable
 from graphc.ir.dims import axis
 from graphc.ir.graph import SERIALS, Graph, Guard, Node, Value
-from graphc.ir.op import PRIMITIVES, Primitive
+from graphc.ir.op import PRIMITIVES, Opaque, Primitive
 from graphc.ir.types import TensorType
 from graphc.ir.verify import verify
 from tests.fuzz.generator import generate
@@ -174,3 +175,39 @@ def test_inputs_of_the_graph():
     z = variable("z", float32(as_size(k)))
     says(graph([k, z], z), "verify input: an axis of a variable has a size that is a",
          "got: float32[k]")
+
+
+def with_body(change):
+    """A scan, whose body is changed by hand: its outputs, of its inputs."""
+    x, m = x_of("n"), gt.tensor("m", "float32", ("m",))
+    c, _ = gt.scan(lambda c, v: (c + v * gt.sum(gt.full((7,), v)), None), 0.0, x)
+    body = c.node.params["body"].content
+    outputs = (change(body, m), *body.outputs[1:])
+    params = dict(c.node.params, body=Opaque("body", replace(body, outputs=outputs)))
+    return graph([x, m], c.node.primitive.bind(c.node.inputs, params).outputs[0])
+
+
+def test_a_body_with_a_size_from_outside():
+    g = with_body(lambda body, m: gt.sum(gt.full(m.shape, body.inputs[0])))
+    says(g, "verify full: the size m in a body is not the body's own", "float32[m]")
+
+
+def test_a_body_with_a_value_from_outside():
+    g = with_body(lambda body, m: body.inputs[0] + gt.sum(m))
+    says(g, "verify input: the variable 'm' is not an input of the body")
+
+
+def test_a_node_of_a_body_that_is_wrong():
+    wrong = lambda c, m: node("sin", [c], {}, float32(3)).outputs[0][0]  # noqa: E731
+    g = with_body(lambda body, m: wrong(body.inputs[0], m))
+    says(g, "verify sin: the recorded type does not follow from the inputs")
+
+
+def test_an_input_of_a_body_that_is_given_twice():
+    x = x_of("n")
+    c, _ = gt.scan(lambda c, v: (c + v, None), 0.0, x)
+    body = c.node.params["body"].content
+    twice = replace(body, inputs=(body.inputs[0], body.inputs[0]))
+    params = dict(c.node.params, body=Opaque("body", twice))
+    made = c.node.primitive.bind(c.node.inputs, params).outputs[0]
+    says(graph([x], made), "the same input of a body is given twice")

@@ -7,13 +7,13 @@ from graphc.ir.build import (
     INPUT,
     as_size,
     as_value,
+    is_body_input,
     literal_of,
     normal_axes,
     size_value,
 )
 from graphc.ir.dims import Dim, Size
 from graphc.ir.graph import Value, known_sizes
-from graphc.ir.inner import OF_BODIES
 from graphc.ir.namespace import public
 from graphc.ir.types import is_integer, product
 
@@ -89,7 +89,7 @@ def _told_early(size: Size) -> bool:
 
 
 def _is_argument(value: Value) -> bool:
-    return value.node.primitive is INPUT and value.node not in OF_BODIES
+    return value.node.primitive is INPUT and not is_body_input(value.node)
 
 
 @public()

@@ -17,7 +17,7 @@ import numpy as np
 from graphc.ir.build import as_value, cast, literal_of
 from graphc.ir.dims import Size
 from graphc.ir.graph import Node, Value
-from graphc.ir.inner import Inner
+from graphc.ir.inner import BodyCall
 from graphc.ir.namespace import F
 from graphc.ir.types import (
     INT32,
@@ -50,7 +50,7 @@ class Ragged:
         return [a for a in axes if a in self.axes]
 
 
-Bodies = Callable[[Inner, Sequence[Ragged]], list[Ragged]]
+Bodies = Callable[[BodyCall, Sequence[Ragged]], list[Ragged]]
 
 
 class Padding:

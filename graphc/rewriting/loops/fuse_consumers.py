@@ -106,9 +106,7 @@ class _Hoist:
         def step(
             carry: list[Value], given: list[Value]
         ) -> tuple[list[Value], list[Value]]:
-            own = carry[: loop.carries]
-            made = loop.inner.applied([*own, *given[:rows_of], *loop.rest])
-            after, row = made[: loop.carries], made[loop.carries :]
+            after, row = loop.step(carry[: loop.carries], given[:rows_of])
             row_of = dict(zip(loop.given, row, strict=True))
             row_of |= dict.fromkeys(masks, as_value(True))
             row_of |= zip(wanted.sequences, given[rows_of:], strict=True)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from graphc.ir.build import as_value
 from graphc.ir.graph import Graph, Node, Value
-from graphc.ir.replay import region_between, replayed
+from graphc.ir.replay import region_between, substituted
 from graphc.ir.walk import operands
 from graphc.rewriting.loops.affine_reads import View
 from graphc.rewriting.loops.producers import LIGHT, Uses, Wanted
@@ -44,9 +44,8 @@ def _read_by(
     `placed`: that needs the number of the step. It may also need some values that are
     `known` in the body, and depend on none of the rows that are made.
     """
-    count, inner = loop.carries, loop.inner
+    count, body = loop.carries, loop.body
     inside = list((known or {}).values())
-    region = region_between(inside, inner.inputs)
 
     def step(carry: list[Value], given: list[Value]) -> tuple[list[Value], list[Value]]:
         number = carry[count] if placed else as_value(0)
@@ -54,13 +53,13 @@ def _read_by(
         if known:
             pairs = zip(loop.sequences, loop.rows, strict=True)
             have = [*carry[:count], *(own.get(v, x) for v, x in pairs), *loop.rest]
-            new = dict(zip(inner.inputs, have, strict=True))
-            own |= zip(known, replayed(inside, new, region), strict=True)
+            new = dict(zip(body.inputs, have, strict=True))
+            own |= zip(known, substituted(inside, new, loop.sizes), strict=True)
         row_of = rows(own, number)
         read = [row_of[v] for v in loop.sequences]
-        made = loop.inner.applied([*carry[:count], *read, *loop.rest])
+        after, stacked = loop.step(carry[:count], read)
         more = [loop.next_place(number)] if placed else []
-        return [*made[:count], *more], made[count:]
+        return [*after, *more], stacked
 
     start = [*loop.first, *([loop.first_place()] if placed else [])]
     ends, stacked = loop.again(step, start, sequences)
@@ -165,16 +164,16 @@ def _recomputing(loop: Loop, value: Value) -> list[Value] | None:
     other = Loop(value.node)
     if not _does_steps_of(loop, other):
         return None
-    wanted = other.inner.outputs[value.index]
+    wanted = other.body.outputs[value.index]
     known = _known_carries(loop, other, value)
-    region = region_between([wanted], [*other.inner.inputs, *known])
+    region = region_between([wanted], [*other.body.inputs, *known])
     if not region and wanted not in known:
         return None  # a carry before the step: to compute it takes all steps before
-    inputs = dict(zip(other.inner.inputs, other.taken, strict=True))
+    inputs = dict(zip(other.body.inputs, other.taken, strict=True))
     given = {wanted, *operands_of(region)} & {*inputs, *known}
     start, read = _kept_carries(other), set(loop.sequences)
     sources = {x: x for x in known}  # of inputs of the other body: sequences
-    for i, x in enumerate(other.inner.inputs):
+    for i, x in enumerate(other.body.inputs):
         if x in known:
             continue
         if x in given and i < other.carries:
@@ -186,7 +185,7 @@ def _recomputing(loop: Loop, value: Value) -> list[Value] | None:
 
     def rows(row_of: Rows, number: Value) -> Rows:
         own = {x: row_of[sources[x]] if x in sources else inputs[x] for x in given}
-        (made,) = replayed([wanted], own, region)
+        (made,) = substituted([wanted], own, other.sizes)
         return {**row_of, value: made}
 
     left = [v for v in loop.sequences if v is not value]
@@ -209,8 +208,8 @@ def operands_of(region: Iterable[Node]) -> list[Value]:
 
 def _kept_carries(loop: Loop) -> dict[Value, Value]:
     """The carries before each step, where the scan stacks them."""
-    before = set(loop.inner.inputs[: loop.carries])
-    pairs = zip(loop.inner.outputs[loop.carries :], loop.given, strict=True)
+    before = set(loop.body.inputs[: loop.carries])
+    pairs = zip(loop.body.outputs[loop.carries :], loop.given, strict=True)
     return {x: v for x, v in pairs if x in before}
 
 
@@ -222,13 +221,13 @@ def _known_carries(loop: Loop, other: Loop, value: Value) -> dict[Value, Value]:
     if not loop.node.params["again"]:
         return {}
     start, before, *carries = loop.node.params["again"]
-    kept, inner = loop.first[start], loop.inner
+    kept, body = loop.first[start], loop.body
     if kept.node is not other.node or len(other.ends) <= kept.index:
         return {}
     found = {}
     for k, i in enumerate(carries):
-        found[other.inner.outputs[i]] = inner.inputs[before + k]
-        found[other.inner.inputs[i]] = inner.outputs[before + k]
+        found[other.body.outputs[i]] = body.inputs[before + k]
+        found[other.body.inputs[i]] = body.outputs[before + k]
     pairs = zip(loop.sequences, loop.rows, strict=True)
     rows = [row for v, row in pairs if v is value]
     late = set(region_between(list(found.values()), rows))
@@ -237,8 +236,8 @@ def _known_carries(loop: Loop, other: Loop, value: Value) -> dict[Value, Value]:
 
 def _work(node: Node) -> int:
     """The nodes in a body that are more than elementwise."""
-    inner = node.params["body"].content
-    return sum(not _is_light(n) and not n.primitive.inline for n in inner.nodes)
+    body = node.params["body"].content
+    return sum(not _is_light(n) and not n.primitive.inline for n in body.nodes)
 
 
 PRODUCERS = Rules((sequence_in_scan, recomputed_in_scan))

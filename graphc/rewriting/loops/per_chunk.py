@@ -13,11 +13,10 @@ from typing import NamedTuple
 
 from graphc.errors import standing_at
 from graphc.ir.build import as_value, cast, size_value
-from graphc.ir.dims import Size, Symbol, maximum
+from graphc.ir.dims import maximum
 from graphc.ir.graph import Graph, Node, Value
-from graphc.ir.inner import resized_too
 from graphc.ir.namespace import F
-from graphc.ir.replay import region_between
+from graphc.ir.replay import region_between, substituted
 from graphc.ir.types import INT32
 from graphc.ir.walk import operands
 from graphc.ops.indexing.row_access import put, read, readable
@@ -77,7 +76,7 @@ class _Forth:
     def __init__(self, loop: Loop) -> None:
         chunk, self._number, *places = loop.node.params["chunked"]
         self._loop = loop
-        self._inputs, self._outputs = loop.inner.inputs, loop.inner.outputs
+        self._inputs, self._outputs = loop.body.inputs, loop.body.outputs
         self._chunk = cast(as_value(size_value(chunk)), INT32)
         total = size_value(loop.length) if loop.limit is None else loop.limit
         self._total = cast(as_value(total), INT32)
@@ -90,14 +89,7 @@ class _Forth:
         apart = {*self._places, *self._kept}
         self._moving = [i for i in self._changed if i not in apart]
         self._rows = list(map(readable, loop.sequences))
-        self._sizes = self._known()
-
-    def _known(self) -> dict[Symbol, Size]:
-        """What the sizes within the body are."""
-        loop = self._loop
-        rows = [v.type.like(v.type.shape[1:]) for v in loop.sequences]
-        first, rest = ([v.type for v in part] for part in (loop.first, loop.rest))
-        return loop.inner.known([*first, *rows, *rest], loop.node.params["sizes"])
+        self._sizes = loop.sizes
 
     def _kept_by_place(self, places: list[int]) -> dict[int, int]:
         """The carries that stand in the arrays of a chunk, and which these are."""
@@ -197,7 +189,7 @@ class _Forth:
         """Values of the body in a step."""
         given = [*carry, *rows, *self._loop.rest]
         new = dict(zip(self._inputs, given, strict=True)) | told
-        return resized_too(outputs, new, self._sizes)
+        return substituted(outputs, new, self._sizes)
 
 
 class _Back(_Forth):

@@ -6,9 +6,9 @@ from typing import TypeVar
 
 from graphc.errors import standing_at
 from graphc.ir.build import as_value, cast, size_value
-from graphc.ir.dims import Size
+from graphc.ir.dims import Size, Symbol
 from graphc.ir.graph import Graph, Node, Value
-from graphc.ir.inner import Inner
+from graphc.ir.inner import Body
 from graphc.ir.namespace import F
 from graphc.ir.replay import renewed
 from graphc.ir.types import INT32, same_size
@@ -35,7 +35,7 @@ class Loop:
     def __init__(self, node: Node) -> None:
         params = node.params
         self.node = node
-        self.inner: Inner = params["body"].content
+        self.body: Body = params["body"].content
         self.length: Size = params["length"]
         self.reverse: bool = params["reverse"]
         self.carries: int = params["carries"]
@@ -48,16 +48,23 @@ class Loop:
         self.taken = node.inputs[:end]  # by the body
         self.limit = node.inputs[end] if params["counted"] else None
         self.going = node.inputs[-1] if self.stops else None
-        self.rows = self.inner.inputs[self.carries : split]
+        self.rows = self.body.inputs[self.carries : split]
         self.ends = node.outputs[: self.carries]
         self.given = node.outputs[self.carries :]
         self.stacked = self.given[self.stops :]  # first, how many steps were done
+
+    @property
+    def sizes(self) -> dict[Symbol, Size]:
+        """What stands for the sizes of the body."""
+        (call,) = self.node.primitive.body_calls(self.node)
+        found: dict[Symbol, Size] = call.sizes
+        return found
 
     def step(
         self, carry: list[Value], rows: list[Value]
     ) -> tuple[list[Value], list[Value]]:
         """What is behind a step, and what it stacks."""
-        made = self.inner.applied([*carry, *rows, *self.rest])
+        made = self.body.call([*carry, *rows, *self.rest], self.node.params["sizes"])
         return made[: self.carries], made[self.carries :]
 
     def again(

@@ -17,7 +17,7 @@ from graphc.ir.dims import Size, less_equal
 from graphc.ir.graph import Node, Value
 from graphc.ir.inner import runs_in_python
 from graphc.ir.namespace import F
-from graphc.ir.replay import region_between, replayed
+from graphc.ir.replay import for_sizes, region_between, replayed
 from graphc.ir.types import same_size
 from graphc.ir.walk import operands
 from graphc.rewriting.loops.codegen import Blocks, Pair, bytes_of_one
@@ -57,7 +57,7 @@ def loop_back(loop: Loop, large: Large, users: Sequence[Node]) -> Loop | None:
         return None
     fits = back.reverse is not loop.reverse and back.limit is loop.limit
     fits = fits and same_size(loop.length, back.length)
-    carried, stacked = (_bytes(loop.inner.outputs[at]) for at in _split(loop))
+    carried, stacked = (_bytes(loop.body.outputs[at]) for at in _split(loop))
     return back if fits and less_equal(carried, stacked) is True else None
 
 
@@ -199,6 +199,7 @@ class Both:
         """What stands for values behind the first loop."""
         back = self._back
         values = [*self._second.outside(), *back.first, *back.rest, *self._rows]
+        values += back.node.demands
         new = replayed(values, first, region_between(values, first))
         known = dict(zip(values, new, strict=True))
         return lambda v: known.get(v, v)
@@ -213,9 +214,10 @@ class Both:
         """Steps of the second loop."""
         back, count = self._back, self._back.carries
         rest = list(map(known, back.rest))
+        sizes = for_sizes(back.node, {v: known(v) for v in back.node.demands})["sizes"]
 
         def step(carry: list[Value], row: list[Value]) -> Pair:
-            found = back.inner.applied([*carry, *row, *rest])
+            found = back.body.call([*carry, *row, *rest], sizes)
             return found[:count], found[count:]
 
         rows = [made[v, 0] for v in back.sequences]

@@ -1,13 +1,14 @@
 """Scans of many examples at once."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from operator import le, or_
 from typing import Any
 
 from graphc.control.scan import SCAN, Pair, Parts, Step, parts_of, run_scan
 from graphc.ir.dims import Size
 from graphc.ir.graph import Value
-from graphc.ir.inner import Inner
+from graphc.ir.inner import Body
 from graphc.ir.namespace import F
 from graphc.ir.types import INT32
 from graphc.ops.common.batching import Batched, spread, where_each
@@ -19,11 +20,12 @@ def _(n: Size, batched: Batched, *values: Value, **params: Any) -> tuple[Value, 
     """What is the same for all examples stays one: carries, weights, sequences."""
     parts = parts_of(values, params)
     own: Any = parts_of(tuple(batched), params)
-    inner: Inner = params["body"].content
+    body: Body = params["body"].content
+    sizes = params["sizes"]
     together = parts.going is None and not own.limit
     carried = [True] * len(own.first)
     if together:
-        carried = _carried(inner, list(own.first), [*own.rows, *own.rest])
+        carried = _carried(body, list(own.first), [*own.rows, *own.rest])
     first = [
         v if not many else spread(n, b, v)
         for v, b, many in zip(parts.first, own.first, carried, strict=True)
@@ -33,11 +35,12 @@ def _(n: Size, batched: Batched, *values: Value, **params: Any) -> tuple[Value, 
         for v, b in zip(parts.rows, own.rows, strict=True)
     ]
     flags = [*carried, *own.rows, *own.rest]
-    reached = _reached(inner, flags)
+    reached = _reached(body, flags)
     many = [*carried, *reached[len(carried) :]] if together else [True] * len(reached)
 
     def step(carry: list[Value], row: list[Value]) -> Pair:
-        made = _each(n, inner, flags, [*carry, *row, *parts.rest], many)
+        given = [*carry, *row, *parts.rest]
+        made = _each(n, partial(body.call, size_args=sizes), flags, given, many)
         return made[: len(carry)], made[len(carry) :]
 
     steps: list[Value] = []
@@ -63,27 +66,27 @@ def _(n: Size, batched: Batched, *values: Value, **params: Any) -> tuple[Value, 
     return (*ends, *steps, *whole)
 
 
-def _carried(inner: Inner, first: list[bool], others: list[bool]) -> list[bool]:
+def _carried(body: Body, first: list[bool], others: list[bool]) -> list[bool]:
     """Which carries become those of each example, on the way if not at first."""
     while True:
-        after = _reached(inner, [*first, *others])[: len(first)]
+        after = _reached(body, [*first, *others])[: len(first)]
         if all(map(le, after, first)):
             return first
         first = list(map(or_, first, after))
 
 
-def _reached(inner: Inner, flags: Sequence[bool]) -> list[bool]:
+def _reached(body: Body, flags: Sequence[bool]) -> list[bool]:
     """Which outputs of a body depend on inputs with a flag."""
-    found = {v for v, flag in zip(inner.inputs, flags, strict=True) if flag}
-    for node in inner.nodes:
+    found = {v for v, flag in zip(body.inputs, flags, strict=True) if flag}
+    for node in body.nodes:
         if any(v in found for v in node.inputs):
             found.update(node.outputs)
-    return [v in found for v in inner.outputs]
+    return [v in found for v in body.outputs]
 
 
 def _each(
     n: Size,
-    inner: Inner,
+    body: Callable[[Sequence[Value]], list[Value]],
     flags: Sequence[bool],
     values: Sequence[Value],
     many: Sequence[bool],
@@ -93,10 +96,10 @@ def _each(
     `many` says for which outputs an axis of examples is asked for.
     """
     if not any(flags):
-        pairs = zip(inner.applied(values), many, strict=True)
+        pairs = zip(body(values), many, strict=True)
         return [spread(n, False, v) if b else v for v, b in pairs]
     axes, ends = ([0 if b else None for b in each] for each in (flags, many))
-    found = vmap(lambda *one: inner.applied(one), axes, ends)(*values)
+    found = vmap(lambda *one: body(one), axes, ends)(*values)
     return list(found)
 
 

@@ -11,7 +11,7 @@ from dataclasses import replace
 from graphc.control.scan import OPTIONS, SCAN, Pair, parts_of, run_scan
 from graphc.errors import standing_at
 from graphc.ir.graph import Graph, Node, Value
-from graphc.ir.inner import Inner
+from graphc.ir.inner import Body
 from graphc.ir.replay import renewed
 from graphc.ir.walk import ancestors, operands
 from graphc.ops.effects.assertions import asserted
@@ -68,22 +68,22 @@ def _checked(node: Node, value: Value) -> Value:
     return value
 
 
-def _inner(inner: Inner) -> Inner | None:
+def _body(body: Body) -> Body | None:
     """A body with its checks; None where there are none."""
-    outputs = tuple(_watched(inner.outputs, inside=True))
-    same = all(a is b for a, b in zip(outputs, inner.outputs, strict=True))
-    return None if same else Inner(inner.inputs, outputs, inner.symbols)
+    outputs = tuple(_watched(body.outputs, inside=True))
+    same = all(a is b for a, b in zip(outputs, body.outputs, strict=True))
+    return None if same else Body(body.inputs, body.size_params, outputs)
 
 
 def _loop(node: Node) -> Sequence[Value]:
     params = node.params
-    inner = _inner(params["body"].content)
-    if inner is None:
+    body = _body(params["body"].content)
+    if body is None:
         return node.outputs
     parts = parts_of(node.inputs, params)
 
     def step(carry: list[Value], row: list[Value]) -> Pair:
-        made = inner.applied([*carry, *row, *parts.rest])
+        made = body.call([*carry, *row, *parts.rest], params["sizes"])
         return made[: len(carry)], made[len(carry) :]
 
     ends, stacked = run_scan(
@@ -100,12 +100,12 @@ def _loop(node: Node) -> Sequence[Value]:
 
 
 def _switch(node: Node) -> Sequence[Value]:
-    inners = [(_inner(old), old) for old in node.params["branches"].content]
-    if not any(new for new, _ in inners):
+    bodies = [(_body(old), old) for old in node.params["branches"].content]
+    if not any(new for new, _ in bodies):
         return node.outputs
     index, *values = node.inputs
 
-    def branch(inner: Inner) -> Branch:
-        return lambda taken: inner.applied(taken)
+    def branch(body: Body) -> Branch:
+        return lambda taken: body.call(taken, node.params["sizes"])
 
-    return run_switch(index, [branch(new or old) for new, old in inners], values)
+    return run_switch(index, [branch(new or old) for new, old in bodies], values)

@@ -8,12 +8,12 @@ from typing import Any
 from graphc.control.carries import ask, fresh, in_form, parts, value_of
 from graphc.control.checks import Check, checked, held, taken_out
 from graphc.control.pytree import flatten, unflatten
-from graphc.control.scan import knows_sizes, used_between
+from graphc.control.scan import used_between
 from graphc.errors import graph_error
 from graphc.ir.build import as_value, cast, variable
 from graphc.ir.dims import Size
 from graphc.ir.graph import Node, Value
-from graphc.ir.inner import OF_BODIES, Inner, enclosed
+from graphc.ir.inner import Body, BodyCall, close
 from graphc.ir.namespace import F, public
 from graphc.ir.op import Array, Opaque, Printing, op, type_error
 from graphc.ir.replay import region_between, replayed
@@ -75,50 +75,56 @@ _switch.emit(_print_switch)
 
 
 def _views(node: Node) -> Iterator[tuple[Value, Value]]:
-    for inner in node.params["branches"].content:
-        yield from zip(inner.inputs, node.inputs[1:], strict=True)
-        yield from zip(node.outputs, inner.outputs, strict=True)
+    for body in node.params["branches"].content:
+        yield from zip(body.inputs, node.inputs[1:], strict=True)
+        yield from zip(node.outputs, body.outputs, strict=True)
 
 
 _switch.views = _views
 
 
+def _body_calls(node: Node) -> list[BodyCall]:
+    """Every branch is given the same."""
+    types, params = [v.type for v in node.inputs[1:]], node.params
+    return [BodyCall(b, types, params["sizes"]) for b in params["branches"].content]
+
+
+_switch.body_calls = _body_calls
+
+
 @_switch.padding
 def _(pad: Padding, index: Ragged, *values: Ragged, **params: Any) -> Any:
-    inners: tuple[Inner, ...] = params["branches"].content
-    if not all(knows_sizes(pad, inner) for inner in inners):
-        return None
-
-    def made(inner: Inner) -> Branch:
+    def made(call: BodyCall) -> Branch:
         def branch(taken: list[Value]) -> list[Value]:
             pairs = zip(values, taken, strict=True)
             own = [replace(x, value=v) for x, v in pairs]
-            return [x.value for x in pad.body(inner, own)]
+            return [x.value for x in pad.body(call, own)]
 
         return branch
 
+    calls = pad.node.primitive.body_calls(pad.node)
     given = [x.value for x in values]
-    return tuple(run_switch(index.value, [made(inner) for inner in inners], given))
+    return tuple(run_switch(index.value, [made(call) for call in calls], given))
 
 
 @_switch.vjp
 def _(
     g: Any, index: Value, *values: Value, wanted: list[bool], **params: Any
 ) -> tuple[Value | None, ...]:
-    inners: tuple[Inner, ...] = params["branches"].content
+    bodies: tuple[Body, ...] = params["branches"].content
     cotangents = list(g) if isinstance(g, tuple) else [g]
     given = [c for c in cotangents if c is not None]
     asked = [i for i in range(len(values)) if wanted[i + 1]]
 
-    def back(inner: Inner) -> Branch:
+    def back(body: Body) -> Branch:
         def slopes(taken: list[Value]) -> list[Value]:
             own, rest = taken[: len(values)], iter(taken[len(values) :])
             of_outputs = [None if c is None else next(rest) for c in cotangents]
-            return pulled(inner, own, of_outputs, asked)
+            return pulled(body, params["sizes"], own, of_outputs, asked)
 
         return slopes
 
-    made = run_switch(index, [back(inner) for inner in inners], [*values, *given])
+    made = run_switch(index, [back(body) for body in bodies], [*values, *given])
     result: list[Value | None] = [None] * len(values)
     for i, d in zip(asked, made, strict=True):
         result[i] = d
@@ -128,17 +134,18 @@ def _(
 @_switch.batch
 def _(n: Size, batched: Batched, index: Value, *values: Value, **params: Any) -> Any:
     """Where examples choose for themselves, all branches are computed."""
-    inners: tuple[Inner, ...] = params["branches"].content
+    bodies: tuple[Body, ...] = params["branches"].content
+    sizes = params["sizes"]
     many = [spread(n, b, v) for b, v in zip(batched[1:], values, strict=True)]
 
-    def mapped(inner: Inner) -> Branch:
-        return lambda taken: list(vmap(lambda *one: inner.applied(one))(*taken))
+    def mapped(body: Body) -> Branch:
+        return lambda taken: list(vmap(lambda *one: body.call(one, sizes))(*taken))
 
     if not batched[0]:
-        return tuple(run_switch(index, [mapped(i) for i in inners], many))
-    found = [mapped(inner)(many) for inner in inners]
+        return tuple(run_switch(index, [mapped(body) for body in bodies], many))
+    found = [mapped(body)(many) for body in bodies]
     results = found[-1]
-    for k in range(len(inners) - 2, -1, -1):
+    for k in range(len(bodies) - 2, -1, -1):
         chosen = index <= k
         results = [
             where_each(chosen, new, old)
@@ -161,15 +168,15 @@ def run_switch(
     used = used_between(flat, variables)
     values = [v for v, own in zip(values, variables, strict=True) if own in used]
     variables = [own for own in variables if own in used]
-    together, captured, sizes = enclosed(flat, variables, "switch")
+    together, captures, sizes = close(flat, variables, "switch")
     rest = iter(together.outputs)
-    inners = tuple(
-        Inner(together.inputs, tuple(next(rest) for _ in range(n)), together.symbols)
-        for n in counts
+    given, size_params = together.inputs, together.size_params
+    bodies = tuple(
+        Body(given, size_params, tuple([next(rest) for _ in range(n)])) for n in counts
     )
     node = _switch.bind(
-        (index, *values, *captured),
-        {"branches": Opaque("branches", inners), "sizes": tuple(sizes)},
+        (index, *values, *captures),
+        {"branches": Opaque("branches", bodies), "sizes": tuple(sizes)},
     )
     found = node.outputs[: len(taken[0][0])]
     return checked(found, node.outputs[len(found) :], checks)
@@ -211,7 +218,6 @@ def _choose(
 ) -> Any:
     values, form = parts(list(operands))
     variables = [fresh(v) for v in values]
-    OF_BODIES.update(v.node for v in variables)
     start = variable("start", TensorType(INT32, ())).node.serial
     taken = unflatten(form, variables)
     results = [ask(branch, taken, op, "a branch") for branch in branches]

@@ -25,13 +25,12 @@ from graphc.errors import standing_at
 from graphc.ir.build import SIZE_OP
 from graphc.ir.dims import Dim, Size, Symbol, symbol_dim
 from graphc.ir.graph import Graph, Node, Value, origins
-from graphc.ir.inner import Inner, runs_in_python, with_bodies
+from graphc.ir.inner import Body, runs_in_python, with_bodies
 from graphc.ir.namespace import F
 from graphc.ir.op import Array, Printing, op, rebuild, views_of_inputs
 from graphc.ir.replay import for_sizes, renewed
 from graphc.ir.types import TensorType
 from graphc.ir.walk import ancestors, operands
-from graphc.transform.storage import symbols_in
 
 Made = dict[Value, Value]
 
@@ -92,14 +91,11 @@ def _in_bodies(graph: Graph) -> tuple[Graph, Made]:
     return replace(graph, outputs=tuple([made.get(v, v) for v in graph.outputs])), made
 
 
-def _grown_body(inner: Inner) -> Inner:
-    sizes = {s for v in inner.inputs for n in v.type.shape for s in symbols_in(n)}
-    if any(s.origin is not None for s in (*inner.symbols, *sizes)):
-        return inner  # what gives them is no part of the body
-    names = ("",) * len(inner.inputs), ("",) * len(inner.outputs)
-    found, _ = grown(Graph(inner.inputs, inner.outputs, *names))
-    same = all(map(operator.is_, found.outputs, inner.outputs))
-    return inner if same else Inner(inner.inputs, found.outputs, inner.symbols)
+def _grown_body(body: Body) -> Body:
+    names = ("",) * len(body.inputs), ("",) * len(body.outputs)
+    found, _ = grown(Graph(body.inputs, body.outputs, *names))
+    same = all(map(operator.is_, found.outputs, body.outputs))
+    return body if same else Body(body.inputs, body.size_params, found.outputs)
 
 
 def _done_again(nodes: Sequence[Node]) -> tuple[Node, list[Node]] | None:
@@ -165,13 +161,13 @@ def _sources(scan: Node) -> list[Node]:
 class _Member(NamedTuple):
     """A loop that becomes part of another."""
 
-    inner: Inner
+    body: Body
     sizes: tuple[Size, ...]
     first: Sequence[Value]
     rest: Sequence[Value]
 
     def step(self, carry: Sequence[Value]) -> list[Value]:
-        return self.inner.applied([*carry, *self.rest], self.sizes)
+        return self.body.call([*carry, *self.rest], self.sizes)
 
 
 class _Growth:
@@ -293,7 +289,7 @@ def _stepped(members: Sequence[_Member], carry: Sequence[Value]) -> list[list[Va
     for member in members:
         made += member.step([next(rest) for _ in member.first])
     results = iter(together(made))
-    return [[next(results) for _ in m.inner.outputs] for m in members]
+    return [[next(results) for _ in m.body.outputs] for m in members]
 
 
 def _ends(members: Sequence[_Member], found: Iterable[list[Value]]) -> list[Value]:

@@ -21,7 +21,7 @@ from graphc.control.trip_count import steps_size
 from graphc.ir.build import variable
 from graphc.ir.dims import Size
 from graphc.ir.graph import Node, Params, Value, origins
-from graphc.ir.inner import OF_BODIES, Inner
+from graphc.ir.inner import Body
 from graphc.ir.namespace import F
 from graphc.ir.op import Opaque
 from graphc.ir.replay import region_between, replayed
@@ -61,17 +61,21 @@ def _by_few(
     given = [*values, *(c for c in cotangents if c is not None)]
 
     def again(
-        arguments: list[Value], slopes: list[Value], asked: list[bool]
+        arguments: list[Value],
+        slopes: list[Value],
+        asked: list[bool],
+        sizes: tuple[Size, ...],
     ) -> list[Value | None]:
+        now = _with_sizes(params, sizes)
         own = [fresh(v) for v in arguments]
         rest = iter(own[size:])
         seeds = [None if c is None else next(rest) for c in cotangents]
         first = tuple(own[:size])
         made: list[Value | None]
-        if has_chunks(params):
-            made = pull(nested(first, params), seeds, [first[i] for i in places])
+        if has_chunks(now):
+            made = pull(nested(first, now), seeds, [first[i] for i in places])
         else:
-            all_kept = params | {"few": False, "chunk": None}
+            all_kept = now | {"few": False, "chunk": None}
             back = _Backward(first, wanted, seeds, all_kept).run()
             made = [back[i] for i in places]
         pairs = zip(made, slopes, strict=True)
@@ -81,8 +85,27 @@ def _by_few(
         every = [next(found) if one else None for one in asked]
         return _of_arguments(every, own, arguments)
 
-    made = iter(with_rule(outputs, given, again, "scan"))
+    made = iter(with_rule(outputs, given, again, "scan", _sizes_of(params)))
     return tuple([None if d is None else next(made) for d in found])
+
+
+def _sizes_of(params: Params) -> tuple[Size, ...]:
+    """The sizes in the params of a scan, behind its length and chunk (0 for none)."""
+    first = params["length"], params["chunk"]
+    known = [0 if n is None else n for n in first]
+    return (*known, *params["sizes"], *params["chunked"])
+
+
+def _with_sizes(params: dict[str, Any], sizes: Sequence[Size]) -> dict[str, Any]:
+    """The params of a scan where these sizes stand for its own."""
+    length, chunk, *rest = sizes
+    count = len(params["sizes"])
+    return params | {
+        "length": None if params["length"] is None else length,
+        "chunk": None if params["chunk"] is None else chunk,
+        "sizes": tuple(rest[:count]),
+        "chunked": tuple(rest[count:]),
+    }
 
 
 def _of_arguments(
@@ -118,9 +141,9 @@ class _Backward:
         self.taken = [
             i for i in range(self.carries, len(cotangents)) if cotangents[i] is not None
         ]
-        inner: Inner = params["body"].content
+        body: Body = params["body"].content
         self.own = [self._own(i) for i in range(len(self.values))]
-        self.outputs = inner.applied(self.own)
+        self.outputs = body.call(self.own, params["sizes"])
         self.smooth = self._active([i for i, w in enumerate(wanted) if w])
         self._differentiate()
         self.carried = len(self.smooth) + len(self.of_rest)
@@ -175,7 +198,9 @@ class _Backward:
         region = region_between(self.found, [*self.own, *cotangents])
         late = set(region_between(self.found, cotangents))
         whole = [
-            i for i, v in enumerate(own) if _reads(v, region, late, self.found) is None
+            i
+            for i, v in enumerate(own)
+            if _reads(v, self.own, region, late, self.found) is None
         ]
         changing = [own[i] for i in whole]
         for i in whole:
@@ -275,7 +300,7 @@ class _Backward:
         region = region_between(self.found, known)
         late = set(region_between(self.found, new))
         for carry in self.own[: self.carries]:
-            reads = _reads(carry, region, late, self.found)
+            reads = _reads(carry, self.own, region, late, self.found)
             candidates.update(dict.fromkeys([carry] if reads is None else reads))
         used = used_between(self.found, [*known, *candidates])
         return [v for v in candidates if v in used]
@@ -439,13 +464,18 @@ def _again(outputs: Sequence[Value], new: dict[Value, Value]) -> list[Value]:
 
 
 def _reads(
-    carry: Value, region: Sequence[Node], late: set[Node], found: Iterable[Value]
+    carry: Value,
+    own: Iterable[Value],
+    region: Sequence[Node],
+    late: set[Node],
+    found: Iterable[Value],
 ) -> list[Value] | None:
     """The small values through which alone a large carry is used, None for others.
 
     Their sizes are the same in all steps.
     """
-    large, small, inside = {carry}, {}, OF_BODIES.union(region)
+    large, small = {carry}, {}
+    inside = {*region, *(v.node for v in own)}
     most = weight(carry) // MUCH_LESS
     for node in region:
         if any(v in large for v in operands(node)):

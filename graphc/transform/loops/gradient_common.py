@@ -3,15 +3,17 @@
 from collections.abc import Sequence
 
 from graphc.control.carries import fresh
+from graphc.ir.dims import Size
 from graphc.ir.graph import Value
-from graphc.ir.inner import Inner
+from graphc.ir.inner import Body
 from graphc.ir.namespace import F
 from graphc.ir.replay import region_between, replayed
 from graphc.transform.autodiff import pull
 
 
 def pulled(
-    inner: Inner,
+    body: Body,
+    size_args: Sequence[Size],
     values: Sequence[Value],
     cotangents: Sequence[Value | None],
     wrt: Sequence[int],
@@ -22,11 +24,12 @@ def pulled(
     inputs has a cotangent for each.
     """
     own = {i: fresh(values[i]) for i in wrt}
-    outputs = inner.applied([own.get(i, v) for i, v in enumerate(values)])
+    given = [own.get(i, v) for i, v in enumerate(values)]
+    outputs = body.call(given, size_args)
     found = pull(outputs, cotangents, list(own.values()))
-    given = [d for d in found if d is not None]
-    region = region_between(given, list(own.values()))
+    slopes = [d for d in found if d is not None]
+    region = region_between(slopes, list(own.values()))
     back = {variable: values[i] for i, variable in own.items()}
-    made = iter(replayed(given, back, region))
+    made = iter(replayed(slopes, back, region))
     pairs = zip(found, wrt, strict=True)
     return [F.zeros_like(values[i]) if d is None else next(made) for d, i in pairs]

@@ -8,7 +8,6 @@ step has nothing to write: it writes what is there already.
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
@@ -22,18 +21,16 @@ from graphc.control.predicated_writes import (
 )
 from graphc.control.scan import GROWING, SCAN, Pair, parts_of, run_scan
 from graphc.errors import standing_at
-from graphc.ir.build import variable
-from graphc.ir.dims import Size, symbol_dim
+from graphc.ir.build import body_input
+from graphc.ir.dims import Size
 from graphc.ir.graph import Graph, Node, Value
-from graphc.ir.inner import Inner, resized_too, runs_in_python
+from graphc.ir.inner import Body, runs_in_python, with_bodies
 from graphc.ir.namespace import F
-from graphc.ir.op import Opaque
 from graphc.ir.replay import region_between, renewed, replayed
 from graphc.ir.types import INT32
 from graphc.ir.walk import ancestors, operands
 from graphc.ops.indexing.scatter import SCATTER
-from graphc.transform.loops.store_forwarding import forwarded, read_states
-from graphc.transform.storage import symbols_in
+from graphc.transform.loops.store_forwarding import OneStep, forwarded, read_states
 
 
 def in_place(graph: Graph) -> tuple[Graph, dict[Value, Value]]:
@@ -55,36 +52,30 @@ def _in_place(outputs: Sequence[Value], made: dict[Value, Value]) -> list[Value]
 
 
 def _loop_in_place(node: Node) -> Sequence[Value]:
-    params = {name: _inside(param) for name, param in node.params.items()}
+    params = with_bodies(node.params, _body_in_place)
     if any(params[name] is not node.params[name] for name in params):
         with standing_at(node.place.plain):
             node = node.primitive.bind(node.inputs, params)
     if node.primitive not in (SCAN, GROWING) or runs_in_python(node):
         return node.outputs
+    if not _writes_to_carries(node):
+        return node.outputs
     with standing_at(node.place.plain):
-        inner = _reading_first(node)
-        late = _late_writes(node, inner)
-        return _Delayed(node, inner, late).run() if late else node.outputs
+        body = _reading_first(node)
+        late = _late_writes(node, body)
+        return _Delayed(node, body, late).run() if late else node.outputs
 
 
-def _inside(param: Any) -> Any:
-    """A param with the graphs in it worked off."""
-    if not isinstance(param, Opaque):
-        return param
-    content = param.content
-    if isinstance(content, Inner):
-        made = _inner_in_place(content)
-        return param if made is content else Opaque(param.name, made)
-    if isinstance(content, tuple) and all(isinstance(c, Inner) for c in content):
-        inners = tuple(map(_inner_in_place, content))
-        return param if inners == content else Opaque(param.name, inners)
-    return param
+def _writes_to_carries(loop: Node) -> bool:
+    body: Body = loop.params["body"].content
+    carries = range(loop.params["carries"])
+    return any(chain(body.outputs[i], body.inputs[i]) for i in carries)
 
 
-def _inner_in_place(inner: Inner) -> Inner:
-    outputs = tuple(_in_place(inner.outputs, {}))
-    same = all(a is b for a, b in zip(outputs, inner.outputs, strict=True))
-    return inner if same else inner.changed(outputs) or inner
+def _body_in_place(body: Body) -> Body:
+    outputs = tuple(_in_place(body.outputs, {}))
+    same = all(a is b for a, b in zip(outputs, body.outputs, strict=True))
+    return body if same else body.changed(outputs) or body
 
 
 @dataclass(frozen=True)
@@ -96,52 +87,44 @@ class _Late:
     writes: list[Node]
 
 
-def _of_its_sizes(node: Node) -> Inner:
-    """The body of a loop, whose sizes are those of what the loop takes."""
-    inner: Inner = node.params["body"].content
-    parts = parts_of(node.inputs, node.params)
-    rows = [v.type.like(v.type.shape[1:]) for v in parts.rows]
-    types = [*(v.type for v in parts.first), *rows, *(v.type for v in parts.rest)]
-    known = inner.known(types, node.params["sizes"])
-    if all(n is symbol_dim(s) for s, n in known.items()):
-        return inner
-    pairs = zip(inner.inputs, types, strict=True)
-    inputs = [variable(v.name, type) for v, type in pairs]
-    new = dict(zip(inner.inputs, inputs, strict=True))
-    symbols = dict.fromkeys(s for n in known.values() for s in symbols_in(n))
-    outputs = resized_too(inner.outputs, new, known)
-    return Inner(tuple(inputs), tuple(outputs), tuple(symbols))
+def _one_step(node: Node) -> OneStep:
+    """The body of a loop, in the sizes of what the loop takes."""
+    (call,) = node.primitive.body_calls(node)
+    pairs = zip(call.body.inputs, call.types, strict=True)
+    inputs = [body_input(v.name, type) for v, type in pairs]
+    outputs = call.body.call(inputs, call.size_args)
+    return OneStep(tuple(inputs), tuple(outputs))
 
 
-def _reading_first(node: Node) -> Inner:
+def _reading_first(node: Node) -> OneStep:
     """The body of a loop, with reads between writes in front of them."""
-    inner = _of_its_sizes(node)
+    body = _one_step(node)
     for i in range(node.params["carries"]):
-        writes = chain(inner.outputs[i], inner.inputs[i])
+        writes = chain(body.outputs[i], body.inputs[i])
         if writes:
-            inner = forwarded(inner, _states(inner, i, writes), writes)
-    return inner
+            body = forwarded(body, _states(body, i, writes), writes)
+    return body
 
 
-def _states(inner: Inner, i: int, writes: list[Node]) -> list[Value]:
+def _states(body: OneStep, i: int, writes: list[Node]) -> list[Value]:
     """What a carry is before the first of its writes, and behind each."""
-    return [inner.inputs[i], *(w.outputs[0] for w in writes)]
+    return [body.inputs[i], *(w.outputs[0] for w in writes)]
 
 
-def _late_writes(node: Node, inner: Inner) -> list[_Late]:
+def _late_writes(node: Node, body: OneStep) -> list[_Late]:
     found = []
     for i in range(node.params["carries"]):
-        writes = chain(inner.outputs[i], inner.inputs[i])
-        late = _late(inner, i, writes) if writes else None
-        if late is not None and not _is_tested(node, inner, i):
+        writes = chain(body.outputs[i], body.inputs[i])
+        late = _late(body, i, writes) if writes else None
+        if late is not None and not _is_tested(node, body, i):
             found.append(late)
     return found
 
 
-def _late(inner: Inner, i: int, writes: list[Node]) -> _Late | None:
+def _late(body: OneStep, i: int, writes: list[Node]) -> _Late | None:
     """The writes that are to be delayed; None where none must, or none can."""
-    states = _states(inner, i, writes)
-    read = read_states(inner, states, writes)
+    states = _states(body, i, writes)
+    read = read_states(body, states, writes)
     if len(read) != 1:
         return None
     (k,) = read
@@ -152,25 +135,25 @@ def _late(inner: Inner, i: int, writes: list[Node]) -> _Late | None:
     return _Late(i, states[k], delayed)
 
 
-def _is_tested(node: Node, inner: Inner, i: int) -> bool:
+def _is_tested(node: Node, body: OneStep, i: int) -> bool:
     """Whether it depends on a carry if the loop goes on."""
     if not node.params["stops"]:
         return False
-    stop = inner.outputs[node.params["carries"]]
-    return bool(region_between([stop], [inner.inputs[i]]))
+    stop = body.outputs[node.params["carries"]]
+    return bool(region_between([stop], [body.inputs[i]]))
 
 
 class _Delayed:
     """A loop, made anew with late writes."""
 
-    def __init__(self, node: Node, inner: Inner, late: list[_Late]) -> None:
-        self._node, self._inner, self._late = node, inner, late
+    def __init__(self, node: Node, body: OneStep, late: list[_Late]) -> None:
+        self._node, self._body, self._late = node, body, late
         parts = parts_of(node.inputs, node.params)
         self._first, self._rows, self._rest = map(list, parts[:3])
         self._limit, self._going = parts.limit, parts.going
         self._split = len(self._first) + len(self._rows)
-        own = self._inner.inputs[: self._split]
-        region = region_between(self._inner.outputs, own)
+        own = self._body.inputs[: self._split]
+        region = region_between(self._body.outputs, own)
         self._changing = {*own, *(v for n in region for v in n.outputs)}
 
     def run(self) -> Sequence[Value]:
@@ -191,15 +174,15 @@ class _Delayed:
 
     def _step(self, carry: list[Value], row: list[Value]) -> Pair:
         """What a step has left to write is carried, with what it writes to."""
-        inner, carries = self._inner, len(self._first)
-        outputs = list(inner.outputs)
+        body, carries = self._body, len(self._first)
+        outputs = list(body.outputs)
         for late in self._late:
             outputs[late.carry] = late.read
         pending = [v for w in self._writes() for v in self._parts(w)]
         wanted = [*outputs[:carries], *pending, *outputs[carries:]]
         given = [*self._finished(carry), *row, *self._rest]
-        new = dict(zip(inner.inputs, given, strict=True))
-        made = replayed(wanted, new, region_between(wanted, inner.inputs))
+        new = dict(zip(body.inputs, given, strict=True))
+        made = replayed(wanted, new, region_between(wanted, body.inputs))
         return made[: len(carry)], made[len(carry) :]
 
     def _writes(self) -> list[Node]:
@@ -216,7 +199,7 @@ class _Delayed:
     def _indices(self, write: Node, changing: Iterable[Value]) -> list[Value]:
         """The indices of a write, given those that change."""
         given = iter(changing)
-        rest = dict(zip(self._inner.inputs[self._split :], self._rest, strict=True))
+        rest = dict(zip(self._body.inputs[self._split :], self._rest, strict=True))
         found = write.inputs[2:]
         fixed = iter(replayed(found, rest, region_between(found, rest)))
         pairs = [(next(fixed), i) for i in found]

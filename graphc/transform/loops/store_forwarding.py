@@ -5,11 +5,12 @@ writes, and then these can be done in place (see `delayed`).
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 from graphc.control.predicated_writes import WRITES
 from graphc.ir.build import cast
 from graphc.ir.graph import Node, Value
-from graphc.ir.inner import Inner
 from graphc.ir.namespace import F
 from graphc.ir.replay import region_between, renewed
 from graphc.ir.types import INT64
@@ -26,18 +27,31 @@ _COMBINED: dict[str, Callable[[Value, Value], Value]] = {
 }
 
 
-def readers(state: Value, inner: Inner, writes: Sequence[Node]) -> list[Node]:
+@dataclass(frozen=True)
+class OneStep:
+    """The body of a loop on variables of its own, in the sizes around the loop."""
+
+    inputs: tuple[Value, ...]
+    outputs: tuple[Value, ...]
+
+    @cached_property
+    def nodes(self) -> list[Node]:
+        """The nodes that depend on the inputs, in topological order."""
+        return region_between(self.outputs, self.inputs)
+
+
+def readers(state: Value, body: OneStep, writes: Sequence[Node]) -> list[Node]:
     """The nodes that use a state of a carry, but for those that write to it."""
     own = set(writes)
     return [
         node
-        for node in inner.nodes
+        for node in body.nodes
         if any(v is state for v in node.inputs[node in own :])
     ]
 
 
 def read_states(
-    inner: Inner, states: Sequence[Value], writes: Sequence[Node]
+    body: OneStep, states: Sequence[Value], writes: Sequence[Node]
 ) -> dict[int, list[Node]]:
     """The states of a carry that are read, by number, and what reads them.
 
@@ -48,24 +62,26 @@ def read_states(
     for k, state in enumerate(states):
         if k and writes[k - 1].primitive in WRITES:
             number = k
-        found.setdefault(number, []).extend(readers(state, inner, writes))
+        found.setdefault(number, []).extend(readers(state, body, writes))
     return {k: nodes for k, nodes in found.items() if nodes}
 
 
-def forwarded(inner: Inner, states: Sequence[Value], writes: Sequence[Node]) -> Inner:
+def forwarded(
+    body: OneStep, states: Sequence[Value], writes: Sequence[Node]
+) -> OneStep:
     """The body with all reads of the states of a carry at the first that is read.
 
     It is the body itself where not all of them can be.
     """
-    read = read_states(inner, states, writes)
+    read = read_states(body, states, writes)
     if len(read) < 2:
-        return inner
+        return body
     first, last = min(read), max(read)
     gathers = {node: k for k in read if k > first for node in read[k]}
     if not all(_fit(node, w) for node in gathers for w in writes[first:last]):
-        return inner
+        return body
     made: dict[Value, Value] = {}
-    for node in region_between(inner.outputs, inner.inputs):
+    for node in body.nodes:
         if any(v in made for v in operands(node)):
             new = renewed(node, made, node.place.plain)
             made.update(zip(node.outputs, new.outputs, strict=True))
@@ -73,8 +89,7 @@ def forwarded(inner: Inner, states: Sequence[Value], writes: Sequence[Node]) -> 
             start = made.get(states[first], states[first])
             passed = writes[first : gathers[node]]
             made[node.outputs[0]] = _read(node, start, passed, made)
-    outputs = tuple([made.get(v, v) for v in inner.outputs])
-    return Inner(inner.inputs, outputs, inner.symbols)
+    return replace(body, outputs=tuple([made.get(v, v) for v in body.outputs]))
 
 
 def _fit(read: Node, write: Node) -> bool:

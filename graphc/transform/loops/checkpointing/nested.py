@@ -12,7 +12,7 @@ from graphc.control.scan import Pair, Step, parts_of, run_scan
 from graphc.ir.build import size_value
 from graphc.ir.dims import Size
 from graphc.ir.graph import Params, Value
-from graphc.ir.inner import Inner
+from graphc.ir.inner import Body
 from graphc.ir.namespace import F
 
 
@@ -26,10 +26,10 @@ def has_chunks(params: Params) -> bool:
 def nested(values: tuple[Value, ...], params: Params) -> list[Value]:
     """What a scan with such chunks gives, of its inputs."""
     parts, count = parts_of(values, params), params["carries"]
-    inner: Inner = params["body"].content
+    body: Body = params["body"].content
 
     def step(carry: list[Value], row: list[Value]) -> Pair:
-        made = inner.applied([*carry, *row, *parts.rest])
+        made = body.call([*carry, *row, *parts.rest], params["sizes"])
         return made[:count], made[count:]
 
     length, chunk, reverse = (params[k] for k in ("length", "chunk", "reverse"))
