@@ -9,8 +9,9 @@ from functools import lru_cache
 
 from graphc.errors import Place
 from graphc.ir.build import INPUT
+from graphc.ir.dims import Dim, Symbol, symbol_dim
 from graphc.ir.graph import Node, Value
-from graphc.ir.inner import Body
+from graphc.ir.inner import Body, BodyCall
 from graphc.ir.walk import operands
 
 RESERVED = {
@@ -73,6 +74,17 @@ def _of_loop(value: Value) -> str:
         body: Body = params["body"].content
         return body.inputs[value.index].name if value.index else "going"
     return "kept" if place else "steps"
+
+
+def of_same_name(call: BodyCall) -> dict[Symbol, Symbol]:
+    """Sizes of a body, by which they are given; each that is given stands for one."""
+    found: dict[Symbol, Symbol] = {}
+    for symbol, size in call.sizes.items():
+        if isinstance(size, Dim) and size is symbol_dim(size.symbols[0]):
+            given = size.symbols[0]
+            if given is not symbol and given.name == symbol.name:
+                found.setdefault(given, symbol)
+    return {symbol: given for given, symbol in found.items()}
 
 
 class Hints:

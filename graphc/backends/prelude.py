@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from graphc.backends.function_source import plain_source
-from graphc.backends.source import Body, Module, indent, solved, tuple_text
+from graphc.backends.sizes import solved
+from graphc.backends.source import Body, Module, indent, tuple_text
 from graphc.errors import shortened
 from graphc.ir.dims import Dim, Symbol, symbol_dim
 from graphc.ir.dims_names import shown_name

@@ -4,7 +4,8 @@ from collections.abc import Callable, Mapping
 from enum import IntEnum
 from functools import reduce
 
-from graphc.ir.dims import Dim, Size
+from graphc.errors import GraphError
+from graphc.ir.dims import Dim, Size, substitute, symbol_dim
 from graphc.ir.dims_text import Printer
 from graphc.ir.graph import Value
 from graphc.ir.polynomials import Atom, Symbol
@@ -64,3 +65,17 @@ def array_size(
     Parts that have a name in `named` stand there by it.
     """
     return _ArrayPrinter(name_of, CLIP, named or {}).size(d)
+
+
+def solved(size: Dim, symbol: Symbol, axis: str) -> str:
+    """The symbol from `axis`, which holds `size`; "" where it is not linear in it."""
+    try:
+        rest = substitute(size, {symbol: 0})
+        slope = substitute(size, {symbol: 1}) - rest
+    except GraphError:  # a division by the symbol
+        return ""
+    linear = isinstance(rest, int) and isinstance(slope, int) and slope != 0
+    if not linear or slope * symbol_dim(symbol) + rest is not size:
+        return ""
+    shifted = axis if rest == 0 else f"({axis} - {rest})"
+    return shifted if slope == 1 else f"{shifted} // {slope}"

@@ -9,20 +9,12 @@ import numpy as np
 
 from graphc.backends.function_source import globals_used, plain_source
 from graphc.backends.literals import array_text, number, typed_number
-from graphc.backends.names import Hints, Names
-from graphc.backends.sizes import Arithmetic, array_size, is_wide, needed
+from graphc.backends.names import Hints, Names, of_same_name
+from graphc.backends.sizes import Arithmetic, array_size, is_wide, needed, solved
 from graphc.errors import GraphError, Place, graph_error, label, printable
 from graphc.ir import inner
 from graphc.ir.build import CONSTANT, INPUT, SIZE_OP, Data
-from graphc.ir.dims import (
-    MOST_SHOWN,
-    Dim,
-    Size,
-    Symbol,
-    expression,
-    substitute,
-    symbol_dim,
-)
+from graphc.ir.dims import MOST_SHOWN, Dim, Size, Symbol, expression, symbol_dim
 from graphc.ir.dims_names import SHOWN, naming
 from graphc.ir.dims_text import shared_parts
 from graphc.ir.graph import Guard, Node, Value
@@ -87,14 +79,9 @@ class Module:
 
         Returns the names that they are printed with, where not their own.
         """
-        found: dict[Symbol, Symbol] = {}  # by those given
-        for symbol, size in call.sizes.items():
-            if isinstance(size, Dim) and size is symbol_dim(size.symbols[0]):
-                given = size.symbols[0]
-                if given is not symbol and given.name == symbol.name:
-                    found.setdefault(given, symbol)
-        self._outer.update((symbol, given) for given, symbol in found.items())
-        return {s: SHOWN.names[n] for n, s in found.items() if n in SHOWN.names}
+        found = of_same_name(call)
+        self._outer |= found
+        return {s: SHOWN.names[n] for s, n in found.items() if n in SHOWN.names}
 
     @property
     def sizes(self) -> dict[str, Symbol]:
@@ -483,20 +470,6 @@ def _beside(node: Node, value: Value) -> bool:
     return value.dtype != BFLOAT16 and any(
         v.dtype == value.dtype and not v.node.primitive.inline for v in node.inputs
     )
-
-
-def solved(size: Dim, symbol: Symbol, axis: str) -> str:
-    """The symbol from `axis`, which holds `size`; "" where it is not linear in it."""
-    try:
-        rest = substitute(size, {symbol: 0})
-        slope = substitute(size, {symbol: 1}) - rest
-    except GraphError:  # a division by the symbol
-        return ""
-    linear = isinstance(rest, int) and isinstance(slope, int) and slope != 0
-    if not linear or slope * symbol_dim(symbol) + rest is not size:
-        return ""
-    shifted = axis if rest == 0 else f"({axis} - {rest})"
-    return shifted if slope == 1 else f"{shifted} // {slope}"
 
 
 def printed_sizes(nodes: Iterable[Node]) -> list[Symbol]:

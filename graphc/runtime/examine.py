@@ -10,7 +10,7 @@ import numpy as np
 
 from graphc.backends.prelude import ProgramError, expect
 from graphc.backends.program import Outputs
-from graphc.backends.source import solved
+from graphc.backends.sizes import solved
 from graphc.control.pytree import Compound, function_given, require_shallow
 from graphc.errors import GraphError, UnusedInputWarning, graph_error, shortened
 from graphc.ir.build import INPUT, Casting, as_value, is_body_input, strong

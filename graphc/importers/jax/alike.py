@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 
 from graphc.errors import GraphError
+from graphc.ir.dims import Dim, Symbol, substitute, symbol_dim
 from graphc.ir.graph import Graph, Value
-from graphc.ir.inner import Inner
+from graphc.ir.inner import Body, axes_of
 from graphc.ir.op import Opaque
 from graphc.ir.types import BOOL, TensorType, is_inexact, is_integer
 from graphc.ir.walk import ancestors
@@ -32,6 +33,8 @@ class _Numbers:
 
     def __init__(self) -> None:
         self._known: dict[Hashable, int] = {}
+        self._sizes: dict[Symbol, Dim] = {}  # of bodies
+        self._by_position: dict[int, Dim] = {}
 
     def of(self, inputs: Sequence[Value], outputs: Sequence[Value]) -> tuple[int, ...]:
         """The numbers of the outputs of a graph."""
@@ -54,9 +57,23 @@ class _Numbers:
             return tuple(map(self._param, param))
         if isinstance(param, Opaque):
             return self._param(param.content)
-        if isinstance(param, Inner):
-            return self.of(param.inputs, param.outputs)
+        if isinstance(param, Body):
+            return self._body(param)
+        if isinstance(param, Dim):
+            return substitute(param, self._sizes)
         return param
+
+    def _body(self, body: Body) -> tuple[int, ...]:
+        """The sizes of a body are told by their positions, too."""
+        axes = sorted(axes_of(body.inputs) - {*body.size_params}, key=_serial)
+        for i, symbol in enumerate((*body.size_params, *axes)):
+            size = self._by_position.setdefault(i, symbol_dim(Symbol(f"size_{i}")))
+            self._sizes[symbol] = size
+        return self.of(body.inputs, body.outputs)
+
+
+def _serial(symbol: Symbol) -> int:
+    return symbol.serial
 
 
 NEAR = 1e-3  # relative: graphs that differ in rounding only are the same
