@@ -171,10 +171,36 @@ def _slice_item(item: slice, n: Size) -> tuple[Any, ...]:
         raise graph_error("a slice step cannot be 0", op="index")
     step = None if isinstance(step, int) and step == 1 else step
     if step is None and start is not None and stop is not None:
-        length = stop - start
+        length = _length(item, start, stop)
         if origins(start) and isinstance(length, int) and length >= 0:
             return ("d", as_value(item.start), length)
     return ("s", start, stop, step)
+
+
+def _length(item: slice, start: Size, stop: Size) -> Size:
+    """How far apart two bounds are, also where nobody knows them before the call.
+
+    The window `i : i + 2` has two elements wherever it starts. That `i + 2` may wrap
+    around in its dtype, and so is no size that follows from `i`, does not matter: a
+    window that starts so far out moves inside.
+    """
+    (first, before), (last, after) = _moved(item.start), _moved(item.stop)
+    return after - before if first is last and first is not None else stop - start
+
+
+def _moved(bound: Any) -> tuple[Value | None, Size]:
+    """A value and the constants that have been added to it."""
+    value, moved = bound if isinstance(bound, Value) else None, 0
+    while value is not None and value.node.primitive.name in ("add", "subtract"):
+        sign = 1 if value.node.primitive.name == "add" else -1
+        left, right = value.node.inputs
+        constant = literal_of(right)
+        if constant is None and sign == 1:
+            left, constant = right, literal_of(left)
+        if constant is None or constant.size != 1:
+            break
+        value, moved = left, moved + sign * int(constant.flat[0])
+    return value, moved
 
 
 def _whole_or_nothing(x: Value, mask: Value, items: list[Any]) -> Value:
