@@ -1,4 +1,4 @@
-"""Basic indices, item by item: which positions along one axis they read or write."""
+"""Basic indices, item by item: the positions along one axis that they read or write."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -12,9 +12,9 @@ NAMES = ("kinds", "starts", "stops", "steps")
 
 
 class Slice(NamedTuple):
-    """Position j along an axis is position `first + step * j` before.
+    """Position j along an axis is position `first + step * j` of the sliced axis.
 
-    `said` is the first as it was written, which it is where there is one at all.
+    `said` is the first position as the program declares it, without clipping to an end.
     """
 
     axis: int
@@ -24,7 +24,7 @@ class Slice(NamedTuple):
 
 
 def sliced(node: Node, axis: int) -> Slice | None:
-    """The slice that an axis of a result is, where it is one."""
+    """The slice of an input axis that an axis of the result is; None if it is none."""
     at = item_of(node, axis) if node.primitive.name == "basic_index" else None
     if at is None:
         return None
@@ -47,7 +47,7 @@ def sliced(node: Node, axis: int) -> Slice | None:
 
 
 def picked(node: Node, axis: int) -> Size | None:
-    """The position along an axis of the input that an index picks, where it does."""
+    """The position that an index picks along an axis of the input, or None."""
     if node.primitive.name != "basic_index":
         return None
     taken = 0
@@ -62,7 +62,7 @@ def picked(node: Node, axis: int) -> Size | None:
 
 
 def row_of_picked(node: Node, axis: int, row: Value) -> Value:
-    """What is picked, of the row at that position."""
+    """Apply a basic index to the slice at the position that it picks along `axis`."""
     taken = 0
     for i, kind in enumerate(node.params["kinds"]):
         if taken == axis and kind != "n":
@@ -73,7 +73,7 @@ def row_of_picked(node: Node, axis: int, row: Value) -> Value:
 
 
 class Written(NamedTuple):
-    """What an update writes along one axis of what it is written to."""
+    """The positions that an update writes along one axis of its target."""
 
     part: Slice | None  # None: at all positions, as they are
     at: Size | None  # or at one position
@@ -83,7 +83,7 @@ class Written(NamedTuple):
 
 
 def written(node: Node, axis: int) -> Written | None:
-    """What a node of slice_update writes along an axis; None where that is not told."""
+    """The write of a slice_update along an axis; None if its positions are unknown."""
     x, update = node.inputs
     items = {name: node.params[name] for name in NAMES}
     region: Value = PRIMITIVES["basic_index"](x, **items)
@@ -105,7 +105,7 @@ def written(node: Node, axis: int) -> Written | None:
 
 
 def _item_at(node: Node, axis: int) -> tuple[int, int]:
-    """The item that indexes an axis, and the axis of the result that it makes."""
+    """The item that indexes an axis, and the axis of the result that the item makes."""
     made = taken = 0
     for i, kind in enumerate(node.params["kinds"]):
         if taken == axis and kind != "n":
@@ -127,7 +127,7 @@ def without_item(node: Node, i: int) -> dict[str, Any]:
 
 
 def item_of(node: Node, axis: int) -> tuple[int, int] | None:
-    """The item that an axis of the result is of, and the axis that it indexes."""
+    """The item that makes an axis of the result, and the input axis that it indexes."""
     made = taken = 0
     for i, kind in enumerate(node.params["kinds"]):
         if kind != "i":
@@ -139,5 +139,5 @@ def item_of(node: Node, axis: int) -> tuple[int, int] | None:
 
 
 def same_op(node: Node, inputs: Sequence[Value], **params: Any) -> Value:
-    """The op of a node on other inputs, with some params changed."""
+    """Apply the op of a node to other inputs, with some params changed."""
     return rebuild(node, tuple(inputs), {**node.params, **params}).outputs[0]

@@ -1,4 +1,4 @@
-"""Which step of a loop a position along an axis belongs to, after slices and flips."""
+"""The iteration that a position along an axis belongs to, after slices and flips."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -13,13 +13,13 @@ from graphc.rewriting.loops.access import Slice, Written, same_op, sliced, writt
 from graphc.rewriting.loops.slice_rules import source
 from graphc.rewriting.sizes import is_one
 
-FARTHEST = 16  # steps between the rows that one row is made of
+FARTHEST = 16  # iterations that a slice may read back
 
 
 class View(NamedTuple):
-    """Position j along an axis of `size` belongs to step `start + step * j`.
+    """Position j along an axis of `size` belongs to iteration `start + step * j`.
 
-    `said` is the start where there are positions at all, whatever it is otherwise.
+    `said` is the declared start: equal to it where there are positions at all.
     """
 
     axis: int
@@ -30,29 +30,29 @@ class View(NamedTuple):
 
     @classmethod
     def whole(cls, length: Size) -> "View":
-        """That of a stacked output: a position for each step."""
+        """The view of a ys output: one position per iteration."""
         return cls(0, 0, 1, length, 0)
 
     def along(self, axis: int) -> "View":
-        """The same along another axis."""
+        """The same view along another axis."""
         return self._replace(axis=axis)
 
     def matches(self, other: "View") -> bool:
-        """Whether the positions of both belong to the same steps, for sure."""
+        """Whether the positions of both surely belong to the same iterations."""
         same = self.step == other.step and same_size(self.start, other.start)
         return same and equal(self.size, other.size) is True
 
     def covers(self, length: Size) -> bool:
-        """Whether each position belongs to the step of that number, for sure."""
+        """Whether each position surely belongs to the iteration of its number."""
         return self.matches(View.whole(length))
 
     def _steps(self) -> tuple[Size, Size]:
-        """The steps that positions belong to, one after another: from, and up to."""
+        """The range of iterations that the positions belong to: start and stop."""
         first = self.start if self.step > 0 else self.start - self.size + 1
         return first, first + self.size
 
     def is_part(self, length: Size) -> bool:
-        """Whether the steps are surely neighbours, in either order."""
+        """Whether the iterations surely are neighbours in range, either way."""
         if self.covers(length):
             return True
         first, end = self._steps()
@@ -60,16 +60,16 @@ class View(NamedTuple):
         return abs(self.step) == 1 and inside
 
     def part(self, rows: Value, length: Size) -> Value:
-        """The positions, of rows of all steps; along the first axis."""
+        """The positions of this view, out of `rows` for all iterations on axis 0."""
         if self.covers(length):
             return rows
         found: Value = F._part(rows, 0, *self._steps())
         return F.flip(found, 0) if self.step < 0 else found
 
     def behind(self, other: "View", reverse: bool) -> int | None:
-        """How many steps after that of another view the one of a position comes.
+        """How many iterations a position comes after the same position of another view.
 
-        None where it comes before, too far behind, or where there is no telling.
+        None if it comes before, too many iterations later, or unknown.
         """
         if self.axis != other.axis or self.step != other.step:
             return None
@@ -81,12 +81,12 @@ class View(NamedTuple):
         return apart if isinstance(apart, int) and 0 <= apart <= FARTHEST else None
 
     def sliced(self, part: Slice, size: Size) -> "View":
-        """That of a slice of such an axis, of so many elements."""
+        """The view of a slice, of `size` elements, of this axis."""
         start, said = (s + self.step * f for s, f in self._firsts(part))
         return View(self.axis, start, self.step * part.step, size, said)
 
     def before(self, part: Slice, size: Size) -> "View | None":
-        """That of an axis of `size` of which this is of a slice."""
+        """The view of an axis of `size` whose slice has this view."""
         if abs(self.step) != abs(part.step):
             return None
         step = self.step // part.step
@@ -97,12 +97,12 @@ class View(NamedTuple):
         return [(self.start, part.first), (self.said, part.said)]
 
     def position(self, place: Value) -> Value:
-        """The position that belongs to a step, where one does."""
+        """The position that belongs to an iteration, if there is one."""
         found = F.subtract(place, _number(self.start))
         return found if self.step == 1 else F.floor_divide(found, self.step)
 
     def holds(self, place: Value, length: Size) -> Value | None:
-        """Whether a position belongs to a step; None where one does to each."""
+        """Whether a position belongs to an iteration; None if one belongs to each."""
         if self.covers(length):
             return None
         found = self.position(place)
@@ -116,9 +116,9 @@ class View(NamedTuple):
         return held
 
     def aligned(self, value: Value, length: Size) -> Value:
-        """The rows of a value of each step; where there is none, zeros.
+        """The slice of a value for each iteration: zeros where it has none.
 
-        Steps forwards or backwards by one only.
+        The step must be 1 or -1.
         """
         rows: Value = F.moveaxis(value, self.axis, 0) if self.axis else value
         if self.covers(length):
@@ -148,7 +148,7 @@ def _number(size: Size) -> Value:
 
 
 def derived(node: Node, x: Value, view: View, axis: int) -> View | None:
-    """How an axis of a result is seen, where that of one of its inputs is known."""
+    """The view of an axis of a result, derived from the view of its input `x`."""
     if node.primitive.name == "slice_update":
         same = x is node.inputs[0] and view.axis == axis
         return view if same else None
@@ -164,9 +164,9 @@ def derived(node: Node, x: Value, view: View, axis: int) -> View | None:
 
 
 def parents(node: Node, view: View) -> "list[View | None] | None":
-    """Per input, which of its positions a position of the result is made of.
+    """Per input, the view of the positions that the positions of a result read.
 
-    None for an input that is the same for all; None for all where there is no telling.
+    None for an input that all positions share; None for all inputs if unknown.
     """
     if node.primitive.name == "slice_update":
         return _of_written(node, view)
@@ -190,7 +190,7 @@ def _of_written(node: Node, view: View) -> "list[View | None] | None":
 
 
 def _places(write: Written, view: View) -> View:
-    """The steps of the positions that are written to."""
+    """The view of the positions that an update writes."""
     if write.at is not None:
         start, said = (s + view.step * write.at for s in (view.start, view.said))
         return View(0, start, 1, 1, said)
@@ -200,7 +200,7 @@ def _places(write: Written, view: View) -> View:
 def updated(
     node: Node, view: View, rows: Sequence[Value], place: Value, length: Size
 ) -> Value:
-    """A row of what a slice_update gives, of rows of its inputs."""
+    """The slice of the result of a slice_update, from slices of its inputs."""
     write = written(node, view.axis)
     assert write is not None
     old, new = rows
@@ -216,7 +216,7 @@ def updated(
 
 
 def usable(value: Value, view: View, length: Size) -> bool:
-    """Whether a value can have a row for each position of a view."""
+    """Whether a value can have a slice for each position of a view."""
     n = value.type.shape[view.axis]
     if is_one(n):
         return True
@@ -226,7 +226,7 @@ def usable(value: Value, view: View, length: Size) -> bool:
 
 
 def whole_of(node: Node, view: View, length: Size) -> View | None:
-    """That of what a slice is of, where its positions are the steps themselves."""
+    """The view of a slice's input, if its positions are the iterations in order."""
     if node.primitive.name != "basic_index" or sliced(node, view.axis) is None:
         return None
     found = parents(node, view)

@@ -1,6 +1,6 @@
-"""Elements picked from each row, `x[arange(n), labels]`, and written back into rows.
+"""Elements picked from each slice, `x[arange(n), labels]`, and written back into it.
 
-One of the index arrays counts the rows; what is picked from one is then of that row.
+One of the index arrays counts the slices, so each slice picks from itself only.
 """
 
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ from graphc.rewriting.sizes import is_one
 
 
 def of_gathered(node: Node, axis: int) -> list[int | None] | None:
-    """Where the rows along an axis of what is gathered come from."""
+    """Per input, the axis whose slices make the slices along `axis` of a gather."""
     x, *indices = node.inputs
     axes, behind = node.params["axes"], _behind(node, axis)
     if not 0 < behind <= _points(indices):
@@ -29,19 +29,19 @@ def of_gathered(node: Node, axis: int) -> list[int | None] | None:
 
 
 def _points(indices: Sequence[Value]) -> int:
-    """The rank of what index arrays broadcast to."""
+    """The rank that the index arrays have once they are broadcast."""
     return max(i.type.rank for i in indices)
 
 
 def _behind(node: Node, axis: int) -> int:
-    """How far an axis of what is gathered is from the end of the index arrays' axes."""
+    """The distance of an axis of the result from the end of the index arrays' axes."""
     first, *_ = axes = node.params["axes"]
     adjacent = list(axes) == list(range(first, first + len(axes)))
     return _points(node.inputs[1:]) - axis + (first if adjacent else 0)
 
 
 def row_of_gathered(node: Node, axis: int, rows: Sequence[Value]) -> Value:
-    """What is picked from one row."""
+    """Gather from one slice."""
     found = of_gathered(node, axis)
     assert found is not None and found[0] is not None
     own = _own_rows(node.inputs[1:], rows[1:], _behind(node, axis))
@@ -51,7 +51,7 @@ def row_of_gathered(node: Node, axis: int, rows: Sequence[Value]) -> Value:
 def _own_rows(
     values: Sequence[Value], rows: Sequence[Value], behind: int
 ) -> list[Value]:
-    """Rows, where some values have one row for all and are given as they are."""
+    """Slices, with the axis of size 1 dropped from values that have one for all."""
     found = []
     for value, row in zip(values, rows, strict=True):
         at = value.type.rank - behind
@@ -62,7 +62,7 @@ def _own_rows(
 
 
 def of_scattered(node: Node, axis: int) -> list[int | None] | None:
-    """Where the rows come from of what picked elements are written to."""
+    """Per input, the axis whose slices make the slices of the result of a scatter."""
     _, update, *indices = node.inputs
     first, *_ = axes = node.params["axes"]
     if list(axes) != list(range(first, first + len(axes))) or axis not in axes:
@@ -76,9 +76,9 @@ def of_scattered(node: Node, axis: int) -> list[int | None] | None:
 
 
 def _behind_counting(node: Node, axis: int) -> int | None:
-    """How far from the end the axis of the array is that counts rows written along one.
+    """How far from the end the axis is along which an index array counts slices.
 
-    None where none counts them.
+    None if no index array counts them.
     """
     x, _, *indices = node.inputs
     axes = node.params["axes"]
@@ -90,12 +90,12 @@ def _behind_counting(node: Node, axis: int) -> int | None:
 
 
 def _after(node: Node) -> int:
-    """How many axes come behind those that are indexed, which are adjacent."""
+    """The number of axes after the indexed axes, which are adjacent."""
     return int(node.inputs[0].type.rank - 1 - node.params["axes"][-1])
 
 
 def row_of_scattered(node: Node, axis: int, rows: Sequence[Value]) -> Value:
-    """A row after what is written to it."""
+    """Scatter into one slice."""
     _, update, *indices = node.inputs
     behind = _behind_counting(node, axis)
     assert behind is not None
@@ -105,7 +105,7 @@ def row_of_scattered(node: Node, axis: int, rows: Sequence[Value]) -> Value:
 
 
 def _along(index: Value, behind: int) -> int | None:
-    """The axis of an array that is so many from the end of what it broadcasts to."""
+    """The axis of an index array that is `behind` from the end once broadcast."""
     at = index.type.rank - behind
     return None if at < 0 or is_one(index.type.shape[at]) else at
 
@@ -113,7 +113,7 @@ def _along(index: Value, behind: int) -> int | None:
 def _counting(
     x: Value, indices: Sequence[Value], axes: Sequence[int], behind: int
 ) -> int | None:
-    """The index array that counts the rows of an axis, along an axis of its own."""
+    """The number of the index array that counts along the axis `behind` the end."""
     for i, (index, axis) in enumerate(zip(indices, axes, strict=True)):
         at = _along(index, behind)
         if at is not None and counts(index, at, x.type.shape[axis]):
@@ -143,7 +143,7 @@ def counts(index: Value, axis: int, size: Size) -> bool:
 
 
 def _clips(node: Node, size: Size) -> bool:
-    """Whether indices of an axis are only kept inside of it."""
+    """Whether a node only clips indices to the range of their axis."""
     sizes = known_sizes(plain(node.inputs[1]))
     if sizes is None or sizes.ndim:
         return False
@@ -154,7 +154,7 @@ def _clips(node: Node, size: Size) -> bool:
 
 
 def counter(index: Value, numbers: Value) -> Value:
-    """Other numbers, along the axis along which an index array counts."""
+    """Other numbers along the axis that an index array counts, with its rank."""
     node, at = index.node, 0
     shapes = []
     while node.primitive.name != "iota":
@@ -169,14 +169,14 @@ def counter(index: Value, numbers: Value) -> Value:
 
 
 def plain(value: Value) -> Value:
-    """A value before it was converted."""
+    """The value before any conversions of dtype."""
     while value.node.primitive.name == "convert":
         value = value.node.inputs[0]
     return value
 
 
 def _without(node: Node, axis: int, rows: Sequence[Value], before: int) -> Value:
-    """The op on rows, without the index array that counts them."""
+    """Apply the op to slices, without the index array that counts them."""
     axes, inside = node.params["axes"], node.params["inside"]
     i = axes.index(axis)
     left = tuple(a - (a > axis) for a in axes if a != axis)

@@ -15,9 +15,9 @@ Pair = tuple[list[Value], list[Value]]
 
 
 class Blocks:
-    """The parts of a loop that computes a region.
+    """The init, the body and the results of a tiled loop that computes a region.
 
-    `known` tells what stands for values before it.
+    `known` maps a value from before the loop to its replacement.
     """
 
     def __init__(self, region: Region, known: Known) -> None:
@@ -34,19 +34,19 @@ class Blocks:
         count: Size,
         more: Mapping[Place, Value] = MappingProxyType({}),
     ) -> Pair:
-        """The carries behind a block, and what is left of it; `more` are blocks too."""
+        """The carries after a tile, and its live-out tiles; `more` are inputs too."""
         return self.left(carry, self.made(blocks, count, more))
 
     def made(
         self, blocks: list[Value], count: Size, more: Mapping[Place, Value]
     ) -> dict[Place, Value]:
-        """All that is made of a block."""
+        """All tiles that are computed from the input tiles."""
         cone = self._region.cone
         given = dict(zip(cone.given, blocks, strict=True))
         return cone.computed({**given, **more}, count, self._known)
 
     def left(self, carry: list[Value], made: Mapping[Place, Value]) -> Pair:
-        """The carries behind a block, and what is left of it."""
+        """The carries after a tile, and its live-out tiles."""
         region, known = self._region, self._known
         after = []
         for how, before in zip(self._joins, carry, strict=True):
@@ -56,7 +56,7 @@ class Blocks:
         return after, [made[v, region.rows[v]] for v in region.shown]
 
     def end(self, ends: list[Value], found: list[Value]) -> dict[Value, Value]:
-        """What stands for each value that is left, of carries and of these."""
+        """Replacements of the live-out values, from the final carries and ys."""
         made = dict(zip(self._region.shown, found, strict=True))
         for how, carry in zip(self._joins, ends, strict=True):
             made[how.node.outputs[0]] = how.end(carry)
@@ -75,7 +75,7 @@ def bytes_of_one(values: Iterable[Place]) -> Size:
 
 
 def _guarded(cone: Cone, old: Value, new: Value) -> Value:
-    """Sizes must fit as before."""
+    """Keep the size checks of the replaced nodes."""
     for node in cone.nodes:
         new = guarded(new, node)
     return guarded(new, old.node)

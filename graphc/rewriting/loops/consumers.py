@@ -1,4 +1,4 @@
-"""What is computed of what a scan stacks, row by row, and what reduces that."""
+"""Fused consumers: values computed from the ys of a scan by slice, and reductions."""
 
 from collections.abc import Iterable
 
@@ -27,7 +27,7 @@ SHRINKING = {*REDUCTIONS, "argmax", "argmin"}
 
 
 def flag_of(node: Node) -> Value:
-    """What a check needs to be true."""
+    """The condition of a check."""
     flag = node.inputs[1]
     while flag.node.primitive.name == "all" and not flag.node.params["axes"]:
         flag = flag.node.inputs[0]
@@ -35,12 +35,12 @@ def flag_of(node: Node) -> Value:
 
 
 class Region:
-    """What is computed of the stacked outputs of a scan, row by row."""
+    """The values that are computed from the ys of a scan, slice by slice."""
 
     def __init__(self, loop: Loop, nodes: Iterable[Node], uses: Uses) -> None:
         self._loop = loop
         self._dependent: set[Node] = {loop.node}
-        # What needs no rows, but what is there behind the last step.
+        # Values that need the final carries only, and no slices.
         self._ended: set[Value] = {*loop.ends, *loop.given[: loop.stops]}
         whole = View.whole(loop.length)
         self.views: dict[Value, View] = dict.fromkeys(loop.stacked, whole)
@@ -83,7 +83,7 @@ class Region:
                 self.undone.visit(node, view)
 
     def _any_task(self, node: Node) -> Task | None:
-        """How the loop makes what a node gives, where it reduces rows."""
+        """The reduction by which the loop computes a node, if it has one."""
         if not self.undone.count_nothing(node):
             return None
         task = self._task(node) or self._product(node)
@@ -92,7 +92,7 @@ class Region:
         return task
 
     def _task(self, node: Node) -> Task | None:
-        """How a node reduces what comes row by row, if it does so over the rows."""
+        """The fold of a node that reduces its first input along the sliced axis."""
         view = self.views.get(node.inputs[0]) if node.inputs else None
         if view is None or any(v.node in self._dependent for v in node.inputs[1:]):
             return None
@@ -100,7 +100,7 @@ class Region:
         return None if run is None else of_rows(node, run, view, self._loop.length)
 
     def _product(self, node: Node) -> Task | None:
-        """How a tensordot sums up products of what comes row by row."""
+        """The fold of a tensordot that sums products of slices, if it does."""
         if not is_wide(node.outputs[0].dtype):
             return None
         for i, axes in enumerate(contracted(node)):
@@ -123,9 +123,9 @@ class Region:
         return picking(node, view.axis, at, latest)
 
     def _view(self, node: Node, axis: int) -> View | None:
-        """The steps of the rows of a result, if it is computed row by row.
+        """The view of an axis of a result, if it is computed slice by slice.
 
-        It comes as late as the last of the rows that it is made of.
+        Its slices are available as soon as the last of the slices that they read.
         """
         for x in node.inputs:
             known = self.views.get(x)
@@ -138,16 +138,16 @@ class Region:
         return None
 
     def is_row(self, value: Value, view: View | None) -> bool:
-        """Whether a value has rows that are seen like this, or one for all steps.
+        """Whether a value has slices with this view, or one for all iterations.
 
-        Or were some steps before.
+        Slices of some iterations before count too.
         """
         if value.node in self._dependent:
             return view is not None and self.own_place((value, view)) is not None
         return view is None or usable(value, view, self._loop.length)
 
     def own_place(self, place: Place) -> tuple[Place, int] | None:
-        """Where the rows of a value are made, and how many steps before."""
+        """Where the slices of a value are computed, and how many iterations before."""
         value, view = place
         known = self.views.get(value)
         if known is None:
@@ -156,14 +156,14 @@ class Region:
         return None if behind is None else ((value, known), behind)
 
     def _is_checked(self, node: Node, found: "list[View | None] | None") -> bool:
-        """Whether a node makes a check that is known behind the scan."""
+        """Whether a node is a check whose condition is available after the scan."""
         if node.primitive.name != "assert" or found is None:
             return False
         held = flag_of(node) in self._ended
         return held and self.is_row(node.inputs[0], found[0])
 
     def leaves(self, values: Iterable[Value]) -> set[Value]:
-        """The stacked outputs that values are made of, row by row."""
+        """The ys that values are computed from, slice by slice."""
         stack, seen = list(values), set(values)
         while stack:
             value = stack.pop()
@@ -179,12 +179,12 @@ class Region:
 
     @property
     def nodes(self) -> set[Node]:
-        """The nodes that are made row by row, or reduce such rows."""
+        """The nodes that are computed slice by slice, or that reduce such slices."""
         rows = {v.node for v in self.views if v.node is not self._loop.node}
         return rows.union(self.tasks, *(late.nodes for late in self._late))
 
     def shown(self) -> list[Value]:
-        """Those values that something else needs."""
+        """The live-out values: the sliced values that nodes outside need."""
         inside = self.nodes
         shown = [v for v in self.views if not self.uses.are_among(v, inside)]
         for late in self._late:
@@ -192,7 +192,7 @@ class Region:
         return list(dict.fromkeys(shown))
 
     def is_small(self, value: Value) -> bool:
-        """Whether a reduction has left less of a stacked output."""
+        """Whether a value is smaller than the ys that it is reduced from."""
         node = value.node
         view = self.views[value]
         if node is self._loop.node or not view.is_part(self._loop.length):

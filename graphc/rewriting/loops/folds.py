@@ -1,4 +1,4 @@
-"""Reductions over the rows of an array that a loop meets one after another."""
+"""Reductions along an axis whose slices a loop computes one after another."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -20,10 +20,10 @@ Carry = list[Value]
 
 @dataclass(frozen=True)
 class Running:
-    """What a loop carries for a reduction.
+    """The carries by which a loop computes a reduction.
 
-    `start` are the carries before the first row; `step` those behind a row of which
-    the position is given; `end` makes the result of the last.
+    `start` is the init; `step` gives the carries after a slice, whose position it gets;
+    `end` projects the final carries to the result.
     """
 
     start: Carry
@@ -33,9 +33,9 @@ class Running:
 
 
 def running(node: Node, axis: int, backwards: bool) -> Running | None:
-    """A reduction whose first input comes in rows of an axis that is reduced.
+    """The fold of a node that reduces the sliced axis of its first input.
 
-    `backwards`: the last row comes first. None where there is no such reduction.
+    `backwards`: the last slice comes first. None if the node is no such reduction.
     """
     rule, monoid = _OTHERS.get(node.primitive.name), MONOIDS.find(node.primitive)
     if rule is None and monoid is None:
@@ -55,7 +55,7 @@ def running(node: Node, axis: int, backwards: bool) -> Running | None:
 
 
 def picking(node: Node, axis: int, at: Size, last: bool) -> Running:
-    """The row at one position; `last`: it comes last of all."""
+    """The fold that keeps the slice at one position; `last`: that slice comes last."""
 
     def step(carry: Carry, row: Value, place: Value) -> Carry:
         found = row_of_picked(node, axis, row)
@@ -69,12 +69,12 @@ def picking(node: Node, axis: int, at: Size, last: bool) -> Running:
 
 
 def _row_axes(node: Node, axis: int) -> tuple[int, ...]:
-    """The axes of a row that are reduced too."""
+    """The axes of a slice that the node reduces too."""
     return tuple(a - (a > axis) for a in node.params["axes"] if a != axis)
 
 
 def _of_row(node: Node, axis: int, row: Value, monoid: Monoid) -> Value:
-    """A row, reduced over its own axes."""
+    """A slice, reduced along its own axes."""
     axes = _row_axes(node, axis)
     if not axes:
         return monoid.of_one(row)
@@ -85,7 +85,7 @@ def _of_row(node: Node, axis: int, row: Value, monoid: Monoid) -> Value:
 
 
 def _filled(node: Node, axis: int, number: Any, dtype: DType) -> Value:
-    """A number at every place of the result, without the axis of the rows."""
+    """A number in the shape of the result, without the sliced axis."""
     shape = node.outputs[0].type.shape
     kept = shape[:axis] + shape[axis + 1 :] if node.params["keepdims"] else shape
     fill = number
@@ -96,18 +96,18 @@ def _filled(node: Node, axis: int, number: Any, dtype: DType) -> Value:
 
 
 def _whole(node: Node, axis: int, found: Value) -> Value:
-    """The result, with the axis of the rows where it is kept."""
+    """The result, with the reduced axis where the node keeps it."""
     value: Value = F.expand_dims(found, axis) if node.params["keepdims"] else found
     return value
 
 
 def _wide(dtype: DType) -> DType:
-    """The dtype that sums of many rows are held in: half precision is too coarse."""
+    """The dtype that accumulates sums of slices: half precision is too coarse."""
     return dtype_of("float32") if is_float(dtype) and dtype.itemsize < 4 else dtype
 
 
 def _joined(node: Node, axis: int, monoid: Monoid) -> Running | None:
-    """Join each row to those before it; `max_from` starts from a number of its own."""
+    """Combine each slice with the carry; `max_from` starts from a number of its own."""
     dtype = node.outputs[0].dtype
     if monoid.ordered and dtype.kind == "c":
         return None
@@ -126,7 +126,7 @@ def _joined(node: Node, axis: int, monoid: Monoid) -> Running | None:
 
 
 def _of_all(node: Node, axis: int, backwards: bool) -> Running:
-    """A sum of something of all elements."""
+    """A sum over all elements, of a function of each."""
     dtype = node.outputs[0].dtype
     wide = _wide(dtype)
 
@@ -148,7 +148,7 @@ def _peak(node: Node, axis: int, backwards: bool) -> Running:
 
 
 def _position(greater: str, neutral: Callable[[DType], Any]) -> Any:
-    """Where the first largest or smallest element is, or the first NaN."""
+    """The fold that finds the first largest or smallest element, or the first NaN."""
 
     def rule(node: Node, axis: int, backwards: bool) -> Running | None:
         dtype = node.inputs[0].dtype

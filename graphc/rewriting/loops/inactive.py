@@ -1,9 +1,9 @@
-"""Loops that may stop before their last row: which rows have a step, and the others.
+"""Slices of iterations that a loop with early exit has run, and of inactive ones.
 
-What such a loop stacks has a row for each step that there may be; where there is none
-it is zero. So a reduction of these rows is one of those done, if the others do not
-count in it: as behind `where(arange(n) < steps, x, 0)`, which is what rules make of
-what is selected and then summed up. In the body that mask always holds.
+The ys of such a loop have a slice for each iteration of its capacity: the slices of
+inactive iterations are 0. A reduction of all slices equals a reduction of the active
+ones if the others hold its neutral element, as after `where(arange(n) < steps, x, 0)`,
+the form of sums of selected elements. In the body that mask always holds.
 """
 
 from typing import Any
@@ -19,7 +19,7 @@ from graphc.rewriting.loops.affine_reads import FARTHEST, View
 from graphc.rewriting.loops.axis_gathers import counts, plain
 from graphc.rewriting.loops.scan_view import Loop
 
-# Of equal elements these give the same again.
+# Of elements that are all equal these give the same element.
 SAME = (
     *("expand_dims", "squeeze", "transpose", "broadcast_to", "reshape", "convert"),
     *("basic_index", "assert", "max", "min", "any", "all"),
@@ -28,29 +28,29 @@ ADDED_UP = ("sum_of_squares", "count_nonzero", "peak", "basic_index")
 
 
 def _neutral(node: Node) -> Any:
-    """The number that changes nothing of what a node makes of its elements, or None."""
+    """The neutral element of the reduction of a node, or None."""
     if node.primitive in MONOIDS:
         return MONOIDS.rules[node.primitive].neutral(node.inputs[0].dtype)
     return 0 if node.primitive.name in ADDED_UP else None
 
 
 class Undone:
-    """What stands in the rows of steps that are not done."""
+    """The elements in the slices of inactive iterations."""
 
     def __init__(self, loop: Loop) -> None:
         self._loop = loop
         self.masks: set[Value] = set()
-        self._held: set[Value] = set()  # true for each step that is done
-        # A number, and the step of the first row, as it is said.
+        self._held: set[Value] = set()  # true for each active iteration
+        # A number, and the iteration of the first slice, as declared.
         self._fills: dict[Value, tuple[Any, Size]] = {}
         if loop.stops:
             zeros = ((v, np.zeros((), v.dtype)[()]) for v in loop.stacked)
             self._fills.update((v, (zero, 0)) for v, zero in zeros)
 
     def mask(self, node: Node) -> View | None:
-        """The steps of which a node tells whether they are done; it is taken note of.
+        """Record a mask of the active iterations, and return its view.
 
-        `arange(n - 1) < steps - 1` tells that of the second step and those behind.
+        `arange(n - 1) < steps - 1` is the mask from the second iteration on.
         """
         if not self._loop.stops or node.primitive.name != "less":
             return None
@@ -67,7 +67,7 @@ class Undone:
         return View(0, less, 1, size, less)
 
     def _missing(self, value: Value) -> int | None:
-        """How many less a number is than the steps that are done; not below 0."""
+        """How much less than the trip count a number is, clipped at 0, or None."""
         sizes = known_sizes(plain(value))
         size: Any = 0 if sizes is None else sizes[()]
         for made in origins(size):
@@ -79,7 +79,7 @@ class Undone:
         return None
 
     def _are_done(self, value: Value) -> bool:
-        """Whether a number is that of the steps that are done."""
+        """Whether a number is the trip count."""
         steps = self._loop.given[0]
         while value is not steps:
             if value.node.primitive.name == "steps":
@@ -96,7 +96,7 @@ class Undone:
         return True
 
     def visit(self, node: Node, view: View) -> None:
-        """Take note of what a node makes of them, whose rows are seen like this."""
+        """Record the elements of a node, seen as `view`, in inactive slices."""
         if not self._loop.stops:
             return
         fill = self._fill(node, view.said)
@@ -123,7 +123,7 @@ class Undone:
         return fill is not None and not fill
 
     def _of(self, value: Value, said: Size) -> Any:
-        """The number in all of them, of rows from there; None where it is not known."""
+        """The element of all inactive slices from `said` on, or None."""
         if value in self._fills:
             fill, own = self._fills[value]
             return fill if same_size(own, said) else None
@@ -131,7 +131,7 @@ class Undone:
         return None if literal is None or literal.size != 1 else literal.flat[0]
 
     def count_nothing(self, node: Node) -> bool:
-        """Whether they do not change what a node reduces them to."""
+        """Whether inactive slices hold the neutral element of a node's reduction."""
         if not self._loop.stops:
             return True
         value, neutral = node.inputs[0], _neutral(node)
@@ -140,13 +140,13 @@ class Undone:
         return bool(self._fills[value][0] == neutral)
 
     def are_zero(self, value: Value) -> bool:
-        """Whether they are 0, as they are in whatever such a loop stacks."""
+        """Whether inactive slices are 0, as in the ys of a loop with early exit."""
         if not self._loop.stops:
             return True
         return value in self._fills and not self._fills[value][0]
 
     def passed(self, node: Node, said: Size) -> bool:
-        """Whether a node gives its second input for all steps from there that are done.
+        """Whether a node gives its second input for active iterations from `said` on.
 
         And 0 for the others.
         """

@@ -1,9 +1,10 @@
-"""Sums of exponentials that are shifted by something known at the end only.
+"""Sums of exponentials whose shift is available only after the loop: online softmax.
 
 Written stably, `logsumexp` is `log(sum(exp(x - m))) + m` of the largest element m: of
-rows that come one after another, that is known when the last has come. So the running
-maximum is subtracted instead, and the sum is scaled when that grows; at the end it is
-scaled to what the program subtracts. Means with weights `softmax(x)` are such sums too.
+slices that come one after another, it is known only after the last. So the running
+maximum is subtracted instead, and the sum is rescaled when that grows; after the loop
+it is rescaled to the shift of the program. Means with weights `softmax(x)` are such
+sums too.
 """
 
 from collections.abc import Iterable
@@ -35,13 +36,13 @@ from graphc.rewriting.loops.stream_reductions import Known, Rows, Task, counted
 
 @dataclass(frozen=True, kw_only=True)
 class Shifted(Scaled):
-    """`exp(x - shift)` of what `subtracted` makes, and what has been made of it."""
+    """`exp(x - shift)`, times factors; `subtracted` is the node of the difference."""
 
     subtracted: Node
 
 
 class Shifts(Sums[Shifted]):
-    """The shifted exponentials of what comes row by row."""
+    """The shifted exponentials of sliced values."""
 
     LINEAR = MappingProxyType({"multiply": 2, "true_divide": 1})
 
@@ -53,7 +54,7 @@ class Shifts(Sums[Shifted]):
         return [*self._differences.items(), *self._found.items()]
 
     def visit(self, node: Node) -> None:
-        """Take note of a node that is not made row by row."""
+        """Record a node that is not computed slice by slice."""
         name, out = node.primitive.name, node.outputs[0]
         if name == "subtract":
             found = self._difference(node)
@@ -67,7 +68,7 @@ class Shifts(Sums[Shifted]):
                 self._found[out] = onward
 
     def _difference(self, node: Node) -> Shifted | None:
-        """What comes row by row, less what depends on all rows."""
+        """A sliced value, less one that depends on all slices."""
         found = difference(self._known, node, 0)
         if found is None:
             return None
@@ -78,7 +79,7 @@ class Shifts(Sums[Shifted]):
 
 
 class _Sum:
-    """A sum of shifted exponentials, step by step."""
+    """A sum of shifted exponentials, accumulated slice by slice."""
 
     def __init__(self, node: Node, shifted: Shifted, length: Size) -> None:
         self._node = node
@@ -86,7 +87,7 @@ class _Sum:
         self._length = length
 
     def task(self) -> Task:
-        """What the loop does for it: it carries the largest, and the sum."""
+        """The reduction: it carries the running maximum and the rescaled sum."""
         shifted = self._shifted
         x, view = shifted.x
         of_sum = self._node.inputs[0]
@@ -121,7 +122,7 @@ class _Sum:
         return summed(node, view, F.broadcast_to(scaled, total.type.shape))
 
     def _scaled(self, value: Value, rows: Rows | None = None) -> Value:
-        """A row with those factors that come row by row."""
+        """A slice times the factors that are sliced too."""
 
         def beside(factor: Factor) -> Value | None:
             return None if rows is None or not factor.other else rows[factor.other]
@@ -130,7 +131,7 @@ class _Sum:
 
 
 def _is_least(top: Value) -> Value:
-    """Where nothing has been counted yet."""
+    """Where no element has been counted yet."""
     found: Value = F.equal(top, -np.inf)
     return found
 

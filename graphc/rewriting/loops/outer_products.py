@@ -1,7 +1,7 @@
-"""Values that are much larger than what they are made of: outer products, so to say.
+"""Outer-product temporaries: values much larger than the operands they come from.
 
 `x[:, None] - y[None]` has an element for each pair of one of x and one of y, and so has
-`q @ k.T`; what is computed of these element by element has too.
+`q @ k.T`; their elementwise functions have as many.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -16,14 +16,14 @@ from graphc.rewriting.loops.tile_reductions import contracted, reduces
 from graphc.rewriting.loops.tile_rules import block_source
 from graphc.rewriting.sizes import is_one, varies
 
-TIMES_LARGER = 8  # than what it is made of, at least, where that is known
+TIMES_LARGER = 8  # at least, than its operands, where sizes are known
 PRODUCTS = ("matmul", "tensordot", "vecdot")
 
 
 class Pairs(NamedTuple):
-    """Axes of a value that is large: those of one side, and of the other.
+    """Axes of an outer-product temporary: those of one side, and those of the other.
 
-    `sure`: that it is large does not hang on a size that may be large too.
+    `sure`: it is provably large, whatever the symbolic sizes are.
     """
 
     rows: tuple[int, ...]
@@ -32,7 +32,7 @@ class Pairs(NamedTuple):
 
     @property
     def axes(self) -> tuple[int, ...]:
-        """Those of both."""
+        """The axes of both sides."""
         return self.rows + self.columns
 
 
@@ -40,7 +40,7 @@ Large = dict[Value, Pairs]
 
 
 def outer_values(nodes: Iterable[Node], least: int) -> Large:
-    """The values that have an element for each pair, and maybe `least` bytes."""
+    """The outer-product temporaries that may have at least `least` bytes."""
     found: Large = {}
     for node in nodes:
         if len(node.outputs) != 1 or node.outputs[0].type.rank < 2:
@@ -70,7 +70,7 @@ def _pairs(node: Node, found: Large) -> Pairs | None:
 
 
 def _moved(node: Node, i: int, pairs: Pairs) -> Pairs | None:
-    """The pairs of a result that keeps both sides of an input."""
+    """The axes of a result that keeps both sides of an input."""
     sides: tuple[list[int], list[int]] = ([], [])
     for axis in range(node.outputs[0].type.rank):
         found = block_source(node, axis)
@@ -103,7 +103,7 @@ def _of_product(node: Node) -> Pairs | None:
 
 
 def _is_larger(n: Size, summed: Size) -> bool | None:
-    """Whether a factor is much smaller than a product that has `n` in its place."""
+    """Whether a product, with `n` for `summed`, is much larger than a factor."""
     if isinstance(n, int):
         return isinstance(summed, int) and n >= summed * TIMES_LARGER // 2
     if isinstance(summed, int):
@@ -135,7 +135,7 @@ def _varying(x: Value, rank: int) -> frozenset[int]:
 
 
 def kept_values(nodes: Sequence[Node], graph: Graph, large: Large) -> set[Value]:
-    """The large values that something needs as they are; `nodes` are those that do."""
+    """The large values that must materialise: nodes or outputs need all of them."""
     kept = {v for v in graph.outputs if v in large}
     for node in reversed(nodes):
         for i, x in _large_operands(node, large):
@@ -151,7 +151,7 @@ def _large_operands(node: Node, large: Large) -> Iterator[tuple[int, Value]]:
 
 
 def _closes(node: Node, i: int, pairs: Pairs) -> bool:
-    """Whether a node that leaves less of a large value may do so block by block."""
+    """Whether a node that shrinks a large value may do so tile by tile."""
     if len(node.outputs) != 1:
         return False
     if reduces(node, i, pairs.axes):
@@ -161,7 +161,7 @@ def _closes(node: Node, i: int, pairs: Pairs) -> bool:
 
 
 def families(large: Large) -> dict[Value, Value]:
-    """One value for all large ones of which some large value is made together."""
+    """Connected components of the large values: a representative of each value."""
     parent: dict[Value, Value] = {}
 
     def top(value: Value) -> Value:

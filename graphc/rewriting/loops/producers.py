@@ -1,7 +1,7 @@
-"""Values computed inside of a loop, row by row, instead of whole behind it.
+"""Fused producers: values computed inside a loop, slice by slice, instead of before it.
 
-A `Wanted` collects the rows of some values that a new body shall compute, down to rows
-that it has and to sequences that it must be given.
+A `Wanted` collects the computation of slices of some values in a new body, down to
+slices that the body has and to sequences that the loop must read.
 """
 
 import heapq
@@ -17,13 +17,13 @@ from graphc.rewriting.loops.affine_reads import View, parents, updated, usable, 
 from graphc.rewriting.loops.slice_rules import row
 from graphc.rewriting.sizes import guarded, is_one
 
-Place = tuple[Value, View]  # a value, and what its rows are of
+Place = tuple[Value, View]  # a value, and the view of its slices
 P = TypeVar("P", bound=tuple[Value, Any])
 LIGHT = ("broadcast_to", "full", "expand_dims", "squeeze", "transpose", "specify_shape")
 
 
 class Uses:
-    """Which nodes of a graph need each value."""
+    """The nodes of a graph that use each value."""
 
     def __init__(self, nodes: Iterable[Node], graph: Graph) -> None:
         self._users: dict[Value, list[Node]] = {}
@@ -33,16 +33,16 @@ class Uses:
                 self._users.setdefault(value, []).append(node)
 
     def of(self, value: Value) -> list[Node]:
-        """The nodes that need a value."""
+        """The nodes that use a value."""
         return self._users.get(value, [])
 
     def are_among(self, value: Value, nodes: Container[Node]) -> bool:
-        """Whether nothing but these nodes needs a value."""
+        """Whether no other nodes than these use a value."""
         users = self._users.get(value, [])
         return value not in self._outputs and all(n in nodes for n in users)
 
     def is_better_among(self, value: Value, nodes: Container[Node]) -> bool:
-        """Whether a value that stands for itself is better made part by part there."""
+        """Whether cloning a value into the loop is cheaper than materialising it."""
         node = value.node
         if node.primitive.name in LIGHT:
             return True
@@ -50,7 +50,7 @@ class Uses:
 
 
 def after_users(places: Iterable[P], needed: Callable[[P], list[P | None]]) -> None:
-    """Ask what places need, and what that needs, each after all that uses it."""
+    """Visit places and all that they need, each after the places that need it."""
     found: dict[P, None] = dict.fromkeys(places)
     heap = [(-p[0].node.serial, i, p) for i, p in enumerate(found)]
     heapq.heapify(heap)
@@ -62,11 +62,11 @@ def after_users(places: Iterable[P], needed: Callable[[P], list[P | None]]) -> N
 
 
 class Wanted:
-    """The rows that a body of a loop of `length` steps shall compute.
+    """The slices that the body of a loop of `length` iterations shall compute.
 
-    `has`: values of which the body has the rows. `made`: nodes known to be made row by
-    row. Whatever else is elementwise is, where nothing else uses it. `own_place` tells
-    where a row is made, and how many steps before: it is kept for so many.
+    `has`: values whose slices the body has. `made`: nodes that are known to be sliced;
+    other elementwise nodes are too, if nothing else uses them. `own_place` tells where
+    a slice is computed, and how many iterations before: it is carried for so long.
     """
 
     def __init__(
@@ -81,46 +81,46 @@ class Wanted:
         self._uses = uses
         self._has = set(has)
         self._made = set(made)
-        self._order: list[Place] = []  # what is computed, after what it is made of
+        self._order: list[Place] = []  # computed places, each after its operands
         self._parents: dict[Place, list[Place | None]] = {}
-        self._own: dict[Place, Value] = {}  # rows that the body has
-        self._given: dict[Place, Value] = {}  # rows of sequences
-        self._fixed: dict[Place, Value] = {}  # the same for all rows
+        self._own: dict[Place, Value] = {}  # slices that the body has
+        self._given: dict[Place, Value] = {}  # slices of sequences
+        self._fixed: dict[Place, Value] = {}  # the same for all slices
         self._own_place = own_place
         self._earlier: dict[Place, tuple[Place, int]] = {}
         self.possible = True
 
     @property
     def sequences(self) -> list[Value]:
-        """What the body must be given row by row."""
+        """The sequences that the loop must read."""
         return list(dict.fromkeys(self._given.values()))
 
     @property
     def nodes(self) -> list[Node]:
-        """The nodes that become nodes of the body."""
+        """The nodes that are cloned into the body."""
         return list(dict.fromkeys(v.node for v, _ in self._order))
 
     def guarded(self, value: Value) -> Value:
-        """A value, where sizes fit as those nodes needed them to."""
+        """A value with the size checks of those nodes."""
         for node in self.nodes:
             value = guarded(value, node)
         return value
 
     @property
     def placed(self) -> bool:
-        """Whether the number of the step is asked for."""
+        """Whether the body needs the number of the iteration."""
         return any(node.primitive.name == "slice_update" for node in self.nodes)
 
     @property
     def _kept(self) -> dict[Place, int]:
-        """How many rows are kept of what is needed some steps later."""
+        """The number of slices to carry of each place that later iterations read."""
         found: dict[Place, int] = {}
         for place, behind in self._earlier.values():
             found[place] = max(behind, found.get(place, 0))
         return found
 
     def first_kept(self) -> list[Value]:
-        """What stands for rows before the first step."""
+        """The init of the carried slices: zeros before the first iteration."""
         found = []
         for (value, view), count in self._kept.items():
             shape = value.type.shape
@@ -131,20 +131,20 @@ class Wanted:
     def next_kept(
         self, kept: Sequence[Value], rows: Mapping[Place, Value]
     ) -> list[Value]:
-        """The rows kept behind a step, the latest of each place first."""
+        """The slices carried after an iteration, the latest of each place first."""
         rest, found = iter(kept), list[Value]()
         for place, count in self._kept.items():
             found += [rows[place], *[next(rest) for _ in range(count)][:-1]]
         return found
 
     def collect(self, places: Iterable[Place], ends: Iterable[Node]) -> None:
-        """Find what is needed for these rows, which nodes `ends` use."""
+        """Collect the producers of these slices, which nodes `ends` use."""
         inside = set(ends)
         after_users(places, lambda place: self._needed(place, inside))
         self._order.reverse()
 
     def _needed(self, place: Place, inside: set[Node]) -> list[Place | None]:
-        """What a row is made of."""
+        """The places that the slice at a place is computed from."""
         value, view = place
         own = self._own_place(place)
         if own is not None and own[1] and not _is_moved(value.node, view):
@@ -176,7 +176,7 @@ class Wanted:
     def _views(
         self, value: Value, view: View, inside: set[Node]
     ) -> list[View | None] | None:
-        """What the inputs of a value are seen as; None where it is no node of ours."""
+        """The views of a value's operands; None if its node is not to be cloned."""
         node = value.node
         if node not in self._made and not self._uses.is_better_among(value, inside):
             before = whole_of(node, view, self._length)
@@ -184,7 +184,7 @@ class Wanted:
         return parents(node, view)
 
     def _of_kept(self, kept: Sequence[Value]) -> dict[Place, Value]:
-        """The rows that are of steps before."""
+        """The slices of iterations before, from the carries."""
         starts, start = dict[Place, int](), 0
         for place, count in self._kept.items():
             starts[place] = start
@@ -198,7 +198,7 @@ class Wanted:
         number: Value,
         kept: Sequence[Value] = (),
     ) -> dict[Place, Value]:
-        """The rows, of rows of what the body has and of `sequences`, at some step."""
+        """The slices at an iteration, from slices of `has` and of `sequences`."""
         rows: dict[Place, Value] = {**self._fixed, **self._of_kept(kept)}
         known = {**self._own, **self._given}
         rows |= {place: row_of[value] for place, value in known.items()}
@@ -215,6 +215,6 @@ class Wanted:
 
 
 def _is_moved(node: Node, view: View) -> bool:
-    """Whether a row of what a node gives is one of its input, if less of that."""
+    """Whether a slice of a result is a slice of the input, or a part of one."""
     sliced = node.primitive.name == "basic_index" and parents(node, view) is not None
     return sliced or node.primitive.name in LIGHT

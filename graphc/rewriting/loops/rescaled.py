@@ -1,8 +1,8 @@
-"""What is multiplied into values that are made of rows and of something known late.
+"""Rescaled accumulators: sums of slices whose factors are available after the loop.
 
-A sum of rows less something that is known at the end only, as of `x - max(x)`, is made
-step by step in another way; what is the same for all rows is multiplied in at the end.
-`shifted` and `centred` have two forms of such values.
+A sum of `x - max(x)` needs a value that is known only after the last slice, so it is
+accumulated in another way; factors that all slices share are multiplied in after the
+loop. Online softmax and Welford's algorithm are the two forms of such sums.
 """
 
 from abc import ABC, abstractmethod
@@ -26,7 +26,7 @@ from graphc.rewriting.sizes import at_most, is_one
 
 
 class Stepwise(Protocol):
-    """What is known of the values that depend on a scan."""
+    """The facts about the values that depend on a scan."""
 
     views: dict[Value, View]
     uses: Uses
@@ -35,14 +35,14 @@ class Stepwise(Protocol):
         """Whether a value depends on the scan."""
 
     def is_row(self, value: Value, view: View | None) -> bool:
-        """Whether a value is made row by row, and seen like this."""
+        """Whether a value is computed slice by slice, with this view."""
 
 
 class Factor(NamedTuple):
     """A node that has multiplied, divided or reshaped a value.
 
-    `at` says where that stands among the inputs, and `axis` along which axis of the
-    result the rows come. The other input comes row by row too, or is known at the end.
+    `at` is the number of the value among the inputs, and `axis` the sliced axis of the
+    result. The other input is sliced too, or is available after the loop.
     """
 
     node: Node
@@ -57,7 +57,7 @@ Beside = Callable[[Factor], Value | None]
 
 @dataclass(frozen=True, kw_only=True)
 class Scaled:
-    """What is made of rows `x`, times what has been multiplied in; seen as `view`."""
+    """A function of the slices `x`, times the factors of `path`; its view is `view`."""
 
     x: Place
     view: View
@@ -68,9 +68,9 @@ Form = TypeVar("Form", bound=Scaled)
 
 
 class Sums(ABC, Generic[Form]):
-    """Values of one form, of which sums over the rows are made step by step."""
+    """Values of one form, whose sums over the slices a loop accumulates."""
 
-    LINEAR: Mapping[str, int]  # in so many inputs
+    LINEAR: Mapping[str, int]  # op name: how many leading inputs it is linear in
 
     def __init__(self, known: Stepwise, length: Size) -> None:
         self._known = known
@@ -78,25 +78,25 @@ class Sums(ABC, Generic[Form]):
         self._found: dict[Value, Form] = {}
 
     def _pairs(self) -> Iterable[tuple[Value, Form]]:
-        """All that is known."""
+        """All values found, with their forms."""
         return self._found.items()
 
     @property
     def nodes(self) -> set[Node]:
-        """The nodes that have made them."""
+        """The nodes that compute the values found."""
         return {v.node for v, _ in self._pairs()}
 
     def shown(self, inside: Container[Node]) -> list[Value]:
-        """What comes row by row in those that something else needs."""
+        """The sliced values inside the forms of live-out values."""
         uses = self._known.uses
         return [s.x[0] for v, s in self._pairs() if not uses.are_among(v, inside)]
 
     @abstractmethod
     def visit(self, node: Node) -> None:
-        """Take note of a node that is not made row by row."""
+        """Record a node that is not computed slice by slice."""
 
     def _onward(self, node: Node) -> Form | None:
-        """What a node makes of one of them; None where it is no factor."""
+        """The form of a result, if the node applies a factor to a value found."""
         inputs = self.LINEAR.get(node.primitive.name, int(only_expands(node)))
         for at, value in enumerate(node.inputs[:inputs]):
             known = self._found.get(value)
@@ -113,15 +113,15 @@ class Sums(ABC, Generic[Form]):
         return True
 
     def view(self, value: Value) -> View | None:
-        """How the rows are seen that a value is made of, if it is one of those."""
+        """The view of the slices of a value that has the form, or None."""
         return self._found[value].view if value in self._found else None
 
     def hide(self, node: Node, value: Value) -> None:
-        """Take note of a node that gives a value that is known, for each step."""
+        """Record a node that passes on `value` for each iteration."""
         self._found[node.outputs[0]] = self._found[value]
 
     def task(self, node: Node) -> Task | None:
-        """How a sum of them over the rows is made, step by step."""
+        """The reduction by which the loop computes a sum of such a value."""
         known = self._found.get(node.inputs[0]) if node.inputs else None
         if known is None or node.primitive.name != "sum":
             return None
@@ -130,13 +130,13 @@ class Sums(ABC, Generic[Form]):
 
     @abstractmethod
     def _task(self, node: Node, known: Form) -> Task:
-        """That of a node of sum."""
+        """The reduction of a sum."""
 
 
 def difference(known: Stepwise, node: Node, at: int) -> tuple[Place, View] | None:
-    """The rows of a difference at one of its sides, and how that is seen.
+    """The slices at one side of a difference, and the view of the difference.
 
-    None where the other side is not the same for all of them.
+    None if the other side is not the same for all slices.
     """
     x, other = node.inputs[at], node.inputs[1 - at]
     view, out = known.views.get(x), node.outputs[0]
@@ -150,12 +150,12 @@ def difference(known: Stepwise, node: Node, at: int) -> tuple[Place, View] | Non
 
 
 def is_fixed(value: Value, view: View | None) -> bool:
-    """Whether a value is the same for all rows."""
+    """Whether a value is the same for all slices."""
     return view is None or is_one(value.type.shape[view.axis])
 
 
 def factor_of(known: Stepwise, node: Node, at: int, view: View) -> Factor | None:
-    """What a node does to the value at one of its inputs; None where it is none."""
+    """The factor that a node applies to the value at one of its inputs, or None."""
     axis = _axis_of(node, at, view.axis)
     if axis is None or len(node.inputs) == 1:
         return None if axis is None else Factor(node, at, axis)
@@ -182,14 +182,14 @@ def _axis_of(node: Node, at: int, axis: int) -> int | None:
 
 
 def only_expands(node: Node) -> bool:
-    """Whether all that a node does is to put in axes of one element."""
+    """Whether a node only inserts axes of size 1."""
     if node.primitive.name == "basic_index":
         return all(item[0] == "n" or item == FULL_ITEM for item in items_of(node))
     return node.primitive.name == "expand_dims"
 
 
 def walked(path: tuple[Factor, ...], value: Value, beside: Beside) -> Value:
-    """A row with those factors that are given."""
+    """Apply the factors of a path to a slice, where `beside` knows the other input."""
     for factor in path:
         node = factor.node
         if len(node.inputs) == 1:
@@ -203,7 +203,7 @@ def walked(path: tuple[Factor, ...], value: Value, beside: Beside) -> Value:
 
 
 def with_fixed(known: Callable[[Value], Value]) -> Beside:
-    """The factors that are the same for all rows."""
+    """Look up the factors that all slices share."""
 
     def beside(factor: Factor) -> Value | None:
         if factor.fixed is None:
@@ -215,19 +215,19 @@ def with_fixed(known: Callable[[Value], Value]) -> Beside:
 
 
 def row_of(value: Value, view: View | None) -> Value:
-    """What is the same for all rows, as a row."""
+    """The one slice of a value that all iterations share."""
     found: Value = value if view is None else F.squeeze(value, view.axis)
     return found
 
 
 def row_shape(value: Value, axis: int) -> tuple[Size, ...]:
-    """The shape of a row."""
+    """The shape of a slice."""
     shape = value.type.shape
     return shape[:axis] + shape[axis + 1 :]
 
 
 def summed(node: Node, view: View, total: Value) -> Value:
-    """What a node of sum gives, of the sum over the rows; 0 of none."""
+    """The result of a sum, from the sum over the slices; 0 if there are none."""
     axes = tuple(a - (a > view.axis) for a in node.params["axes"] if a != view.axis)
     keepdims = node.params["keepdims"]
     made = node.primitive(total, axes=axes, keepdims=keepdims) if axes else total
@@ -235,5 +235,5 @@ def summed(node: Node, view: View, total: Value) -> Value:
     if at_most(1, view.size):
         return whole
     some = F.greater(size_value(view.size), 0)
-    whole = F.where(some, whole, 0)  # where what is known at the end may be NaN
+    whole = F.where(some, whole, 0)  # without slices the factors may be NaN
     return whole

@@ -1,7 +1,7 @@
-"""What ops do to each element of one axis: a node, and the node of one step.
+"""Slice rules: the axes of the inputs that one axis of a result comes from.
 
-A loop computes a value row by row: where an op works on each row by itself, `source`
-tells which axis of its inputs the rows are of, and `row` makes the node of one row.
+A loop computes a value slice by slice: where an op works on each slice by itself,
+`source` gives the sliced axis of each input, and `row` builds the node of one slice.
 """
 
 from collections.abc import Callable, Sequence
@@ -45,10 +45,10 @@ ALONG = (
 
 
 def source(node: Node, axis: int) -> list[int | None] | None:
-    """Per input, the axis whose rows make the rows along an axis of the result.
+    """Per input, the axis whose slices make the slices along `axis` of the result.
 
-    None for an input that is the same for all rows; None for all where a row of the
-    result is not made of one row.
+    None for an input that all slices share; None for all inputs if one slice of the
+    result needs more than one slice of an input.
     """
     if len(node.outputs) > 1:
         return None
@@ -59,7 +59,7 @@ def source(node: Node, axis: int) -> list[int | None] | None:
 
 
 def row(node: Node, axis: int, rows: Sequence[Value]) -> Value:
-    """One row of the result, of one row of each input."""
+    """One slice of the result, from one slice of each input."""
     if node.primitive.elementwise:
         return rebuild(node, tuple(rows), node.params).outputs[0]
     return _ROWS[node.primitive.name](node, axis, rows)
@@ -90,7 +90,7 @@ def _of_squeezed(node: Node, axis: int) -> list[int | None]:
 
 
 def _of_reduced(node: Node, axis: int) -> list[int | None] | None:
-    """The first input is reduced; what `max_from` starts from is a scalar."""
+    """The first input is reduced; the start of `max_from` is a scalar."""
     axes = node.params["axes"]
     more: list[int | None] = [None] * (len(node.inputs) - 1)
     if node.params["keepdims"]:
@@ -107,7 +107,7 @@ def _of_along(node: Node, axis: int) -> list[int | None] | None:
 
 
 def _of_product(node: Node, axis: int) -> list[int | None] | None:
-    """Rows of the left side, or of both; of products that stay large enough."""
+    """Slices of the left side, or of both, if products of slices are large enough."""
     x, y = node.inputs
     if x.type.rank < 2:
         return None
@@ -164,7 +164,7 @@ def _row_of_joined(node: Node, axis: int, rows: Sequence[Value]) -> Value:
 
 
 def _without(axes: Sequence[int], gone: int) -> tuple[int, ...]:
-    """Axes where one that is not among them has gone."""
+    """Renumber axes after one other axis is dropped."""
     return tuple(a - (a > gone) for a in axes if a != gone)
 
 
@@ -233,7 +233,7 @@ def _row_of_filled(node: Node, axis: int, rows: Sequence[Value]) -> Value:
 
 
 def _first(node: Node, axis: int) -> list[int | None]:
-    """A check is of all rows: it is made again on what comes out."""
+    """A check is of all slices: it is repeated on the results of the loop."""
     return [axis, *[None] * (len(node.inputs) - 1)]
 
 

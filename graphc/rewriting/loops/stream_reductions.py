@@ -1,4 +1,4 @@
-"""What a loop does for one reduction of rows: its carries, a step, and the end."""
+"""A reduction of slices in a loop: init, step and projection of the final carries."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -13,15 +13,15 @@ from graphc.rewriting.loops.producers import Place
 from graphc.rewriting.loops.slice_rules import is_large
 
 Rows = Mapping[Place, Value]
-Known = Callable[[Value], Value]  # what stands for a value that came before
+Known = Callable[[Value], Value]  # the replacement of a value from before the loop
 
 
 @dataclass(frozen=True)
 class Task:
-    """A reduction of the rows at `places`.
+    """A reduction of the slices at `places`.
 
-    `step` takes the carries, the rows and the number of the step; `end` makes the
-    result of the last carries. `placed`: the number is asked for.
+    `step` takes the carries, the slices and the number of the iteration; `end` projects
+    the final carries to the result. `placed`: `step` uses the number.
     """
 
     places: list[Place]
@@ -32,7 +32,7 @@ class Task:
 
 
 def of_rows(node: Node, run: Running, view: View, length: Size) -> Task:
-    """The task of a reduction of one value."""
+    """The reduction of one value."""
     place = node.inputs[0], view
 
     def step(carry: Carry, rows: Rows, number: Value) -> Carry:
@@ -44,14 +44,14 @@ def of_rows(node: Node, run: Running, view: View, length: Size) -> Task:
 
 
 def counted(after: Carry, before: Carry, held: Value | None) -> Carry:
-    """The carries behind a step, which counts where a position belongs to it."""
+    """The carries after an iteration; those before it where `held` is false."""
     if held is None:
         return after
     return [F.where(held, a, b) for a, b in zip(after, before, strict=True)]
 
 
 def contracted(node: Node) -> list[tuple[int, int]]:
-    """The pairs of axes over which a product sums; of vectors and matrices only."""
+    """The pairs of axes that a product of vectors or matrices contracts."""
     if node.primitive.name == "tensordot":
         return list(zip(*node.params["axes"], strict=True))
     if node.primitive.name != "matmul" or max(x.type.rank for x in node.inputs) > 2:
@@ -60,9 +60,9 @@ def contracted(node: Node) -> list[tuple[int, int]]:
 
 
 def stays_large(node: Node, i: int) -> bool:
-    """Whether a product per position of a pair of axes is as fast as all at once.
+    """Whether a product per position of a contracted axis is as fast as all at once.
 
-    It is where nothing is read more than once, as for a matrix and a vector.
+    It is where no element is read more than once, as for a matrix and a vector.
     """
     pairs = contracted(node)
     if any(x.type.rank == len(pairs) for x in node.inputs):
@@ -72,7 +72,7 @@ def stays_large(node: Node, i: int) -> bool:
 
 
 def of_product(node: Node, i: int, views: tuple[View, View], size: Size) -> Task:
-    """The task of a product that sums over rows, the i-th of its pairs of axes."""
+    """The reduction of a product that sums over slices, along its i-th pair of axes."""
     x, y = zip(node.inputs, views, strict=True)
     pairs = contracted(node)
     rest = pairs[:i] + pairs[i + 1 :]

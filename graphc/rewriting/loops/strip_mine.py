@@ -1,9 +1,9 @@
-"""Steps of a scan in chunks, where what is made of their outputs needs many at once.
+"""Strip-mining: iterations of a scan in chunks, where consumers need many outputs.
 
-`gt.mean(loss(ys @ out, labels))` of what a scan stacks is a large product: made of one
-step's output in the body it were many small ones. So some steps are done, their outputs
-are stacked, the product of these is made and reduced, and so on: no more than the
-outputs of a chunk are there at once.
+`gt.mean(loss(ys @ out, labels))` of the ys of a scan is one large product; fused by
+slice into the body it would be many small ones. So a chunk of iterations runs, its
+outputs are stacked and multiplied, the product is reduced, and the next chunk runs:
+the outputs of one chunk are materialised at a time.
 """
 
 import heapq
@@ -38,7 +38,7 @@ from graphc.rewriting.rule import Replaced, Rule, whole_graph
 
 BYTES = 2**20  # of the largest value in a chunk
 STEPS = 16  # in a chunk at least
-FEW = 4  # chunks, of which all may be there at once
+FEW = 4  # chunks: so many may all be materialised
 
 
 def scan_in_chunks(chunk: int | None = None, few: int = FEW) -> Rule:
@@ -63,7 +63,7 @@ def scan_in_chunks(chunk: int | None = None, few: int = FEW) -> Rule:
 
 
 def _does_all(node: Node) -> bool:
-    """Whether a node is a compiled scan that does not stop before its last row."""
+    """Whether a node is a compiled scan without early exit."""
     return has_rows(node) and not (node.params["stops"] or runs_in_python(node))
 
 
@@ -99,7 +99,7 @@ def _are_gone(nodes: Iterable[Node], graph: Graph) -> bool:
 
 
 def _alone(loop: Loop, facts: Facts, limits: Limits) -> dict[Value, Value]:
-    """What stands for what a scan gives that is reduced, and by nothing else used."""
+    """Replacements of the results of a scan, if only reductions use its ys."""
     region = Region(dict.fromkeys(facts.roots, 0), facts, given=True)
     stacks = any(not facts.uses.are_among(v, region.nodes) for v in facts.roots)
     some = region.joins or region.shown
@@ -111,7 +111,7 @@ def _alone(loop: Loop, facts: Facts, limits: Limits) -> dict[Value, Value]:
 def _facts(
     nodes: list[Node], loop: Loop, uses: Uses, large: Large, kept: set[Value]
 ) -> Facts:
-    """What is known of what a scan stacks."""
+    """The facts about the ys of a scan."""
     behind = {loop.node: 1}
     for node in nodes:
         if node is not loop.node:
@@ -120,7 +120,7 @@ def _facts(
 
 
 def _of_stacked(loop: Loop, uses: Uses) -> tuple[Large, list[Node]]:
-    """What has a row for each step, and the nodes that use such."""
+    """The values that have a slice for each iteration, and the nodes that use them."""
     large: Large = {v: Pairs((0,), (), True) for v in loop.stacked}
     heap = [(n.serial, n) for v in loop.stacked for n in uses.of(v)]
     heapq.heapify(heap)
@@ -140,7 +140,7 @@ def _of_stacked(loop: Loop, uses: Uses) -> tuple[Large, list[Node]]:
 
 
 def _row_axis(node: Node, large: Large) -> int | None:
-    """The axis of the rows of a result that is as large as what has a row per step."""
+    """The sliced axis of a result with a slice for each iteration, or None."""
     if len(node.outputs) != 1 or node.primitive.name in SHRINKING:
         return None
     for axis in range(node.outputs[0].type.rank):
@@ -152,7 +152,7 @@ def _row_axis(node: Node, large: Large) -> int | None:
 
 
 def _made(loop: Loop, region: Region, limits: Limits) -> dict[Value, Value]:
-    """What stands for what a scan carries last, and for what is left of the rest."""
+    """Replacements of the final carries, and of live-out values of the consumers."""
     blocks, count = Blocks(region, lambda v: v), loop.carries
     first = first_place(loop)
     behind = count + len(first)

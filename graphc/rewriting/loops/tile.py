@@ -1,10 +1,10 @@
-"""Reductions of what is large are made block by block, and it is never there at once.
+"""Tiling: reductions of large temporaries tile by tile, never materialised as a whole.
 
 `gt.sum(gt.exp(-(x[:, None] - y) ** 2) * b, 1)` needs no array of all pairs: a loop
-takes some of the rows at once, as many as stay in the cache, and computes what is
-reduced of these. So it is for products, as `softmax(q @ k.T) @ v`, and for gradients;
-what is needed again behind a reduction over the rows is computed again. How many rows
-a block has follows from the sizes; where all are few, there is one block.
+takes a tile of the rows, as many as stay in the cache, and computes and reduces these.
+Products, as `softmax(q @ k.T) @ v`, and gradients are tiled alike; a value that is
+used again after a reduction over the rows is recomputed. The number of rows in a tile
+follows from the sizes; where all sizes are small, there is one tile.
 """
 
 from collections.abc import Iterable
@@ -21,8 +21,8 @@ from graphc.rewriting.loops.slice_rules import REDUCTIONS
 from graphc.rewriting.loops.tile_consumers import Facts, Region, best_region, facts_of
 from graphc.rewriting.rule import Replaced, Rule, whole_graph
 
-BYTES = 2**21  # of the largest value in a block
-ROWS = 32  # in a block where it is multiplied by a matrix
+BYTES = 2**21  # of the largest value in a tile
+ROWS = 32  # in a tile that is multiplied by a matrix
 
 
 def blocking(block_bytes: int = BYTES) -> Rule:
@@ -43,7 +43,7 @@ def blocking(block_bytes: int = BYTES) -> Rule:
 
 
 def _blocked(graph: Graph, most: int) -> Replaced | None:
-    """The graph with loops in place of what is large, as many as do not cross."""
+    """Replace large temporaries by tiled loops, as many as do not overlap."""
     facts = facts_of(graph, most)
     if facts is None:
         return None
@@ -62,7 +62,7 @@ def _blocked(graph: Graph, most: int) -> Replaced | None:
 
 
 class _Rebuilt:
-    """A graph made anew around loops, each at the first value that it leaves."""
+    """Rebuild a graph around loops, each placed before its first live-out value."""
 
     def __init__(self, facts: Facts, found: dict[Value, Region], most: int) -> None:
         self._facts, self._waiting, self._most = facts, found, most
@@ -70,7 +70,7 @@ class _Rebuilt:
         self.pairs: list[tuple[Value, Value]] = []
 
     def run(self, graph: Graph) -> tuple[Value, ...]:
-        """The outputs."""
+        """Rebuild the nodes in order, and return the new outputs."""
         for node in self._facts.nodes:
             first = node.outputs[0] if node.outputs else None
             if first in self._waiting and first not in self._new:
@@ -89,7 +89,7 @@ class _Rebuilt:
             self._new.update(zip(node.outputs, fresh.outputs, strict=True))
 
     def _loop(self, region: Region, at: Node) -> None:
-        """Make a loop; where it needs what another has yet to leave, it is given up."""
+        """Build a loop, or give it up if it needs a live-out value of a later loop."""
         needed = self._behind(region.outside(), at)
         if any(
             v in self._waiting and v not in self._new for n in needed for v in n.outputs
@@ -105,7 +105,7 @@ class _Rebuilt:
         self.pairs += made.items()
 
     def _behind(self, values: Iterable[Value], at: Node) -> list[Node]:
-        """The nodes behind one on which values depend, if loops stand for any."""
+        """The nodes after `at` on which values depend, of those of large values."""
         behind = self._facts.behind
 
         def later(node: Node) -> list[Value]:
@@ -117,7 +117,7 @@ class _Rebuilt:
         return ancestors(filter(is_later, values), later)
 
     def _made(self, region: Region) -> dict[Value, Value]:
-        """What stands for each value that is left of something large: the loop's."""
+        """Replacements of the live-out values of a region, by a tiled loop."""
         blocks = Blocks(region, self._known)
         products = any(node.primitive.name in PRODUCTS for node in region.nodes)
         large = [p for p in region.cone.made if p[0] in region.facts.large]

@@ -1,4 +1,4 @@
-"""What may be made block by block of a large value, along one of its axes."""
+"""Regions: consumers of a large value that a loop computes along one of its axes."""
 
 import heapq
 from collections.abc import Iterable, Mapping, Sequence
@@ -17,16 +17,16 @@ from graphc.rewriting.loops.tile_rules import block_source
 from graphc.rewriting.sizes import is_one
 
 MOVES = ("basic_index", "reshape", "gather", "scatter", "concatenate", "stack")
-FARTHEST = 50  # nodes from one large value to the next that are looked at
+FARTHEST = 50  # nodes to follow from one large value to the next
 BRIDGES = {*REDUCTIONS, *LIGHT, *MOVES}  # little work between two large values
 
 
 @dataclass(frozen=True)
 class Facts:
-    """What is known of a graph.
+    """The facts about the large values of a graph.
 
-    `roots` are large values that are made of none, with a bit for each, and `behind`
-    says on which of them a node depends.
+    `roots` are the large values that are computed from no other, with a bit for each;
+    `behind` gives the bits of the roots on which a node depends.
     """
 
     nodes: list[Node]
@@ -37,12 +37,12 @@ class Facts:
     behind: dict[Node, int]
 
     def is_gone(self, value: Value) -> bool:
-        """Whether a value is large and need not be there as a whole."""
+        """Whether a value is large and need not be materialised."""
         return value in self.large and value not in self.kept
 
 
 def facts_of(graph: Graph, least: int) -> Facts | None:
-    """What is known of a graph; None where nothing is large."""
+    """The facts about the large values of a graph; None if there are none."""
     nodes = ancestors(graph.outputs)
     large = outer_values(nodes, least)
     if not large:
@@ -61,10 +61,10 @@ def facts_of(graph: Graph, least: int) -> Facts | None:
 
 
 class Region:
-    """What depends on large values, block by block along one of their axes.
+    """The values computed tile by tile from large ones, along one of their axes.
 
-    `seeds` are these, and the axis. `given`: the loop has blocks of them. `more` is
-    made in any case, for a node that is none of the region.
+    `seeds` are the large values, each with the axis. `given`: the loop has their tiles.
+    `more` places are computed in any case, for a node outside the region.
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class Region:
         self.length = self.seed.type.shape[axis]
         self._bit = facts.roots[self.seed]
         self._views = dict(seeds)
-        self.rows: dict[Value, int] = {}  # less than large, a block of it per block
+        self.rows: dict[Value, int] = {}  # smaller values, with one tile for each tile
         self.joins: dict[Node, Joined] = {}
         self._walk()
         has = frozenset(seeds if given else ())
@@ -93,7 +93,7 @@ class Region:
         return self.facts.is_gone(value) or value in self._views
 
     def _walk(self) -> None:
-        """Visit what uses blocks, in order."""
+        """Visit the users of tiles, in order."""
         uses = self.facts.uses
         heap = [(node.serial, node) for v in self._views for node in uses.of(v)]
         heapq.heapify(heap)
@@ -112,11 +112,11 @@ class Region:
 
     @property
     def nodes(self) -> set[Node]:
-        """The nodes that become nodes of the body."""
+        """The nodes that are cloned into the body."""
         return {*self.cone.nodes, *self.joins}
 
     def _shown(self) -> list[Value]:
-        """What is needed behind the loop; what is cheap is made of that again."""
+        """The live-out values to stack; cheap values are recomputed from these."""
         inside, uses, needed = self.nodes, self.facts.uses, set[Value]()
         for value, _ in reversed(self.cone.made):
             if value in self.facts.large:
@@ -167,7 +167,7 @@ class Region:
         return how
 
     def _view(self, node: Node) -> int | None:
-        """The axis of a result that comes in blocks."""
+        """The tiled axis of a result, or None."""
         views = [self._views.get(x) for x in node.inputs]
         for axis in range(node.outputs[0].type.rank):
             found = block_source(node, axis)
@@ -180,7 +180,7 @@ class Region:
         return None
 
     def _is_block(self, value: Value, axis: int | None) -> bool:
-        """Whether blocks of a value along an axis can be had; None: all of it."""
+        """Whether tiles of a value along an axis can be had; None: all of it."""
         if self._depends(value):
             return axis is not None and self._views.get(value) == axis
         if axis is None:
@@ -190,7 +190,7 @@ class Region:
 
     @property
     def gains(self) -> bool:
-        """Whether something large need not be there any more."""
+        """Whether the loop saves materialising a large value."""
         if not self.joins and not self.shown:
             return False
         if not self.facts.large[self.seed].sure and not self._reduces():
@@ -205,21 +205,21 @@ class Region:
         return less_equal(own, most) is True
 
     def _reduces(self) -> bool:
-        """Whether columns are reduced otherwise than by a product, as in a softmax."""
+        """Whether columns are reduced by another op than a product, as in a softmax."""
         return any(v.node.primitive.name in REDUCTIONS for v in self.rows)
 
     @property
     def cost(self) -> tuple[int, int]:
-        """Less for what does more in one loop, then for what carries less along."""
+        """Sort key: lowest for the region with most reductions, then fewest carries."""
         return -len(self.joins) - len(self.rows), len(self.joins)
 
     @property
     def left(self) -> list[Value]:
-        """What is left of large values, for what is behind."""
+        """The live-out values of the region."""
         return [*self.shown, *(node.outputs[0] for node in self.joins)]
 
     def outside(self) -> list[Value]:
-        """What comes from outside of the loop."""
+        """The values from outside the loop that the region reads."""
         found = self.cone.outside()
         for node, how in self.joins.items():
             pairs = zip(node.inputs, how.axes, strict=True)
@@ -228,7 +228,7 @@ class Region:
 
 
 def best_region(seed: Value, facts: Facts) -> Region | None:
-    """That along the best of the axes; None where nothing is gained."""
+    """The region along the best axis of a large value; None if none pays."""
     found = [Region({seed: axis}, facts) for axis in facts.large[seed].axes]
     gaining = [region for region in found if region.gains]
     return min(gaining, key=lambda r: r.cost, default=None)

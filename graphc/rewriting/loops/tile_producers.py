@@ -1,4 +1,4 @@
-"""What a loop over blocks makes: large values, down to what it is given."""
+"""Producers in a tiled loop: large values, down to the tiles that the loop reads."""
 
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 
@@ -10,14 +10,14 @@ from graphc.rewriting.loops.tile_rules import block, block_source
 from graphc.rewriting.sizes import is_one
 
 Known = Callable[[Value], Value]
-Place = tuple[Value, int]  # a value, and the axis that comes in blocks
+Place = tuple[Value, int]  # a value, and its tiled axis
 
 
 class Cone:
-    """The blocks that some places are made of.
+    """The backward slice of some places, tile by tile.
 
-    `within`: whether a value is made block by block, whatever else needs it. `has`: of
-    what the loop has blocks along a first axis.
+    `within`: whether a value is computed by tile, whatever else uses it. `has`: values
+    whose tiles the loop has, along a first axis.
     """
 
     def __init__(
@@ -32,21 +32,21 @@ class Cone:
         self._order: list[Place] = []
         self._parents: dict[Place, list[Place | None]] = {}
         self.given: dict[Place, None] = {}
-        self.had: dict[Place, None] = {}  # what is used of what the loop has
-        self._fixed: list[Place] = []  # the same for all blocks
+        self.had: dict[Place, None] = {}  # used places of the values in `has`
+        self._fixed: list[Place] = []  # the same for all tiles
 
     @property
     def made(self) -> list[Place]:
-        """What is made, after what it is made of."""
+        """The places that are computed, each after its operands."""
         return self._order
 
     @property
     def nodes(self) -> list[Node]:
-        """The nodes that become nodes of the body."""
+        """The nodes that are cloned into the body."""
         return list(dict.fromkeys(v.node for v, _ in self._order))
 
     def collect(self, places: Iterable[Place], ends: Iterable[Node]) -> None:
-        """Find what is needed for these blocks, which nodes `ends` use."""
+        """Collect the producers of these tiles, which nodes `ends` use."""
         inside = set(ends)
         after_users(places, lambda place: self._needed(place, inside))
         self._order.reverse()
@@ -76,9 +76,9 @@ class Cone:
     def computed(
         self, given: Mapping[Place, Value], count: Size, known: Known
     ) -> dict[Place, Value]:
-        """All blocks, of `count` positions, of those that are given.
+        """All tiles, of `count` positions, from the tiles that the loop reads.
 
-        `known` tells what stands for a value that is the same for all.
+        `known` maps a value that all tiles share to its replacement.
         """
         blocks = {**given, **{place: known(place[0]) for place in self._fixed}}
         for place in self._order:
@@ -90,7 +90,7 @@ class Cone:
         return blocks
 
     def outside(self) -> list[Value]:
-        """What comes from outside of the loop."""
+        """The values from outside the loop that the tiles are computed from."""
         found = [v for v, _ in [*self.given, *self._fixed]]
         for value, axis in self._order:
             parents = zip(value.node.inputs, self._parents[value, axis], strict=True)
@@ -104,6 +104,6 @@ def inputs_of(
     blocks: Mapping[Place, Value],
     known: Known,
 ) -> list[Value]:
-    """The inputs of a node, in blocks where an axis is told."""
+    """The inputs of a node, as tiles where an axis is given."""
     pairs = zip(node.inputs, axes, strict=True)
     return [known(x) if a is None else blocks[x, a] for x, a in pairs]

@@ -1,6 +1,6 @@
-"""Reductions over an axis that comes in blocks: each is reduced, and joined to a carry.
+"""Reductions over a tiled axis: each tile is reduced, and combined with a carry.
 
-Sums are added up in another order, and in single precision where they are of halves.
+Sums are associated in another order, and sums of halves accumulate in single precision.
 """
 
 from collections.abc import Callable, Container, Sequence
@@ -19,25 +19,25 @@ from graphc.rewriting.sizes import is_wide
 
 
 class Joined(NamedTuple):
-    """How a node reduces axes of its inputs, None for those that are the same for all.
+    """The tiled axes that a node reduces, None for inputs that all tiles share.
 
-    `reduced` makes what it gives of blocks, `join` adds to what has been made before.
+    `reduced` reduces tiles, and `join` combines the result with the carry.
     """
 
     node: Node
     axes: list[int | None]
-    first: Value  # at every place before the first block
+    first: Value  # the element of the init
     reduced: Callable[[Sequence[Value]], Value]
     join: Callable[[Value, Value], Value]
 
     def start(self, known: Callable[[Value], Value]) -> Value:
-        """The carry before the first block, with what stands for values by now."""
+        """The init, where `known` maps a value to its replacement."""
         found: Value = F.full(self.node.outputs[0].type.shape, known(self.first))
         return found
 
     @property
     def end(self) -> Callable[[Value], Value]:
-        """The result, of the last carry."""
+        """Project the final carry to the result."""
         dtype = self.node.outputs[0].dtype
         return lambda carry: cast(carry, dtype)
 
@@ -46,9 +46,9 @@ Axes = list[int | None]
 
 
 def joined(node: Node, axes: Axes) -> Joined | None:
-    """How a node reduces these axes of its inputs, some of which may be None.
+    """The reduction of a node over these axes of its inputs, some of which may be None.
 
-    None where it reduces none of them.
+    None if it reduces none of them.
     """
     name, monoid = node.primitive.name, MONOIDS.find(node.primitive)
     if name in _SUMMED:
@@ -71,7 +71,7 @@ def _reduction(node: Node, axes: Axes, monoid: Monoid) -> Joined:
     params = {k: node.params[k] for k in ("axes", "keepdims")}
 
     def reduced(blocks: Sequence[Value]) -> Value:
-        """A block may have no element at all."""
+        """Reduce a tile, which may be empty."""
         x = blocks[0]
         if name in ("max", "min", "max_from", "min_from"):
             made: Value = PRIMITIVES[name[:3] + "_from"](x, number, **params)
@@ -83,7 +83,7 @@ def _reduction(node: Node, axes: Axes, monoid: Monoid) -> Joined:
 
 
 def _of_all(node: Node, axis: int | None) -> Joined | None:
-    """A sum of something of all elements."""
+    """A sum over all elements, of a function of each."""
     dtype = node.outputs[0].dtype
     if axis is None or _wide(dtype) is not dtype:
         return None
@@ -95,7 +95,7 @@ def _of_all(node: Node, axis: int | None) -> Joined | None:
 
 
 def _product(node: Node, axes: Axes) -> Joined | None:
-    """A product that sums over an axis of both factors."""
+    """A product that contracts an axis of both factors."""
     out = node.outputs[0]
     if not is_wide(out.dtype):
         return None
@@ -111,7 +111,7 @@ def _zero(dtype: DType) -> Value:
 
 
 def contracted(node: Node) -> list[tuple[int, int]]:
-    """The pairs of axes over which a product sums."""
+    """The pairs of axes that a product contracts."""
     return _SUMMED[node.primitive.name](node)
 
 
@@ -140,7 +140,7 @@ def _of_tensordot(node: Node) -> list[tuple[int, int]]:
 
 
 def _wide(dtype: DType) -> DType:
-    """The dtype that sums of many blocks are held in."""
+    """The dtype that accumulates sums of tiles."""
     return dtype_of("float32") if is_float(dtype) and dtype.itemsize < 4 else dtype
 
 

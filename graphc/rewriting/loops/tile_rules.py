@@ -1,7 +1,7 @@
-"""What ops do to a block of the positions along one axis: the node of a block.
+"""Tile rules: how to apply an op to a tile of the positions along one axis.
 
-Other than a row, a block keeps its axis: a product of it is as large a product as the
-block has positions.
+Unlike a slice, a tile keeps its axis: a product of tiles is as large a product as the
+tile has positions.
 """
 
 from collections.abc import Callable, Sequence
@@ -19,17 +19,17 @@ Block = Callable[[Node, int, Sequence[Value], Size], Value]
 
 
 def block_source(node: Node, axis: int) -> list[int | None] | None:
-    """Per input, the axis whose blocks make the blocks along an axis of the result.
+    """Per input, the axis whose tiles make the tiles along `axis` of the result.
 
-    None for an input that is the same for all; None for all where a block of the result
-    is not made of one block.
+    None for an input that all tiles share; None for all inputs if one tile of the
+    result needs more than one tile of an input.
     """
     rule = _SOURCES.get(node.primitive.name, source)
     return rule(node, axis)
 
 
 def block(node: Node, axis: int, blocks: Sequence[Value], count: Size) -> Value:
-    """A block of `count` positions of the result, of a block of each input."""
+    """A tile of `count` positions of the result, from a tile of each input."""
     rule = _BLOCKS.get(node.primitive.name)
     if rule is None or node.primitive.elementwise:
         return rebuild(node, tuple(blocks), node.params).outputs[0]
@@ -102,7 +102,7 @@ def _scattered(node: Node, axis: int, blocks: Sequence[Value], count: Size) -> V
 def _counted(
     node: Node, before: int, axis: int, blocks: Sequence[Value], count: Size
 ) -> Value:
-    """With the index array that counts the positions counting those of the block."""
+    """Apply the op with an index array that counts the positions of the tile."""
     at = before + node.params["axes"].index(axis)
     numbers = F.arange(size_value(count), dtype=blocks[at].dtype)
     mine = counter(blocks[at], numbers)

@@ -1,10 +1,10 @@
-"""Sums of what is less something known at the end only, and of squares of that.
+"""Sums of centred values, and of their squares, whose mean is available after the loop.
 
-A variance is a mean of `(x - m)**2`, of the mean m. Of rows that come one after another
-that is known when the last has come, so the mean of those so far is carried, and the
-squares around it, after Welford (1962). At the end they are moved to what the program
-subtracts, as in Chan, Golub and LeVeque (1983), who show that this is about as precise
-as two passes, where means of `x` and `x**2` may lose all digits.
+A variance is a mean of `(x - m)**2`, of the mean m. Of slices that come one after
+another, m is known only after the last, so the mean so far is carried, with the sum of
+squares around it, after Welford (1962). After the loop they are moved to the centre
+that the program subtracts, as in Chan, Golub and LeVeque (1983), who show that this is
+about as precise as two passes, where means of `x` and `x**2` may lose all digits.
 """
 
 from dataclasses import dataclass, replace
@@ -35,10 +35,10 @@ from graphc.rewriting.loops.stream_reductions import Known, Rows, Task, counted
 
 @dataclass(frozen=True, kw_only=True)
 class Centred(Scaled):
-    """`x - centre` or its square, and what has been made of it.
+    """`x - centre` or its square, times factors.
 
-    `at` says where `x` stands in the difference that `node` makes. Where there is a
-    `mask`, it is 0 where that does not hold.
+    `at` is the number of the input `x` of the difference that `node` computes. With a
+    `mask`, elements are 0 where it is false.
     """
 
     node: Node
@@ -48,19 +48,19 @@ class Centred(Scaled):
 
 
 class Centring(Sums[Centred]):
-    """What is centred of what comes row by row."""
+    """The centred values of sliced values."""
 
     LINEAR = MappingProxyType({"multiply": 2, "true_divide": 1, "negative": 1})
 
     def visit(self, node: Node) -> None:
-        """Take note of a node that is not made row by row."""
+        """Record a node that is not computed slice by slice."""
         found = self._difference(node) or self._square(node) or self._masked(node)
         found = found or self._onward(node)
         if found is not None:
             self._found[node.outputs[0]] = found
 
     def _difference(self, node: Node) -> Centred | None:
-        """What comes row by row, less what depends on all rows, or the negative."""
+        """A sliced value, less one that depends on all slices; or its negative."""
         if node.primitive.name != "subtract":
             return None
         for at in (0, 1):
@@ -76,7 +76,7 @@ class Centring(Sums[Centred]):
         return replace(known, squared=True)
 
     def _masked(self, node: Node) -> Centred | None:
-        """Where a condition holds that comes row by row, 0 elsewhere."""
+        """A centred value where a sliced condition holds, 0 elsewhere."""
         if node.primitive.name != "where":
             return None
         mask, value, zero = node.inputs
@@ -93,7 +93,7 @@ class Centring(Sums[Centred]):
         return replace(known, mask=(mask, seen))
 
     def _takes(self, factor: Factor) -> bool:
-        """What is the same for all rows."""
+        """Whether a factor is the same for all slices."""
         return factor.other is None
 
     def _task(self, node: Node, known: Centred) -> Task:
@@ -110,7 +110,7 @@ def _squares(node: Node) -> bool:
 
 
 class _Sum:
-    """A sum of what is centred, step by step."""
+    """A sum of centred values, accumulated slice by slice."""
 
     def __init__(self, node: Node, centred: Centred, length: Size) -> None:
         self._node = node
@@ -118,9 +118,9 @@ class _Sum:
         self._length = length
 
     def task(self) -> Task:
-        """What the loop does for it: it carries a number of rows, and their mean.
+        """The reduction: it carries the number of slices and their mean.
 
-        And the sum of their squares, less the mean.
+        And the sum of squares around the mean, where squares are summed.
         """
         centred = self._centred
         (x, view), mask = centred.x, centred.mask
@@ -165,7 +165,7 @@ class _Sum:
         return summed(self._node, centred.view, total)
 
     def _centre(self, mean: Value, known: Known) -> Value:
-        """What is subtracted of each row."""
+        """The centre that the program subtracts from each slice."""
         node, at, axes = self._centred.node, self._centred.at, self._mean_axes()
         if axes is not None:
             return F.mean(mean, axes, keepdims=True) if axes else mean
@@ -174,10 +174,10 @@ class _Sum:
         return row_of(known(node.inputs[1 - at]), seen[1 - at])
 
     def _mean_axes(self) -> tuple[int, ...] | None:
-        """The axes of a row over which what is subtracted is the mean.
+        """The axes of a slice over which the centre is the mean.
 
-        None where it is something else. The mean of the rows is more precise than what
-        the loop has added up, so squares are taken of what is less that.
+        None if it is no such mean. The carried mean is more precise than one from a sum
+        accumulated in the loop, so squares are taken around it.
         """
         centred = self._centred
         if centred.mask is not None or not centred.squared:
@@ -210,7 +210,7 @@ def mean_axes(value: Value, x: Value) -> tuple[int, ...] | None:
 
 
 def _unexpanded(value: Value) -> tuple[tuple[int, ...], Value]:
-    """A value before axes were put in, and these."""
+    """A value before axes were inserted, and these axes."""
     if value.node.primitive.name != "expand_dims":
         return (), value
     return tuple(sorted(value.node.params["axes"])), value.node.inputs[0]
