@@ -1,4 +1,4 @@
-"""Clean-up: what computes nothing goes, with NaN, infinities and -0.0 in mind."""
+"""Clean-up: remove ops that change nothing, minding NaN, infinities and -0.0."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ from graphc.rewriting.sizes import guarded
 
 
 def _instead(x: Value, of: Value) -> Value | None:
-    """`x` in place of a value that holds the same, where the type is the same too."""
+    """`x` in place of an equal value, if it has the same type."""
     return x if x.type.same(of.type) else None
 
 
@@ -86,7 +86,7 @@ def where_known(condition: Value, a: Value, b: Value, y: Value) -> Value | None:
 
 
 def _holds(narrow: Any, wide: Any) -> bool:
-    """Whether a dtype holds every number of another, so that it comes back the same."""
+    """Whether a dtype holds every number of another, so a cast back loses nothing."""
     return np.can_cast(narrow, wide, "safe")
 
 
@@ -147,7 +147,7 @@ BINARY = (
 
 
 def _unstretched(x: Value) -> Value:
-    """What stretches by itself beside an array of the full shape."""
+    """The operand of a broadcast, which is stretched anyway beside the full shape."""
     stretched = x.node.primitive.name in ("broadcast_to", "full")
     return x.node.inputs[0] if stretched else x
 

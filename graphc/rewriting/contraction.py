@@ -2,8 +2,8 @@
 
 Sums of products are made in another order: values differ by rounding. An infinity or
 NaN that met a zero of an identity, a diagonal or a one-hot matrix makes no NaN any
-more; what of a chain meets an inner axis without elements, and so came to nothing, may
-meet a NaN first. Half precision is left alone, where the order decides what overflows.
+more; a factor of a chain that met an inner axis without elements, and so came to
+nothing, may meet a NaN first. Half precision is left alone, as the order may overflow.
 """
 
 from graphc.ir.dims import Size, equal

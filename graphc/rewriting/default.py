@@ -1,4 +1,4 @@
-"""The rules that are applied where nothing else is asked for."""
+"""The rules that are applied unless others are asked for."""
 
 from graphc.rewriting.cleanup import CLEANUP
 from graphc.rewriting.contraction import CONTRACTION
@@ -23,5 +23,5 @@ ALL = (
     + REDUCTION
     + STABILITY
 )
-# These two are fast, but where x and y are close, what is left of the sums is rounding.
+# These two are fast, but where x and y are close, the sums cancel down to rounding.
 DEFAULT = ALL - "sum_of_square" - "sum_of_power"

@@ -1,23 +1,23 @@
-"""Changes of shape meet their inverse, and a size is asked for no more.
+"""Cancel changes of shape with their inverse, so that a size is no longer needed.
 
-`x.reshape(k, -1)` needs to know k before it can be compiled, and what is behind it is
-compiled for each k. Where only functions of elements follow, and then a reshape to what
-was there before, or a reduction over all that was reshaped, the same is had without k:
+`x.reshape(k, -1)` needs to know k before it can be compiled, and nodes after it are
+compiled for each k. If only elementwise functions follow, and then a reshape to the
+old shape or a reduction of all reshaped axes, the result is computed without k:
 
     tanh(x.reshape(k, -1)).reshape(-1)    is    tanh(x)
     sum(exp(x.reshape(k, -1)))            is    sum(exp(x))
 
-On the way may also be reductions, indices, concatenations and transpositions of other
-axes. A reshape moves towards the inputs only for that. Anywhere else it would pay for
-nothing: XLA fuses it wherever it stands, and what it moves in front of would be
-compiled anew for each size. Transpositions, which ask for no size, are left to XLA; in
-NumPy they are views. A broadcast moves the other way, behind functions of
-elements, which are computed once and not once for each copy, to where the copies are
-indexed or reduced and need not be made.
+In between there may also be reductions, indices, concatenations and transpositions of
+other axes. A reshape moves towards the inputs only for this purpose. Elsewhere it would
+not pay: XLA fuses it wherever it stands, and the ops that it moves in front of would be
+compiled anew for each size. Transpositions, which need no size, are left to XLA; in
+NumPy they are views. A broadcast moves the other way, after elementwise functions, so
+that these are computed once and not once per copy, to where the copies are indexed or
+reduced and need not be made.
 
-A size that is asked for no more was tested by the way: k must not be negative and must
-divide the size of x. That test stays. Where the program computes k, or it is an
-argument, the test is made on the host.
+The size that is no longer needed was checked too: k must not be negative and must
+divide the size of x. This check stays. Where the program computes k, or k is an
+argument, it is made on the host.
 """
 
 from collections import Counter
@@ -50,24 +50,24 @@ ROUNDING = ("sum", "prod")
 SHAPING = ("reshape", "squeeze", "expand_dims")
 ELEMENTWISE = tuple(name for name, op in PRIMITIVES.items() if op.elementwise)
 COPIES = ("broadcast_to", "full")
-MOST_OPS = 40  # that a change of shape moves through
+MOST_OPS = 40  # for a change of shape to move through
 
 
 class Move:
-    """Axes of a value get other sizes, all the way up to where they had these."""
+    """Resize axes of a value, rebuilding its producers up to one with these sizes."""
 
     def __init__(self, root: Value, uses: Uses, through: tuple[str, ...]) -> None:
-        self._root = root  # which has been used by what is replaced
+        self._root = root  # used by the replaced node
         self._uses = uses
         self._through = through  # reductions of other axes
         self._made: dict[Value, tuple[int, int, Value | None]] = {}
         self._inside: dict[Node, None] = {}
-        self.met: list[Node] = []  # changes of shape that go
+        self.met: list[Node] = []  # changes of shape that cancel
         self.same = True  # whether all of them meet their inverse
-        self.asked: set[Value] = set()  # integers that are still needed where not
+        self.asked: set[Value] = set()  # integers that are still needed if not
 
     def alone(self) -> bool:
-        """Whether nothing else uses what it moves through, which it would make anew."""
+        """Whether no other node uses the rebuilt producers, duplicating them."""
         within = Counter(x for node in self._inside for x in operands(node))
         within[self._root] += 1
         return all(
@@ -75,7 +75,7 @@ class Move:
         )
 
     def to(self, x: Value, lo: int, hi: int, sizes: Sizes) -> Value | None:
-        """`x` with other sizes for the axes from `lo` to `hi`; None where it stops."""
+        """`x` with other sizes for the axes from `lo` to `hi`; None if it cannot be."""
         if x not in self._made:
             self._made[x] = lo, hi, self._moved(x, lo, hi, sizes)
         before = self._made[x]
@@ -128,7 +128,7 @@ class Move:
     def _operand(
         self, x: Value, y: Value, span: tuple[int, int], sizes: Sizes
     ) -> Value | None:
-        """An operand of an elementwise result, to which it is stretched."""
+        """An operand, resized, of an elementwise result to which it is broadcast."""
         missing = y.type.rank - x.type.rank
         lo, hi = (a - missing for a in span)
         if missing and hi <= 0:  # it has none of these axes
@@ -197,21 +197,21 @@ class Move:
 
 
 def _span(axes: Sequence[int]) -> tuple[int, int] | None:
-    """Axes next to each other, from one to another; None where they are not."""
+    """The range of adjacent axes, start and stop; None if they are not adjacent."""
     if not axes or list(axes) != list(range(axes[0], axes[0] + len(axes))):
         return None
     return axes[0], axes[-1] + 1
 
 
 def _shifted(axis: int, span: tuple[int, int], sizes: Sizes) -> int:
-    """An axis outside of a span, where that has other sizes."""
+    """Renumber an axis outside of a span whose axes are replaced by `sizes`."""
     return axis if axis < span[0] else axis + len(sizes) - (span[1] - span[0])
 
 
 def _reshaped(x: Value, shape: Sizes, size: Size) -> Value:
-    """`x`, which has `size` elements, in a shape; of fewer integers, where that can be.
+    """Reshape `x`, which has `size` elements, reading fewer integers where possible.
 
-    What is left for one axis, as for the -1 of a reshape, may be had of x itself.
+    The size of one axis, as for the -1 of a reshape, may be derived from `x` itself.
     """
     for i, n in enumerate(shape):
         before, after = shape[:i], shape[i + 1 :]
@@ -225,7 +225,7 @@ def _reshaped(x: Value, shape: Sizes, size: Size) -> Value:
 
 
 def _changed(before: Sizes, after: Sizes) -> tuple[int, int, int]:
-    """The axes (from, to) that differ before, and to which one they do after."""
+    """The range of axes that differ, and its stop after: (start, stop, stop after)."""
     most = min(len(before), len(after))
     lo = 0
     while lo < most and same_size(before[lo], after[lo]):
@@ -237,12 +237,12 @@ def _changed(before: Sizes, after: Sizes) -> tuple[int, int, int]:
 
 
 def _may_hold(before: Sizes, after: Sizes) -> bool:
-    """Whether sizes may stand for others: those of (0,) and (0, 3) differ in a 3."""
+    """Whether sizes may replace others: those of (0,) and (0, 3) differ in a 3."""
     return equal(product(before), product(after)) is not False
 
 
 def _reshape(x: Value, y: Value, uses: Uses, through: tuple[str, ...]) -> Value | None:
-    """`y`, which changes the shape of `x`, by what has its shape already."""
+    """Replace `y`, which changes the shape of `x`, by producers that have its shape."""
     lo, hi, end = _changed(x.type.shape, y.type.shape)
     if not _may_hold(x.type.shape[lo:hi], y.type.shape[lo:end]):
         return None
@@ -278,7 +278,7 @@ def reshape_of_sums(x: Value, y: Value, uses: Uses) -> Value | None:
 
 
 def _source(x: Value) -> Node | None:
-    """The first reshape behind functions of elements."""
+    """The first reshape above elementwise functions."""
     shape, stack, seen = x.type.shape, [x], {x}
     while stack and len(seen) <= MOST_OPS:
         node = stack.pop().node
@@ -328,7 +328,7 @@ def _of_reduction(op: str) -> Rule:
 
 
 def _thin(x: Value) -> Value:
-    """What copies are made of."""
+    """The operand of a broadcast or fill; other values as they are."""
     return x.node.inputs[0] if x.node.primitive.name in COPIES else x
 
 
@@ -346,7 +346,7 @@ def elementwise_of_copies(y: Value) -> Value | None:
 
 
 def _forgotten(y: Value, nodes: list[Node]) -> list[Node]:
-    """The nodes whose guards ask for integers that a value does not ask for."""
+    """The nodes whose guards need integers that the shape of a value does not."""
     asked = values_in(y.type.shape)
     return [
         node

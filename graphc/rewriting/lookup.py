@@ -1,9 +1,8 @@
-"""Tables of rows: what many look-ups add up to is counted first.
+"""Tables of rows: count the look-ups of each row before adding up.
 
-How often a row is looked up is counted, so that a table is gone through once. A row
-that is not looked up counts for nothing, whatever it holds. And a table of zeros that
-some numbers are written to, as the gradient of a look-up is, need not be made for sums
-of its rows.
+Counting how often each row is looked up reads the table only once. A row that is not
+looked up contributes nothing, whatever it holds. And a table of zeros that numbers are
+written to, such as the gradient of a look-up, need not be made for sums of its rows.
 """
 
 from collections.abc import Sequence
@@ -152,7 +151,7 @@ def _sum_of_written(count: int) -> Rule:
 
 
 def _points(indices: Sequence[Value]) -> tuple[Size, ...]:
-    """What index arrays broadcast to."""
+    """The shape that index arrays broadcast to."""
     rank = max(i.type.rank for i in indices)
     shapes = [(1,) * (rank - i.type.rank) + i.type.shape for i in indices]
     sizes = ([n for n in along if not is_one(n)] for along in zip(*shapes, strict=True))

@@ -1,7 +1,7 @@
 """Selected elements that are reduced, or written back, need not be selected.
 
 `x[mask]` and `x[:n]` have a size that depends on data or on an argument: it is read, or
-static, and everything behind is compiled for it. Where only elementwise ops, and
+static, and everything after it is compiled for it. Where only elementwise ops, and
 reductions of other axes, stand between the selection and a reduction, the same is
 computed on all elements, and those not selected count nothing: `sum(log(x[mask]))`
 becomes `sum(where(mask, log(x), 0))`.
@@ -29,34 +29,34 @@ from graphc.rewriting.pattern import p, v
 from graphc.rewriting.rule import Rule, Rules, rewrite
 
 BEHIND = ("sum", "prod", "any", "all", "max", "min", "expand_dims", "squeeze")
-MOST_OPS = 40  # between a selection and what it ends in
+MOST_OPS = 40  # between a selection and the reduction
 
 
 @dataclass(frozen=True)
 class Selection:
-    """Which elements along the first axes are taken, and from arrays of what shape."""
+    """The elements that are taken along the first axes, of arrays of a given shape."""
 
     mask: Value
-    shape: tuple[Size, ...]  # of the axes that are selected from
+    shape: tuple[Size, ...]  # of the axes to select from
     count: Size
-    turned: bool = False  # last first
+    turned: bool = False  # the last element first
 
     @property
     def rank(self) -> int:
-        """How many axes become one."""
+        """The number of axes that become one."""
         return len(self.shape)
 
     def spread(self, rank: int) -> Value:
-        """The mask beside an array of this rank: with axes of size 1 behind."""
+        """The mask for an array of this rank: with axes of size 1 after its own."""
         behind = tuple(range(self.rank, rank))
         return F.expand_dims(self.mask, behind) if behind else self.mask
 
 
-Taken = tuple[Selection, Value]  # and what from
+Taken = tuple[Selection, Value]  # and the array to select from
 
 
 def _taken(node: Node) -> Taken | None:
-    """What a node selects: `x[mask]`, `x[a:b]`, or `x[a:b][::-1]`."""
+    """The selection that a node makes: `x[mask]`, `x[a:b]`, or `x[a:b][::-1]`."""
     found = _masked(node) or _cut(node)
     if found is not None:
         return found, node.inputs[0]
@@ -73,9 +73,9 @@ def _taken(node: Node) -> Taken | None:
 
 
 def _cut_again(node: Node, count: Size, source: Value) -> Taken | None:
-    """What a node selects that leaves out some of the `count` first of a source.
+    """The selection of a node that drops some of the first `count` elements of `source`.
 
-    Cuts of one array that leave out as many are made of such parts of all of it.
+    Slices of one array that drop as many elements share one slice of the whole array.
     """
     (before, *others), first = items_of(node), items_of(node.inputs[0].node)[0]
     start, end = before[1] or 0, before[2] or 0
@@ -91,7 +91,7 @@ def _cut_again(node: Node, count: Size, source: Value) -> Taken | None:
 
 
 def _turns(node: Node) -> bool:
-    """Whether an index turns the first axis around, and does nothing else."""
+    """Whether an index reverses the first axis, and does nothing else."""
     first, *others = items_of(node)
     return first == ("s", None, None, -1) and set(others) <= {FULL_ITEM}
 
@@ -151,7 +151,7 @@ def _between(index: Value, first: Size | None, last: Size | None) -> Value:
 
 
 def _selection(value: Value) -> Selection | None:
-    """The selection behind elementwise ops: the first one that is met."""
+    """The selection above elementwise ops: the first one that is met."""
     size = value.type.shape[0] if value.type.rank else None
     if not isinstance(size, Dim) or not origins(size):
         return None
@@ -169,14 +169,14 @@ def _selection(value: Value) -> Selection | None:
 
 
 class _Unselecting:
-    """Values with a selected first axis, made anew on all elements."""
+    """Values with a selected first axis, rebuilt on all elements."""
 
     def __init__(self, selection: Selection) -> None:
         self._selection = selection
         self._made: dict[Value, Value] = {}
 
     def whole(self, value: Value) -> Value | None:
-        """The value on all elements; None where other ops are in it."""
+        """The value on all elements; None if it depends on other ops."""
         order = self._order(value)
         if order is None:
             return None

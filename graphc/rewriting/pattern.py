@@ -121,7 +121,7 @@ def one_of(ops: Sequence[str], over: Sequence[str]) -> OneOf:
 
 
 def matches(pattern: Pattern, value: Value, uses: Uses) -> Iterator[Bindings]:
-    """What the variables stand for, for each way in which the pattern fits."""
+    """The bindings of the variables, for each way in which the pattern fits."""
     return _match(pattern, value, {}, uses)
 
 

@@ -1,6 +1,6 @@
-"""Reductions pushed towards inputs, through what they commute with.
+"""Reductions pushed towards inputs, through ops that they commute with.
 
-What is summed here may be multiplied or added up in another order: values differ by
+Summed values may be multiplied or added up in another order: results differ by
 rounding. Where one factor holds an infinity, and the other a zero or both signs or no
 element, a NaN may come or go. Half precision is left alone, since there a part of a sum
 overflows where the whole does not.
@@ -48,7 +48,7 @@ REDUCED = {"axes": v.axes, "keepdims": v.keepdims}
 
 
 def _counts(dtype: DType) -> bool:
-    """Whether times a number is what adding up is: a complex infinity makes NaN."""
+    """Whether adding up equal terms is multiplying: a complex infinity makes NaN."""
     return is_wide(dtype) and dtype.kind != "c"
 
 

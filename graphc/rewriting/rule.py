@@ -19,9 +19,9 @@ from graphc.rewriting.pattern import (
 )
 from graphc.rewriting.traced import DTypes, Shapes, Traced, traced
 
-USES = "uses"  # what a replacement calls the function that counts uses
+USES = "uses"  # the parameter name of the function that counts uses
 Replacement = Callable[..., Value | None]
-Replaced = tuple[Graph, list[tuple[Value, Value]]]  # and what was replaced by what
+Replaced = tuple[Graph, list[tuple[Value, Value]]]  # old, new
 Whole = Callable[[Graph], Replaced | None]
 
 
@@ -38,14 +38,14 @@ class Rule:
     name: str
     pattern: Pattern | Traced
     replace: Replacement
-    takes: tuple[str, ...]  # the variables that `replace` asks for
+    takes: tuple[str, ...]  # the variables that are parameters of `replace`
     exact: bool
     place: Place
     doc: str
     finite: bool = False
     checks: bool = False  # puts in tests that the host makes
     whole: Whole | None = None  # replaces in a whole graph, instead of by a pattern
-    late: bool = False  # for graphs of which it is settled how sizes are stored
+    late: bool = False  # for graphs whose capacities are settled
 
     @property
     def op(self) -> str:
@@ -119,15 +119,15 @@ class Rules:
         return Rules(tuple(rule for rule in self.rules if rule not in gone))
 
     def unchecked(self) -> "Rules":
-        """Those that put in no tests for the host."""
+        """The rules that insert no tests for the host."""
         return Rules(tuple(rule for rule in self.rules if not rule.checks))
 
     def early(self) -> "Rules":
-        """Those that do not need to know how sizes are stored."""
+        """The rules that do not need to know the capacities of sizes."""
         return Rules(tuple(rule for rule in self.rules if not rule.late))
 
     def exact(self) -> "Rules":
-        """Those that change no value, not even by rounding."""
+        """The rules that change no value, not even by rounding."""
         return Rules(tuple(rule for rule in self.rules if rule.exact))
 
     def __repr__(self) -> str:
@@ -195,7 +195,7 @@ def whole_graph(
 
 
 def _never() -> None:
-    """What is replaced by a pattern: nothing."""
+    """The `replace` of a rule for a whole graph, which no pattern calls."""
 
 
 def _placeholders(function: Callable[..., Any]) -> tuple[str, ...]:

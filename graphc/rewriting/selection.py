@@ -1,7 +1,7 @@
-"""Selections pushed towards inputs: what is not asked for is not computed.
+"""Selections pushed towards inputs: elements that are not selected are not computed.
 
-A selection whose place or size is computed by the program stays where it is, since what
-is in front of it would be compiled anew for each of its values.
+A selection whose position or size is computed by the program stays where it is: ops in
+front of it would be compiled anew for each of its values.
 """
 
 from typing import Any
@@ -21,7 +21,7 @@ MAX, MIN, SUM, PROD = (PRIMITIVES[name] for name in ("max", "min", "sum", "prod"
 GATHER = PRIMITIVES["gather"]
 FIRST = ("i", 0, None, None)
 REDUCING = ("sum", "prod", "max", "min", "any", "all", "max_from", "min_from")
-MOST_DEPTH = 6  # to which is looked whether axes can go
+MOST_DEPTH = 6  # of the search for axes that can be dropped
 Item = tuple[Any, ...]
 Items = list[Item]
 
@@ -57,7 +57,7 @@ def convert_of_expanded(x: Value, new: Axes, y: Value) -> Value:
 
 
 def share(x: Value, whole: Value, items: Items) -> Value:
-    """The same selection of an operand, which is stretched to the whole."""
+    """The same selection of an operand, which is broadcast to the whole."""
     rank, own = x.type.rank, items[len(items) - x.type.rank :]
     taken = []
     for n, m, item in zip(
@@ -154,7 +154,7 @@ def gather_of_matmul(
 
 
 def _only(items: Items, axis: int) -> Item | None:
-    """What is taken along an axis, where all of the others is taken."""
+    """The item of an axis, if all of the other axes is taken."""
     rest = items[:axis] + items[axis + 1 :]
     return items[axis] if all(item == FULL_ITEM for item in rest) else None
 
@@ -242,7 +242,7 @@ _GROWING = ("exp", "exp2", "expm1", "tanh", "arctan", "sinh", "expit", "cbrt")
 
 
 def _underlying(y: Value, axis: int) -> Value:
-    """What decides where `y` is largest along an axis."""
+    """The operand whose largest element along an axis is where `y` is largest."""
     found, deep = y, 0
     while is_float(y.dtype):
         name, inputs = y.node.primitive.name, y.node.inputs
@@ -267,7 +267,7 @@ def _is_constant(z: Value, y: Value, axis: int) -> bool:
 
 
 def _is_total(z: Value, y: Value, axis: int) -> bool:
-    """Whether an operand is a sum of what is above zero, one along an axis."""
+    """Whether an operand is a sum of positive elements, one along an axis."""
     name, inputs = z.node.primitive.name, z.node.inputs
     positive = name == "sum" and inputs[0].node.primitive.name in ("exp", "expit")
     return positive and _is_constant(z, y, axis)

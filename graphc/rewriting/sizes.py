@@ -1,4 +1,4 @@
-"""What rules ask of shapes: which axes are stretched, and what is surely smaller."""
+"""Questions of rules about shapes: broadcast axes, and provably smaller sizes."""
 
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
@@ -15,7 +15,7 @@ Reduction = Callable[[Value, Axes], Value]
 
 
 class Split(NamedTuple):
-    """Axes of a result, by which of two operands vary along them."""
+    """Axes of a result, split by which of two operands vary along them."""
 
     x: Axes
     y: Axes
@@ -53,9 +53,9 @@ def unsqueezed(x: Value, rank: int) -> Value:
 
 
 def reduced(reduction: Reduction, x: Value, rank: int, axes: Axes) -> Value:
-    """A reduction of `x`, stretched to `rank` axes, that keeps them with one element.
+    """A reduction of `x`, broadcast to `rank` axes, that keeps them with one element.
 
-    It is made of what `x` was before axes of one element were put in.
+    It reduces the operand of `x` before axes of size 1 were inserted.
     """
     if not axes:
         return x
@@ -71,7 +71,7 @@ def reduced(reduction: Reduction, x: Value, rank: int, axes: Axes) -> Value:
 
 
 def without(x: Value, axes: Axes, keepdims: bool) -> Value:
-    """`x`, of whose axes some have one element, as a reduction would give it."""
+    """`x`, some of whose axes have size 1, as a reduction would give it."""
     return x if keepdims or not axes else F.squeeze(x, axes)
 
 
@@ -92,7 +92,7 @@ def repeated(x: Value, shape: tuple[Size, ...], axes: Axes) -> Value:
 
 
 def is_wide(dtype: DType) -> bool:
-    """Whether sums in this dtype may be made in parts.
+    """Whether sums in this dtype may be split into partial sums.
 
     In half precision a part may overflow where the whole does not; bools add up to
     bools.
@@ -101,7 +101,7 @@ def is_wide(dtype: DType) -> bool:
 
 
 def guarded(value: Value, node: Node) -> Value:
-    """`value`, where the sizes fit as a node that it stands for needs them to."""
+    """`value` with the size checks of a node that it replaces."""
     for guard in node.guards:
         left, right = size_value(guard.left), size_value(guard.right)
         reason, asking, kind = guard.reason, node.asking, guard.kind
@@ -112,7 +112,7 @@ def guarded(value: Value, node: Node) -> Value:
 
 
 def limited(x: Value) -> bool:
-    """Whether the sizes of a value are checked to be no larger than something.
+    """Whether the sizes of a value are checked against an upper limit.
 
     Such a check tells the user that an array is far too large, so it stays there.
     """
@@ -125,12 +125,12 @@ def values_in(sizes: Iterable[Size]) -> set[Value]:
 
 
 def asks_late(node: Node) -> bool:
-    """Whether sizes have to fit that are known when the program runs only."""
+    """Whether a node checks sizes that are known only when the program runs."""
     return any(values_in((g.left, g.right)) for g in node.guards)
 
 
 def tested(value: Value, nodes: list[Node]) -> Value:
-    """`value`, where the sizes fit as nodes that it stands for needed them to."""
+    """`value` with the size checks of nodes that it replaces, made on the host."""
     for node in dict.fromkeys(nodes):
         if not asks_late(node):
             value = guarded(value, node)
@@ -149,7 +149,7 @@ def _message(node: Node, guard: Guard) -> str:
 
 
 def _divisor(node: Node) -> Size:
-    """What sizes are divided by for the -1 of a reshape, common factors apart."""
+    """The divisor for the -1 of a reshape, without common factors."""
     shape, total = node.params.get("shape", ()), node.inputs[0].type.size
     for i, n in enumerate(shape):
         others = shape[:i] + shape[i + 1 :]
@@ -159,7 +159,7 @@ def _divisor(node: Node) -> Size:
 
 
 def _without_factors(sizes: tuple[Size, ...], total: Size) -> Size:
-    """The product of sizes, but for those that divide the total anyway."""
+    """The product of sizes, without those that divide the total anyway."""
     left: Size = 1
     for n in sizes:
         zero = isinstance(n, int) and not n
@@ -171,7 +171,7 @@ def _without_factors(sizes: tuple[Size, ...], total: Size) -> Size:
 
 
 def _guards(node: Node) -> list[Guard]:
-    """Those of a node, and that a divisor is not zero."""
+    """The guards of a node, and one that its divisor is not zero."""
     rest = _divisor(node)
     if not isinstance(rest, Dim):
         return list(node.guards)

@@ -1,11 +1,11 @@
 """Patterns that are ordinary functions: `lambda a: gt.log(gt.sum(gt.exp(a)))`.
 
 Such a pattern fits a value if the function, called with some values, gives it: the same
-ops with the same params. What params and constants are may depend on the arguments, as
-axes do on their rank, so two things are done. Where the rule is declared, the function
-is traced on placeholders of all ranks and of several dtypes, and the forms that its
-result takes are kept, without params. Where a form fits, the function is traced once
-more on the values that were found, and must give the value that is to be replaced.
+ops with the same params. Params and constants may depend on the arguments, as axes do
+on their rank, so there are two steps. Where the rule is declared, the function is
+traced on placeholders of all ranks and of several dtypes, and the forms of its result
+are kept, without params. Where a form fits, the function is traced again on the values
+that were found, and must give the value that is to be replaced.
 """
 
 from collections import Counter
@@ -43,13 +43,13 @@ UNIFORM = ("float32", "float64", "int64", "bool", "float16", "complex64")
 
 @dataclass(frozen=True, eq=False)
 class Traced:
-    """A function as a pattern, and what is stated about its placeholders."""
+    """A function as a pattern, with the declared shapes and dtypes of its arguments."""
 
     function: Callable[..., Any]
     names: tuple[str, ...]
     shapes: Shapes
     dtypes: DTypes
-    once: bool  # whether nothing else may use what is inside
+    once: bool  # whether nothing else may use inner values
     forms: tuple[Apply, ...]
     examples: tuple[Types, ...]  # of placeholders for which it can be traced
 
@@ -74,7 +74,7 @@ class Traced:
             return False
         try:
             made = self.function(*given)
-        except Exception:  # it cannot be traced on these: the value is none of its own
+        except Exception:  # not traceable on these: no result of the function
             return False
         same = _Alike(given)
         if not same_type(made, value) or not same.alike(made, value):
@@ -82,7 +82,7 @@ class Traced:
         return not self.once or same.alone(value, uses)
 
     def _stated(self, given: tuple[Value, ...]) -> bool:
-        """Whether values are what was stated of the placeholders."""
+        """Whether values have the declared shapes and dtypes."""
         sizes: dict[str, Size] = {}
         for name, x in zip(self.names, given, strict=True):
             if name in self.dtypes and x.dtype not in _dtypes(self.dtypes[name]):
@@ -100,7 +100,7 @@ def _dtypes(stated: str | Sequence[str]) -> list[DType]:
 def _is_of(
     stated: Sequence[int | str | None], shape: tuple[Size, ...], sizes: dict[str, Size]
 ) -> bool:
-    """Whether a shape is surely as stated; `sizes` are those of names so far."""
+    """Whether a shape surely is as declared; `sizes` are the sizes of names so far."""
     if len(stated) != len(shape):
         return False
     for wanted, n in zip(stated, shape, strict=True):
@@ -111,7 +111,7 @@ def _is_of(
 
 
 def same_type(made: Any, value: Value) -> bool:
-    """Whether what a function gave has the type of a value."""
+    """Whether the result of a function has the type of a value."""
     if not isinstance(made, Value):
         return False
     same = made.dtype == value.dtype and made.type.weak == value.type.weak
@@ -119,7 +119,7 @@ def same_type(made: Any, value: Value) -> bool:
 
 
 class _Alike:
-    """Compares what a function gave with the graph as it is."""
+    """Compare the result of a function with the graph as it is."""
 
     def __init__(self, given: tuple[Value, ...]) -> None:
         self._given = set(given)
@@ -127,7 +127,7 @@ class _Alike:
         self._inside: dict[Node, None] = {}
 
     def alike(self, made: Value, value: Value) -> bool:
-        """Whether both are of the same ops, up to the order in sums and products."""
+        """Whether both have the same ops, up to the order in sums and products."""
         if made in self._given:
             return made is value
         key = id(made), id(value)
@@ -151,7 +151,7 @@ class _Alike:
         return any(all(map(self.alike, a.inputs, order)) for order in orders)
 
     def alone(self, root: Value, uses: Uses) -> bool:
-        """Whether nothing outside uses what stands behind the root."""
+        """Whether only matched nodes use the values above the root."""
         within = Counter(x for node in self._inside for x in operands(node))
         return all(
             uses(x) <= within[x] or literal_of(x) is not None
@@ -193,7 +193,7 @@ def traced(
     dtypes: DTypes,
     once: bool,
 ) -> Traced:
-    """The pattern that a function is. Raises GraphError where it cannot be traced."""
+    """Trace a function into a pattern. Raises GraphError where it cannot be traced."""
     for name in (*shapes, *dtypes):
         if name not in names:
             raise _wrong(f"there is no placeholder {name!r}", got=", ".join(names))
@@ -223,7 +223,7 @@ def _wrong(problem: str, got: str = "", hint: str = "") -> Exception:
 def _trials(
     names: tuple[str, ...], shapes: Shapes, dtypes: DTypes
 ) -> Iterator[Types]:
-    """Types on which a function is traced: what is stated, else one after another."""
+    """Types on which a function is traced: as declared, else one after another."""
     n = len(names)
     kinds = _mixtures(n, UNIFORM, (("float32", "int64"), ("float32", "bool")))
     ranks = _mixtures(n, range(MOST_RANK + 1), ((2, 1), (2, 0), (1, 0)))
@@ -257,7 +257,7 @@ def _sized(
     size: Size,
     sizes: dict[int | str | None, Size],
 ) -> tuple[Size, ...]:
-    """A stated shape, for which names are numbers or symbols."""
+    """A declared shape, with numbers or symbols for its names."""
     known = [
         n if isinstance(n, int) else sizes.setdefault(n, _fresh(n, size)) for n in shape
     ]
@@ -276,7 +276,7 @@ def _stated_dtypes(
 
 
 def _form(made: Any, placeholders: tuple[Value, ...], names: tuple[str, ...]) -> Apply:
-    """What a function gave, as a pattern without params and constants."""
+    """The result of a function, as a pattern without params and constants."""
     if not isinstance(made, Value):
         raise _wrong("the pattern must give one value", got=type(made).__name__)
     region = set(region_between([made], placeholders))
