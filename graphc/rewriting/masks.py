@@ -73,7 +73,7 @@ def _taken(node: Node) -> Taken | None:
 
 
 def _cut_again(node: Node, count: Size, source: Value) -> Taken | None:
-    """The selection of a node that drops some of the first `count` elements of `source`.
+    """The selection of a node that drops some of a source's first `count` elements.
 
     Slices of one array that drop as many elements share one slice of the whole array.
     """

@@ -1,8 +1,8 @@
 """Reverse-mode differentiation: one sweep over the nodes, from outputs to inputs.
 
 The gradient is a graph like any other. Each primitive has its rule (see
-`Primitive.vjp`); here is what all rules share: which nodes are on the way, sums of
-cotangents, broadcasting undone, and derivatives kept out of where they do not count.
+`Primitive.vjp`); this module holds the parts that all rules share: the active nodes,
+sums of cotangents, undone broadcasts, and masks for derivatives of branches not taken.
 (Griewank and Walther, Evaluating Derivatives, 2nd ed., ch. 3.)
 
 Complex numbers follow JAX: the gradient of a real cost in z = x + iy is
@@ -31,10 +31,10 @@ _MOST_NAMED = 12  # ops of a path that a message names
 
 @dataclass(frozen=True, slots=True)
 class _Cotangent:
-    """What a value's elements count for in the result.
+    """The derivative of the result in each element of a value.
 
-    Where `mask` is given and does not hold, they count for nothing, however large the
-    derivatives are that come next: an inf or NaN there is of a branch not taken.
+    Where `mask` is given and false, it counts as 0, however large the next derivatives
+    are: an inf or NaN there belongs to a branch not taken.
     """
 
     value: Value
@@ -88,7 +88,7 @@ class _Sweep:
         return None if found is None else found.value
 
     def add(self, value: Value, more: _Cotangent) -> None:
-        """Count one more use of a value."""
+        """Add the cotangent of one more use of a value."""
         so_far = self._found.get(value)
         if so_far is not None:
             mask = None
@@ -98,7 +98,7 @@ class _Sweep:
         self._found[value] = more
 
     def visit(self, node: Node, outputs: Sequence[Value]) -> None:
-        """From the cotangents of a node's outputs to those of its inputs."""
+        """Propagate the cotangents of a node's outputs to its inputs."""
         given = [self._found.get(v) for v in node.outputs]
         if all(g is None for g in given):
             return
@@ -117,7 +117,7 @@ class _Sweep:
                     self.add(value, _settled(node, i, d, given[0]))
 
     def _refusal(self, node: Node) -> str:
-        """Why the gradient cannot go through a node, "" where it can."""
+        """The reason why no gradient passes through a node, "" where one does."""
         primitive = node.primitive
         for name, reason in primitive.no_gradient_for.items():
             if node.inputs[primitive.arguments.index(name)] in self._active:
@@ -126,7 +126,7 @@ class _Sweep:
 
 
 def _settled(node: Node, index: int, d: Value, given: _Cotangent | None) -> _Cotangent:
-    """A cotangent by a rule, kept from what does not count, in the input's type."""
+    """A cotangent by a rule, masked where it does not count, in the input's type."""
     value = node.inputs[index]
     mask = _mask(node, index, given)
     if mask is not None and _may_spoil(node, d):
@@ -151,7 +151,7 @@ def _fits(d: Value, value: Value) -> bool:
 
 
 def _real(d: Value, value: Value) -> Value:
-    """A real number that became complex on the way counts with the real part."""
+    """The real part of a cotangent that became complex, if the value is real."""
     if d.dtype.kind == "c" and value.dtype.kind != "c":
         return F.astype(F.real(d), value.dtype)
     return d
@@ -170,7 +170,7 @@ def _mask(node: Node, index: int, given: _Cotangent | None) -> Value | None:
         return F.logical_and(above, own)
     if above is None or not primitive.linear or len(node.outputs) > 1:
         return None
-    # Such an op moves elements, or adds them up: so does it with where they count.
+    # Such an op moves elements or adds them up: applied to masks it does the same.
     ones = F.astype(above, node.outputs[0].dtype)
     moved = GRADIENTS.rules[primitive](ones, *node.inputs, **node.params)[index]
     return None if moved is None else F.not_equal(moved, 0)
@@ -183,7 +183,7 @@ def _chosen(node: Node, index: int) -> Value | None:
 
 
 def _may_spoil(node: Node, d: Value) -> bool:
-    """Whether a cotangent is a product with what may be inf or NaN."""
+    """Whether a cotangent is a product with factors that may be inf or NaN."""
     if node.primitive.linear or not node.primitive.elementwise:
         return False
     name = d.node.primitive.name
@@ -200,7 +200,7 @@ def _is_plain(literal: "np.ndarray[Any, Any] | None") -> bool:
 
 
 def _sum(a: Value, b: Value) -> Value:
-    """The sum; what was only added onto zeros is added onto the other instead."""
+    """The sum; a scatter-add onto zeros is done onto the other value instead."""
     for x, y in ((a, b), (b, a)):
         writes = _onto_zeros(y)
         if writes:
@@ -211,7 +211,7 @@ def _sum(a: Value, b: Value) -> Value:
 
 
 def _onto_zeros(value: Value) -> list[Node]:
-    """The additions at places that make a value of zeros; none where it is not so."""
+    """The scatter-adds onto zeros that compute a value; none if it has another form."""
     found = []
     node = value.node
     while node.primitive.name in ("scatter", "slice_update"):

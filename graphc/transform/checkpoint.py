@@ -1,7 +1,7 @@
-"""checkpoint: a part of a graph that is computed again in the backward pass.
+"""checkpoint: a part of a graph that is recomputed in the backward pass.
 
-What is kept from the forward pass are the values that the part starts from, not what
-is computed on the way. (Griewank and Walther, Evaluating Derivatives, 2nd ed., ch. 12.)
+Only the values that the part starts from are kept from the forward pass, not its inner
+values. (Griewank and Walther, Evaluating Derivatives, 2nd ed., ch. 12.)
 """
 
 from collections.abc import Callable, Sequence

@@ -1,4 +1,4 @@
-"""What a list of sizes would cost, told before anything runs."""
+"""The cost of a list of sizes, forecast before anything runs."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -39,9 +39,9 @@ def forecast(
     reads: int,
     sizes: Mapping[str, Sequence[int] | int],
 ) -> Forecast:
-    """What calls of a plan with these sizes would cost, with nothing compiled before.
+    """Forecast calls of a plan with these sizes, with nothing compiled before.
 
-    `called` is the graph as it is called, `inputs` those of the graph that runs, and
+    `called` is the graph as it is called, `inputs` are those of the graph that runs, and
     `keys` are the sizes that each segment is compiled for. See `Plan.forecast`.
     """
     given = {s.name: s for s in _asked(called)}
@@ -102,7 +102,7 @@ def _calls(
 
 
 def _with_capacities(padded: Padded | None, call: Sizes) -> dict[Symbol, int]:
-    """The sizes that keys of segments may be: also capacities and true sizes."""
+    """The sizes that segments may be keyed by: also capacities and true sizes."""
     known = dict(call)
     if padded is None:
         return known
@@ -116,7 +116,7 @@ def _with_capacities(padded: Padded | None, call: Sizes) -> dict[Symbol, int]:
 
 
 def _add_steps(call: dict[Symbol, int], asked: Iterable[Symbol]) -> None:
-    """The numbers of steps that follow from the sizes of a call."""
+    """Add the trip counts that follow from the sizes of a call."""
     for symbol in asked:
         made = symbol.origin
         if isinstance(made, Value) and made.node.primitive is STEPS:

@@ -164,7 +164,7 @@ def _without_seeds(results: list[Value], seeds: list[Value]) -> list[Value]:
 
 
 def _awaited_aside(node: Node) -> tuple[Value, ...]:
-    """The values that a node computes with."""
+    """The inputs that a node computes with, without those it only waits for."""
     return node.inputs[:1] if node.primitive is BARRIER else operands(node)
 
 

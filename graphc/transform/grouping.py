@@ -1,4 +1,4 @@
-"""Which compiled nodes share a segment: split by varying sizes, merged by cost."""
+"""Group compiled nodes into segments: split by varying sizes, merge by cost."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -14,20 +14,20 @@ Operands = Callable[[Node], Iterable[Node]]
 
 @dataclass(frozen=True)
 class CostModel:
-    """What a split saves and costs, in units of the compilation of one node.
+    """The savings and costs of a split, in units of the compilation of one node.
 
-    `base` is what a segment of its own costs beyond its nodes: the fixed part of a
+    `base` is the cost of a further segment beyond its nodes: the fixed part of a
     compilation and the dispatches of its calls. An axis is expected to take few
-    sizes, an integer that is a value many: beside one, axes count for nothing.
+    sizes, an integer value many: beside an integer, axes count for nothing.
     """
 
     base: float = 16.0
     axis_sizes: float = 1.25
     value_sizes: float = 8.0
-    window: int = 8  # how many of the latest parts are tried for a merge
+    window: int = 8  # the number of latest parts to try for a merge
 
     def variants(self, keys: Keys) -> float:
-        """How many sizes these symbols are expected to take together."""
+        """The number of combinations of sizes to expect of these symbols."""
         values = sum(symbol.origin is not None for symbol in keys)
         if values:
             return self.value_sizes ** min(values, 8)
@@ -48,13 +48,13 @@ class Part:
     weight: float = 0.0
 
     def merge_cost(self, other: "Part", model: CostModel) -> float:
-        """What merging adds to the expected cost; negative where it saves."""
+        """The increase in expected cost by merging; negative where it saves."""
         together = model.cost(self.weight + other.weight, self.keys | other.keys)
         apart = model.cost(self.weight, self.keys)
         return together - apart - model.cost(other.weight, other.keys)
 
     def add(self, node: Node) -> None:
-        """One more node, whose operands are in."""
+        """Add a node whose operands are in."""
         self.nodes.append(node)
         self.weight += weight(node)
 
@@ -66,7 +66,7 @@ class Part:
 
 
 def weight(node: Node) -> float:
-    """What a node counts for in a compilation: scalars vanish in what uses them."""
+    """The weight of a node in a compilation: scalars vanish in their users."""
     for value in (*node.outputs, *node.inputs):
         if value.type.shape:
             return 1.0

@@ -55,7 +55,7 @@ class _Facts:
     checks: tuple[Check, ...]
     times: dict[Node, Time]
     compiled: tuple[Node, ...]
-    demanded: dict[Value, Node]  # a size, and the first node that asks for it
+    demanded: dict[Value, Node]  # a size, and the first node that needs it
 
     def resolve(self, value: Value) -> Value:
         return self.aliases.get(value, value)
@@ -139,10 +139,10 @@ def is_driven(node: Node) -> bool:
 
 
 def is_free(node: Node) -> bool:
-    """Whether a node is made anew wherever it is used, and never cut from there.
+    """Whether a node is cloned wherever it is used, and never crosses segments.
 
-    These are literals, sizes as numbers, and arrays filled from such numbers. What is
-    made of a literal array is not: a draw from a constant key is drawn once.
+    These are literals, sizes as numbers, and arrays filled from such numbers. Users of
+    a literal array are not: a draw from a constant key is drawn once.
     """
     if node.primitive.inline:
         return True
@@ -183,7 +183,7 @@ def _needed(
     checks: Iterable[Check],
     times: dict[Node, Time],
 ) -> tuple[tuple[Node, ...], dict[Value, Node]]:
-    """The nodes that run on the device, and the sizes that they ask for."""
+    """The nodes that run on the device, and the sizes that they need on the host."""
     stack = [aliases.get(v, v).node for v in graph.outputs]
     for check in checks:
         if times[check.condition.node] is Time.DATA:
@@ -219,19 +219,19 @@ def _levels(facts: _Facts) -> dict[Node, int]:
 
 
 def _roots(facts: _Facts) -> set[Node]:
-    """Nodes that must stand in a segment although they could be made anywhere."""
+    """Nodes that must stand in a segment although they could be cloned anywhere."""
     values = [facts.resolve(v) for v in facts.graph.outputs]
     values += [v for v in facts.demanded if facts.is_data(v)]
     values += [c.condition for c in facts.checks if facts.is_data(c.condition)]
     for node in facts.compiled:
-        if is_driven(node):  # the driver calls it: with arrays that segments made
+        if is_driven(node):  # the driver calls it with arrays from segments
             inputs = map(facts.resolve, node.inputs)
             values += [v for v in inputs if not v.node.primitive.inline]
     return {v.node for v in values}
 
 
 def _host_steps(facts: _Facts) -> list[Step]:
-    """Arithmetic on small arguments, and the checks that need nothing else."""
+    """The steps on the host: arithmetic on small arguments, and checks of these."""
     wanted = [v for v in facts.demanded if not facts.is_data(v)]
     checks = [c for c in facts.checks if not facts.is_data(c.condition)]
     steps: list[Step] = []
@@ -315,7 +315,7 @@ class _Assembly:
 
 
 def _remedy(size: Value) -> str:
-    """What to do about a size that differs from step to step."""
+    """The remedy for a size that differs from step to step."""
     mask = "compute on the largest size and mask with gt.where"
     if size.symbol.upper is not None:
         return 'dims="bound" compiles the loop as a whole, where its ops can be masked'
@@ -348,7 +348,7 @@ def _read(size: Value, node: Node) -> Read:
 
 
 def _members(piece: Part | Node, facts: _Facts) -> list[Node]:
-    """The nodes of a piece, with what is made anew in it."""
+    """The nodes of a piece, with clones of the free nodes that they use."""
     if isinstance(piece, Part):
         return _with_free(piece.nodes, facts)
     nodes = _with_free([piece], facts)
@@ -356,7 +356,7 @@ def _members(piece: Part | Node, facts: _Facts) -> list[Node]:
 
 
 def _loop(index: int, node: Node, facts: _Facts) -> Segment:
-    """The segment of a loop that grows."""
+    """The segment of a capacity-doubling loop."""
     part = Part(0, varying(node), [node])
     plain = _segment(index, [node], part, facts, set())
     (rows,) = symbols_in(node.params["length"])
@@ -388,7 +388,7 @@ def _numpy_step(node: Node) -> HostNode:
 
 
 def _with_free(nodes: Iterable[Node], facts: _Facts) -> list[Node]:
-    """The nodes of a part, with copies of the free nodes that they use."""
+    """The nodes of a part, with clones of the free nodes that they use."""
     found = set(nodes)
     stack = list(found)
     while stack:
@@ -400,7 +400,7 @@ def _with_free(nodes: Iterable[Node], facts: _Facts) -> list[Node]:
 
 
 def _crossing(facts: _Facts, members: Iterable[list[Node]]) -> set[Value]:
-    """The values that are needed outside of the piece that makes them."""
+    """The values that are used outside of the piece that computes them."""
     values = [facts.resolve(v) for v in facts.graph.outputs]
     values += [v for v in facts.demanded if facts.is_data(v)]
     found = {*values, *(c.condition for c in facts.checks)}
@@ -444,7 +444,7 @@ def _segment(
 
 
 def _keys(facts: _Facts, nodes: Iterable[Node]) -> dict[Node, Keys]:
-    """What each node varies with, the free nodes that it uses included."""
+    """The keys that each node varies with, and those of the free nodes it uses."""
     free: dict[Node, Keys] = {}
     for node in facts.compiled:
         if node in facts.free:

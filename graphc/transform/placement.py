@@ -1,8 +1,8 @@
-"""Where a node with slack goes: to the level that lets the fewest bytes cross.
+"""Place nodes with slack at the level that lets the fewest bytes cross.
 
 A node whose users all stand in later segments may run as late as the first of them.
-It does where its inputs cross anyway, or are smaller than what it makes: then the
-large array never leaves its segment.
+It does if its inputs cross anyway, or are smaller than its outputs: then the large
+array never leaves its segment.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -11,7 +11,7 @@ from graphc.ir.build import INPUT
 from graphc.ir.dims import Dim, Size, evaluate
 from graphc.ir.graph import Node, Value
 
-TYPICAL_SIZE = 100  # what a symbolic size counts for
+TYPICAL_SIZE = 100  # taken for a symbolic size
 
 Operands = Callable[[Node], Iterable[Node]]
 
@@ -49,7 +49,7 @@ def postpone(
         if node in fixed or node not in users or levels[node] % 2:
             continue
         later = min(levels[u] for u in users[node])
-        later -= later % 2  # a glue node reads what a compiled level made
+        later -= later % 2  # a glue node reads outputs of a compiled level
         if later > levels[node] and _saves(node, later, levels, operands, users):
             levels[node] = later
     return levels

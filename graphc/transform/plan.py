@@ -19,8 +19,8 @@ class Segment:
     """A part of the graph that is compiled as one jitted function.
 
     It is compiled anew for each value of its `keys`; those in `statics` are passed
-    as static arguments, the others follow from the shapes of `inputs`. A loop that
-    grows is a segment of its own, called until it ends; `rows` is how many it has.
+    as static arguments, the others follow from the shapes of `inputs`. A capacity-
+    doubling loop is its own segment, called until it ends; `rows` counts its slices.
     """
 
     index: int
@@ -55,9 +55,9 @@ class HostNode:
 
 @dataclass(frozen=True)
 class PythonLoop:
-    """A loop whose body is no one segment: each step is done by a plan of its own.
+    """A host-driven loop: its body is no single segment, so a plan runs each step.
 
-    `sizes` are sizes in that plan which its inputs do not tell; they come behind them.
+    `sizes` are passed after the inputs: sizes in that plan that no input determines.
     """
 
     node: Node
@@ -69,7 +69,7 @@ class PythonLoop:
 
 
 class Rows(HostNode):
-    """What a loop that grows has given is put together in one array."""
+    """Joins the pieces that a capacity-doubling loop has given into one array."""
 
 
 @dataclass(frozen=True)
@@ -104,9 +104,9 @@ class Plan:
     """Steps in the order of execution.
 
     `static_inputs` are positions of the inputs whose numbers must be known before
-    compilation. `aliases` maps values that are other values (checked ones). `originals`
-    are the symbols that others of the graph stand for. `casting` says which arguments
-    of other dtypes the program takes.
+    compilation. `aliases` maps values to equal values (checked ones to their operands).
+    `originals` maps symbols to the symbols that they replace. `casting` says which
+    arguments the program takes in other dtypes.
     """
 
     graph: Graph
@@ -135,7 +135,7 @@ class Plan:
 
     @property
     def glue(self) -> tuple[Glue, ...]:
-        """What the driver does between segments."""
+        """The steps that the driver runs between segments."""
         return tuple(s for s in self.steps if not isinstance(s, Segment))
 
     def forecast(self, sizes: Mapping[str, Sequence[int] | int]) -> Forecast:
@@ -158,7 +158,7 @@ class Plan:
         return forecast(self.called, inputs, self.padded, keys, reads, sizes)
 
     def names(self, given: Mapping[object, str]) -> dict[object, str]:
-        """The names to print sizes with: of its own, those of what they stand for."""
+        """The names to print sizes with, also of symbols that replace others."""
         return {**given, **own_names(self.originals, self.padded, given)}
 
     def resolve(self, value: Value) -> Value:
@@ -171,7 +171,7 @@ def own_names(
     padded: Padded | None,
     given: Mapping[object, str],
 ) -> dict[object, str]:
-    """Names for symbols that stand for others, by the names that those are given."""
+    """Names for symbols that replace others, from the names given to the others."""
     found: dict[object, str] = {}
     if padded is not None:
         for new, old in padded.originals.items():

@@ -1,4 +1,4 @@
-"""What is done about a size that varies: one choice per dim."""
+"""Policies for sizes that vary: one choice per dim."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence

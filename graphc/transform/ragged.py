@@ -1,4 +1,4 @@
-"""The graph of one example of any size becomes that of many examples of all sizes."""
+"""Turn the graph of one example of any size into that of many examples of all sizes."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -33,7 +33,7 @@ class Batched:
 def batched(
     graph: Graph, shared: Sequence[Value], pad: Pad, total: bool
 ) -> Batched:
-    """Many examples of a graph at once; the sizes of inputs that are not shared differ.
+    """Many examples of a graph at once, with sizes of their own for inputs not shared.
 
     `total` sums each output over the examples. Raises GraphError where an op needs the
     true size, naming it, and where a shared input has a size that differs.

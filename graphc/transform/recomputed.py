@@ -1,23 +1,23 @@
-"""Values that a compiler may compute several times, rounding them otherwise each time.
+"""Values that a compiler may compute several times, with different rounding each time.
 
 XLA computes an element again in every fused loop that reads it. Products and sums may
 be contracted into one rounding in one loop and not in the other, sums be added up in
-another order. Where a derivative compares such a value, what one loop takes for larger
-the next takes for equal: then cotangents that cancel exactly no longer do, and ties
-that must be there are not found. Rules of such ops get values that are kept.
+another order. Where a derivative compares such a value, one loop may find larger an
+element that the next finds equal: then cotangents that cancel exactly no longer do, and
+ties are missed. Rules of such ops get values that are kept.
 """
 
 from graphc.ir.graph import Node, Value
 from graphc.ir.namespace import F
 from graphc.ir.types import is_inexact
 
-MOST_LOOKED_AT = 32  # nodes; what has not been shown to be safe by then is kept
-# What XLA stores: arguments, and results of calls and loops of their own.
+MOST_LOOKED_AT = 32  # nodes; a value not shown to be safe by then is kept
+# Values that XLA stores: arguments, and results of calls and loops of their own.
 _STORED = frozenset({
     *("input", "constant", "size", "iota", "pinned", "matmul", "conv", "scan"),
     *("switch", "growing", "scatter", "segment", "sort", "cholesky"),
 })  # fmt: skip
-# What has no rounding of its own.
+# Ops without rounding of their own.
 _EXACT = frozenset({
     *("negative", "positive", "absolute", "conjugate", "real", "imag", "from_parts"),
     *("copysign", "maximum", "minimum", "fmax", "fmin", "where", "choose", "sign"),
@@ -32,7 +32,7 @@ _ROUNDED_ONCE = frozenset(("add", "subtract", "multiply", "true_divide", "conver
 
 
 def kept(value: Value) -> Value:
-    """`value`; where it may be computed again otherwise, a copy that is not."""
+    """`value`, or a stored copy if XLA may recompute it with other rounding."""
     return F._pinned(value) if may_differ(value) else value
 
 

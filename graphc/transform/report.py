@@ -47,7 +47,7 @@ def _steps(plan: Plan) -> list[str]:
 
 
 def _paddings(plan: Plan) -> list[str]:
-    """Which sizes are padded, how, and what is done at true sizes all the same."""
+    """Which sizes are padded, how, and the fallbacks at true size."""
     if plan.padded is None:
         return []
     lines = [f"size {shown_name(s)}: {p}" for s, p in plan.padded.policies.items()]
