@@ -1,4 +1,4 @@
-"""What is drawn to make a graph: everything comes from Hypothesis, which shrinks it."""
+"""Draws that make a graph: all come from Hypothesis, which shrinks them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,11 +17,11 @@ DTYPES = (
 )
 FLOATS = ("float64", "float32", "complex128")
 MOST_AXES = 3
-MODES = ("inputs", "inputs", "constants", "mixed")  # what variables stand for
+MODES = ("inputs", "inputs", "constants", "mixed")  # the values of variables
 
 
 class Misfit(Exception):
-    """What was drawn so far leads to no graph."""
+    """No graph follows from the draws so far."""
 
 
 @dataclass(frozen=True)

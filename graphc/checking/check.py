@@ -2,7 +2,7 @@
 
 Graphs are made from the rule's pattern, rewritten with this one rule, and both sides
 are run on the same arguments, special values and sizes among them; so are their
-gradients. What differs is shrunk to a small counterexample.
+gradients. A difference is shrunk to a small counterexample.
 """
 
 import warnings
@@ -42,7 +42,7 @@ TRIES = 10  # graphs per example, until one is found in which the rule fires
 
 @dataclass(frozen=True)
 class Stage:
-    """What is compared, and how many times less often than values on NumPy."""
+    """The kind of comparison, and how much rarer it is than one of values on NumPy."""
 
     backend: Literal["numpy", "jax"]
     gradient: bool
@@ -59,8 +59,9 @@ STAGES = (
 
 @dataclass
 class Checked:
-    """What a check has done: graphs made, those in which the rule fired, those of them
-    that have no gradient, comparisons of values and of gradients."""
+    """The record of a check: graphs made, those in which the rule fired, those of them
+    without a gradient, comparisons of values and of gradients.
+    """
 
     rule: Rule
     graphs: int = 0
@@ -230,7 +231,7 @@ class _Search:
         self._compare(_Trial(made, (before, after), compared, arguments))
 
     def _fired(self, c: Chance) -> tuple[Made, Value]:
-        """A graph, and what the rule makes of it."""
+        """A graph, and its rewritten output."""
         for _ in range(TRIES):
             try:
                 made = self.source.graph(c, self.rule)
@@ -246,7 +247,7 @@ class _Search:
         return reject()
 
     def _rewritten(self, made: Made) -> Value | None:
-        """What the rule makes of a graph; None where it does not fire."""
+        """The rewritten output of a graph; None where the rule does not fire."""
         graph = _graph_of(made)
         raised: Exception | None = None
         try:
@@ -307,7 +308,7 @@ class _Search:
                 raise Counterexample(self._differs(trial, i, old, new))
 
     def _need_error(self, trial: _Trial) -> None:
-        """What does not fit the graph as it was must not fit the new one either."""
+        """Arguments that the old graph refuses must be refused by the new one too."""
         before, after = trial.sides
         try:
             self._run(trial, [before])
@@ -333,14 +334,14 @@ class _Search:
         return close(old, new, unit, finite=self.stage.gradient)
 
     def _tried(self, trial: _Trial, outputs: list[Value]) -> list[Array] | None:
-        """What a graph gives; None where it raises."""
+        """The outputs of a graph; None where it raises."""
         try:
             return self._run(trial, outputs)
         except Exception:
             return None
 
     def _run(self, trial: _Trial, outputs: list[Value]) -> list[Array]:
-        """On JAX op by op, since XLA rounds in its own ways what it has fused."""
+        """Run a graph; on JAX op by op, since XLA rounds fused ops in its own ways."""
         compiled = function(
             list(trial.arguments),
             outputs,
@@ -392,14 +393,14 @@ def _on_host(value: Value) -> bool:
 
 
 def _smooth(made: Made) -> list[Value]:
-    """The inputs that there is a gradient in."""
+    """The inputs that have a gradient."""
     if not is_inexact(made.value.dtype):
         return []
     return [x for x in made.inputs if is_inexact(x.dtype)]
 
 
 def _weighed(x: Value) -> Value:
-    """A real scalar in which every element counts, each another much."""
+    """A real scalar to which every element contributes, each with another weight."""
     size = x.type.size
     weights = F.reshape(F.arange(size) % 5 + 1, x.type.shape)
     total = F.sum(x * F.astype(weights, x.dtype))

@@ -37,7 +37,7 @@ BUILDING = (GraphError, AssertionError, IndexError, KeyError)  # of params that 
 
 @dataclass
 class Made:
-    """A value, the variables that it depends on, and what these are wanted for."""
+    """A value, its variables, and the arrays that are wanted for these."""
 
     value: Value
     wants: dict[Value, Want]
@@ -79,7 +79,7 @@ def built(c: Chance, build: Callable[..., Any], shapes: Shapes) -> Made:
 
 
 def _called(c: Chance, pattern: Traced) -> Made:
-    """What a function that is a pattern gives for values that it can be called with."""
+    """The result of a traced pattern for values that it can be called with."""
     example = c.pick(pattern.examples)
     maker, sizes = _Maker(c, c.pick(("inputs", "inputs", "mixed"))), _Sizes(c)
     dtype = None if c.flag() else c.dtype()
@@ -104,7 +104,7 @@ def _near(c: Chance, common: tuple[Size, ...]) -> tuple[Size, ...]:
 
 
 class _Sizes:
-    """What the names of sizes stand for: a name again, or a number."""
+    """Sizes for the names in a pattern: a name again, or a number."""
 
     def __init__(self, c: Chance) -> None:
         self._c = c
@@ -128,7 +128,7 @@ class _Maker:
     """Makes values from patterns, from the inputs to the root."""
 
     c: Chance
-    mode: str = "inputs"  # what variables of the pattern stand for
+    mode: str = "inputs"  # the kind of values for the pattern's variables
     wants: dict[Value, Want] = field(default_factory=dict)
     bound: dict[str, Any] = field(default_factory=dict)
 
@@ -147,7 +147,7 @@ class _Maker:
             case Apply():
                 return self.node(pattern, want)
             case OneOf():
-                raise Misfit  # that tells nothing of inputs
+                raise Misfit  # no inputs follow from the pattern
         return self.number(pattern, self.wider(want))
 
     def _known(self, name: str) -> Value:
@@ -190,7 +190,7 @@ class _Maker:
         return [made[i] for i in range(len(parts))]
 
     def leaf(self, want: Want) -> Value:
-        """What a variable of a pattern stands for: an input mostly."""
+        """A value for a variable of a pattern: an input mostly."""
         if want.weak:
             return self.number(self.c.pick(NUMBERS), want)
         if want.role:
@@ -247,7 +247,7 @@ class _Maker:
         return F.add(F.matmul(x, F.conj(x.mT)), F.multiply(F.eye(k, dtype=x.dtype), 4))
 
     def wider(self, want: Want) -> Want:
-        """Mostly what is wanted; else a shape to which the wanted one stretches."""
+        """Mostly the wanted type; else a shape from which broadcasting gives it."""
         if want.weak or not self.c.flag(4):
             return want
         sizes = [2 if n == 1 and self.c.flag() else n for n in want.shape]
@@ -285,7 +285,7 @@ def _static(shape: tuple[Size, ...]) -> bool:
 
 
 def _array(number: Any, dtype: DType) -> Any:
-    """A number in a dtype. Raises Misfit where it is none of its."""
+    """A number in a dtype. Raises Misfit if the dtype cannot hold it."""
     with np.errstate(all="ignore"):
         array = np.asarray(number).astype(dtype)
     if not is_inexact(dtype) and not np.array_equal(array, number):

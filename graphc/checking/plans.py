@@ -1,8 +1,8 @@
-"""Inputs and params of each primitive such that a wanted array may come out.
+"""Inputs and params of each primitive that may give a wanted array.
 
-A plan says what is wanted of the inputs, and gives the params once they are there: a
-value that a pattern names twice may have another type than was wanted. What is
-`fixed` by a pattern stands in its params already.
+A plan states the wanted inputs, and gives the params once these are made: a value that
+a pattern names twice may have another type than was wanted. Params that a pattern has
+`fixed` are used as they are.
 """
 
 from collections.abc import Callable, Sequence
@@ -17,7 +17,7 @@ from graphc.ir.types import BOOL, INT64, DType, dtype_of, is_integer, product
 
 @dataclass(frozen=True)
 class Want:
-    """A dtype and a shape, and what values are good for: any, or "index" and so on."""
+    """A dtype and a shape, and the use of the values: any, or "index" and so on."""
 
     shape: tuple[Size, ...]
     dtype: DType
@@ -35,7 +35,7 @@ Params = dict[str, Any]
 
 @dataclass(frozen=True)
 class Plan:
-    """What is wanted of the inputs, and the params for what they have become."""
+    """The wanted inputs, and the params for the inputs that were made."""
 
     inputs: Sequence[Want]
     params: Callable[[list[Value]], Params] = lambda inputs: {}
@@ -75,7 +75,7 @@ def elementwise(c: Chance, want: Want, fixed: Params, n: int) -> Plan:
 
 
 def _across(c: Chance, shape: tuple[Size, ...], n: int) -> list[tuple[Size, ...]]:
-    """Shapes of which every axis is whole in one at least, as of a column and a row."""
+    """Shapes each axis of which is whole in one at least, as of a column and a row."""
     whole = [c.up_to(n - 1) for _ in shape]
     return [
         tuple(m if whole[a] == i or c.flag() else 1 for a, m in enumerate(shape))
@@ -182,7 +182,7 @@ def _(c: Chance, want: Want, fixed: Params, n: int) -> Plan:
 
 
 def _along(c: Chance, want: Want, least: int = 1) -> Want:
-    """With an axis, where one is needed."""
+    """The wanted type with at least `least` axes."""
     return want if len(want.shape) >= least else want.of(*c.shape(least))
 
 
@@ -365,6 +365,6 @@ def any_of(c: Chance, want: Want, fixed: Params, n: int) -> Plan:
 
 
 def floating(c: Chance, want: Want) -> Want:
-    """With a dtype of floats."""
+    """The wanted type with a dtype of floats."""
     fits = want.dtype.name in FLOATS or want.dtype.name not in DTYPES
     return want if fits else replace(want, dtype=dtype_of(c.pick(FLOATS)))

@@ -151,7 +151,7 @@ def _(c: Chance, want: Want, fixed: Params, n: int) -> Plan:
 
 
 def _square(c: Chance, batch: tuple[Size, ...], want: Want) -> Want:
-    """A symmetric positive definite matrix, or several: all that is asked of any."""
+    """Symmetric positive definite matrices, which fit every use of a square matrix."""
     k = c.size()
     return replace(floating(c, want), shape=(*batch, k, k), role="definite")
 

@@ -1,4 +1,4 @@
-"""A rule that is watched: what it gives must be of the type of what it replaces."""
+"""A rule that is watched: its result must have the type of the replaced value."""
 
 from dataclasses import fields
 
@@ -31,7 +31,7 @@ class _Watched(Rule):
 
 
 def _changed(old: Value, new: Value) -> str:
-    """What of a type is not the same: sizes may be written otherwise."""
+    """The parts of a type that differ: sizes may be written otherwise."""
     if new.dtype != old.dtype:
         return "the dtype"
     if new.type.weak != old.type.weak:
