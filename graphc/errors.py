@@ -1,4 +1,4 @@
-"""The exceptions that users see, where they happened, and how they read."""
+"""The exceptions that users see, their place, and the layout of their messages."""
 
 import linecache
 import os
@@ -235,7 +235,7 @@ _OPERATIONS |= dict.fromkeys(("getattr", "init", "array_ufunc", "array_function"
 
 
 def _operation(called: CodeType | None) -> str:
-    """What users call one of our functions: `__radd__` is add, `__getitem__` index."""
+    """The name of our function for users: `__radd__` is add, `__getitem__` index."""
     function = "" if called is None else called.co_name
     name = function.strip("_")
     if function.startswith("__"):

@@ -1,4 +1,4 @@
-"""Uses of a symbolic value that need its number: what was written, and what to write.
+"""Uses of a symbolic value that need its number: the written code, and a remedy.
 
 Python asks for the number by `bool`, `int`, `float` or an iterator, and other libraries
 by their protocols. The error names the syntax or the function that asks.
@@ -83,7 +83,7 @@ def foreign(value: "Value", function: str = "", otherwise: str = "") -> GraphErr
 
 
 def shown(value: "Value") -> str:
-    """The type of a value, and what the user calls it."""
+    """The type of a value, and its name in the user's program."""
     sizes = value.sizes
     if value.name:
         return f"{value.type}, the symbolic value {value.name}"

@@ -6,7 +6,7 @@ equality is usually identity: (n + 1)*(n - 1) is n*n - 1. Where it is not, a sma
 prover answers: equal(maximum(n, m) + minimum(n, m), n + m) is True, equal(n, n + 1) is
 False, equal(n, m) is None, and n == m raises GraphError.
 
-Parts of sizes are shared, and what is done to a size looks at each part once, however
+Parts of sizes are shared, and each operation on a size looks at each part once, however
 often it occurs and however deep it stands. Products of long sums stay products.
 
 Three things are taken for granted, not checked: divisors are not zero, so (n*m)//m
@@ -184,7 +184,7 @@ def _multiply(a: Size, b: Size) -> Size:
 
 
 def _divide(a: Size, b: Size) -> Size:
-    """a//b. Each rule hands something simpler back to here, until none applies."""
+    """a//b. Each rule calls this again on something simpler, until none applies."""
     by = polynomial(b)
     if not by:
         raise GraphError(f"{a} is divided by zero")
@@ -289,7 +289,7 @@ def _is_one_for_some(size: Dim, symbols: list[Symbol]) -> bool:
 def stretch(*sizes: Size) -> Size:
     """The size that axes have together when arrays broadcast: the one that is not 1.
 
-    That those which are not 1 are equal is taken for granted.
+    The sizes that are not 1 are taken to be equal.
     """
     flat: dict[Size, None] = {}
     for size in sizes:
@@ -351,7 +351,7 @@ def bounds(d: Size) -> tuple[int | None, int | None]:
     return low, high
 
 
-FUNCTIONS: dict[str, Callable[..., Size]] = {  # what atoms are made by
+FUNCTIONS: dict[str, Callable[..., Size]] = {  # the functions that make atoms
     "*": lambda a, b: a * b,
     "//": _divide,
     "min": minimum,

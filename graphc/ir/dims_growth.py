@@ -6,13 +6,13 @@ from graphc.ir import dims
 from graphc.ir.dims import Dim, Size, Symbol, symbol_dim
 from graphc.ir.polynomials import Atom, Call, Monomial, calls_in, polynomial
 
-MOST_WEIGHT = 64  # of what is left to the prover
+MOST_WEIGHT = 64  # of sizes that are left to the prover
 
 
 def grows(size: Size, symbols: Collection[Symbol]) -> bool:
     """Whether a size is provably no smaller where these symbols are larger.
 
-    Sums, products and extremes of what grows do, which is seen part by part; other
+    Sums, products and extremes of growing parts grow, so each part is looked at; other
     parts are left to the prover.
     """
     growth = _Growth(symbols)
@@ -48,7 +48,7 @@ class _Growth:
         return dims.less_equal(size, dims.substitute(size, more)) is True
 
     def _term(self, term: Monomial, factor: int) -> bool:
-        """Of a product, that its factors grow from 0 on."""
+        """Whether a term grows: all of its factors grow from 0 on."""
         parts = [symbol_dim(atom) for atom in term]
         if all(map(self._is_fixed, parts)):
             return True

@@ -7,7 +7,7 @@ from typing import Protocol
 
 from graphc.errors import label
 
-CAPACITY = "_capacity"  # behind the name of a size: at least as much is stored
+CAPACITY = "_capacity"  # after the name of a size: its stored size
 
 
 class Named(Protocol):

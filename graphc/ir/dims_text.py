@@ -19,13 +19,13 @@ from graphc.ir.polynomials import (
 if TYPE_CHECKING:
     from graphc.ir.dims import Dim, Size
 
-CLIP = "slice({}).indices({})[1]"  # what `clip` is in Python
-MOST_IN_A_ROW = 128  # terms of a sum; what reads the text nests them
+CLIP = "slice({}).indices({})[1]"  # `clip` in Python
+MOST_IN_A_ROW = 128  # terms of a sum; a reader of the text nests them
 LONG = 8  # terms of a part that is better given a name
 
 
 def shared_parts(size: Size) -> list[Dim]:
-    """The parts of a long size that are better given names, each behind its own."""
+    """The parts of a long size that are better named, each after its own parts."""
     parts = (x for call in calls_in(size) for x in call.formulas if x.weight > LONG)
     return list(dict.fromkeys(parts))
 

@@ -17,7 +17,7 @@ SPACES = {"numpy": "", "numpy.linalg": "linalg.", "numpy.fft": "fft."}
 def apply_ufunc(
     ufunc: Any, method: str, inputs: tuple[Any, ...], options: dict[str, Any]
 ) -> Any:
-    """What `__array_ufunc__` answers, for operators of NumPy's arrays too."""
+    """The answer of `__array_ufunc__`, for operators of NumPy's arrays too."""
     name = ufunc.__name__
     found = FUNCTIONS.get(name)
     if found is None:

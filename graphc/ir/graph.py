@@ -90,7 +90,7 @@ class Node:
 
     @property
     def reported(self) -> str:
-        """The op that reports name: as `asking`, but of an index what it does."""
+        """The op that reports name: as `asking`, but an index by its form."""
         return self.primitive.name if self.asking == "index" else self.asking
 
     def __repr__(self) -> str:
@@ -114,7 +114,7 @@ def origins(size: Size) -> "list[Value]":
 
 
 def _home() -> str:
-    """The user's file: what is made of nothing keeps the lines of one program."""
+    """The user's file: nodes without inputs keep the lines of one program."""
     return user_place().filename
 
 
@@ -304,7 +304,7 @@ class Value(Operators, Methods):
 
     @property
     def __jax_array__(self) -> Any:
-        """JAX asks for this before it takes what is no array of its own."""
+        """Read by JAX before it takes an object that is no array of its own."""
         if sys._getframe(1).f_code.co_filename.endswith("array_methods.py"):
             raise AttributeError  # its operators: they leave the rest to ours
         raise foreign(self, otherwise="jax")

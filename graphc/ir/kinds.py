@@ -30,7 +30,7 @@ _SUPPORTED = frozenset(DTYPES.values())
 class Text:
     """Free text that people write: a name, a message. As a param it is this, no `str`.
 
-    It cannot be formatted: what is made of `content` is its user's own affair.
+    It cannot be formatted: users of `content` must make it safe themselves.
     """
 
     content: str
@@ -236,7 +236,7 @@ class ParamKinds:
     ) -> dict[str, Any]:
         """The params in the order of the rule. Raises GraphError for the first wrong.
 
-        It runs for each node: what is right costs little.
+        It runs for each node: right params cost little.
         """
         if tuple(params) != self.names:
             params = self._in_order(params)

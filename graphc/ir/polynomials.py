@@ -62,7 +62,7 @@ class Call:
 
     def __init__(self, op: str, args: tuple[Size, ...]) -> None:
         self.op, self.side = op, SIDES.get(op, 0)
-        # By text: what is printed must not depend on which argument is older.
+        # By text: the printed order must not depend on which argument is older.
         self.args = tuple(sorted(args, key=str)) if op in UNORDERED else args
         sizes = self.formulas
         self.symbols = {s for x in sizes for s in x.symbols}
@@ -175,7 +175,7 @@ def polynomial(size: Size) -> Poly:
 
 
 def calls_in(size: Size) -> list[Call]:
-    """The calls within a size, each behind those that it is made of."""
+    """The calls within a size, each after those in its arguments."""
     found: set[Call] = set()
     stack = [size]
     while stack:

@@ -55,7 +55,7 @@ class _Proof:
         Atom by atom, from the deepest, p is replaced with something smaller that has
         only flatter ones, so that terms cancel: n - min(n, m) >= n - n. For -min(a, b)
         both -a and -b can be chosen. But min(a, b) is a or b, and the worse one counts:
-        such a split precedes all else, for what is best to choose depends on it.
+        such a split precedes all else, for the best choices depend on it.
         """
         if p.keys() <= {()}:
             return p.get((), 0)

@@ -1,6 +1,6 @@
 """The reader of graphs as text: the inverse of `graphc.ir.text`.
 
-Text may come from anywhere: it is data, of which nothing is ever run. What is not
+Text may come from anywhere: it is data, and none of it is ever run. Text that is not
 exactly a graph raises GraphError with the line.
 """
 
@@ -130,7 +130,7 @@ class _Params(Tokens):
         return -operand if minus else operand
 
     def operand(self) -> Any:
-        """What has no signs in it, parentheses aside."""
+        """An operand without signs, but for those in parentheses."""
         name = self.peek()
         if name == "(":
             return self.nested(self.group)
@@ -248,7 +248,7 @@ class _Reader(_Params):
         return Graph(values, results, names, called)
 
     def input(self) -> tuple[Value, str]:
-        """One input: its variable and what it is called."""
+        """One input: its variable and its name."""
         at, position = self.at, len(self._values)
         name = self.take("name", "the name of an input")
         called = self.string() if self.next_is("text") else name
@@ -326,7 +326,7 @@ class _Reader(_Params):
             self.fail(f"{len(names)} names for the {len(values)} values of {op}", at)
 
     def arguments(self) -> tuple[list[Value], dict[str, Any]]:
-        """What stands between the parentheses of an op."""
+        """The inputs and params between the parentheses of an op."""
         inputs: list[Value] = []
         while self.peek() not in (";", ")"):
             inputs.append(self.value())

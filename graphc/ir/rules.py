@@ -28,7 +28,7 @@ class RuleTable(Generic[Rule]):
         return f"<rules of {self.concern}: {len(self.rules)}>"
 
     def define(self, primitive: Named, rule: Rule) -> None:
-        """`rule` is that of `primitive`, in the place of one that it had."""
+        """Set the rule of `primitive`, in place of one that it had."""
         self.rules[primitive] = rule
 
     def of(self, *primitives: Named) -> Callable[[Rule], Rule]:

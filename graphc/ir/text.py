@@ -50,7 +50,7 @@ def to_text(
     """The text of a graph; `parse_graph` makes the same graph of it.
 
     `hint` gives names to values, by default those of their ops. With `comments`, the
-    user's lines and the guards stand behind the nodes. Raises GraphError where a
+    user's lines and the guards follow the nodes. Raises GraphError where a
     variable or a size of the graph does not come from its inputs.
     """
     return "\n".join(Writer(graph, hint or _op_name, comments).lines()) + "\n"
@@ -63,8 +63,8 @@ def _op_name(value: Value) -> str:
 def in_order(graph: Graph) -> list[Node]:
     """The nodes of a graph, without its inputs, in an order that text keeps.
 
-    By age, except that what depends on no input may be older than the graph: such
-    nodes come just before the first one that needs them.
+    By age, except for nodes that depend on no input, which may be older than the graph:
+    they come just before the first node that needs them.
     """
     nodes = ancestors((*graph.inputs, *graph.outputs))
     own: set[Node] = set()
@@ -79,7 +79,7 @@ def in_order(graph: Graph) -> list[Node]:
 
 
 def _place(node: Node, own: set[Node], placed: dict[Node, None]) -> None:
-    """Place a node behind those of its ancestors that are not placed yet."""
+    """Place a node after its ancestors, also those that are not placed yet."""
     stack = [(node, iter(operands(node)))]
     while stack:
         last, rest = stack[-1]
@@ -183,7 +183,7 @@ class Writer:
         return f"{key}={self._names[value]}"
 
     def lines_of(self, node: Node) -> list[str]:
-        """The line of one node, behind those of the parts of its sizes."""
+        """The line of one node, after those of the parts of its sizes."""
         line = self._line(node)
         return [*self._parts_before("  "), line]
 

@@ -1,4 +1,4 @@
-"""Text in tokens, read one after another; what is wrong is told with its line."""
+"""Text in tokens, read one after another; errors name the line."""
 
 import json
 import re
@@ -85,7 +85,7 @@ class Tokens:
             self.fail("this quoted text has no meaning", self.at - 1)
 
     def several(self, read: Callable[[], Any], end: str) -> list[Any]:
-        """Items with commas between, perhaps one behind, up to `end`."""
+        """Items with commas between, perhaps one after the last, up to `end`."""
         found: list[Any] = []
         while not self.accept(end):
             found.append(read())
@@ -95,7 +95,7 @@ class Tokens:
         return found
 
     def nested(self, read: Callable[[], Any]) -> Any:
-        """What is read one level deeper; there are not too many levels."""
+        """The result of `read` one level deeper; the number of levels is limited."""
         self._depth += 1
         if self._depth > _DEEPEST:
             self.fail("parentheses are nested too deeply")
