@@ -41,8 +41,8 @@ def forecast(
 ) -> Forecast:
     """Forecast calls of a plan with these sizes, with nothing compiled before.
 
-    `called` is the graph as it is called, `inputs` are those of the graph that runs, and
-    `keys` are the sizes that each segment is compiled for. See `Plan.forecast`.
+    `called` is the graph as it is called, `inputs` are those of the graph that runs,
+    and `keys` are the sizes that each segment is compiled for. See `Plan.forecast`.
     """
     given = {s.name: s for s in _asked(called)}
     calls = _calls(sizes, given)

@@ -132,7 +132,7 @@ def _without_known(value: Value, axis: int, removed: Any) -> Value:
 def _without_sorted(value: Value, axis: int, removed: Value) -> Value:
     """Ascending positions left out, all of them different."""
     kept = F.arange(value.shape[axis] - removed.shape[0])
-    # The element behind which as many are gone as stand before it in `removed`.
+    # The element after which as many are gone as stand before it in `removed`.
     gone = F.searchsorted(removed - F.arange(removed.shape[0]), kept, side="right")
     return F.take(value, kept + gone, axis=axis)
 
@@ -187,7 +187,7 @@ def _inserted_before(value: Value, axis: int, index: int, new: Value) -> Value:
 
 
 def _reaching(value: Value, axis: int, places: Any) -> Value:
-    """The array, provided that constant positions are not behind its end."""
+    """The array, with a check that constant positions are not after its end."""
     if not places.size:
         return value
     far = max(int(places.max()), -int(places.min()))

@@ -151,7 +151,7 @@ def _(
 def _gathered_in(
     g: Value, axis: int, n: Size, width: tuple[Size, Size], mode: str, odd: bool
 ) -> Value:
-    """What the elements of an axis count for, given a cotangent of all around too."""
+    """The cotangent of the elements of an axis, given one that includes the padding."""
     numbers = F.arange(size_value(n))
     low, high = (width[0],), (width[1],)
     source = _pad_from(numbers, low=low, high=high, mode=mode, odd=False)
@@ -203,7 +203,7 @@ def _(
 
 
 def _source(at: Value, n: Value, mode: str) -> Value:
-    """Which of `n` elements stands at a place, that may be before or behind them."""
+    """The element, of `n`, at a position that may be before or after them."""
     last = F.maximum(n - 1, 0)
     if mode == "edge":
         return F.clip(at, 0, last)

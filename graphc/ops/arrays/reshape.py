@@ -68,7 +68,7 @@ def _reshape(x: Array, *, shape: Shape) -> TensorType:
 
 
 def _kind_of_misfit(shape: Shape, total: Size) -> ErrorKind:
-    """A size that -1 stood for is a quotient: it is off where that is no integer."""
+    """The kind of error: a size for -1 is a quotient, which may be no integer."""
     for i, n in enumerate(shape):
         rest = product(shape[:i] + shape[i + 1 :])
         if isinstance(n, Dim) and not same_size(rest, 0) and n is total // rest:

@@ -14,7 +14,7 @@ Batched = Sequence[bool]
 
 @dataclass(frozen=True)
 class Shared:
-    """What a batching rule gives where the result is one for all examples."""
+    """The result of a batching rule that is the same for all examples."""
 
     value: Value
 
@@ -25,7 +25,7 @@ def spread(n: Size, batched: bool, x: Value) -> Value:
 
 
 def lined_up(batched: Batched, values: Sequence[Value]) -> list[Value]:
-    """Batched values with axes of size 1 behind the first, so that they broadcast."""
+    """Batched values with axes of size 1 after the first, so that they broadcast."""
     ranks = [v.type.rank - b for v, b in zip(values, batched, strict=True)]
     most = max(ranks)
     return [

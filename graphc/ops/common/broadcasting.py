@@ -145,7 +145,7 @@ def reduced_to(how: Reduction, g: Value, shape: tuple[Size, ...]) -> Value:
 
 
 def weak_key(value: Value) -> Key:
-    """What promotion sees of a value: its dtype, or int, float or complex if weak."""
+    """The key of a value in promotion: its dtype, or int, float or complex if weak."""
     dtype = value.type.dtype
     return WEAK_KEYS.get(dtype.kind, dtype) if value.type.weak else dtype
 

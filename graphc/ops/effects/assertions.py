@@ -52,7 +52,7 @@ _assert_.linear = True
 def _(
     g: Value, x: Value, condition: Value, **params: Any
 ) -> tuple[Value | None, ...]:
-    """A derivative of what must not be is none either."""
+    """The derivative is checked too: where the condition fails, there is none."""
     return _assert_(g, condition, **params), None
 
 

@@ -1,4 +1,4 @@
-"""What dtypes are and how they combine: functions that give no arrays."""
+"""Dtypes, their limits and how they combine: functions that give no arrays."""
 
 from collections.abc import Callable
 from typing import Any
@@ -116,7 +116,7 @@ def matrix_transpose(x: Any, /) -> Value:
 
 
 class NamespaceInfo:
-    """What the Array API asks about a namespace."""
+    """The answers to the Array API about its namespace."""
 
     def capabilities(self) -> dict[str, Any]:
         """Boolean indexing and sizes from data are there; ranks are limited to 64."""
@@ -135,7 +135,7 @@ class NamespaceInfo:
         return [None]
 
     def default_dtypes(self, *, device: Any = None) -> dict[str, DType]:
-        """What Python numbers become."""
+        """The dtypes that Python numbers become."""
         return {
             "real floating": config.float,
             "complex floating": default_dtype(dtype_of("complex128")),

@@ -286,7 +286,7 @@ _PICKS = frozenset({  # their derivatives jump
 
 
 def _gradient(name: str) -> dict[str, Any]:
-    """What a row says of its derivative."""
+    """The derivative of an op, as its row in the tables declares it."""
     rule = _VJP.get(name)
     reason = "" if rule else "its result is of bools or integers"
     linear, picks = name in _LINEAR, name in _PICKS

@@ -107,7 +107,7 @@ class Update:
 
 
 def _whole_mask(x: Value, index: Any, rank: int) -> Value | None:
-    """A single bool mask, broadcast behind: `x.at[mask].set(v)` is a where.
+    """A single bool mask, broadcast along later axes: `x.at[mask].set(v)` is a where.
 
     It is so where `v`, of this rank, is the same for all that the mask chooses.
     """

@@ -8,7 +8,7 @@ whose start is data is moved inside, for reading and for writing.
 
 A mask of rank 0 makes an axis of one element or of none, as in NumPy; where it is data,
 its size is known when the program runs. Bounds and steps of slices may be symbolic and
-of any sign: they are static arguments of what is compiled, and a step of 0 raises.
+of any sign: they are static arguments of compiled segments, and a step of 0 raises.
 """
 
 from collections.abc import Iterable
@@ -117,7 +117,7 @@ DYNAMIC_SLICE = _dynamic_slice
 
 
 def _places(x: Value, start: Value, axis: int, length: int) -> Value:
-    """The positions that a dynamic slice reads, behind the axes of `start`."""
+    """The positions that a dynamic slice reads, after the axes of `start`."""
     n = x.shape[axis]
     first = _widened(start)
     first = F.clip(F.where(first < 0, first + n, first), 0, n - length)
@@ -371,7 +371,7 @@ def getitem(x: Any, index: Any) -> Value:
 
 
 def _one_taken(x: Value, parsed: Index) -> tuple[Value, Index]:
-    """What integers that are data leave of `x`, and of the index.
+    """Take the items that are integers from data, and return the rest of the index.
 
     They come before slices: a row first, then a part of it, not a part of every row.
     """

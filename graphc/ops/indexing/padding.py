@@ -65,7 +65,7 @@ def _from_front(item: Item, ragged: bool, writes: bool) -> bool:
         return True
     forwards = step is None or (isinstance(step, int) and step > 0)
     first = start is None or (isinstance(start, int) and start >= 0)
-    if writes:  # what lies behind must be padding
+    if writes:  # the elements after it must be padding
         return forwards and first and ragged and (stop is None or _is_count(stop))
     return forwards and first
 

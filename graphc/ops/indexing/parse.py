@@ -255,7 +255,7 @@ def _allowed(n: Size) -> str:
 def _check_array(value: Value, n: Size, x: Value) -> bool:
     """Whether the indices cannot leave the axis; raises if they are known to.
 
-    Those of a literal cannot: their type rule guards what is not proved.
+    A literal's indices cannot: its type rule guards the bounds that are not proved.
     """
     array = literal_of(value)
     if array is None:
@@ -298,7 +298,7 @@ def slice_length(start: Bound, stop: Bound, step: Size, n: Size) -> Size:
         if dims.equal(step, 1):
             return dims.maximum(0, last - first)
         if start is not None and dims.less_equal(0, start):
-            first = start  # behind the end there are none either way
+            first = start  # after the end there are none either way
         return dims.ceil_div(dims.maximum(0, last - first), step)
     first, last = _backwards(start, stop, n)
     if not dims.less_equal(step, -1):

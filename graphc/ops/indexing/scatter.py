@@ -137,7 +137,7 @@ def _(
 
 
 class _Written:
-    """What a scatter writes, and where: for its derivatives."""
+    """The written elements and positions of a scatter, for its derivatives."""
 
     def __init__(
         self,

@@ -146,7 +146,7 @@ def _skewed(gaps: Value, x: Value) -> Value:
 
 
 def _phases(turned: Value, s: Value) -> list[Value]:
-    """What complex U turns by where V does not: on the diagonal."""
+    """The phases by which complex U turns and V does not: on the diagonal."""
     if turned.dtype.kind != "c":
         return []
     inverse = F.where(F.equal(s, 0), 0, 1 / F.where(F.equal(s, 0), 1, s))

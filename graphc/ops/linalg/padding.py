@@ -1,10 +1,10 @@
-"""Linear algebra: matrices with padding behind their rows and columns.
+"""Linear algebra: matrices with padding after their rows and columns.
 
 Padding becomes a block of its own on the diagonal, which changes nothing in the block
 of the matrix: a unit matrix where it must be regular, zeros where it must add nothing,
 and large numbers where results come in order. Elimination and reflection keep blocks
 apart, also those of singular matrices. Padding along batch axes becomes such matrices
-too: nothing then fails or takes long for what it held.
+too: then its old contents make nothing fail or take long.
 """
 
 from typing import Any

@@ -261,7 +261,7 @@ def _with_a_point(g: Value) -> Value:
 
 
 def _at_least(some: Size, x: Value) -> Value:
-    """With zeros behind where there are fewer than `some` examples."""
+    """`x` with zeros after its examples, if there are fewer than `some`."""
     missing = some - x.type.shape[0]
     if dims.equal(missing, 0) is True:
         return x

@@ -80,7 +80,7 @@ def pool_numpy(
 
 
 def _fill(how: str, dtype: DType) -> str:
-    """What the padding of an axis holds, as a scalar of this dtype."""
+    """The element of the padding of an axis, as a scalar of this dtype."""
     if how == "add":
         number = "0"
     elif is_integer(dtype):
@@ -268,9 +268,9 @@ _padded_pool(_min_pool, most)
 
 
 def _padded_positions(primitive: Primitive, fill: Callable[[DType], Any]) -> None:
-    """Padding comes behind, so that elements win where they tie with it.
+    """Define padding after the elements, so that these win where they tie with it.
 
-    That is not so where elements are moved.
+    This is not so where elements are moved.
     """
 
     @primitive.padding

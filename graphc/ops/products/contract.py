@@ -211,7 +211,7 @@ def _(g: Value, x: Value, y: Value, *, axes: Axes) -> tuple[Value, Value]:
         _without(v.type.rank, a) for v, a in zip((x, y), axes, strict=True)
     )
     front, back = tuple(range(len(rest_x))), tuple(range(len(rest_x), g.type.rank))
-    of_x = _tensordot(g, y, axes=(back, rest_y))  # behind it, y's summed axes in order
+    of_x = _tensordot(g, y, axes=(back, rest_y))  # then y's summed axes in order
     of_y = _tensordot(g, x, axes=(front, rest_x))
     order_x = (*rest_x, *(i for _, i in sorted(zip(axes[1], axes[0], strict=True))))
     order_y = (*rest_y, *(j for _, j in sorted(zip(*axes, strict=True))))

@@ -196,7 +196,7 @@ def einsum_path(
 
 
 def _order(optimize: Any) -> Optimize:
-    """What `optimize` means, as a param."""
+    """The param for `optimize`."""
     if isinstance(optimize, bool):
         return optimize
     if isinstance(optimize, str):

@@ -1,7 +1,7 @@
 """Derivatives of random draws in their parameters, the randomness held fixed.
 
-They are those of JAX, except where it gives NaN for a finite one. What is drawn by
-rejection (gamma variates and what is made of them) and what is discrete has none.
+They are those of JAX, except where it gives NaN for a finite one. Discrete draws, and
+draws by rejection (gamma variates and others that use them), have none.
 """
 
 from collections.abc import Callable
@@ -44,7 +44,7 @@ class Noise:
         )
 
     def lined_up(self, drawn: Value) -> Value:
-        """What was drawn from the keys, with the new axes that keys do not have."""
+        """The draws, with the new axes that keys do not have."""
         return F.expand_dims(drawn, self._missing) if self._missing else drawn
 
 

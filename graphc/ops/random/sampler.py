@@ -1,4 +1,4 @@
-"""What random draws have in common: keys, default dtypes, shapes and printing."""
+"""The common parts of random draws: keys, default dtypes, shapes and printing."""
 
 from collections.abc import Callable, Sequence
 from typing import Any

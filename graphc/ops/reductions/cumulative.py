@@ -189,7 +189,7 @@ def _(g: Value, x: Value, *, axis: int, reverse: bool) -> tuple[Value]:
 
 @_cumprod.vjp
 def _(g: Value, x: Value, *, axis: int, reverse: bool) -> tuple[Value]:
-    # What comes before an element is a factor of all it counts for; nothing divides.
+    # The product before an element is a factor of all its results; nothing divides.
     found = _cumprod(x, axis=axis, reverse=reverse)
     before = _before(found, axis, reverse)
     factor = F.where(_is_first(x, axis, reverse), F.ones_like(x), before)
@@ -206,7 +206,7 @@ def _(g: Value, x: Value, *, axis: int, reverse: bool) -> tuple[Value]:
     same = F.logical_and(same, F.logical_not(first))
 
     def weight(part: Value) -> Value:
-        """What a part of a sum counts for in its logarithm."""
+        """The derivative of the logarithm of a sum in that of one part."""
         equal = F.equal(part, found)
         ratio = F.exp(F.where(equal, F.zeros_like(part), part - found))
         return F.where(same, cast(as_value(0.5), x.dtype), ratio)
@@ -340,7 +340,7 @@ def cumulative_prod(
 
 
 def _end(part: Any, like: Value, axis: int) -> Value:
-    """What is put before or behind: a scalar is one slice of that number.
+    """The slice to put before or after: a scalar is one slice of that number.
 
     As in NumPy, a Python number is first made an array: its dtype counts.
     """

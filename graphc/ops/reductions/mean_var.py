@@ -64,7 +64,7 @@ def mean(
 
 
 def _freedom(ddof: Any, correction: Any, name: str) -> Any:
-    """What is taken from the count: `ddof`, by its name in the Array API or not."""
+    """The number to subtract from the count: `ddof`, or else `correction`."""
     if correction is None:
         return ddof
     if not isinstance(ddof, (int, float)) or ddof != 0:

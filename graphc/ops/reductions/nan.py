@@ -89,7 +89,7 @@ _position("nanargmin", "argmin", np.inf)
 
 
 def _present(x: Value, where: Any) -> Value:
-    """A mask of what counts."""
+    """A mask of the elements that count."""
     present = F.logical_not(F.isnan(x))
     return present if where is True else F.logical_and(present, where)
 

@@ -196,7 +196,7 @@ _segment.no_gradient_for["start"] = "where a segment starts from is a constant"
 def _(
     g: Value, x: Value, ids: Value, start: Value, *, how: str, count: Size
 ) -> tuple[Value, None, None]:
-    # Rows that are in no segment read a row of zeros, one behind the last.
+    # Rows that are in no segment read a row of zeros, one after the last.
     n = size_value(count)
     place = F.where(F.logical_and(ids >= 0, ids < n), ids, n)
 
@@ -220,7 +220,7 @@ def _(
 def product_of_others(x: Value, ids: Value) -> Value:
     """For each row, the product of the others of its segment; zeros may occur.
 
-    The rows in the order of their segments, what comes before times what comes behind.
+    In the order of segments: the product of the rows before times that of those after.
     """
     order = F.argsort(ids)
     rows, sorted_ids = F.take(x, order, axis=0), F.take(ids, order)

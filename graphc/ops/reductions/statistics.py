@@ -157,7 +157,7 @@ def _observation_weights(rows: Value, fweights: Any, aweights: Any) -> Value | N
 
 
 def _freedom(weights: Value, total: Value, aweights: Any, lost: int) -> Value:
-    """What the weighted sum of products is divided by."""
+    """The divisor of the weighted sum of products."""
     if aweights is None or lost == 0:
         return F.maximum(total - lost, 0)
     share = F.sum(weights * cast(as_value(aweights), weights.dtype))

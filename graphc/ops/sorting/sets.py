@@ -18,7 +18,7 @@ from graphc.ops.common.padding import Padding, Ragged
 
 
 class UniqueAll(NamedTuple):
-    """What `unique_all` returns."""
+    """The result of `unique_all`."""
 
     values: Value
     indices: Value
@@ -27,14 +27,14 @@ class UniqueAll(NamedTuple):
 
 
 class UniqueCounts(NamedTuple):
-    """What `unique_counts` returns."""
+    """The result of `unique_counts`."""
 
     values: Value
     counts: Value
 
 
 class UniqueInverse(NamedTuple):
-    """What `unique_inverse` returns."""
+    """The result of `unique_inverse`."""
 
     values: Value
     inverse_indices: Value
@@ -127,7 +127,7 @@ _lexsort_rows.batch(lambda n, batched, keys: _lexsort_rows(F.swapaxes(keys, 0, 1
 
 @_lexsort_rows.padding
 def _(pad: Padding, keys: Ragged) -> Value:
-    """Keys of padding are all the same; what is behind comes last by one more key."""
+    """Keys of padding are all the same; one more key sorts padding last."""
     value, axis = pad.filled(keys, (0,), 0), keys.type.rank - 1
     if axis in keys.axes:
         inside = pad.mask(keys.type.shape[axis], axis, keys.type.rank)

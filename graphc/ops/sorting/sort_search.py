@@ -93,7 +93,7 @@ batch_with_axes(_argsort, "axis")
 
 @_argsort.padding
 def _(pad: Padding, x: Ragged, *, axis: int) -> Value:
-    # Stable: the padding stays behind elements that are equal to it.
+    # Stable: the padding stays after elements that are equal to it.
     found: Value = _argsort(pad.filled(x, (axis,), last(x.value.dtype)), axis=axis)
     return found
 

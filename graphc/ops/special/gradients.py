@@ -61,7 +61,7 @@ def _spence(x: Value) -> Value:
 def _order_one(x: Value, sign: int, zero: Value, one: Value) -> Value:
     """zero - one / x, for the Bessel functions of order 0 and 1; a series near 0.
 
-    That is of I_1'(x) for the sign 1 and of J_1'(x) for -1 (DLMF 10.25.2, 10.2.2).
+    This is I_1'(x) for the sign 1 and J_1'(x) for -1 (DLMF 10.25.2, 10.2.2).
     """
     near = F.absolute(x) < 1
     terms, term = [0.5], 0.5  # those of I_1(x) / x, times 2 k + 1
