@@ -32,7 +32,7 @@ def _plain_source(item: Any, new_names: tuple[tuple[str, str], ...]) -> str:
 
 @cache
 def globals_used(function: Callable[..., Any]) -> dict[str, Any]:
-    """The objects that the names in a function stand for outside of it."""
+    """The objects outside of a function that the names in it refer to."""
     nodes = list(ast.walk(ast.parse(inspect.getsource(function))))
     named = [node for node in nodes if isinstance(node, ast.Name)]
     inside = {node.id for node in named if isinstance(node.ctx, ast.Store)}

@@ -65,7 +65,7 @@ def _print_step(body: Body, step: Step) -> None:
 
 
 def _step_function(module: Module, loop: PythonLoop) -> None:
-    """Print what does one step of a loop in Python: a driver of its own."""
+    """Print the function of one step of a host-driven loop: a driver of its own."""
     inner = loop.node.params["body"].content
     if inner in module.functions:
         return
@@ -104,7 +104,7 @@ def _host_node(body: Body, step: HostNode) -> None:
 
 
 def _bring_to_host(body: Body, values: list[Value]) -> None:
-    """What takes part in host arithmetic becomes a NumPy array of its dtype."""
+    """Bring values to the host as NumPy arrays of their dtypes, for host arithmetic."""
     for value in map(body.module.resolve, values):
         if value not in body.on_host and not value.node.primitive.inline:
             name = body.value(value)

@@ -25,7 +25,7 @@ IMPORTS = ["import jax", "import jax.numpy as jnp", "import numpy as np"]
 def emit_jax(plan: Plan, outputs: Outputs) -> Source:
     """The module text of a plan.
 
-    Where one segment is all there is, `program` is that jitted function itself.
+    If the plan is one segment alone, `program` is that jitted function itself.
     """
     module, names = new_module(plan)
     direct = is_direct(plan)

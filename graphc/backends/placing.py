@@ -1,4 +1,4 @@
-"""How programs make arrays of JAX outside of what is compiled.
+"""How programs make arrays of JAX outside of compiled functions.
 
 `jnp.asarray` of an array of NumPy, or of a number with a dtype, runs an XLA program
 that is compiled for each shape; `jax.device_put` compiles nothing.

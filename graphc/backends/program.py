@@ -1,4 +1,4 @@
-"""What an emitted program is, and the parts that all backends print alike."""
+"""Emitted programs, and the parts that all backends print alike."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -83,7 +83,7 @@ def new_module(plan: Plan) -> tuple[Module, list[str]]:
 
 
 def _aliases(plan: Plan) -> dict[Value, Value]:
-    """Those of a plan, and of the plans within."""
+    """The aliases of a plan, and of the plans of its host-driven loops."""
     found = dict(plan.aliases)
     for step in plan.steps:
         if isinstance(step, PythonLoop):
@@ -129,7 +129,7 @@ def needs_64_bits(
 def argument_check(plan: Plan, names: list[str]) -> list[str]:
     """Lines that check the arguments once per combination of shapes and dtypes.
 
-    A padded program is given what has been checked.
+    A padded program is given arguments that have been checked.
     """
     if plan.padded is not None:
         return []
@@ -167,7 +167,7 @@ def print_return(body: Body, plan: Plan, outputs: "Outputs") -> None:
 
 
 def _result(body: Body, value: Value) -> str:
-    """An output as an array of JAX, where it is an argument or was made by NumPy."""
+    """An output as an array of JAX, also an argument or an array of NumPy."""
     name, dtype = body.value(value), value.dtype.name
     given = value.node.primitive is INPUT
     if given and body.backend == "jax":
@@ -185,7 +185,7 @@ def assemble(
     imports: list[str],
     functions: list[list[str]],
 ) -> str:
-    """The whole text: the functions first, what they call behind them."""
+    """The whole text: the functions first, then the helpers that they call."""
     guards = () if plan.padded is None else plan.padded.guards
     checks = check_inputs(module, plan.called, names, guards, plan.casting)
     lines = [docstring(head), "", *imports, *module.imports]
