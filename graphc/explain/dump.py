@@ -1,4 +1,4 @@
-"""What the compiler has made, as text: values, graphs, plans and programs."""
+"""Values, graphs, plans and programs as text."""
 
 import json
 from collections.abc import Iterable, Iterator
@@ -18,8 +18,8 @@ def dump(x: Any) -> str:
     """The text of a value, a graph, a plan or a compiled function.
 
     Values bear the names that they have in the user's program, and each line tells
-    where it was written. That of a graph is what `graphc.ir.reader.parse_graph` reads;
-    that of a function is its source. Raises GraphError for anything else.
+    where it was written. `graphc.ir.reader.parse_graph` reads the text of a graph; the
+    text of a function is its source. Raises GraphError for anything else.
 
     >>> import graphc, graphc.tensor as gt
     >>> y = gt.tanh(gt.tensor("x", "float32", ("n", 3)))

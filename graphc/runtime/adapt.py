@@ -13,7 +13,7 @@ from graphc.transform.padding import padded
 from graphc.transform.plan import Plan
 from graphc.transform.policies import Bound, Pad, Policy, symbols_of
 
-MANY = 3  # so many sizes of one dim are taken for a sign of more to come
+MANY = 3  # so many sizes of one dim are a sign of more to come
 PER_CALL = 50e-6  # seconds by which padding and cutting make a call longer
 TOO_MANY = 8  # so many are worth a warning where they are specialized for good
 SPARSE = 8  # a bound this many times the sizes seen wastes too much
@@ -25,8 +25,8 @@ Change = tuple[Plan, Source, str]
 class Seen:
     """The sizes that a function was compiled for, by symbol.
 
-    Symbols within bodies that stand for one of those given, `known`, have its name.
-    `lost` are the seconds of compilations for sizes behind the first.
+    Symbols within bodies are found by the name of one of the given symbols, `known`.
+    `lost` are the seconds of compilations for sizes after the first.
     """
 
     def __init__(self, known: Sequence[Symbol]) -> None:
@@ -41,14 +41,14 @@ class Seen:
     def add(
         self, compilations: Sequence[Compilation], names: dict[str, Symbol]
     ) -> None:
-        """Take note of the sizes of compilations; `names` are those in their text."""
+        """Record the sizes of compilations; `names` maps their names to symbols."""
         for compilation in compilations:
             for name, size in compilation.sizes.items():
                 for symbol in self._meant(names.get(name)):
                     self._note(symbol, size, compilation.seconds)
 
     def _meant(self, symbol: Symbol | None) -> Sequence[Symbol]:
-        """The symbols given that are, or may be, the one that stands in a program."""
+        """The given symbols that a symbol of a program is, or may be."""
         if symbol is None:
             return []
         return [symbol] if symbol in self._known else self._named.get(symbol.name, [])
@@ -62,10 +62,10 @@ class Seen:
 
 
 class Adapter:
-    """Watches which sizes a function was compiled for, and what is to be padded.
+    """Watches which sizes a function was compiled for, and decides which to pad.
 
-    What a size has cost in compilations is weighed against what padding would have
-    cost in all calls so far: a size that is cheap to compile for and changes once in
+    The cost of a size in compilations is weighed against the cost of padding it
+    in all calls so far: a size that is cheap to compile for and changes once in
     thousands of calls stays. An axis or an integer input is padded; a size that depends
     on data is kept at its bound where the sizes seen come near it, so that nothing is
     read, else padded.
@@ -134,7 +134,7 @@ class Adapter:
             return Pad()
         try:
             most = evaluate(symbol.upper, self._seen.last)
-        except GraphError:  # the size of something that is not compiled for
+        except GraphError:  # the size of a value outside of all segments
             return Bound()
         return Bound() if most <= SPARSE * max(self._seen.sizes[symbol]) else Pad()
 

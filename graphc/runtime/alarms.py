@@ -1,8 +1,8 @@
-"""NaN in padding is no alarm: padded programs look for it in what counts.
+"""NaN in padding is no alarm: padded programs look for it in true elements.
 
 `jax.debug_nans` and `jax.debug_infs` look at all that a jitted function returns, at
-capacities. So they are off while a padded program computes, and then what has been cut
-to true sizes is looked at. `jax` is the module throughout.
+capacities. So they are off while a padded program computes, and then the results cut
+to true sizes are looked at. `jax` is the module throughout.
 """
 
 from collections.abc import Callable

@@ -28,7 +28,7 @@ _KINDS = {"b": 0, "i": 1, "u": 1, "c": 3}
 
 
 class Signature:
-    """What a call must bring.
+    """The arguments that a call must bring.
 
     `plain` are the types of arguments that need no admission: arrays of JAX, whose
     dtypes the program sees, and those of NumPy for a NumPy program. JAX would cast
@@ -132,7 +132,7 @@ class Signature:
         return list(result) if len(admitted) > 1 else [result]
 
     def _placed(self, argument: Any) -> Any:
-        """As `_own`, for what JAX does not trace: it is written for arrays of JAX."""
+        """As `_own`, for arguments that JAX does not trace, as a JAX array."""
         if not isinstance(argument, np.ndarray):
             return argument
         with self._jax.enable_x64(True):  # keeps 64-bit arrays as they are
@@ -211,7 +211,7 @@ class Signature:
             raise self._refusal(i, problem, "traced", hint) from None
 
     def check(self, args: Arguments) -> CallError | None:
-        """What is wrong with the arguments, if anything."""
+        """The error of the arguments, if they do not fit."""
         try:
             self._check(*args)
         except CallError as error:

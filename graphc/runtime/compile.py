@@ -173,7 +173,7 @@ def _without_tests(graph: Graph, rewrites: Rules, casting: Casting) -> Plan:
 def _on_numpy(
     graph: Graph, structure: Outputs, how: _Options
 ) -> tuple[Plan, Source]:
-    """The program for what is new, at true sizes, where one can stand in for JAX."""
+    """The NumPy program for new sizes, at true sizes, if it may replace that of JAX."""
     require_both(graph)
     plan = partition(grown(finished(graph, how.rewrites).graph)[0])
     plan = replace(plan, casting=how.casting)
@@ -229,7 +229,7 @@ def _planned(
     emit: Callable[..., Source],
     rewrites: Rules,
 ) -> tuple[Plan, tuple[Application, ...]]:
-    """The plan of a graph, padded where policies say so, and what late rules did."""
+    """The plan of a graph, padded where policies say so, and the log of late rules."""
     pad = padded(graph, policies) if policies else None
     if pad is not None:
         graph = rewritten(pad.graph, CLEANUP).graph
@@ -248,7 +248,7 @@ def _planned(
 
 
 def _originals(*changes: dict[Value, Value]) -> dict[Symbol, Symbol]:
-    """The sizes that those of a graph that was changed stand for."""
+    """The original sizes of the sizes of a graph that was changed."""
     found: dict[Symbol, Symbol] = {}
     for change in changes:
         before = dict(found)

@@ -1,7 +1,7 @@
 """From an exception in a running program to the error that the user sees.
 
-JAX reports what fails in a trace with its own frames and in terms of its own
-functions. Here the line of the program is looked up, and the user's line above it.
+JAX reports failures in a trace with its own frames and in terms of its own functions.
+Here the line of the program is looked up, and the user's line above it.
 """
 
 import traceback

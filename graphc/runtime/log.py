@@ -29,7 +29,7 @@ class Compilation:
 
 @dataclass
 class Stats:
-    """What a function has done so far; `numpy_calls` of two tiers."""
+    """The calls and compilations of a function so far; `numpy_calls` of two tiers."""
 
     calls: int = 0
     compilations: list[Compilation] = field(default_factory=list)
@@ -54,7 +54,7 @@ class _Pending:
 
 
 class Log:
-    """Collects compilations; an emitted program tells `compiling` of each."""
+    """Collects compilations; an emitted program reports each by `compiling`."""
 
     def __init__(
         self, plan: Plan, sizes: Mapping[str, Symbol], names: Mapping[object, str]
@@ -76,7 +76,7 @@ class Log:
         self.pending.append(_Pending(segment, sizes, time.perf_counter()))
 
     def settle(self, events: Iterable[Event] = ()) -> list[Compilation]:
-        """The call is over: what was being compiled is done; what is new of it.
+        """End the call and its last compilation, and return the new compilations.
 
         `events` are the compilations of the call as JAX tells them: a segment that was
         traced before is compiled again for an argument that is placed elsewhere.

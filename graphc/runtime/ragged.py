@@ -139,7 +139,7 @@ class Packing:
 
 
 class Ragged:
-    """A compiled program of many examples; see `ragged`. `function` is what runs."""
+    """A compiled program of many examples; see `ragged`. It runs `function`."""
 
     def __init__(
         self,
@@ -264,7 +264,7 @@ class Ragged:
     def _pile(
         self, examples: list[list[Any]], members: list[int], sizes: dict[Symbol, int]
     ) -> list[Any]:
-        """Per stacked input one array, zeros behind each example."""
+        """Per stacked input one array, with zeros after each example's elements."""
         piles = []
         kept = self._made.graph.inputs
         stacked = [v for v, m in zip(kept, self._made.mapped, strict=False) if m]

@@ -1,4 +1,4 @@
-"""Functions with axes that may be 1: a program for each set of those that are."""
+"""Functions with axes that may be 1: a program for each set of axes that are."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -28,10 +28,10 @@ Compile = Callable[[Resolved], Function]
 
 
 class Family:
-    """A graph as it was written, and the programs that were made of it, by `ones`.
+    """A graph as it was written, and its programs by `ones`, the axes that are 1.
 
-    That of the `first` set is not among them: it is the function itself. There no axis
-    is 1, or as few as can be.
+    The program of the `first` set is not among them: it is the function itself. No
+    axis is 1 in it, or as few as possible.
     """
 
     def __init__(self, written: Graph, compile: Compile) -> None:
@@ -42,7 +42,7 @@ class Family:
         self.first, self.graph = self._start()
 
     def _start(self) -> tuple[Ones, Resolved]:
-        """The smallest set for which sizes agree, and the graph of that."""
+        """The smallest set for which sizes agree, and its graph."""
         failures = []
         for count in range(len(self.axes) + 1):
             for ones in map(frozenset, combinations(self.axes, count)):
@@ -108,9 +108,9 @@ class Family:
 class Stretching(Function):
     """A compiled function with axes that may be 1, and stretch where they are.
 
-    There is a program for each set of axes that are 1, made when it is first met. What
-    the function itself shows, as `plan` and `source`, is of that where none is (or as
-    few as can be); `program("b")` is that where `b?` is 1. `stats` and `explain` are of
+    There is a program for each set of axes that are 1, made when it is first met. The
+    function's own `plan` and `source` are of the program where none is (or as few as
+    possible); `program("b")` is the one where `b?` is 1. `stats` and `explain` are of
     all of them.
     """
 

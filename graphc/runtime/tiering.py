@@ -1,12 +1,12 @@
-"""`tier="auto"`: what is new runs on NumPy, and is compiled when that pays.
+"""`tier="auto"`: new sizes run on NumPy, and are compiled for when that pays.
 
 Whether a size comes once or a thousand times is not known when it comes first, as for
 skis, which may be rented or bought. The rule that costs at most about twice what a
 prophet would pay: rent until the rents make up the price. Rents are the seconds that
 calls of one key took on NumPy, less what they would have taken compiled; the price is
 a compilation. A key is what the JAX program is compiled for: the sizes of axes
-(capacities where they are padded), the numbers of static inputs, and what kind of
-scalar the others are. Sizes that depend on data are in no key: where the JAX program
+(capacities where they are padded), the numbers of static inputs, and the kinds of
+the other scalars. Sizes that depend on data are in no key: where the JAX program
 is compiled for each, a key that was switched to JAX goes on compiling for them.
 """
 
@@ -61,11 +61,11 @@ class Costs:
         self._prices: list[float] = []
         self._price = PRIOR
         self._ratios: list[float] = []
-        self._lost = 1.0  # of NumPy's time, what JAX would not have needed
+        self._lost = 1.0  # of NumPy's time, the share that JAX would have saved
 
     @property
     def price(self) -> float:
-        """What a compilation costs: the median of those seen."""
+        """The cost of a compilation: the median of those seen."""
         return self._price
 
     def pays(self, key: Key) -> bool:
@@ -174,7 +174,7 @@ class Tiers:
         return result
 
     def _note(self, names: list[str], key: Key, seconds: float, compiled: bool) -> None:
-        """Take note of a call on JAX, and tell where a key changes its tier."""
+        """Record a call on JAX, and report where a key changes its tier."""
         visits = self.costs.visits[key]
         before = visits.compiled
         self.costs.on_jax(key, seconds, compiled)
@@ -204,7 +204,7 @@ class Tiers:
 def owned(result: Any, outputs: Outputs, array: Callable[..., Any] = np.array) -> Any:
     """The outputs as NumPy arrays of one layout; JAX sorts the keys of dicts.
 
-    They are copied, unless `array` is `np.asarray`, for what nobody else has.
+    They are copied, unless `array` is `np.asarray`, for arrays that nobody else has.
     """
     if outputs.kind == "single":
         return array(result, order="C")
@@ -217,7 +217,7 @@ def owned(result: Any, outputs: Outputs, array: Callable[..., Any] = np.array) -
 
 
 def parts_of(plan: Plan) -> list[tuple[str, Part]]:
-    """What the program of a plan is compiled for, taken from arguments, with names."""
+    """The parts of the key of a plan's program, taken from arguments, with names."""
     rounded = _capacities(plan)
     parts: dict[Symbol, tuple[str, Part]] = {}
     others: list[tuple[str, Part]] = []

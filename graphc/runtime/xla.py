@@ -13,7 +13,7 @@ PUT = ["aval", "sharding", "xs", "devices", "committed", "enable_x64"]
 
 
 class Event(NamedTuple):
-    """One XLA compilation: the thread, the name of what was jitted, the seconds."""
+    """One XLA compilation: the thread, the name of the jitted function, the seconds."""
 
     thread: int
     name: str
@@ -25,7 +25,7 @@ _listening: list[Any] = []
 
 
 def listen(jax: Any) -> None:
-    """Note from now on what XLA compiles."""
+    """Record compilations of XLA from now on."""
     if not _listening:
         _listening.append(jax)
         jax.monitoring.register_event_duration_secs_listener(_note)
