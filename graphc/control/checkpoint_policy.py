@@ -1,5 +1,6 @@
-"""What is carried that gradients keep: all of it, or some, from where steps are done
-again. (Griewank and Walther, Evaluating Derivatives, 2nd ed., ch. 12.)
+"""The carries that gradients keep: all, or some, from which steps are recomputed.
+
+(Griewank and Walther, Evaluating Derivatives, 2nd ed., ch. 12.)
 """
 
 import math
@@ -18,10 +19,10 @@ Step = Callable[[list[Value], list[Value]], Pair]
 
 
 class Kept(NamedTuple):
-    """Before which steps a gradient keeps the carry.
+    """The steps before which a gradient keeps the carry.
 
-    That is before each first one of a `chunk`; or a `few` of them, however many steps
-    there are; else all.
+    These are the first ones of each `chunk`, the checkpoint interval; or a `few`,
+    however many steps there are; else all.
     """
 
     chunk: Size | None = None
@@ -29,7 +30,7 @@ class Kept(NamedTuple):
 
 
 def kept_carries(checkpoint: Any, length: Size | None, op: str) -> Kept:
-    """What a user says about them, for a loop of a length that may not be known."""
+    """The policy of `checkpoint=`, for a loop whose length may not be known."""
     name = checkpoint if isinstance(checkpoint, str) else ""
     if checkpoint is None or name == "all":
         return Kept()
@@ -65,9 +66,9 @@ def _root(length: Size) -> Size:
 def stopping_in_chunks(
     step: Step, first: Sequence[Value], *, chunk: Size, going: Value
 ) -> Pair:
-    """A scan of scans of a chunk of steps, of one that stops, and has no length.
+    """Run a loop with early exit and without a length as a scan of scans over chunks.
 
-    The first of what a step gives is whether to stop behind it, and the number of steps
+    The first output of a step says whether to stop after it, and the number of steps
     is returned with the carry.
     """
 

@@ -1,4 +1,4 @@
-"""Checks inside of bodies: the loop carries whether they held, and then raises."""
+"""Checks inside of bodies: the loop carries whether they held, and raises after it."""
 
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
@@ -13,7 +13,7 @@ from graphc.ops.effects.assertions import ASSERT
 
 
 class Check(NamedTuple):
-    """What must hold whenever a body has run."""
+    """A condition that must hold whenever a body has run."""
 
     condition: Value
     params: Params
@@ -23,7 +23,7 @@ class Check(NamedTuple):
 def taken_out(
     outputs: Sequence[Value], inputs: Sequence[Value]
 ) -> tuple[list[Value], list[Check]]:
-    """The outputs without the checks on the way to them, and these."""
+    """The outputs without the checks on the way to them, and these checks."""
     region = region_between(outputs, inputs)
     if not any(node.primitive is ASSERT for node in region):
         return list(outputs), []
@@ -41,12 +41,12 @@ def taken_out(
 
 
 def held(count: int) -> list[Value]:
-    """Flags that say that nothing has failed."""
+    """The init of the flags: no check has failed."""
     return [as_value(True) for _ in range(count)]
 
 
 def and_held(flags: Iterable[Value], checks: Iterable[Check]) -> list[Value]:
-    """The flags behind a step."""
+    """The flags after a step."""
     pairs = zip(flags, checks, strict=True)
     return [F.logical_and(flag, check.condition) for flag, check in pairs]
 

@@ -1,8 +1,8 @@
-"""A scan and the one that its gradient needs become one.
+"""Loop CSE: merge a scan with the superset scan that its gradient needs.
 
-The gradient of a scan runs it once more, to have the carry before each step too. That
-scan gives all that the first one does, and says which one it is: where both are in a
-graph, the first is done without.
+The gradient of a scan runs it once more, to have the carry before each step too. This
+superset scan gives all outputs of the first scan, and names it: where both are in a
+graph, the first is dropped.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -14,7 +14,7 @@ from graphc.ir.walk import ancestors, operands
 
 
 def merged(graph: Graph) -> Graph:
-    """The graph without scans that others stand for.
+    """The graph without scans that a superset scan replaces.
 
     It is not differentiated any more: rules of gradients hold no values in it.
     """
@@ -34,7 +34,7 @@ def _without_rules(outputs: Sequence[Value]) -> list[Value]:
 
 
 def together(outputs: Sequence[Value]) -> list[Value]:
-    """Values, of graphs without scans that others stand for."""
+    """Values, computed without scans that a superset scan replaces."""
     nodes = ancestors(outputs)
     inside = set(nodes)
     wider = {
@@ -62,7 +62,7 @@ def together(outputs: Sequence[Value]) -> list[Value]:
 
 
 def _same(node: Node, wider: Node) -> list[Value]:
-    """The outputs of a scan, of one that may carry more, and stack more."""
+    """The outputs of a scan, from a superset scan that may carry and stack more."""
     carries, start = node.params["carries"], wider.params["carries"]
     stop = start + len(node.outputs) - carries
     return [*wider.outputs[:carries], *wider.outputs[start:stop]]
@@ -71,7 +71,7 @@ def _same(node: Node, wider: Node) -> list[Value]:
 def ordered(
     outputs: Iterable[Value], before: Callable[[Node], list[Node]]
 ) -> list[Node]:
-    """The nodes that values depend on, each after those that are to come `before`."""
+    """The nodes that values depend on, each after those that must come `before`."""
     done: dict[Node, None] = {}
     stack = [v.node for v in outputs][::-1]
     while stack:

@@ -1,4 +1,4 @@
-"""Writes that count under a condition, as writes that always happen.
+"""Predicated writes: writes under a condition, as writes that always happen.
 
 `where(c, x.at[i].set(v), x)` makes a new array of the size of `x`, in every step of a
 loop. `x.at[i].set(where(c, v, x[i]))` is the same, and is done in place.
@@ -26,7 +26,7 @@ WRITES = (SCATTER, SLICE_UPDATE)
 def read_where_written(
     write: Node, x: Value, indices: Sequence[Value] | None = None
 ) -> Value:
-    """The elements of `x` in the place of a write, or of one at other indices."""
+    """The elements of `x` that a write overwrites, here or at other indices."""
     params = {k: p for k, p in write.params.items() if k != "how"}
     if write.primitive is SLICE_UPDATE:
         return cast(Value, BASIC_INDEX(x, **params))
@@ -37,7 +37,7 @@ def read_where_written(
 def written(
     write: Node, x: Value, v: Value, indices: Sequence[Value] | None = None
 ) -> Value:
-    """What a write makes of another array and another update, or at other indices."""
+    """Apply a write to another array and another update, or at other indices."""
     places = write.inputs[2:] if indices is None else indices
     return cast(Value, write.primitive(x, v, *places, **write.params))
 
@@ -45,7 +45,7 @@ def written(
 def written_at_all(
     write: Node, x: Value, v: Value, indices: Sequence[Value]
 ) -> Value:
-    """What `written` gives, also where there is nothing to write to.
+    """As `written`, also for an array without elements to write to.
 
     JAX refuses a single index of an axis without elements, but not an array of such.
     """
@@ -62,7 +62,7 @@ def written_at_all(
 def idle_update(
     write: Node, x: Value, indices: Sequence[Value] | None = None
 ) -> Value | None:
-    """An update that changes nothing of `x`; None where there is none."""
+    """The update of a no-op write, which does not change `x`; None if there is none."""
     v, how = write.inputs[1], write.params["how"]
     if how == "add":  # -0.0 changes no float, 0.0 changes -0.0
         zero = np.zeros((), v.dtype)
@@ -73,9 +73,9 @@ def idle_update(
 
 
 def chain(value: Value, start: Value) -> list[Node] | None:
-    """The writes and reshapes that lead from `start` to a value, in their order.
+    """The writes and reshapes that lead from `start` to a value, in order.
 
-    None where there is something else on the way.
+    None if other ops are on the way.
     """
     found = []
     while value is not start:
@@ -88,8 +88,7 @@ def chain(value: Value, start: Value) -> list[Node] | None:
 
 
 def masked_writes(outputs: Sequence[Value], inputs: Sequence[Value]) -> list[Value]:
-    """The outputs, where what is chosen between arrays with and without writes is
-    what is written."""
+    """Replace choices between arrays with and without writes by predicated writes."""
     made: dict[Value, Value] = {}
     for old in region_between(outputs, inputs):
         node = old
@@ -104,7 +103,7 @@ def masked_writes(outputs: Sequence[Value], inputs: Sequence[Value]) -> list[Val
 
 
 def _written_instead(node: Node) -> Iterator[Value]:
-    """What gives the same as a `where`, with conditional writes."""
+    """The equal of a `where`, by predicated writes."""
     condition, new, old = node.inputs
     for mask, x, y in ((condition, new, old), (F.logical_not(condition), old, new)):
         writes = chain(x, y)

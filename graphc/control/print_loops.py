@@ -169,7 +169,7 @@ def loop_jax(
 
 
 def print_growing(p: Printing) -> str:
-    """The line of a loop that grows; in JAX, of as many steps as there is room for."""
+    """The line of a capacity-doubling loop; in JAX, of as many steps as it has room."""
     if p.xp == "jnp":
         return print_scan(p)
     body, carry, _, rest = _body_call(p)
@@ -199,9 +199,9 @@ def print_scan(p: Printing) -> str:
 
 
 def _body_call(p: Printing) -> list[str]:
-    """The name of a printed body, and its arguments: carries, rows, and the rest.
+    """The name of a printed body, and its arguments: carries, slices, and captures.
 
-    Behind the rest come the sizes that its inputs do not tell.
+    The sizes that its inputs do not determine follow.
     """
     params = p.node.params
     carries = params["carries"]
@@ -214,7 +214,7 @@ def _body_call(p: Printing) -> list[str]:
 
 
 def _types(p: Printing) -> str:
-    """Shape and dtype of what each step gives."""
+    """Shape and dtype of the outputs of each step."""
     params = p.node.params
     stacked = p.node.outputs[params["carries"] + params["stops"] :]
     types = [f"({p.code(v.type.shape[1:])}, {p.code(v.dtype)})" for v in stacked]

@@ -10,7 +10,7 @@ from graphc.ir.types import is_inexact
 
 
 class Compound(ABC):
-    """What holds values of its own and stands in a structure as they would."""
+    """An object that holds values and stands in a structure as they would."""
 
     @abstractmethod
     def parts(self) -> dict[str, Any]:
@@ -18,18 +18,18 @@ class Compound(ABC):
 
     @abstractmethod
     def with_parts(self, parts: Sequence[Any]) -> Self:
-        """The same of other values, in the order of these."""
+        """The same kind of object with other values, in the order of `parts`."""
 
     @abstractmethod
     def result(self) -> Value:
-        """The value that it counts as where one is asked for, as for an output."""
+        """The value that it counts as where one is needed, as for an output."""
 
 
 MOST_NESTED = 100  # structures within structures; Python reads no text of twice as many
 
 
 def require_shallow(given: Any) -> None:
-    """Raise GraphError for what is nested deeper than any program could write down."""
+    """Raise GraphError for a structure deeper than any program could write down."""
     level, depth = [given], 0
     while level:
         if depth > MOST_NESTED:
@@ -44,9 +44,9 @@ def require_shallow(given: Any) -> None:
 
 
 def items(part: Any) -> list[tuple[str, Any]] | None:
-    """What stands in a part of a structure, each with the text that leads there.
+    """The items of a part of a structure, each with the text that leads there.
 
-    None for what is no structure, but a value.
+    None for a value, which is no structure.
     """
     if isinstance(part, dict):
         return [(f"[{key!r}]", item) for key, item in part.items()]
@@ -58,7 +58,7 @@ def items(part: Any) -> list[tuple[str, Any]] | None:
 
 
 def _rebuilt(part: Any, found: list[Any]) -> Any:
-    """A part of a structure with other things in it."""
+    """A part of a structure with other items."""
     if isinstance(part, dict):
         return dict(zip(part, found, strict=True))
     if isinstance(part, Compound):
@@ -116,7 +116,7 @@ def flatten(
 
 
 def numbers_within(given: Any) -> set[Value]:
-    """The values that are no floats of what holds values of its own."""
+    """The values that are no floats, of objects that hold values of their own."""
     found: set[Value] = set()
 
     def walk(part: Any) -> None:
