@@ -1,7 +1,7 @@
 """Running results of an associative function: in halves, or in doubling steps.
 
-Where the size of the axis is a number, pairs are combined first, and then what they
-gave, as `jax.lax.associative_scan` does it: all in all 2 n slices. Where it is
+Where the size of the axis is a number, pairs are combined first, and then the
+results, as `jax.lax.associative_scan` does it: all in all 2 n slices. Where it is
 symbolic, the j-th of log2(n) steps combines each element with the one 2**j before it
 (Hillis and Steele, Data parallel algorithms, 1986): one loop for all sizes, with n
 slices in each step.
@@ -101,7 +101,7 @@ def _back(values: list[Value], axes: list[int]) -> list[Value]:
 
 
 def _doubling(combine: Combine, x: list[Value], n: Dim) -> list[Value]:
-    """Combine with what is 1, 2, 4 ... before; the first elements are done already.
+    """Combine each element with the ones 1, 2, 4 ... before; the first ones are done.
 
     They are combined with the very first element, which is not taken.
     """
@@ -138,7 +138,7 @@ def _levels(n: Dim) -> Size:
 
 
 def _in_halves(combine: Combine, x: list[Value], n: int) -> list[Value]:
-    """Scan pairs first: what they give are the odd elements, the even ones follow."""
+    """Scan pairs first: their results are the odd elements, the even ones follow."""
     if n <= 1:
         return x
     half, rest = n // 2, (n - 1) // 2

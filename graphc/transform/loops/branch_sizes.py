@@ -2,7 +2,7 @@
 
 It is an integer like any other that is used as a size: computed from the number of the
 branch and known when that is, so that the choice is made where sizes are. Each branch
-gives results of that size; of those not taken, as many elements as that are.
+gives results of that size; results of branches not taken are cut or padded to it.
 """
 
 from collections.abc import Sequence
@@ -48,7 +48,7 @@ def _(pad: Padding, index: Ragged, *sizes: Ragged, most: Size | None) -> Value:
 
 
 def size_of_branch(index: Value, sizes: Sequence[Size]) -> Size:
-    """The one of the sizes that has the number `index`; itself where all are equal."""
+    """The size with the number `index`; the common size if all are equal."""
     if all(dims.equal(size, sizes[0]) for size in sizes):
         return sizes[0]
     most: Size | None = dims.maximum(*sizes)

@@ -1,5 +1,6 @@
-"""Writes undone: an array before a step from the one behind it, and from what was
-there. Of each step only that is kept, not the whole array.
+"""Inverse writes: an array before a step from the array after it and an undo log.
+
+Of each step only the overwritten elements are kept, not the whole array.
 """
 
 from collections.abc import Sequence
@@ -18,11 +19,11 @@ MUCH_LESS = 8
 
 @dataclass(frozen=True)
 class Undone:
-    """The writes of a step to a carry, undone.
+    """The inverse of the writes of a step to a carry.
 
-    `last` stands for the carry behind the step, `states` says what stands for it before
-    each write and behind; `first` is the carry before the step. All that takes `log`,
-    which is known of the step.
+    `last` is the variable of the carry after the step; `states` maps the states before
+    each write and after it to their replacements; `first` is the carry before the step.
+    All of these take the values of `log`, the undo log of the step.
     """
 
     last: Value
@@ -34,9 +35,9 @@ class Undone:
 def undone(
     start: Value, end: Value, changing: Sequence[Value], inputs: Sequence[Value]
 ) -> Undone | None:
-    """The undoing of the writes that lead to `end`; None where that does not pay.
+    """The inverse of the writes that lead to `end`; None where that does not pay.
 
-    Indices that depend on what is `changing` are in the log, too. What is in it must
+    Indices that depend on `changing` values are in the log too. Values in the log must
     have sizes that do not depend on the `inputs` of the step.
     """
     writes = chain(end, start)

@@ -18,7 +18,7 @@ _OP = "scan_taps"
 
 @dataclass(frozen=True)
 class _Tapped:
-    """An array along a first axis of times, and which of them a step takes.
+    """An array along a first axis of times, and the taps that a step takes.
 
     Of an output it holds the values before the first step, or the one value of tap -1.
     """
@@ -28,17 +28,17 @@ class _Tapped:
 
     @property
     def depth(self) -> int:
-        """How many steps an output is looked back."""
+        """The number of steps that an output is looked back."""
         return -min(self.taps)
 
     def taken(self, kept: Value) -> list[Value]:
-        """What a step takes of the values of an output that are kept."""
+        """The values that a step takes of the kept values of an output."""
         if self.depth == 1:
             return [kept] * len(self.taps)
         return [kept[self.depth + tap] for tap in self.taps]
 
     def moved(self, kept: Value, new: Any) -> Any:
-        """What is kept behind a step."""
+        """The values kept after a step."""
         if self.depth == 1:
             return new
         return F.concatenate([kept[1:], F.expand_dims(new, 0)])
@@ -103,7 +103,7 @@ def _listed(given: Any) -> Sequence[Any]:
 
 
 def _made(result: Any, count: int, several: bool) -> list[Any]:
-    """What a step gives, as a list."""
+    """The outputs of a step, as a list."""
     if not several:
         return [result]
     if not isinstance(result, (list, tuple)) or len(result) != count:

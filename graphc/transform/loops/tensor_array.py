@@ -59,7 +59,7 @@ class TensorArray(Compound):
 
     @property
     def buffer(self) -> Value:
-        """All the room: the rows, and zeros behind them."""
+        """The rows at full capacity, with zeros after them."""
         return self._buffer
 
     @property
@@ -146,7 +146,7 @@ class TensorArray(Compound):
             )
 
     def parts(self) -> dict[str, Any]:
-        """The values that it is made of."""
+        """The values that it consists of."""
         return {"buffer": self._buffer, "count": self._count}
 
     def with_parts(self, parts: Sequence[Any]) -> "TensorArray":
@@ -156,7 +156,7 @@ class TensorArray(Compound):
         return made
 
     def result(self) -> Value:
-        """What it is as an output."""
+        """The value that it counts as in outputs: all rows."""
         return self.stack()
 
     def __repr__(self) -> str:

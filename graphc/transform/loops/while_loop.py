@@ -102,13 +102,13 @@ class _Loop:
         self._given: Any = None
 
     def test(self, carry: list[Value]) -> Value:
-        """Whether it goes on."""
+        """Whether the loop goes on."""
         own = [unflatten(self._like, carry)]
         test = ask(self._cond, own, "while_loop", "the condition")
         return condition(test, "while_loop")
 
     def step(self, carry: list[Value], _: list[Value]) -> Pair:
-        """The next carry, and what is collected."""
+        """The next carry, and the collected outputs."""
         own, outputs = [unflatten(self._like, carry)], list[Value]()
         after = ask(self._body, own, "while_loop")
         if self._collect:
@@ -125,7 +125,7 @@ class _Loop:
         return after, given[:1]
 
     def run(self, most: Size | None) -> Pair:
-        """The last carry, and what was collected."""
+        """The final carry, and the collected outputs."""
         first, going = self._first, self.test(self._first)
         if most is not None:
             step = self._stopping
@@ -143,6 +143,6 @@ class _Loop:
         return run_scan(self.step, self._first, [], length, False, **kept)
 
     def result(self, ends: list[Value], stacked: list[Value]) -> Any:
-        """In the structure of the user's."""
+        """The results in the user's structure."""
         carry = unflatten(self._like, ends)
         return (carry, unflatten(self._given, stacked)) if self._collect else carry

@@ -1,4 +1,4 @@
-"""Stores of what a loop carries, from which a gradient has it before every step."""
+"""Checkpoint stores, from which a gradient gets the carry before every step."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
@@ -13,17 +13,17 @@ from graphc.ops.indexing.row_access import put, read
 
 State = list[Value]
 Pair = tuple[list[Value], State]
-Advance = Callable[[list[Value], Value], list[Value]]  # of a carry, and of its number
+Advance = Callable[[list[Value], Value], list[Value]]  # of a carry and its step
 
 
 class Store(ABC):
     """Keeps some carries while a loop runs, and gives all of them, the last first.
 
-    Its state is a list of values. While the loop runs, that is some values of the
-    store's own and an array for each carry, with those that are kept. On the way back,
-    there are `front` values of its own, of which the first two are the number of the
-    step that is next and that of all steps, these arrays, maybe more, and at the end
-    what is carried behind the step that is next.
+    Its state is a list of values. While the loop runs, these are some values of the
+    store's own and an array for each carry, with the kept ones. On the way back,
+    there are `front` values of its own, the first two being the number of the next step
+    and the number of all steps, these arrays, maybe more, and at the end the carry
+    after the next step.
     """
 
     front = 2
@@ -34,7 +34,7 @@ class Store(ABC):
 
     @abstractmethod
     def keep(self, state: State, carry: Sequence[Value]) -> State:
-        """The state behind a step, of what was carried before it."""
+        """The state after a step, given the carry before it."""
 
     @abstractmethod
     def ready(self, state: State, ends: Sequence[Value]) -> State:
@@ -42,47 +42,47 @@ class Store(ABC):
 
     @abstractmethod
     def back(self, state: State, size: int, advance: Advance) -> Pair:
-        """The `size` carries before the step that is next, and the state behind it.
+        """The `size` carries before the next step, and the state after it.
 
         `advance` does a step.
         """
 
     def chunked(self, at: int, size: int, back: bool) -> tuple[Size, ...]:
-        """What `scan` takes as such, for `size` carries, of a state that stands there.
+        """The param `chunked` of a scan: for `size` carries, and a state from `at` on.
 
-        That is none, where it changes in any step.
+        It is empty if the state changes in any step.
         """
         return ()
 
 
 class Chunks(Store):
-    """Keeps the carry before each chunk; those within are made again, all at once."""
+    """Keeps the carry before each chunk, and recomputes those within one at once."""
 
     def __init__(self, length: Size, chunk: Size) -> None:
         self._chunk, self._room = chunk, length // chunk + 2
         self._steps = cast(as_value(size_value(chunk)), INT32)
 
     def start(self, first: Sequence[Value]) -> State:
-        """There is room for a carry before each chunk."""
+        """Allocate room for a carry before each chunk."""
         room = [(self._room, *v.type.shape) for v in first]
         pairs = zip(room, first, strict=True)
         return [number(0), *(F.zeros(shape, v.dtype) for shape, v in pairs)]
 
     def keep(self, state: State, carry: Sequence[Value]) -> State:
-        """What is written to the place of a chunk last is what stands before it."""
+        """Write the carry to the slot of a chunk: the last one written is before it."""
         step, *slots = state
         slot = (step + (self._steps - 1)) // self._steps
         return [step + 1, *(put(x, slot, v) for x, v in zip(slots, carry, strict=True))]
 
     def ready(self, state: State, ends: Sequence[Value]) -> State:
-        """There is room for the carries within one chunk, and that behind it."""
+        """Allocate room for the carries within one chunk, and the carry after it."""
         done, *slots = state
         room = self._chunk + 1
         blocks = [F.zeros((room, *v.type.shape), v.dtype) for v in ends]
         return [done - 1, done, *slots, *blocks, *ends]
 
     def back(self, state: State, size: int, advance: Advance) -> Pair:
-        """At the last step of a chunk, what is carried within is made again."""
+        """At the last step of a chunk, recompute the carries within it."""
         last, count, *arrays = state[: 2 + 2 * size]
         slots, blocks = arrays[:size], arrays[size:]
         place = F.remainder(last, self._steps)
@@ -102,7 +102,7 @@ class Chunks(Store):
         return carry, [last - 1, count, *slots, *blocks, *carry]
 
     def chunked(self, at: int, size: int, back: bool) -> tuple[Size, ...]:
-        """Forth, it is a slot that is written to; back, the block."""
+        """Forwards, the slots change once per chunk; backwards, the blocks."""
         start = at + self.front + size if back else at + 1
         return (self._chunk, at, *range(start, start + size))
 

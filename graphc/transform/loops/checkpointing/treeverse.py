@@ -3,8 +3,8 @@
 A loop whose length is not known keeps what is carried before every step whose number is
 a multiple of a power of two; that doubles whenever there are too many (Stumm and
 Walther, 2010, "New algorithms for optimal online checkpointing"; Wang, Moin and
-Iaccarino, 2009). On the way back each is where steps are done again from, and what is
-free by then keeps some of those on the way: as many steps ahead as binomial numbers say
+Iaccarino, 2009). On the way back steps are recomputed from each, and the slots free by
+then keep some carries on the way: as many steps ahead as binomial numbers say
 (Griewank, 1992, "Achieving logarithmic growth of temporal and spatial complexity in
 reverse automatic differentiation"; Griewank and Walther, 2000, "revolve").
 
@@ -34,7 +34,7 @@ from graphc.transform.loops.checkpointing.segments import (
     number,
 )
 
-MOST = 64  # slots, a power of two; beside them, there is one for what is not kept
+MOST = 64  # slots, a power of two; one more takes carries that are not kept
 LEAST = 8
 NEVER = int(np.iinfo(INT32).max)  # the number of no step
 REPEATS = 12  # more than any loop needs
@@ -43,7 +43,7 @@ REPEATS = 12  # more than any loop needs
 def _reach() -> "np.ndarray[tuple[int, int], np.dtype[np.int32]]":
     """How many steps k carries serve if each is done again at most r times: C(k+r, r).
 
-    One of the k is that before the first step.
+    One of the k is the carry before the first step.
     """
     rows = [[comb(k + r, r) for r in range(REPEATS)] for k in range(MOST + 2)]
     return np.minimum(np.array(rows, object), NEVER).astype(np.int32)
@@ -76,11 +76,11 @@ class Treeverse(Store):
         return [zero, number(1), steps, *held]
 
     def keep(self, state: State, carry: Sequence[Value]) -> State:
-        """Before multiples of a power of two, it is.
+        """Keep the carry before steps whose numbers are multiples of a power of two.
 
         Of 64 slots: the multiples of a power of two up to the 63rd have different
-        remainders by 63, as 63 has no common factor with it: these say where they are.
-        Those of the next power are where they were.
+        remainders by 63, as 63 has no common factor with it: these give their slots.
+        The multiples of the next power stay in theirs.
         """
         step, apart, steps, *slots = state
         count = self._slots
@@ -100,7 +100,7 @@ class Treeverse(Store):
         return [done - 1, done, F.where(kept, steps, NEVER), *slots, *ends]
 
     def back(self, state: State, size: int, advance: Advance) -> Pair:
-        """From the last carry that is kept, with some of those on the way kept, too."""
+        """Recompute from the last kept carry, and keep some carries on the way."""
         last, count, steps, *slots = state[: 3 + size]
         top = F.argmax(F.where(steps <= last, steps, -1))
 
@@ -137,7 +137,7 @@ def _ahead(steps: Value, free: Value) -> Value:
 def _advanced(
     step: Value, carry: Sequence[Value], count: Value, advance: Advance
 ) -> list[Value]:
-    """The number of a step and what is carried before it, `count` steps later."""
+    """The number of a step and the carry before it, `count` steps later."""
 
     def once(now: list[Value], _: list[Value]) -> tuple[list[Value], list[Value]]:
         step, *carry = now
