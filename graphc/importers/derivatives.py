@@ -15,7 +15,7 @@ class Differentiated:
     """The gradient of a function written for JAX, with the value where it is wanted.
 
     Under `graphc.jit` the graph of the function is differentiated; called by itself,
-    it is what JAX makes of it.
+    it is JAX's own.
     """
 
     def __init__(
@@ -28,7 +28,7 @@ class Differentiated:
         self.with_value = value
 
     def __call__(self, *args: Any, **named: Any) -> Any:
-        """What `jax.grad` or `jax.value_and_grad` of the function gives."""
+        """The result of `jax.grad` or `jax.value_and_grad` of the function."""
         jax = importlib.import_module("jax")
         how = jax.value_and_grad if self.with_value else jax.grad
         function = how(self.function, argnums=self.argnums, has_aux=self.has_aux)

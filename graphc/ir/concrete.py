@@ -47,7 +47,7 @@ _SCOPES = (ast.Lambda, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 def no_number(value: "Value", op: str, hint: str = "") -> GraphError:
     """The error of a use that needs the number of a value at once.
 
-    `op` is what Python asks for; the user's source tells for what.
+    `op` is the type that Python asks for; the user's source tells the reason.
     """
     caller = own_caller()
     if caller:  # a function of ours was given a value where it needs a number

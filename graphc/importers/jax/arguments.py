@@ -35,7 +35,7 @@ class Call:
         return args, named
 
     def specs(self) -> list[Spec]:
-        """What is known of the leaves. Raises TypeError for what is no array."""
+        """The types of the leaves. Raises TypeError for a leaf that is no array."""
         return [Spec.of(leaf) for leaf in self.leaves]
 
     def kind(self, specs: Iterable[Spec]) -> Hashable:
@@ -78,7 +78,7 @@ class Arguments:
         self._numbers = tuple(own)
 
     def call(self, args: tuple[Any, ...], named: Mapping[str, Any]) -> Call:
-        """The arguments of a call. What is static holds no leaves."""
+        """The arguments of a call. Static ones hold no leaves."""
         numbers = [i for i in self._numbers if i < len(args)]
         names = [n for n in self._names if n in named]
         statics: list[tuple[int | str, Any]] = [(i, args[i]) for i in numbers]

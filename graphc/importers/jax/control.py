@@ -81,7 +81,7 @@ def _while(eqn: Equation, *inputs: Value) -> list[Value]:
 
 
 def _before(keep: Value, like: Value) -> Value:
-    """With axes of size 1 behind, as many as `like` has in all."""
+    """`keep` with axes of size 1 after its own, up to the rank of `like`."""
     new = tuple(range(keep.type.rank, like.type.rank))
     return F.expand_dims(keep, new) if new else keep
 

@@ -1,8 +1,8 @@
 """One call of a function at sizes that are numbers, as JAX compiles it.
 
 Where a loop can be rewritten so that it stacks less, or a large array need not be made,
-the program of the rewritten graph takes the place of what JAX has traced. Otherwise
-that is compiled as it is: to the bit what `jax.jit` gives.
+the program of the rewritten graph takes the place of JAX's trace. Otherwise the trace
+is compiled as it is, and gives the results of `jax.jit` to the bit.
 """
 
 import math
@@ -28,7 +28,7 @@ LARGE = 2**22  # elements of an array for which it is worth to look for better
 
 @dataclass(frozen=True)
 class Exact:
-    """What is compiled for one call: its trace, or a rewritten program."""
+    """The compiled program of one call: its trace, or a rewritten program."""
 
     traced: Traced
     rewritten: Function | None
@@ -48,7 +48,7 @@ class Exact:
 
     @property
     def source(self) -> str:
-        """The text of what is compiled."""
+        """The text of the compiled program."""
         return (
             str(self.traced.jaxpr) if self.rewritten is None else self.rewritten.source
         )
@@ -65,7 +65,7 @@ def exact(
     names: Sequence[str],
     options: Options,
 ) -> Exact:
-    """What is compiled for a call with these arguments."""
+    """Compile a call with these arguments."""
     found = traced(subject.flat, specs)
     here = subject.differentiated is not None
     if not here and not any(map(_may_gain, _equations(found.inner))):

@@ -80,7 +80,7 @@ class Family:
         return pattern_of(self.shapes, self.call.form, sizes)
 
     def trace(self, sizes: Sizes) -> Exact:
-        """What JAX compiles for one call, whose sizes are numbers."""
+        """Compile one call with JAX, whose sizes are numbers."""
         found = exact(self.subject, self.specs_at(sizes), self.names(), self.options)
         self.compiled[sizes] = found
         return found
@@ -91,7 +91,7 @@ class Family:
         return [Spec(shape, s.dtype, s.weak) for shape, s in pairs]
 
     def names(self) -> list[str]:
-        """What inputs of graphs are called."""
+        """The names of the inputs of graphs."""
         return [f"x{i}" for i in range(len(self.specs))]
 
     def program_at(self, sizes: Sizes) -> Program | None:

@@ -95,7 +95,7 @@ def _numbered(name: str) -> Iterator[str]:
 
 
 def _spec(leaf: Any, symbols: _Symbols) -> Spec:
-    """What an argument tells of its type."""
+    """The type of an argument, as far as it is known."""
     if isinstance(leaf, Value):
         if leaf.node.primitive is not INPUT:
             raise graph_error(

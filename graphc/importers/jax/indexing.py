@@ -203,7 +203,7 @@ def _order(
     given: Indexing, places: Places, offsets: Sequence[int], rank: int
 ) -> tuple[int, ...]:
     """Where in what was read each axis of the result stands."""
-    after = [*places.windows, *places.rest(rank)]  # axes of x, behind the points
+    after = [*places.windows, *places.rest(rank)]  # axes of x, after the points
     windows = [after.index(a) + places.points for a in given.window_axes]
     total = places.points + len(windows)
     points = iter(range(places.points))
@@ -270,10 +270,10 @@ def _dynamic_update_slice(eqn: Equation, x: Value, v: Value, *starts: Value) -> 
 
 
 def _write(x: Value, v: Value, places: Places, how: str) -> Value:
-    """`x` with `v` at places; its axes are those of what `_read` gives."""
+    """`x` with `v` at places; the axes of `v` are in the order of `_read`."""
     order = places.front(x.type.rank)
     arrays = _full_rank(places)
-    if places.held is not None:  # what is not held is written behind the end: nowhere
+    if places.held is not None:  # points not held are written past the end: nowhere
         out = F.size_value(x.type.shape[places.axes[0]])
         held = _on_axis_after(places.held, places.rank)
         arrays[0] = F.where(held, cast(arrays[0], INT64), out)

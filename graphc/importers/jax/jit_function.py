@@ -22,7 +22,7 @@ from graphc.runtime.arguments import Backend
 
 
 def _trace_state() -> Any:
-    """What JAX is tracing now; equal where that is the same."""
+    """The state of JAX's tracing now; equal where that is the same."""
     state: Any = get_opaque_trace_state
     return state(convention="graphc")
 
@@ -32,7 +32,7 @@ _OUTSIDE = _trace_state()
 
 @dataclass(frozen=True)
 class Told:
-    """What `jit` is told about the arguments, in the words of `jax.jit`."""
+    """The options of `jit` about the arguments, in the words of `jax.jit`."""
 
     static_argnums: Positional
     static_argnames: Named
@@ -132,16 +132,16 @@ class JitFunction:
         return stats_of(self._calls, self._families.values())
 
     def explain(self) -> str:
-        """What is compiled, for which sizes, and why."""
+        """The compiled programs, their sizes, and the reasons."""
         return explained(self._function, self._families.values())
 
     @property
     def source(self) -> str:
-        """The text of what is compiled: programs of graphs, or jaxprs."""
+        """The text of the compiled programs: of graphs, or jaxprs."""
         return source_of(self._families.values())
 
     def lower(self, *args: Any, **named: Any) -> Any:
-        """What one exact compilation for these arguments is made of, as in JAX."""
+        """Lower one exact compilation for these arguments, as in JAX."""
         try:
             return self._exact.lower(*args, **named)
         except SizesVary:

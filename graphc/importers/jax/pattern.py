@@ -26,7 +26,7 @@ class Pattern:
         return list(dict.fromkeys(found))
 
     def sizes(self, given: Sizes) -> dict[str, int] | None:
-        """What the names stand for in a call; None where its shapes do not fit."""
+        """The sizes of the names in a call; None where its shapes do not fit."""
         found: dict[str, int] = {}
         for shape, own in zip(self.shapes, given, strict=True):
             if len(shape) != len(own):

@@ -91,7 +91,7 @@ class Equation:
 
     @property
     def results(self) -> list[TensorType]:
-        """The types of what it gives."""
+        """The types of its results."""
         return [self.reader.type_of(v.aval) for v in self.eqn.outvars]
 
     @property

@@ -82,7 +82,7 @@ PRIMITIVES.define("cumlogsumexp")(_running(F.cumlogsumexp))
 
 
 def _window(op: str) -> Function:
-    """A rule of windows: over the last axes, behind those whose windows have size 1."""
+    """A rule of windows: over the last axes, after axes whose windows have size 1."""
 
     def rule(eqn: Equation, x: Value) -> Value:
         params, rank = eqn.params, x.type.rank

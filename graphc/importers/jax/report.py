@@ -1,4 +1,4 @@
-"""What a function of `graphc.jit` has done so far, as data and as text."""
+"""The history of a function of `graphc.jit`, as data and as text."""
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -21,7 +21,7 @@ class Stats:
 
 
 def stats_of(calls: int, families: Iterable[Family]) -> Stats:
-    """What has been done for these kinds of calls."""
+    """The calls and compilations of these kinds of calls."""
     stats = Stats(calls)
     for family in families:
         stats.compilations.extend(f"exactly {_shown(s)}" for s in family.compiled)
@@ -40,7 +40,7 @@ def _shown(sizes: Iterable[tuple[int, ...]]) -> str:
 
 
 def explained(function: Callable[..., Any], families: Iterable[Family]) -> str:
-    """What is compiled for these kinds of calls, and why."""
+    """The compiled programs of these kinds of calls, and the reasons."""
     name = getattr(function, "__name__", "the function")
     lines = [f"jit of {name}"]
     for family in families:
@@ -64,7 +64,7 @@ def _lines(family: Family) -> Iterator[str]:
 
 
 def source_of(families: Iterable[Family]) -> str:
-    """The texts of what is compiled, one after another."""
+    """The texts of the compiled programs, one after another."""
     found: list[Any] = []
     for family in families:
         found += [program.compiled.source for program in family.programs]

@@ -45,7 +45,7 @@ class Spec:
 
     @classmethod
     def of(cls, leaf: Any) -> "Spec":
-        """That of an array, or of anything else that JAX takes for one."""
+        """The spec of an array, or of anything else that JAX takes for one."""
         aval = jax.typeof(leaf)
         return cls(aval.shape, aval.dtype, getattr(aval, "weak_type", False))
 

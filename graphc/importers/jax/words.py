@@ -14,8 +14,8 @@ def pattern_of(shapes: Any, form: Any, given: Sizes) -> Pattern:
 
     It is one text with a group of words per array, in the order of the leaves, or a
     pytree of such groups like the positional arguments. A word is a name, a number, or
-    "_" for an axis that does not vary; "..." stands for any such axes in front. What
-    follows "->" describes the results, for the reader.
+    "_" for an axis that does not vary; "..." stands for any such axes in front. The
+    text after "->" describes the results, for the reader.
 
     Raises GraphError where it does not fit the arguments.
     """
