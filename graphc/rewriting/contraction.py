@@ -73,7 +73,7 @@ def _no_longer(n: Size, before: Size) -> bool:
 
 @rewrite(p.matmul(v.y(once(p.multiply(v.c, v.x))), v.w), exact=False, finite=True)
 def scaled_rows_by(y: Value, c: Value, x: Value, w: Value) -> Value | None:
-    """Rows are scaled behind a product that makes them no longer: outer(c, x) @ w."""
+    """Rows are scaled after a product that makes them no longer: outer(c, x) @ w."""
     if not _is_plain(y, w) or not _row_wise(c) or not x.type.rank:
         return None
     if not _no_longer(_columns(w), y.type.shape[1]):
@@ -84,7 +84,7 @@ def scaled_rows_by(y: Value, c: Value, x: Value, w: Value) -> Value | None:
 
 @rewrite(p.matmul(v.w, v.y(once(p.multiply(v.x, v.r)))), exact=False, finite=True)
 def by_scaled_columns(y: Value, w: Value, x: Value, r: Value) -> Value | None:
-    """Columns are scaled behind a product that makes them no longer."""
+    """Columns are scaled after a product that makes them no longer."""
     flat = r.type.rank < 2 or is_one(r.type.shape[0])
     if not _is_plain(y, w) or not flat or x.type.rank < 2:
         return None

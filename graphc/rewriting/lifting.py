@@ -273,7 +273,7 @@ def _of_elementwise(op: str) -> Rule:
 
 @rewrite(v.y(p.reshape(once(v.x))), exact=False, checks=True)
 def reshape_of_sums(x: Value, y: Value, uses: Uses) -> Value | None:
-    """A reshape behind sums over other axes goes where one before them undoes it."""
+    """A reshape after sums over other axes goes where one before them undoes it."""
     return _reshape(x, y, uses, EXACT + ROUNDING)
 
 
@@ -357,7 +357,7 @@ def _forgotten(y: Value, nodes: list[Node]) -> list[Node]:
 
 @rewrite(v.y(p.basic_index(v.x(p.broadcast_to(v.thin)))), exact=True, checks=True)
 def index_of_copies(x: Value, thin: Value, y: Value) -> Value | None:
-    """What is asked for is taken of what copies are made of."""
+    """The operand of a broadcast is indexed, instead of the copies."""
     items = of_axes(y, x.type.rank)
     if items is None:
         return None

@@ -238,7 +238,7 @@ class _Unselecting:
         return self._elementwise(node, value.type.rank)
 
     def _behind(self, node: Node) -> Value | None:
-        """What works on the axes behind the selected one."""
+        """Rebuild an op on axes after the selected one; None if it is on that too."""
         if 0 in node.params["axes"]:
             return None
         more = self._selection.rank - 1

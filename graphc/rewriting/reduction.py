@@ -86,7 +86,7 @@ def sum_of_multiply(
 
 @rewrite(p.sum(once(p.true_divide(v.x, v.y)), **REDUCED), exact=False)
 def sum_of_true_divide(x: Value, y: Value, axes: Axes, keepdims: bool) -> Value | None:
-    """What is divided by a number is summed first."""
+    """Quotients by a divisor that does not vary are summed before the division."""
     rank = max(x.type.rank, y.type.rank)
     only_x, only_y, both = split(x, y, rank, axes)
     if not is_wide(x.dtype) or only_y or not only_x or not _is_finite(y):
@@ -182,7 +182,7 @@ def _of_expanded(op: str) -> Rule:
         name=f"{op}_of_expanded",
     )
     def rule(x: Value, y: Value, new: Axes, axes: Axes, keepdims: bool) -> Value:
-        """Axes of one element are put in behind a reduction, or not at all."""
+        """Axes of size 1 are inserted after a reduction, or not at all."""
         rank, primitive = x.type.rank + len(new), y.node.primitive
         old = [a for a in range(rank) if a not in new]  # where the axes of x are
         within = tuple(i for i, a in enumerate(old) if a in axes)
@@ -197,7 +197,7 @@ def _of_expanded(op: str) -> Rule:
 
 @rewrite(p.sum(once(p.transpose(v.x, axes=v.order)), **REDUCED), exact=False)
 def sum_of_transposed(x: Value, order: Axes, axes: Axes, keepdims: bool) -> Value:
-    """The axes that are left are put in order behind the sum."""
+    """The remaining axes are transposed after the sum."""
     summed = tuple(sorted(order[a] for a in axes))
     made = SUM(x, axes=summed, keepdims=keepdims)
     if keepdims:

@@ -41,7 +41,7 @@ def of_axes(y: Value, rank: int) -> Items | None:
 
 @rewrite(v.y(p.basic_index(v.x)), exact=True)
 def index_new_axes(x: Value, y: Value) -> Value | None:
-    """Axes that an index puts in are put in behind it."""
+    """Axes that an index inserts are inserted after it."""
     items = _items(y)
     if all(item[0] != "n" for item in items):
         return None
@@ -52,7 +52,7 @@ def index_new_axes(x: Value, y: Value) -> Value | None:
 
 @rewrite(v.y(p.convert(p.expand_dims(v.x, axes=v.new))), exact=True)
 def convert_of_expanded(x: Value, new: Axes, y: Value) -> Value:
-    """Axes of one element are put in behind a cast, where rules find them."""
+    """Axes of size 1 are inserted after a cast, where rules find them."""
     return F.expand_dims(cast(x, y.dtype), new)
 
 
@@ -166,7 +166,7 @@ def _index_of_running(op: str) -> Rule:
         name=f"index_of_{op}",
     )
     def rule(x: Value, y: Value) -> Value | None:
-        """What runs along one axis is done where others are asked for."""
+        """An op along one axis is computed only where the other axes are selected."""
         inner, items = y.node.inputs[0], of_axes(y, x.type.rank)
         axis = inner.node.params["axis"]
         if items is None or _only(items, axis) is not None:
@@ -296,7 +296,7 @@ def _absorbs(x: Value, axes: Axes, depth: int = 0) -> bool:
 
 @rewrite(p.squeeze(once(v.x), axes=v.axes), exact=True)
 def squeeze_of_elementwise(x: Value, axes: Axes) -> Value | None:
-    """Axes of one element are taken out of what a function is applied to."""
+    """Axes of size 1 are dropped from the operands of a function."""
     if not _is_elementwise(x) or not _absorbs(x, axes):
         return None
     shares = []

@@ -48,7 +48,7 @@ ASSERT = "assert"
 
 @dataclass(frozen=True)
 class _Facts:
-    """What is known about the nodes before they are grouped."""
+    """The facts about the nodes before they are grouped."""
 
     graph: Graph
     aliases: dict[Value, Value]

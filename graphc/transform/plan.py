@@ -139,7 +139,7 @@ class Plan:
         return tuple(s for s in self.steps if not isinstance(s, Segment))
 
     def forecast(self, sizes: Mapping[str, Sequence[int] | int]) -> Forecast:
-        """What calls with these sizes would cost, before anything has run.
+        """Forecast the cost of calls with these sizes, before anything has run.
 
         `sizes` gives by name the sizes of axes and the numbers of integer inputs: one
         per call, or one for all calls. Raises GraphError for a name that is missing or

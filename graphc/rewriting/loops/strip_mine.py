@@ -50,7 +50,7 @@ def scan_in_chunks(chunk: int | None = None, few: int = FEW) -> Rule:
 
     @whole_graph(over=("scan",), exact=False, name="scan_in_chunks", late=True)
     def rule(graph: Graph) -> Replaced | None:
-        """What a scan stacks is reduced chunk by chunk, where a step is too little."""
+        """The ys of a scan are reduced chunk by chunk, where one step is too small."""
 
         def change(
             graph: Graph, nodes: list[Node], loop: Loop, uses: Uses

@@ -36,7 +36,7 @@ def blocking(block_bytes: int = BYTES) -> Rule:
         over=(*PRODUCTS, *REDUCTIONS), exact=False, name="large_in_blocks", late=True
     )
     def rule(graph: Graph) -> Replaced | None:
-        """Reductions of what is larger than what it is made of are made in blocks."""
+        """Reductions of outer-product temporaries are computed tile by tile."""
         return _blocked(graph, block_bytes)
 
     return rule
