@@ -57,8 +57,8 @@ def _place(index: Any, name: str) -> Value:
 def delete(x: Any, obj: Any, axis: int | None = None) -> Value:
     """Without the elements at `obj`: a position, several, a mask or a slice.
 
-    Flattened where no axis is named. What stays is counted when the function runs
-    where `obj` is a mask or a vector that is no constant.
+    Flattened where no axis is named. The remaining elements are counted when the
+    function runs where `obj` is a mask or a vector that is no constant.
     """
     value, at = _on_axis(x, axis, "delete")
     before = (FULL,) * at
@@ -212,7 +212,7 @@ def _inserted(value: Value, axis: int, places: Value, new: Value) -> Value:
 
 @public()
 def append(x: Any, values: Any, axis: int | None = None) -> Value:
-    """With `values` behind along `axis`; flattened by default."""
+    """`x` followed by `values` along `axis`; flattened by default."""
     return F.concatenate(promoted_as_arrays(x, values), axis=axis)
 
 

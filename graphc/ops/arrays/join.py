@@ -351,8 +351,8 @@ def repeat(x: Any, repeats: Any, /, axis: int | None = None) -> Value:
 
     A vector that is known to have one element is that number.
     With counts the size of the result depends on their sum, one host read where
-    they are not known before the call. That none is negative is the caller's part,
-    or checked under `check=True`.
+    they are not known before the call. None may be negative: the caller sees to it,
+    or `check=True` checks it.
     """
     value = strong(as_value(x))
     if axis is None:

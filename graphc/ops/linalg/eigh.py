@@ -65,7 +65,7 @@ def eigh(a: Any, /, b: Any = None, UPLO: str = "L") -> EighResult:
 def eigvalsh(a: Any, /, b: Any = None, UPLO: str = "L") -> Value:
     """The eigenvalues of Hermitian matrices, or of pairs, smallest first; see `eigh`.
 
-    Those of a matrix with NaN are not said: NumPy's LAPACK may give numbers.
+    Of a matrix with NaN they are undefined: NumPy's LAPACK may give numbers.
     """
     b, UPLO = _second(b, UPLO)
     lower = _is_lower(UPLO, "linalg.eigvalsh")

@@ -378,7 +378,7 @@ def conv(
     `x` is (batch, channels, *spatial), `kernel` (out, channels / groups, *spatial).
     Stride and dilation are sizes, or one per spatial axis; `padding` is "SAME" (as
     many points as strides in the axis), "SAME_LOWER", "VALID" (none), a size, or per
-    axis a size or a pair. What is padded is `padding_mode`, as in `gt.pad`. Sizes may
+    axis a size or a pair. `padding_mode` is the `mode` of `gt.pad`. Sizes may
     be symbolic. `bias` is a vector over the output channels.
     Raises GraphError where channels, groups and kernel do not fit.
     """

@@ -431,7 +431,7 @@ def avg_pool(
 ) -> Value:
     """The mean of every window, with the arguments of `max_pool`.
 
-    What padding adds counts as zeros, or not at all without `count_include_pad`.
+    Padding counts as zeros, or not at all without `count_include_pad`.
     Integers are averaged in float64.
     """
     value, dtype = widened(x, "avg_pool")

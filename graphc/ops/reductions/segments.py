@@ -22,7 +22,7 @@ from graphc.ops.common.padding import Padding, Ragged
 def digitize(x: Any, bins: Any, right: bool = False) -> Value:
     """The number of the bin of each element, as `numpy.digitize`.
 
-    The edges ascend or descend. That they do is checked where they are constant.
+    The edges ascend or descend, which is checked where they are constant.
     """
     value, edges = strong(as_value(x)), strong(as_value(bins))
     if value.dtype.kind == "c" or edges.type.rank != 1:

@@ -144,7 +144,7 @@ def _in_parts(primitive: Primitive, x: Any, kth: Any, axis: int | None) -> Value
 
 @public(method=True)
 def partition(x: Any, kth: Any, axis: int | None = -1) -> Value:
-    """With what is smaller before position `kth` and what is larger behind it.
+    """With smaller elements before position `kth` and larger ones after it.
 
     `numpy.partition` leaves the order on either side open; here all is sorted.
     """

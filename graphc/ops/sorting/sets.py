@@ -73,7 +73,7 @@ def unique(
     """The distinct elements in ascending order, as `numpy.unique`.
 
     With `axis`, the distinct slices along it, in lexicographic order. On request,
-    behind them: the position of each one's first occurrence, the positions that
+    after them: the position of each one's first occurrence, the positions that
     rebuild `x` from them, and how often each occurs. They are always sorted.
     """
     value = _strong(x)

@@ -351,8 +351,8 @@ def _(n: Size, batched: Batched, x: Value, weights: Value, *, length: Size) -> V
 def bincount(x: Any, weights: Any = None, minlength: Any = 0) -> Value:
     """How often each of 0, 1, ... occurs, or the sum of its weights (as float64).
 
-    The length is the largest number plus one: one host read where it is data. That
-    none is negative is the caller's part, or checked under `check=True`.
+    The length is the largest number plus one: one host read where it is data. None
+    may be negative: the caller sees to it, or `check=True` checks it.
     """
     numbers = strong(as_value(x))
     if numbers.type.rank != 1 or not is_integer(numbers.dtype):

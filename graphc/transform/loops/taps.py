@@ -53,7 +53,7 @@ def scan_taps(
     reverse: bool = False,
     until: Callable[..., Any] | None = None,
 ) -> Any:
-    """What `f` makes of elements of sequences and of its own outputs some steps ago.
+    """Results of `f` on elements of sequences and on its own outputs some steps ago.
 
     As the scan of Aesara: `f` takes, in order, the elements of each sequence and those
     of each output that the taps ask for, and returns what the outputs are now: one, or

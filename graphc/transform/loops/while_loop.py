@@ -32,7 +32,7 @@ def while_loop(
     carry and the `y`s of all steps, stacked. There is a gradient, which may need what
     each step started with.
 
-    What is kept of all steps has no size before the loop stops: it gets room for some,
+    Values kept of all steps have no size before the loop stops: they get room for some,
     for twice as many when that is full, and so on, and the loop is compiled for each of
     these sizes. (Where the caller compiles, with `jit=False`, the steps are counted by
     a first run instead.) With `max_steps` there is room for so many, all stays within
