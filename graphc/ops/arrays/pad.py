@@ -64,7 +64,7 @@ _pad.linear = True
 
 
 def _around(x: Value, low: Widths, high: Widths) -> Value:
-    """Where a padded array has what was put around."""
+    """A mask of the elements of a padded array that were put around."""
     inside = F.zeros(x.type.shape, BOOL)
     return _pad(inside, as_value(np.True_), low=low, high=high)
 
@@ -297,7 +297,7 @@ def _put_on(widths: Widths) -> Widths:
 
 
 def _cut_off(widths: Widths) -> Widths:
-    """How much the negative ones take away."""
+    """The number of elements that negative widths cut off."""
     return tuple(-n if less_equal(n, -1) else 0 for n in widths)
 
 
@@ -364,7 +364,7 @@ Sides = Callable[[Value, int], tuple[Value | None, Value | None]]
 
 
 def _by_axis(value: Value, pairs: list[tuple[Size, Size]], sides: Sides) -> Value:
-    """Axis by axis, what `sides` puts before and after; corners come last."""
+    """Axis by axis, put the parts from `sides` before and after; corners come last."""
     for axis in range(value.type.rank):
         before, after = sides(value, axis)
         parts = [p for p in (before, value, after) if p is not None]
@@ -409,7 +409,7 @@ def _ramp(
 
 
 def _stated(x: Value, axis: int, n: Size) -> Value:
-    """The array, of whose axis the size is known to be `n`."""
+    """The array, with the known size `n` of an axis."""
     shape = list(x.type.shape)
     shape[axis] = n
     return F.specify_shape(x, tuple(shape))

@@ -1,4 +1,4 @@
-"""Batching rules that op families share: what an op does along a new first axis."""
+"""Batching rules that op families share: ops along a new first axis."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -48,7 +48,7 @@ def shifted(param: Any) -> Any:
 
 
 def batch_with_axes(primitive: Primitive, *names: str) -> None:
-    """The rule of an op of one input that is told its axes by the params `names`."""
+    """Define the rule of an op of one input whose axes are the params `names`."""
 
     @primitive.batch
     def _(n: Size, batched: Batched, x: Value, **params: Any) -> Any:
@@ -57,7 +57,7 @@ def batch_with_axes(primitive: Primitive, *names: str) -> None:
 
 
 def batch_behind(primitive: Primitive) -> None:
-    """The rule of an op that works on last axes, for each index before them.
+    """Define the rule of an op on the last axes, applied to each index before them.
 
     All its inputs have the same axes in front, or none at all where not batched.
     """

@@ -1,4 +1,4 @@
-"""Promotion (NEP 50) and broadcasting: what op families have in common."""
+"""Promotion (NEP 50) and broadcasting: the common part of op families."""
 
 from functools import lru_cache
 from typing import Any, Literal
@@ -80,7 +80,7 @@ def _common_size(sizes: tuple[Size, ...]) -> Size:
         if is_one(common):
             common = n
         elif may_be_one(common) or may_be_one(n):
-            common = stretch(common, n)  # what is not 1 is compared once that is known
+            common = stretch(common, n)  # sizes other than 1 are compared once known
         else:
             hint = "sizes must be equal, or one of them 1: see expand_dims"
             common = require_equal(
@@ -124,8 +124,7 @@ def summed_to(g: Value, shape: tuple[Size, ...]) -> Value:
 
 
 def any_to(mask: Value, shape: tuple[Size, ...]) -> Value:
-    """Where an element holds in `mask`, of those that one of `shape` was stretched to.
-    """
+    """Whether any element holds, of those that one of `shape` was stretched to."""
     return reduced_to("any", mask, shape)
 
 

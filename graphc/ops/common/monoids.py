@@ -1,7 +1,7 @@
-"""Reductions as monoids: how two results are joined, and what joins without effect.
+"""Reductions as monoids: how two results are combined, and the neutral element.
 
 Whoever reduces in parts asks this table: masks and padding fill with the neutral
-element, loops join slice by slice, tiles join tile by tile.
+element, loops combine slice by slice, tiles combine tile by tile.
 """
 
 from collections.abc import Callable

@@ -1,5 +1,4 @@
-"""Values passed on as they are, which a transformation looks at: no gradient, or
-no sharing with the same computation elsewhere."""
+"""Identity ops that a transformation sees: no gradient passes, or no sharing."""
 
 from typing import Any
 

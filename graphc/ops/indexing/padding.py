@@ -18,7 +18,7 @@ from graphc.ops.indexing.scatter import SCATTER, SLICE_UPDATE
 
 
 class Part(NamedTuple):
-    """An item of a basic index that reaches an axis from its true end, or backwards."""
+    """An item of a basic index whose axis is read from its true end, or backwards."""
 
     axis: int  # of the array
     at: int  # of the result
@@ -28,9 +28,9 @@ class Part(NamedTuple):
 def _sorted_out(
     pad: Padding, x: Ragged, writes: bool = False
 ) -> tuple[list[Item], list[Part]]:
-    """The items that are right at capacities, and those that are not.
+    """Split a basic index into items that are right at capacities, and the other items.
 
-    In place of the latter, which are returned by themselves, all of the axis is taken.
+    Instead of the latter, which are returned by themselves, the whole axis is taken.
     """
     params = pad.node.params
     names = ("kinds", "starts", "stops", "steps")
@@ -56,7 +56,7 @@ def _stored(pad: Padding, item: Item) -> Item:
 
 
 def _from_front(item: Item, ragged: bool, writes: bool) -> bool:
-    """Whether an item means the same elements at a capacity, or those and padding."""
+    """Whether an item selects the same elements at a capacity, or those and padding."""
     kind, start, stop, step = item
     if kind == "i":
         return isinstance(start, int) and (start >= 0 or not ragged)
@@ -97,7 +97,7 @@ def _places(pad: Padding, x: Ragged, part: Part, length: Size | None) -> Value |
 
 
 def _first(start: Size | None, n: Size, step: int) -> Size | None:
-    """Where a slice begins, as Python clips it."""
+    """The first position of a slice, as Python clips it."""
     if step > 0:
         return 0 if start is None else dims.clip(start, n)
     if start is None:

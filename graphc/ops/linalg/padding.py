@@ -27,17 +27,17 @@ def with_unit(pad: Padding, x: Ragged) -> Value:
 
 
 def with_zeros(pad: Padding, x: Ragged) -> Value:
-    """Zeros in all of the padding."""
+    """Matrices with zeros in all of the padding."""
     return pad.filled(x, sorted(x.axes), 0)
 
 
 def by_unit(primitive: Primitive) -> None:
-    """Declare that a unit matrix in the padding does."""
+    """Declare the mask rule of an op: a unit matrix in the padding."""
     primitive.padding(lambda pad, x, **params: primitive(with_unit(pad, x), **params))
 
 
 def by_zeros(primitive: Primitive) -> None:
-    """Declare that zeros in the padding of all inputs do."""
+    """Declare the mask rule of an op: zeros in the padding of all inputs."""
 
     @primitive.padding
     def _(pad: Padding, *inputs: Ragged, **params: Any) -> Any:
@@ -87,7 +87,7 @@ def hermitian(pad: Padding, x: Ragged, lower: bool) -> Value:
 
 
 def by_largest(primitive: Primitive) -> None:
-    """Declare that Hermitian matrices need the largest eigenvalues in the padding."""
+    """Declare the mask rule of an op: the largest eigenvalues are in the padding."""
 
     @primitive.padding
     def _(pad: Padding, x: Ragged, *, lower: bool) -> Any:
@@ -95,7 +95,7 @@ def by_largest(primitive: Primitive) -> None:
 
 
 def behind_largest(pad: Padding, n: Size, *found: tuple[Value, int]) -> list[Value]:
-    """Results along axes at whose start stand those of the padding."""
+    """Results without the entries of the padding, which come first along these axes."""
     extra = as_value(F.size_value(pad.stored(n))) - pad.length(n)
     places = pad.positions(n) + cast(extra, INT32)
     return [F._gather(x, places, axes=(axis,), inside=(False,)) for x, axis in found]
@@ -118,7 +118,7 @@ def svd(primitive: Primitive, pad: Padding, x: Ragged, **params: Any) -> Any:
 
 
 def det(primitive: Primitive, pad: Padding, x: Ragged) -> Value:
-    """NaN is not lost where LAPACK takes a 0 of the padding as the pivot before it."""
+    """The determinant; NaN is kept where LAPACK takes a 0 of the padding as pivot."""
     found: Value = primitive(with_unit(pad, x))
     lost = F.logical_and(_has_nan(pad, x), F.equal(found, 0))
     return F.where(lost, np.nan, found)
@@ -137,7 +137,7 @@ def _has_nan(pad: Padding, x: Ragged) -> Value:
 
 
 def qr(primitive: Primitive, pad: Padding, x: Ragged, *, mode: str) -> Any:
-    """Reflections leave rows and columns of zeros alone.
+    """The decomposition with zeros in the padding, which reflections leave alone.
 
     With NaN above them that is not so, which only the mode raw shows.
     """
@@ -147,7 +147,7 @@ def qr(primitive: Primitive, pad: Padding, x: Ragged, *, mode: str) -> Any:
 
 
 def lu_factor(primitive: Primitive, pad: Padding, x: Ragged) -> Any:
-    """Of matrices that are not square, columns of zeros might move true rows."""
+    """The factors; unless matrices are square, zero columns might move true rows."""
     if same(pad, x):
         return primitive(with_unit(pad, x))
     if x.type.rank - 1 in x.axes:
@@ -158,7 +158,7 @@ def lu_factor(primitive: Primitive, pad: Padding, x: Ragged) -> Any:
 def solve(
     primitive: Primitive, pad: Padding, a: Ragged, b: Ragged, **params: Any
 ) -> Value:
-    """Equations of the padding that say 0 of unknowns that are in no others."""
+    """The solution, with equations of the padding that set its own unknowns to 0."""
     rows = max(b.type.rank - 2, 0)
     made: Value = primitive(with_unit(pad, a), pad.filled(b, (rows,), 0), **params)
     return made
@@ -182,7 +182,7 @@ def lu_solve(
 def sylvester(
     primitive: Primitive, pad: Padding, a: Ragged, b: Ragged, c: Ragged
 ) -> Value:
-    """No sum of an eigenvalue of `a` and one of `b` is 0 with one of the padding."""
+    """The solution; eigenvalues in the padding add up to 0 with no others."""
     parts = [F.absolute(with_zeros(pad, x)) for x in (a, b)]
     bound = F.expand_dims(F.maximum(*map(_largest, parts)), (-2, -1))
     first, second = (
@@ -205,7 +205,7 @@ def _row_exchanges(pad: Padding, pivots: Ragged) -> Value:
 def lstsq(
     primitive: Primitive, pad: Padding, a: Ragged, b: Ragged, *rcond: Ragged
 ) -> Any:
-    """Rows and columns of zeros change neither the shortest solution nor the rank."""
+    """The solution with zeros in the padding, which change neither it nor the rank."""
     x, y = with_zeros(pad, a), with_zeros(pad, b)
     if rcond:
         limit = rcond[0].value
@@ -220,7 +220,7 @@ def lstsq(
 
 
 def block_diag(primitive: Primitive, pad: Padding, *blocks: Ragged) -> Value:
-    """Made with the padding between, then read where the blocks are."""
+    """The matrix made with padding between its blocks, and gathered without it."""
     filled = [pad.filled(b, (b.type.rank - 2, b.type.rank - 1), 0) for b in blocks]
     made: Value = primitive(*filled)
     for axis in (-2, -1):
@@ -232,7 +232,7 @@ def block_diag(primitive: Primitive, pad: Padding, *blocks: Ragged) -> Value:
 
 
 def _places(pad: Padding, sizes: list[Size]) -> Value:
-    """Where the elements of joined parts stand, each part having its padding."""
+    """The positions of the elements of joined parts, each part having its padding."""
     start: Size = 0
     kept: Size = 0
     total: Size = sum(sizes[1:], sizes[0])

@@ -40,9 +40,9 @@ def _by_points(
     values: tuple[Value, Value],
     params: dict[str, Any],
 ) -> Value | None:
-    """Point by point of the result along axes in which the kernel has padding.
+    """The result point by point, along axes in which the kernel has padding.
 
-    Else its zeros would meet elements that count for other points, and may be NaN.
+    Otherwise its zeros would meet elements that belong to other points and may be NaN.
     """
     axes = given[1].ragged(range(2, given[1].type.rank))
     counts = [pad.out[axis] for axis in axes]

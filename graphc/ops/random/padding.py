@@ -23,7 +23,7 @@ COUNTED = {
     *("cauchy", "logistic", "gumbel", "triangular", "wald", "randint", "bernoulli"),
     *("geometric",),
 }
-WHOLE = {"categorical", "choice", "multivariate_normal"}  # of parameters as they are
+WHOLE = {"categorical", "choice", "multivariate_normal"}  # drawn from whole parameters
 
 
 def declare(primitive: Primitive) -> None:
@@ -41,7 +41,7 @@ def declare(primitive: Primitive) -> None:
 
 
 def _problem(name: str, pad: Padding, inputs: tuple[Ragged, ...]) -> str:
-    """Why the draws that count would be others, "" where they are not."""
+    """The reason why true draws would change with padding, "" where they do not."""
     given = pad.node.params
     each, shape = given.get("each", ()), given.get("shape", ())
     if each:
@@ -61,6 +61,6 @@ def _problem(name: str, pad: Padding, inputs: tuple[Ragged, ...]) -> str:
 
 
 def _is_first(pad: Padding, shape: Shape) -> bool:
-    """Whether sizes are known but for the first that is not 1."""
+    """Whether all sizes are known, except the first that is not 1."""
     more = [n for n in shape if not same_size(n, 1)]
     return all(is_known(pad, n) for n in more[1:])

@@ -1,4 +1,4 @@
-"""Broadcasting undone along axes of which nobody knows yet whether they stretch."""
+"""Undo broadcasting along axes that may or may not have been stretched."""
 
 from typing import Any
 
