@@ -1,10 +1,10 @@
-"""Applies rules to a graph until none applies.
+"""Apply rules to a graph until none applies.
 
-One pass over the nodes in topological order: a node is made anew on its replaced
-inputs, then the rules of its primitive are tried, and the nodes of a replacement are
-worked off likewise before it counts as done. What a rule sees is therefore as simple as
-the rules can make it. Passes are repeated until one changes nothing, since uses fall
-away on the way.
+One pass over the nodes in topological order: a node is rebuilt on its replaced inputs,
+then the rules of its primitive are tried, and the nodes of a replacement are processed
+in the same way before the node is done. A rule therefore sees inputs that are as simple
+as the rules can make them. Passes are repeated until one changes nothing, since the
+number of uses falls on the way.
 """
 
 from collections import Counter
@@ -29,7 +29,7 @@ MOST_PER_NODE = 20  # replacements per node of the graph, on the whole
 
 @dataclass(frozen=True)
 class Application:
-    """A rule, what it replaced, and what by."""
+    """A rule, the value that it replaced, and the replacement."""
 
     rule: Rule
     before: Value
@@ -37,7 +37,7 @@ class Application:
 
     @property
     def place(self) -> Place:
-        """The user's line of what was replaced."""
+        """The user's line of the replaced value."""
         return self.before.node.place
 
     def __str__(self) -> str:
@@ -61,16 +61,16 @@ def applied(log: Iterable[Application]) -> str:
 
 @dataclass(frozen=True)
 class Rewritten:
-    """A graph, and what was done to it."""
+    """A rewritten graph, and the log of rules applied to it."""
 
     graph: Graph
     log: tuple[Application, ...]
 
 
 def finished(graph: Graph, rules: Rules) -> Rewritten:
-    """The graph after those of the rules that are late."""
+    """The graph after the late rules."""
     late, log = rules - rules.early(), list[Application]()
-    if late:  # in bodies first: those of loops that come of it are left as they are
+    if late:  # in bodies first: loops that these rules make are left as they are
         graph = _replaced(_with_bodies(graph, late, log, finished), late, log)
     return Rewritten(graph, tuple(log))
 
@@ -186,7 +186,7 @@ class _Pass:
         return self._uses[value]
 
     def _visit(self, node: Node) -> None:
-        """Work off a node: its values on new inputs, and rules applied to them."""
+        """Process a node: rebuild its values on new inputs, and apply rules to them."""
         stack = [_Task(node)]
         while stack:
             task = stack[-1]
@@ -198,9 +198,9 @@ class _Pass:
                 stack.pop()
 
     def _advance(self, task: "_Task") -> bool:
-        """Try the rules on what stands for a node now; True where none applies.
+        """Try the rules on the replacement of a node so far; True where none applies.
 
-        The nodes that a replacement brought are set as pending, to be worked off first.
+        The nodes that a replacement brought are set as pending, to be processed first.
         """
         fresh = self._renewed(task.values)
         self._move_uses(task.values, fresh)
@@ -268,7 +268,7 @@ class _Pass:
 
 
 class _Task:
-    """A node being worked off: what stands for its values so far."""
+    """A node being processed, and the replacements of its values so far."""
 
     def __init__(self, node: Node) -> None:
         self.node = node
@@ -277,7 +277,7 @@ class _Task:
         self._seen: dict[Value, Rule] = {}
 
     def count(self, rule: Rule, value: Value) -> None:
-        """One more replacement here. Raises GraphError where they go in circles."""
+        """Record one more replacement. Raises GraphError where they go in circles."""
         if value in self._seen or len(self._seen) >= MOST_IN_PLACE:
             raise _circle([*self._seen.values(), rule], value)
         self._seen[value] = rule
@@ -302,7 +302,7 @@ def _uses(nodes: Iterable[Node], outputs: Iterable[Value]) -> Counter[Value]:
 
 
 def _newer(value: Value, than: int) -> list[Node]:
-    """The nodes behind a value that were made after a serial number, in order."""
+    """The producers of a value that are newer than a serial number, in order."""
     stack, found = [value.node], {value.node}
     while stack:
         for operand in operands(stack.pop()):
@@ -320,7 +320,7 @@ def _serial(node: Node) -> int:
 
 
 def _check(rule: Rule, old: Value, new: Value) -> None:
-    """What stands for a value must have its type; sizes may be written otherwise."""
+    """A replacement must have the type of the value; sizes may be written otherwise."""
     same = new.dtype == old.dtype and new.type.weak == old.type.weak
     shapes = zip(new.type.shape, old.type.shape)  # noqa: B905
     if (

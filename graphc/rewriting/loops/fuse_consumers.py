@@ -1,10 +1,10 @@
-"""Reductions of what a scan stacks are computed in its body, step by step.
+"""Fuse consumers: reductions of the ys of a scan are computed in its body.
 
-`gt.mean((ys - targets) ** 2)` of a stacked output needs no stacked output: the loop
-carries the sum along, and `targets` becomes one of its sequences. So it is for other
-reductions, through ops that work on each row by itself, where the stacked output is
-not needed otherwise; all those of one scan are computed in one. Reductions over other
-axes only leave less to stack. Sums are added up in another order.
+`gt.mean((ys - targets) ** 2)` of a ys output need not stack it: the loop carries the
+sum, and `targets` becomes one of its sequences. The same holds for other reductions,
+through ops that work on each slice by itself, if the ys are not needed otherwise; all
+reductions of one scan are fused into one. Reductions over other axes only leave less
+to stack. Sums are added up in another order.
 """
 
 from collections.abc import Iterable
@@ -28,7 +28,7 @@ from graphc.rewriting.sizes import guarded
 
 
 class _Hoist:
-    """The scan that computes reductions of another one's outputs too."""
+    """A scan that also computes the reductions of another one's ys."""
 
     def __init__(self, loop: Loop, region: Region) -> None:
         self._loop, self._region = loop, region
@@ -47,11 +47,11 @@ class _Hoist:
 
     @property
     def found(self) -> bool:
-        """Whether there is anything to gain."""
+        """Whether there is anything to fuse."""
         return bool(self._tasks or self._small)
 
     def made(self, graph: Graph, nodes: Iterable[Node]) -> Replaced:
-        """The graph with another scan, and what stands for each reduction."""
+        """The graph with the fused scan, and the replacement of each reduction."""
         loop, region = self._loop, self._region
         read = [place for task in self._tasks.values() for place in task.places]
         has = *loop.stacked, *region.undone.masks
@@ -67,7 +67,7 @@ class _Hoist:
         checks = [n for n in wanted.nodes if n.primitive is ASSERT]
 
         def checked(old: Value, new: Late) -> Late:
-            """Sizes must fit as before, and checks are made as before."""
+            """Keep the size checks and assertions of the replaced nodes."""
 
             def value(known: Known) -> Value:
                 found = guarded(wanted.guarded(new(known)), old.node)
@@ -93,7 +93,7 @@ class _Hoist:
     def _scanned(
         self, wanted: Wanted, stacked: list[Value]
     ) -> tuple[list[Value], list[Value], list[list[Value]]]:
-        """The last carries of the new scan, what it stacks, and those of each task."""
+        """The final carries of the new scan, its ys, and those of each reduction."""
         loop, tasks = self._loop, list(self._tasks.values())
         placed = wanted.placed or any(task.placed for task in tasks)
         rows_of = len(loop.sequences)
@@ -130,7 +130,7 @@ def _same(value: Value) -> Late:
 
 
 def _ranges(start: int, tasks: Iterable[Task]) -> list[tuple[int, int]]:
-    """Where the carries of each task are."""
+    """The range of the carries of each reduction."""
     ends = [start]
     for task in tasks:
         ends.append(ends[-1] + len(task.start))
@@ -148,7 +148,7 @@ def _hoisted(
 
 @whole_graph(over=("scan",), exact=False)
 def reduction_in_scan(graph: Graph) -> Replaced | None:
-    """A reduction of what a scan stacks is computed in its body, step by step."""
+    """A reduction of the ys of a scan is computed in its body, step by step."""
     return at_each_loop(graph, Uses, _hoisted)
 
 

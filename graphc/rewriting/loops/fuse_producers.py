@@ -1,10 +1,9 @@
-"""Sequences that a scan reads are computed in its body instead, row by row.
+"""Fuse producers: sequences that a scan reads are computed in its body, slice by slice.
 
-The gradient of a loss of stacked outputs runs a second scan, backwards, which reads the
-cotangent of each output: an elementwise function of what the first scan has stacked.
-Computed step by step it needs no array of its own; and where the second scan computes
-the step of the first once more, as it does for the gradient, what that has given need
-not be kept either.
+The gradient of a loss of ys runs a second scan, backwards, which reads the cotangent of
+each slice: an elementwise function of the ys of the first scan. Computed in the body it
+needs no array of its own; and if the second scan recomputes the step of the first, as
+it does for the gradient, the ys of the first need not be kept either.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -22,11 +21,11 @@ from graphc.rewriting.rule import Replaced, Rules, whole_graph
 Rows = Mapping[Value, Value]  # of sequences
 Made = Callable[[Rows, Value], Rows]  # also of the number of the step
 PARTS = ("basic_index", "slice_update", "matmul", "gather", "scatter", "reshape")
-ALSO = {*PARTS, *REDUCTIONS}  # made again per step where that needs no array
+ALSO = {*PARTS, *REDUCTIONS}  # recomputed per step if no array is needed for it
 
 
 def _is_stacked(value: Value) -> bool:
-    """Whether a scan has stacked it."""
+    """Whether a value is a ys output of a scan."""
     node = value.node
     params = node.params
     return has_rows(node) and value.index >= params["carries"] + params["stops"]
@@ -39,10 +38,10 @@ def _read_by(
     placed: bool = False,
     known: Mapping[Value, Value] | None = None,
 ) -> list[Value]:
-    """The outputs on other sequences, of whose rows those that there were are made.
+    """The outputs of the loop on other sequences; `rows` makes its slices from theirs.
 
-    `placed`: that needs the number of the step. It may also need some values that are
-    `known` in the body, and depend on none of the rows that are made.
+    `placed`: `rows` needs the number of the iteration. It may also read some values
+    that are `known` in the body, and depend on none of the slices that are made.
     """
     count, body = loop.carries, loop.body
     inside = list((known or {}).values())
@@ -69,7 +68,7 @@ def _read_by(
 def _in_place(
     graph: Graph, nodes: Iterable[Node], loop: Loop, found: Iterable[Value]
 ) -> Replaced:
-    """The graph with other outputs of a scan."""
+    """Replace the outputs of a scan in a graph."""
     made = dict(zip(loop.node.outputs, found, strict=True))
     first = loop.node.outputs[0]
     return with_made(graph, nodes, made, {})[0], [(first, made[first])]
@@ -77,14 +76,14 @@ def _in_place(
 
 @whole_graph(over=("scan",), exact=False)
 def sequence_in_scan(graph: Graph) -> Replaced | None:
-    """A sequence made of what another scan stacks, or of numbers, is made per step."""
+    """A sequence computed from another scan's ys, or from numbers, is made per step."""
     return at_each_loop(graph, _Finder, _making)
 
 
 def _making(
     graph: Graph, nodes: list[Node], loop: Loop, find: "_Finder"
 ) -> Replaced | None:
-    """The graph where a loop makes what sequences it can."""
+    """The graph with all sequences fused into a loop that can be."""
     whole = View.whole(loop.length)
     chosen = [v for v in dict.fromkeys(loop.sequences) if find.gains(v, whole)]
     if not chosen:
@@ -94,7 +93,7 @@ def _making(
 
 
 def _with_made(loop: Loop, chosen: Iterable[Value], wanted: Wanted) -> list[Value]:
-    """The outputs where some sequences are made row by row."""
+    """The outputs of the loop, with some sequences computed slice by slice."""
     whole, gone = View.whole(loop.length), set(chosen)
     kept = [v for v in loop.sequences if v not in gone]
 
@@ -108,12 +107,12 @@ def _with_made(loop: Loop, chosen: Iterable[Value], wanted: Wanted) -> list[Valu
 
 
 class _Finder:
-    """Finds what sequences are made of."""
+    """Finds the producers of sequences."""
 
     def __init__(self, nodes: Sequence[Node], graph: Graph) -> None:
         self._uses = Uses(nodes, graph)
         self._scans = {n for n in nodes if has_rows(n)}
-        self._made: set[Node] = set()  # row by row, of what scans have stacked
+        self._made: set[Node] = set()  # slice by slice, from ys of scans
         for node in nodes:
             light = _is_light(node) or node.primitive.name in ALSO
             if light and any(map(self._is_of_scan, node.inputs)):
@@ -123,13 +122,13 @@ class _Finder:
         return value.node in self._made or _is_stacked(value)
 
     def wanted(self, values: Iterable[Value], whole: View) -> Wanted:
-        """How the rows of sequences are made."""
+        """The producers of the slices of sequences."""
         wanted = Wanted(whole.size, self._uses, made=self._made)
         wanted.collect([(v, whole) for v in values], self._scans)
         return wanted
 
     def gains(self, value: Value, whole: View) -> bool:
-        """Whether a sequence needs no array of its own if it is made per step."""
+        """Whether a sequence needs no array if it is computed per iteration."""
         light = _is_light(value.node) or value.node in self._made
         if not light or not self._uses.are_among(value, self._scans):
             return False
@@ -146,12 +145,12 @@ def _is_light(node: Node) -> bool:
 
 @whole_graph(over=("scan",), exact=False)
 def recomputed_in_scan(graph: Graph) -> Replaced | None:
-    """What a scan reads of another whose steps it computes anyway is not stored."""
+    """Ys of a scan are not stored for another scan that recomputes its steps anyway."""
     return at_each_loop(graph, lambda nodes, graph: None, _again)
 
 
 def _again(graph: Graph, nodes: list[Node], loop: Loop, known: None) -> Replaced | None:
-    """The graph where a loop computes one of its sequences once more."""
+    """The graph with a loop that recomputes one of its sequences."""
     for value in dict.fromkeys(loop.sequences):
         found = _recomputing(loop, value) if _is_stacked(value) else None
         if found is not None:
@@ -160,7 +159,7 @@ def _again(graph: Graph, nodes: list[Node], loop: Loop, known: None) -> Replaced
 
 
 def _recomputing(loop: Loop, value: Value) -> list[Value] | None:
-    """The scan that computes the rows of a sequence; None where that is much work."""
+    """The outputs of a scan that recomputes a sequence; None if that is much work."""
     other = Loop(value.node)
     if not _does_steps_of(loop, other):
         return None
@@ -172,7 +171,7 @@ def _recomputing(loop: Loop, value: Value) -> list[Value] | None:
     inputs = dict(zip(other.body.inputs, other.taken, strict=True))
     given = {wanted, *operands_of(region)} & {*inputs, *known}
     start, read = _kept_carries(other), set(loop.sequences)
-    sources = {x: x for x in known}  # of inputs of the other body: sequences
+    sources = {x: x for x in known}  # inputs of the other body: sequences
     for i, x in enumerate(other.body.inputs):
         if x in known:
             continue
@@ -196,7 +195,7 @@ def _recomputing(loop: Loop, value: Value) -> list[Value] | None:
 
 
 def _does_steps_of(loop: Loop, other: Loop) -> bool:
-    """Whether a loop does only those steps that another has done."""
+    """Whether a loop runs only iterations that another has run."""
     done = other.given[0] if other.stops else other.limit
     return done is None or done is loop.limit
 
@@ -214,9 +213,9 @@ def _kept_carries(loop: Loop) -> dict[Value, Value]:
 
 
 def _known_carries(loop: Loop, other: Loop, value: Value) -> dict[Value, Value]:
-    """The carries of another loop that a loop knows, before a step and behind it.
+    """The carries of another loop that a loop knows, before a step and after it.
 
-    By values of the other body, what gives them in this one.
+    Maps values of the other body to the values of this one that hold them.
     """
     if not loop.node.params["again"]:
         return {}

@@ -1,11 +1,11 @@
-"""Scans with checkpoints as loops over chunks of steps.
+"""Per-chunk work: scans with checkpoints as nested loops over chunks of iterations.
 
-The gradient of such a scan does some things once per chunk: on the way forth, the carry
-before it is written to its slot; on the way back, the carries within are made again.
-For the rules that move work into scans both are one loop over all steps, which do that
-where a chunk begins. Here it moves out: an outer loop does it, and the steps of a chunk
-are an inner one, which reads rows where they are. So no copy of rows is made, and no
-step asks whether a chunk begins.
+The gradient of such a scan does some work once per chunk: forwards, the carry before
+it is written to its slot; backwards, the carries within it are recomputed. For the
+rules that fuse into scans both are one loop over all iterations, which does this where
+a chunk begins. Here it moves out: an outer loop does it, and the iterations of a chunk
+are an inner loop, which reads slices in place. So no slices are copied, and no
+iteration tests whether a chunk begins.
 """
 
 from collections.abc import Callable, Sequence
@@ -30,14 +30,14 @@ Pair = tuple[State, State]
 
 @whole_graph(over=("scan",), exact=True, late=True)
 def scan_of_chunks(graph: Graph) -> Replaced | None:
-    """What a scan does once per chunk of steps is done outside of the loop of these."""
+    """Per-chunk work of a scan moves out of the loop over the steps of a chunk."""
     return at_each_loop(graph, lambda nodes, graph: None, _over_chunks, _is_chunked)
 
 
 def _is_chunked(node: Node) -> bool:
-    """Whether a node is a scan of chunks that does as many steps as it is told.
+    """Whether a node is a chunked scan that runs as many iterations as its length says.
 
-    Where sizes must fit that the program computes, it stays: it is it that checks them.
+    If it has guards on sizes that the program computes, it stays, since it checks them.
     """
     if node.primitive.name != "scan" or not node.params["chunked"]:
         return False
@@ -60,9 +60,9 @@ def _over_chunks(
 
 
 class _Chunk(NamedTuple):
-    """How many steps it has, what is carried behind it, and what a step is told.
+    """The number of iterations of a chunk, the carries after it, and per-chunk values.
 
-    By the number of a step, that is what stands for values of the body.
+    `told` gives, by the number of an iteration, replacements of values of the body.
     """
 
     steps: Value
@@ -71,7 +71,7 @@ class _Chunk(NamedTuple):
 
 
 class _Forth:
-    """A loop, and what of its body is done at the first step of a chunk."""
+    """A loop, and the part of its body that runs in the first iteration of a chunk."""
 
     def __init__(self, loop: Loop) -> None:
         chunk, self._number, *places = loop.node.params["chunked"]
@@ -92,11 +92,11 @@ class _Forth:
         self._sizes = loop.sizes
 
     def _kept_by_place(self, places: list[int]) -> dict[int, int]:
-        """The carries that stand in the arrays of a chunk, and which these are."""
+        """The carries that are stored in the arrays of a chunk, each with its array."""
         return {}
 
     def is_possible(self) -> bool:
-        """Whether a chunk begins with what depends on no row, nor is used but so."""
+        """Whether the per-chunk values depend on no slice, and have no other use."""
         rows = self._loop.rows
         if region_between(self._heads, rows) or set(self._heads) & set(rows):
             return False
@@ -107,12 +107,12 @@ class _Forth:
         return all(self._inputs[i] not in used for i in self._places)
 
     def _wanted(self) -> State:
-        """What a step gives: what it carries, and what is stacked."""
+        """The outputs of an iteration: its carries, and its slices to stack."""
         carried = [self._outputs[i] for i in self._moving]
         return [*carried, *self._outputs[self._loop.carries :]]
 
     def run(self) -> State:
-        """What stands for the outputs of the loop."""
+        """The replacements of the outputs of the loop."""
         loop, changed = self._loop, len(self._changed)
         room = maximum(loop.length, 1) if loop.stacked else 1
         shapes = [(room, *v.type.shape[1:]) for v in loop.stacked]
@@ -123,23 +123,23 @@ class _Forth:
         def step(state: State, _: State) -> Pair:
             return self._of_chunk(self._carry(state[:changed]), state[changed:]), []
 
-        count = guarded(self._chunks(), loop.node)  # nothing is done where sizes differ
+        count = guarded(self._chunks(), loop.node)  # no iteration where sizes differ
         ends, _ = F._run_scan(step, start, [], None, False, count=count)
         stacked = [F._part(v, 0, 0, loop.length) for v in ends[changed:]]
         return [*self._carry(ends[:changed]), *stacked]
 
     def _chunks(self) -> Value:
-        """How many there are."""
+        """The number of chunks."""
         found: Value = (self._total - 1) // self._chunk + 1
         return found
 
     def _carry(self, changed: State) -> State:
-        """All that the loop carries: what never changes is what it was at first."""
+        """All carries: those that never change have their init."""
         found = dict(zip(self._changed, changed, strict=True))
         return [found.get(i, v) for i, v in enumerate(self._loop.first)]
 
     def _of_chunk(self, carry: State, arrays: State) -> State:
-        """What is done once, and then the steps."""
+        """Run a chunk: its per-chunk part, and then its iterations."""
         heads = self._replayed(self._heads, carry, self._loop.rows, {})
         steps, after, told = self._begun(carry, heads)
 
@@ -175,7 +175,7 @@ class _Forth:
         return [*made[:count], *(put(x, place, v) for x, v in arrays)]
 
     def _place(self, number: Value) -> Value:
-        """Where the rows of a step are."""
+        """The position of the slices of an iteration."""
         found: Value = self._total - 1 - number if self._loop.reverse else number
         return found
 
@@ -186,17 +186,17 @@ class _Forth:
         rows: Sequence[Value],
         told: dict[Value, Value],
     ) -> State:
-        """Values of the body in a step."""
+        """Values of the body in an iteration."""
         given = [*carry, *rows, *self._loop.rest]
         new = dict(zip(self._inputs, given, strict=True)) | told
         return substituted(outputs, new, self._sizes)
 
 
 class _Back(_Forth):
-    """The same on the way back: what is made again is the carry before each step.
+    """The backward loop, whose per-chunk values are the carries before each iteration.
 
-    It stands in an array. Behind it comes the one behind the chunk: so what is carried
-    behind a step that is done again is read there.
+    They are stored in an array, followed by the carry after the chunk: so the carry
+    after a recomputed step is read from there.
     """
 
     def _kept_by_place(self, places: list[int]) -> dict[int, int]:

@@ -1,4 +1,4 @@
-"""A scan, its parts by name, and graphs in which another one stands for it."""
+"""A scan, its parts by name, and graphs in which another scan replaces it."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -20,9 +20,9 @@ Late = Callable[[Callable[[Value], Value]], Value]
 
 
 def has_rows(node: Node) -> bool:
-    """Whether a node is a scan of rows, of which it may do the first ones only.
+    """Whether a node is a scan over slices, perhaps of the first ones only.
 
-    Where there is one row, it cannot be told from what is spread over all of them.
+    A scan of one slice is none: its slice looks like a value shared by all iterations.
     """
     if node.primitive.name != "scan" or node.params["length"] is None:
         return False
@@ -51,7 +51,7 @@ class Loop:
         self.rows = self.body.inputs[self.carries : split]
         self.ends = node.outputs[: self.carries]
         self.given = node.outputs[self.carries :]
-        self.stacked = self.given[self.stops :]  # first, how many steps were done
+        self.stacked = self.given[self.stops :]  # the trip count comes first
 
     @property
     def sizes(self) -> dict[Symbol, Size]:
@@ -63,16 +63,16 @@ class Loop:
     def step(
         self, carry: list[Value], rows: list[Value]
     ) -> tuple[list[Value], list[Value]]:
-        """What is behind a step, and what it stacks."""
+        """The carries after a step, and the slices that it stacks."""
         made = self.body.call([*carry, *rows, *self.rest], self.node.params["sizes"])
         return made[: self.carries], made[self.carries :]
 
     def again(
         self, step: Step, first: Sequence[Value], rows: Sequence[Value]
     ) -> tuple[list[Value], list[Value]]:
-        """A scan like this one, of another step: last carries, and what it gives.
+        """Rebuild the scan with another step: its final carries and other outputs.
 
-        Where it stops, the first that a step gives says whether.
+        If it has early exit, the first output of the step says whether to stop.
         """
         params = self.node.params
         with standing_at(self.node.place.plain):
@@ -109,10 +109,10 @@ def with_made(
     made: Mapping[Value, Value],
     late: Mapping[Value, Late],
 ) -> tuple[Graph, list[tuple[Value, Value]]]:
-    """The graph with values in place of others, and the pairs that are `late`.
+    """The graph with values replaced, and the pairs of those that are `late`.
 
-    What is `made` does not depend on values that others stand for; what is late may:
-    it is made in its turn, and told what stands for those before.
+    Values of `made` do not depend on replaced values; late ones may: each is built in
+    its turn, from the replacements before it.
     """
     new, pairs = dict(made), []
     for node in nodes:
@@ -131,7 +131,7 @@ def with_made(
     return replace(graph, outputs=outputs), pairs
 
 
-Changed = tuple[Graph, list[tuple[Value, Value]]]  # and what was replaced by what
+Changed = tuple[Graph, list[tuple[Value, Value]]]  # old, new
 
 
 def at_each_loop(
@@ -140,10 +140,10 @@ def at_each_loop(
     change: Callable[[Graph, list[Node], Loop, Facts], Changed | None],
     which: Callable[[Node], bool] = has_rows,
 ) -> Changed | None:
-    """The graph after a change at each of its loops, those that come of it included.
+    """The graph after a change at each of its loops, also at loops that a change makes.
 
-    `change` is given the graph, its nodes, a loop, and what is `known` of the graph
-    before it changes again. None where nothing changes. `which` are loops to look at.
+    `change` is given the graph, its nodes, a loop, and the facts that `known` finds in
+    the graph before each change. None if nothing changes. `which` are loops to look at.
     """
     seen: set[Node] = set()
     pairs: list[tuple[Value, Value]] = []

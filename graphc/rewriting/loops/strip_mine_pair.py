@@ -1,11 +1,11 @@
-"""A scan and the one back over its steps in chunks, where much is made between them.
+"""Strip-mine a scan and its backward scan, with large values computed between them.
 
-The gradient of `gt.mean(loss(ys @ out, labels))` needs what is stacked of each step for
-the loss, for the cotangents of what is stacked, and in the scan back. One done behind
-the other, all of it is there at once, and all these cotangents are. So the first loop
-keeps what is carried before each chunk; the second one, from the last chunk to the
-first, does the steps of a chunk again, makes the cotangents of these, and goes back.
-Few chunks are little: then the first loop's rows stay, and no step is done again.
+The gradient of `gt.mean(loss(ys @ out, labels))` needs the ys for the loss, for their
+cotangents, and in the backward scan. Run one after the other, all ys are materialised
+at once, and so are all cotangents. So the first loop keeps the carry before each chunk;
+the second one, from the last chunk to the first, recomputes the steps of a chunk,
+computes its cotangents, and goes back. If there are few chunks, the ys of the first
+loop are kept instead, and no step is recomputed.
 """
 
 from collections.abc import Mapping, Sequence
@@ -32,9 +32,9 @@ Made = dict[Value, Value]
 
 @dataclass(frozen=True)
 class Limits:
-    """How large a chunk is: the bytes of the largest value in it, and its steps.
+    """The size of a chunk: the bytes of the largest value in it, and its iterations.
 
-    Where there are `few` chunks, the steps of the first loop are not done again.
+    With at most `few` chunks, the steps of the first loop are not recomputed.
     """
 
     most: int
@@ -43,9 +43,9 @@ class Limits:
 
 
 def loop_back(loop: Loop, large: Large, users: Sequence[Node]) -> Loop | None:
-    """The only loop that uses what one stacks, if it goes back over all of its steps.
+    """The only loop that uses the ys of one, if it goes back over all its iterations.
 
-    What it carries is no more than it stacks.
+    It carries no more than it stacks.
     """
     found = [Loop(node) for node in users if node.primitive.name == "scan"]
     if len(found) != 1 or not all(map(_is_plain, (loop, *found))):
@@ -76,9 +76,9 @@ def _is_plain(loop: Loop) -> bool:
 
 
 class Both:
-    """A loop and the one back, in chunks, with what is made between them.
+    """A loop and its backward loop, in chunks, with the values computed between them.
 
-    `facts` are those of what the first one stacks, without the second one.
+    `facts` are about the ys of the first loop, without the second one.
     """
 
     def __init__(self, loop: Loop, back: Loop, facts: Facts, limits: Limits) -> None:
@@ -91,26 +91,26 @@ class Both:
         given = (v for v in back.sequences if not later.behind[v.node])
         self._rows = list(dict.fromkeys([*loop.sequences, *given]))
         self._second = Region(roots, later, True, rows, [back.node, *first.nodes])
-        # What both use is made in both.
+        # Values that both use are computed in both.
         self._first = Region(roots, facts, True, of=self._second.nodes)
-        # Of the first loop's rows, what the second one needs.
+        # The ys of the first loop that the second one needs.
         self._own = list(dict.fromkeys(v for v, _ in self._second.cone.had))
         made = [p for r in (self._first, self._second) for p in r.cone.made]
         self._large = [p for p in made if p[0] in facts.large]
 
     @property
     def _gains(self) -> bool:
-        """Whether some of what is between is larger than what it is made of."""
+        """Whether some value between them is larger than its operands."""
         if not (self._first.left and self._large):
             return False
         if not self._limits.most:
-            return True  # so many steps are asked for
+            return True  # the user has set the chunk size
         nodes = [v.node for v, _ in self._large]
         outer = outer_values(sorted(set(nodes), key=lambda n: n.serial), 0)
         return any(pairs.sure for pairs in outer.values())
 
     def made(self) -> Made:
-        """What stands for what is left of the two loops and of what is between."""
+        """Replacements of the values that are live after the two loops."""
         if not self._gains:
             return {}
         first, kept, own = self._forth()
@@ -118,13 +118,13 @@ class Both:
 
     @property
     def _extent(self) -> dict[str, Any]:
-        """How many steps there are, and how many chunks."""
+        """The numbers of iterations and of chunks."""
         large = [*self._large, *((v, 0) for v in self._loop.stacked)]
         limits = asdict(self._limits)
         return {"length": self._loop.length, "each": bytes_of_one(large), **limits}
 
     def _forth(self) -> tuple[Made, list[Value], list[Value]]:
-        """The first loop; what is carried before each chunk; rows, where stored."""
+        """The first loop; the carries before each chunk; ys, where stored."""
         loop, blocks = self._loop, Blocks(self._first, lambda v: v)
         place, split = first_place(loop), len(loop.sequences)
         count = loop.carries + len(place)
@@ -153,7 +153,7 @@ class Both:
     def _back_again(
         self, first: Made, kept: Sequence[Value], stored: Sequence[Value]
     ) -> Made:
-        """The second loop, of what the first one leaves."""
+        """The second loop, from the results of the first one."""
         loop, back, second = self._loop, self._back, self._second
         known, rows = self._known(first), self._rows
         blocks, count = Blocks(second, known), len(back.first)
@@ -196,7 +196,7 @@ class Both:
         return made | blocks.end(ends[count:], found[size:])
 
     def _known(self, first: Made) -> Known:
-        """What stands for values behind the first loop."""
+        """Look up replacements of values after the first loop."""
         back = self._back
         values = [*self._second.outside(), *back.first, *back.rest, *self._rows]
         values += back.node.demands
@@ -211,7 +211,7 @@ class Both:
         extent: tuple[Size, bool, Value | None],
         known: Known,
     ) -> Pair:
-        """Steps of the second loop."""
+        """Iterations of the second loop."""
         back, count = self._back, self._back.carries
         rest = list(map(known, back.rest))
         sizes = for_sizes(back.node, {v: known(v) for v in back.node.demands})["sizes"]
@@ -228,7 +228,7 @@ class Both:
     def _steps(
         self, carry: list[Value], rows: list[Value], steps: Size, used: set[Value]
     ) -> tuple[list[Value], dict[Place, Value]]:
-        """Steps of the first loop: what is behind them, and what is stacked."""
+        """Iterations of the first loop: the carries after them, and their slices."""
         loop, count = self._loop, self._loop.carries
         wanted = [i for i, v in enumerate(loop.stacked) if v in used]
         place, limit = next_place(loop, carry[count:], steps)
@@ -245,7 +245,7 @@ class Both:
 
 
 def _later(nodes: Sequence[Node], loop: Loop, known: set[Node]) -> dict[Node, int]:
-    """Which nodes depend on what a loop stacks, otherwise than by what is known."""
+    """The nodes that depend on the ys of a loop, other than through `known` nodes."""
     ends, found = set(loop.ends), {loop.node: 1}
     for node in nodes:
         if node is not loop.node:
@@ -255,7 +255,7 @@ def _later(nodes: Sequence[Node], loop: Loop, known: set[Node]) -> dict[Node, in
 
 
 def first_place(loop: Loop) -> list[Value]:
-    """Where the first chunk begins, or ends if reversed; where steps are counted."""
+    """The start of the first chunk, or its end if reversed, if steps are counted."""
     if loop.limit is None:
         return []
     start = size_value(loop.length) if loop.reverse else 0
@@ -265,7 +265,7 @@ def first_place(loop: Loop) -> list[Value]:
 def next_place(
     loop: Loop, places: list[Value], steps: Size
 ) -> tuple[list[Value], Value | None]:
-    """Where the next chunk begins, or ends, and how many steps this one does."""
+    """The start, or end, of the next chunk, and the number of steps of this one."""
     if loop.limit is None:
         return [], None
     many = cast(as_value(size_value(steps)), loop.limit.dtype)
