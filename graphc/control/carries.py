@@ -18,12 +18,12 @@ from graphc.ir.types import BOOL, TensorType, same_shape
 
 
 def value_of(x: Any) -> Value:
-    """What a user gives as a carry or an output, as an array."""
+    """A carry or an output of a user's body, as an array."""
     return strong(as_value(x))
 
 
 def fresh(value: Value) -> Value:
-    """A variable that stands for a value of this type."""
+    """A new variable of the type of a value."""
     return body_input(value.name or "value", value.type)
 
 
@@ -32,7 +32,7 @@ def carried_views(
 ) -> Iterator[tuple[Value, Value]]:
     """The `views` of a loop whose body is given its inputs, carries first.
 
-    Where there may be no step at all, the last carries are the first ones, too.
+    With no iteration at all, the final carries are the init.
     """
     yield from zip(body.inputs, node.inputs, strict=False)
     for i in range(carries):
@@ -54,7 +54,7 @@ def both_of(result: Any, op: str) -> tuple[Any, Any]:
 
 
 def condition(test: Any, op: str) -> Value:
-    """What a user gives to say if a loop goes on."""
+    """The user's condition whether a loop goes on, as a bool value."""
     if not isinstance(test, (Value, bool, np.bool_, np.ndarray)):
         got = f"{type(test).__name__} {shortened(repr(test))}"
         raise graph_error("the condition must be a bool scalar", op=op, got=got)
@@ -96,7 +96,7 @@ def ask(function: Any, args: Sequence[Any], op: str, what: str = "the body") -> 
 
 
 def leaves(given: Any) -> list[tuple[str, Any]]:
-    """What a structure holds, each with the index that leads there."""
+    """The leaves of a structure, each with the index that leads to it."""
     found: list[tuple[str, Any]] = []
 
     def walk(part: Any, path: str) -> None:
@@ -158,7 +158,7 @@ def _shown(part: Any) -> str:
 
 
 def as_before(like: Any, before: Sequence[Value], after: Any, op: str) -> list[Value]:
-    """The carry behind a step; Python numbers take the dtype that was there.
+    """The carry after a step; Python numbers take the dtype that was there.
 
     `like` is the structure of the carry. Raises GraphError where a step changes it, or
     the type of a value.
@@ -190,7 +190,7 @@ def _as_before(name: str, old: Value, new: Value, op: str) -> Value:
 
 
 def require_kept(before: Sequence[TensorType], after: Sequence[TensorType]) -> None:
-    """Inside a type rule: the first of what a body gives must be as what it takes."""
+    """Inside a type rule: carries after a body must have the types of those before."""
     for old, new in zip(before, after):  # noqa: B905
         if old.dtype != new.dtype or old.rank != new.rank:
             raise type_error(f"a carry is {old} before a step and {new} behind it")

@@ -47,7 +47,7 @@ from graphc.ops.common.padding import Padding, Ragged
 
 Pair = tuple[list[Value], list[Value]]
 Step = Callable[[list[Value], list[Value]], Pair]
-Last = Callable[[list[Value], list[Value]], Value]  # of what is behind a step
+Last = Callable[[list[Value], list[Value]], Value]  # after a step
 
 
 @op()
@@ -104,7 +104,7 @@ def _scan(
 
 
 class Parts(NamedTuple):
-    """The inputs of a scan."""
+    """The inputs of a scan, by purpose."""
 
     first: tuple[Value, ...]
     rows: tuple[Value, ...]
@@ -114,7 +114,7 @@ class Parts(NamedTuple):
 
 
 def parts_of(values: tuple[Any, ...], params: Params) -> Parts:
-    """What the inputs of a scan are for."""
+    """Split the inputs of a scan by purpose."""
     carries, counted, stops = (params[k] for k in ("carries", "counted", "stops"))
     split, end = carries + params["sequences"], len(values) - counted - stops
     limit = values[end] if counted else None
@@ -153,7 +153,7 @@ def _body_calls(node: Node) -> tuple[BodyCall]:
 
 _scan.body_calls = _body_calls
 
-# A scan that stops, of which nobody knows before how many rows it gives: `length`. Its
+# A scan with early exit and a number of slices that is not known before: `length`. Its
 # first carry says whether it goes on. It is made when all else has been done.
 GROWING = Primitive("growing", _scan.infer)
 GROWING.__doc__ = "A scan that stops, of as many rows as it has steps: see `growing`."
@@ -171,14 +171,14 @@ GROWING.no_padding("it is made of scans at capacities")
 
 @_scan.padding
 def _(pad: Padding, *values: Ragged, **params: Any) -> tuple[Any, ...] | None:
-    """Steps beyond the true length are not done; the body is padded as all else is."""
+    """Steps beyond the true length do not run; the body is padded like other graphs."""
     given: Any = parts_of(values, params)
     first, rows, rest, count, going = given
     (call,) = pad.node.primitive.body_calls(pad.node)
     limits = [] if count is None else [count.value]
     if params["length"] is not None:
         limits.append(cast(pad.length(pad.node.params["length"]), INT32))
-    # What is in the padding of a carry may be another thing behind a step.
+    # The padding of a carry may hold something else after a step.
     like = [*(replace(x, fill={}) for x in first), *map(_of_step, rows)]
 
     def step(carry: list[Value], row: list[Value]) -> Pair:
@@ -210,7 +210,7 @@ def _padded_chunks(pad: Padding, chunked: tuple[Size, ...]) -> tuple[Size, ...]:
 
 
 def _of_step(x: Ragged) -> Ragged:
-    """What a step is given of a padded sequence."""
+    """The slice of a padded sequence that a step is given."""
     fill = {a - 1: n for a, n in x.fill.items() if a}
     return Ragged(x.value, x.type, frozenset(a - 1 for a in x.axes if a), fill)
 
@@ -239,10 +239,10 @@ def run_scan(
 ) -> Pair:
     """The scan of a step on lists of values; `pruned`: without sequences not used.
 
-    Only the first `count` rows, of which there must be so many, have a step. Where it
-    is said whether it is `going` at all, the first that a step gives is whether to stop
-    behind it, and the first that is returned with the stacked ones how many steps were
-    done. Where it `grows`, there are as many rows as steps. `options` are params.
+    Only the first `count` slices, of which there must be so many, have a step. If
+    `going` is given (whether there is a first step), the first output of a step tells
+    whether to stop after it, and the trip count comes before the ys. If the loop
+    `grows`, it has as many slices as steps. `options` are params.
     """
     own = [fresh(v) for v in first]
     row = [body_input(v.name or "row", v.type.like(v.type.shape[1:])) for v in rows]
@@ -285,7 +285,7 @@ def run_scan(
 
 
 def _make_size(steps: Value) -> None:
-    """The steps done are a size, as which they are not negative."""
+    """The trip count is used as a size, which is not negative."""
     if steps._symbol is None:
         steps._symbol = Symbol("steps", steps, 0)
 
@@ -294,7 +294,7 @@ enroll(run_scan, "_run_scan")
 
 
 def used_between(outputs: Sequence[Value], inputs: Sequence[Value]) -> set[Value]:
-    """What is used on the way from `inputs` to `outputs`, both included."""
+    """The values on the way from `inputs` to `outputs`, both included."""
     region = region_between(outputs, inputs)
     return {*outputs, *(v for node in region for v in operands(node))}
 
@@ -365,7 +365,7 @@ def scan(
 def _loop(
     last: Last | None, kept: Kept, unroll: int | bool
 ) -> Callable[..., Pair]:
-    """What does the steps: all of them, all in chunks, or those up to the last."""
+    """The function that runs the steps: all, all in chunks, or up to the last."""
     if last is not None:
         return partial(_run_until, last, kept)
     return partial(run_scan, unroll=unroll, **kept._asdict())
@@ -379,7 +379,7 @@ def run_stopping(
     kept: Kept,
     going: Value,
 ) -> Pair:
-    """A scan that stops, forwards, of which a gradient keeps what is said."""
+    """A forward scan with early exit; `kept` are the carries that a gradient keeps."""
     if kept.chunk is not None and length is None:
         return stopping_in_chunks(step, first, chunk=kept.chunk, going=going)
     options = kept._asdict()
@@ -395,7 +395,7 @@ def _run_until(
     length: Size,
     reverse: bool,
 ) -> Pair:
-    """The scan of a step up to the first one behind which `last` holds."""
+    """The scan of a step up to the first one after which `last` holds."""
 
     def stopping(carry: list[Value], row: list[Value]) -> Pair:
         after, outputs = step(carry, row)
@@ -409,7 +409,7 @@ def _run_until(
 
 
 def first_steps(stacked: Sequence[Value], most: Size) -> list[Value]:
-    """Of the stacked outputs of a scan that stops, the rows of the steps done."""
+    """The slices of the steps that ran, of the ys of a scan with early exit."""
     steps, *outputs = stacked
     size = steps_size(steps, most)
     return [F._part(v, 0, 0, size) for v in outputs]
@@ -423,7 +423,7 @@ def _unroll(unroll: Any) -> int | bool:
 
 
 def length_of(rows: Sequence[Value], length: Any, op: str) -> Size:
-    """The number of steps over sequences, or that said."""
+    """The number of steps over sequences, or the given `length`."""
     for value in rows:
         if not value.type.rank:
             raise graph_error("a sequence needs an axis", op=op, got=str(value.type))

@@ -1,7 +1,7 @@
-"""A step for each block of the positions along some axes, of as many as sizes allow.
+"""Tiled loops: a step for each tile of the positions along some axes.
 
-Rewrites make such loops of what is large; how many positions a block has is settled
-where sizes are known, and where all are few there is no loop.
+Rewrites make such loops of large values; the number of positions in a tile is settled
+when sizes are known, and if all sizes are small there is one tile and no loop.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -72,14 +72,14 @@ def _blocks(
 
 
 def blocks_of(length: Size, each: Size, most: int, least: int) -> Size:
-    """How many blocks there are of the rows that `rows_in_block` tells."""
+    """The number of tiles, each of as many rows as `rows_in_block` says."""
     room: Size = most // max(each, 1) if isinstance(each, int) else most // each
     rows = maximum(room, least)
     return maximum((length + (rows - 1)) // rows, 1)
 
 
 def rows_stored(length: Size, count: Size, few: int) -> Size:
-    """All of the rows where there are no more than so many blocks, else none."""
+    """All of the rows if there are at most `few` tiles, else none."""
     return length * minimum(maximum(few + 1 - count, 0), 1)
 
 
@@ -210,7 +210,7 @@ class _Call:
         self._length = length
 
     def text(self) -> str:
-        """A call; where rows may be stored, one for where they are, and one for not."""
+        """A call; if rows may be stored, one for where they are, and one for not."""
         if not self._params["stores"] and not self._params["own"]:
             return self._call(self._body, [], self._params["joined"])
         few = f"{self._length} <= {self._params['few']} * {self._size}"
@@ -267,7 +267,7 @@ _blocks.emit(_print_blocks)
 
 
 def _views(node: Node) -> Iterator[tuple[Value, Value]]:
-    """Parts are joined in arrays of their own, unless there is only one block."""
+    """Tiles are joined in arrays of their own, unless there is only one."""
     params, body = node.params, node.params["body"].content
     carries, split = params["carries"], len(body.inputs)
     yield from carried_views(node, body, carries)
@@ -329,15 +329,15 @@ def run_blocks(
     marks: Sequence[Value] = (),
     again: Again | None = None,
 ) -> Pair:
-    """The last carries of a step, and what it gives, joined along axes.
+    """The final carries of a step, and its outputs, joined along axes.
 
-    A step is given the carries, blocks of `rows` along their axes, of its `own` rows,
-    one element of each of the `marks`, and how many of the `length` positions the block
-    has: of as many as have values of `most` bytes, where one has values of `each`, but
-    of at least so many. `reverse`: the last ones come first. Before all else come the
-    first carries before each block, as many as it `keeps`. The last of what it gives,
-    as much as it `stores`, is there where there are not more than so `few` blocks; then
-    that is what is its own, and otherwise it is made `again` of the other rows.
+    A step is given the carries, tiles of `rows` along their axes, of its `own` rows,
+    one element of each of the per-chunk values `marks`, and how many of the `length`
+    positions the tile has: as many as have values of `most` bytes, if one has `each`,
+    but at least `least`. `reverse`: the last tiles come first. Before its outputs come
+    the first carries before each tile, as many as it `keeps`. The last outputs, as many
+    as it `stores`, are stored if there are at most `few` tiles; then its own rows are
+    read from them, and otherwise they are recomputed (`again`) from the other rows.
     """
     symbol = Symbol("rows")
     carry = [body_input(v.name or "carry", v.type) for v in first]
@@ -373,7 +373,7 @@ def run_blocks(
 def _made_again(
     again: Again | None, rows: Sequence[tuple[Value, int]], marks: Sequence[Value]
 ) -> tuple[tuple[Body, ...], list[Value], list[Size]]:
-    """The graph that makes a body's own rows, of marks and rows; what else it takes."""
+    """The graph that recomputes a body's own rows, of marks and rows, and captures."""
     if again is None:
         return (), [], []
     symbol = Symbol("rows")
@@ -387,7 +387,7 @@ def _made_again(
 def _block_variables(
     rows: Sequence[tuple[Value, int]], marks: Sequence[Value], symbol: Symbol
 ) -> list[Value]:
-    """What stands for a block of each, and for an element of each of the marks."""
+    """Variables for a tile of each of `rows`, and an element of each of the marks."""
     count, found = symbol_dim(symbol), []
     for value, axis in rows:
         shape = value.type.shape

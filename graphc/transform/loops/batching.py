@@ -17,7 +17,7 @@ from graphc.transform.vectorize import vmap
 
 @SCAN.batch
 def _(n: Size, batched: Batched, *values: Value, **params: Any) -> tuple[Value, ...]:
-    """What is the same for all examples stays one: carries, weights, sequences."""
+    """Values that examples share stay one: carries, captures, sequences."""
     parts = parts_of(values, params)
     own: Any = parts_of(tuple(batched), params)
     body: Body = params["body"].content
@@ -67,7 +67,7 @@ def _(n: Size, batched: Batched, *values: Value, **params: Any) -> tuple[Value, 
 
 
 def _carried(body: Body, first: list[bool], others: list[bool]) -> list[bool]:
-    """Which carries become those of each example, on the way if not at first."""
+    """The carries that become one per example, perhaps only after some iterations."""
     while True:
         after = _reached(body, [*first, *others])[: len(first)]
         if all(map(le, after, first)):
@@ -76,7 +76,7 @@ def _carried(body: Body, first: list[bool], others: list[bool]) -> list[bool]:
 
 
 def _reached(body: Body, flags: Sequence[bool]) -> list[bool]:
-    """Which outputs of a body depend on inputs with a flag."""
+    """Whether each output of a body depends on inputs with a flag."""
     found = {v for v, flag in zip(body.inputs, flags, strict=True) if flag}
     for node in body.nodes:
         if any(v in found for v in node.inputs):
@@ -91,9 +91,9 @@ def _each(
     values: Sequence[Value],
     many: Sequence[bool],
 ) -> list[Value]:
-    """The outputs of a body of which some inputs are those of each example.
+    """The outputs of a body some of whose inputs are one per example.
 
-    `many` says for which outputs an axis of examples is asked for.
+    `many` says for which outputs an axis of examples is wanted.
     """
     if not any(flags):
         pairs = zip(body(values), many, strict=True)
@@ -111,9 +111,9 @@ def _each_by_itself(
     reverse: bool,
     **kept: Any,
 ) -> tuple[list[Value], list[Value], list[Value]]:
-    """The scan of `n` examples of which each has limits of its own.
+    """The scan of `n` examples, each with limits of its own.
 
-    Where one has ended it is kept as it is, and gives zeros, while others go on.
+    Where one has ended its carry stays, and it gives zeros, while others go on.
     """
     counts, going = parts.limit, parts.going
     most = None if counts is None else F.max(counts, initial=0)
@@ -125,7 +125,7 @@ def _each_by_itself(
     size = len(start)
 
     def active(state: list[Value]) -> Value:
-        """Which examples have a step."""
+        """Whether each example has a step."""
         inside = None if counts is None else state[0] < counts
         if going is None or inside is None:
             found: Value | None = inside if going is None else state[1]

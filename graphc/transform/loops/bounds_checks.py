@@ -1,7 +1,7 @@
 """`check=True`: an index that leaves its axis fails a check.
 
-A body is compiled as a whole: what it finds is carried along, and the loop or branch
-raises when it is done (see `checks`). Outside of bodies, the checks stand behind a
+A body is compiled as a whole: it carries along whether its checks held, and the loop or
+branch raises when it is done (see `checks`). Outside of bodies, the checks come after a
 result, where they hide nothing from rules.
 """
 
@@ -19,7 +19,7 @@ from graphc.transform.loops.cond import SWITCH, Branch, run_switch
 
 
 def watched(graph: Graph) -> Graph:
-    """The graph with a check per index that is told by data.
+    """The graph with a check per index that depends on data.
 
     >>> import numpy as np, graphc, graphc.tensor as gt
     >>> x, i = gt.vector("x"), gt.vector("i", "int64")
@@ -61,7 +61,7 @@ def _found(node: Node, inside: bool) -> Sequence[Value]:
 
 
 def _checked(node: Node, value: Value) -> Value:
-    """A value, provided that the indices of a node lead to what is."""
+    """A value, with a check that the indices of a node are in bounds."""
     assert node.primitive.bounds_check is not None
     for condition, message in node.primitive.bounds_check(node):
         value = asserted(value, condition, message, node.primitive.bounds_kind)

@@ -164,7 +164,7 @@ def run_switch(
     made = [[*outputs, *_of_all(own, checks)] for outputs, own in taken]
     counts = [len(outputs) for outputs in made]
     flat = [v for outputs in made for v in outputs]
-    # What no branch uses is no input: a cotangent would seem to depend on it.
+    # A value that no branch uses is no input: a cotangent would seem to depend on it.
     used = used_between(flat, variables)
     values = [v for v, own in zip(values, variables, strict=True) if own in used]
     variables = [own for own in variables if own in used]
@@ -183,7 +183,7 @@ def run_switch(
 
 
 def _of_all(own: list[Check], checks: list[Check]) -> list[Value]:
-    """Whether each check held in a branch; those of other branches are not made."""
+    """Whether each check held in a branch; checks of other branches are not made."""
     flags = held(len(checks))
     pairs = zip(checks, flags, strict=True)
     return [c.condition if any(c is o for o in own) else true for c, true in pairs]
@@ -230,7 +230,7 @@ def _choose(
     within = [node for node in within if node.serial > start]
     sizes = [v for node in within for v in node.demands]
     if used_between(sizes, variables) & set(variables):
-        # Sizes are known outside only where what they are computed from is there.
+        # Sizes are known outside only if the values that they depend on are there.
         given = unflatten(form, values)
         closed = [partial(branch, *given) for branch in branches]
         return _choose(index, closed, (), op)
@@ -241,9 +241,9 @@ def _choose(
 
 
 def _taken(within: list[Node], staying: set[Node], own: set[Value]) -> list[Value]:
-    """What branches take from outside, so that what they make of it stays in them.
+    """The captures of branches, chosen so that values computed from them stay inside.
 
-    Sizes are needed outside, and what they are computed from is `staying` there.
+    Sizes are needed outside, so the nodes that they depend on are `staying` there.
     """
     inside = {n for n in within if n not in staying and n.inputs}
     used = [v for n in within if n in inside for v in n.inputs]

@@ -1,14 +1,14 @@
-"""Loops of unknown length that keep something of each step are done once.
+"""Capacity-doubling loops: loops of unknown length that keep something of each step.
 
-`while_loop` with `collect=`, and the gradient of a `while_loop`, do a loop twice: to
-count its steps, then as a scan of so many to keep what is asked for. That is all there
-can be within one compiled program. A driver can do better: here both become one loop
-that grows. It is compiled for some rows, which are twice as many whenever they are
-full, and goes on where it was. No step is done twice, the rows are at most twice those
-needed, and the sizes compiled for are as many as a number of steps has binary digits.
+`while_loop` with `collect=`, and the gradient of a `while_loop`, run a loop twice: to
+count its steps, then as a scan of so many to keep the wanted values. Within one
+compiled program there is no other way. A driver can do better: here both become one
+loop whose capacity doubles. It is compiled for some slices, twice as many whenever they
+are full, and goes on where it was. No step runs twice, the capacity is at most twice
+the number of steps, and there are as many compilations as that has binary digits.
 
-The carries of both are merged as far as they are the same in all steps; so this is
-right also where they are not.
+Carries of both are merged if they are equal in all steps; other carries are kept
+apart.
 """
 
 import operator
@@ -56,7 +56,7 @@ _rows.no_padding("it is made of scans at capacities")
 
 
 def grown(graph: Graph) -> tuple[Graph, Made]:
-    """The graph with loops that grow, and what stands for what.
+    """The graph with capacity-doubling loops, and the replacements.
 
     >>> import graphc, graphc.tensor as gt
     >>> n = gt.scalar("n", "int64")
@@ -99,7 +99,7 @@ def _grown_body(body: Body) -> Body:
 
 
 def _done_again(nodes: Sequence[Node]) -> tuple[Node, list[Node]] | None:
-    """The first loop that stops which is done again, and the scans that do it."""
+    """The first loop with early exit that is run again, and the scans that do so."""
     for loop in nodes:
         params = loop.params
         if loop.primitive is not SCAN or not params["stops"]:
@@ -116,7 +116,7 @@ def _done_again(nodes: Sequence[Node]) -> tuple[Node, list[Node]] | None:
 
 
 def _repeats(node: Node, steps: Value) -> bool:
-    """Whether a scan does as many steps as were counted, and takes nothing else."""
+    """Whether a scan runs the counted number of steps, and reads no sequences."""
     params = node.params
     if params["stops"] or params["reverse"] or params["sequences"]:
         return False
@@ -129,7 +129,7 @@ def _repeats(node: Node, steps: Value) -> bool:
 
 
 def _is_count(value: Value, steps: Value) -> bool:
-    """Whether a value is the steps counted, on whatever way."""
+    """Whether a value is the counted steps, perhaps converted or as a size."""
     if value is steps:
         return True
     node = value.node
@@ -152,7 +152,7 @@ def _behind(loop: Node, nodes: Iterable[Node]) -> set[Node]:
 
 
 def _sources(scan: Node) -> list[Node]:
-    """What a scan takes, but how many steps it does."""
+    """The inputs of a scan, without its number of steps."""
     parts = parts_of(scan.inputs, scan.params)
     sizes = [v for n in scan.params["sizes"] for v in origins(n)]
     return [v.node for v in (*parts.first, *parts.rest, *sizes)]
@@ -171,21 +171,21 @@ class _Member(NamedTuple):
 
 
 class _Growth:
-    """A loop and the scans that do it again, in a graph where they are one."""
+    """A loop and the scans that run it again, in a graph where they become one."""
 
     def __init__(
         self, loop: Node, scans: list[Node], graph: Graph, nodes: Iterable[Node]
     ) -> None:
         self._loop, self._scans, self._graph = loop, scans, graph
         used = {*graph.outputs, *(v for node in nodes for v in operands(node))}
-        self._kept = [  # by scan, the places of what is needed of all steps
+        self._kept = [  # by scan, the numbers of the outputs needed of all steps
             [v.index for v in n.outputs[n.params["carries"] :] if v in used]
             for n in scans
         ]
         self._made: Made = {}
 
     def run(self) -> tuple[Graph, Made]:
-        """The graph, and what stands for what."""
+        """The graph, and the replacements."""
         made, scans = self._made, set(self._scans)
         sources = [node for n in self._scans for node in _sources(n)]
 
@@ -212,7 +212,7 @@ class _Growth:
         return value is not None and value is self._made.get(steps)
 
     def _put_together(self, scan: Node) -> None:
-        """What a scan stacked is put together of what the loop has given."""
+        """Replace the ys of a scan by the pieces of the one loop, put together."""
         length = for_sizes(scan, self._made)["length"]
         for value in scan.outputs[scan.params["carries"] :]:
             if value in self._made:
@@ -220,7 +220,7 @@ class _Growth:
                     self._made[value] = ROWS(self._made[value], length=length)
 
     def _join(self) -> None:
-        """Make the one loop of all."""
+        """Build the one loop of all members."""
         members = [self._member(n) for n in (self._loop, *self._scans)]
         groups = _alike(members)
         start = _by_group(groups, [v for m in members for v in m.first])
@@ -249,7 +249,7 @@ class _Growth:
         return _Member(node.params["body"].content, sizes, parts.first, parts.rest)
 
     def _note(self, ends: list[Value], steps: Value, kept: list[Value]) -> None:
-        """Take down what stands for the outputs."""
+        """Record the replacements of the outputs."""
         rest, given = iter(ends), iter(kept)
         for node in (self._loop, *self._scans):
             carries = node.outputs[: node.params["carries"]]
@@ -268,8 +268,8 @@ def _not(flag: Value) -> Value:
 def _alike(members: Sequence[_Member]) -> list[int]:
     """The number of the group of each carry; those of a group are always the same.
 
-    Carries that start as the same value are taken to be the same, until a step is seen
-    to make others of them.
+    Carries with the same init are taken to be the same, until a step is seen to give
+    different values for them.
     """
     first = [v for m in members for v in m.first]
     groups = _numbered(map(id, first))
@@ -284,7 +284,7 @@ def _alike(members: Sequence[_Member]) -> list[int]:
 
 
 def _stepped(members: Sequence[_Member], carry: Sequence[Value]) -> list[list[Value]]:
-    """What the bodies make of carries; loops within that are done twice are merged."""
+    """The outputs of the bodies, with loops inside that are run twice merged."""
     rest, made = iter(carry), list[Value]()
     for member in members:
         made += member.step([next(rest) for _ in member.first])
@@ -293,7 +293,7 @@ def _stepped(members: Sequence[_Member], carry: Sequence[Value]) -> list[list[Va
 
 
 def _ends(members: Sequence[_Member], found: Iterable[list[Value]]) -> list[Value]:
-    """The carries behind a step, of all members."""
+    """The carries after a step, of all members."""
     pairs = zip(members, found, strict=True)
     return [v for member, outputs in pairs for v in outputs[: len(member.first)]]
 

@@ -1,14 +1,14 @@
-"""The gradient of a scan: a scan back over the steps, each computed again.
+"""The gradient of a scan: a backward scan that recomputes each step.
 
-What a step needs from before it is kept by a wider scan, which stands for the first one
-too (see `merge`). That is the carry. Of a carry that is large, and only read from in
-places, what is read is kept instead; of one that is used whole, and written to in
-places, what was there (see `undo`). So a table that is filled step by step needs memory
-that is linear in the steps, not their square.
+The values that a step needs from before it are kept by a superset scan, which replaces
+the first one too (see `control.loop_cse`). They are the carries. Of a large carry that
+is only read in places, the read elements are kept instead; of one that is used whole
+and written in places, the overwritten elements (see `inverse_writes`). So a table that
+is filled step by step needs memory linear in the number of steps, not quadratic.
 
-Where only a few carries are to be kept, they are kept by a scan with a store of them,
-and steps are done again from there (see `treeverse`). What is differentiated again is
-then a scan over chunks (see `nested`).
+With bounded checkpoints, some carries are kept by a scan with a checkpoint store, and
+steps are recomputed from there (see `treeverse`). The gradient of that gradient is of
+a scan over chunks (see `nested`).
 """
 
 from collections.abc import Iterable, Sequence
@@ -52,8 +52,11 @@ def _by_few(
     cotangents: list[Value | None],
     params: dict[str, Any],
 ) -> tuple[Value | None, ...]:
-    """With few carries kept. Its own gradient is that of a scan over chunks, or else
-    of the way that keeps all."""
+    """The gradient with bounded checkpoints.
+
+    Its own gradient is that of a scan over chunks, or of the rule that keeps all
+    carries.
+    """
     found = _Few(values, wanted, cotangents, params).run()
     outputs = [d for d in found if d is not None]
     places = [i for i, d in enumerate(found) if d is not None]
@@ -111,7 +114,7 @@ def _with_sizes(params: dict[str, Any], sizes: Sequence[Size]) -> dict[str, Any]
 def _of_arguments(
     values: Sequence[Value | None], own: Sequence[Value], given: Sequence[Value]
 ) -> list[Value | None]:
-    """Values of other variables, as values of what is given for these."""
+    """Rebuild values on `given` values in place of a rule's `own` variables."""
     new = dict(zip(own, given, strict=True))
     made = iter(_again([v for v in values if v is not None], new))
     return [None if v is None else next(made) for v in values]
@@ -157,7 +160,7 @@ class _Backward:
         return fresh(value) if i < self.carries or i in self.of_rest else value
 
     def _active(self, wanted: list[int]) -> list[int]:
-        """The carries that depend on what a gradient is wanted of, after any step."""
+        """The carries that depend, after any step, on inputs with a wanted gradient."""
         active = set(wanted)
         after = self.outputs[: self.carries]
         while True:
@@ -182,7 +185,7 @@ class _Backward:
         places = [*self.smooth, *self.taken]
         for i, slope in zip(places, [*self.slopes, *self.given], strict=True):
             of_outputs[i] = slope
-        # The sums so far count for what is used in every step: they are added to.
+        # The sums so far are cotangents of the captures: each step adds to them.
         counted = [own[i] for i in self.of_rest]
         wrt = [own[i] for i in (*self.smooth, *self.of_rest, *self.of_rows)]
         found = pull([*self.outputs, *counted], [*of_outputs, *self.sums], wrt)
@@ -192,7 +195,7 @@ class _Backward:
         self.outputs, self.found = both[: len(of_outputs)], both[len(of_outputs) :]
 
     def _undo(self) -> None:
-        """Carries that are used whole are had from the last, write by write."""
+        """Recover carries that are used whole from the final ones, write by write."""
         own = self.own[: self.carries]
         cotangents = [*self.slopes, *self.given, *self.sums]
         region = region_between(self.found, [*self.own, *cotangents])
@@ -257,12 +260,12 @@ class _Backward:
         return tuple(result)
 
     def _steps(self) -> Value | None:
-        """How many steps were done, where this is not the length."""
+        """The trip count, where this is not the length."""
         stops = self.params["stops"]
         return self.node.outputs[self.carries] if stops else self.parts.limit
 
     def _length(self) -> Size:
-        """How many rows there are; of a loop without, how many steps were done."""
+        """The number of slices; of a loop without sequences, the trip count."""
         length: Size | None = self.params["length"]
         if length is None:
             steps = self._steps()
@@ -271,28 +274,28 @@ class _Backward:
         return length
 
     def _rows_back(self) -> Size | None:
-        """How many rows the scan back has."""
+        """The number of slices of the backward scan."""
         return self._length()
 
     def _taken(self, state: list[Value]) -> Pair:
-        """What a step back takes that does not stand in its rows; and a new state."""
+        """Inputs of a backward step that are not in its slices; and a new state."""
         return [], state
 
     def _behind(self, state: list[Value]) -> dict[Value, Value]:
-        """What a step gives that is known without doing it."""
+        """Outputs of a step that are known without recomputing it."""
         return {}
 
     def _done_again(self, size: int) -> Params:
-        """Where what the loop carries stands behind so many carries of that back."""
+        """The param `again`, where the loop's own carries follow `size` carries."""
         return {}
 
     def _rest(self) -> dict[Value, Value]:
-        """What stands for the rest of the inputs in a step."""
+        """Replacements of the captures in a step."""
         rest = self.values[self.split :]
         return dict(zip(self.own[self.split :], rest, strict=True))
 
     def _kept(self) -> list[Value]:
-        """What a step back takes of what the step computed, or started with."""
+        """The values of a step, or from before it, that its backward step reads."""
         new = [*self.slopes, *self.given, *self.sums]
         new += [u.last for u in self.undone.values()]
         candidates = {v: None for u in self.undone.values() for v in u.log}
@@ -306,7 +309,7 @@ class _Backward:
         return [v for v in candidates if v in used]
 
     def _before(self, kept: Sequence[Value]) -> Pair:
-        """The last of what is undone, and what is kept of all steps."""
+        """The final carries to invert writes from, and the kept values of all steps."""
         if not kept and not self.undone:
             return [], []
         needed = self._needed([*kept, *(self.own[i] for i in self.undone)])
@@ -317,7 +320,7 @@ class _Backward:
         return ends, self._stacked(kept) if kept else []
 
     def _needed(self, values: Sequence[Value]) -> set[int]:
-        """The carries that values depend on, in this step or in those before."""
+        """The carries that values depend on, in this step or in earlier ones."""
         own = self.own[: self.carries]
         found: set[int] = set()
         while True:
@@ -329,10 +332,10 @@ class _Backward:
             values = [*values, *(self.outputs[i] for i in found)]
 
     def _apart(self, needed: list[int], kept: Sequence[Value]) -> Pair:
-        """By a scan of its own, of these carries alone.
+        """Keep values by a scan of their own, of these carries alone.
 
-        It depends on nothing that the gradient is of: the derivative of a linear loop
-        holds nothing of what it is applied to.
+        It does not depend on inputs with a wanted gradient: the derivative of a linear
+        loop holds no element of its input.
         """
         own = [self.own[i] for i in needed] + self.own[self.carries : self.split]
         wanted = [*(self.outputs[i] for i in needed), *kept]
@@ -350,9 +353,9 @@ class _Backward:
         return [ends[needed.index(i)] for i in self.undone], stacked
 
     def _stacked(self, kept: Sequence[Value]) -> list[Value]:
-        """By a scan that gives all that the first one does, too.
+        """Keep values by a superset scan, with all outputs of the first scan too.
 
-        A loop without rows tells how many there are: only then can it be done again.
+        A loop without sequences tells its trip count: only then can it run again.
         """
         parts, again = self.parts, self.params["length"] is None
         own, outputs = self.own[: self.split], self.outputs
@@ -379,7 +382,7 @@ class _Backward:
 
 
 class _Few(_Backward):
-    """With only a few of the carries kept."""
+    """The gradient with bounded checkpoints."""
 
     def _store(self) -> Store:
         length, chunk = self.params["length"], self.params["chunk"]
@@ -387,7 +390,7 @@ class _Few(_Backward):
         return Chunks(length, chunk) if known else Treeverse(length)
 
     def _undo(self) -> None:
-        """Nothing is: what a write took away is had by doing steps again."""
+        """No write is inverted: overwritten elements are recomputed."""
 
     def _rows_back(self) -> Size | None:
         length: Size | None = self.params["length"]
@@ -400,7 +403,7 @@ class _Few(_Backward):
         return [own[i] for i in self.needed]
 
     def _before(self, kept: Sequence[Value]) -> Pair:
-        """The state for the way back, by a scan that gives all that the first does."""
+        """The store's state for the way back, by a superset scan."""
         if not kept:
             return [], []
         parts, params, own = self.parts, self.params, self.own[: self.split]

@@ -1,4 +1,4 @@
-"""What the gradient rules of loops and branches share."""
+"""The common part of the gradient rules of loops and branches."""
 
 from collections.abc import Sequence
 
@@ -18,9 +18,9 @@ def pulled(
     cotangents: Sequence[Value | None],
     wrt: Sequence[int],
 ) -> list[Value]:
-    """The cotangents of some inputs of a body, which is computed of `values`.
+    """The cotangents of some inputs of a body, which is computed on `values`.
 
-    The body is computed on variables of its own, so that a value that stands for two
+    The body is computed on variables of its own, so that a value that is passed for two
     inputs has a cotangent for each.
     """
     own = {i: fresh(values[i]) for i in wrt}

@@ -1,9 +1,9 @@
-"""Writes in loops, in an order in which XLA does them in place.
+"""Pipelined writes: writes in loops, in an order in which XLA does them in place.
 
 A step that reads an array and writes to it makes XLA copy the whole array: it does not
-see that the reads come first. Here what a step would write is carried to the next one,
-which writes before it reads, and the last of it is written behind the loop. The first
-step has nothing to write: it writes what is there already.
+see that the reads come first. Here the pending write of a step is carried to the next
+one, which writes before it reads, and the last write comes after the loop. The first
+step has no pending write: it does a no-op write.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -34,7 +34,7 @@ from graphc.transform.loops.store_forwarding import OneStep, forwarded, read_sta
 
 
 def in_place(graph: Graph) -> tuple[Graph, dict[Value, Value]]:
-    """The graph with loops that write before they read, and what stands for what."""
+    """The graph with loops that write before they read, and the replacements."""
     made: dict[Value, Value] = {}
     outputs = tuple(_in_place(graph.outputs, made))
     return replace(graph, outputs=outputs), made
@@ -80,7 +80,7 @@ def _body_in_place(body: Body) -> Body:
 
 @dataclass(frozen=True)
 class _Late:
-    """The writes of a carry behind the state that is read, and that state."""
+    """The writes of a carry after the state that is read, and that state."""
 
     carry: int
     read: Value
@@ -97,7 +97,7 @@ def _one_step(node: Node) -> OneStep:
 
 
 def _reading_first(node: Node) -> OneStep:
-    """The body of a loop, with reads between writes in front of them."""
+    """The body of a loop, with reads between writes moved before them."""
     body = _one_step(node)
     for i in range(node.params["carries"]):
         writes = chain(body.outputs[i], body.inputs[i])
@@ -107,7 +107,7 @@ def _reading_first(node: Node) -> OneStep:
 
 
 def _states(body: OneStep, i: int, writes: list[Node]) -> list[Value]:
-    """What a carry is before the first of its writes, and behind each."""
+    """The states of a carry, before the first of its writes and after each."""
     return [body.inputs[i], *(w.outputs[0] for w in writes)]
 
 
@@ -122,7 +122,7 @@ def _late_writes(node: Node, body: OneStep) -> list[_Late]:
 
 
 def _late(body: OneStep, i: int, writes: list[Node]) -> _Late | None:
-    """The writes that are to be delayed; None where none must, or none can."""
+    """The writes to sink into the next step; None if none need be, or none can."""
     states = _states(body, i, writes)
     read = read_states(body, states, writes)
     if len(read) != 1:
@@ -136,7 +136,7 @@ def _late(body: OneStep, i: int, writes: list[Node]) -> _Late | None:
 
 
 def _is_tested(node: Node, body: OneStep, i: int) -> bool:
-    """Whether it depends on a carry if the loop goes on."""
+    """Whether the condition of the loop depends on a carry."""
     if not node.params["stops"]:
         return False
     stop = body.outputs[node.params["carries"]]
@@ -144,7 +144,7 @@ def _is_tested(node: Node, body: OneStep, i: int) -> bool:
 
 
 class _Delayed:
-    """A loop, made anew with late writes."""
+    """A loop, rebuilt with late writes."""
 
     def __init__(self, node: Node, body: OneStep, late: list[_Late]) -> None:
         self._node, self._body, self._late = node, body, late
@@ -157,7 +157,7 @@ class _Delayed:
         self._changing = {*own, *(v for n in region for v in n.outputs)}
 
     def run(self) -> Sequence[Value]:
-        """The outputs."""
+        """Rebuild the loop, and return its outputs."""
         params = self._node.params
         ends, stacked = run_scan(
             self._step,
@@ -173,7 +173,7 @@ class _Delayed:
         return [*self._finished(ends, written_at_all), *stacked]
 
     def _step(self, carry: list[Value], row: list[Value]) -> Pair:
-        """What a step has left to write is carried, with what it writes to."""
+        """A step: its pending writes are carried, with the arrays to write to."""
         body, carries = self._body, len(self._first)
         outputs = list(body.outputs)
         for late in self._late:
@@ -190,7 +190,7 @@ class _Delayed:
         return [w for w in writes if w.primitive in WRITES]
 
     def _parts(self, write: Node) -> list[Value]:
-        """What changes from step to step of a write: its update, and indices."""
+        """The inputs of a write that differ between steps: its update, and indices."""
         x, v, *indices = write.inputs
         if write.params["how"] not in ("add", "multiply"):
             v = F.broadcast_to(v, read_where_written(write, x).type.shape)
@@ -206,7 +206,7 @@ class _Delayed:
         return [next(given) if i in self._changing else v for v, i in pairs]
 
     def _idle(self) -> list[Value]:
-        """For the first step, updates that change nothing."""
+        """The init of the pending writes: no-op writes."""
         found = []
         for late in self._late:
             x = self._first[late.carry]
@@ -227,10 +227,10 @@ class _Delayed:
         return found
 
     def _beyond(self, write: Node) -> Size | None:
-        """An index that is out of bounds, where a write to that is left out.
+        """An index that is out of bounds, where writes there are dropped.
 
-        So nothing is read of what may have no elements. None where there is none for
-        the first of the indices that change.
+        So no element is read of arrays that may have none. None if the first of the
+        changing indices has no such number.
         """
         if write.primitive is not SCATTER:
             return None
@@ -245,7 +245,7 @@ class _Delayed:
     def _finished(
         self, carry: Sequence[Value], written: Callable[..., Value] = written
     ) -> list[Value]:
-        """The carries of the loop as it was, with all written."""
+        """The carries of the original loop, with all pending writes done."""
         ends, pending = list(carry[: len(self._first)]), iter(carry[len(self._first) :])
         for late in self._late:
             x = ends[late.carry]

@@ -9,8 +9,8 @@ from graphc.transform.loops.doubling import grown
 def body_graph(loop: Node) -> tuple[Graph, tuple[Symbol, ...], Node, Value]:
     """The graph of one step, whose sizes are known from its inputs and some more.
 
-    Those come second; then why it cannot be compiled as a whole: a node within, and
-    what gives the size that it needs.
+    The latter come second; then why it cannot be compiled as a whole: a node within,
+    and the value that gives the size that it needs.
     """
     body: Body = loop.params["body"].content
     names = tuple([v.name for v in body.inputs]), ("",) * len(body.outputs)
@@ -19,7 +19,7 @@ def body_graph(loop: Node) -> tuple[Graph, tuple[Symbol, ...], Node, Value]:
 
 
 def _reason(body: Body) -> tuple[Node, Value]:
-    """The first node that needs a size that is computed within, and what gives it."""
+    """The first node that needs a size computed within, and the value of that size."""
     for node in body.nodes:
         for value in node.demands:
             if value.symbol in body.computed:

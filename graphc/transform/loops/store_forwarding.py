@@ -1,7 +1,7 @@
-"""Reads between writes: what an element holds is told from the writes to it.
+"""Store-to-load forwarding: a read after writes takes its element from the writes.
 
 `x.at[i].set(v)[j]` is `where(i == j, v, x[j])`. So all reads of a step come before its
-writes, and then these can be done in place (see `delayed`).
+writes, and then these can be done in place (see `pipelined_writes`).
 """
 
 from collections.abc import Callable, Sequence
@@ -41,7 +41,7 @@ class OneStep:
 
 
 def readers(state: Value, body: OneStep, writes: Sequence[Node]) -> list[Node]:
-    """The nodes that use a state of a carry, but for those that write to it."""
+    """The nodes that use a state of a carry, except those that write to it."""
     own = set(writes)
     return [
         node
@@ -53,9 +53,9 @@ def readers(state: Value, body: OneStep, writes: Sequence[Node]) -> list[Node]:
 def read_states(
     body: OneStep, states: Sequence[Value], writes: Sequence[Node]
 ) -> dict[int, list[Node]]:
-    """The states of a carry that are read, by number, and what reads them.
+    """The states of a carry that are read, by number, with the nodes that read them.
 
-    A reshape, which moves nothing, makes no other state of one.
+    A reshape, which moves no element, makes no other state of one.
     """
     found: dict[int, list[Node]] = {}
     number = 0
@@ -69,7 +69,7 @@ def read_states(
 def forwarded(
     body: OneStep, states: Sequence[Value], writes: Sequence[Node]
 ) -> OneStep:
-    """The body with all reads of the states of a carry at the first that is read.
+    """The body with all reads of a carry moved to the first state that is read.
 
     It is the body itself where not all of them can be.
     """
@@ -93,7 +93,7 @@ def forwarded(
 
 
 def _fit(read: Node, write: Node) -> bool:
-    """Whether both are of one element, or of one row."""
+    """Whether both access one element, or one row."""
     if read.primitive is not GATHER or write.primitive is not SCATTER:
         return False
     places = [*read.inputs[1:], *write.inputs[2:]]
@@ -104,7 +104,7 @@ def _fit(read: Node, write: Node) -> bool:
 def _read(
     node: Node, start: Value, writes: Sequence[Node], made: dict[Value, Value]
 ) -> Value:
-    """What a gather behind some writes gives, read from before them."""
+    """The result of a gather after some writes, read from before them."""
     axes = node.params["axes"]
     sizes = [start.shape[a] for a in axes]
     places = [made.get(i, i) for i in node.inputs[1:]]

@@ -1,8 +1,8 @@
-"""A scan as one over chunks, of which a step is a scan over the steps of a chunk.
+"""A scan as one over chunks, each step of which is a scan over the steps of a chunk.
 
-The gradient of the outer one keeps the carry before each chunk, and does its steps
-again. So does the gradient of that gradient, and the next: what a chunk needs is made
-within a step of an outer scan, and is gone behind it.
+The gradient of the outer one keeps the carry before each chunk, and recomputes its
+steps. So does the gradient of that gradient, and the next: the values that a chunk
+needs are computed within a step of an outer scan, and are gone after it.
 """
 
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ def has_chunks(params: Params) -> bool:
 
 
 def nested(values: tuple[Value, ...], params: Params) -> list[Value]:
-    """What a scan with such chunks gives, of its inputs."""
+    """The outputs of a scan with such chunks, given its inputs."""
     parts, count = parts_of(values, params), params["carries"]
     body: Body = params["body"].content
 
@@ -47,7 +47,7 @@ def in_chunks(
     reverse: bool = False,
     unroll: Any = 1,
 ) -> Pair:
-    """All whole chunks, and before or behind them the steps that are left."""
+    """All whole chunks, and before or after them the remaining steps."""
     whole = length // chunk
     done = whole * chunk
     left = length - done
