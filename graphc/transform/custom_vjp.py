@@ -139,7 +139,7 @@ class CustomVjp:
 
 
 def _fitted(found: Any, form: Any, arguments: list[Value]) -> list[Value | None]:
-    """The cotangents that a rule gave, one per argument and of its type."""
+    """The cotangents of a user's rule, one per argument and of its type."""
     if not isinstance(found, (tuple, list)) or len(found) != len(form):
         raise graph_error(
             "the rule must give one cotangent per argument, in a tuple",

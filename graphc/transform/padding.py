@@ -1,10 +1,10 @@
-"""Pad and mask by rule: a graph for exact sizes becomes one for capacities.
+"""Pad and mask by rule: a graph for true sizes becomes one for capacities.
 
 Each padded axis is stored at a capacity, its elements first; the true sizes become
-integers that are known when the program runs. One pass in topological order makes
-each node anew by the mask rule of its primitive (`graphc.ops.common.padding`). Where a
-rule refuses, or there is none, the inputs are cut to their true sizes, the node is made
-of these, and its results are padded again: the planner then gives it a segment that is
+integers that are known when the program runs. One pass in topological order rebuilds
+each node by the mask rule of its primitive (`graphc.ops.common.padding`). Where a
+rule refuses, or there is none, the node falls back to true sizes: its inputs are cut
+to these, and its results are padded again. The planner then gives it a segment that is
 compiled for each true size, and the others keep theirs.
 """
 
@@ -31,7 +31,7 @@ from graphc.transform.storage import Storage, guards_of, symbols_in
 
 @dataclass(frozen=True)
 class Cut:
-    """A node that is computed at true sizes: why, and for which line."""
+    """A fallback: a node computed at true sizes, with the reason and the line."""
 
     node: Node
     reason: str
@@ -44,14 +44,14 @@ class Cut:
 
 @dataclass(frozen=True)
 class Padded:
-    """A graph over capacities, and how it stands for `original`.
+    """A graph over capacities, which replaces `original`.
 
-    Its inputs are those of the original, then one integer per symbol of `lengths`. Its
-    outputs are those of the original, then the integers that the sizes of outputs
-    depend on, `counts`. `capacities` are the sizes at which padded axes are stored,
-    `ragged` the padded axes of each output. `guards` must hold for the true sizes.
-    `originals` are the symbols that those of the graph stand for, `stored_as` those
-    that capacities are for.
+    Its inputs are the inputs of the original, then one integer per symbol of `lengths`.
+    Its outputs are the outputs of the original, then the integers that the sizes of
+    outputs depend on, `counts`. `capacities` are the sizes at which padded axes are
+    stored, `ragged` the padded axes of each output. `guards` must hold for true sizes.
+    `originals` maps symbols of the graph to the ones that they replace, `stored_as`
+    those of capacities.
     """
 
     original: Graph
@@ -67,7 +67,7 @@ class Padded:
     stored_as: dict[Symbol, Symbol]
 
     def tidied(self, graph: Graph) -> "Padded":
-        """With what was made of its graph, which needs no more of the lengths."""
+        """With a simplified graph, which needs no more of the lengths."""
         split = len(self.original.inputs)
         needed = set(ancestors(graph.outputs))
         places = [
@@ -107,7 +107,7 @@ class _Pass:
         self._made: dict[Value, Ragged] = {}
         self._cuts: list[Cut] = []
         self._trusted: set[Node] = set()
-        self._bodies = 0  # in so many graphs, inside of nodes, the walk is
+        self._bodies = 0  # depth of the bodies that the walk is in
 
     def run(self) -> Padded:
         """The padded graph."""
@@ -142,7 +142,7 @@ class _Pass:
         )
 
     def _settle_sizes(self, node: Node) -> None:
-        """Outputs of the node that serve as sizes: what they are from now on."""
+        """Record the new symbols of outputs of the node that serve as sizes."""
         for value in node.outputs:
             if value._symbol is not None:
                 with standing_at(node.place.plain):
@@ -300,7 +300,7 @@ class _Pass:
         ]
 
     def _require_trusted(self, value: Value, implied: list[tuple[Size, Size]]) -> None:
-        """What a rule made must hold for all sizes: guards are about true sizes."""
+        """A rule's result must hold for all sizes, as guards are about true sizes."""
         stack, seen = [value.node], set[Node]()
         while stack:
             node = stack.pop()
@@ -345,7 +345,7 @@ class _Pass:
             new = F.specify_shape(new, shape)
         return Ragged(new, value.type, axes, dict.fromkeys(axes, value.dtype.type(0)))
 
-    # What the entry must know.
+    # The sizes that the entry must know.
 
     def _counts(self) -> tuple[Symbol, ...]:
         """The symbols of output sizes that only the program knows."""
@@ -368,7 +368,7 @@ class _Pass:
         return not any(map(self._is_computed, symbols))
 
     def _is_computed(self, symbol: Symbol) -> bool:
-        """Whether a size is one of the program's own, that no argument tells."""
+        """Whether the program computes a size, and no argument determines it."""
         return any(v not in self._arguments for v in origins(symbol_dim(symbol)))
 
     def _guards(self) -> Iterable[tuple[Guard, Node]]:
@@ -379,4 +379,4 @@ class _Pass:
 
 
 class _Refusal(Exception):
-    """A node cannot be made anew on padded inputs."""
+    """A node cannot be rebuilt on padded inputs."""

@@ -1,4 +1,4 @@
-"""At which sizes axes are kept, and what their true sizes are in a padded graph."""
+"""Storage: the capacities of axes, and their true sizes in a padded graph."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -16,15 +16,15 @@ from graphc.ir.types import INT32, TensorType
 from graphc.ops.effects.capacities import bucketed
 from graphc.transform.policies import Pad, Policy
 
-MOST_BOUND = 64  # a size that does not grow is kept at its bound, up to this one
+MOST_BOUND = 64  # a size that does not grow is stored at its bound, up to this one
 
 
 class Storage:
-    """By symbol of the original graph, its true size and its capacity.
+    """The true size and the capacity of each symbol of the original graph.
 
-    `lengths` are the inputs that tell true sizes of padded axes, `capacities` the
-    symbols of what such axes are kept at. `own` are all symbols of the padded graph
-    that stand for either.
+    `lengths` are the inputs that give true sizes of padded axes, `capacities` the
+    symbols of the capacities of such axes. `own` are all symbols of the padded graph
+    that replace either.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class Storage:
     def _equal_sizes(self, nodes: Iterable[Node]) -> dict[Symbol, Symbol]:
         """Axes that a guard needs equal share a capacity; one of a number has none.
 
-        By symbol, the one whose capacity it shares.
+        The result maps each symbol to the one whose capacity it shares.
         """
         groups: dict[Symbol, set[Symbol]] = {}
         fixed: set[Symbol] = set()
@@ -127,12 +127,12 @@ class Storage:
         return upper
 
     def exact(self, size: Size) -> Size:
-        """A true size in terms of what is known in the padded graph."""
+        """A true size in terms of sizes known in the padded graph."""
         return substitute(size, self._exact) if isinstance(size, Dim) else size
 
     @property
     def originals(self) -> dict[Symbol, Symbol]:
-        """By symbol of the padded graph, that of the original that it stands for."""
+        """The original symbol of each symbol of the padded graph."""
         return {
             new.symbols[0]: old
             for old, new in self._exact.items()
@@ -143,7 +143,7 @@ class Storage:
 
     @property
     def stored_as(self) -> dict[Symbol, Symbol]:
-        """By symbol of a capacity, that of the original which is stored at it."""
+        """The original symbol of each symbol of a capacity."""
         found: dict[Symbol, Symbol] = {}
         for old, new in self._capacity.items():
             if old in self._entered:
@@ -154,11 +154,11 @@ class Storage:
         return found
 
     def number(self, symbol: Symbol) -> Size:
-        """The true size that a symbol stands for."""
+        """The true size of a symbol."""
         return self._exact[symbol]
 
     def stored(self, size: Size) -> Size:
-        """The size at which an axis of a true size is kept."""
+        """The capacity of an axis of a true size."""
         return self.kept(size)[0]
 
     def kept(self, size: Size) -> tuple[Size, bool]:

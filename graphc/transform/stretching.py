@@ -1,7 +1,7 @@
 """Axes that may be 1 and so stretch: a graph for each set of those that are.
 
-Such an axis is declared as "b?". As long as nobody knows, shapes hold `stretch(b, m)`
-and gradients `unstretched` nodes; once it is known, the graph is built anew with the
+Such an axis is declared as "b?". As long as it is unknown, shapes hold `stretch(b, m)`
+and gradients `unstretched` nodes; once it is known, the graph is rebuilt with the
 number 1 in place of `b?`, or with a plain size, and neither is left.
 """
 
@@ -92,7 +92,7 @@ def plain_name(symbol: Symbol) -> str:
 
 @dataclass(frozen=True)
 class Resolved:
-    """A graph in which it is known which axes are 1, and what stands in it for what."""
+    """A graph in which it is known which axes are 1, and its replacements."""
 
     graph: Graph
     sizes: Sizes
@@ -144,7 +144,7 @@ def resolved(graph: Graph, ones: Collection[Symbol]) -> Resolved:
 
 
 def maybe_one(symbols: Iterable[Symbol]) -> list[Symbol]:
-    """Those of the sizes that may be 1, and stretch then."""
+    """The sizes that may be 1, and stretch then."""
     return [s for s in symbols if s.may_be_one]
 
 
@@ -175,7 +175,7 @@ def _size(n: Size, sizes: Sizes) -> Size:
 def _rebuild(
     outputs: Sequence[Value], made: dict[Value, Value], sizes: Sizes
 ) -> None:
-    """Add to `made`, which has all inputs, what stands for values of other sizes."""
+    """Add to `made`, which has all inputs, replacements of values of other sizes."""
     for node in region_substituted(outputs, made, sizes):
         if has_inner(node):
             fresh = _with_bodies(node, made, sizes)
@@ -198,7 +198,7 @@ def _require_as_expected(node: Node, fresh: Node, sizes: Sizes) -> None:
 
 
 def _with_bodies(node: Node, made: dict[Value, Value], sizes: Sizes) -> Node:
-    """A loop or a choice anew, with bodies for the sizes that it has now."""
+    """A loop or a branch, rebuilt with bodies for the sizes that it has now."""
     params = dict(for_sizes(node, made, sizes))
     (call, *_) = node.primitive.body_calls(node)
     known = call.sizes

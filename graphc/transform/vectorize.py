@@ -160,7 +160,7 @@ def _mapped_first(
 class _Batch:
     """A replay of a graph in which some values have a new first axis.
 
-    Others are made anew without one, since they depend on what examples share.
+    Others are rebuilt without one, if they depend on values that examples share.
     """
 
     def __init__(self, mapped: dict[int, Value], size: Size) -> None:
@@ -208,7 +208,7 @@ class _Batch:
 
     def _applied(self, node: Node, batched: list[bool], inputs: list[Value]) -> Any:
         primitive = node.primitive
-        # What does not demand its sizes has them as inputs.
+        # A node that does not demand its sizes has them as inputs.
         params = for_sizes(node, self._shared) if node.demands else node.params
         rule = BATCHING.find(primitive)
         if rule is not None:
