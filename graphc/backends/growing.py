@@ -1,4 +1,4 @@
-"""Loops that the driver of a JAX program runs: in jitted pieces, or step by step.
+"""Host-driven loops of a JAX program: run in jitted pieces, or step by step.
 
     def segment_1(going, state, w, rows):
         return loop_jax(jax, body, [going, state], [], [w], rows, ...)
@@ -94,7 +94,7 @@ def _argument(body: Body, value: Value) -> str:
 
 
 def put_together(body: Body, step: HostNode) -> None:
-    """What the loop has given as an array of JAX; the driver is plain Python else."""
+    """Print the output of the loop as an array of JAX, from the driver's pieces."""
     body.node(step.node)
     (value,) = step.node.outputs
     name = body.value(value)

@@ -25,7 +25,7 @@ RESERVED = {
 }
 
 
-OURS = "segment_", "ROWS_"  # with a number behind them
+OURS = "segment_", "ROWS_"  # with a number after them
 
 
 @lru_cache(maxsize=4096)
@@ -56,7 +56,7 @@ class Names:
         self._next: dict[str, int] = {}
 
     def unique(self, wanted: str) -> str:
-        """`wanted` made safe, with a number behind it where it is taken."""
+        """`wanted` made safe, with a number after it where it is taken."""
         base = name = sanitise(wanted)
         while name in self._used:
             number = self._next.get(base, 1)
@@ -67,7 +67,7 @@ class Names:
 
 
 def _of_loop(value: Value) -> str:
-    """A name of what a loop that grows has given."""
+    """A name of an output of a capacity-doubling loop."""
     params = value.node.params
     place = value.index - params["carries"]
     if place < 0:
@@ -88,7 +88,7 @@ def of_same_name(call: BodyCall) -> dict[Symbol, Symbol]:
 
 
 class Hints:
-    """What the user calls a value: an input's name, or the variable assigned to.
+    """The user's names of values: of an input, or of the variable assigned to.
 
     In `h = gt.tanh(x @ w)` the call of tanh is what is assigned: its node is h.
     """

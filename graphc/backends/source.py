@@ -406,7 +406,7 @@ class Body:
 
 
 def _in_pieces(value: Value) -> bool:
-    """Whether it is what a loop that grows has given, of as many rows as it had."""
+    """Whether a value is an output of a capacity-doubling loop, still in pieces."""
     node = value.node
     rows = node.params["length"] if node.primitive.driven else ()
     return any(n is rows for n in value.type.shape[:1])

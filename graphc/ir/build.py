@@ -1,4 +1,4 @@
-"""From what a user writes (numbers, arrays, lists, values) to values and sizes."""
+"""From user input (numbers, arrays, lists, values) to values and sizes."""
 
 import reprlib
 from collections.abc import Sequence
@@ -424,7 +424,7 @@ config = Config()
 
 
 def default_dtype(dtype: DType) -> DType:
-    """What a Python number of this kind becomes where no dtype is said."""
+    """The dtype of a Python number of this kind where none is given."""
     if dtype.kind == "f":
         return config.float
     if dtype.kind == "c" and config.float.itemsize < 8:

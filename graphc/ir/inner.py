@@ -61,7 +61,7 @@ class Body:
     def sizes(
         self, types: Iterable[TensorType], size_args: Sequence[Size]
     ) -> dict[Symbol, Size]:
-        """What stands for the sizes of the body, for inputs of these types."""
+        """The replacements of the sizes of the body, for inputs of these types."""
         found = dict(zip(self.size_params, size_args, strict=True))
         for value, type in zip(self.inputs, types, strict=True):
             for n, m in zip(value.type.shape, type.shape, strict=True):
@@ -70,7 +70,7 @@ class Body:
         return found
 
     def changed(self, outputs: Sequence[Value]) -> "Body | None":
-        """With other outputs of its inputs; None where they need what is not given."""
+        """The body with other outputs; None if they depend on more than its inputs."""
         made = Body(self.inputs, self.size_params, tuple(outputs))
         if any(node.primitive is INPUT for node in made.nodes):
             return None
@@ -98,7 +98,7 @@ class BodyCall(NamedTuple):
 
     @property
     def sizes(self) -> dict[Symbol, Size]:
-        """What stands for the sizes of the body."""
+        """The replacements of the sizes of the body."""
         return self.body.sizes(self.types, self.size_args)
 
 
@@ -123,14 +123,14 @@ def close(
     op: str,
     own_size: Symbol | None = None,
 ) -> tuple[Body, list[Value], list[Size]]:
-    """The graph between values as a body; what it captures, and its size arguments.
+    """Close the graph between values: the body, its captures, and its size arguments.
 
-    The first inputs of the body stand for `inputs`, the others for the captures. Sizes
+    The first inputs of the body replace `inputs`, the others the captures. Sizes
     from outside become new ones without an origin, with the same bounds.
 
-    What does not depend on `inputs`, nor has the size that is their own, stays outside:
-    it is computed once. Raises GraphError where a size of the outputs depends on
-    `inputs`; and where one within does, unless it is of a scan: that may run in Python.
+    Values that do not depend on `inputs`, nor have the size that is their own, stay
+    outside: they are computed once. Raises GraphError if a size of the outputs depends
+    on `inputs`; and if one within does, unless it is of a scan: that may run in Python.
     """
     region = region_between(outputs, inputs)
     if own_size is not None:
@@ -169,9 +169,9 @@ def close(
 def _with_sized(
     region: list[Node], outputs: Sequence[Value], inputs: Sequence[Value], size: Symbol
 ) -> list[Node]:
-    """A region, and what has a size that only its inputs tell.
+    """A region, with the nodes whose size only its inputs determine.
 
-    The symbol is as new as they are, and so is what has it.
+    The symbol is as new as they are, and so are nodes with it.
     """
     oldest = min(v.node.serial for v in inputs)
     new = ancestors(
@@ -244,7 +244,7 @@ def _closed(
     new = dict(zip(given, _inputs_of_body(given, params, {*axes, *asked}), strict=True))
     made = dict(new)
     for node in nodes:
-        # What takes nothing from outside is as the user wrote it.
+        # A body without captures is as the user wrote it.
         place = node.place.plain if node in late else node.place
         fresh = renewed(node, made, place, params)
         made.update(zip(node.outputs, fresh.outputs, strict=True))
@@ -270,7 +270,7 @@ def _nodes_of_body(
 
 
 def _late(nodes: Iterable[Node], captures: Iterable[Value]) -> set[Node]:
-    """The nodes that depend on what a body takes from outside."""
+    """The nodes that depend on captures of a body."""
     taken, found = set(captures), set[Node]()
     for node in nodes:
         if any(v in taken or v.node in found for v in operands(node)):
@@ -284,7 +284,7 @@ def _is_of(symbol: Symbol, inside: set[Node]) -> bool:
 
 
 def _size_params(symbols: Iterable[Symbol]) -> dict[Symbol, Dim]:
-    """New symbols for these and for those of their bounds, without an origin."""
+    """New symbols for these and for the symbols of their bounds, without an origin."""
     found: dict[Symbol, Dim] = {}
     for symbol in _with_bounds(symbols):
         upper = symbol.upper
@@ -297,7 +297,7 @@ def _size_params(symbols: Iterable[Symbol]) -> dict[Symbol, Dim]:
 
 
 def _with_bounds(symbols: Iterable[Symbol]) -> list[Symbol]:
-    """The symbols, and those of their bounds, the oldest first."""
+    """The symbols, and the symbols of their bounds, the oldest first."""
     found = set(symbols)
     stack = list(found)
     while stack:
@@ -336,7 +336,7 @@ def _inputs_of_body(
 
 
 def axes_of(inputs: Iterable[Value]) -> set[Symbol]:
-    """The sizes that are those of axes."""
+    """The symbols that are sizes of axes."""
     return {
         n.symbols[0]
         for v in inputs
@@ -358,7 +358,7 @@ def within(nodes: Iterable[Node]) -> Iterator[Node]:
 def within_sized(
     nodes: Iterable[Node],
 ) -> Iterator[tuple[Node, Mapping[Symbol, Size]]]:
-    """As `within`, each with what stands for the sizes of the body that it is in."""
+    """As `within`, each with the replacements of the sizes of its body."""
     none: Mapping[Symbol, Size] = {}
     stack = [(node, none) for node in nodes][::-1]
     while stack:

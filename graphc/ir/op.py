@@ -25,7 +25,7 @@ Range = tuple[str, int | None, Size | None]
 
 
 class Printing(NamedTuple):
-    """What an emission rule may use to print one node as one line of source."""
+    """The parts that an emission rule uses to print one node as one line of source."""
 
     node: Node
     xp: str  # "np" or "jnp"

@@ -1,4 +1,4 @@
-"""Building part of a graph once more on other values."""
+"""Rebuilding part of a graph on other values."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
@@ -12,14 +12,14 @@ from graphc.ir.op import rebuild
 from graphc.ir.rules import RuleTable
 from graphc.ir.walk import ancestors, operands
 
-# The node that does the same where sizes that one asks about have become known.
+# The node that does the same once the sizes that it asks about are known.
 SETTLING: RuleTable[Callable[[Node], Node]] = RuleTable("settling")
 
 
 def region_between(outputs: Iterable[Value], inputs: Iterable[Value]) -> list[Node]:
     """The nodes through which `outputs` depend on `inputs`, in topological order.
 
-    Nodes behind which no input stands are not walked through twice, nor are inputs.
+    Nodes that depend on no input are not walked through twice, nor are inputs.
     """
     first = set(inputs)
     nodes: dict[Node, None] = {}
@@ -42,9 +42,9 @@ def replayed(
     region: Iterable[Node],
     sizes: Mapping[Symbol, Size] = MappingProxyType({}),
 ) -> list[Value]:
-    """`outputs`, with the nodes of `region` made anew on the values of `new`.
+    """Rebuild `outputs`, with the nodes of `region` on the values of `new`.
 
-    `sizes` are those of axes that are others there.
+    `sizes` replace symbols of axes.
     """
     made = dict(new)
     for node in region:
@@ -67,7 +67,7 @@ def substituted(
 def region_substituted(
     outputs: Sequence[Value], new: Mapping[Value, Value], sizes: Mapping[Symbol, Size]
 ) -> list[Node]:
-    """The nodes that are others where values and sizes are, in topological order."""
+    """The nodes that change with the values and sizes, in topological order."""
 
     def edges(node: Node) -> list[Value]:
         return [v for v in operands(node) if v not in new]
@@ -104,9 +104,9 @@ def renewed(
     place: Place,
     sizes: Mapping[Symbol, Size] = MappingProxyType({}),
 ) -> Node:
-    """A node on the values that stand for its own, made for a line of the user."""
+    """A node on the replacements of its operands, rebuilt for a line of the user."""
     params = for_sizes(node, made, sizes)
-    if node.primitive is SIZE_OP:  # a size that stands for another tells its origins
+    if node.primitive is SIZE_OP:  # a size with replaced symbols has other origins
         if isinstance(params["size"], int):
             return as_value(params["size"]).node
         inputs = origins(params["size"])
@@ -123,7 +123,7 @@ def for_sizes(
     made: Mapping[Value, Value],
     sizes: Mapping[Symbol, Size] = MappingProxyType({}),
 ) -> Params:
-    """The params of a node, where sizes that stand for replaced values are replaced."""
+    """The params of a node, with sizes of replaced values replaced."""
     # A node that does not demand its sizes on the host has them as inputs.
     known = node.demands if node.primitive.demanding else node.inputs
     changed: dict[Symbol, Size] = {}

@@ -201,7 +201,7 @@ def _missing(variable: Node, nodes: Iterable[Node], graph: Graph) -> GraphError:
     """The error of a variable that is used and not given."""
     name, value = variable.outputs[0].name, variable.outputs[0]
     users = [n for n in nodes if any(v is value for v in operands(n))]
-    if is_body_input(variable):  # name a loop that takes what was made of it
+    if is_body_input(variable):  # name a loop that reads values computed from it
         behind = region_between(graph.outputs, [value])
         users = [n for n in behind if has_inner(n)] or users
     user = next(iter(users), variable)

@@ -30,7 +30,7 @@ _SIGNBIT = ["bitcast_convert_type", "shift_right_arithmetic", "convert_element_t
 
 @PRIMITIVES.define("jit")
 def _jit(eqn: Equation, *inputs: Value) -> list[Value]:
-    """What the function computes; signs are read from bits, which is an op here."""
+    """The results of the function; signs are read from bits, which is an op here."""
     inner, _ = opened(eqn.params["jaxpr"])
     own = [e.primitive.name for e in inner.eqns]
     if eqn.params["name"] == "signbit" and own == _SIGNBIT:
@@ -144,7 +144,7 @@ def _custom_linear_solve(eqn: Equation, *inputs: Value) -> Sequence[Value]:
 
 @PRIMITIVES.define("call_hi_primitive")
 def _call_hi_primitive(eqn: Equation, *inputs: Value) -> list[Value]:
-    """What a primitive of several others expands to, as JAX traces it."""
+    """The expansion of a primitive into several others, as JAX traces it."""
     expand = getattr(eqn.params["_prim"], "expand", None)
     if expand is None:
         raise Unsupported("call_hi_primitive: it does not say what it expands to")

@@ -72,7 +72,7 @@ def known(x: Any) -> Known | None:
 
 
 def _nested(sizes: Any) -> Known | None:
-    """Lists as tuples; None where a size in them is told by data."""
+    """Lists as tuples; None where a size in them depends on data."""
     if not isinstance(sizes, list):
         found: Size = sizes
         return found if _told_early(found) else None

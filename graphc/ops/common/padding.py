@@ -1,7 +1,7 @@
-"""Mask rules: what a node becomes when axes are longer than what counts of them.
+"""Mask rules: how to rebuild a node whose axes are stored at a capacity.
 
 An axis of true size n is stored at a capacity of at least n, its elements first and
-padding behind. The rule of a primitive (`Primitive.padding`) makes the node anew on
+padding after them. The rule of a primitive (`Primitive.padding`) rebuilds the node on
 such inputs: it says what the padding must hold for the result to be right, and may
 say what the padding of the result holds. Rules are about values only: gradients are
 graphs, and are padded as any other.
@@ -35,9 +35,9 @@ Sizes = Callable[[Size], Size]
 class Ragged:
     """A value with padded axes.
 
-    `type` is that of what it stands for: its sizes are the true ones. `axes` are those
-    at a capacity. `fill` says what the padding along an axis holds, where that is
-    known, at true positions of the other axes.
+    `type` is the type of the unpadded value, of true sizes. `axes` are the axes at a
+    capacity. `fill` gives the element in the padding along an axis, where it is known,
+    at true positions of the other axes.
     """
 
     value: Value
@@ -46,7 +46,7 @@ class Ragged:
     fill: Fill = field(default_factory=dict)
 
     def ragged(self, axes: Iterable[int]) -> list[int]:
-        """Those of `axes` that are padded."""
+        """The padded ones of `axes`."""
         return [a for a in axes if a in self.axes]
 
 
@@ -54,12 +54,11 @@ Bodies = Callable[[BodyCall, Sequence[Ragged]], list[Ragged]]
 
 
 class Padding:
-    """What a rule may use while `node` is made anew.
+    """The tools of a rule that rebuilds `node`.
 
-    `stored` gives the size at which an axis of a true size is kept, `exact` the true
-    size in terms of what is known in the padded graph. `body` makes a graph inside of
-    the node anew: its outputs, of other inputs; where an op in it has no rule for them,
-    the node has none.
+    `stored` gives the capacity of a true size, `exact` the true size in terms of sizes
+    known in the padded graph. `body` rebuilds a graph inside of the node: its outputs,
+    on other inputs; if an op in it has no rule for them, the node has none.
     """
 
     def __init__(self, node: Node, stored: Sizes, exact: Sizes, body: Bodies) -> None:
@@ -140,7 +139,7 @@ def elementwise(pad: Padding, inputs: Sequence[Ragged]) -> Any:
 
 
 def _fill_at(x: Ragged, axis: int) -> Any:
-    """What `x` holds in the padding of a result's axis, counted from the end."""
+    """The element of `x` in the padding of a result's axis, counted from the end."""
     literal = literal_of(x.value)
     if literal is not None and literal.ndim == 0:
         return literal[()]
@@ -148,7 +147,7 @@ def _fill_at(x: Ragged, axis: int) -> Any:
 
 
 def _computed(node: Node, numbers: list[Any]) -> Any:
-    """What comes of numbers in the padding, None where that is not known."""
+    """The element that a node computes from the padding, None where it is not known."""
     dtype = node.outputs[0].dtype
     if node.primitive.chooses and numbers[0] is not None:
         chosen = numbers[1] if numbers[0] else numbers[2]
@@ -167,7 +166,7 @@ def _computed(node: Node, numbers: list[Any]) -> Any:
 
 
 def constant_fill(x: Value, rank: int) -> dict[int, Any]:
-    """What a scalar spread over `rank` axes holds everywhere, where it is known."""
+    """The fill of a scalar that is broadcast to `rank` axes, where it is known."""
     literal = literal_of(x)
     if literal is None or literal.ndim:
         return {}
