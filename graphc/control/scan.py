@@ -68,26 +68,28 @@ def _scan(
     chunked: tuple[Size, ...],
     wider: Opaque | None,
 ) -> tuple[TensorType, ...]:
-    """The last carries, and what each step gives, stacked along a first axis.
+    """The final carries, and the ys: outputs of the steps, stacked along a first axis.
 
-    `values` are the first carries, the sequences, then what the body takes from
-    outside. `wider` is the node of a scan that gives the first of these carries and of
-    what is stacked. A gradient keeps a `few` of the carries, the first
-    of each `chunk`, or those of all steps.
+    `values` are the init, the sequences, then the captures of the body. `wider` is the
+    node of a superset scan, which gives the first of these carries and ys too. A
+    gradient keeps a bounded number of the carries (`few`), the first of each `chunk`,
+    or those of all steps.
 
-    Where it does steps of another scan `again`, this says where in the carry arrays
-    start that are last carries of that one, where that stands which it carries behind
-    the step that is done again, and before it afterwards, and which carries these are.
+    If it recomputes (`again`) steps of another scan, the param has the position of the
+    arrays that start as final carries of that one; the position of the carries after
+    the recomputed step, which hold those before it afterwards; and which carries these
+    are.
 
-    Where some carries change at the first step of a chunk only, `chunked` has the size
-    of a chunk, and where the number of the step is carried, and these are. The number
-    counts up from 0; where steps are done `again`, down, and the last is done first.
+    If some carries change at the first step of a chunk only, `chunked` has the size of
+    a chunk, the position of the number of the step, and the positions of these carries.
+    The number counts up from 0; if steps are recomputed, down, and the last one is
+    first.
 
-    Where it is `counted`, an integer of at most `length` follows: only so many of the
-    first rows have a step, the others are zeros. Where it `stops`, a bool follows that
-    says whether there is a first step; behind the carries, a step then gives whether it
-    is the last one, and the node how many were done. Without a `length`, nothing but
-    these limits it, and there are neither sequences nor stacked outputs.
+    If it is `counted`, an integer of at most `length` follows: only so many of the
+    first slices have a step, and the others are zeros. If it `stops`, a bool follows
+    that says whether there is a first step; after the carries, a step then gives
+    whether it is the last one, and the node gives the trip count. Without a `length`,
+    only these limit it, and there are neither sequences nor ys.
     """
     rows, end = [], len(values) - counted - stops
     if length is not None:
@@ -314,7 +316,7 @@ def scan(
 
     `init`, `xs` and what the body gives are values, or lists, tuples and dicts of
     them. Returns the last carry and the `y`s stacked along a first axis. Without `xs`,
-    `length` says how many steps there are. What does not change from step to step is
+    `length` says how many steps there are. Values that do not change between steps are
     computed once. `unroll` is for JAX: so many steps are done in one of its loop.
 
     With `until(carry, y)`, the step after which it holds is the last, as in Aesara:

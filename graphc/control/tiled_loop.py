@@ -44,14 +44,15 @@ def _blocks(
     marks: int,
     again: Opaque,
 ) -> tuple[TensorType, ...]:
-    """The last carries, and what is made of each block, one behind the other.
+    """The final carries, and the outputs of all tiles, joined.
 
-    `values` are the first carries; what is cut along `axes`; the body's `own` rows,
-    which are there where blocks are `few`, and otherwise made `again`; what has an
-    element for each block, of which there are as many as `marks`; and what the body
-    takes from outside. Behind the carries come the first ones of them before each
-    block, as many as it `keeps`, then what the body gives, joined along the axes
-    `joined`. The last of that, as much as it `stores`, is there where blocks are few.
+    `values` are the init; the arrays that are cut along `axes`; the body's `own` rows,
+    which are stored if there are at most `few` tiles, and otherwise recomputed
+    (`again`); the per-chunk values, `marks` of them, with an element for each tile; and
+    the captures. After the carries come the first ones of them before each tile, as
+    many as it `keeps`, then the outputs of the body, joined along the axes `joined`.
+    The last ones, as many as it `stores`, are stored only if there are at most `few`
+    tiles.
     """
     given, split = [v.type for v in values], carries + len(axes)
     inner: Body = body.content

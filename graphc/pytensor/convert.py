@@ -77,7 +77,7 @@ def input_value(v: Any, position: int) -> Value:
 def converted(
     outputs: Sequence[Variable], inputs: Sequence[Variable], given: Sequence[Any]
 ) -> list[Any]:
-    """What an inner graph of PyTensor makes of values."""
+    """The outputs of an inner graph of PyTensor, on the values `given`."""
     values = dict(zip(inputs, given, strict=True))
     convert_nodes(io_toposort(inputs, outputs), values)
     return [known_value(v, values) for v in outputs]

@@ -15,7 +15,7 @@ def value_and_grad(cost: Any, wrt: Any, inputs: Sequence[Any]) -> Graph:
 
     The cost is converted and differentiated by graphc: this compiles faster than the
     gradient that PyTensor makes, and scans keep less. Shared variables follow the
-    inputs, as in `convert`. What the cost does not depend on has a gradient of zeros.
+    inputs, as in `convert`. Inputs without effect on the cost have gradients of zeros.
 
     >>> import graphc, graphc.pytensor, pytensor.tensor as pt
     >>> x = pt.dvector("x")

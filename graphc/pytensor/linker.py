@@ -12,7 +12,7 @@ from graphc.errors import CallError, graph_error
 from graphc.pytensor.steps import Compiled, Step, plan
 from graphc.runtime.function import Function
 
-# PyTensor's rewriting takes most of the time of a compilation. What it specializes for
+# PyTensor's rewriting takes most of the time of a compilation. Specialisation for
 # C is left out: graphc has rules of its own, and programs are as fast or faster.
 REWRITES = RewriteDatabaseQuery(
     include=["fast_run"], exclude=["fusion", "specialize", "uncanonicalize"]
@@ -25,7 +25,7 @@ ERRORS: dict[str, type[Exception]] = {  # by the kind of a CallError, as PyTenso
 
 
 class Program:
-    """What a function of the mode runs: steps, from inputs to outputs in lists."""
+    """The program of a function of the mode: steps, from inputs to outputs in lists."""
 
     def __init__(self, fgraph: Any, options: dict[str, Any]) -> None:
         self.steps = plan(fgraph, options)

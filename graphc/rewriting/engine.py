@@ -78,8 +78,8 @@ def finished(graph: Graph, rules: Rules) -> Rewritten:
 def rewritten(graph: Graph, rules: Rules) -> Rewritten:
     """The graph with the rules applied wherever they fit.
 
-    Rules whose pattern is a function go first: it is of what users write, which other
-    rules change. Those that look at a whole graph go last, at what is simple by then.
+    Rules whose pattern is a function go first: it fits graphs as users write them,
+    which other rules change. Rules for whole graphs go last, when graphs are simple.
     Raises GraphError where rules undo each other, naming them and the line, and where a
     rule gives a value of another type.
     """

@@ -196,7 +196,7 @@ class Storage:
 def guards_of(nodes: Iterable[Node]) -> list[tuple[Guard, Node]]:
     """The guards of nodes and of bodies in them, each with the first that needs it.
 
-    Those of bodies are in terms of the sizes that the bodies are given.
+    Guards of bodies are in terms of the sizes that the bodies are given.
     """
     found: dict[Guard, Node] = {}
     for node, sizes in within_sized(nodes):

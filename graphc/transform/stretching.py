@@ -36,7 +36,7 @@ AxisOf = tuple[int, int]  # the number of an input, and that of its axis
 def axes_maybe_one(graph: Graph) -> dict[Symbol, list[AxisOf]]:
     """The axes of inputs that may be 1, by their symbols.
 
-    Raises GraphError where one is told by no axis, where they are too many, and where
+    Raises GraphError where no axis determines one, where they are too many, and where
     a plain size has the name of one.
     """
     found: dict[Symbol, list[AxisOf]] = {}

@@ -64,7 +64,7 @@ class _Numbers:
         return param
 
     def _body(self, body: Body) -> tuple[int, ...]:
-        """The sizes of a body are told by their positions, too."""
+        """The numbers of a body's outputs; its sizes are numbered by position, too."""
         axes = sorted(axes_of(body.inputs) - {*body.size_params}, key=_serial)
         for i, symbol in enumerate((*body.size_params, *axes)):
             size = self._by_position.setdefault(i, symbol_dim(Symbol(f"size_{i}")))

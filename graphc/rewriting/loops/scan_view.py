@@ -55,7 +55,7 @@ class Loop:
 
     @property
     def sizes(self) -> dict[Symbol, Size]:
-        """What stands for the sizes of the body."""
+        """The replacements of the sizes of the body."""
         (call,) = self.node.primitive.body_calls(self.node)
         found: dict[Symbol, Size] = call.sizes
         return found

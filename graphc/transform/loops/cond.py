@@ -32,7 +32,7 @@ Branch = Callable[[list[Value]], list[Value]]
 def _switch(
     index: Array, *values: Array, branches: Opaque, sizes: tuple[Size, ...]
 ) -> tuple[TensorType, ...]:
-    """What the branch of a number gives; numbers out of range are clamped."""
+    """The results of the branch of a number; numbers out of range are clamped."""
     if index.type.rank or index.dtype != INT32:
         raise type_error("the branch is chosen by an integer scalar")
     given = [v.type for v in values]
@@ -266,10 +266,10 @@ def _of(outputs: list[Value], variables: list[Value], staying: set[Node]) -> Bra
 def cond(pred: Any, true_fun: Any, false_fun: Any, *operands: Any) -> Any:
     """`true_fun(*operands)` where `pred` holds, else `false_fun(*operands)`.
 
-    As `jax.lax.cond`: only one of them is computed, unless under `vmap`. What they
-    use from outside is found by itself; both return the same structure, dtypes and
-    ranks. Where their sizes differ, the result has those of the branch taken: they
-    are known when `pred` is, and read from the device where that depends on data.
+    As `jax.lax.cond`: only one of them is computed, unless under `vmap`. Values from
+    outside are found by themselves; both return the same structure, dtypes and ranks.
+    Where their sizes differ, the result has those of the branch taken: they are known
+    when `pred` is, and read from the device where that depends on data.
 
     >>> import numpy as np, graphc, graphc.tensor as gt
     >>> x = gt.scalar("x")

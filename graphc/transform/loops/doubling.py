@@ -37,7 +37,7 @@ Made = dict[Value, Value]
 
 @op()
 def _rows(x: Array, *, length: Size) -> TensorType:
-    """What a loop that grows has given, in one array, with zeros behind it."""
+    """Outputs of a capacity-doubling loop in one array, with zeros after them."""
     return x.type.like((length, *x.type.shape[1:]))
 
 

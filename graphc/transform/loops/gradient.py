@@ -93,7 +93,7 @@ def _by_few(
 
 
 def _sizes_of(params: Params) -> tuple[Size, ...]:
-    """The sizes in the params of a scan, behind its length and chunk (0 for none)."""
+    """The sizes in the params of a scan, after its length and chunk (0 for none)."""
     first = params["length"], params["chunk"]
     known = [0 if n is None else n for n in first]
     return (*known, *params["sizes"], *params["chunked"])

@@ -88,7 +88,7 @@ class _Late:
 
 
 def _one_step(node: Node) -> OneStep:
-    """The body of a loop, in the sizes of what the loop takes."""
+    """The body of a loop, in the sizes of the loop's inputs."""
     (call,) = node.primitive.body_calls(node)
     pairs = zip(call.body.inputs, call.types, strict=True)
     inputs = [body_input(v.name, type) for v, type in pairs]
