@@ -4,8 +4,10 @@ Rules and operators reach other ops through `F`, so that op families need not
 import each other. A function joins by the decorator `public`.
 """
 
+import inspect
 from collections.abc import Callable, Sequence
 from difflib import get_close_matches
+from importlib.resources import files
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from graphc.errors import user_place
@@ -18,6 +20,17 @@ METHODS: dict[str, Callable[..., Any]] = {}
 UPDATES = ("set", "add", "multiply", "min", "max")  # of `x.at[index]`
 OF_VALUES = ("getitem", "size_value", "updates_of")  # which users write otherwise
 SPACES = ("fft", "linalg", "nn", "random", "special")
+HELP_TEXTS = ("functions", "help.txt")  # written by docs/help_texts.py
+
+
+def _help_texts() -> dict[str, str]:
+    """What `help` says of each function after the docstring, by its first name."""
+    text = files("graphc.ir").joinpath(*HELP_TEXTS).read_text(encoding="utf-8")
+    parts = [part.partition("\n") for part in text.split("## ")[1:]]
+    return {name: told.rstrip() for name, _, told in parts}
+
+
+HELP = _help_texts()
 
 
 def public_name(called: str) -> str:
@@ -90,6 +103,8 @@ def enroll(function: Function, name: str, method: bool = False) -> Function:
     FUNCTIONS[name] = function
     if method:
         METHODS[name] = function
+    if function.__doc__ and HELP.get(name):
+        function.__doc__ = f"{inspect.cleandoc(function.__doc__)}\n\n{HELP[name]}"
     return function
 
 

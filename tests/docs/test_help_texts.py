@@ -1,0 +1,83 @@
+"""What `help` shows of the public functions: every part, kept current, and true."""
+
+import doctest
+import importlib.util
+import inspect
+import pathlib
+import pydoc
+import sys
+
+import graphc.tensor as gt
+from graphc.ir.namespace import FUNCTIONS, HELP
+
+PATH = pathlib.Path(__file__).parents[2] / "docs" / "help_texts.py"
+SPEC = importlib.util.spec_from_file_location("help_texts", PATH)
+help_texts = importlib.util.module_from_spec(SPEC)
+sys.modules["help_texts"] = help_texts  # where data classes look for it
+SPEC.loader.exec_module(help_texts)
+NAMES = sorted(help_texts.public_names())
+ADD = "run: PYTHONPATH=. python docs/help_texts.py"
+ANY_ERROR = {"from_dlpack", "select"}  # Python's own, for what is no array
+NO_ARRAYS = set(  # they are about dtypes, shapes or functions
+    "TensorArray can_cast cond einsum_path finfo fori_loop iinfo isdtype known map "
+    "ndim result_type same_size scan scan_taps shape size switch while_loop".split()
+)
+CUMSUM = """\
+cumsum(x: Any, axis: int | None = None, dtype: Any = None, *, reverse: bool = False) \
+-> graphc.ir.graph.Value
+    Running sums along `axis` (of the flattened array by default).
+
+    With `reverse`, from the last element to the first.
+
+"""
+
+
+def doctested(function):
+    """Whether the doctests of its module run the example."""
+    if not inspect.isfunction(function):
+        return False
+    module = vars(sys.modules[function.__module__])
+    there = any(value is function for value in module.values())
+    return there and function.__globals__ is module
+
+
+def test_every_public_function_has_a_text():
+    assert [names[0] for names in NAMES] == sorted(HELP), ADD
+
+
+def test_the_texts_are_the_generated_ones():
+    """Of some functions, since all of them take half a minute."""
+    samples = help_texts.samples_by_name()
+    for names in NAMES[3::20]:
+        of = [s for name in names for s in samples.get(name, [])]
+        assert HELP[names[0]] == help_texts.section(names, of), ADD
+
+
+def test_every_help_has_all_parts():
+    """A line on what it is, dtypes of arrays, what is raised, and an example."""
+    for names in NAMES:
+        function = FUNCTIONS[names[0]]
+        first, _, rest = inspect.getdoc(function).partition("\n")
+        assert first.endswith((".", ":", ",")) or rest, names
+        assert ">>> " in rest, names
+        assert "Raises" in rest or names[0] in ANY_ERROR, names
+        assert "Dtypes: " in rest or names[0] in NO_ARRAYS, names
+        for name in names[1:]:
+            assert f"`gt.{name}`" in rest
+
+
+def test_examples_print_what_they_say():
+    """Of functions that are made in loops; doctests of graphc run the others."""
+    parser, runner = doctest.DocTestParser(), doctest.DocTestRunner(verbose=False)
+    for name, text in HELP.items():
+        if text and not doctested(FUNCTIONS[name]):
+            runner.run(parser.get_doctest(text, {}, name, None, None))
+    assert runner.summarize().failed == 0
+
+
+def test_help_shows_signature_words_and_example():
+    text = pydoc.render_doc(gt.cumsum, renderer=pydoc.plaintext)
+    start = text.index("cumsum(x")
+    shown = "\n".join(map(str.rstrip, text[start:].splitlines()))
+    assert shown.startswith(CUMSUM)
+    assert shown.endswith(HELP["cumsum"].splitlines()[-1])
