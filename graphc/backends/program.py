@@ -15,6 +15,7 @@ from graphc.ir.dims import Symbol
 from graphc.ir.graph import Graph, Value
 from graphc.ir.inner import within
 from graphc.ir.walk import ancestors
+from graphc.ops.common.conditions import tells
 from graphc.transform.plan import Check, Plan, PythonLoop
 
 WIDE = {np.dtype(name) for name in ("int64", "uint64", "float64", "complex128")}
@@ -155,9 +156,21 @@ def print_check(body: Body, check: Check) -> None:
     """The test of a condition on the host."""
     condition = body.value(body.module.resolve(check.condition))
     texts = [check.message, str(check.place), check.kind, check.error]
-    arguments = ", ".join(map(repr, texts if check.error else texts[:-1]))
-    body.line(f"if not {condition}:")
-    body.line(f"    raise ProgramError({arguments})")
+    first, *rest = map(repr, texts if check.error else texts[:-1])
+    fails = f"not {condition}"
+    if tells(check.condition.type):
+        fails, first = f"{condition}[0]", _telling(check, condition)
+    body.line(f"if {fails}:")
+    body.line(f"    raise ProgramError({', '.join([first, *rest])})")
+
+
+def _telling(check: Check, condition: str) -> str:
+    """The message of a check with the numbers that its condition tells."""
+    count = check.condition.type.shape[0]
+    assert isinstance(count, int)
+    first, *others = check.message.rsplit("{}", count - 1)
+    told = [f"str({condition}[{i}]), {t!r}" for i, t in enumerate(others, 1)]
+    return f'"".join([{", ".join([repr(first), *told])}])'
 
 
 def print_return(body: Body, plan: Plan, outputs: "Outputs") -> None:

@@ -4,11 +4,10 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from graphc.errors import Place, standing_at
-from graphc.ir.build import as_value
 from graphc.ir.graph import Params, Value
-from graphc.ir.namespace import F
 from graphc.ir.replay import region_between, renewed
 from graphc.ir.walk import operands
+from graphc.ops.common.conditions import both_hold, never_failed
 from graphc.ops.effects.assertions import ASSERT
 
 
@@ -40,15 +39,15 @@ def taken_out(
     return [made.get(v, v) for v in outputs], checks
 
 
-def held(count: int) -> list[Value]:
+def held(checks: Iterable[Check]) -> list[Value]:
     """The init of the flags: no check has failed."""
-    return [as_value(True) for _ in range(count)]
+    return [never_failed(check.condition) for check in checks]
 
 
 def and_held(flags: Iterable[Value], checks: Iterable[Check]) -> list[Value]:
     """The flags after a step."""
     pairs = zip(flags, checks, strict=True)
-    return [F.logical_and(flag, check.condition) for flag, check in pairs]
+    return [both_hold(flag, check.condition) for flag, check in pairs]
 
 
 def checked(

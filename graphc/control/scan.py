@@ -250,7 +250,7 @@ def run_scan(
     row = [body_input(v.name or "row", v.type.like(v.type.shape[1:])) for v in rows]
     after, given = step(own, row)
     outputs, checks = taken_out([*after, *given], [*own, *row])
-    flags = held(len(checks))
+    flags = held(checks)
     first, carry = [*first, *flags], [*own, *map(fresh, flags)]
     outputs = masked_writes(together(outputs), [*own, *row])
     after, given = outputs[: len(own)], outputs[len(own) :]

@@ -93,7 +93,8 @@ class Primitive:
     may be printed as a bare Python number, since another input of its dtype stands
     beside it, or always. `imports` names a module that the printed text needs, by
     backend. `bounds_check` gives the conditions, with messages, that `check=True` must
-    find true; `bounds_kind` is the kind of the error where it does not.
+    find true (see `ops.common.conditions`); `bounds_kind` is the kind of the error
+    where it does not.
 
     Of gradient and batching each primitive has a rule or a reason for having none.
     `elementwise`: the inputs broadcast, and an element of the result depends on one of

@@ -5,6 +5,8 @@ import pytest
 
 import graphc
 import graphc.tensor as gt
+from graphc.ops.common.conditions import telling
+from graphc.ops.effects.assertions import asserted
 from tests.ops.refusing import refused
 
 BACKENDS = ("jax", "numpy")
@@ -22,6 +24,9 @@ WRITES = {
 }
 CASES = {f"read {k}": v for k, v in READS.items()}
 CASES |= {f"write {k}": v for k, v in WRITES.items()}
+
+
+TOLD = "{} is negative: {} of {}"  # the last places are those of the numbers
 
 
 def variables():
@@ -45,17 +50,50 @@ def test_a_check_raises_for_stray_indices_only(name, backend):
     x, i = variables()
     f = graphc.function([x, i], CASES[name][0](x, i), backend=backend, check=True)
     f(X, np.array([0, 1, -2]))
-    with refused("^index: out of "):
+    with refused(r"^index: out of bounds for axis \d of .*: index -?\d+, size [23]\n"):
         f(X, STRAY)
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize("op", [gt.bincount, lambda i: gt.repeat(i, i)])
-def test_a_check_raises_for_negative_counts(op, backend):
+def test_a_check_tells_the_step_that_fails_first(backend):
+    """Of examples in loops; no examples and no elements do no harm."""
+    x, i = gt.tensor("x", "int8", ("n",)), gt.tensor("i", "int8", ("k", "m"))
+    total = lambda row: gt.scan(lambda c, j: (c + x[j], None), np.int8(0), row)[0]
+    f = graphc.function([x, i], graphc.vmap(total)(i), backend=backend, check=True)
+    for index in (3, -4, 127, -128):
+        told = f"^index: out of bounds for axis 0 of int8.*: index {index}, size 3\n"
+        with refused(told):
+            f(np.ones(3, "int8"), np.array([[0, 1], [index, 9], [1, -8]], "int8"))
+    assert f(np.ones(3, "int8"), np.zeros((0, 2), "int8")).shape == (0,)
+    assert f(np.ones(0, "int8"), np.zeros((2, 0), "int8")).tolist() == [0, 0]
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_check_of_examples_tells_the_first_that_fails(backend):
+    i = gt.tensor("i", "int16", ("k", "m"))
+    told = lambda v: telling(v < 0, v, v.shape[0])
+    checked = lambda v: asserted(gt.sum(v), told(v), TOLD, "check")
+    f = graphc.function([i], graphc.vmap(checked)(i), backend=backend)
+    with refused("^{} is negative: -2 of 3\n"):
+        f(np.array([[0, 1, 5], [-2, -9, 1], [-1, 1, 1]], "int16"))
+    assert f(np.ones((2, 3), "int16")).tolist() == [3, 3]
+    assert f(np.zeros((0, 3), "int16")).shape == (0,)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize(
+    ("op", "told"),
+    [
+        (gt.bincount, "bincount: a number is negative: -1"),
+        (lambda i: gt.repeat(i, i), "repeat: a count is negative: -1"),
+        (lambda i: gt.choose(i, [i, i, i, i]), "choose: a number is not in 0..3: -1"),
+    ],
+)
+def test_a_check_raises_for_negative_counts(op, told, backend):
     i = gt.tensor("i", "int64", ("k",))
     f = graphc.function([i], op(i), backend=backend, check=True)
     f(np.array([2, 0, 3]))
-    with refused("is negative"):
+    with refused(f"^{told}\n"):
         f(np.array([2, -1, 3]))
 
 

@@ -39,8 +39,9 @@ def check(program, **options):
     g = graphc.function([X, I], program(), **options)
     good = np.array([0, 2, -1])
     np.testing.assert_allclose(f(ARRAY, good), g(ARRAY, good))
-    for stray in ([0, 7, 1], [2, -5, 0]):
-        with pytest.raises(graphc.CallError, match=r"^index: out of bounds for axis 0"):
+    first = r"^index: out of bounds for axis 0 of .*: index {}, size 4\n"
+    for stray, index in (([0, 7, 1], 7), ([2, -5, 0], -5)):
+        with pytest.raises(graphc.CallError, match=first.format(index)):
             f(ARRAY, np.array(stray))
     np.testing.assert_allclose(f(ARRAY, good), g(ARRAY, good))
 

@@ -22,6 +22,7 @@ from graphc.ir.op import Array, Printing, op, require_at_most, require_equal, ty
 from graphc.ir.types import TensorType, is_integer
 from graphc.ops.common.batching import Batched, batch_with_axes, spread
 from graphc.ops.common.broadcasting import promoted, require_room
+from graphc.ops.common.conditions import telling
 from graphc.ops.common.padded_reads import number
 from graphc.ops.common.padding import Padding, Ragged
 
@@ -305,7 +306,7 @@ _repeat_counts.emit(
     jax="jnp.repeat({x}, {counts}, axis={axis}, total_repeat_length={total})",
 )
 _repeat_counts.bounds_check = lambda node: [
-    (F.all(node.inputs[1] >= 0), "repeat: a count is negative")
+    (telling(node.inputs[1] < 0, node.inputs[1]), "repeat: a count is negative: {}")
 ]
 _repeat_counts.bounds_kind = "shape"
 _repeat_counts.linear = True

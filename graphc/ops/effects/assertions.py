@@ -19,6 +19,7 @@ from graphc.ir.op import (
 )
 from graphc.ir.types import BOOL, TensorType
 from graphc.ops.common.batching import Batched, spread
+from graphc.ops.common.conditions import first_failure, tells
 from graphc.ops.common.padding import Padding, Ragged
 
 EXCEPTIONS: dict[str, type[Exception]] = {  # those that checks may raise, by name
@@ -32,8 +33,11 @@ EXCEPTIONS: dict[str, type[Exception]] = {  # those that checks may raise, by na
 def _assert_(
     x: Array, condition: Array, *, message: Text, kind: ErrorKind, error: Text
 ) -> TensorType:
-    """`x`, provided that `condition` holds; else `error` is raised, or CallError."""
-    if condition.dtype != BOOL or condition.type.rank:
+    """`x`, provided that `condition` holds; else `error` is raised, or CallError.
+
+    The condition is a bool, or what `telling` makes: numbers that the message tells.
+    """
+    if not tells(condition.type) and (condition.dtype != BOOL or condition.type.rank):
         raise type_error("the condition must be a bool scalar")
     if error.content and error.content not in EXCEPTIONS:
         problem = f"there is no exception class {error.content!r} here"
@@ -60,7 +64,7 @@ def _(
 def _(
     n: Size, batched: Batched, x: Value, condition: Value, **params: Any
 ) -> Value:
-    test = F.all(condition) if batched[1] else condition
+    test = first_failure(condition) if batched[1] else condition
     return _assert_(spread(n, batched[0], x), test, **params)
 
 

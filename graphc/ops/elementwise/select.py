@@ -12,6 +12,7 @@ from graphc.ir.namespace import F, public
 from graphc.ir.op import Array, op, type_error
 from graphc.ir.types import BOOL, INT64, TensorType, is_inexact, is_integer
 from graphc.ops.common.broadcasting import broadcast, promoted
+from graphc.ops.common.conditions import telling
 from graphc.ops.common.padding import Padding, Ragged
 
 
@@ -162,9 +163,10 @@ def _(
 
 def _choose_checks(node: Node) -> list[tuple[Any, str]]:
     index, count = node.inputs[0], len(node.inputs) - 1
-    inside = F.all(F.logical_and(index >= 0, index < count))
-    strict = node.params["mode"] == "clip"
-    return [(inside, f"choose: a number is not in 0..{count - 1}")] if strict else []
+    if node.params["mode"] != "clip":
+        return []
+    told = telling(F.logical_or(index < 0, index >= count), index)
+    return [(told, f"choose: a number is not in 0..{count - 1}: {{}}")]
 
 
 _choose.bounds_check = _choose_checks

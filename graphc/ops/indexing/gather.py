@@ -39,6 +39,7 @@ from graphc.ir.op import (
 from graphc.ir.types import INT32, INT64, TensorType, is_integer
 from graphc.ops.common.batching import Batched, lined_up
 from graphc.ops.common.broadcasting import broadcast
+from graphc.ops.common.conditions import telling
 from graphc.ops.indexing.basic import basic
 from graphc.ops.indexing.parse import (
     FULL_ITEM,
@@ -107,8 +108,10 @@ def _slice_checks(node: Node) -> list[tuple[Any, str]]:
     axis, length = node.params["axis"], node.params["length"]
     if from_arguments(start):
         return []  # `sliced` asserts it always
+    leaves = F.logical_not(fits(x, start, axis, length))
     message = f"index: a slice of {length} leaves axis {axis} of {x.type}"
-    return [(fits(x, start, axis, length), message)]
+    told = telling(leaves, start, x.shape[axis])
+    return [(told, message + ": start {}, size {}")]
 
 
 _dynamic_slice.bounds_check = _slice_checks
@@ -267,9 +270,10 @@ def stray_checks(node: Node) -> list[tuple[Any, str]]:
         indices, params["axes"], params["inside"], strict=True
     ):
         if not within:
-            condition = F.all(contained(index, x.shape[axis]))
+            n = x.shape[axis]
+            condition = telling(F.logical_not(contained(index, n)), index, n)
             message = f"index: out of bounds for axis {axis} of {x.type}"
-            found.append((condition, message))
+            found.append((condition, message + ": index {}, size {}"))
     return found
 
 

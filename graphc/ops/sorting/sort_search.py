@@ -21,6 +21,7 @@ from graphc.ir.op import BATCHING, Array, Printing, op, require_equal, type_erro
 from graphc.ir.types import BOOL, INT64, TensorType, is_integer, product
 from graphc.ops.common.batching import Batched, batch_with_axes, spread
 from graphc.ops.common.broadcasting import promoted
+from graphc.ops.common.conditions import telling
 from graphc.ops.common.padding import Padding, Ragged, last
 
 
@@ -318,7 +319,7 @@ _bincount.emit(
     jax="jnp.zeros({length}, {weights}.dtype).at[{x}].add({weights})",
 )
 _bincount.bounds_check = lambda node: [
-    (F.all(node.inputs[0] >= 0), "bincount: a number is negative")
+    (telling(node.inputs[0] < 0, node.inputs[0]), "bincount: a number is negative: {}")
 ]
 _bincount.linear = True
 

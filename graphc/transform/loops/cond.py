@@ -184,7 +184,7 @@ def run_switch(
 
 def _of_all(own: list[Check], checks: list[Check]) -> list[Value]:
     """Whether each check held in a branch; checks of other branches are not made."""
-    flags = held(len(checks))
+    flags = held(checks)
     pairs = zip(checks, flags, strict=True)
     return [c.condition if any(c is o for o in own) else true for c, true in pairs]
 

@@ -1,0 +1,57 @@
+"""Conditions of checks: a bool, or numbers that say what is wrong.
+
+Numbers cross segments, loops and branches as one vector, where a bool would: its first
+element is 0 as long as nothing is wrong, the others stand for the last `{}` in the
+message.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from graphc.ir.build import as_value, cast
+from graphc.ir.graph import Value
+from graphc.ir.namespace import F
+from graphc.ir.types import INT32, TensorType, is_integer
+
+
+def tells(type: TensorType) -> bool:
+    """Whether a condition is a vector of numbers."""
+    count = type.shape[0] if type.rank == 1 else 0
+    return is_integer(type.dtype) and isinstance(count, int) and count > 0
+
+
+def telling(wrong: Value, index: Value, *sizes: Any) -> Value:
+    """A condition that fails where an element is `wrong`, and says what it found.
+
+    It is a vector: whether something is wrong, then the largest wrong index and the
+    sizes, in the dtype of `index`, or int32 where that is a narrower one.
+    """
+    wide = index.dtype if index.dtype.itemsize >= INT32.itemsize else INT32
+    least = int(np.iinfo(wide.name).min)
+    found = F.where(wrong, cast(index, wide), np.asarray(least, wide.name))
+    parts = [F.any(wrong), F.max(found, initial=least), *map(as_value, sizes)]
+    told: Value = F.stack([cast(part, wide) for part in parts])
+    return told
+
+
+def never_failed(condition: Value) -> Value:
+    """A condition of the type of another that holds."""
+    if condition.type.rank == 0:
+        return as_value(True)
+    return F.zeros(condition.type.shape, condition.dtype)
+
+
+def both_hold(first: Value, second: Value) -> Value:
+    """The condition that two of one type hold; it tells the failure of the first."""
+    if first.type.rank == 0:
+        return F.logical_and(first, second)
+    return F.where(F.not_equal(first[0], 0), first, second)
+
+
+def first_failure(rows: Value) -> Value:
+    """The condition that all of a batch hold; it tells the first that fails."""
+    if rows.type.rank == 1:
+        return F.all(rows)
+    behind = F.concatenate([F.zeros((1, rows.type.shape[1]), rows.dtype), rows])
+    return behind[F.argmax(F.not_equal(behind[:, 0], 0))]
