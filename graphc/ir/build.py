@@ -376,8 +376,8 @@ class Config:
     set it to "float64" for NumPy's. `dims` is what is done about sizes that vary where
     `graphc.function` is not told, and `casting` what is done about arguments of other
     dtypes: see there. `max_bytes` is the most that an array may take which is made of a
-    few numbers, as `zeros(k)` is: larger ones are refused, when the graph is built or
-    called, before anything is allocated. It is 2**38 (256 GiB).
+    few numbers, as `zeros(k)`, draws and broadcasts are: larger ones are refused, when
+    the graph is built or called, before anything is allocated. It is 2**38 (256 GiB).
     """
 
     def __init__(self) -> None:

@@ -605,8 +605,11 @@ def test_constant_sizes_beyond_any_memory():
         "274877906944: 1000000000000 is more than 68719476736"
     )
     assert "gt.zeros(10**12)" in str(caught.value)
-    with pytest.raises(graphc.GraphError, match="more bytes than int64 holds"):
+    with pytest.raises(graphc.GraphError, match="float32 array is too large for"):
         gt.broadcast_to(1.0, (2**62, 2))
+    long = gt.tensor("long", "float32", (2**40,))
+    with pytest.raises(graphc.GraphError, match="more bytes than int64 holds"):
+        long[:, None] * long
 
 
 def test_the_limit_can_be_changed(monkeypatch):

@@ -114,3 +114,50 @@ def test_sizes_that_do_not_fit_raise_at_the_call(backend):
     for message, arguments in bad.items():
         with refused(re.escape(message), graphc.CallError):
             f(*arguments)
+
+
+HUGE = 2**62
+DRAWS = [
+    lambda n: R.normal(K, (n,)),
+    lambda n: R.uniform(K, (n,)),
+    lambda n: R.bits(K, (n,)),
+    lambda n: R.split(K, n),
+    lambda n: R.randint(K, (n,), 0, 5),
+    lambda n: R.gamma(K, 2.0, (n,)),
+    lambda n: R.bernoulli(K, 0.5, (n,)),
+    lambda n: R.poisson(K, 3.0, (n,)),
+    lambda n: R.choice(K, 5, (n,)),
+    lambda n: R.categorical(K, np.zeros(3, "float32"), shape=(n,)),
+    lambda n: R.dirichlet(K, np.ones(3, "float32"), (n,)),
+    lambda n: R.multivariate_normal(
+        K, np.zeros(2, "float32"), np.eye(2, dtype="float32"), (n,)
+    ),
+    lambda n: gt.broadcast_to(np.float32(1), (n,)),
+]
+
+
+@pytest.mark.parametrize("draw", DRAWS)
+def test_draws_that_no_machine_holds(draw):
+    """Where the number is known, when the graph is built; else at the call."""
+    limit = "is too large for graphc.config.max_bytes = 274877906944"
+    with pytest.raises(graphc.GraphError, match=limit):
+        draw(2**40)
+    with pytest.raises(graphc.GraphError, match=f"{limit}|more bytes than int64 holds"):
+        draw(HUGE)
+    n = gt.tensor("number", "int64", ())
+    f = graphc.function([n], draw(n), backend="numpy")
+    assert len(f(3)) == 3
+    with pytest.raises(graphc.CallError, match=limit) as caught:
+        f(2**40)
+    assert "asked for by test_random_errors.py" in str(caught.value)
+    with pytest.raises(graphc.CallError, match="size, which is at most 2"):
+        f(HUGE)
+
+
+def test_the_whole_message_of_a_draw_that_is_too_large():
+    with pytest.raises(graphc.GraphError) as caught:
+        R.normal(K, (2**40,))
+    assert str(caught.value).splitlines()[0] == (
+        "random.normal: the float32 array is too large for graphc.config.max_bytes = "
+        "274877906944: 1099511627776 is more than 68719476736"
+    )

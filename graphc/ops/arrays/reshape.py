@@ -33,7 +33,7 @@ from graphc.ir.op import (
 from graphc.ir.types import BOOL, TensorType, product, same_size
 from graphc.ops.common.batching import Batched, batch_with_axes
 from graphc.ops.common.broadcasting import (
-    require_countable,
+    require_room,
     require_stretchable,
     summed_to,
 )
@@ -390,7 +390,7 @@ def _broadcast_to(x: Array, *, shape: Shape) -> TensorType:
     tail = shape[len(shape) - x.type.rank :]
     for n, wanted in zip(x.type.shape, tail, strict=True):
         require_stretchable(n, wanted, f"cannot broadcast to {shape_text(shape)}")
-    require_countable(shape)
+    require_room(shape, x.dtype)
     return x.type.like(shape)
 
 

@@ -26,6 +26,7 @@ from graphc.ops.random.sampler import (
     as_key,
     call,
     drawn_shape,
+    drawn_type,
     floating,
     int_dtype,
     require_key,
@@ -52,7 +53,7 @@ def _random_categorical(
             reason = "without replacement nothing is broadcast"
             require_equal(n, wanted, reason, kind="broadcast")
         require_at_most(product(ahead), categories, "more draws than categories")
-    return TensorType(dtype, shape)
+    return drawn_type(dtype, shape)
 
 
 def _print_categorical(p: Printing, function: str) -> str:
@@ -161,7 +162,7 @@ def _random_choice(
         if chances.type.rank != 1:
             raise type_error("p must be a vector")
         require_equal(chances.type.shape[0], n, "one probability per element")
-    return TensorType(dtype, shape)
+    return drawn_type(dtype, shape)
 
 
 def _print_choice(p: Printing, function: Callable[[str], str]) -> str:

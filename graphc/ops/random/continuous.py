@@ -57,6 +57,7 @@ from graphc.ops.random.sampler import (
     as_key,
     call,
     drawn_shape,
+    drawn_type,
     float_dtype,
     real,
     require_key,
@@ -105,7 +106,7 @@ def _random_split(key: Array, *, shape: Shape) -> TensorType:
     """Independent keys, in an array of this shape."""
     require_key(key)
     require_shape(shape)
-    return TensorType(UINT32, (*shape, 2))
+    return drawn_type(UINT32, (*shape, 2))
 
 
 def _print_split(p: Printing) -> str:
@@ -163,7 +164,7 @@ def _random_bits(key: Array, *, shape: Shape, dtype: DType) -> TensorType:
     """Unsigned integers of random bits."""
     require_key(key)
     require_shape(shape)
-    return TensorType(dtype, shape)
+    return drawn_type(dtype, shape)
 
 
 def _shape_dtype(p: Printing) -> tuple[Any, Any]:
@@ -227,7 +228,7 @@ def _random_uniform(
     """Uniform in [0, 1), or between bounds."""
     require_key(key)
     require_shape(shape, *(b.type.shape for b in bounds))
-    return TensorType(dtype, shape)
+    return drawn_type(dtype, shape)
 
 
 def _print_uniform(p: Printing, function: str) -> str:

@@ -32,6 +32,7 @@ from graphc.ops.random.sampler import (
     SAMPLERS,
     as_key,
     drawn_shape,
+    drawn_type,
     float_dtype,
     floating,
     int_dtype,
@@ -49,7 +50,7 @@ def _random_randint(
     """Integers in [minval, maxval)."""
     require_key(key)
     require_shape(shape, minval.type.shape, maxval.type.shape)
-    return TensorType(dtype, shape)
+    return drawn_type(dtype, shape)
 
 
 def _print_randint(p: Printing, function: str) -> str:

@@ -36,6 +36,7 @@ from graphc.ir.types import (
     is_integer,
     same_size,
 )
+from graphc.ops.common.broadcasting import require_room
 from graphc.ops.random import batching, gradients
 
 UINT32 = np.dtype("uint32")
@@ -131,6 +132,12 @@ def drawn_shape(name: str, shape: Any, *parts: Shape) -> Shape:
     return tuple(common)
 
 
+def drawn_type(dtype: DType, shape: Shape) -> TensorType:
+    """Inside a type rule: the type of what is drawn, which must fit into memory."""
+    require_room(shape, dtype)
+    return TensorType(dtype, shape)
+
+
 def require_shape(shape: Shape, *parts: Shape) -> None:
     """Inside a type rule: a shape to which the shapes of parameters broadcast."""
     for n in shape:
@@ -164,7 +171,7 @@ def sampler(name: str, helper: Callable[..., Any], *, dtype: bool = True) -> Pri
     def infer(key: Array, *params: Array, shape: Shape, dtype: DType) -> TensorType:
         require_key(key)
         require_shape(shape, *(p.type.shape for p in params))
-        return TensorType(dtype, shape)
+        return drawn_type(dtype, shape)
 
     def tail(p: Printing) -> tuple[Any, ...]:
         given = p.node.params

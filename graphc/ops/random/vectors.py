@@ -15,6 +15,7 @@ from graphc.ops.random.sampler import (
     as_key,
     call,
     drawn_shape,
+    drawn_type,
     float_dtype,
     floating,
     real,
@@ -79,7 +80,7 @@ def _random_dirichlet(
     """Vectors of shares that sum to 1."""
     require_key(key)
     require_shape(shape, alpha.type.shape[:-1])
-    return TensorType(dtype, (*shape, alpha.type.shape[-1]))
+    return drawn_type(dtype, (*shape, alpha.type.shape[-1]))
 
 
 def _print_drawn(p: Printing, function: str) -> str:
@@ -119,7 +120,7 @@ def _random_multivariate_normal(
     require_equal(c[-1], c[-2], "the covariance must be square")
     require_equal(m[-1], c[-1], "the covariance must fit the mean")
     require_shape(shape, m[:-1], c[:-2])
-    return TensorType(dtype, (*shape, m[-1]))
+    return drawn_type(dtype, (*shape, m[-1]))
 
 
 def _print_vectors(p: Printing, function: str) -> str:
