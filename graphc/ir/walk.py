@@ -29,3 +29,20 @@ def ancestors(values: Iterable[Value], edges: Edges = operands) -> list[Node]:
                 seen.add(node)
                 stack.append(node)
     return sorted(seen, key=attrgetter("serial"))
+
+
+def depth_first(roots: Iterable[Node], edges: Edges = operands) -> list[Node]:
+    """The nodes behind `roots`, operands first, in an order that this walk alone gives.
+
+    That of `ancestors` tells also which nodes other graphs have made before.
+    """
+    found: dict[Node, None] = {}
+    stack = [(node, False) for node in reversed(list(roots))]
+    while stack:
+        node, left = stack.pop()
+        if left:
+            found[node] = None
+        elif node not in found:
+            stack.append((node, True))
+            stack += [(v.node, False) for v in reversed(tuple(edges(node)))]
+    return list(found)

@@ -17,7 +17,7 @@ from graphc.ir.dims_names import shown_name
 from graphc.ir.graph import Graph, Node, Value, origins
 from graphc.ir.inner import runs_in_python
 from graphc.ir.op import EMISSION
-from graphc.ir.walk import ancestors
+from graphc.ir.walk import ancestors, depth_first
 from graphc.transform.grouping import (
     CostModel,
     Keys,
@@ -55,7 +55,7 @@ class _Facts:
     checks: tuple[Check, ...]
     times: dict[Node, Time]
     compiled: tuple[Node, ...]
-    demanded: dict[Value, Node]  # a size, and the first node that needs it
+    demanded: tuple[Value, ...]  # sizes
 
     def resolve(self, value: Value) -> Value:
         return self.aliases.get(value, value)
@@ -87,6 +87,17 @@ class _Facts:
             else:
                 found.append(operand)
         return found
+
+    @cached_property
+    def places(self) -> dict[Node, int]:
+        """Where each node stands in this program; others may share older ones."""
+
+        def needed(node: Node) -> list[Value]:
+            return [self.resolve(v) for v in (*node.inputs, *sizes_needed(node))]
+
+        found = [self.resolve(v).node for v in self.graph.outputs]
+        found += [c.condition.node for c in self.checks]
+        return {n: i for i, n in enumerate(depth_first(found, needed))}
 
     def is_data(self, value: Value) -> bool:
         return self.times[value.node] is Time.DATA
@@ -182,14 +193,13 @@ def _needed(
     aliases: dict[Value, Value],
     checks: Iterable[Check],
     times: dict[Node, Time],
-) -> tuple[tuple[Node, ...], dict[Value, Node]]:
+) -> tuple[tuple[Node, ...], tuple[Value, ...]]:
     """The nodes that run on the device, and the sizes that they need on the host."""
-    stack = [aliases.get(v, v).node for v in graph.outputs]
-    for check in checks:
-        if times[check.condition.node] is Time.DATA:
-            stack.append(check.condition.node)
+    wanted = [aliases.get(v, v) for v in graph.outputs]
+    wanted += [c.condition for c in checks if times[c.condition.node] is Time.DATA]
+    stack = [v.node for v in wanted]
     seen: set[Node] = set()
-    asked: dict[Value, Node] = {}
+    asked: dict[Value, None] = {}
     while stack:
         node = stack.pop()
         if node in seen or node.primitive is INPUT:
@@ -197,12 +207,11 @@ def _needed(
         seen.add(node)
         for value in sizes_needed(node):
             size = aliases.get(value, value)
-            if size not in asked or node.serial < asked[size].serial:
-                asked[size] = node
+            asked.setdefault(size)
             if times[size.node] is Time.DATA:
                 stack.append(size.node)
         stack += [aliases.get(v, v).node for v in node.inputs]
-    return tuple(sorted(seen, key=lambda n: n.serial)), asked
+    return tuple(sorted(seen, key=lambda n: n.serial)), tuple(asked)
 
 
 def _levels(facts: _Facts) -> dict[Node, int]:
@@ -325,14 +334,18 @@ def _remedy(size: Value) -> str:
 def _reads(
     facts: _Facts, nodes: Iterable[Node], read: set[Value]
 ) -> list[tuple[Value, Node]]:
-    """The device sizes that these nodes need and that are not yet on the host."""
-    found = []
+    """The device sizes that these nodes need and that are not yet on the host.
+
+    Each is read for the first node of the program that asks for it.
+    """
+    found: dict[Value, Node] = {}
     for node in nodes:
         for size in facts.device_sizes(node):
             if size not in read:
-                read.add(size)
-                found.append((size, node))
-    return found
+                first = found.setdefault(size, node)
+                found[size] = min(first, node, key=facts.places.__getitem__)
+    read.update(found)
+    return list(found.items())
 
 
 def _read(size: Value, node: Node) -> Read:

@@ -1,5 +1,7 @@
 """Branches that give different sizes: the result has the size of the one taken."""
 
+from itertools import permutations
+
 import numpy as np
 import pytest
 
@@ -170,8 +172,6 @@ def refused(build):
 
 
 def test_what_is_refused():
-    # Variables of its own: nodes that other tests have left are older, so come first.
-    X, Y = (gt.tensor(name, "float64", (n,)) for name, n in ("xn", "ym"))
     p = gt.sum(X) > 0
     z = lambda: gt.cond(p, lambda: X, lambda: Y)
     each = lambda v: gt.sum(gt.cond(v > 0, lambda: X * v, lambda: Y + v))
@@ -197,3 +197,19 @@ def test_what_is_refused():
         "  got: bool[m] of branch 1\n"
         "  expected: float64[n]"
     )
+
+
+ASKING = {"zeros": gt.zeros, "arange": gt.arange, "tril": lambda m: gt.tril(gt.eye(m))}
+
+
+def test_who_asks_for_a_size_first_depends_on_the_program_alone():
+    """Which nodes other programs have left, and in what order, is not to be seen."""
+    texts = set()
+    for names in permutations(ASKING):
+        x = gt.tensor("x", "float64", ("n",))
+        m = gt.sum(x > 0)
+        older = [ASKING[name](m) for name in names]
+        outputs = [ask(m) for ask in ASKING.values()]
+        texts.add(refused(lambda v=x, o=outputs: graphc.function([v], o, jit=True)))
+        assert len(older) == 3
+    assert len(texts) == 1
