@@ -10,6 +10,7 @@ from graphc.ir.build import as_size, variable
 from graphc.ir.dims import Dim, Size, Symbol, substitute, symbol_dim
 from graphc.ir.dims_growth import grows
 from graphc.ir.dims_names import CAPACITY, shown_name
+from graphc.ir.dims_ranges import Range, largest
 from graphc.ir.graph import Guard, Node, Value
 from graphc.ir.inner import within_sized
 from graphc.ir.types import INT32, TensorType
@@ -182,7 +183,15 @@ class Storage:
         most = dims.bounds(size)[1] if ragged else None
         if most is not None and most <= MOST_BOUND:  # as of n % 2
             return most, True
-        return self.exact(size), False
+        high = largest(size, self._range) if ragged else None
+        return (self.exact(size), False) if high is None else (high, True)
+
+    def _range(self, symbol: Symbol) -> Range:
+        """Between which sizes a symbol lies in the padded graph."""
+        if self.is_ragged(symbol):
+            return Range(symbol.lower, self._capacity[symbol])
+        exact = self.exact(symbol_dim(symbol))
+        return Range(exact, exact)
 
     def is_ragged(self, symbol: Symbol) -> bool:
         """Whether axes of this size are padded."""

@@ -8,13 +8,15 @@ from graphc.ir.build import as_value, cast
 from graphc.ir.dims import Size
 from graphc.ir.graph import Value
 from graphc.ir.namespace import F
-from graphc.ir.types import INT32, INT64
+from graphc.ir.types import INT32, INT64, same_size
 from graphc.ops.common.padded_reads import nonempty, number
 from graphc.ops.common.padding import Padding, Ragged
 from graphc.ops.indexing.basic import BASIC_INDEX, basic
 from graphc.ops.indexing.gather import DYNAMIC_SLICE, GATHER
-from graphc.ops.indexing.parse import FULL_ITEM, Item
+from graphc.ops.indexing.parse import FULL_ITEM, Item, slice_length
 from graphc.ops.indexing.scatter import SCATTER, SLICE_UPDATE
+
+_MERGES = {"add": "add", "multiply": "multiply", "min": "minimum", "max": "maximum"}
 
 
 class Part(NamedTuple):
@@ -32,21 +34,31 @@ def _sorted_out(
 
     Instead of the latter, which are returned by themselves, the whole axis is taken.
     """
-    params = pad.node.params
-    names = ("kinds", "starts", "stops", "steps")
-    given = list(zip(*(params[name] for name in names), strict=True))
+    given = _given(pad)
     stored = [_stored(pad, item) for item in given]
     special: list[Part] = []
-    axis = at = 0
+    axis = at = out = 0
     for i, item in enumerate(given):
         kind = item[0]
         ragged = axis in x.axes if kind != "n" else False
-        if kind != "n" and not _from_front(item, ragged, writes):
+        right = kind == "n" or _from_front(item, ragged, writes)
+        if kind == "s" and right and not writes:
+            wanted = pad.stored(pad.out[out])
+            fitted = _fitted(stored[i], x.value.type.shape[axis], wanted)
+            right, stored[i] = fitted is not None, fitted or FULL_ITEM
+        if not right:
             special.append(Part(axis, at, item))
             stored[i] = FULL_ITEM
         axis += kind != "n"
+        out += kind != "i"
         at += kind != "i" or stored[i] is FULL_ITEM
     return stored, special
+
+
+def _given(pad: Padding) -> list[Item]:
+    """The items of the node, with true sizes."""
+    names = ("kinds", "starts", "stops", "steps")
+    return list(zip(*(pad.node.params[name] for name in names), strict=True))
 
 
 def _stored(pad: Padding, item: Item) -> Item:
@@ -68,6 +80,23 @@ def _from_front(item: Item, ragged: bool, writes: bool) -> bool:
     if writes:  # the elements after it must be padding
         return forwards and first and ragged and (stop is None or _is_count(stop))
     return forwards and first
+
+
+def _fitted(item: Item, n: Size, wanted: Size) -> Item | None:
+    """The slice that takes `wanted` elements of `n`, the same ones first.
+
+    None where what is behind them is too short for that.
+    """
+    _, start, stop, step = item
+    if dims.equal(slice_length(start, stop, 1 if step is None else step, n), wanted):
+        return item
+    if step is not None:
+        return None
+    if start is None and same_size(wanted, n):
+        return FULL_ITEM
+    first = 0 if start is None else start
+    longer: Item = ("s", start, first + wanted, None)
+    return longer if dims.equal(slice_length(*longer[1:3], 1, n), wanted) else None
 
 
 def _is_count(stop: Size | None) -> bool:
@@ -113,7 +142,7 @@ def _(pad: Padding, x: Ragged, **params: Any) -> Any:
     found = basic(x.value, tuple(items))
     kept = {}
     axis = at = 0
-    for kind, _, stop, _ in items:
+    for kind, _, stop, _ in _given(pad):
         if kind == "s" and axis in x.fill and stop is None and not special:
             kept[at] = x.fill[axis]
         axis += kind != "n"
@@ -140,7 +169,9 @@ def _(pad: Padding, x: Ragged, v: Ragged, *, how: str, **_: Any) -> Any:
     items, special = _sorted_out(pad, x, writes=True)
     if not special:
         return SLICE_UPDATE(x.value, v.value, how=how, **_items(items))
-    region = BASIC_INDEX(pad.node.inputs[0], **_true_items(pad)).type
+    region = BASIC_INDEX(pad.node.inputs[0], **_items(_given(pad))).type
+    if _is_kept_front(pad, x, region.shape):
+        return _written_to_front(pad, x, v, region.shape, how)
     if len(special) > 1 or any(item != FULL_ITEM for item in items):
         return None
     (part,) = special
@@ -156,8 +187,25 @@ def _(pad: Padding, x: Ragged, v: Ragged, *, how: str, **_: Any) -> Any:
     )
 
 
-def _true_items(pad: Padding) -> dict[str, Any]:
-    return {n: pad.node.params[n] for n in ("kinds", "starts", "stops", "steps")}
+def _is_kept_front(pad: Padding, x: Ragged, region: Sequence[Size]) -> bool:
+    """Whether slices from the front are kept in as many elements as their array."""
+    return all(
+        kind == "s" and step is None and (start is None or same_size(start, 0))
+        for kind, start, _, step in _given(pad)
+    ) and all(map(same_size, map(pad.stored, region), x.value.type.shape))
+
+
+def _written_to_front(
+    pad: Padding, x: Ragged, v: Ragged, region: Sequence[Size], how: str
+) -> Value:
+    """The array with its first elements written to, by a mask."""
+    written = v.value
+    if how in _MERGES:
+        written = getattr(F, _MERGES[how])(x.value, v.value)
+    shorter = [a for a, n in enumerate(region) if not same_size(n, x.type.shape[a])]
+    mask = pad.inside(Ragged(x.value, x.type.like(region)), shorter)
+    found: Value = F.where(mask, written, x.value)
+    return found
 
 
 @GATHER.padding

@@ -1,0 +1,96 @@
+"""The largest that sizes can be, as formulas of ranges of their symbols."""
+
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from graphc.ir.dims import (
+    Size,
+    Symbol,
+    clip,
+    equal,
+    evaluate,
+    maximum,
+    minimum,
+    symbol_dim,
+)
+from graphc.ir.dims_ranges import UNKNOWN, Range, largest
+from tests.ir.test_dims import (
+    ASSIGNMENTS,
+    DIMS,
+    Recipe,
+    built,
+    index,
+    m,
+    n,
+    python_value,
+    recipes,
+)
+
+CAPACITIES = {d.symbols[0]: Symbol(f"{d}_most", lower=1) for d in DIMS}
+
+
+def range_of(symbol: Symbol) -> Range:
+    """From its own lower bound up to its capacity."""
+    return Range(symbol.lower, symbol_dim(CAPACITIES[symbol]))
+
+
+def of_m_fixed(symbol: Symbol) -> Range:
+    """As `range_of`, but for `m`, which does not vary."""
+    return Range(m, m) if symbol is m.symbols[0] else range_of(symbol)
+
+
+N, M, INDEX = (symbol_dim(CAPACITIES[d.symbols[0]]) for d in (n, m, index))
+
+
+@pytest.mark.parametrize(
+    ("size", "most"),
+    [
+        (clip(index, n), N),
+        (n - clip(index, n), N),
+        (maximum(0, clip(index, n) - clip(-index, n)), N),
+        (clip(m, n), minimum(M, N)),
+        (minimum(index, n), minimum(INDEX, N)),
+        (maximum(index, n), maximum(INDEX, N)),
+        (n * m - n, N * M),
+        (n * index, None),
+        (n // (m + 1), N),
+        (n // m, None),
+        (-n, 0),
+        (-index, None),
+        (7, 7),
+    ],
+)
+def test_largest(size: Size, most: Size | None) -> None:
+    found = largest(size, range_of)
+    assert found is most if most is None else equal(found, most)
+
+
+def test_what_does_not_vary_is_kept() -> None:
+    assert equal(largest(n - m, of_m_fixed), N - m)
+    assert equal(largest(clip(m - 2, n), of_m_fixed), clip(m - 2, N))
+
+
+def test_nothing_is_known_of_symbols_without_a_range() -> None:
+    assert largest(n + m, lambda symbol: UNKNOWN) is None
+    assert largest(clip(index, n), lambda symbol: UNKNOWN) is None
+    no_index = lambda s: UNKNOWN if s is index.symbols[0] else range_of(s)  # noqa: E731
+    assert equal(largest(clip(index, n), no_index), N)
+
+
+@given(recipes(5), st.sampled_from([range_of, of_m_fixed]))
+@settings(deadline=None, max_examples=50)
+def test_no_value_is_larger(recipe: Recipe, ranges: Callable[[Symbol], Range]) -> None:
+    """Neither of a size nor of what it cuts off an axis, with just enough capacity."""
+    for size in (built(recipe), clip(built(recipe), n)):
+        most = largest(size, ranges)
+        for sizes in ASSIGNMENTS[::9] if most is not None else []:
+            if python_value(recipe, sizes) is not None:
+                assert evaluate(size, sizes) <= evaluate(most, within(sizes))
+
+
+def within(sizes: dict[Symbol, int]) -> dict[Symbol, int]:
+    """The sizes, and capacities that have room for just these, at least 1."""
+    return sizes | {CAPACITIES[s]: max(number, 1) for s, number in sizes.items()}

@@ -1,0 +1,133 @@
+"""Slices whose bounds vary stay at capacities: one segment, compiled for few sizes."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+import graphc
+import graphc.tensor as gt
+from tests.transform.dirty import dirty_function
+
+BACKENDS = pytest.mark.parametrize("backend", ["numpy", "jax"])
+BOUNDS = (0, 1, 3, 5, 9, -1, -4, -30)
+x, y = gt.vector("x"), gt.tensor("y", "float64", (7,))
+m = gt.tensor("m", "float64", ("n", "p"))
+a, b = (gt.tensor(name, "int64", ()) for name in "ab")
+
+
+def with_gradient(part, array):
+    return [part, graphc.grad(gt.sum(part**2), array)]
+
+
+PROGRAMS = {
+    "to": ([x, a], with_gradient(gt.exp(x[:a]), x)),
+    "last": ([x, a], with_gradient(x[-a:], x)),
+    "from": ([x, a], with_gradient(x[a:], x)),
+    "between": ([x, a, b], with_gradient(x[a:b], x)),
+    "behind": ([x, a], with_gradient(x[2:a], x)),
+    "of a constant size": ([y, a, b], with_gradient(y[a:b], y)),
+    "in steps": ([x, a], with_gradient(x[a::3], x)),
+    "of a slice": ([x, a, b], with_gradient(x[:a][b:], x)),
+    "two axes": ([m, a, b], [m[:a, b:], m[a:, None, b::2]]),
+    "fronts of two axes": ([m, a, b], with_gradient(m[:a, :b], m)),
+    "reduced": ([x, a], [gt.sum(x[:a]), gt.max(x[:a], initial=0.0), gt.sort(x[a:])]),
+    "written": ([x, a], [x.at[:a].set(x[:a] * 3), x.at[:a].min(gt.cumsum(x[:a]))]),
+    "joined": ([x, a], [gt.concatenate([x[a:], x[:a]])]),
+}
+
+
+def arguments(inputs, n, bounds):
+    rng, sizes = np.random.default_rng(n), {"n": n, "p": 3}
+    found = []
+    for value in inputs:
+        if value.type.rank == 0:
+            found.append(bounds[value is b])
+            continue
+        shape = [i if isinstance(i, int) else sizes.get(str(i), n) for i in value.shape]
+        found.append(rng.normal(size=shape).astype(value.dtype))
+    return found
+
+
+def calls(inputs, lengths=(0, 1, 6)):
+    """Arguments for arrays of few and many elements, cut in all ways."""
+    pairs = itertools.product(BOUNDS, BOUNDS[::3] if len(inputs) == 3 else (0,))
+    return [arguments(inputs, n, pair) for pair in pairs for n in lengths]
+
+
+def same(got, expected):
+    for one, wanted in zip(got, expected, strict=True):
+        one, wanted = np.asarray(one), np.asarray(wanted)
+        assert one.shape == wanted.shape and one.dtype == wanted.dtype
+        np.testing.assert_allclose(one, wanted, rtol=1e-5, atol=1e-6)
+
+
+@BACKENDS
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_one_segment_for_all_bounds(name, backend):
+    """It is compiled once for each capacity, and what it gives is that of NumPy."""
+    inputs, outputs = PROGRAMS[name]
+    f = graphc.function(inputs, outputs, backend=backend, dims="pad")
+    exact = graphc.function(inputs, outputs, backend="numpy")
+    assert not f.plan.padded.cuts
+    for given in calls(inputs):
+        same(f(*given), exact(*given))
+    assert len(f.plan.segments) == 1
+    assert len(f.stats().compilations) == (backend == "jax")
+
+
+@BACKENDS
+@pytest.mark.parametrize("name", [n for n in PROGRAMS if n != "of a constant size"])
+def test_nothing_behind_a_slice_leaks(name, backend):
+    """Neither what the padding holds, nor elements behind the slice."""
+    inputs, outputs = PROGRAMS[name]
+    f = dirty_function(inputs, outputs, backend=backend)
+    exact = graphc.function(inputs, outputs, backend="numpy")
+    for given in calls(inputs, (5,)):
+        same(f(*given), exact(*given))
+
+
+@BACKENDS
+def test_special_values_behind_a_slice_do_not_reach_it(backend):
+    part = x[:a]
+    outputs = [
+        gt.sum(part),
+        gt.mean(part),
+        gt.nn.softmax(part),
+        *with_gradient(part, x),
+    ]
+    f = graphc.function([x, a], outputs, backend=backend, dims="pad")
+    exact = graphc.function([x, a], outputs, backend="numpy")
+    data = np.array([1, 2, np.nan, np.inf, -np.inf], "float32")
+    for stop in (1, 2, 3, 4, 5):
+        same(f(data, stop), exact(data, stop))
+
+
+@BACKENDS
+def test_attention_to_the_first_keys(backend):
+    q, k, v = (gt.tensor(s, "float64", (f"{s}_n", 3)) for s in "qkv")
+    v = gt.tensor("v", "float64", (k.shape[0], 3))
+    out = gt.nn.softmax(q @ k[:a].T, -1) @ v[:a]
+    inputs, outputs = [q, k, v, a], [out, *graphc.grad(gt.sum(out), [q, k, v])]
+    f = graphc.function(inputs, outputs, backend=backend, dims="pad")
+    exact = graphc.function(inputs, outputs, backend="numpy")
+    assert not f.plan.padded.cuts and len(f.plan.segments) == 1
+    rng = np.random.default_rng(0)
+    for n in range(1, 13):
+        given = [rng.normal(size=(i, 3)) for i in (4, 12, 12)]
+        same(f(*given, n), exact(*given, n))
+    assert len(f.stats().compilations) == (backend == "jax")
+
+
+@BACKENDS
+def test_a_slice_up_to_a_number_that_is_computed(backend):
+    """Nothing is read on the host: the slice is kept at the size of its axis."""
+    lengths = gt.tensor("lengths", "int64", ("p",))
+    part = m.T[:, : gt.max(lengths)]
+    inputs, outputs = [m, lengths], [gt.mean(part, 1), part * 2]
+    f = graphc.function(inputs, outputs, backend=backend, dims="pad")
+    exact = graphc.function(inputs, outputs, backend="numpy")
+    for most in (1, 4, 9):
+        given = np.ones((6, 3)), np.array([0, 1, most])
+        same(f(*given), exact(*given))
+    assert len(f.plan.segments) == 1
