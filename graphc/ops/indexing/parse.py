@@ -180,9 +180,9 @@ def _slice_item(item: slice, n: Size) -> tuple[Any, ...]:
 def _length(item: slice, start: Size, stop: Size) -> Size:
     """How far apart two bounds are, also where nobody knows them before the call.
 
-    The window `i : i + 2` has two elements wherever it starts. That `i + 2` may wrap
-    around in its dtype, and so is no size that follows from `i`, does not matter: a
-    window that starts so far out moves inside.
+    The window `i : i + 2` has two elements wherever it starts. It does not matter if
+    `i + 2` wraps around in its dtype, and so is no size that follows from `i`: a window
+    that starts so far out moves inside.
     """
     (first, before), (last, after) = _moved(item.start), _moved(item.stop)
     return after - before if first is last and first is not None else stop - start
