@@ -6,7 +6,7 @@ Run `python docs/pytensor_ops_table.py` after adding one; a test compares the fi
 import pathlib
 
 import graphc.pytensor  # noqa: F401  (lets the conversions join)
-from graphc.pytensor.registry import RULES, Rule
+from graphc.pytensor.registry import RULES, ConvertOp
 
 TARGET = pathlib.Path(__file__).with_name("pytensor_ops.md")
 TESTS = {  # the family of samples in tests/pytensor/samples.py, by module
@@ -35,7 +35,7 @@ host.
 """
 
 
-def module_of(rule: Rule) -> str:
+def module_of(rule: ConvertOp) -> str:
     """The module of graphc.pytensor in which a conversion stands."""
     return rule.__module__.rpartition(".")[2]
 

@@ -64,7 +64,7 @@ class UnusedInputWarning(UserWarning):
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class SourceLocation:
     """A line of user code, and which instruction of which code object it is.
 
     `called` is the function of ours that is called there.
@@ -109,9 +109,9 @@ class Place:
         return found.group(1) if found and rest in ("", ")") else ""
 
     @property
-    def plain(self) -> "Place":
+    def plain(self) -> "SourceLocation":
         """The line alone: for what is made for it, but not assigned in it."""
-        return Place(self.filename, self.line, called=self.called)
+        return SourceLocation(self.filename, self.line, called=self.called)
 
     def __str__(self) -> str:
         return f"{_shown(self.filename)}:{self.line}"
@@ -132,7 +132,7 @@ def _position(code: CodeType, instruction: int) -> tuple[int | None, ...]:
     return found[1][instruction // 2]
 
 
-NOWHERE = Place("<unknown>", 0)
+NOWHERE = SourceLocation("<unknown>", 0)
 
 
 @cache
@@ -187,21 +187,21 @@ def own_caller() -> str:
 
 # By the id of a code object, which its place keeps alive, the instruction, and what is
 # called.
-_places: dict[tuple[int, int, str], Place] = {}
+_places: dict[tuple[int, int, str], SourceLocation] = {}
 _MOST_PLACES = 100_000
 
 
 class _Stand(threading.local):
     """The line for which a transformation makes nodes, in place of its caller's."""
 
-    place: Place | None = None
+    place: SourceLocation | None = None
 
 
 _STAND = _Stand()
 
 
 @contextmanager
-def standing_at(place: Place) -> Iterator[None]:
+def standing_at(place: SourceLocation) -> Iterator[None]:
     """Within: nodes are made for this line of the user, and errors name it."""
     outer = _STAND.place
     _STAND.place = place
@@ -211,7 +211,7 @@ def standing_at(place: Place) -> Iterator[None]:
         _STAND.place = outer
 
 
-def user_place() -> Place:
+def user_place() -> SourceLocation:
     """The innermost line on the call stack that is not graphc's own."""
     if _STAND.place is not None:
         return _STAND.place
@@ -225,7 +225,7 @@ def user_place() -> Place:
         if len(_places) >= _MOST_PLACES:
             _places.clear()
         line = _position(code, at)[0] or frame.f_lineno
-        place = Place(code.co_filename, line, at, code, _operation(called))
+        place = SourceLocation(code.co_filename, line, at, code, _operation(called))
         _places[key] = place
     return place
 
@@ -254,7 +254,7 @@ def describe(
     expected: str = "",
     arguments: str = "",
     hint: str = "",
-    where: Place | None = None,
+    where: SourceLocation | None = None,
 ) -> str:
     """Lay out one error message; empty parts are left out."""
     lines = [f"{op}: {problem}" if op else problem]
@@ -273,7 +273,7 @@ def graph_error(
     got: str = "",
     expected: str = "",
     hint: str = "",
-    where: Place | None = None,
+    where: SourceLocation | None = None,
 ) -> GraphError:
     """A `GraphError` that names `where`, by default the user's current line.
 

@@ -26,6 +26,14 @@ def pytest_collection_finish():
     gc.freeze()
 
 
+@pytest.fixture(autouse=True)
+def mode_of_jax():
+    """A test leaves JAX with numbers of 32 bits; PyTensor changes that when asked."""
+    yield
+    if jax.config.jax_enable_x64:
+        jax.config.update("jax_enable_x64", False)
+
+
 @pytest.fixture
 def compiled_quickly():
     """Programs are run only once: compiling them well takes longer than they do."""

@@ -14,7 +14,7 @@ from graphc.ir.inner import within
 from graphc.ir.op import views_of_inputs
 from graphc.ir.walk import ancestors
 
-Edges = dict[Value, list[Value]]
+ViewEdges = dict[Value, list[Value]]
 
 
 def copied_outputs(graph: Graph) -> frozenset[int]:
@@ -41,10 +41,10 @@ def copied_outputs(graph: Graph) -> frozenset[int]:
     return frozenset(copied)
 
 
-def _edges(graph: Graph) -> tuple[Edges, Edges]:
+def _edges(graph: Graph) -> tuple[ViewEdges, ViewEdges]:
     """By value, those that it may be a view of, and those that may be views of it."""
-    viewed: Edges = {}
-    viewers: Edges = {}
+    viewed: ViewEdges = {}
+    viewers: ViewEdges = {}
     for view, value in _pairs(graph):
         viewed.setdefault(view, []).append(value)
         viewers.setdefault(value, []).append(view)
@@ -64,7 +64,7 @@ def _is_kept(value: Value) -> bool:
 
 
 def _reached(
-    start: Iterable[Value], edges: Edges, end: Container[Value] = ()
+    start: Iterable[Value], edges: ViewEdges, end: Container[Value] = ()
 ) -> set[Value]:
     """The values that edges lead to; none leads on from those at the `end`."""
     stack = list(start)

@@ -6,11 +6,11 @@ import numpy as np
 
 from graphc.backends.placing import placer
 from graphc.backends.program import Outputs, checked_once, entry
-from graphc.backends.source import Body, Module, indent, tuple_text
+from graphc.backends.source import Module, PrintedBody, indent, tuple_text
 from graphc.errors import label
 from graphc.ir.graph import Value
 from graphc.ops.effects.capacities import capacity_call
-from graphc.transform.padding import Padded
+from graphc.transform.padding import PaddedGraph
 from graphc.transform.plan import Plan
 from graphc.transform.policies import Pad
 
@@ -60,12 +60,14 @@ def without_padding_jax(jax: Any, on_device: Any, array: Any, shape: Any) -> Any
 class Entry:
     """Prints the function `program` around that on capacities."""
 
-    def __init__(self, module: Module, plan: Plan, padded: Padded, xp: str) -> None:
+    def __init__(
+        self, module: Module, plan: Plan, padded: PaddedGraph, xp: str
+    ) -> None:
         self._module = module
         self._plan = plan
         self._padded = padded
         self._xp = xp
-        self._body = Body(module, "np", reads=True)
+        self._body = PrintedBody(module, "np", reads=True)
 
     def lines(self, names: list[str], outputs: Outputs) -> list[str]:
         """The text; `names` are those of the arguments."""

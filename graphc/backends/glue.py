@@ -9,17 +9,17 @@ from graphc.backends.program import (
     print_check,
     print_return,
 )
-from graphc.backends.source import Body, Module, indent, tuple_text
+from graphc.backends.source import Module, PrintedBody, indent, tuple_text
 from graphc.ir.graph import Value
 from graphc.transform.plan import (
     Check,
     HostNode,
+    JoinedPieces,
     Plan,
+    PlanStep,
     PythonLoop,
     Read,
-    Rows,
     Segment,
-    Step,
 )
 
 
@@ -30,7 +30,7 @@ def emit_driver(
 
     Arguments are checked once per combination of shapes and dtypes.
     """
-    body = Body(module, "np", reads=True)
+    body = PrintedBody(module, "np", reads=True)
     for value, name in zip(plan.graph.inputs, names, strict=True):
         body.bind(value, name)
     for step in plan.steps:
@@ -45,7 +45,7 @@ def emit_driver(
     return head + indent(argument_check(plan, names) + lines)
 
 
-def _print_step(body: Body, step: Step) -> None:
+def _print_step(body: PrintedBody, step: PlanStep) -> None:
     if isinstance(step, Segment) and step.rows is not None:
         call_growing(body, step)
     elif isinstance(step, Segment):
@@ -55,7 +55,7 @@ def _print_step(body: Body, step: Step) -> None:
     elif isinstance(step, Check):
         _bring_to_host(body, [step.condition])
         print_check(body, step)
-    elif isinstance(step, Rows):
+    elif isinstance(step, JoinedPieces):
         put_together(body, step)
     elif isinstance(step, PythonLoop):
         _step_function(body.module, step)
@@ -71,7 +71,7 @@ def _step_function(module: Module, loop: PythonLoop) -> None:
         return
     name, plan = module.names.unique("step"), loop.body
     module.functions[inner] = name, []
-    body = Body(module, "np", reads=True)
+    body = PrintedBody(module, "np", reads=True)
     names = [module.value_name(v) for v in plan.graph.inputs]
     sizes = [module.size_name(s) for s in loop.sizes]
     for value, given in zip(plan.graph.inputs, names, strict=True):
@@ -86,7 +86,7 @@ def _step_function(module: Module, loop: PythonLoop) -> None:
     module.functions[inner] = name, [head, *indent(body.lines)]
 
 
-def _call(body: Body, segment: Segment) -> None:
+def _call(body: PrintedBody, segment: Segment) -> None:
     """`a, b = segment_1(x, count_size)`."""
     sizes = [body.size(s) for s in segment.statics]
     arguments = ", ".join([*(body.value(v) for v in segment.inputs), *sizes])
@@ -97,13 +97,13 @@ def _call(body: Body, segment: Segment) -> None:
         body.bind(value, name)
 
 
-def _host_node(body: Body, step: HostNode) -> None:
+def _host_node(body: PrintedBody, step: HostNode) -> None:
     _bring_to_host(body, list(step.node.inputs))
     body.node(step.node)
     body.on_host |= {v: body.value(v) for v in step.node.outputs}
 
 
-def _bring_to_host(body: Body, values: list[Value]) -> None:
+def _bring_to_host(body: PrintedBody, values: list[Value]) -> None:
     """Bring values to the host as NumPy arrays of their dtypes, for host arithmetic."""
     for value in map(body.module.resolve, values):
         if value not in body.on_host and not value.node.primitive.inline:

@@ -12,7 +12,7 @@
 from functools import partial
 
 from graphc.backends.placing import placed, placer
-from graphc.backends.source import Body, Module, indent, print_body
+from graphc.backends.source import Module, PrintedBody, indent, print_body
 from graphc.control.print_loops import growing
 from graphc.ir.build import INPUT
 from graphc.ir.graph import Value
@@ -26,7 +26,7 @@ def growing_segment(module: Module, segment: Segment) -> list[str]:
     hints = ["going", *(v.name for v in node.params["body"].content.inputs[1:])]
     names = list(map(module.names.unique, hints))
     sizes = [module.size_name(s) for s in segment.statics]
-    body = Body(module, "jnp", reads=False)
+    body = PrintedBody(module, "jnp", reads=False)
     for value, name in zip(node.inputs, names, strict=False):
         body.bind(value, name)
     for symbol, size in zip(segment.statics, sizes, strict=True):
@@ -50,7 +50,7 @@ def growing_segment(module: Module, segment: Segment) -> list[str]:
     ]
 
 
-def call_growing(body: Body, segment: Segment) -> None:
+def call_growing(body: PrintedBody, segment: Segment) -> None:
     """The line of the driver that runs the loop to its end."""
     (node,) = segment.nodes
     sizes = map(body.size, segment.statics[:-1])
@@ -66,7 +66,7 @@ def call_growing(body: Body, segment: Segment) -> None:
         body.bind(value, name)
 
 
-def call_in_python(body: Body, loop: PythonLoop) -> None:
+def call_in_python(body: PrintedBody, loop: PythonLoop) -> None:
     """The line of the driver that does a loop step by step, as in NumPy programs."""
     node, module = loop.node, body.module
     given = [_argument(body, v) for v in node.inputs]
@@ -85,7 +85,7 @@ def call_in_python(body: Body, loop: PythonLoop) -> None:
         body.bind(value, name)
 
 
-def _argument(body: Body, value: Value) -> str:
+def _argument(body: PrintedBody, value: Value) -> str:
     """A value as it will come back from the loop: a number has its dtype."""
     text = body.value(body.module.resolve(value))
     if value.node.primitive is INPUT and not value.type.rank:
@@ -93,7 +93,7 @@ def _argument(body: Body, value: Value) -> str:
     return text
 
 
-def put_together(body: Body, step: HostNode) -> None:
+def put_together(body: PrintedBody, step: HostNode) -> None:
     """Print the output of the loop as an array of JAX, from the driver's pieces."""
     body.node(step.node)
     (value,) = step.node.outputs
@@ -101,7 +101,7 @@ def put_together(body: Body, step: HostNode) -> None:
     body.line(f"{name} = {placed(body.module, name, value.dtype.name)}")
 
 
-def announce(body: Body, segment: Segment) -> None:
+def announce(body: PrintedBody, segment: Segment) -> None:
     """Tell which sizes this compilation is for."""
     known = [s for s in segment.keys if body.knows(s)]
     sizes = "".join(f", {body.module.size_name(s)}={body.size(s)}" for s in known)

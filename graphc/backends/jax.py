@@ -15,7 +15,7 @@ from graphc.backends.program import (
     print_return,
     title,
 )
-from graphc.backends.source import Body, Module, indent
+from graphc.backends.source import Module, PrintedBody, indent
 from graphc.ir.build import INPUT
 from graphc.transform.plan import Plan, Segment
 
@@ -83,7 +83,7 @@ def _segment(
     names = [module.value_name(v) for v in inputs]
     sizes = [module.size_name(s) for s in segment.statics]
     used = set(segment.inputs)
-    body = Body(module, "jnp", reads=False)
+    body = PrintedBody(module, "jnp", reads=False)
     if outputs is not None and plan.padded is None:
         body.line(checked(names))
     for value, name in zip(inputs, names, strict=True):

@@ -16,7 +16,7 @@ from graphc.backends.program import (
     print_check,
     title,
 )
-from graphc.backends.source import Body, indent
+from graphc.backends.source import PrintedBody, indent
 from graphc.errors import graph_error, label
 from graphc.ir.build import INPUT
 from graphc.ir.graph import Node, Value
@@ -30,7 +30,7 @@ NEEDS_X64 = "the program has 64-bit arrays: call it under jax.enable_x64(True)"
 def emit_numpy(plan: Plan, outputs: Outputs) -> Source:
     """The NumPy program of a graph; the plan serves for its checks only."""
     module, names = new_module(plan)
-    body = Body(module, "np", reads=True)
+    body = PrintedBody(module, "np", reads=True)
     body.lines += argument_check(plan, names)
     for value, name in zip(plan.graph.inputs, names, strict=True):
         if value.type.rank == 0:
@@ -67,7 +67,7 @@ def emit_unjitted(plan: Plan, outputs: Outputs) -> Source:
             hint='compile with jit="auto"',
             where=checks_of(plan)[0].place,
         )
-    body = Body(module, "jnp", reads=True)
+    body = PrintedBody(module, "jnp", reads=True)
     body.line(checked(names))
     for i, (value, name) in enumerate(zip(plan.graph.inputs, names, strict=True)):
         if value.type.rank:
@@ -91,7 +91,7 @@ def emit_unjitted(plan: Plan, outputs: Outputs) -> Source:
     return Source(text, module.sizes)
 
 
-def _bind_static(body: Body, value: Value, name: str) -> None:
+def _bind_static(body: PrintedBody, value: Value, name: str) -> None:
     """A static integer: as a size it is itself, as a number it gets its dtype."""
     size = body.module.size_name(value.symbol)
     body.line(f'{size} = integer("{label(value.symbol.name)}", {name})')
@@ -99,7 +99,7 @@ def _bind_static(body: Body, value: Value, name: str) -> None:
     body.line(f"{name} = np.{value.dtype.name}({size})")
 
 
-def _print_nodes(body: Body, plan: Plan) -> None:
+def _print_nodes(body: PrintedBody, plan: Plan) -> None:
     checks: dict[Node, list[Check]] = {}
     for check in checks_of(plan):
         checks.setdefault(plan.resolve(check.condition).node, []).append(check)
@@ -148,7 +148,7 @@ def _last_uses(order: list[Node], plan: Plan) -> dict[Node, list[Value]]:
     return found
 
 
-def _forget(body: Body, values: list[Value]) -> None:
+def _forget(body: PrintedBody, values: list[Value]) -> None:
     names = [body.forget(v) for v in values if v.type.rank]
     if names:
         body.line(f"del {', '.join(names)}")

@@ -4,12 +4,12 @@ from typing import Any
 
 import numpy as np
 
-Array = np.ndarray[Any, Any]
+NDArray = np.ndarray[Any, Any]
 MOST_INLINE = 8  # elements of an array that still reads well in one line
 LARGEST_BARE = {"uint32": 2**31 - 1, "uint64": 2**63 - 1}
 
 
-def number(array: Array) -> str:
+def number(array: NDArray) -> str:
     """A rank-0 array as a Python literal, parenthesised where negative.
 
     Large unsigned integers have their dtype: JAX takes bare ones for signed. So has a
@@ -31,7 +31,7 @@ def number(array: Array) -> str:
     return f"({text})" if text.startswith("-") else text
 
 
-def _is_other_nan(array: Array) -> bool:
+def _is_other_nan(array: NDArray) -> bool:
     """Whether a part of it is a NaN of other bits than `np.nan` has."""
     if array.dtype.kind in "biu":
         return False
@@ -40,13 +40,13 @@ def _is_other_nan(array: Array) -> bool:
     return any(part != part and part.tobytes() != plain for part in parts)
 
 
-def _from_bytes(array: Array) -> str:
+def _from_bytes(array: NDArray) -> str:
     dtype = repr(array.dtype.name).replace("'", '"')
     raw = f'np.frombuffer(bytes.fromhex("{array.tobytes().hex()}"), {dtype})'
     return f"{raw}.reshape({array.shape})"
 
 
-def typed_number(array: Array) -> str:
+def typed_number(array: NDArray) -> str:
     """A rank-0 array as an expression of exactly its dtype."""
     if array.dtype.name == "bool":
         return f"np.{bool(array)}_"  # whose sum is a bool, unlike Python's
@@ -57,7 +57,7 @@ def typed_number(array: Array) -> str:
     return f"np.{array.dtype.name}({number(array)})"
 
 
-def array_text(array: Array) -> str:
+def array_text(array: NDArray) -> str:
     """An array of any rank as an expression; long ones by their bytes."""
     dtype = repr(array.dtype.name).replace("'", '"')
     if 0 < array.size <= MOST_INLINE and array.ndim == 1:

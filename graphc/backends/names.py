@@ -7,7 +7,7 @@ import unicodedata
 from collections.abc import Iterable
 from functools import lru_cache
 
-from graphc.errors import Place
+from graphc.errors import SourceLocation
 from graphc.ir.build import INPUT
 from graphc.ir.dims import Dim, Symbol, symbol_dim
 from graphc.ir.graph import Node, Value
@@ -98,7 +98,7 @@ class Hints:
         self._inner = {  # values of one call that made several
             v for node in nodes for v in operands(node) if v.node.place is node.place
         }
-        self._assigned: dict[Place, str] = {}
+        self._assigned: dict[SourceLocation, str] = {}
 
     def hint(self, value: Value) -> str:
         """A name for `value`, not yet safe or unique."""
@@ -113,7 +113,7 @@ class Hints:
             return self._assigned_to(node.place) or node.primitive.name
         return node.primitive.name
 
-    def _assigned_to(self, place: Place) -> str:
+    def _assigned_to(self, place: SourceLocation) -> str:
         name = self._assigned.get(place)
         if name is None:
             name = self._assigned[place] = place.assigned

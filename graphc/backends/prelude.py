@@ -8,7 +8,7 @@ import numpy as np
 
 from graphc.backends.function_source import plain_source
 from graphc.backends.sizes import solved
-from graphc.backends.source import Body, Module, indent, tuple_text
+from graphc.backends.source import Module, PrintedBody, indent, tuple_text
 from graphc.errors import shortened
 from graphc.ir.dims import Dim, Symbol, symbol_dim
 from graphc.ir.dims_names import shown_name
@@ -199,7 +199,7 @@ def check_inputs(
 
     `guards` are relations of sizes that hold for the arguments as they are given.
     """
-    body = Body(module, "np", reads=False)
+    body = PrintedBody(module, "np", reads=False)
     axes = list(_symbolic_axes(graph, names))
     for symbol, axis in _sources(axes).items():
         name = module.size_name(symbol)
@@ -232,7 +232,7 @@ def _guard_lines(
     guards: Iterable[tuple[Guard, Node]],
 ) -> list[str]:
     """The lines that test guards, after those of the sizes that they need."""
-    body = Body(module, "np", reads=True)
+    body = PrintedBody(module, "np", reads=True)
     for value, name in zip(graph.inputs, names, strict=True):
         body.bind(value, name)
     for guard, node in guards:
@@ -294,7 +294,7 @@ def _solution(axis: Axis, symbol: Symbol) -> str:
     return solved(axis.size, symbol, axis.text)
 
 
-def _agreements(body: Body, axes: list[Axis]) -> Iterable[str]:
+def _agreements(body: PrintedBody, axes: list[Axis]) -> Iterable[str]:
     """The lines that compare axes with the sizes that others have fixed."""
     sources = _sources(axes)
     for axis in axes:
@@ -314,7 +314,7 @@ def _agreements(body: Body, axes: list[Axis]) -> Iterable[str]:
         )
 
 
-def _own_agreement(body: Body, axis: Axis) -> Iterable[str]:
+def _own_agreement(body: PrintedBody, axis: Axis) -> Iterable[str]:
     """The line that an axis of size 2*n + 1 has such a size, for no negative n."""
     if not _is_symbol(axis.size):
         n = body.size(axis.size.symbols[0])

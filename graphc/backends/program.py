@@ -9,7 +9,7 @@ import numpy as np
 from graphc.backends.names import Hints
 from graphc.backends.placing import placed
 from graphc.backends.prelude import check_inputs, checked, helpers
-from graphc.backends.source import Body, Module, docstring, tuple_text
+from graphc.backends.source import Module, PrintedBody, docstring, tuple_text
 from graphc.ir.build import INPUT
 from graphc.ir.dims import Symbol
 from graphc.ir.graph import Graph, Value
@@ -152,7 +152,7 @@ def checked_once(graph: Graph, names: list[str]) -> list[str]:
     ]
 
 
-def print_check(body: Body, check: Check) -> None:
+def print_check(body: PrintedBody, check: Check) -> None:
     """The test of a condition on the host."""
     condition = body.value(body.module.resolve(check.condition))
     texts = [check.message, str(check.place), check.kind, check.error]
@@ -173,13 +173,13 @@ def _telling(check: Check, condition: str) -> str:
     return f'"".join([{", ".join([repr(first), *told])}])'
 
 
-def print_return(body: Body, plan: Plan, outputs: "Outputs") -> None:
+def print_return(body: PrintedBody, plan: Plan, outputs: "Outputs") -> None:
     """The last line: the outputs in the structure that the user asked for."""
     results = [_result(body, plan.resolve(v)) for v in plan.graph.outputs]
     body.line(f"return {outputs.text(results)}")
 
 
-def _result(body: Body, value: Value) -> str:
+def _result(body: PrintedBody, value: Value) -> str:
     """An output as an array of JAX, also an argument or an array of NumPy."""
     name, dtype = body.value(value), value.dtype.name
     given = value.node.primitive is INPUT

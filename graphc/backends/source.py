@@ -11,7 +11,7 @@ from graphc.backends.function_source import globals_used, plain_source
 from graphc.backends.literals import array_text, number, typed_number
 from graphc.backends.names import Hints, Names, of_same_name
 from graphc.backends.sizes import Arithmetic, array_size, is_wide, needed, solved
-from graphc.errors import GraphError, Place, graph_error, label, printable
+from graphc.errors import GraphError, SourceLocation, graph_error, label, printable
 from graphc.ir import inner
 from graphc.ir.build import CONSTANT, INPUT, SIZE_OP, Data
 from graphc.ir.dims import MOST_SHOWN, Dim, Size, Symbol, expression, symbol_dim
@@ -44,7 +44,7 @@ class Module:
         self._sizes: dict[Symbol, str] = {}
         self._outer: dict[Symbol, Symbol] = {}
         self._types: dict[tuple[DType, tuple[Size, ...]], str] = {}
-        self._comments: dict[Place, tuple[str, str]] = {}
+        self._comments: dict[SourceLocation, tuple[str, str]] = {}
 
     def resolve(self, value: Value) -> Value:
         """The value that is computed for `value`."""
@@ -118,7 +118,7 @@ class Module:
             text = self._types[key] = f"{value.dtype.name}[{sizes}]"
         return text
 
-    def comment(self, place: Place) -> tuple[str, str]:
+    def comment(self, place: SourceLocation) -> tuple[str, str]:
         """A line of the user's, where it is and as a comment with its text."""
         found = self._comments.get(place)
         if found is None:
@@ -149,7 +149,7 @@ class Module:
         return lines
 
 
-class Body:
+class PrintedBody:
     """The lines of one function.
 
     Sizes are bound where they are first needed: from the shape of a value in scope,
@@ -180,7 +180,7 @@ class Body:
         # Names of parts of long sizes, by how they are computed.
         self._parts: dict[Arithmetic, dict[Dim, str]] = {a: {} for a in Arithmetic}
         self._wide: dict[Symbol, str] = {}
-        self._place: Place | None = None
+        self._place: SourceLocation | None = None
         self._line = ""  # of the user's code, that of the last comment
         self._guarded: set[Guard] = set()
 
@@ -378,7 +378,7 @@ class Body:
         for value, name in zip(node.outputs, names, strict=True):
             self.bind(value, name)
 
-    def _comment(self, place: Place) -> None:
+    def _comment(self, place: SourceLocation) -> None:
         if place is self._place:
             return
         self._place = place
@@ -434,7 +434,7 @@ def print_body(module: Module, xp: str, user: Node, graph: inner.Body) -> str:
 def _printed_body(module: Module, xp: str, graph: inner.Body) -> str:
     name = module.names.unique("body")
     module.functions[graph] = name, []
-    body = Body(module, xp, reads=graph.in_python, inner=True)
+    body = PrintedBody(module, xp, reads=graph.in_python, inner=True)
     for node in graph.nodes:
         if node.primitive.passes_on:
             pairs = zip(node.outputs, node.inputs, strict=False)

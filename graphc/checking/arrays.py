@@ -13,8 +13,8 @@ from graphc.ir.graph import Value
 from graphc.ir.types import TensorType, is_inexact
 from graphc.ir.walk import ancestors
 
-Array = np.ndarray[Any, Any]
-Sizes = Mapping[Symbol, int]
+NDArray = np.ndarray[Any, Any]
+SizeValues = Mapping[Symbol, int]
 # Half of the arrays. Of numbers from 100 on, Hypothesis tries those that stand in
 # modules, in whichever are imported.
 ORDINARY = 50
@@ -38,7 +38,7 @@ def draw_sizes(c: Chance, values: Iterable[Value]) -> dict[Symbol, int]:
     return {s: c.pick((2, 3, 1, 0)) for s in named if s.origin is None}
 
 
-def draw_array(c: Chance, want: Want, sizes: Sizes, special: bool) -> Array:
+def draw_array(c: Chance, want: Want, sizes: SizeValues, special: bool) -> NDArray:
     """An array of the wanted type: a number tells which; the first ones are ordinary.
 
     One is drawn only, so that an array is as simple as a constant of one number is.
@@ -55,7 +55,7 @@ def draw_array(c: Chance, want: Want, sizes: Sizes, special: bool) -> Array:
     return array
 
 
-def _ordinary(rng: Any, want: Want, shape: tuple[int, ...], ties: bool) -> Array:
+def _ordinary(rng: Any, want: Want, shape: tuple[int, ...], ties: bool) -> NDArray:
     """Numbers of moderate size; where there may be ties, small integers."""
     if want.dtype.kind == "b":
         return np.asarray(rng.random(shape) < 0.5)

@@ -17,10 +17,10 @@ from hypothesis import HealthCheck, Phase, Verbosity, given, reject, seed, setti
 from hypothesis import strategies as st
 from hypothesis.errors import Unsatisfiable
 
-from graphc.checking.arrays import Array, carriers, draw_array, draw_sizes
+from graphc.checking.arrays import NDArray, carriers, draw_array, draw_sizes
 from graphc.checking.chance import DTYPES, FLOATS, MODES, Chance, Misfit
 from graphc.checking.compare import close, coarsest, same_bits
-from graphc.checking.graphs import Made, Shapes, built, matching
+from graphc.checking.graphs import DeclaredShapes, Made, built, matching
 from graphc.checking.shown import Counterexample, expression, shown
 from graphc.checking.watched import watched
 from graphc.errors import GraphError, describe, graph_error
@@ -86,7 +86,7 @@ def check(
     *,
     examples: int = 20,
     build: Callable[..., Any] | None = None,
-    shapes: Shapes | None = None,
+    shapes: DeclaredShapes | None = None,
     dtypes: Sequence[str] | None = None,
     first: Rules | None = None,
 ) -> Checked:
@@ -141,7 +141,7 @@ class _Trial:
     made: Made
     sides: tuple[Value, Value]
     compared: tuple[list[Value], list[Value]]
-    arguments: dict[Value, Array]
+    arguments: dict[Value, NDArray]
 
     @property
     def unit(self) -> float:
@@ -155,7 +155,7 @@ class _Source:
     """Where graphs come from: from a function, or else from the rule's pattern."""
 
     build: Callable[..., Any] | None
-    shapes: Shapes
+    shapes: DeclaredShapes
     first: Rules
 
     def graph(self, c: Chance, rule: Rule) -> Made:
@@ -328,19 +328,19 @@ class _Search:
             }
             raise Counterexample(parts)
 
-    def _same(self, old: Array, new: Array, unit: float) -> bool:
+    def _same(self, old: NDArray, new: NDArray, unit: float) -> bool:
         if self.rule.exact and not self.stage.gradient:
             return same_bits(old, new)
         return close(old, new, unit, finite=self.stage.gradient)
 
-    def _tried(self, trial: _Trial, outputs: list[Value]) -> list[Array] | None:
+    def _tried(self, trial: _Trial, outputs: list[Value]) -> list[NDArray] | None:
         """The outputs of a graph; None where it raises."""
         try:
             return self._run(trial, outputs)
         except Exception:
             return None
 
-    def _run(self, trial: _Trial, outputs: list[Value]) -> list[Array]:
+    def _run(self, trial: _Trial, outputs: list[Value]) -> list[NDArray]:
         """Run a graph; on JAX op by op, since XLA rounds fused ops in its own ways."""
         compiled = function(
             list(trial.arguments),
@@ -366,7 +366,9 @@ class _Search:
             "arguments": _arguments(trial),
         }
 
-    def _differs(self, trial: _Trial, i: int, old: Array, new: Array) -> dict[str, str]:
+    def _differs(
+        self, trial: _Trial, i: int, old: NDArray, new: NDArray
+    ) -> dict[str, str]:
         what = "the value"
         if self.stage.gradient:
             what = f"the gradient in {_smooth(trial.made)[i].name}"

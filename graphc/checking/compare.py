@@ -8,11 +8,11 @@ import numpy as np
 
 from graphc.ir.types import BFLOAT16, is_inexact
 
-Array = np.ndarray[Any, Any]
+NDArray = np.ndarray[Any, Any]
 ROUNDINGS = 1e3  # units in the last place by which an order of operations may matter
 
 
-def same_bits(x: Array, y: Array) -> bool:
+def same_bits(x: NDArray, y: NDArray) -> bool:
     """Equal, signs of zeros included; a NaN is as good as another."""
     if x.dtype != y.dtype or x.shape != y.shape:
         return False
@@ -25,7 +25,7 @@ def same_bits(x: Array, y: Array) -> bool:
     return bool((alike | (nan & np.isnan(y))).all())
 
 
-def close(x: Array, y: Array, unit: float, *, finite: bool = False) -> bool:
+def close(x: NDArray, y: NDArray, unit: float, *, finite: bool = False) -> bool:
     """Equal up to rounding, infinities and NaN at the same places.
 
     `unit` is that in the last place; `finite`: only where the first is finite.

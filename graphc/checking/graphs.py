@@ -28,7 +28,7 @@ from graphc.rewriting.pattern import (
 )
 from graphc.rewriting.traced import Traced
 
-Shapes = Mapping[str, Sequence[int | str]]
+DeclaredShapes = Mapping[str, Sequence[int | str]]
 NUMBERS = (0, 1, -1, 2, -0.0, 0.5)
 FUNCTIONS = ["negative", "square", "exp", "tanh"]
 WEAK = ("int64", "float64")
@@ -62,7 +62,7 @@ def matching(c: Chance, pattern: Pattern | Traced) -> Made:
     return Made(value, maker.wants)
 
 
-def built(c: Chance, build: Callable[..., Any], shapes: Shapes) -> Made:
+def built(c: Chance, build: Callable[..., Any], shapes: DeclaredShapes) -> Made:
     """A graph that a function of the user makes of its arguments' variables."""
     maker = _Maker(c)
     names = list(inspect.signature(build).parameters)

@@ -30,18 +30,18 @@ class Want:
         return replace(self, shape=shape)
 
 
-Params = dict[str, Any]
+ParamChoices = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Plan:
+class SamplePlan:
     """The wanted inputs, and the params for the inputs that were made."""
 
     inputs: Sequence[Want]
-    params: Callable[[list[Value]], Params] = lambda inputs: {}
+    params: Callable[[list[Value]], ParamChoices] = lambda inputs: {}
 
 
-Planner = Callable[[Chance, Want, Params, int], Plan]
+Planner = Callable[[Chance, Want, ParamChoices, int], SamplePlan]
 PLANS: dict[str, Planner] = {}
 
 
@@ -60,18 +60,18 @@ def index(shape: tuple[Size, ...], limit: Size) -> Want:
     return Want(shape, INT64, "index", limit)
 
 
-def elementwise(c: Chance, want: Want, fixed: Params, n: int) -> Plan:
+def elementwise(c: Chance, want: Want, fixed: ParamChoices, n: int) -> SamplePlan:
     """Inputs of the whole shape, or of shapes that stretch to it together."""
     how = c.pick(("alike", "alike", "beside", "across")) if n > 1 else "alike"
     if how == "alike":
-        return Plan([want] * n)
+        return SamplePlan([want] * n)
     if how == "beside":
         whole = c.up_to(n - 1)
         shapes = [c.thinned(want.shape) for _ in range(n)]
         shapes[whole] = want.shape
     else:
         shapes = _across(c, want.shape, n)
-    return Plan([want.of(*shape) for shape in shapes])
+    return SamplePlan([want.of(*shape) for shape in shapes])
 
 
 def _across(c: Chance, shape: tuple[Size, ...], n: int) -> list[tuple[Size, ...]]:
@@ -87,38 +87,38 @@ def _across(c: Chance, shape: tuple[Size, ...], n: int) -> list[tuple[Size, ...]
     *("equal", "not_equal", "less", "less_equal", "greater", "greater_equal"),
     *("isnan", "isinf", "isfinite", "signbit"),
 )
-def _(c: Chance, want: Want, fixed: Params, n: int) -> Plan:
+def _(c: Chance, want: Want, fixed: ParamChoices, n: int) -> SamplePlan:
     return elementwise(c, replace(want, dtype=c.dtype()), fixed, n)
 
 
 @plans("logical_and", "logical_or", "logical_xor", "logical_not")
-def _(c: Chance, want: Want, fixed: Params, n: int) -> Plan:
+def _(c: Chance, want: Want, fixed: ParamChoices, n: int) -> SamplePlan:
     return elementwise(c, replace(want, dtype=BOOL), fixed, n)
 
 
 @plans("bitwise_and", "bitwise_or", "bitwise_xor", "invert", "gcd", "lcm")
-def _(c: Chance, want: Want, fixed: Params, n: int) -> Plan:
+def _(c: Chance, want: Want, fixed: ParamChoices, n: int) -> SamplePlan:
     fits = is_integer(want.dtype)
     dtype = want.dtype if fits else dtype_of(c.pick(("int64", "uint8", "int32")))
     return elementwise(c, replace(want, dtype=dtype), fixed, n)
 
 
 @plans("where")
-def _(c: Chance, want: Want, fixed: Params, n: int) -> Plan:
+def _(c: Chance, want: Want, fixed: ParamChoices, n: int) -> SamplePlan:
     condition, x, y = elementwise(c, want, fixed, n).inputs
-    return Plan([replace(condition, dtype=BOOL), x, y])
+    return SamplePlan([replace(condition, dtype=BOOL), x, y])
 
 
 @plans("convert")
-def _(c: Chance, want: Want, fixed: Params, n: int) -> Plan:
+def _(c: Chance, want: Want, fixed: ParamChoices, n: int) -> SamplePlan:
     given = replace(want, dtype=dtype_of("int64") if want.weak else c.dtype())
-    return Plan([given], lambda xs: {"dtype": want.dtype, "weak": want.weak})
+    return SamplePlan([given], lambda xs: {"dtype": want.dtype, "weak": want.weak})
 
 
 @plans("real", "imag", "absolute")
-def _(c: Chance, want: Want, fixed: Params, n: int) -> Plan:
+def _(c: Chance, want: Want, fixed: ParamChoices, n: int) -> SamplePlan:
     dtype = dtype_of("complex128") if c.flag(3) else want.dtype
-    return Plan([replace(want, dtype=dtype)])
+    return SamplePlan([replace(want, dtype=dtype)])
 
 
 def _inserted(
@@ -137,12 +137,12 @@ def _some_of(c: Chance, rank: int, count: int) -> tuple[int, ...]:
 
 
 @plans("any", "all")
-def _(c: Chance, want: Want, fixed: Params, n: int) -> Plan:
+def _(c: Chance, want: Want, fixed: ParamChoices, n: int) -> SamplePlan:
     return _reduction(c, replace(want, dtype=BOOL), fixed, n)
 
 
 @plans("sum", "prod", "max", "min")
-def _reduction(c: Chance, want: Want, fixed: Params, n: int) -> Plan:
+def _reduction(c: Chance, want: Want, fixed: ParamChoices, n: int) -> SamplePlan:
     keep = fixed["keepdims"] if "keepdims" in fixed else c.flag(3)
     rank = len(want.shape)
     if keep:
@@ -153,32 +153,32 @@ def _reduction(c: Chance, want: Want, fixed: Params, n: int) -> Plan:
         axes = fixed.get("axes") or _some_of(c, rank + more, more)
         shape = _inserted(want.shape, axes, [c.size() for _ in axes])
 
-    def params(xs: list[Value]) -> Params:
+    def params(xs: list[Value]) -> ParamChoices:
         fits = xs[0].type.rank == len(shape)
         return {"axes": axes if fits else c.axes(xs[0].type.rank), "keepdims": keep}
 
-    return Plan([want.of(*shape)], params)
+    return SamplePlan([want.of(*shape)], params)
 
 
 @plans("max_from", "min_from")
-def _(c: Chance, want: Want, fixed: Params, n: int) -> Plan:
+def _(c: Chance, want: Want, fixed: ParamChoices, n: int) -> SamplePlan:
     plan = _reduction(c, want, fixed, 1)
-    return Plan([*plan.inputs, want.of()], plan.params)
+    return SamplePlan([*plan.inputs, want.of()], plan.params)
 
 
 @plans("argmax", "argmin")
-def _(c: Chance, want: Want, fixed: Params, n: int) -> Plan:
+def _(c: Chance, want: Want, fixed: ParamChoices, n: int) -> SamplePlan:
     axes = (fixed["axis"],) if "axis" in fixed else _some_of(c, len(want.shape) + 1, 1)
     given = want.of(*_inserted(want.shape, axes, [c.size()]))
-    return Plan(
+    return SamplePlan(
         [replace(given, dtype=c.dtype())],
         lambda xs: {"axis": axes[0], "keepdims": False},
     )
 
 
 @plans("count_nonzero")
-def _(c: Chance, want: Want, fixed: Params, n: int) -> Plan:
-    return Plan([Want(c.shape(), BOOL)])
+def _(c: Chance, want: Want, fixed: ParamChoices, n: int) -> SamplePlan:
+    return SamplePlan([Want(c.shape(), BOOL)])
 
 
 def _along(c: Chance, want: Want, least: int = 1) -> Want:
@@ -187,43 +187,43 @@ def _along(c: Chance, want: Want, least: int = 1) -> Want:
 
 
 @plans("sort", "argsort")
-def _(c: Chance, want: Want, fixed: Params, n: int) -> Plan:
-    return Plan([_along(c, want)], lambda xs: {"axis": c.axis(xs[0].type.rank)})
+def _(c: Chance, want: Want, fixed: ParamChoices, n: int) -> SamplePlan:
+    return SamplePlan([_along(c, want)], lambda xs: {"axis": c.axis(xs[0].type.rank)})
 
 
 @plans("cumsum", "cumprod", "cummax", "cummin", "cumlogsumexp")
-def _(c: Chance, want: Want, fixed: Params, n: int) -> Plan:
-    def params(xs: list[Value]) -> Params:
+def _(c: Chance, want: Want, fixed: ParamChoices, n: int) -> SamplePlan:
+    def params(xs: list[Value]) -> ParamChoices:
         return {"axis": c.axis(xs[0].type.rank), "reverse": c.flag(3)}
 
-    return Plan([_along(c, want)], params)
+    return SamplePlan([_along(c, want)], params)
 
 
 @plans("recurrence")
-def _(c: Chance, want: Want, fixed: Params, n: int) -> Plan:
+def _(c: Chance, want: Want, fixed: ParamChoices, n: int) -> SamplePlan:
     given = _along(c, want)
     params = {"axis": c.axis(len(given.shape)), "reverse": c.flag(3)}
-    return Plan([given, given], lambda xs: params)
+    return SamplePlan([given, given], lambda xs: params)
 
 
 @plans("fftshift")
-def _(c: Chance, want: Want, fixed: Params, n: int) -> Plan:
-    def params(xs: list[Value]) -> Params:
+def _(c: Chance, want: Want, fixed: ParamChoices, n: int) -> SamplePlan:
+    def params(xs: list[Value]) -> ParamChoices:
         return {"axes": c.axes(xs[0].type.rank), "back": c.flag()}
 
-    return Plan([want], params)
+    return SamplePlan([want], params)
 
 
 @plans("top_k")
-def _(c: Chance, want: Want, fixed: Params, n: int) -> Plan:
-    def params(xs: list[Value]) -> Params:
+def _(c: Chance, want: Want, fixed: ParamChoices, n: int) -> SamplePlan:
+    def params(xs: list[Value]) -> ParamChoices:
         return {"k": c.up_to(2), "axis": c.axis(xs[0].type.rank)}
 
-    return Plan([_along(c, want)], params)
+    return SamplePlan([_along(c, want)], params)
 
 
 @plans("transpose")
-def _(c: Chance, want: Want, fixed: Params, n: int) -> Plan:
+def _(c: Chance, want: Want, fixed: ParamChoices, n: int) -> SamplePlan:
     rank = len(want.shape)
     axes = fixed.get("axes") or c.order(rank)
     given: list[Size] = list(want.shape)
@@ -231,15 +231,15 @@ def _(c: Chance, want: Want, fixed: Params, n: int) -> Plan:
         for i, axis in enumerate(axes):
             given[axis] = want.shape[i]
 
-    def params(xs: list[Value]) -> Params:
+    def params(xs: list[Value]) -> ParamChoices:
         fits = xs[0].type.rank == len(axes)
         return {"axes": axes if fits else c.order(xs[0].type.rank)}
 
-    return Plan([want.of(*given)], params)
+    return SamplePlan([want.of(*given)], params)
 
 
 @plans("reshape")
-def _(c: Chance, want: Want, fixed: Params, n: int) -> Plan:
+def _(c: Chance, want: Want, fixed: ParamChoices, n: int) -> SamplePlan:
     shape = want.shape
     cut = c.up_to(len(shape))
     given = c.pick(
@@ -251,7 +251,9 @@ def _(c: Chance, want: Want, fixed: Params, n: int) -> Plan:
             (product(shape[:cut]), *shape[cut:]),
         )
     )
-    return Plan([want.of(*given)], lambda xs: {"shape": _fitting(c, shape, xs[0])})
+    return SamplePlan(
+        [want.of(*given)], lambda xs: {"shape": _fitting(c, shape, xs[0])}
+    )
 
 
 def _fitting(c: Chance, shape: tuple[Size, ...], x: Value) -> tuple[Size, ...]:
@@ -262,57 +264,59 @@ def _fitting(c: Chance, shape: tuple[Size, ...], x: Value) -> tuple[Size, ...]:
 
 
 @plans("broadcast_to")
-def _(c: Chance, want: Want, fixed: Params, n: int) -> Plan:
-    return Plan([want.of(*c.thinned(want.shape))], lambda xs: {"shape": want.shape})
+def _(c: Chance, want: Want, fixed: ParamChoices, n: int) -> SamplePlan:
+    return SamplePlan(
+        [want.of(*c.thinned(want.shape))], lambda xs: {"shape": want.shape}
+    )
 
 
 @plans("full")
-def _(c: Chance, want: Want, fixed: Params, n: int) -> Plan:
-    return Plan([want.of()], lambda xs: {"shape": want.shape})
+def _(c: Chance, want: Want, fixed: ParamChoices, n: int) -> SamplePlan:
+    return SamplePlan([want.of()], lambda xs: {"shape": want.shape})
 
 
 @plans("specify_shape")
-def _(c: Chance, want: Want, fixed: Params, n: int) -> Plan:
-    return Plan([want], lambda xs: {"shape": want.shape})
+def _(c: Chance, want: Want, fixed: ParamChoices, n: int) -> SamplePlan:
+    return SamplePlan([want], lambda xs: {"shape": want.shape})
 
 
 @plans("iota")
-def _(c: Chance, want: Want, fixed: Params, n: int) -> Plan:
+def _(c: Chance, want: Want, fixed: ParamChoices, n: int) -> SamplePlan:
     length = want.shape[0] if want.shape else c.size()
     params = {"start": c.up_to(2), "step": 1 + c.up_to(1), "length": length}
-    return Plan([], lambda xs: {**params, "dtype": want.dtype})
+    return SamplePlan([], lambda xs: {**params, "dtype": want.dtype})
 
 
 @plans("expand_dims")
-def _(c: Chance, want: Want, fixed: Params, n: int) -> Plan:
+def _(c: Chance, want: Want, fixed: ParamChoices, n: int) -> SamplePlan:
     ones = [a for a, n in enumerate(want.shape) if isinstance(n, int) and n == 1]
     axes = fixed.get("axes") or tuple(a for a in ones if c.flag())
     given = tuple(n for a, n in enumerate(want.shape) if a not in axes)
 
-    def params(xs: list[Value]) -> Params:
+    def params(xs: list[Value]) -> ParamChoices:
         fits = axes and xs[0].type.rank == len(given)
         return {"axes": axes if fits else _some_of(c, xs[0].type.rank + 1, 1)}
 
-    return Plan([want.of(*given)], params)
+    return SamplePlan([want.of(*given)], params)
 
 
 @plans("squeeze")
-def _(c: Chance, want: Want, fixed: Params, n: int) -> Plan:
+def _(c: Chance, want: Want, fixed: ParamChoices, n: int) -> SamplePlan:
     axes = fixed.get("axes") or _some_of(c, len(want.shape) + 1, 1)
     given = _inserted(want.shape, axes, [1] * len(axes))
 
-    def params(xs: list[Value]) -> Params:
+    def params(xs: list[Value]) -> ParamChoices:
         if xs[0].type.rank == len(given):
             return {"axes": axes}
         sizes = enumerate(xs[0].type.shape)
         ones = tuple(a for a, n in sizes if isinstance(n, int) and n == 1)
         return {"axes": ones}
 
-    return Plan([want.of(*given)], params)
+    return SamplePlan([want.of(*given)], params)
 
 
 @plans("concatenate")
-def _(c: Chance, want: Want, fixed: Params, n: int) -> Plan:
+def _(c: Chance, want: Want, fixed: ParamChoices, n: int) -> SamplePlan:
     want = _along(c, want)
     rank = len(want.shape)
     axis = fixed["axis"] if "axis" in fixed else c.axis(rank)
@@ -320,48 +324,50 @@ def _(c: Chance, want: Want, fixed: Params, n: int) -> Plan:
         tuple(c.size() if a == axis else size for a, size in enumerate(want.shape))
         for _ in range(n)
     ]
-    return Plan([want.of(*s) for s in shapes], lambda xs: {"axis": axis})
+    return SamplePlan([want.of(*s) for s in shapes], lambda xs: {"axis": axis})
 
 
 @plans("stack")
-def _(c: Chance, want: Want, fixed: Params, n: int) -> Plan:
+def _(c: Chance, want: Want, fixed: ParamChoices, n: int) -> SamplePlan:
     want = _along(c, want)
     axis = fixed["axis"] if "axis" in fixed else c.axis(len(want.shape))
     given = want.of(*(size for a, size in enumerate(want.shape) if a != axis))
-    return Plan([given] * n, lambda xs: {"axis": axis})
+    return SamplePlan([given] * n, lambda xs: {"axis": axis})
 
 
 @plans("pad")
-def _(c: Chance, want: Want, fixed: Params, n: int) -> Plan:
-    def params(xs: list[Value]) -> Params:
+def _(c: Chance, want: Want, fixed: ParamChoices, n: int) -> SamplePlan:
+    def params(xs: list[Value]) -> ParamChoices:
         widths = [(c.up_to(2), c.up_to(2)) for _ in xs[0].type.shape]
         low, high = zip(*widths, strict=True) if widths else ((), ())
         return {"low": tuple(low), "high": tuple(high)}
 
-    return Plan([want, want.of()], params)
+    return SamplePlan([want, want.of()], params)
 
 
 @plans("tile")
-def _(c: Chance, want: Want, fixed: Params, n: int) -> Plan:
-    return Plan([want], lambda xs: {"reps": tuple(c.up_to(2) for _ in want.shape)})
+def _(c: Chance, want: Want, fixed: ParamChoices, n: int) -> SamplePlan:
+    return SamplePlan(
+        [want], lambda xs: {"reps": tuple(c.up_to(2) for _ in want.shape)}
+    )
 
 
 @plans("repeat")
-def _(c: Chance, want: Want, fixed: Params, n: int) -> Plan:
-    def params(xs: list[Value]) -> Params:
+def _(c: Chance, want: Want, fixed: ParamChoices, n: int) -> SamplePlan:
+    def params(xs: list[Value]) -> ParamChoices:
         return {"repeats": c.up_to(2), "axis": c.axis(xs[0].type.rank)}
 
-    return Plan([_along(c, want)], params)
+    return SamplePlan([_along(c, want)], params)
 
 
 @plans("stop_gradient", "barrier", "positive")
-def _(c: Chance, want: Want, fixed: Params, n: int) -> Plan:
-    return Plan([want] * n)
+def _(c: Chance, want: Want, fixed: ParamChoices, n: int) -> SamplePlan:
+    return SamplePlan([want] * n)
 
 
-def any_of(c: Chance, want: Want, fixed: Params, n: int) -> Plan:
+def any_of(c: Chance, want: Want, fixed: ParamChoices, n: int) -> SamplePlan:
     """For a primitive without a plan of its own: inputs as the result."""
-    return Plan([want] * n)
+    return SamplePlan([want] * n)
 
 
 def floating(c: Chance, want: Want) -> Want:

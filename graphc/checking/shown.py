@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from graphc.checking.compare import Array
+from graphc.checking.compare import NDArray
 from graphc.ir.build import CONSTANT, INPUT
 from graphc.ir.graph import Value
 
@@ -11,7 +11,7 @@ class Counterexample(Exception):
     """A graph and arguments for which the sides differ; the parts of a message."""
 
 
-def shown(array: Array) -> str:
+def shown(array: NDArray) -> str:
     """An array on one line, with dtype and shape."""
     text = np.array2string(array, separator=", ", threshold=30)
     return f"{' '.join(text.split())} {array.dtype.name}{list(array.shape)}"

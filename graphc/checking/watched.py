@@ -5,7 +5,7 @@ from dataclasses import fields
 from graphc.checking.shown import Counterexample, expression
 from graphc.ir.dims import equal
 from graphc.ir.graph import Value
-from graphc.rewriting.pattern import Uses
+from graphc.rewriting.pattern import CountUses
 from graphc.rewriting.rule import Rule
 
 
@@ -15,7 +15,7 @@ def watched(rule: Rule) -> Rule:
 
 
 class _Watched(Rule):
-    def apply(self, value: Value, uses: Uses) -> Value | None:
+    def apply(self, value: Value, uses: CountUses) -> Value | None:
         """The replacement of a value, of the same type."""
         made = super().apply(value, uses)
         changed = made is not None and _changed(value, made)

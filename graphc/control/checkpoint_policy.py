@@ -14,8 +14,8 @@ from graphc.ir.graph import Value
 from graphc.ir.namespace import F
 from graphc.ir.types import INT32
 
-Pair = tuple[list[Value], list[Value]]
-Step = Callable[[list[Value], list[Value]], Pair]
+StepResult = tuple[list[Value], list[Value]]
+StepFunction = Callable[[list[Value], list[Value]], StepResult]
 
 
 class Kept(NamedTuple):
@@ -64,19 +64,19 @@ def _root(length: Size) -> Size:
 
 
 def stopping_in_chunks(
-    step: Step, first: Sequence[Value], *, chunk: Size, going: Value
-) -> Pair:
+    step: StepFunction, first: Sequence[Value], *, chunk: Size, going: Value
+) -> StepResult:
     """Run a loop with early exit and without a length as a scan of scans over chunks.
 
     The first output of a step says whether to stop after it, and the number of steps
     is returned with the carry.
     """
 
-    def one(carry: list[Value], row: list[Value]) -> Pair:
+    def one(carry: list[Value], row: list[Value]) -> StepResult:
         after, given = step(carry[1:], row)
         return [F.logical_not(given[0]), *after], given[:1]
 
-    def steps(carry: list[Value], _: list[Value]) -> Pair:
+    def steps(carry: list[Value], _: list[Value]) -> StepResult:
         done, *state = carry
         ends, (more,) = F._run_scan(one, state, [], chunk, False, going=state[0])
         return [done + more, *ends], [F.logical_not(ends[0])]

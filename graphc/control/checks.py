@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from graphc.errors import Place, standing_at
+from graphc.errors import SourceLocation, standing_at
 from graphc.ir.graph import Params, Value
 from graphc.ir.replay import region_between, renewed
 from graphc.ir.walk import operands
@@ -11,17 +11,17 @@ from graphc.ops.common.conditions import both_hold, never_failed
 from graphc.ops.effects.assertions import ASSERT
 
 
-class Check(NamedTuple):
+class BodyCheck(NamedTuple):
     """A condition that must hold whenever a body has run."""
 
     condition: Value
     params: Params
-    place: Place
+    place: SourceLocation
 
 
 def taken_out(
     outputs: Sequence[Value], inputs: Sequence[Value]
-) -> tuple[list[Value], list[Check]]:
+) -> tuple[list[Value], list[BodyCheck]]:
     """The outputs without the checks on the way to them, and these checks."""
     region = region_between(outputs, inputs)
     if not any(node.primitive is ASSERT for node in region):
@@ -31,7 +31,7 @@ def taken_out(
     for node in region:
         if node.primitive is ASSERT:
             value, condition = (made.get(v, v) for v in node.inputs)
-            checks.append(Check(condition, node.params, node.place.plain))
+            checks.append(BodyCheck(condition, node.params, node.place.plain))
             made[node.outputs[0]] = value
         elif any(v in made for v in operands(node)):
             fresh = renewed(node, made, node.place.plain)
@@ -39,19 +39,19 @@ def taken_out(
     return [made.get(v, v) for v in outputs], checks
 
 
-def held(checks: Iterable[Check]) -> list[Value]:
+def held(checks: Iterable[BodyCheck]) -> list[Value]:
     """The init of the flags: no check has failed."""
     return [never_failed(check.condition) for check in checks]
 
 
-def and_held(flags: Iterable[Value], checks: Iterable[Check]) -> list[Value]:
+def and_held(flags: Iterable[Value], checks: Iterable[BodyCheck]) -> list[Value]:
     """The flags after a step."""
     pairs = zip(flags, checks, strict=True)
     return [both_hold(flag, check.condition) for flag, check in pairs]
 
 
 def checked(
-    values: Iterable[Value], flags: Sequence[Value], checks: Iterable[Check]
+    values: Iterable[Value], flags: Sequence[Value], checks: Iterable[BodyCheck]
 ) -> list[Value]:
     """The values, each with all the checks: any of them may be the one that is used."""
     found = list(values)

@@ -43,10 +43,10 @@ from graphc.ir.op import (
 from graphc.ir.replay import region_between
 from graphc.ir.types import INT32, TensorType
 from graphc.ir.walk import operands
-from graphc.ops.common.padding import Padding, Ragged
+from graphc.ops.common.padding import PaddedValue, Padding
 
-Pair = tuple[list[Value], list[Value]]
-Step = Callable[[list[Value], list[Value]], Pair]
+StepResult = tuple[list[Value], list[Value]]
+StepFunction = Callable[[list[Value], list[Value]], StepResult]
 Last = Callable[[list[Value], list[Value]], Value]  # after a step
 
 
@@ -172,7 +172,7 @@ GROWING.no_padding("it is made of scans at capacities")
 
 
 @_scan.padding
-def _(pad: Padding, *values: Ragged, **params: Any) -> tuple[Any, ...] | None:
+def _(pad: Padding, *values: PaddedValue, **params: Any) -> tuple[Any, ...] | None:
     """Steps beyond the true length do not run; the body is padded like other graphs."""
     given: Any = parts_of(values, params)
     first, rows, rest, count, going = given
@@ -183,9 +183,9 @@ def _(pad: Padding, *values: Ragged, **params: Any) -> tuple[Any, ...] | None:
     # The padding of a carry may hold something else after a step.
     like = [*(replace(x, fill={}) for x in first), *map(_of_step, rows)]
 
-    def step(carry: list[Value], row: list[Value]) -> Pair:
+    def step(carry: list[Value], row: list[Value]) -> StepResult:
         pairs = zip([*carry, *row], like, call.types, strict=False)
-        own = [Ragged(v, type, x.axes, x.fill) for v, x, type in pairs]
+        own = [PaddedValue(v, type, x.axes, x.fill) for v, x, type in pairs]
         made = [x.value for x in pad.body(call, [*own, *rest])]
         return made[: len(carry)], made[len(carry) :]
 
@@ -211,10 +211,10 @@ def _padded_chunks(pad: Padding, chunked: tuple[Size, ...]) -> tuple[Size, ...]:
     return (pad.exact(chunked[0]), *chunked[1:]) if chunked else ()
 
 
-def _of_step(x: Ragged) -> Ragged:
+def _of_step(x: PaddedValue) -> PaddedValue:
     """The slice of a padded sequence that a step is given."""
     fill = {a - 1: n for a, n in x.fill.items() if a}
-    return Ragged(x.value, x.type, frozenset(a - 1 for a in x.axes if a), fill)
+    return PaddedValue(x.value, x.type, frozenset(a - 1 for a in x.axes if a), fill)
 
 
 OPTIONS: Params = {
@@ -227,7 +227,7 @@ OPTIONS: Params = {
 
 
 def run_scan(
-    step: Step,
+    step: StepFunction,
     first: Sequence[Value],
     rows: Sequence[Value],
     length: Size | None,
@@ -238,7 +238,7 @@ def run_scan(
     going: Value | None = None,
     grows: bool = False,
     **options: Any,
-) -> Pair:
+) -> StepResult:
     """The scan of a step on lists of values; `pruned`: without sequences not used.
 
     Only the first `count` slices, of which there must be so many, have a step. If
@@ -346,7 +346,7 @@ def scan(
     count = length_of(rows, length, user_op("scan"))
     given: list[Any] = []
 
-    def step(carry: list[Value], row: list[Value]) -> Pair:
+    def step(carry: list[Value], row: list[Value]) -> StepResult:
         result = ask(body, [unflatten(like, carry), unflatten(form, row)], "scan")
         after, y = both_of(result, "scan")
         outputs, shape = parts(y)
@@ -366,7 +366,7 @@ def scan(
 
 def _loop(
     last: Last | None, kept: Kept, unroll: int | bool
-) -> Callable[..., Pair]:
+) -> Callable[..., StepResult]:
     """The function that runs the steps: all, all in chunks, or up to the last."""
     if last is not None:
         return partial(_run_until, last, kept)
@@ -374,13 +374,13 @@ def _loop(
 
 
 def run_stopping(
-    step: Step,
+    step: StepFunction,
     first: Sequence[Value],
     rows: Sequence[Value],
     length: Size | None,
     kept: Kept,
     going: Value,
-) -> Pair:
+) -> StepResult:
     """A forward scan with early exit; `kept` are the carries that a gradient keeps."""
     if kept.chunk is not None and length is None:
         return stopping_in_chunks(step, first, chunk=kept.chunk, going=going)
@@ -391,15 +391,15 @@ def run_stopping(
 def _run_until(
     last: Last,
     kept: Kept,
-    step: Step,
+    step: StepFunction,
     first: Sequence[Value],
     rows: Sequence[Value],
     length: Size,
     reverse: bool,
-) -> Pair:
+) -> StepResult:
     """The scan of a step up to the first one after which `last` holds."""
 
-    def stopping(carry: list[Value], row: list[Value]) -> Pair:
+    def stopping(carry: list[Value], row: list[Value]) -> StepResult:
         after, outputs = step(carry, row)
         return after, [last(after, outputs), *outputs]
 

@@ -19,8 +19,8 @@ from graphc.ir.namespace import enroll
 from graphc.ir.op import Array, Opaque, Printing, op, require_equal
 from graphc.ir.types import TensorType
 
-Pair = tuple[list[Value], list[Value]]
-Step = Callable[[list[Value], list[Value], Size], Pair]
+StepResult = tuple[list[Value], list[Value]]
+TileFunction = Callable[[list[Value], list[Value], Size], StepResult]
 Again = Callable[[list[Value], Size], list[Value]]
 
 
@@ -313,7 +313,7 @@ _blocks.no_padding(_MADE_LATE)
 
 
 def run_blocks(
-    step: Step,
+    step: TileFunction,
     first: Sequence[Value],
     rows: Sequence[tuple[Value, int]],
     joined: Sequence[int],
@@ -329,7 +329,7 @@ def run_blocks(
     own: Sequence[Value] = (),
     marks: Sequence[Value] = (),
     again: Again | None = None,
-) -> Pair:
+) -> StepResult:
     """The final carries of a step, and its outputs, joined along axes.
 
     A step is given the carries, tiles of `rows` along their axes, of its `own` rows,

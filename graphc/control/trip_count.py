@@ -9,7 +9,7 @@ from graphc.ir.namespace import F
 from graphc.ir.op import Array, op, type_error, views_of_inputs
 from graphc.ir.types import TensorType, is_integer
 from graphc.ops.common.batching import Batched, Shared
-from graphc.ops.common.padding import Padding, Ragged
+from graphc.ops.common.padding import PaddedValue, Padding
 
 
 @op()
@@ -39,7 +39,7 @@ def _(n: Size, batched: Batched, x: Value, *, most: Size | None, shared: bool) -
 
 
 @_steps.padding
-def _(pad: Padding, x: Ragged, **params: Any) -> Value:
+def _(pad: Padding, x: PaddedValue, **params: Any) -> Value:
     found: Value = _steps(x.value, **params)
     return found
 

@@ -11,7 +11,7 @@ from graphc.ir.graph import Graph, Value
 from graphc.ir.text import Writer, to_text
 from graphc.ir.walk import ancestors
 from graphc.runtime.function import Function
-from graphc.transform.plan import Check, HostNode, Plan, Read, Segment, Step
+from graphc.transform.plan import Check, HostNode, Plan, PlanStep, Read, Segment
 
 
 def dump(x: Any) -> str:
@@ -75,7 +75,7 @@ def _plan(plan: Plan) -> Iterator[str]:
     yield "}"
 
 
-def _step(writer: Writer, step: Step) -> Iterator[str]:
+def _step(writer: Writer, step: PlanStep) -> Iterator[str]:
     match step:
         case Segment():
             head = f"segment {step.index}({_names(writer, step)})"

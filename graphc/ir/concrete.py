@@ -9,7 +9,13 @@ import builtins
 import linecache
 from typing import TYPE_CHECKING
 
-from graphc.errors import GraphError, Place, graph_error, own_caller, user_place
+from graphc.errors import (
+    GraphError,
+    SourceLocation,
+    graph_error,
+    own_caller,
+    user_place,
+)
 from graphc.ir.namespace import FUNCTIONS
 
 if TYPE_CHECKING:
@@ -98,7 +104,7 @@ def meant(name: str) -> str:
     return f"use {' or '.join(found) or 'the functions of graphc.tensor'}"
 
 
-def _around(place: Place) -> list[ast.AST]:
+def _around(place: SourceLocation) -> list[ast.AST]:
     """The syntax around an instruction, the innermost last; [] without its source."""
     at = place.span
     if at is None:

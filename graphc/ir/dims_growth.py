@@ -15,13 +15,13 @@ def grows(size: Size, symbols: Collection[Symbol]) -> bool:
     Sums, products and extremes of growing parts grow, so each part is looked at; other
     parts are left to the prover.
     """
-    growth = _Growth(symbols)
+    growth = _GrowthOfParts(symbols)
     for call in calls_in(size):
         growth.look_at(call)
     return growth.of(size)
 
 
-class _Growth:
+class _GrowthOfParts:
     """Results for the parts of a size, each found after those of its own parts."""
 
     def __init__(self, symbols: Collection[Symbol]) -> None:

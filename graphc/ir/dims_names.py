@@ -10,7 +10,7 @@ from graphc.errors import label
 CAPACITY = "_capacity"  # after the name of a size: its stored size
 
 
-class Named(Protocol):
+class HasName(Protocol):
     """A symbol, as far as its name is concerned."""
 
     @property
@@ -31,7 +31,7 @@ class _Shown(threading.local):
 SHOWN = _Shown()
 
 
-def distinct(symbols: Iterable[Named]) -> dict[object, str]:
+def distinct(symbols: Iterable[HasName]) -> dict[object, str]:
     """Other names for symbols whose own is that of an older one: `n_2` and so on."""
     order = sorted(set(symbols), key=lambda s: s.serial)
     taken = {s.name for s in order}
@@ -48,7 +48,7 @@ def distinct(symbols: Iterable[Named]) -> dict[object, str]:
     return found
 
 
-def shown_name(symbol: Named) -> str:
+def shown_name(symbol: HasName) -> str:
     """The name that a symbol is printed with here.
 
     It may stand in code, except where the axis may be 1: no program has such.

@@ -13,34 +13,34 @@ from graphc.ir.dims import Dim, Size, Symbol
 from graphc.ir.polynomials import Atom, Call, calls_in, polynomial
 
 
-class Range(NamedTuple):
+class SizeRange(NamedTuple):
     """Sizes that something is never below and never above; None where none is known."""
 
     low: Size | None
     high: Size | None
 
 
-UNKNOWN = Range(None, None)
+UNKNOWN = SizeRange(None, None)
 
 
-def largest(size: Size, range_of: Callable[[Symbol], Range]) -> Size | None:
+def largest(size: Size, range_of: Callable[[Symbol], SizeRange]) -> Size | None:
     """A size that `size` is never above, where its symbols lie in these ranges."""
-    ranges = _Ranges(range_of)
+    ranges = _SizeRanges(range_of)
     for call in calls_in(size):
         ranges.look_at(call)
     return ranges.of(size).high
 
 
-class _Ranges:
+class _SizeRanges:
     """Ranges of the parts of a size, each found after those of its own parts."""
 
-    def __init__(self, range_of: Callable[[Symbol], Range]) -> None:
+    def __init__(self, range_of: Callable[[Symbol], SizeRange]) -> None:
         self._range_of = range_of
-        self._found: dict[Atom, Range] = {}
+        self._found: dict[Atom, SizeRange] = {}
 
-    def of(self, size: Size) -> Range:
+    def of(self, size: Size) -> SizeRange:
         if not isinstance(size, Dim):
-            return Range(size, size)
+            return SizeRange(size, size)
         low: Size | None = 0
         high: Size | None = 0
         for term, factor in polynomial(size).items():
@@ -48,9 +48,9 @@ class _Ranges:
             below, above = ends if factor >= 0 else ends[::-1]
             low = None if low is None or below is None else low + factor * below
             high = None if high is None or above is None else high + factor * above
-        return Range(low, high)
+        return SizeRange(low, high)
 
-    def _atom(self, atom: Atom) -> Range:
+    def _atom(self, atom: Atom) -> SizeRange:
         if atom not in self._found and isinstance(atom, Symbol):
             self._found[atom] = self._range_of(atom)
         return self._found[atom]
@@ -62,7 +62,7 @@ class _Ranges:
         self._found[call] = UNKNOWN if rule is None else rule(args)
 
 
-def _is_fixed(part: Range) -> bool:
+def _is_fixed(part: SizeRange) -> bool:
     return part.low is not None and part.low is part.high
 
 
@@ -70,7 +70,7 @@ def _at_least(number: int, size: Size | None) -> bool:
     return size is not None and dims.less_equal(number, size) is True
 
 
-def _product(parts: list[Range]) -> Range:
+def _product(parts: list[SizeRange]) -> SizeRange:
     """Of factors that are not negative, or that do not vary."""
     if len(parts) == 1:
         return parts[0]
@@ -78,25 +78,25 @@ def _product(parts: list[Range]) -> Range:
     highs = [p.high for p in parts if p.high is not None]
     if all(map(_is_fixed, parts)) or all(_at_least(0, p.low) for p in parts):
         most = math.prod(highs) if len(highs) == len(parts) else None
-        return Range(math.prod(lows), most)
+        return SizeRange(math.prod(lows), most)
     return UNKNOWN
 
 
-def _minimum(parts: list[Range]) -> Range:
+def _minimum(parts: list[SizeRange]) -> SizeRange:
     lows = [p.low for p in parts if p.low is not None]
     highs = [p.high for p in parts if p.high is not None]
     low = dims.minimum(*lows) if len(lows) == len(parts) else None
-    return Range(low, dims.minimum(*highs) if highs else None)
+    return SizeRange(low, dims.minimum(*highs) if highs else None)
 
 
-def _maximum(parts: list[Range]) -> Range:
+def _maximum(parts: list[SizeRange]) -> SizeRange:
     lows = [p.low for p in parts if p.low is not None]
     highs = [p.high for p in parts if p.high is not None]
     high = dims.maximum(*highs) if len(highs) == len(parts) else None
-    return Range(dims.maximum(*lows) if lows else None, high)
+    return SizeRange(dims.maximum(*lows) if lows else None, high)
 
 
-def _quotient(parts: list[Range]) -> Range:
+def _quotient(parts: list[SizeRange]) -> SizeRange:
     a, by = parts
     if by.low is None or not _at_least(1, by.low):
         return UNKNOWN
@@ -105,25 +105,25 @@ def _quotient(parts: list[Range]) -> Range:
         return UNKNOWN
     high = None if a.high is None else a.high // by.low
     if natural and by.high is None:
-        return Range(0, high)
+        return SizeRange(0, high)
     assert by.high is not None
-    return Range(None if a.low is None else a.low // by.high, high)
+    return SizeRange(None if a.low is None else a.low // by.high, high)
 
 
-def _clip(parts: list[Range]) -> Range:
+def _clip(parts: list[SizeRange]) -> SizeRange:
     """Of a slice's bound: it grows with the axis, and with the index but at 0."""
     index, n = parts
     if n.high is None:
-        return Range(0, None)
+        return SizeRange(0, None)
     if _is_fixed(index):
         assert index.high is not None
-        return Range(0, dims.clip(index.high, n.high))
+        return SizeRange(0, dims.clip(index.high, n.high))
     if index.high is not None and _at_least(0, index.low):
-        return Range(0, dims.minimum(index.high, n.high))
-    return Range(0, n.high)
+        return SizeRange(0, dims.minimum(index.high, n.high))
+    return SizeRange(0, n.high)
 
 
-_RULES: dict[str, Callable[[list[Range]], Range]] = {
+_RULES: dict[str, Callable[[list[SizeRange]], SizeRange]] = {
     "min": _minimum,
     "max": _maximum,
     "*": _product,

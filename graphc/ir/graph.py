@@ -11,7 +11,7 @@ from weakref import WeakValueDictionary
 
 import numpy as np
 
-from graphc.errors import ErrorKind, Place, graph_error, label, user_place
+from graphc.errors import ErrorKind, SourceLocation, graph_error, label, user_place
 from graphc.ir.concrete import foreign, no_items, no_number, shown
 from graphc.ir.dims import Dim, Size, Symbol, symbol_dim
 from graphc.ir.namespace import FUNCTIONS, METHODS, UPDATES, F, misspelled, public_name
@@ -75,7 +75,7 @@ class Node:
         self.inputs = inputs
         self.params = params
         self.guards = guards
-        self.place: Place = user_place()
+        self.place: SourceLocation = user_place()
         self.serial = next(SERIALS)
         self.demands = _demands(params) if params and primitive.demanding else ()
         self.outputs = tuple([Value(self, i, t) for i, t in enumerate(types)])

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from graphc.errors import user_place
 
-Function = TypeVar("Function", bound=Callable[..., Any])
+FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
 
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {}
@@ -24,7 +24,7 @@ HELP_TEXTS = ("functions", "help.txt")  # written by docs/help_texts.py
 
 
 def _help_texts() -> dict[str, str]:
-    """What `help` says of each function after the docstring, by its first name."""
+    """Texts of `help` that follow each docstring, by its first name."""
     text = files("graphc.ir").joinpath(*HELP_TEXTS).read_text(encoding="utf-8")
     parts = [part.partition("\n") for part in text.split("## ")[1:]]
     return {name: told.rstrip() for name, _, told in parts}
@@ -93,7 +93,7 @@ else:
     F = Namespace()
 
 
-def enroll(function: Function, name: str, method: bool = False) -> Function:
+def enroll(function: FunctionT, name: str, method: bool = False) -> FunctionT:
     """Let `function` join `F` as `name`, and values as a method if asked.
 
     A dotted name, as "linalg.solve", joins that space of `graphc.tensor`.
@@ -108,7 +108,7 @@ def enroll(function: Function, name: str, method: bool = False) -> Function:
     return function
 
 
-def enroll_method(function: Function, name: str) -> Function:
+def enroll_method(function: FunctionT, name: str) -> FunctionT:
     """A method of values whose arguments differ from those of the function."""
     METHODS[name] = function
     return function
@@ -116,13 +116,13 @@ def enroll_method(function: Function, name: str) -> Function:
 
 def public(
     *, method: bool = False, name: str | None = None
-) -> Callable[[Function], Function]:
+) -> Callable[[FunctionT], FunctionT]:
     """Decorator: a function of `graphc.tensor`, and a method of values if asked.
 
     It is named as it is called, so that `help` shows that name.
     """
 
-    def join(function: Function) -> Function:
+    def join(function: FunctionT) -> FunctionT:
         called = name or function.__name__.rstrip("_")
         function.__name__ = function.__qualname__ = called.rpartition(".")[2]
         return enroll(function, called, method)

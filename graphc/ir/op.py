@@ -21,7 +21,7 @@ MOST_TERMS = 32  # of a formula that is followed further
 MOST_SIZES = 16  # an integer vector of at most so many elements can hold sizes
 Array = Value  # in a type rule: an input, needed at run time only
 TypeRule = Callable[..., TensorType | tuple[TensorType, ...]]
-Range = tuple[str, int | None, Size | None]
+NamedRange = tuple[str, int | None, Size | None]
 
 
 class Printing(NamedTuple):
@@ -39,7 +39,7 @@ class Printing(NamedTuple):
 Emit = Callable[[Printing], str]
 Vjp = Callable[..., "tuple[Value | None, ...]"]
 Batch = Callable[..., "Value | tuple[Value, ...]"]
-Padded = Callable[..., Any]
+PaddingFunction = Callable[..., Any]
 Views = Callable[[Node], Iterable[tuple[Value, Value]]]
 BodyCalls = Callable[[Node], Iterable[Any]]
 BACKENDS = ("numpy", "jax")
@@ -48,10 +48,10 @@ EMISSION: dict[str, RuleTable[Emit]] = {
 }
 GRADIENTS: RuleTable[Vjp] = RuleTable("gradients")
 BATCHING: RuleTable[Batch] = RuleTable("batching")
-PADDING: RuleTable[Padded] = RuleTable("padding")
+PADDING: RuleTable[PaddingFunction] = RuleTable("padding")
 VjpRule = TypeVar("VjpRule", bound=Vjp)
 BatchRule = TypeVar("BatchRule", bound=Batch)
-PaddingRule = TypeVar("PaddingRule", bound=Padded)
+PaddingRule = TypeVar("PaddingRule", bound=PaddingFunction)
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,7 +117,7 @@ class Primitive:
     infer: TypeRule
     sizes: Callable[..., Any] | None = None
     wraps: bool = False
-    range: Callable[[Node], Range] | None = None
+    range: Callable[[Node], NamedRange] | None = None
     inline: bool = False
     literals: Literal["never", "beside", "always"] = "never"
     several: bool = False  # the printed expression is a tuple
@@ -248,7 +248,7 @@ class Primitive:
         PADDING.refuse(self, reason)
         return self
 
-    def range_of(self, value: Value) -> Range:
+    def range_of(self, value: Value) -> NamedRange:
         """The name and bounds of `value` when it is used as a size."""
         if self.range is not None:
             return self.range(value.node)
@@ -256,7 +256,7 @@ class Primitive:
 
 
 PRIMITIVES: dict[str, Primitive] = {}
-Rule = TypeVar("Rule", bound=TypeRule)
+InferRule = TypeVar("InferRule", bound=TypeRule)
 
 
 def op(

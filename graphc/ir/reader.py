@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from graphc.errors import GraphError, Place, graph_error
+from graphc.errors import GraphError, SourceLocation, graph_error
 from graphc.ir import dims
 from graphc.ir.build import SIZE_OP, Data, as_size, size_value, variable
 from graphc.ir.dims import Dim, Size
@@ -256,7 +256,7 @@ class _Reader(_Params):
         self.expect(":")
         if self._given is None:
             value = variable(own, self.type())
-            value.node.place = Place("<graph>", self.line(at))
+            value.node.place = SourceLocation("<graph>", self.line(at))
         elif position < len(self._given):
             value = self._given[position]
             type = self.type(value.type.shape)
@@ -363,7 +363,7 @@ class _Reader(_Params):
         except Exception as error:  # rules trust their params, which may be anything
             self.fail(f"{name} does not take these inputs and params: {error}", at)
         if node.serial > newest:
-            node.place = Place("<graph>", self.line(at))
+            node.place = SourceLocation("<graph>", self.line(at))
         return node.outputs
 
     def value(self) -> Value:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
-from graphc.errors import Place, standing_at
+from graphc.errors import SourceLocation, standing_at
 from graphc.ir.build import SIZE_OP, as_value
 from graphc.ir.dims import Dim, Size, Symbol, substitute, symbol_dim
 from graphc.ir.graph import Node, Params, Value, origins
@@ -101,7 +101,7 @@ def symbols_of(node: Node) -> list[Symbol]:
 def renewed(
     node: Node,
     made: Mapping[Value, Value],
-    place: Place,
+    place: SourceLocation,
     sizes: Mapping[Symbol, Size] = MappingProxyType({}),
 ) -> Node:
     """A node on the replacements of its operands, rebuilt for a line of the user."""

@@ -7,51 +7,51 @@ that comes later brings a table of its own, in its own file; ops need not know o
 from collections.abc import Callable
 from typing import Generic, Protocol, TypeVar
 
-Rule = TypeVar("Rule")
+RuleT = TypeVar("RuleT")
 
 
-class Named(Protocol):
+class OfName(Protocol):
     """A primitive, as far as a table is concerned."""
 
     name: str
 
 
-class RuleTable(Generic[Rule]):
+class RuleTable(Generic[RuleT]):
     """The rules of one concern by primitive, and why some primitives have none."""
 
     def __init__(self, concern: str) -> None:
         self.concern = concern
-        self.rules: dict[Named, Rule] = {}
-        self.reasons: dict[Named, str] = {}
+        self.rules: dict[OfName, RuleT] = {}
+        self.reasons: dict[OfName, str] = {}
 
     def __repr__(self) -> str:
         return f"<rules of {self.concern}: {len(self.rules)}>"
 
-    def define(self, primitive: Named, rule: Rule) -> None:
+    def define(self, primitive: OfName, rule: RuleT) -> None:
         """Set the rule of `primitive`, in place of one that it had."""
         self.rules[primitive] = rule
 
-    def of(self, *primitives: Named) -> Callable[[Rule], Rule]:
+    def of(self, *primitives: OfName) -> Callable[[RuleT], RuleT]:
         """Decorator: the function is the rule of these primitives."""
 
-        def join(rule: Rule) -> Rule:
+        def join(rule: RuleT) -> RuleT:
             for primitive in primitives:
                 self.define(primitive, rule)
             return rule
 
         return join
 
-    def refuse(self, primitive: Named, reason: str) -> None:
+    def refuse(self, primitive: OfName, reason: str) -> None:
         """There is no rule of `primitive`, for this reason: messages tell it."""
         self.reasons[primitive] = reason
 
-    def find(self, primitive: Named) -> Rule | None:
+    def find(self, primitive: OfName) -> RuleT | None:
         """The rule of `primitive`, if it has one."""
         return self.rules.get(primitive)
 
-    def reason(self, primitive: Named, otherwise: str = "") -> str:
+    def reason(self, primitive: OfName, otherwise: str = "") -> str:
         """Why `primitive` has no rule; `otherwise` where nobody has said it."""
         return self.reasons.get(primitive, otherwise)
 
-    def __contains__(self, primitive: Named) -> bool:
+    def __contains__(self, primitive: OfName) -> bool:
         return primitive in self.rules

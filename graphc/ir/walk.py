@@ -34,7 +34,7 @@ def ancestors(values: Iterable[Value], edges: Edges = operands) -> list[Node]:
 def depth_first(roots: Iterable[Node], edges: Edges = operands) -> list[Node]:
     """The nodes behind `roots`, operands first, in an order that this walk alone gives.
 
-    That of `ancestors` tells also which nodes other graphs have made before.
+    The order of `ancestors` tells also which nodes other graphs have made before.
     """
     found: dict[Node, None] = {}
     stack = [(node, False) for node in reversed(list(roots))]

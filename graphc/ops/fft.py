@@ -32,7 +32,7 @@ from graphc.ir.op import Array, Printing, op, require_at_most, type_error
 from graphc.ir.types import DType, TensorType, dtype_of, is_float, is_inexact, same_size
 from graphc.ops.common.batching import batch_with_axes
 from graphc.ops.common.padded_reads import is_known, number, places, read
-from graphc.ops.common.padding import Padding, Ragged
+from graphc.ops.common.padding import PaddedValue, Padding
 
 FLOAT16 = np.dtype("float16")
 Norm = Literal["backward", "ortho", "forward"] | None
@@ -88,7 +88,7 @@ batch_with_axes(_fft, "axes")
 
 @_fft.padding
 def _(
-    pad: Padding, x: Ragged, *, sizes: Shape, axes: tuple[int, ...], **how: Any
+    pad: Padding, x: PaddedValue, *, sizes: Shape, axes: tuple[int, ...], **how: Any
 ) -> Value:
     if not all(is_known(pad, n) for n in pad.node.params["sizes"]):
         raise graph_error("a transform of more points has other frequencies", op="fft")
@@ -374,7 +374,7 @@ batch_with_axes(_fftshift, "axes")
 
 
 @_fftshift.padding
-def _(pad: Padding, x: Ragged, *, axes: tuple[int, ...], back: bool) -> Value:
+def _(pad: Padding, x: PaddedValue, *, axes: tuple[int, ...], back: bool) -> Value:
     known = tuple(a for a in axes if a not in x.axes)
     value = _fftshift(x.value, axes=known, back=back) if known else x.value
     for axis in x.ragged(axes):

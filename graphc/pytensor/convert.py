@@ -12,7 +12,7 @@ from pytensor.scalar import ScalarType
 from pytensor.tensor.type import TensorType
 
 import graphc.tensor as gt
-from graphc.errors import NOWHERE, Place, graph_error, standing_at
+from graphc.errors import NOWHERE, SourceLocation, graph_error, standing_at
 from graphc.ir.build import constant
 from graphc.ir.graph import Graph, Value
 from graphc.pytensor.registry import NotConverted, convert_op
@@ -131,11 +131,11 @@ def _sizes(wanted: Any, value: Value) -> Iterable[tuple[Any, Any]]:
     return zip(wanted.shape, value.type.shape, strict=True)
 
 
-def place_of(node: Apply) -> Place:
+def place_of(node: Apply) -> SourceLocation:
     """The line where the user made a node, as far as PyTensor has kept it."""
     for out in node.outputs:
         trace = getattr(out.tag, "trace", None)
         if trace and trace[-1]:
             filename, line = trace[-1][-1][:2]
-            return Place(filename, line)
+            return SourceLocation(filename, line)
     return NOWHERE

@@ -9,7 +9,7 @@ import graphc.tensor as gt
 from graphc.ir.graph import Value
 from graphc.ir.types import dtype_of, is_inexact
 from graphc.pytensor.convert import converted
-from graphc.pytensor.registry import Rule, convert_op, rule
+from graphc.pytensor.registry import ConvertOp, convert_op, rule
 
 special = gt.special
 
@@ -38,7 +38,7 @@ def to_float(x: Value, dtype: str) -> Value:
     return x
 
 
-def elementwise(function: Callable[..., Any]) -> Rule:
+def elementwise(function: Callable[..., Any]) -> ConvertOp:
     """The conversion of a scalar Op to a function of arrays."""
 
     def convert(op: Any, node: Any, *inputs: Value) -> Any:

@@ -24,7 +24,7 @@ ERRORS: dict[str, type[Exception]] = {  # by the kind of a CallError, as PyTenso
 }
 
 
-class Program:
+class StepsProgram:
     """The program of a function of the mode: steps, from inputs to outputs in lists."""
 
     def __init__(self, fgraph: Any, options: dict[str, Any]) -> None:
@@ -99,9 +99,9 @@ class GraphcLinker(JITLinker):  # type: ignore[misc]
         super().__init__()
         self._options = options or {}
 
-    def fgraph_convert(self, fgraph: Any, *args: Any, **kwargs: Any) -> Program:
+    def fgraph_convert(self, fgraph: Any, *args: Any, **kwargs: Any) -> StepsProgram:
         """The program of a graph that PyTensor has rewritten."""
-        return Program(fgraph, self._options)
+        return StepsProgram(fgraph, self._options)
 
     def create_thunk_inputs(self, storage_map: Any) -> list[Any]:
         """The cells of the inputs, of which PyTensor reads the values at each call."""
@@ -112,13 +112,13 @@ class GraphcLinker(JITLinker):  # type: ignore[misc]
         return fn
 
 
-def program_of(compiled: Any) -> Program:
+def program_of(compiled: Any) -> StepsProgram:
     """The program of a function that PyTensor has compiled in this mode.
 
     Its `functions` are graphc's, its `explain()` says what runs where, and why.
     """
     found = getattr(compiled.vm, "jit_fn", None)
-    if not isinstance(found, Program):
+    if not isinstance(found, StepsProgram):
         hint = 'compile it with pytensor.function(..., mode="GRAPHC")'
         raise graph_error("not a function of graphc", op="program_of", hint=hint)
     return found

@@ -12,9 +12,9 @@ except ImportError:
         "pip install 'graphc[pytensor]'"
     ) from None
 
-Rule = Callable[..., Any]  # (op, node, *inputs) -> a value, or one per output
+ConvertOp = Callable[..., Any]  # (op, node, *inputs) -> a value, or one per output
 
-RULES: dict[str, Rule] = {}  # for classes of PyTensor, whose modules move, by name
+RULES: dict[str, ConvertOp] = {}  # for classes of PyTensor, whose modules move, by name
 
 
 class NotConverted(Exception):
@@ -42,10 +42,10 @@ def convert_op(op: Any, node: Any, *inputs: Any) -> Any:
     return rule(op, node, *inputs)
 
 
-def rule(*names: str) -> Callable[[Rule], Rule]:
+def rule(*names: str) -> Callable[[ConvertOp], ConvertOp]:
     """Register a conversion for the classes of PyTensor that have these names."""
 
-    def decorate(function: Rule) -> Rule:
+    def decorate(function: ConvertOp) -> ConvertOp:
         for name in names:
             assert name not in RULES, name
             RULES[name] = function
@@ -60,7 +60,7 @@ def has_conversion(op: object) -> bool:
     return own or _named_rule(op) is not None
 
 
-def _named_rule(op: object) -> Rule | None:
+def _named_rule(op: object) -> ConvertOp | None:
     """The rule for the first class that has one, among those of PyTensor itself."""
     for kind in type(op).__mro__:
         if kind.__name__ in RULES and kind.__module__.startswith("pytensor."):

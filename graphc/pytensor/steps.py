@@ -26,7 +26,7 @@ from graphc.pytensor.registry import NotConverted, has_conversion
 from graphc.runtime.compile import function
 from graphc.runtime.function import Function
 
-Storage = dict[Variable, Any]
+VariableStorage = dict[Variable, Any]
 ARRAYS = (TensorType, ScalarType, SliceType)
 
 
@@ -38,7 +38,7 @@ class Compiled:
     outputs: tuple[Variable, ...]
     function: Function
 
-    def run(self, stored: Storage) -> None:
+    def run(self, stored: VariableStorage) -> None:
         """Compute the outputs from what is stored, and store them."""
         results = self.function(*[stored[v] for v in self.inputs])
         for v, result in zip(self.outputs, results, strict=True):
@@ -54,7 +54,7 @@ class Performed:
     thunk: Callable[[], Any]
     cells: dict[Variable, list[Any]]
 
-    def run(self, stored: Storage) -> None:
+    def run(self, stored: VariableStorage) -> None:
         """Compute the outputs from what is stored, and store them."""
         for v in self.node.inputs:
             if not isinstance(v, Constant):

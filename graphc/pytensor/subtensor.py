@@ -7,10 +7,10 @@ import graphc.tensor as gt
 from graphc.ir.graph import Value
 from graphc.pytensor.registry import rule
 
-Index = tuple[Any, ...]
+IndexEntries = tuple[Any, ...]
 
 
-def index_of(op: Any, inputs: Sequence[Any]) -> Index:
+def index_of(op: Any, inputs: Sequence[Any]) -> IndexEntries:
     """The index of a node: `idx_list` says where its inputs stand in slices.
 
     Its entries are numbers of inputs, or types that stand for the next input.

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
-from graphc.errors import GraphError, Place, graph_error, standing_at
+from graphc.errors import GraphError, SourceLocation, graph_error, standing_at
 from graphc.ir.build import INPUT
 from graphc.ir.dims import equal
 from graphc.ir.graph import SERIALS, Graph, Node, Value
@@ -36,7 +36,7 @@ class Application:
     after: Value
 
     @property
-    def place(self) -> Place:
+    def place(self) -> SourceLocation:
         """The user's line of the replaced value."""
         return self.before.node.place
 
@@ -155,7 +155,7 @@ def _fixpoint(
 ) -> tuple[Value, ...]:
     """The outputs after as many passes as change something."""
     for _ in range(MOST_PASSES):
-        one = _Pass(table, outputs)
+        one = _RewritePass(table, outputs)
         outputs = one.run()
         log += one.log
         if not one.log:
@@ -163,7 +163,7 @@ def _fixpoint(
     return outputs
 
 
-class _Pass:
+class _RewritePass:
     """One walk over a graph."""
 
     def __init__(

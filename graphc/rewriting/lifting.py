@@ -31,7 +31,7 @@ from graphc.ir.types import product, same_shape, same_size
 from graphc.ir.walk import operands
 from graphc.ops.indexing.basic import basic
 from graphc.ops.indexing.parse import FULL_ITEM
-from graphc.rewriting.pattern import Uses, once, one_of, p, v
+from graphc.rewriting.pattern import CountUses, once, one_of, p, v
 from graphc.rewriting.rule import Rule, Rules, rewrite
 from graphc.rewriting.selection import of_axes, share
 from graphc.rewriting.sizes import (
@@ -44,7 +44,7 @@ from graphc.rewriting.sizes import (
     varies,
 )
 
-Sizes = tuple[Size, ...]
+Shape = tuple[Size, ...]
 EXACT = ("max", "min", "any", "all", "max_from", "min_from")
 ROUNDING = ("sum", "prod")
 SHAPING = ("reshape", "squeeze", "expand_dims")
@@ -56,7 +56,7 @@ MOST_OPS = 40  # for a change of shape to move through
 class Move:
     """Resize axes of a value, rebuilding its producers up to one with these sizes."""
 
-    def __init__(self, root: Value, uses: Uses, through: tuple[str, ...]) -> None:
+    def __init__(self, root: Value, uses: CountUses, through: tuple[str, ...]) -> None:
         self._root = root  # used by the replaced node
         self._uses = uses
         self._through = through  # reductions of other axes
@@ -74,14 +74,14 @@ class Move:
             self._uses(x) <= within[x] for node in self._inside for x in node.outputs
         )
 
-    def to(self, x: Value, lo: int, hi: int, sizes: Sizes) -> Value | None:
+    def to(self, x: Value, lo: int, hi: int, sizes: Shape) -> Value | None:
         """`x` with other sizes for the axes from `lo` to `hi`; None if it cannot be."""
         if x not in self._made:
             self._made[x] = lo, hi, self._moved(x, lo, hi, sizes)
         before = self._made[x]
         return before[2] if before[:2] == (lo, hi) else None
 
-    def _moved(self, x: Value, lo: int, hi: int, sizes: Sizes) -> Value | None:
+    def _moved(self, x: Value, lo: int, hi: int, sizes: Shape) -> Value | None:
         node, name = x.node, x.node.primitive.name
         shape = x.type.shape[:lo] + sizes + x.type.shape[hi:]
         if name in SHAPING:
@@ -102,7 +102,7 @@ class Move:
         }
         return others[name](x, lo, hi, sizes) if name in others else None
 
-    def _merged(self, node: Node, shape: Sizes) -> Value | None:
+    def _merged(self, node: Node, shape: Shape) -> Value | None:
         (x,) = node.inputs
         before = node.outputs[0].type
         known = values_in(x.type.shape) | values_in(before.shape)
@@ -115,7 +115,7 @@ class Move:
             self.asked |= values_in(shape) & values_in(made.type.shape)
         return made
 
-    def _elementwise(self, y: Value, lo: int, hi: int, sizes: Sizes) -> Value | None:
+    def _elementwise(self, y: Value, lo: int, hi: int, sizes: Shape) -> Value | None:
         inputs = []
         for x in y.node.inputs:
             made = self._operand(x, y, (lo, hi), sizes)
@@ -126,7 +126,7 @@ class Move:
         return found
 
     def _operand(
-        self, x: Value, y: Value, span: tuple[int, int], sizes: Sizes
+        self, x: Value, y: Value, span: tuple[int, int], sizes: Shape
     ) -> Value | None:
         """An operand, resized, of an elementwise result to which it is broadcast."""
         missing = y.type.rank - x.type.rank
@@ -141,7 +141,7 @@ class Move:
         ones = (1,) * len(sizes) if lo >= 0 else ()
         return F.reshape(x, x.type.shape[: max(lo, 0)] + ones + x.type.shape[hi:])
 
-    def _reduction(self, y: Value, lo: int, hi: int, sizes: Sizes) -> Value | None:
+    def _reduction(self, y: Value, lo: int, hi: int, sizes: Shape) -> Value | None:
         x, params = y.node.inputs[0], y.node.params
         axes, kept = params["axes"], params["keepdims"]
         places = [a for a in range(x.type.rank) if kept or a not in axes]
@@ -156,7 +156,7 @@ class Move:
         found: Value = y.node.primitive(made, *rest, axes=own, keepdims=kept)
         return found
 
-    def _concatenation(self, y: Value, lo: int, hi: int, sizes: Sizes) -> Value | None:
+    def _concatenation(self, y: Value, lo: int, hi: int, sizes: Shape) -> Value | None:
         axis, parts = y.node.params["axis"], []
         if lo <= axis < hi:
             return None
@@ -168,7 +168,7 @@ class Move:
             parts.append(made)
         return F.concatenate(parts, axis=_shifted(axis, (lo, hi), sizes))
 
-    def _transposition(self, y: Value, lo: int, hi: int, sizes: Sizes) -> Value | None:
+    def _transposition(self, y: Value, lo: int, hi: int, sizes: Shape) -> Value | None:
         (x,), order = y.node.inputs, y.node.params["axes"]
         span = _span(order[lo:hi])
         made = None if span is None else self.to(x, *span, sizes)
@@ -180,7 +180,7 @@ class Move:
         ordered += [_shifted(a, span, sizes) for a in last]
         return F.transpose(made, tuple(ordered))
 
-    def _index(self, y: Value, lo: int, hi: int, sizes: Sizes) -> Value | None:
+    def _index(self, y: Value, lo: int, hi: int, sizes: Shape) -> Value | None:
         (x,) = y.node.inputs
         items = of_axes(y, x.type.rank)
         if items is None:
@@ -203,12 +203,12 @@ def _span(axes: Sequence[int]) -> tuple[int, int] | None:
     return axes[0], axes[-1] + 1
 
 
-def _shifted(axis: int, span: tuple[int, int], sizes: Sizes) -> int:
+def _shifted(axis: int, span: tuple[int, int], sizes: Shape) -> int:
     """Renumber an axis outside of a span whose axes are replaced by `sizes`."""
     return axis if axis < span[0] else axis + len(sizes) - (span[1] - span[0])
 
 
-def _reshaped(x: Value, shape: Sizes, size: Size) -> Value:
+def _reshaped(x: Value, shape: Shape, size: Size) -> Value:
     """Reshape `x`, which has `size` elements, reading fewer integers where possible.
 
     The size of one axis, as for the -1 of a reshape, may be derived from `x` itself.
@@ -224,7 +224,7 @@ def _reshaped(x: Value, shape: Sizes, size: Size) -> Value:
     return F.reshape(x, shape)
 
 
-def _changed(before: Sizes, after: Sizes) -> tuple[int, int, int]:
+def _changed(before: Shape, after: Shape) -> tuple[int, int, int]:
     """The range of axes that differ, and its stop after: (start, stop, stop after)."""
     most = min(len(before), len(after))
     lo = 0
@@ -236,12 +236,14 @@ def _changed(before: Sizes, after: Sizes) -> tuple[int, int, int]:
     return lo, len(before) - tail, len(after) - tail
 
 
-def _may_hold(before: Sizes, after: Sizes) -> bool:
+def _may_hold(before: Shape, after: Shape) -> bool:
     """Whether sizes may replace others: those of (0,) and (0, 3) differ in a 3."""
     return equal(product(before), product(after)) is not False
 
 
-def _reshape(x: Value, y: Value, uses: Uses, through: tuple[str, ...]) -> Value | None:
+def _reshape(
+    x: Value, y: Value, uses: CountUses, through: tuple[str, ...]
+) -> Value | None:
     """Replace `y`, which changes the shape of `x`, by producers that have its shape."""
     lo, hi, end = _changed(x.type.shape, y.type.shape)
     if not _may_hold(x.type.shape[lo:hi], y.type.shape[lo:end]):
@@ -264,7 +266,7 @@ def _of_elementwise(op: str) -> Rule:
         checks=True,
         name=f"{op}_of_reshaped",
     )
-    def rule(x: Value, y: Value, uses: Uses) -> Value | None:
+    def rule(x: Value, y: Value, uses: CountUses) -> Value | None:
         """A change of shape goes where one before it does the inverse."""
         return _reshape(x, y, uses, EXACT)
 
@@ -272,7 +274,7 @@ def _of_elementwise(op: str) -> Rule:
 
 
 @rewrite(v.y(p.reshape(once(v.x))), exact=False, checks=True)
-def reshape_of_sums(x: Value, y: Value, uses: Uses) -> Value | None:
+def reshape_of_sums(x: Value, y: Value, uses: CountUses) -> Value | None:
     """A reshape after sums over other axes goes where one before them undoes it."""
     return _reshape(x, y, uses, EXACT + ROUNDING)
 
@@ -301,7 +303,7 @@ def _of_reduction(op: str) -> Rule:
         name=f"{op}_of_all_reshaped",
     )
     def rule(
-        x: Value, y: Value, axes: Axes, keepdims: bool, uses: Uses
+        x: Value, y: Value, axes: Axes, keepdims: bool, uses: CountUses
     ) -> Value | None:
         """A reduction over all axes that a reshape made takes those that it was of."""
         node = _source(x)

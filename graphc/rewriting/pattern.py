@@ -26,7 +26,7 @@ COMMUTATIVE = {
     *("bitwise_and", "bitwise_or", "bitwise_xor"),
 }
 Bindings = dict[str, Any]
-Uses = Callable[[Value], int]
+CountUses = Callable[[Value], int]
 
 
 @dataclass(frozen=True)
@@ -120,13 +120,13 @@ def one_of(ops: Sequence[str], over: Sequence[str]) -> OneOf:
     return OneOf(tuple(ops), frozenset(over))
 
 
-def matches(pattern: Pattern, value: Value, uses: Uses) -> Iterator[Bindings]:
+def matches(pattern: Pattern, value: Value, uses: CountUses) -> Iterator[Bindings]:
     """The bindings of the variables, for each way in which the pattern fits."""
     return _match(pattern, value, {}, uses)
 
 
 def _match(
-    pattern: Pattern, value: Value, bound: Bindings, uses: Uses
+    pattern: Pattern, value: Value, bound: Bindings, uses: CountUses
 ) -> Iterator[Bindings]:
     match pattern:
         case Variable(name):
@@ -157,7 +157,7 @@ def _bind(name: str, found: Any, bound: Bindings) -> Iterator[Bindings]:
 
 
 def _match_node(
-    pattern: Apply, value: Value, bound: Bindings, uses: Uses
+    pattern: Apply, value: Value, bound: Bindings, uses: CountUses
 ) -> Iterator[Bindings]:
     node = value.node
     if node.primitive.name != pattern.op or value.index != pattern.output:
@@ -179,7 +179,10 @@ def _match_node(
 
 
 def _match_all(
-    patterns: Sequence[Pattern], values: Sequence[Value], bound: Bindings, uses: Uses
+    patterns: Sequence[Pattern],
+    values: Sequence[Value],
+    bound: Bindings,
+    uses: CountUses,
 ) -> Iterator[Bindings]:
     if not patterns:
         yield bound

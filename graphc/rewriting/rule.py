@@ -5,19 +5,19 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from graphc.errors import Place, graph_error
+from graphc.errors import SourceLocation, graph_error
 from graphc.ir.graph import Graph, Value
 from graphc.rewriting.pattern import (
     Apply,
     Bindings,
+    CountUses,
     Named,
     Once,
     OneOf,
     Pattern,
-    Uses,
     matches,
 )
-from graphc.rewriting.traced import DTypes, Shapes, Traced, traced
+from graphc.rewriting.traced import DTypes, InputShapes, Traced, traced
 
 USES = "uses"  # the parameter name of the function that counts uses
 Replacement = Callable[..., Value | None]
@@ -40,7 +40,7 @@ class Rule:
     replace: Replacement
     takes: tuple[str, ...]  # the variables that are parameters of `replace`
     exact: bool
-    place: Place
+    place: SourceLocation
     doc: str
     finite: bool = False
     checks: bool = False  # puts in tests that the host makes
@@ -61,12 +61,12 @@ class Rule:
         assert isinstance(pattern, (Apply, OneOf, Traced))
         return pattern.ops
 
-    def _matches(self, value: Value, uses: Uses) -> Iterator[Bindings]:
+    def _matches(self, value: Value, uses: CountUses) -> Iterator[Bindings]:
         if isinstance(self.pattern, Traced):
             return self.pattern.matches(value, uses)
         return matches(self.pattern, value, uses)
 
-    def apply(self, value: Value, uses: Uses) -> Value | None:
+    def apply(self, value: Value, uses: CountUses) -> Value | None:
         """The replacement of a value; None where the rule does not apply."""
         for found in self._matches(value, uses):
             known = {USES: uses} | found
@@ -140,7 +140,7 @@ def rewrite(
     exact: bool,
     name: str = "",
     finite: bool = False,
-    shapes: Shapes | None = None,
+    shapes: InputShapes | None = None,
     dtypes: DTypes | None = None,
     once: bool = False,
     checks: bool = False,
@@ -184,7 +184,7 @@ def whole_graph(
 
     def declare(function: Whole) -> Rule:
         code = function.__code__
-        place = Place(code.co_filename, code.co_firstlineno)
+        place = SourceLocation(code.co_filename, code.co_firstlineno)
         doc = inspect.getdoc(function) or ""
         pattern = OneOf(tuple(over), frozenset())
         called = name or function.__name__
@@ -223,7 +223,7 @@ def _declared(
             raise graph_error(problem, op="rewrite")
         doc = inspect.getdoc(replace) or ""
         code = replace.__code__
-        place = Place(code.co_filename, code.co_firstlineno)
+        place = SourceLocation(code.co_filename, code.co_firstlineno)
         claims = exact, place, doc, finite, checks
         return Rule(called, pattern, replace, takes, *claims)
 

@@ -22,8 +22,8 @@ GATHER = PRIMITIVES["gather"]
 FIRST = ("i", 0, None, None)
 REDUCING = ("sum", "prod", "max", "min", "any", "all", "max_from", "min_from")
 MOST_DEPTH = 6  # of the search for axes that can be dropped
-Item = tuple[Any, ...]
-Items = list[Item]
+SelectionItem = tuple[Any, ...]
+Items = list[SelectionItem]
 
 
 def _items(y: Value) -> Items:
@@ -153,7 +153,7 @@ def gather_of_matmul(
     return F.matmul(*factors)
 
 
-def _only(items: Items, axis: int) -> Item | None:
+def _only(items: Items, axis: int) -> SelectionItem | None:
     """The item of an axis, if all of the other axes is taken."""
     rest = items[:axis] + items[axis + 1 :]
     return items[axis] if all(item == FULL_ITEM for item in rest) else None

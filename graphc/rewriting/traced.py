@@ -24,14 +24,14 @@ from graphc.rewriting.pattern import (
     COMMUTATIVE,
     Apply,
     Bindings,
+    CountUses,
     Named,
     Pattern,
-    Uses,
     Variable,
     matches,
 )
 
-Shapes = Mapping[str, Sequence[int | str | None]]
+InputShapes = Mapping[str, Sequence[int | str | None]]
 DTypes = Mapping[str, str | Sequence[str]]
 Types = tuple[TensorType, ...]  # one for each placeholder
 T = TypeVar("T")
@@ -47,7 +47,7 @@ class Traced:
 
     function: Callable[..., Any]
     names: tuple[str, ...]
-    shapes: Shapes
+    shapes: InputShapes
     dtypes: DTypes
     once: bool  # whether nothing else may use inner values
     forms: tuple[Apply, ...]
@@ -58,7 +58,7 @@ class Traced:
         """The primitives at the root."""
         return tuple(dict.fromkeys(form.op for form in self.forms))
 
-    def matches(self, value: Value, uses: Uses) -> Iterator[Bindings]:
+    def matches(self, value: Value, uses: CountUses) -> Iterator[Bindings]:
         """The placeholders' values, for each way in which the function gives this."""
         tried: set[tuple[int, ...]] = set()
         for form in self.forms:
@@ -69,7 +69,7 @@ class Traced:
                     yield dict(zip(self.names, given, strict=True))
                 tried.add(key)
 
-    def _gives(self, value: Value, given: tuple[Value, ...], uses: Uses) -> bool:
+    def _gives(self, value: Value, given: tuple[Value, ...], uses: CountUses) -> bool:
         if not self._stated(given):
             return False
         try:
@@ -150,7 +150,7 @@ class _Alike:
             orders.append(b.inputs[::-1])
         return any(all(map(self.alike, a.inputs, order)) for order in orders)
 
-    def alone(self, root: Value, uses: Uses) -> bool:
+    def alone(self, root: Value, uses: CountUses) -> bool:
         """Whether only matched nodes use the values above the root."""
         within = Counter(x for node in self._inside for x in operands(node))
         return all(
@@ -189,7 +189,7 @@ def _same_params(a: Any, b: Any) -> bool:
 def traced(
     function: Callable[..., Any],
     names: tuple[str, ...],
-    shapes: Shapes,
+    shapes: InputShapes,
     dtypes: DTypes,
     once: bool,
 ) -> Traced:
@@ -221,7 +221,7 @@ def _wrong(problem: str, got: str = "", hint: str = "") -> Exception:
 
 
 def _trials(
-    names: tuple[str, ...], shapes: Shapes, dtypes: DTypes
+    names: tuple[str, ...], shapes: InputShapes, dtypes: DTypes
 ) -> Iterator[Types]:
     """Types on which a function is traced: as declared, else one after another."""
     n = len(names)

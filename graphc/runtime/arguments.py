@@ -20,7 +20,7 @@ from graphc.ir.graph import Value
 from graphc.ir.types import INT64, DType, is_float, is_inexact, is_integer
 
 Backend = Literal["jax", "numpy"]
-Arguments = tuple[Any, ...]
+ArgumentValues = tuple[Any, ...]
 _MOST_SHOWN = 8  # arguments in a message
 _ALIGNED = 64  # bytes, where XLA takes an array as it is
 _SMALL = 2**14  # bytes, which XLA may as well copy once more
@@ -62,7 +62,7 @@ class Signature:
         if all(v.dtype == INT64 for v in inputs if not v.type.rank):
             self.plain.add(int)
 
-    def bind(self, args: Arguments, named: Mapping[str, Any]) -> Arguments:
+    def bind(self, args: ArgumentValues, named: Mapping[str, Any]) -> ArgumentValues:
         """Arguments by position and by name, with defaults, in order."""
         count = len(self._names)
         if len(args) > count:
@@ -105,7 +105,7 @@ class Signature:
             kind,
         )
 
-    def admit(self, args: Arguments) -> Arguments:
+    def admit(self, args: ArgumentValues) -> ArgumentValues:
         """The arguments in forms that the program takes, of the dtypes of its inputs.
 
         Raises CallError for what is no array or number that may be cast to them.
@@ -123,7 +123,7 @@ class Signature:
         own = self._placed if self._jax.config.jax_disable_jit else _own
         return tuple(map(own, admitted))
 
-    def _cast(self, admitted: list[Any], args: Arguments) -> list[Any]:
+    def _cast(self, admitted: list[Any], args: ArgumentValues) -> list[Any]:
         """The arguments in the dtypes of the inputs, where that is allowed."""
         try:
             result = self._check(*admitted)
@@ -210,7 +210,7 @@ class Signature:
             hint = 'compile with backend="jax"'
             raise self._refusal(i, problem, "traced", hint) from None
 
-    def check(self, args: Arguments) -> CallError | None:
+    def check(self, args: ArgumentValues) -> CallError | None:
         """The error of the arguments, if they do not fit."""
         try:
             self._check(*args)
@@ -218,7 +218,7 @@ class Signature:
             return self.misfit(error, args)
         return None
 
-    def misfit(self, error: CallError, args: Arguments) -> CallError:
+    def misfit(self, error: CallError, args: ArgumentValues) -> CallError:
         """The error of a program, with the arguments and the user's line."""
         text = self.text(args)
         message = describe(str(error), arguments=text, where=user_place())
@@ -236,7 +236,7 @@ class Signature:
             kind,
         )
 
-    def text(self, args: Arguments) -> str:
+    def text(self, args: ArgumentValues) -> str:
         """The arguments as a message shows them."""
         pairs = list(zip(self._names, args, strict=True))
         shown = [f"{shortened(n, LONGEST)}: {_shown(a)}" for n, a in pairs]

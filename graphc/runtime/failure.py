@@ -14,7 +14,7 @@ from graphc.errors import CallError, ErrorKind, describe, shortened, user_place
 from graphc.ops.effects.assertions import EXCEPTIONS
 
 
-class ProgramError(CallError):
+class ProgramCallError(CallError):
     """Raised by a program whose arguments do not fit it, as `prelude.ProgramError`."""
 
     def __init__(
@@ -48,7 +48,7 @@ class Program:
         """The text executed as a module of its own."""
         module = ModuleType("graphc_program")
         exec(compile(self.text, self.filename, "exec"), module.__dict__)
-        module.__dict__["ProgramError"] = ProgramError  # what it raises is ours
+        module.__dict__["ProgramError"] = ProgramCallError  # what it raises is ours
         return module
 
     def frames(self, error: BaseException) -> list[tuple[str, int]]:

@@ -12,7 +12,7 @@ from graphc.rewriting.engine import Application, applied
 from graphc.runtime import alarms, xla
 from graphc.runtime.adapt import Adapter, Advisor
 from graphc.runtime.arguments import Backend, Signature
-from graphc.runtime.failure import Program, ProgramError, call_error, running
+from graphc.runtime.failure import Program, ProgramCallError, call_error, running
 from graphc.runtime.log import Compilation, Log, Stats
 from graphc.runtime.tiering import Tiers
 from graphc.transform.plan import Plan
@@ -128,7 +128,7 @@ class Function:
         misfit = self._signature.check(args)  # sees the arguments as they were given
         if misfit is not None:
             return misfit
-        if isinstance(error, ProgramError):
+        if isinstance(error, ProgramCallError):
             return error.chosen(self._signature.misfit(error, args))
         if self._tiers is not None and self._tiers.program.frames(error):
             program = self._tiers.program

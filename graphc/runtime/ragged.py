@@ -27,7 +27,7 @@ from graphc.runtime.compile import function
 from graphc.runtime.examine import examine
 from graphc.runtime.function import Function
 from graphc.transform.policies import Pad
-from graphc.transform.ragged import Batched, batched
+from graphc.transform.ragged import RaggedGraph, batched
 from graphc.transform.stretching import axes_maybe_one
 
 
@@ -143,7 +143,7 @@ class Ragged:
 
     def __init__(
         self,
-        made: Batched,
+        made: RaggedGraph,
         function: Function,
         structure: Any,
         pad: Pad,
@@ -300,7 +300,7 @@ class Ragged:
         return rows
 
 
-def _sources(graph: Graph, made: Batched) -> list[tuple[int, int, Symbol]]:
+def _sources(graph: Graph, made: RaggedGraph) -> list[tuple[int, int, Symbol]]:
     """Per symbol of sizes the stacked input and the axis that tell it."""
     found: dict[Symbol, tuple[int, int, Symbol]] = {}
     position = -1

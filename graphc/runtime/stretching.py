@@ -16,7 +16,7 @@ from graphc.ir.walk import ancestors
 from graphc.runtime.function import Function
 from graphc.runtime.log import Compilation, Stats
 from graphc.transform.stretching import (
-    AxisOf,
+    InputAxis,
     Resolved,
     axes_maybe_one,
     plain_name,
@@ -24,7 +24,7 @@ from graphc.transform.stretching import (
 )
 
 Ones = frozenset[Symbol]
-Compile = Callable[[Resolved], Function]
+CompileResolved = Callable[[Resolved], Function]
 
 
 class Family:
@@ -34,7 +34,7 @@ class Family:
     axis is 1 in it, or as few as possible.
     """
 
-    def __init__(self, written: Graph, compile: Compile) -> None:
+    def __init__(self, written: Graph, compile: CompileResolved) -> None:
         self.written = written
         self.axes = axes_maybe_one(written)
         self.made: dict[Ones, Function] = {}
@@ -220,7 +220,7 @@ class Stretching(Function):
         return f"<graphc.Function ({inputs}) -> ({outputs}) on {self.backend}>"
 
 
-def _are_one(args: Sequence[Any], places: Sequence[AxisOf]) -> bool:
+def _are_one(args: Sequence[Any], places: Sequence[InputAxis]) -> bool:
     """Whether axes of arguments have one element; not so where there are none."""
     for i, axis in places:
         shape = _shape(args[i])

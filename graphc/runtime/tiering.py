@@ -26,7 +26,7 @@ from graphc.ir.graph import Graph
 from graphc.ir.inner import has_inner, within
 from graphc.ir.op import EMISSION
 from graphc.ir.walk import ancestors
-from graphc.runtime.arguments import Arguments, Signature
+from graphc.runtime.arguments import ArgumentValues, Signature
 from graphc.runtime.failure import Program
 from graphc.transform.plan import Plan
 from graphc.transform.policies import Pad
@@ -36,8 +36,8 @@ LEAST = 0.5  # of NumPy's time: so much counts as lost, however slow JAX has bee
 TRIAL = 5  # calls of a compiled key, until it is known which tier is faster
 SLOWER = 1.25  # so much slower than NumPy sends a key back: less may be chance
 
-Key = tuple[Any, ...]
-Part = Callable[[Arguments], Any]
+SizesKey = tuple[Any, ...]
+PartRunner = Callable[[ArgumentValues], Any]
 
 
 @dataclass
@@ -57,7 +57,7 @@ class Costs:
     """Which tier a call of a key shall run on, by the seconds seen so far."""
 
     def __init__(self) -> None:
-        self.visits: dict[Key, Visits] = {}
+        self.visits: dict[SizesKey, Visits] = {}
         self._prices: list[float] = []
         self._price = PRIOR
         self._ratios: list[float] = []
@@ -68,7 +68,7 @@ class Costs:
         """The cost of a compilation: the median of those seen."""
         return self._price
 
-    def pays(self, key: Key) -> bool:
+    def pays(self, key: SizesKey) -> bool:
         """Whether the next call of the key shall run compiled."""
         found = self.visits.get(key)
         if found is None:
@@ -76,14 +76,14 @@ class Costs:
         due = not found.settled and found.seconds * self._lost > self._price
         return found.compiled or due
 
-    def on_numpy(self, key: Key, seconds: float) -> None:
+    def on_numpy(self, key: SizesKey, seconds: float) -> None:
         """A call ran on NumPy."""
         found = self.visits.setdefault(key, Visits())
         found.calls += 1
         found.seconds += seconds
         found.numpy = min(found.numpy, seconds)
 
-    def on_jax(self, key: Key, seconds: float, compiled: bool) -> None:
+    def on_jax(self, key: SizesKey, seconds: float, compiled: bool) -> None:
         """A call ran on JAX, and whether something was compiled for it.
 
         After some calls that were slower than on NumPy the key goes back there.
@@ -164,7 +164,7 @@ class Tiers:
 
         return run
 
-    def _on_numpy(self, key: Key, args: Arguments) -> Any:
+    def _on_numpy(self, key: SizesKey, args: ArgumentValues) -> Any:
         if not self._signature.plain.issuperset(map(type, args)):
             args = self._signature.admit(args)
         start = self.clock()
@@ -173,7 +173,9 @@ class Tiers:
         self.calls += 1
         return result
 
-    def _note(self, names: list[str], key: Key, seconds: float, compiled: bool) -> None:
+    def _note(
+        self, names: list[str], key: SizesKey, seconds: float, compiled: bool
+    ) -> None:
         """Record a call on JAX, and report where a key changes its tier."""
         visits = self.costs.visits[key]
         before = visits.compiled
@@ -216,11 +218,11 @@ def owned(result: Any, outputs: Outputs, array: Callable[..., Any] = np.array) -
     return parts if outputs.kind == "list" else tuple(parts)
 
 
-def parts_of(plan: Plan) -> list[tuple[str, Part]]:
+def parts_of(plan: Plan) -> list[tuple[str, PartRunner]]:
     """The parts of the key of a plan's program, taken from arguments, with names."""
     rounded = _capacities(plan)
-    parts: dict[Symbol, tuple[str, Part]] = {}
-    others: list[tuple[str, Part]] = []
+    parts: dict[Symbol, tuple[str, PartRunner]] = {}
+    others: list[tuple[str, PartRunner]] = []
     axes: list[tuple[int, int, Dim]] = []
     for i, value in enumerate(plan.called.inputs):
         symbol = value._symbol
@@ -252,22 +254,22 @@ def _capacities(plan: Plan) -> dict[Symbol, Pad]:
     return {s: p for s, p in policies.items() if isinstance(p, Pad)}
 
 
-def _size(i: int, axis: int, pad: Pad | None) -> Part:
+def _size(i: int, axis: int, pad: Pad | None) -> PartRunner:
     if pad is None:
         return lambda args: args[i].shape[axis]
     return lambda args: pad.capacity(args[i].shape[axis])
 
 
-def _number(i: int, pad: Pad | None) -> Part:
+def _number(i: int, pad: Pad | None) -> PartRunner:
     if pad is None:
         return lambda args: index(args[i])
     return lambda args: pad.capacity(index(args[i]))
 
 
-def _kind(i: int) -> Part:
+def _kind(i: int) -> PartRunner:
     """Python's scalars and arrays are compiled for apart."""
 
-    def kind(args: Arguments) -> Any:
+    def kind(args: ArgumentValues) -> Any:
         weak = getattr(args[i], "weak_type", False)
         return getattr(args[i], "dtype", type(args[i])), weak
 

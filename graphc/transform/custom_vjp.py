@@ -17,10 +17,12 @@ from graphc.ops.common.batching import Batched, spread
 from graphc.ops.common.padding import first_values
 from graphc.transform.vectorize import vmap
 
-Sizes = tuple[Size, ...]
+SizeTuple = tuple[Size, ...]
 # From the arguments and the cotangents of the outputs to those of the arguments, of
 # which it is said which are wanted. The sizes are those that the node holds for it.
-Backward = Callable[[list[Value], list[Value], list[bool], Sizes], list[Value | None]]
+Backward = Callable[
+    [list[Value], list[Value], list[bool], SizeTuple], list[Value | None]
+]
 
 
 @op()
@@ -45,7 +47,7 @@ def _(
     *values: Value,
     count: int,
     rule: Opaque,
-    sizes: Sizes,
+    sizes: SizeTuple,
     wanted: list[bool],
 ) -> tuple[Value | None, ...]:
     given = g if isinstance(g, tuple) else (g,)
@@ -59,13 +61,13 @@ def _(
 
 @_custom_vjp.batch
 def _(
-    n: Any, batched: Batched, *values: Value, count: int, rule: Opaque, sizes: Sizes
+    n: Any, batched: Batched, *values: Value, count: int, rule: Opaque, sizes: SizeTuple
 ) -> tuple[Value, ...]:
     def many(
         arguments: list[Value],
         cotangents: list[Value],
         wanted: list[bool],
-        sizes: Sizes,
+        sizes: SizeTuple,
     ) -> list[Value | None]:
         def one(parts: list[Value]) -> list[Value]:
             own, given = parts[: len(arguments)], parts[len(arguments) :]
@@ -128,7 +130,7 @@ class CustomVjp:
             arguments: list[Value],
             cotangents: list[Value],
             wanted: list[bool],
-            sizes: Sizes,
+            sizes: SizeTuple,
         ) -> Any:
             assert forward is not None and backward is not None
             _, residuals = forward(*unflatten(form, arguments))
@@ -195,7 +197,7 @@ def with_rule(
     arguments: Sequence[Value],
     rule: Backward,
     name: str,
-    sizes: Sizes = (),
+    sizes: SizeTuple = (),
 ) -> tuple[Value, ...]:
     """Values whose gradient in others is by a rule, on lists of values.
 

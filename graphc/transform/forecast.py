@@ -8,10 +8,10 @@ from graphc.errors import graph_error
 from graphc.ir.build import as_size
 from graphc.ir.dims import Dim, Symbol, evaluate
 from graphc.ir.graph import Graph, Value
-from graphc.transform.padding import Padded
+from graphc.transform.padding import PaddedGraph
 from graphc.transform.policies import Pad
 
-Sizes = Mapping[Symbol, int]
+SizeValues = Mapping[Symbol, int]
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Forecast:
 def forecast(
     called: Graph,
     inputs: Sequence[Value],
-    padded: Padded | None,
+    padded: PaddedGraph | None,
     keys: Sequence[Sequence[Symbol]],
     reads: int,
     sizes: Mapping[str, Sequence[int] | int],
@@ -101,7 +101,7 @@ def _calls(
     ]
 
 
-def _with_capacities(padded: Padded | None, call: Sizes) -> dict[Symbol, int]:
+def _with_capacities(padded: PaddedGraph | None, call: SizeValues) -> dict[Symbol, int]:
     """The sizes that segments may be keyed by: also capacities and true sizes."""
     known = dict(call)
     if padded is None:
@@ -125,9 +125,9 @@ def _add_steps(call: dict[Symbol, int], asked: Iterable[Symbol]) -> None:
                 call[symbol] = evaluate(steps, call)
 
 
-def _lengths(padded: Padded) -> tuple[Value, ...]:
+def _lengths(padded: PaddedGraph) -> tuple[Value, ...]:
     return padded.graph.inputs[len(padded.original.inputs) :]
 
 
-def _elements(value: Value, sizes: Sizes) -> int:
+def _elements(value: Value, sizes: SizeValues) -> int:
     return evaluate(value.type.size, sizes)

@@ -12,7 +12,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from graphc.errors import GraphError, Place, graph_error, standing_at, user_place
+from graphc.errors import (
+    GraphError,
+    SourceLocation,
+    graph_error,
+    standing_at,
+    user_place,
+)
 from graphc.ir import dims
 from graphc.ir.build import INPUT, SIZE_OP, as_value, variable
 from graphc.ir.dims import Dim, Size, Symbol, symbol_dim
@@ -24,7 +30,7 @@ from graphc.ir.op import PADDING, rebuild
 from graphc.ir.replay import resized
 from graphc.ir.types import TensorType, same_size
 from graphc.ir.walk import ancestors, operands
-from graphc.ops.common.padding import Padding, Ragged, elementwise
+from graphc.ops.common.padding import PaddedValue, Padding, elementwise
 from graphc.transform.policies import Pad, Policy
 from graphc.transform.storage import Storage, guards_of, symbols_in
 
@@ -37,13 +43,13 @@ class Cut:
     reason: str
 
     @property
-    def place(self) -> Place:
+    def place(self) -> SourceLocation:
         """The user's line."""
         return self.node.place
 
 
 @dataclass(frozen=True)
-class Padded:
+class PaddedGraph:
     """A graph over capacities, which replaces `original`.
 
     Its inputs are the inputs of the original, then one integer per symbol of `lengths`.
@@ -66,7 +72,7 @@ class Padded:
     originals: dict[Symbol, Symbol]
     stored_as: dict[Symbol, Symbol]
 
-    def tidied(self, graph: Graph) -> "Padded":
+    def tidied(self, graph: Graph) -> "PaddedGraph":
         """With a simplified graph, which needs no more of the lengths."""
         split = len(self.original.inputs)
         needed = set(ancestors(graph.outputs))
@@ -84,15 +90,15 @@ class Padded:
 
 def padded(
     graph: Graph, policies: Mapping[Symbol, Policy], *, clean: bool = True
-) -> Padded:
+) -> PaddedGraph:
     """The graph with the axes of these sizes padded.
 
     `clean`: arguments arrive with zeros in their padding; otherwise with anything.
     """
-    return _Pass(graph, dict(policies), clean).run()
+    return _PaddingPass(graph, dict(policies), clean).run()
 
 
-class _Pass:
+class _PaddingPass:
     """One walk over a graph."""
 
     def __init__(
@@ -104,12 +110,12 @@ class _Pass:
         place = graph.inputs[0].node.place.plain if graph.inputs else user_place()
         self._sizes = Storage(self._nodes, policies, place)
         self._clean = clean
-        self._made: dict[Value, Ragged] = {}
+        self._made: dict[Value, PaddedValue] = {}
         self._cuts: list[Cut] = []
         self._trusted: set[Node] = set()
         self._bodies = 0  # depth of the bodies that the walk is in
 
-    def run(self) -> Padded:
+    def run(self) -> PaddedGraph:
         """The padded graph."""
         lengths = self._sizes.lengths
         inputs = [self._input(v) for v in self._graph.inputs]
@@ -127,7 +133,7 @@ class _Pass:
             (*self._graph.input_names, *(s.name for s in lengths)),
             (*self._graph.output_names, *("" for _ in counts)),
         )
-        return Padded(
+        return PaddedGraph(
             self._graph,
             new,
             self._sizes.policies,
@@ -155,7 +161,7 @@ class _Pass:
             with standing_at(value.node.place.plain):
                 new = variable(value.name, TensorType(value.dtype, shape))
         fill = dict.fromkeys(axes, value.dtype.type(0)) if self._clean else {}
-        self._made[value] = Ragged(new, value.type, axes, fill)
+        self._made[value] = PaddedValue(new, value.type, axes, fill)
         return new
 
     def _visit(self, node: Node) -> None:
@@ -166,15 +172,15 @@ class _Pass:
             self._made[value] = result
             self._trusted.add(result.value.node)
 
-    def _results(self, node: Node, inputs: list[Ragged]) -> list[Ragged]:
+    def _results(self, node: Node, inputs: list[PaddedValue]) -> list[PaddedValue]:
         if node.primitive is SIZE_OP:
             size = as_value(F.size_value(self._sizes.exact(node.params["size"])))
-            return [Ragged(size, node.outputs[0].type)]
+            return [PaddedValue(size, node.outputs[0].type)]
         ragged = any(r.axes for r in inputs) or self._has_ragged_sizes(node)
         if not ragged and not self._pads_within(node):
             fresh = self._exactly(node, [r.value for r in inputs])
             pairs = zip(fresh, node.outputs, strict=True)
-            return [Ragged(new, old.type) for new, old in pairs]
+            return [PaddedValue(new, old.type) for new, old in pairs]
         try:
             self._need_storage(node)
             return self._by_rule(node, inputs)
@@ -192,7 +198,9 @@ class _Pass:
                 if self._sizes.has_ragged(n) and not self._sizes.kept(n)[1]:
                     raise _Refusal(f"its size {n} has no capacity")
 
-    def _refuse_if_strict(self, node: Node, inputs: list[Ragged], why: str) -> None:
+    def _refuse_if_strict(
+        self, node: Node, inputs: list[PaddedValue], why: str
+    ) -> None:
         types = [r.type for r in inputs] + [v.type for v in node.outputs]
         sizes = [n for t in types for n in t.shape]
         for symbol in dict.fromkeys(s for n in sizes for s in symbols_in(n)):
@@ -234,7 +242,7 @@ class _Pass:
             for n in (p if isinstance(p, tuple) else (p,))
         )
 
-    def _by_rule(self, node: Node, inputs: list[Ragged]) -> list[Ragged]:
+    def _by_rule(self, node: Node, inputs: list[PaddedValue]) -> list[PaddedValue]:
         primitive = node.primitive
         rule = PADDING.find(primitive)
         if rule is None and not primitive.elementwise:
@@ -257,7 +265,7 @@ class _Pass:
             for value, result in zip(node.outputs, results, strict=True)
         ]
 
-    def _body(self, call: BodyCall, inputs: Sequence[Ragged]) -> list[Ragged]:
+    def _body(self, call: BodyCall, inputs: Sequence[PaddedValue]) -> list[PaddedValue]:
         """The outputs of a graph inside of a node, by rules alone."""
         body = call.body
         self._sizes.enter(call.sizes)
@@ -275,11 +283,13 @@ class _Pass:
             self._bodies -= 1
         return [self._made[v] for v in body.outputs]
 
-    def _accepted(self, node: Node, value: Value, made: Any) -> Ragged:
+    def _accepted(self, node: Node, value: Value, made: Any) -> PaddedValue:
         """A result of a rule, of the right type and without conditions of its own."""
         if made is None:
             raise _Refusal("its mask rule does not cover this form")
-        result = made if isinstance(made, Ragged) else Ragged(made, value.type)
+        result = (
+            made if isinstance(made, PaddedValue) else PaddedValue(made, value.type)
+        )
         shape, axes = self._sizes.of(value.type)
         new = result.value
         if new.dtype != value.dtype or new.type.rank != value.type.rank:
@@ -289,7 +299,7 @@ class _Pass:
                 raise _Refusal(f"its result would have {size} elements, not {wanted}")
         self._require_trusted(new, self._implied(node))
         fill = {a: n for a, n in result.fill.items() if a in axes}
-        return Ragged(new, value.type, axes, fill)
+        return PaddedValue(new, value.type, axes, fill)
 
     def _implied(self, node: Node) -> list[tuple[Size, Size]]:
         """Pairs a <= b at capacities that follow from what the true sizes must be."""
@@ -320,7 +330,7 @@ class _Pass:
             stack += [v.node for v in operands(node)]
         self._trusted |= seen
 
-    def _by_cutting(self, node: Node, inputs: list[Ragged]) -> list[Ragged]:
+    def _by_cutting(self, node: Node, inputs: list[PaddedValue]) -> list[PaddedValue]:
         cut = [self._cut(r) for r in inputs]
         made = self._exactly(node, cut)
         return [
@@ -328,7 +338,7 @@ class _Pass:
             for value, new in zip(node.outputs, made, strict=True)
         ]
 
-    def _cut(self, ragged: Ragged) -> Value:
+    def _cut(self, ragged: PaddedValue) -> Value:
         """The value without its padding."""
         value = ragged.value
         for axis in sorted(ragged.axes):
@@ -336,14 +346,16 @@ class _Pass:
             value = F._part(value, axis, 0, size)
         return F.specify_shape(value, tuple(map(self._sizes.exact, ragged.type.shape)))
 
-    def _padded_again(self, value: Value, new: Value) -> Ragged:
+    def _padded_again(self, value: Value, new: Value) -> PaddedValue:
         shape, axes = self._sizes.of(value.type)
         if axes:
             pairs = enumerate(zip(new.type.shape, shape, strict=True))
             more = [kept - n if i in axes else 0 for i, (n, kept) in pairs]
             new = F.pad(new, [(0, as_value(F.size_value(n))) for n in more])
             new = F.specify_shape(new, shape)
-        return Ragged(new, value.type, axes, dict.fromkeys(axes, value.dtype.type(0)))
+        return PaddedValue(
+            new, value.type, axes, dict.fromkeys(axes, value.dtype.type(0))
+        )
 
     # The sizes that the entry must know.
 

@@ -29,17 +29,17 @@ from graphc.transform.grouping import (
 )
 from graphc.transform.loops.doubling import ROWS
 from graphc.transform.loops.python_bodies import body_graph
-from graphc.transform.padding import Padded
+from graphc.transform.padding import PaddedGraph
 from graphc.transform.placement import postpone
 from graphc.transform.plan import (
     Check,
     HostNode,
+    JoinedPieces,
     Plan,
+    PlanStep,
     PythonLoop,
     Read,
-    Rows,
     Segment,
-    Step,
 )
 from graphc.transform.storage import symbols_in
 
@@ -112,7 +112,7 @@ class _Facts:
 def partition(
     graph: Graph,
     model: CostModel | None = None,
-    padded: Padded | None = None,
+    padded: PaddedGraph | None = None,
     first: int = 0,
 ) -> Plan:
     """The plan of a graph.
@@ -239,11 +239,11 @@ def _roots(facts: _Facts) -> set[Node]:
     return {v.node for v in values}
 
 
-def _host_steps(facts: _Facts) -> list[Step]:
+def _host_steps(facts: _Facts) -> list[PlanStep]:
     """The steps on the host: arithmetic on small arguments, and checks of these."""
     wanted = [v for v in facts.demanded if not facts.is_data(v)]
     checks = [c for c in facts.checks if not facts.is_data(c.condition)]
-    steps: list[Step] = []
+    steps: list[PlanStep] = []
     for node in ancestors([*wanted, *(c.condition for c in checks)]):
         if node.primitive is not INPUT and not node.primitive.inline:
             steps.append(
@@ -272,14 +272,14 @@ class _Assembly:
 
     def steps(
         self, parts: list[Part], host_only: list[Node], levels: dict[Node, int]
-    ) -> list[Step]:
+    ) -> list[PlanStep]:
         """The steps."""
         facts = self._facts
         pieces: list[Part | Node] = [*parts, *host_only]
         pieces.sort(key=lambda p: p.level if isinstance(p, Part) else levels[p])
         members = [_members(piece, facts) for piece in pieces]
         crossing = _crossing(facts, members)
-        steps: list[Step] = []
+        steps: list[PlanStep] = []
         read: set[Value] = set()
         waiting = [c for c in facts.checks if facts.is_data(c.condition)]
         for piece, nodes in zip(pieces, members, strict=True):
@@ -293,7 +293,7 @@ class _Assembly:
 
     def _step(
         self, piece: Part | Node, nodes: list[Node], crossing: set[Value]
-    ) -> Step:
+    ) -> PlanStep:
         facts, index = self._facts, self._next
         if isinstance(piece, Part):
             self._next += 1
@@ -385,7 +385,7 @@ def _loop(index: int, node: Node, facts: _Facts) -> Segment:
 
 def _numpy_step(node: Node) -> HostNode:
     if node.primitive is ROWS:
-        return Rows(
+        return JoinedPieces(
             node,
             node.place,
             "what a loop kept of its steps is put together",

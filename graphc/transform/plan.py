@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from graphc.errors import ErrorKind, Place
+from graphc.errors import ErrorKind, SourceLocation
 from graphc.ir.build import Casting
 from graphc.ir.dims import Symbol
 from graphc.ir.dims_names import CAPACITY
@@ -11,7 +11,7 @@ from graphc.ir.graph import Graph, Node, Value
 from graphc.ir.op import EMISSION
 from graphc.transform.forecast import Forecast, forecast
 from graphc.transform.grouping import printed, varying
-from graphc.transform.padding import Padded
+from graphc.transform.padding import PaddedGraph
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Read:
     """One integer is read from the device: a size that depends on data."""
 
     value: Value
-    place: Place  # the line that asks for the size
+    place: SourceLocation  # the line that asks for the size
     reason: str
     remedy: str
 
@@ -48,7 +48,7 @@ class HostNode:
     """A node that runs on the host: arithmetic on sizes, or no JAX form exists."""
 
     node: Node
-    place: Place
+    place: SourceLocation
     reason: str
     remedy: str
 
@@ -63,12 +63,12 @@ class PythonLoop:
     node: Node
     body: "Plan"
     sizes: tuple[Symbol, ...]
-    place: Place
+    place: SourceLocation
     reason: str
     remedy: str
 
 
-class Rows(HostNode):
+class JoinedPieces(HostNode):
     """Joins the pieces that a capacity-doubling loop has given into one array."""
 
 
@@ -80,7 +80,7 @@ class Check:
     message: str
     kind: ErrorKind
     error: str
-    place: Place
+    place: SourceLocation
     reason: str = "a check asked for by the graph"
     remedy: str = "remove the check"
 
@@ -96,7 +96,7 @@ def needs_device(step: "Glue") -> bool:
 
 
 Glue = Read | HostNode | Check | PythonLoop
-Step = Segment | Read | HostNode | Check | PythonLoop
+PlanStep = Segment | Read | HostNode | Check | PythonLoop
 
 
 @dataclass(frozen=True)
@@ -110,10 +110,10 @@ class Plan:
     """
 
     graph: Graph
-    steps: tuple[Step, ...]
+    steps: tuple[PlanStep, ...]
     static_inputs: tuple[int, ...]
     aliases: dict[Value, Value] = field(default_factory=dict)
-    padded: Padded | None = None
+    padded: PaddedGraph | None = None
     originals: dict[Symbol, Symbol] = field(default_factory=dict)
     casting: Casting = "safe"
 
@@ -168,7 +168,7 @@ class Plan:
 
 def own_names(
     originals: Mapping[Symbol, Symbol],
-    padded: Padded | None,
+    padded: PaddedGraph | None,
     given: Mapping[object, str],
 ) -> dict[object, str]:
     """Names for symbols that replace others, from the names given to the others."""

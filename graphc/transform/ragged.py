@@ -11,20 +11,20 @@ from graphc.ir.graph import Graph, Value
 from graphc.ir.namespace import F
 from graphc.ir.replay import region_between, replayed
 from graphc.ir.types import TensorType
-from graphc.transform.padding import Padded, padded
+from graphc.transform.padding import PaddedGraph, padded
 from graphc.transform.policies import Pad
 from graphc.transform.vectorize import vmap
 
 
 @dataclass(frozen=True)
-class Batched:
+class RaggedGraph:
     """`graph` takes stacked examples, shared inputs, and a vector per symbol of sizes.
 
     The sizes are those of `one.lengths`, in that order. `mapped` says which inputs of
     the example are stacked. `batch` is the number of examples.
     """
 
-    one: Padded
+    one: PaddedGraph
     graph: Graph
     mapped: tuple[bool, ...]
     batch: Symbol
@@ -32,7 +32,7 @@ class Batched:
 
 def batched(
     graph: Graph, shared: Sequence[Value], pad: Pad, total: bool
-) -> Batched:
+) -> RaggedGraph:
     """Many examples of a graph at once, with sizes of their own for inputs not shared.
 
     `total` sums each output over the examples. Raises GraphError where an op needs the
@@ -68,7 +68,7 @@ def batched(
         outputs = [_summed(v, a) for v, a in zip(outputs, one.ragged, strict=True)]
     names = one.graph.input_names
     made = Graph(tuple(inputs), tuple(outputs), names, one.graph.output_names)
-    return Batched(one, made, mapped, batch.symbols[0])
+    return RaggedGraph(one, made, mapped, batch.symbols[0])
 
 
 def _which(mapped: Sequence[bool], count: int) -> list[bool]:

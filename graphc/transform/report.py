@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from graphc.errors import Place
+from graphc.errors import SourceLocation
 from graphc.ir.dims import Symbol
 from graphc.ir.dims_names import shown_name
 from graphc.ir.graph import Guard, Node
@@ -10,10 +10,10 @@ from graphc.transform.plan import (
     Check,
     Glue,
     HostNode,
+    JoinedPieces,
     Plan,
     PythonLoop,
     Read,
-    Rows,
     Segment,
     asked_by,
 )
@@ -66,7 +66,7 @@ def _some(count: int, what: str) -> str:
     return f"{count} {what}" if count == 1 else f"{count} {what}s"
 
 
-def _at(place: Place) -> str:
+def _at(place: SourceLocation) -> str:
     return f"{place}: {place.code}" if place.code else str(place)
 
 
@@ -141,7 +141,7 @@ def _glue(step: Glue) -> list[str]:
         Read: "glue: one integer is read from the device",
         HostNode: "glue: host arithmetic",
         PythonLoop: "glue: a loop runs in Python",
-        Rows: "glue: rows are put together",
+        JoinedPieces: "glue: rows are put together",
         Check: "glue: a check",
     }
     lines = [heads[type(step)], f"  because {step.reason}"]

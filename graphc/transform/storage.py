@@ -4,13 +4,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from operator import attrgetter
 
-from graphc.errors import Place, graph_error, standing_at
+from graphc.errors import SourceLocation, graph_error, standing_at
 from graphc.ir import dims
 from graphc.ir.build import as_size, variable
 from graphc.ir.dims import Dim, Size, Symbol, substitute, symbol_dim
 from graphc.ir.dims_growth import grows
 from graphc.ir.dims_names import CAPACITY, shown_name
-from graphc.ir.dims_ranges import Range, largest
+from graphc.ir.dims_ranges import SizeRange, largest
 from graphc.ir.graph import Guard, Node, Value
 from graphc.ir.inner import within_sized
 from graphc.ir.types import INT32, TensorType
@@ -29,7 +29,10 @@ class Storage:
     """
 
     def __init__(
-        self, nodes: Iterable[Node], policies: dict[Symbol, Policy], place: Place
+        self,
+        nodes: Iterable[Node],
+        policies: dict[Symbol, Policy],
+        place: SourceLocation,
     ) -> None:
         self.policies = policies
         self.capacities: dict[Symbol, Symbol] = {}
@@ -76,7 +79,7 @@ class Storage:
             self.policies.pop(symbol, None)
         return {s: min(j, key=attrgetter("serial")) for s, j in groups.items()}
 
-    def _pad_axis(self, symbol: Symbol, policy: Policy, place: Place) -> None:
+    def _pad_axis(self, symbol: Symbol, policy: Policy, place: SourceLocation) -> None:
         self.policies[symbol] = policy
         capacity = Symbol(f"{shown_name(symbol)}{CAPACITY}", lower=1)
         with standing_at(place):
@@ -186,12 +189,12 @@ class Storage:
         high = largest(size, self._range) if ragged else None
         return (self.exact(size), False) if high is None else (high, True)
 
-    def _range(self, symbol: Symbol) -> Range:
+    def _range(self, symbol: Symbol) -> SizeRange:
         """Between which sizes a symbol lies in the padded graph."""
         if self.is_ragged(symbol):
-            return Range(symbol.lower, self._capacity[symbol])
+            return SizeRange(symbol.lower, self._capacity[symbol])
         exact = self.exact(symbol_dim(symbol))
-        return Range(exact, exact)
+        return SizeRange(exact, exact)
 
     def is_ragged(self, symbol: Symbol) -> bool:
         """Whether axes of this size are padded."""

@@ -29,17 +29,17 @@ from graphc.ir.types import TensorType
 from graphc.ops.common.broadcasting import is_one
 from graphc.transform.policies import sizes_of
 
-Sizes = dict[Symbol, Size]
-AxisOf = tuple[int, int]  # the number of an input, and that of its axis
+SizeMap = dict[Symbol, Size]
+InputAxis = tuple[int, int]  # the number of an input, and that of its axis
 
 
-def axes_maybe_one(graph: Graph) -> dict[Symbol, list[AxisOf]]:
+def axes_maybe_one(graph: Graph) -> dict[Symbol, list[InputAxis]]:
     """The axes of inputs that may be 1, by their symbols.
 
     Raises GraphError where no axis determines one, where they are too many, and where
     a plain size has the name of one.
     """
-    found: dict[Symbol, list[AxisOf]] = {}
+    found: dict[Symbol, list[InputAxis]] = {}
     sizes: dict[Symbol, Value] = {}
     for position, value in enumerate(graph.inputs):
         for place, n in enumerate(value.type.shape):
@@ -95,7 +95,7 @@ class Resolved:
     """A graph in which it is known which axes are 1, and its replacements."""
 
     graph: Graph
-    sizes: Sizes
+    sizes: SizeMap
     made: dict[Value, Value]
 
 
@@ -148,11 +148,11 @@ def maybe_one(symbols: Iterable[Symbol]) -> list[Symbol]:
     return [s for s in symbols if s.may_be_one]
 
 
-def _known(symbols: Iterable[Symbol], ones: Collection[Symbol]) -> Sizes:
+def _known(symbols: Iterable[Symbol], ones: Collection[Symbol]) -> SizeMap:
     return {s: 1 if s in ones else axis(plain_name(s)) for s in symbols}
 
 
-def _input(value: Value, sizes: Sizes) -> Value:
+def _input(value: Value, sizes: SizeMap) -> Value:
     """An input of these sizes: itself, where it has none of them."""
     type = _sized(value.type, sizes)
     if type.same(value.type):
@@ -163,17 +163,17 @@ def _input(value: Value, sizes: Sizes) -> Value:
     return new
 
 
-def _sized(type: TensorType, sizes: Sizes) -> TensorType:
+def _sized(type: TensorType, sizes: SizeMap) -> TensorType:
     shape = tuple([_size(n, sizes) for n in type.shape])
     return TensorType(type.dtype, shape, type.weak)
 
 
-def _size(n: Size, sizes: Sizes) -> Size:
+def _size(n: Size, sizes: SizeMap) -> Size:
     return n if isinstance(n, int) else substitute(n, sizes)
 
 
 def _rebuild(
-    outputs: Sequence[Value], made: dict[Value, Value], sizes: Sizes
+    outputs: Sequence[Value], made: dict[Value, Value], sizes: SizeMap
 ) -> None:
     """Add to `made`, which has all inputs, replacements of values of other sizes."""
     for node in region_substituted(outputs, made, sizes):
@@ -185,7 +185,7 @@ def _rebuild(
         made.update(zip(node.outputs, fresh.outputs, strict=True))
 
 
-def _require_as_expected(node: Node, fresh: Node, sizes: Sizes) -> None:
+def _require_as_expected(node: Node, fresh: Node, sizes: SizeMap) -> None:
     """An axis is 1 in the new graph exactly where the old one said so.
 
     Else gradients, which were made for the old one, would not undo what stretches.
@@ -197,12 +197,12 @@ def _require_as_expected(node: Node, fresh: Node, sizes: Sizes) -> None:
             raise AssertionError(f"{node!r}: {new.type}, not {list(expected)}")
 
 
-def _with_bodies(node: Node, made: dict[Value, Value], sizes: Sizes) -> Node:
+def _with_bodies(node: Node, made: dict[Value, Value], sizes: SizeMap) -> Node:
     """A loop or a branch, rebuilt with bodies for the sizes that it has now."""
     params = dict(for_sizes(node, made, sizes))
     (call, *_) = node.primitive.body_calls(node)
     known = call.sizes
-    own: Sizes = {}
+    own: SizeMap = {}
     for s in maybe_one(known):
         plain = symbol_dim(Symbol(plain_name(s), None, s.lower, s.upper))
         own[s] = 1 if is_one(_size(known[s], sizes)) else plain
@@ -215,7 +215,7 @@ def _with_bodies(node: Node, made: dict[Value, Value], sizes: Sizes) -> Node:
         return rebuild(node, tuple([made.get(v, v) for v in node.inputs]), params)
 
 
-def _body(body: Body, inputs: dict[Value, Value], sizes: Sizes) -> Body:
+def _body(body: Body, inputs: dict[Value, Value], sizes: SizeMap) -> Body:
     made = dict(inputs)
     _rebuild(body.outputs, made, sizes)
     params = [substitute(symbol_dim(s), sizes) for s in body.size_params]

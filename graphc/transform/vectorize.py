@@ -20,7 +20,7 @@ from graphc.ir.types import TensorType
 from graphc.ir.walk import ancestors, operands
 from graphc.ops.common.batching import Shared, lined_up, spread
 
-Axis = int | str | None
+InAxis = int | str | None
 
 
 def vmap(
@@ -100,7 +100,7 @@ def _matched(given: Value, value: Value, sizes: dict[Symbol, Size]) -> list[Size
     return [n if isinstance(n, int) else substitute(n, sizes) for n in given.type.shape]
 
 
-def _axes_of(axes: Any, args: Any, what: str) -> list[Axis]:
+def _axes_of(axes: Any, args: Any, what: str) -> list[InAxis]:
     """One axis per value of the arguments."""
     inside = items(args)
     if inside is None:
@@ -121,7 +121,7 @@ def _axes_of(axes: Any, args: Any, what: str) -> list[Axis]:
     return [axis for part, (_, arg) in pairs for axis in _axes_of(part, arg, what)]
 
 
-def _place(axis: Axis, value: Value) -> int | None:
+def _place(axis: InAxis, value: Value) -> int | None:
     """Where the mapped axis of an argument stands."""
     if axis is None:
         return None
@@ -222,7 +222,7 @@ class _Batch:
             where=node.place,
         )
 
-    def moved_to(self, made: tuple[Value, bool], axis: Axis) -> Value:
+    def moved_to(self, made: tuple[Value, bool], axis: InAxis) -> Value:
         """An output with the new axis where it is wanted."""
         value, has_axis = made
         if axis is None and not has_axis:

@@ -11,7 +11,7 @@ import pytest
 import graphc
 import graphc.tensor as gt
 from graphc.analysis.aliasing import copied_outputs
-from graphc.backends.source import Body
+from graphc.backends.source import PrintedBody
 from graphc.ir.graph import Graph
 from graphc.ir.op import PRIMITIVES, no_views
 from graphc.ir.walk import ancestors
@@ -277,7 +277,7 @@ class Watched:
     def __init__(self, monkeypatch):
         self.seen, self.views, self.problems = [], set(), []
         monkeypatch.setattr(builtins, "WATCHED", self.look, raising=False)
-        plain = Body.node
+        plain = PrintedBody.node
 
         def node(body, given):
             plain(body, given)
@@ -287,7 +287,7 @@ class Watched:
                 body.line(f"WATCHED({len(self.seen)}, [{names[0]}], [{names[1]}])")
                 self.seen.append(given)
 
-        monkeypatch.setattr(Body, "node", node)
+        monkeypatch.setattr(PrintedBody, "node", node)
 
     def look(self, number, outputs, inputs):
         node = self.seen[number]

@@ -10,7 +10,7 @@ import pytest
 import graphc
 import graphc.tensor as gt
 from graphc.backends.names import RESERVED, Names, sanitise
-from graphc.errors import Place, label, shortened
+from graphc.errors import SourceLocation, label, shortened
 
 both = pytest.mark.parametrize("backend", ["jax", "numpy"])
 CYRILLIC = "а"
@@ -229,7 +229,7 @@ def test_names_of_files_do_no_harm(backend, filename):
     assert f(np.ones(2, "float32"))[1].shape == (1,)
     with pytest.raises(graphc.CallError) as caught:
         f(np.ones(0, "float32"))
-    shown = str(Place(filename, 4))
+    shown = str(SourceLocation(filename, 4))
     assert f"\n  asked for by {shown}" in str(caught.value)
     assert len(shown.splitlines()) == 1
 

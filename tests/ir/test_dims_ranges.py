@@ -16,7 +16,7 @@ from graphc.ir.dims import (
     minimum,
     symbol_dim,
 )
-from graphc.ir.dims_ranges import UNKNOWN, Range, largest
+from graphc.ir.dims_ranges import UNKNOWN, SizeRange, largest
 from tests.ir.test_dims import (
     ASSIGNMENTS,
     DIMS,
@@ -32,14 +32,14 @@ from tests.ir.test_dims import (
 CAPACITIES = {d.symbols[0]: Symbol(f"{d}_most", lower=1) for d in DIMS}
 
 
-def range_of(symbol: Symbol) -> Range:
+def range_of(symbol: Symbol) -> SizeRange:
     """From its own lower bound up to its capacity."""
-    return Range(symbol.lower, symbol_dim(CAPACITIES[symbol]))
+    return SizeRange(symbol.lower, symbol_dim(CAPACITIES[symbol]))
 
 
-def of_m_fixed(symbol: Symbol) -> Range:
+def of_m_fixed(symbol: Symbol) -> SizeRange:
     """As `range_of`, but for `m`, which does not vary."""
-    return Range(m, m) if symbol is m.symbols[0] else range_of(symbol)
+    return SizeRange(m, m) if symbol is m.symbols[0] else range_of(symbol)
 
 
 N, M, INDEX = (symbol_dim(CAPACITIES[d.symbols[0]]) for d in (n, m, index))
@@ -82,7 +82,9 @@ def test_nothing_is_known_of_symbols_without_a_range() -> None:
 
 @given(recipes(5), st.sampled_from([range_of, of_m_fixed]))
 @settings(deadline=None, max_examples=50)
-def test_no_value_is_larger(recipe: Recipe, ranges: Callable[[Symbol], Range]) -> None:
+def test_no_value_is_larger(
+    recipe: Recipe, ranges: Callable[[Symbol], SizeRange]
+) -> None:
     """Neither of a size nor of what it cuts off an axis, with just enough capacity."""
     for size in (built(recipe), clip(built(recipe), n)):
         most = largest(size, ranges)

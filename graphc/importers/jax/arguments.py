@@ -12,11 +12,11 @@ from graphc.importers.jax.reader import is_key
 from graphc.importers.jax.tracing import Spec
 
 Positional = int | Iterable[int] | None
-Named = str | Iterable[str] | None
+StaticNames = str | Iterable[str] | None
 
 
 @dataclass(frozen=True)
-class Call:
+class JaxCall:
     """The arguments of one call: leaves that are arrays, and what else there is."""
 
     leaves: list[Any]
@@ -61,7 +61,7 @@ class Arguments:
     """Which arguments of a function are static, as `jax.jit` is told."""
 
     def __init__(
-        self, function: Callable[..., Any], numbers: Positional, names: Named
+        self, function: Callable[..., Any], numbers: Positional, names: StaticNames
     ) -> None:
         self._numbers = (numbers,) if isinstance(numbers, int) else tuple(numbers or ())
         self._names = (names,) if isinstance(names, str) else tuple(names or ())
@@ -77,7 +77,7 @@ class Arguments:
             own = [positions[n] for n in self._names if n in positions]
         self._numbers = tuple(own)
 
-    def call(self, args: tuple[Any, ...], named: Mapping[str, Any]) -> Call:
+    def call(self, args: tuple[Any, ...], named: Mapping[str, Any]) -> JaxCall:
         """The arguments of a call. Static ones hold no leaves."""
         numbers = [i for i in self._numbers if i < len(args)]
         names = [n for n in self._names if n in named]
@@ -86,7 +86,7 @@ class Arguments:
         rest = {n: None if n in names else x for n, x in named.items()}
         own = tuple(None if i in numbers else x for i, x in enumerate(args))
         leaves, form = jax.tree.flatten((own, rest))
-        return Call(leaves, form, tuple(statics))
+        return JaxCall(leaves, form, tuple(statics))
 
 
 def _positions(function: Callable[..., Any]) -> dict[str, int]:

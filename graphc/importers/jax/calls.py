@@ -15,7 +15,7 @@ from graphc.ir.graph import Value
 from graphc.ir.namespace import F
 from graphc.ir.types import is_inexact
 from graphc.transform.checkpoint import checkpoint
-from graphc.transform.custom_vjp import Sizes, with_rule
+from graphc.transform.custom_vjp import SizeTuple, with_rule
 
 
 def _called(param: str) -> Callable[..., list[Value]]:
@@ -56,7 +56,10 @@ def _with_rule(
         return found
 
     def rule(
-        arguments: list[Value], cotangents: list[Value], wanted: list[bool], _: Sizes
+        arguments: list[Value],
+        cotangents: list[Value],
+        wanted: list[bool],
+        _: SizeTuple,
     ) -> list[Value | None]:
         return _pulled_back(eqn, arguments, cotangents)
 

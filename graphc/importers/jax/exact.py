@@ -17,7 +17,7 @@ from graphc.errors import GraphError
 from graphc.importers.jax.program import Options, restored
 from graphc.importers.jax.reader import is_key, opened
 from graphc.importers.jax.subject import Subject
-from graphc.importers.jax.tracing import Spec, Traced, inputs_of, traced
+from graphc.importers.jax.tracing import Spec, TracedFunction, inputs_of, traced
 from graphc.importers.jax.unsupported import Unsupported
 from graphc.rewriting.loops.fuse_consumers import HOISTING
 from graphc.runtime.compile import function
@@ -30,7 +30,7 @@ LARGE = 2**22  # elements of an array for which it is worth to look for better
 class Exact:
     """The compiled program of one call: its trace, or a rewritten program."""
 
-    traced: Traced
+    traced: TracedFunction
     rewritten: Function | None
     captured: tuple[Any, ...]
     reason: str  # why it could not be read as a graph, "" where it was or need not be

@@ -6,10 +6,16 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from graphc.errors import GraphError
-from graphc.importers.jax.arguments import Call
+from graphc.importers.jax.arguments import JaxCall
 from graphc.importers.jax.exact import Exact, exact
-from graphc.importers.jax.pattern import LEAST, Pattern, Sizes, generalised, varying
-from graphc.importers.jax.program import Options, Program, program_for
+from graphc.importers.jax.pattern import (
+    LEAST,
+    ShapesOfCall,
+    SizePattern,
+    generalised,
+    varying,
+)
+from graphc.importers.jax.program import JaxProgram, Options, program_for
 from graphc.importers.jax.subject import Subject
 from graphc.importers.jax.tracing import Spec
 from graphc.importers.jax.unsupported import Unsupported
@@ -27,23 +33,23 @@ class FallbackWarning(UserWarning):
 
 
 @dataclass
-class Family:
+class SizeFamily:
     """The calls of one function that differ in nothing but sizes."""
 
     function: Callable[..., Any]
-    call: Call  # the first
+    call: JaxCall  # the first
     specs: list[Spec]
     shapes: Any
     options: Options
     refused: str = ""  # why there is no program for many sizes
-    programs: list[Program] = field(default_factory=list)  # the last one is in use
-    seen: list[Sizes] = field(default_factory=list)
-    compiled: dict[Sizes, Exact] = field(default_factory=dict)
-    exactly: set[Sizes] = field(default_factory=set)
-    checked: set[Sizes] = field(default_factory=set)
+    programs: list[JaxProgram] = field(default_factory=list)  # the last one is in use
+    seen: list[ShapesOfCall] = field(default_factory=list)
+    compiled: dict[ShapesOfCall, Exact] = field(default_factory=dict)
+    exactly: set[ShapesOfCall] = field(default_factory=set)
+    checked: set[ShapesOfCall] = field(default_factory=set)
 
     @property
-    def program(self) -> Program | None:
+    def program(self) -> JaxProgram | None:
         """The program for many sizes, where there is one."""
         return self.programs[-1] if self.programs else None
 
@@ -52,7 +58,7 @@ class Family:
         """The function of the leaves of its arguments."""
         return Subject(self.function, self.call)
 
-    def wants_program(self, sizes: Sizes) -> bool:
+    def wants_program(self, sizes: ShapesOfCall) -> bool:
         """Whether a call of these sizes is one for a program for many."""
         if sizes in self.exactly:
             return False
@@ -66,7 +72,7 @@ class Family:
             self.exactly.add(sizes)
         return chosen
 
-    def _is_small(self, sizes: Sizes) -> bool:
+    def _is_small(self, sizes: ShapesOfCall) -> bool:
         """Whether an axis that varies has no more than one element."""
         if self.shapes is not None:
             pattern = self._said(sizes)
@@ -76,16 +82,16 @@ class Family:
         least = LEAST if self.program is None else self.program.pattern.least
         return any(n < least for n in found)
 
-    def _said(self, sizes: Sizes) -> Pattern:
+    def _said(self, sizes: ShapesOfCall) -> SizePattern:
         return pattern_of(self.shapes, self.call.form, sizes)
 
-    def trace(self, sizes: Sizes) -> Exact:
+    def trace(self, sizes: ShapesOfCall) -> Exact:
         """Compile one call with JAX, whose sizes are numbers."""
         found = exact(self.subject, self.specs_at(sizes), self.names(), self.options)
         self.compiled[sizes] = found
         return found
 
-    def specs_at(self, sizes: Sizes) -> list[Spec]:
+    def specs_at(self, sizes: ShapesOfCall) -> list[Spec]:
         """The arguments at these sizes."""
         pairs = zip(sizes, self.specs, strict=True)
         return [Spec(shape, s.dtype, s.weak) for shape, s in pairs]
@@ -94,7 +100,7 @@ class Family:
         """The names of the inputs of graphs."""
         return [f"x{i}" for i in range(len(self.specs))]
 
-    def program_at(self, sizes: Sizes) -> Program | None:
+    def program_at(self, sizes: ShapesOfCall) -> JaxProgram | None:
         """The program for a call of these sizes; None where it is to be exact."""
         try:
             program = self._fitting(sizes)
@@ -109,7 +115,7 @@ class Family:
             return None
         return program
 
-    def _fitting(self, sizes: Sizes) -> Program:
+    def _fitting(self, sizes: ShapesOfCall) -> JaxProgram:
         """The program so far, or a more general one where the sizes do not fit it."""
         if self.program and self.program.pattern.has(sizes):
             return self.program
@@ -125,7 +131,7 @@ class Family:
         self.programs.append(made)
         return made
 
-    def _made(self, pattern: Pattern, sizes: Sizes) -> Program:
+    def _made(self, pattern: SizePattern, sizes: ShapesOfCall) -> JaxProgram:
         """The program for a pattern; where it needs that, for no smaller sizes only.
 
         Python code can compare sizes with numbers, which JAX decides for large ones.
@@ -138,7 +144,7 @@ class Family:
             larger = replace(pattern, least=least)
             return program_for(subject, larger, self.specs, names, how)
 
-    def _check(self, program: Program, sizes: Sizes) -> None:
+    def _check(self, program: JaxProgram, sizes: ShapesOfCall) -> None:
         """Compare with what JAX traces for these very sizes, where that may differ."""
         named = program.pattern.sizes(sizes) or {}
         if sizes in self.checked or not program.pattern.has(sizes):
@@ -150,7 +156,7 @@ class Family:
                 raise Unsupported(f"JAX traces something else for {shown}")
             self.checked.add(sizes)
 
-    def _refuse(self, sizes: Sizes, error: Unsupported) -> None:
+    def _refuse(self, sizes: ShapesOfCall, error: Unsupported) -> None:
         """Compile these sizes exactly from now on, or all where there is no program."""
         self.exactly.add(sizes)
         program = self.program
@@ -161,6 +167,6 @@ class Family:
         text = f"{name} is compiled once for each size, as by jax.jit: {error}"
         warnings.warn(FallbackWarning(text), stacklevel=6)
 
-    def failed(self, sizes: Sizes) -> None:
+    def failed(self, sizes: ShapesOfCall) -> None:
         """The program could not do a call of these sizes: JAX does."""
         self.exactly.add(sizes)

@@ -8,7 +8,7 @@ import jax
 import jax.export
 
 from graphc.errors import graph_error
-from graphc.importers.jax.tracing import Shape, Spec, imported, inputs_of, traced
+from graphc.importers.jax.tracing import Spec, SpecShape, imported, inputs_of, traced
 from graphc.importers.jax.unsupported import Unsupported
 from graphc.ir.build import INPUT
 from graphc.ir.dims import Size, axis, expression, symbol_dim
@@ -101,7 +101,7 @@ def _spec(leaf: Any, symbols: _Symbols) -> Spec:
             raise graph_error(
                 "arguments must be variables", op="from_jax", got=repr(leaf)
             )
-        shape: Shape = tuple(map(symbols.text, leaf.type.shape))
+        shape: SpecShape = tuple(map(symbols.text, leaf.type.shape))
         return Spec(shape, leaf.dtype)
     if isinstance(leaf, jax.ShapeDtypeStruct):
         sizes = tuple(map(symbols.of_jax, leaf.shape))

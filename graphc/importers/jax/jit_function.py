@@ -10,11 +10,11 @@ import jax
 from jax.extend.core import get_opaque_trace_state
 
 from graphc.errors import GraphError
-from graphc.importers.jax.arguments import Arguments, Call, Named, Positional
-from graphc.importers.jax.family import Family, SizesVary
+from graphc.importers.jax.arguments import Arguments, JaxCall, Positional, StaticNames
+from graphc.importers.jax.family import SizeFamily, SizesVary
 from graphc.importers.jax.pattern import shapes_of
 from graphc.importers.jax.program import Options
-from graphc.importers.jax.report import Stats, explained, source_of, stats_of
+from graphc.importers.jax.report import JitStats, explained, source_of, stats_of
 from graphc.importers.jax.tracing import Spec
 from graphc.rewriting.default import DEFAULT
 from graphc.rewriting.rule import Rules
@@ -35,7 +35,7 @@ class Told:
     """The options of `jit` about the arguments, in the words of `jax.jit`."""
 
     static_argnums: Positional
-    static_argnames: Named
+    static_argnames: StaticNames
     donate_argnums: Positional
 
     def jitted(self, function: Callable[..., Any]) -> Any:
@@ -58,7 +58,7 @@ class JitFunction:
         self._exact = told.jitted(named)
         self._plain = told.jitted(function)
         self._shapes, self._options = shapes, options
-        self._families: dict[Hashable, Family] = {}
+        self._families: dict[Hashable, SizeFamily] = {}
         self._varies = shapes is not None
         self._calls = 0
         self._arrays: set[type] = set()
@@ -117,17 +117,17 @@ class JitFunction:
             raise SizesVary
         return family.trace(sizes)(call.leaves)
 
-    def _family(self, call: Call, specs: list[Spec]) -> Family:
+    def _family(self, call: JaxCall, specs: list[Spec]) -> SizeFamily:
         kind = call.kind(specs)
         found = self._families.get(kind)
         if found is None:
-            form = Call([None] * len(call.leaves), call.form, call.statics)
-            found = self._families[kind] = Family(
+            form = JaxCall([None] * len(call.leaves), call.form, call.statics)
+            found = self._families[kind] = SizeFamily(
                 self._function, form, specs, self._shapes, self._options
             )
         return found
 
-    def stats(self) -> Stats:
+    def stats(self) -> JitStats:
         """Calls and compilations so far, and what is compiled exactly for a reason."""
         return stats_of(self._calls, self._families.values())
 
@@ -157,7 +157,7 @@ def jit(
     dims: Any = None,
     shapes: Any = None,
     static_argnums: Positional = None,
-    static_argnames: Named = None,
+    static_argnames: StaticNames = None,
     donate_argnums: Positional = None,
     rewrites: Rules = DEFAULT,
     backend: Backend = "jax",

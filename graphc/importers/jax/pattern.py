@@ -3,20 +3,20 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from graphc.importers.jax.tracing import Shape, Spec
+from graphc.importers.jax.tracing import Spec, SpecShape
 
 LEAST = 2  # JAX traces an axis of one element, or of none, otherwise than longer ones
-Sizes = tuple[tuple[int, ...], ...]
+ShapesOfCall = tuple[tuple[int, ...], ...]
 
 
 @dataclass(frozen=True)
-class Pattern:
+class SizePattern:
     """The shape of each argument: numbers, and names of the sizes that vary.
 
     A size that varies is `least` at least.
     """
 
-    shapes: tuple[Shape, ...]
+    shapes: tuple[SpecShape, ...]
     least: int = LEAST
 
     @property
@@ -25,7 +25,7 @@ class Pattern:
         found = (n for shape in self.shapes for n in shape if isinstance(n, str))
         return list(dict.fromkeys(found))
 
-    def sizes(self, given: Sizes) -> dict[str, int] | None:
+    def sizes(self, given: ShapesOfCall) -> dict[str, int] | None:
         """The sizes of the names in a call; None where its shapes do not fit."""
         found: dict[str, int] = {}
         for shape, own in zip(self.shapes, given, strict=True):
@@ -36,7 +36,7 @@ class Pattern:
                     return None
         return found
 
-    def has(self, given: Sizes) -> bool:
+    def has(self, given: ShapesOfCall) -> bool:
         """Whether the shapes of a call fit, and no size that varies is too small."""
         found = self.sizes(given)
         return found is not None and all(n >= self.least for n in found.values())
@@ -56,12 +56,12 @@ class Pattern:
         return ", ".join(" ".join(map(str, shape)) or "()" for shape in self.shapes)
 
 
-def shapes_of(specs: Sequence[Spec]) -> Sizes:
+def shapes_of(specs: Sequence[Spec]) -> ShapesOfCall:
     """The shapes of the arguments of a call."""
     return tuple(tuple(map(int, spec.shape)) for spec in specs)
 
 
-def generalised(seen: Sequence[Sizes]) -> Pattern:
+def generalised(seen: Sequence[ShapesOfCall]) -> SizePattern:
     """The pattern of several calls: axes that were always equal have one name."""
     columns = [
         [tuple(sizes) for sizes in zip(*shapes, strict=True)]
@@ -70,7 +70,7 @@ def generalised(seen: Sequence[Sizes]) -> Pattern:
     vary = dict.fromkeys(c for shape in columns for c in shape if len(set(c)) > 1)
     names = dict(zip(vary, _names(len(vary)), strict=True))
     shapes = tuple(tuple(names.get(c, c[0]) for c in shape) for shape in columns)
-    return Pattern(shapes)
+    return SizePattern(shapes)
 
 
 def _names(count: int) -> list[str]:
@@ -78,7 +78,7 @@ def _names(count: int) -> list[str]:
     return [letters[i] if i < len(letters) else f"n{i}" for i in range(count)]
 
 
-def varying(given: Sizes, seen: Sequence[Sizes]) -> list[int]:
+def varying(given: ShapesOfCall, seen: Sequence[ShapesOfCall]) -> list[int]:
     """The sizes of a call, of those axes whose size has been another."""
     found = []
     for i, shape in enumerate(given):

@@ -8,14 +8,14 @@ import jax
 from jax.extend.core.primitives import convert_element_type_p
 
 from graphc.importers.jax.alike import agree, alike
-from graphc.importers.jax.arguments import Call
-from graphc.importers.jax.pattern import Pattern
+from graphc.importers.jax.arguments import JaxCall
+from graphc.importers.jax.pattern import SizePattern
 from graphc.importers.jax.reader import is_key
 from graphc.importers.jax.subject import Subject
 from graphc.importers.jax.tracing import (
     Imported,
     Spec,
-    Traced,
+    TracedFunction,
     imported,
     inputs_of,
 )
@@ -38,22 +38,22 @@ class Options:
 
 
 @dataclass(frozen=True)
-class Program:
+class JaxProgram:
     """A function for all sizes of a pattern, as a graph and compiled."""
 
-    pattern: Pattern
-    traced: Traced
-    told: Traced  # of the results
+    pattern: SizePattern
+    traced: TracedFunction
+    told: TracedFunction  # of the results
     source: Imported
     compiled: Function
 
-    def __call__(self, call: Call, specs: Sequence[Spec]) -> Any:
+    def __call__(self, call: JaxCall, specs: Sequence[Spec]) -> Any:
         """The results of a call, in their structure."""
         found = self.compiled(*call.arrays(specs), *self.source.captured)
         results = restored(found, self.told)
         return jax.tree.unflatten(self.told.tree, results)
 
-    def agrees(self, direct: Traced, sizes: Mapping[str, int]) -> bool:
+    def agrees(self, direct: TracedFunction, sizes: Mapping[str, int]) -> bool:
         """Whether it computes at some sizes what JAX traces for them.
 
         Python code can decide by a size, and JAX answers for all of them at once.
@@ -68,7 +68,7 @@ class Program:
         return alike(own, other) or agree(own, other)
 
 
-def restored(found: Sequence[Any], function: Traced) -> list[Any]:
+def restored(found: Sequence[Any], function: TracedFunction) -> list[Any]:
     """Results as JAX gives them: weak types, and keys, made of plain arrays."""
     avals = [v.aval for v in function.inner.outvars]
     return [_restored(x, aval) for x, aval in zip(found, avals, strict=True)]
@@ -85,11 +85,11 @@ def _restored(x: Any, aval: Any) -> Any:
 
 def program_for(
     subject: Subject,
-    pattern: Pattern,
+    pattern: SizePattern,
     specs: Sequence[Spec],
     names: Sequence[str],
     options: Options,
-) -> Program:
+) -> JaxProgram:
     """A program for all sizes of a pattern. Raises Unsupported where there is none."""
     try:
         found = subject.read(pattern.specs(specs), pattern.least)
@@ -105,7 +105,7 @@ def program_for(
     inputs = inputs_of(found, sizes, names)
     source = subject.graph(found, sizes, inputs)
     results = subject.results(found, specs)
-    return Program(pattern, found, results, source, compiled(source, options))
+    return JaxProgram(pattern, found, results, source, compiled(source, options))
 
 
 def compiled(source: Imported, options: Options) -> Function:

@@ -10,9 +10,9 @@ import numpy as np
 from jax.extend import source_info_util
 from jax.extend.core import Jaxpr, JaxprEqn, Literal, Var
 
-from graphc.errors import NOWHERE, Place, standing_at
+from graphc.errors import NOWHERE, SourceLocation, standing_at
 from graphc.importers.jax.rules import PRIMITIVES
-from graphc.importers.jax.sizes import Sizes
+from graphc.importers.jax.sizes import JaxSizes
 from graphc.importers.jax.unsupported import Unsupported
 from graphc.ir.build import constant
 from graphc.ir.dims import Size, equal
@@ -31,7 +31,7 @@ class Reader:
     Where it `differentiates`, functions keep derivative rules of their own.
     """
 
-    def __init__(self, sizes: Sizes, differentiates: bool = False) -> None:
+    def __init__(self, sizes: JaxSizes, differentiates: bool = False) -> None:
         self.sizes = sizes
         self.differentiates = differentiates
 
@@ -195,10 +195,10 @@ def _require_default_keys(dtype: Any) -> None:
         raise Unsupported(f"keys of the generator {dtype} are not known here")
 
 
-def place_of(eqn: JaxprEqn) -> Place:
+def place_of(eqn: JaxprEqn) -> SourceLocation:
     """The user's line that an equation comes from."""
     found = _SUMMARY.match(source_info_util.summarize(eqn.source_info))
-    return Place(found[1], int(found[2])) if found else NOWHERE
+    return SourceLocation(found[1], int(found[2])) if found else NOWHERE
 
 
 def elementwise(function: Callable[..., Found]) -> Callable[..., Found]:

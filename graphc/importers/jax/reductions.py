@@ -12,10 +12,10 @@ from graphc.ir.namespace import F
 from graphc.ir.op import PRIMITIVES as OPS
 from graphc.ir.types import BOOL
 
-Function = Callable[..., Value]
+ReduceFunction = Callable[..., Value]
 
 
-def _reduction(function: Function, **options: Any) -> Function:
+def _reduction(function: ReduceFunction, **options: Any) -> ReduceFunction:
     def rule(eqn: Equation, x: Value) -> Value:
         axes = tuple(eqn.params["axes"])
         return function(x, axis=axes, **options) if axes else x
@@ -27,7 +27,7 @@ PRIMITIVES.define("reduce_max")(_reduction(F.max))
 PRIMITIVES.define("reduce_min")(_reduction(F.min))
 
 
-def _of_same_dtype(function: Function) -> Function:
+def _of_same_dtype(function: ReduceFunction) -> ReduceFunction:
     def rule(eqn: Equation, x: Value) -> Value:
         axes = tuple(eqn.params["axes"])
         return function(x, axis=axes, dtype=x.dtype) if axes else x
@@ -39,7 +39,7 @@ PRIMITIVES.define("reduce_sum")(_of_same_dtype(F.sum))
 PRIMITIVES.define("reduce_prod")(_of_same_dtype(F.prod))
 
 
-def _of_bools(function: Function) -> Function:
+def _of_bools(function: ReduceFunction) -> ReduceFunction:
     def rule(eqn: Equation, x: Value) -> Value:
         if x.dtype != BOOL:
             raise Unsupported(f"{eqn.eqn.primitive.name}: of bits there is no op here")
@@ -53,7 +53,7 @@ PRIMITIVES.define("reduce_and")(_of_bools(F.all))
 PRIMITIVES.define("reduce_or")(_of_bools(F.any))
 
 
-def _position(function: Function) -> Function:
+def _position(function: ReduceFunction) -> ReduceFunction:
     def rule(eqn: Equation, x: Value) -> Value:
         (axis,) = eqn.params["axes"]
         return cast(function(x, axis=axis), eqn.result.dtype)
@@ -65,7 +65,7 @@ PRIMITIVES.define("argmax")(_position(F.argmax))
 PRIMITIVES.define("argmin")(_position(F.argmin))
 
 
-def _running(function: Function, **options: Any) -> Function:
+def _running(function: ReduceFunction, **options: Any) -> ReduceFunction:
     def rule(eqn: Equation, x: Value) -> Value:
         axis, reverse = eqn.params["axis"], eqn.params["reverse"]
         own = {name: x.dtype for name in options}
@@ -81,7 +81,7 @@ PRIMITIVES.define("cummin")(_running(F.cummin))
 PRIMITIVES.define("cumlogsumexp")(_running(F.cumlogsumexp))
 
 
-def _window(op: str) -> Function:
+def _window(op: str) -> ReduceFunction:
     """A rule of windows: over the last axes, after axes whose windows have size 1."""
 
     def rule(eqn: Equation, x: Value) -> Value:

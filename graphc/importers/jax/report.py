@@ -4,11 +4,11 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from graphc.importers.jax.family import Family
+from graphc.importers.jax.family import SizeFamily
 
 
 @dataclass(frozen=True)
-class Stats:
+class JitStats:
     """`compilations`: a line for each; `fallbacks`: why sizes are compiled one by one.
 
     `changes` are those of programs for many sizes, as in `Function.stats()`.
@@ -20,9 +20,9 @@ class Stats:
     fallbacks: list[str] = field(default_factory=list)
 
 
-def stats_of(calls: int, families: Iterable[Family]) -> Stats:
+def stats_of(calls: int, families: Iterable[SizeFamily]) -> JitStats:
     """The calls and compilations of these kinds of calls."""
-    stats = Stats(calls)
+    stats = JitStats(calls)
     for family in families:
         stats.compilations.extend(f"exactly {_shown(s)}" for s in family.compiled)
         stats.fallbacks.extend(filter(None, [family.refused]))
@@ -39,7 +39,7 @@ def _shown(sizes: Iterable[tuple[int, ...]]) -> str:
     return ", ".join(map(str, sizes)) or "without arrays"
 
 
-def explained(function: Callable[..., Any], families: Iterable[Family]) -> str:
+def explained(function: Callable[..., Any], families: Iterable[SizeFamily]) -> str:
     """The compiled programs of these kinds of calls, and the reasons."""
     name = getattr(function, "__name__", "the function")
     lines = [f"jit of {name}"]
@@ -48,7 +48,7 @@ def explained(function: Callable[..., Any], families: Iterable[Family]) -> str:
     return "\n".join(lines)
 
 
-def _lines(family: Family) -> Iterator[str]:
+def _lines(family: SizeFamily) -> Iterator[str]:
     for sizes, one in family.compiled.items():
         how = "as JAX traces it" if one.rewritten is None else "rewritten"
         yield f"compiled exactly for {_shown(sizes)}: {how}"
@@ -63,7 +63,7 @@ def _lines(family: Family) -> Iterator[str]:
         yield program.compiled.explain()
 
 
-def source_of(families: Iterable[Family]) -> str:
+def source_of(families: Iterable[SizeFamily]) -> str:
     """The texts of the compiled programs, one after another."""
     found: list[Any] = []
     for family in families:

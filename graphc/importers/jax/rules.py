@@ -5,7 +5,7 @@ from typing import Any
 
 from graphc.importers.jax.unsupported import Unsupported
 
-Rule = Callable[..., Any]
+JaxRule = Callable[..., Any]
 
 
 class RulesByName:
@@ -15,13 +15,13 @@ class RulesByName:
     """
 
     def __init__(self) -> None:
-        self._rules: dict[str, Rule] = {}
+        self._rules: dict[str, JaxRule] = {}
         self._refused: dict[str, str] = {}
 
-    def define(self, *names: str) -> Callable[[Rule], Rule]:
+    def define(self, *names: str) -> Callable[[JaxRule], JaxRule]:
         """Decorator: the rule of these names."""
 
-        def join(rule: Rule) -> Rule:
+        def join(rule: JaxRule) -> JaxRule:
             for name in names:
                 self._require_new(name)
                 self._rules[name] = rule
@@ -35,7 +35,7 @@ class RulesByName:
             self._require_new(name)
             self._refused[name] = reason
 
-    def find(self, name: str) -> Rule:
+    def find(self, name: str) -> JaxRule:
         """The rule of a name. Raises Unsupported, with the reason, where none is."""
         rule = self._rules.get(name)
         if rule is None:

@@ -24,7 +24,7 @@ _CALLS: dict[str, Callable[..., Size]] = {
 }
 
 
-class Sizes:
+class JaxSizes:
     """The sizes that stand for JAX's symbols, each symbol by its name."""
 
     def __init__(self, named: Mapping[str, Size]) -> None:

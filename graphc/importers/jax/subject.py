@@ -7,8 +7,14 @@ from typing import Any
 import jax
 
 from graphc.importers.derivatives import Differentiated
-from graphc.importers.jax.arguments import Call
-from graphc.importers.jax.tracing import Imported, Spec, Traced, imported, traced
+from graphc.importers.jax.arguments import JaxCall
+from graphc.importers.jax.tracing import (
+    Imported,
+    Spec,
+    TracedFunction,
+    imported,
+    traced,
+)
 from graphc.importers.jax.unsupported import Unsupported
 from graphc.ir.dims import Size
 from graphc.ir.graph import Graph, Value
@@ -21,18 +27,18 @@ class Subject:
     """A function, and the call whose leaves are its flat arguments."""
 
     function: Callable[..., Any]
-    call: Call
+    call: JaxCall
 
     def flat(self, *leaves: Any) -> Any:
         """The results for these leaves."""
         args, named = self.call.arguments(leaves)
         return self.function(*args, **named)
 
-    def read(self, specs: Sequence[Spec], least: int | None = None) -> Traced:
+    def read(self, specs: Sequence[Spec], least: int | None = None) -> TracedFunction:
         """The trace that the graph is made of: of the cost, where there is one."""
         return traced(self._cost if self.differentiated else self.flat, specs, least)
 
-    def results(self, read: Traced, specs: Sequence[Spec]) -> Traced:
+    def results(self, read: TracedFunction, specs: Sequence[Spec]) -> TracedFunction:
         """The trace that tells the results, at sizes that are numbers."""
         return traced(self.flat, specs) if self.differentiated else read
 
@@ -49,7 +55,7 @@ class Subject:
         return found.function(*args, **named)
 
     def graph(
-        self, read: Traced, sizes: Mapping[str, Size], inputs: Sequence[Value]
+        self, read: TracedFunction, sizes: Mapping[str, Size], inputs: Sequence[Value]
     ) -> Imported:
         """The graph of these inputs. Raises Unsupported where it cannot be had."""
         how = self.differentiated

@@ -20,7 +20,7 @@ from graphc.importers.jax import (
     structural,
 )
 from graphc.importers.jax.reader import Reader, constant_of, opened
-from graphc.importers.jax.sizes import Sizes
+from graphc.importers.jax.sizes import JaxSizes
 from graphc.importers.jax.unsupported import Unsupported
 from graphc.ir.build import variable
 from graphc.ir.dims import Size
@@ -32,14 +32,14 @@ FAMILIES = (
 )  # importing them fills the table of rules
 MOST_CONSTANT = 64  # elements of an array that is printed into a program
 
-Shape = tuple[int | str, ...]
+SpecShape = tuple[int | str, ...]
 
 
 @dataclass(frozen=True)
 class Spec:
     """An argument of a traced function: sizes that are text are symbols of JAX."""
 
-    shape: Shape
+    shape: SpecShape
     dtype: Any
     weak: bool = False
 
@@ -51,7 +51,7 @@ class Spec:
 
 
 @dataclass(frozen=True)
-class Traced:
+class TracedFunction:
     """A function as JAX has traced it; `tree` is the structure of its results."""
 
     jaxpr: Any
@@ -76,7 +76,7 @@ class Traced:
 
 def traced(
     function: Callable[..., Any], specs: Sequence[Spec], least: int | None = None
-) -> Traced:
+) -> TracedFunction:
     """`function` of flat arguments, as JAX traces it.
 
     Symbols are at least `least`, where that is said; JAX takes them to be 1 or more.
@@ -85,7 +85,7 @@ def traced(
     symbols = _symbols(list(texts), least)
     given = [_struct(spec, symbols) for spec in specs]
     made, results = jax.make_jaxpr(function, return_shape=True)(*given)
-    return Traced(made, jax.tree.structure(results))
+    return TracedFunction(made, jax.tree.structure(results))
 
 
 def _struct(spec: Spec, symbols: Mapping[str, Any]) -> Any:
@@ -112,17 +112,17 @@ class Imported:
 
 
 def inputs_of(
-    function: Traced, sizes: Mapping[str, Size], names: Sequence[str]
+    function: TracedFunction, sizes: Mapping[str, Size], names: Sequence[str]
 ) -> list[Value]:
     """New variables for the arguments of a traced function."""
-    reader = Reader(Sizes(sizes))
+    reader = Reader(JaxSizes(sizes))
     avals = [v.aval for v in function.inner.invars]
     types = map(reader.type_of, avals)
     return [variable(name, type) for name, type in zip(names, types, strict=True)]
 
 
 def imported(
-    function: Traced,
+    function: TracedFunction,
     sizes: Mapping[str, Size],
     inputs: Sequence[Value],
     most: int = MOST_CONSTANT,
@@ -144,7 +144,7 @@ def imported(
             variables.append(value)
             arrays.append(array)
         consts.append(value)
-    reader = Reader(Sizes(sizes), differentiates)
+    reader = Reader(JaxSizes(sizes), differentiates)
     outputs = reader.read(function.inner, consts, inputs)
     given = (*inputs, *variables)
     names = tuple(v.name for v in given)

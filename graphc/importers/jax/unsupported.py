@@ -1,6 +1,6 @@
 """The exception for functions of JAX that cannot be read as graphs."""
 
-from graphc.errors import Place
+from graphc.errors import SourceLocation
 
 
 class Unsupported(Exception):
@@ -9,7 +9,7 @@ class Unsupported(Exception):
     `place` is the user's line, None where it is not known.
     """
 
-    def __init__(self, reason: str, place: Place | None = None) -> None:
+    def __init__(self, reason: str, place: SourceLocation | None = None) -> None:
         super().__init__(f"{reason}, at {place}" if place else reason)
         self.reason = reason
         self.place = place

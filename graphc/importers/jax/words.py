@@ -5,11 +5,11 @@ from typing import Any
 import jax
 
 from graphc.errors import GraphError, graph_error
-from graphc.importers.jax.pattern import Pattern, Sizes
-from graphc.importers.jax.tracing import Shape
+from graphc.importers.jax.pattern import ShapesOfCall, SizePattern
+from graphc.importers.jax.tracing import SpecShape
 
 
-def pattern_of(shapes: Any, form: Any, given: Sizes) -> Pattern:
+def pattern_of(shapes: Any, form: Any, given: ShapesOfCall) -> SizePattern:
     """The pattern that `shapes` says, for arguments of this structure.
 
     It is one text with a group of words per array, in the order of the leaves, or a
@@ -23,7 +23,7 @@ def pattern_of(shapes: Any, form: Any, given: Sizes) -> Pattern:
     if len(groups) != len(given):
         raise _misfit(shapes, f"it describes {len(groups)} arrays of {len(given)}")
     pairs = zip(groups, given, strict=True)
-    made = Pattern(tuple(_shape(shapes, group, own) for group, own in pairs))
+    made = SizePattern(tuple(_shape(shapes, group, own) for group, own in pairs))
     if made.sizes(given) is None:
         shown = ", ".join(map(str, given))
         raise _misfit(shapes, f"the arrays have the shapes {shown}")
@@ -39,7 +39,7 @@ def _groups(shapes: Any, form: Any) -> list[str]:
     return leaves
 
 
-def _shape(shapes: Any, group: str, own: tuple[int, ...]) -> Shape:
+def _shape(shapes: Any, group: str, own: tuple[int, ...]) -> SpecShape:
     words = [] if group == "()" else group.split()
     if words[:1] == ["..."]:
         words = ["_"] * (len(own) - len(words) + 1) + words[1:]

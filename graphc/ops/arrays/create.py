@@ -28,7 +28,7 @@ from graphc.ir.op import Array, op, require_at_most, type_error
 from graphc.ir.types import BOOL, DType, TensorType, dtype_of, is_integer
 from graphc.ops.common.batching import Batched
 from graphc.ops.common.broadcasting import common_dtype, require_room
-from graphc.ops.common.padding import Padding, Ragged, constant_fill
+from graphc.ops.common.padding import PaddedValue, Padding, constant_fill
 
 
 @op()
@@ -58,7 +58,7 @@ def _(n: Size, batched: Batched, value: Value, *, shape: Shape) -> Value:
 
 
 @_full.padding
-def _(pad: Padding, value: Ragged, *, shape: Shape) -> Ragged:
+def _(pad: Padding, value: PaddedValue, *, shape: Shape) -> PaddedValue:
     fill = constant_fill(value.value, len(shape))
     return pad.result(_full(value.value, shape=shape), fill)
 

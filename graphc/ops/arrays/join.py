@@ -24,9 +24,9 @@ from graphc.ops.common.batching import Batched, batch_with_axes, spread
 from graphc.ops.common.broadcasting import promoted, require_room
 from graphc.ops.common.conditions import telling
 from graphc.ops.common.padded_reads import number
-from graphc.ops.common.padding import Padding, Ragged
+from graphc.ops.common.padding import PaddedValue, Padding
 
-Widths = tuple[Size, ...]
+Shape = tuple[Size, ...]
 
 
 @op()
@@ -67,7 +67,7 @@ def _(n: Size, batched: Batched, *arrays: Value, axis: int) -> Value:
 
 
 @_concatenate.padding
-def _(pad: Padding, *arrays: Ragged, axis: int) -> Any:
+def _(pad: Padding, *arrays: PaddedValue, axis: int) -> Any:
     joined: Value = _concatenate(*(a.value for a in arrays), axis=axis)
     if not any(a.ragged((axis,)) for a in arrays[:-1]):
         last = arrays[-1].fill
@@ -147,7 +147,7 @@ def _(n: Size, batched: Batched, *arrays: Value, axis: int) -> Value:
 
 
 @_stack.padding
-def _(pad: Padding, *arrays: Ragged, axis: int) -> Value:
+def _(pad: Padding, *arrays: PaddedValue, axis: int) -> Value:
     found: Value = _stack(*(a.value for a in arrays), axis=axis)
     return found
 
@@ -209,7 +209,7 @@ def _equal_cuts(value: Value, axis: int, sections: int) -> list[Any]:
 
 
 @op()
-def _tile(x: Array, *, reps: Widths) -> TensorType:
+def _tile(x: Array, *, reps: Shape) -> TensorType:
     """Repeated as a whole `reps[i]` times along axis i."""
     for r in reps:
         require_at_most(0, r, "a number of repeats must not be negative")
@@ -224,14 +224,14 @@ _tile.batch(lambda n, batched, x, *, reps: _tile(x, reps=(1, *reps)))
 
 
 @_tile.vjp
-def _(g: Value, x: Value, *, reps: Widths) -> tuple[Value]:
+def _(g: Value, x: Value, *, reps: Shape) -> tuple[Value]:
     apart = [m for pair in zip(reps, x.type.shape, strict=True) for m in pair]
     copies = tuple(range(0, len(apart), 2))
     return (F.sum(F.reshape(g, apart), axis=copies),)
 
 
 @_tile.padding
-def _(pad: Padding, x: Ragged, *, reps: Widths) -> Value | None:
+def _(pad: Padding, x: PaddedValue, *, reps: Shape) -> Value | None:
     shift = len(reps) - x.type.rank
     if any(isinstance(n, Dim) for n in pad.node.params["reps"]):
         return None
@@ -281,7 +281,7 @@ def _(g: Value, x: Value, *, repeats: Size, axis: int) -> tuple[Value]:
 
 
 @_repeat.padding
-def _(pad: Padding, x: Ragged, *, repeats: Size, axis: int) -> Value | None:
+def _(pad: Padding, x: PaddedValue, *, repeats: Size, axis: int) -> Value | None:
     if isinstance(pad.node.params["repeats"], Dim):
         return None
     found: Value = _repeat(x.value, repeats=repeats, axis=axis)
@@ -337,7 +337,9 @@ def _(
 
 
 @_repeat_counts.padding
-def _(pad: Padding, x: Ragged, counts: Ragged, *, total: Size, axis: int) -> Value:
+def _(
+    pad: Padding, x: PaddedValue, counts: PaddedValue, *, total: Size, axis: int
+) -> Value:
     """The element at a place is the first whose counts reach beyond it."""
     ends = F.cumsum(pad.filled(counts, (0,), 0))
     places = F.astype(pad.positions(pad.out[axis]), ends.dtype)

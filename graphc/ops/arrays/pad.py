@@ -23,14 +23,14 @@ from graphc.ir.types import BOOL, TensorType, is_integer
 from graphc.ops.common.batching import Batched, spread
 from graphc.ops.common.broadcasting import require_room
 from graphc.ops.common.padded_reads import is_known, moved, number, places, read
-from graphc.ops.common.padding import Padding, Ragged
+from graphc.ops.common.padding import PaddedValue, Padding
 
-Widths = tuple[Size, ...]
-Pair = tuple[Any, Any]
+Shape = tuple[Size, ...]
+WidthPair = tuple[Any, Any]
 FULL = slice(None)
 
 
-def _padded(x: Value, low: Widths, high: Widths) -> TensorType:
+def _padded(x: Value, low: Shape, high: Shape) -> TensorType:
     """Inside a type rule: the type of `x` with that many elements around."""
     for n in (*low, *high):
         require_at_most(0, n, "a pad width must not be negative")
@@ -46,7 +46,7 @@ def _print_widths(p: Printing) -> str:
 
 
 @op()
-def _pad(x: Array, fill: Array, *, low: Widths, high: Widths) -> TensorType:
+def _pad(x: Array, fill: Array, *, low: Shape, high: Shape) -> TensorType:
     """With `low[i]` and `high[i]` elements `fill` before and after axis i."""
     if fill.type.rank or fill.dtype != x.dtype:
         raise type_error("needs a scalar of the same dtype to fill with")
@@ -63,14 +63,14 @@ _pad.emit(_print_pad)
 _pad.linear = True
 
 
-def _around(x: Value, low: Widths, high: Widths) -> Value:
+def _around(x: Value, low: Shape, high: Shape) -> Value:
     """A mask of the elements of a padded array that were put around."""
     inside = F.zeros(x.type.shape, BOOL)
     return _pad(inside, as_value(np.True_), low=low, high=high)
 
 
 @_pad.vjp
-def _(g: Value, x: Value, fill: Value, *, low: Widths, high: Widths) -> Any:
+def _(g: Value, x: Value, fill: Value, *, low: Shape, high: Shape) -> Any:
     middle = g
     for axis, (n, start) in enumerate(zip(x.type.shape, low, strict=True)):
         middle = F._part(middle, axis, start, start + n)
@@ -82,7 +82,7 @@ def _(g: Value, x: Value, fill: Value, *, low: Widths, high: Widths) -> Any:
 
 @_pad.batch
 def _(
-    n: Size, batched: Batched, x: Value, fill: Value, *, low: Widths, high: Widths
+    n: Size, batched: Batched, x: Value, fill: Value, *, low: Shape, high: Shape
 ) -> Value:
     if not batched[1]:
         return _pad(x, fill, low=(0, *low), high=(0, *high))
@@ -94,7 +94,9 @@ def _(
 
 
 @_pad.padding
-def _(pad: Padding, x: Ragged, fill: Ragged, *, low: Widths, high: Widths) -> Ragged:
+def _(
+    pad: Padding, x: PaddedValue, fill: PaddedValue, *, low: Shape, high: Shape
+) -> PaddedValue:
     literal, last = literal_of(fill.value), list(high)
     value = x.value
     if literal is not None:
@@ -119,7 +121,7 @@ Around = Literal["edge", "wrap", "reflect", "symmetric"]
 
 @op()
 def _pad_from(
-    x: Array, *, low: Widths, high: Widths, mode: Around, odd: bool
+    x: Array, *, low: Shape, high: Shape, mode: Around, odd: bool
 ) -> TensorType:
     """With elements of `x` itself around, as `numpy.pad` with this mode takes them."""
     for n, a, b in zip(x.type.shape, low, high, strict=True):
@@ -139,7 +141,7 @@ _pad_from.emit(_print_pad_from)
 
 @_pad_from.vjp
 def _(
-    g: Value, x: Value, *, low: Widths, high: Widths, mode: str, odd: bool
+    g: Value, x: Value, *, low: Shape, high: Shape, mode: str, odd: bool
 ) -> tuple[Value]:
     # Each axis by itself: the padded array is a linear map of every line along it.
     for axis, (n, a, b) in enumerate(zip(x.type.shape, low, high, strict=True)):
@@ -189,7 +191,7 @@ def _(n: Size, batched: Batched, x: Value, **params: Any) -> Value:
 
 @_pad_from.padding
 def _(
-    pad: Padding, x: Ragged, *, low: Widths, high: Widths, mode: str, odd: bool
+    pad: Padding, x: PaddedValue, *, low: Shape, high: Shape, mode: str, odd: bool
 ) -> Value | None:
     if odd:
         return None
@@ -283,7 +285,7 @@ def _widths(widths: Any, rank: int) -> list[tuple[Size, Size]]:
     return [(as_size(a, "a pad width"), as_size(b, "a pad width")) for a, b in pairs]
 
 
-def _refuse_negative(mode: str, widths: Widths) -> None:
+def _refuse_negative(mode: str, widths: Shape) -> None:
     for n in widths:
         if less_equal(n, -1):
             hint = "only mode 'constant' crops; slice first, x[1:-1]"
@@ -291,17 +293,17 @@ def _refuse_negative(mode: str, widths: Widths) -> None:
             raise graph_error(problem, op="pad", hint=hint)
 
 
-def _put_on(widths: Widths) -> Widths:
+def _put_on(widths: Shape) -> Shape:
     """The widths without those that are known to be negative."""
     return tuple(0 if less_equal(n, -1) else n for n in widths)
 
 
-def _cut_off(widths: Widths) -> Widths:
+def _cut_off(widths: Shape) -> Shape:
     """The number of elements that negative widths cut off."""
     return tuple(-n if less_equal(n, -1) else 0 for n in widths)
 
 
-def _cropped(x: Value, low: Widths, high: Widths) -> Value:
+def _cropped(x: Value, low: Shape, high: Shape) -> Value:
     """Without the first `low[i]` and the last `high[i]` elements of axis i."""
     for axis, (first, last) in enumerate(zip(low, high, strict=True)):
         n = x.type.shape[axis]
@@ -324,7 +326,7 @@ def _listed(x: Any) -> Any:
     return [_listed(item) for item in x] if isinstance(x, (list, tuple)) else x
 
 
-def _pairs(given: Any, rank: int, what: str) -> list[Pair]:
+def _pairs(given: Any, rank: int, what: str) -> list[WidthPair]:
     """One pair per axis, from NumPy's forms: a number, a pair, or a pair per axis."""
     items = _listed(given)
     if not isinstance(items, list):
@@ -339,7 +341,7 @@ def _pairs(given: Any, rank: int, what: str) -> list[Pair]:
     return pairs * rank if len(rows) == 1 else pairs
 
 
-def _with_constants(value: Value, low: Widths, high: Widths, constants: Any) -> Value:
+def _with_constants(value: Value, low: Shape, high: Shape, constants: Any) -> Value:
     pairs = _pairs(constants, value.type.rank, "a constant")
     fills = [tuple(cast(as_value(c), value.dtype) for c in pair) for pair in pairs]
     for fill in (fill for pair in fills for fill in pair):
@@ -356,7 +358,7 @@ def _with_constants(value: Value, low: Widths, high: Widths, constants: Any) -> 
     return value
 
 
-def _only(widths: Widths, axis: int) -> Widths:
+def _only(widths: Shape, axis: int) -> Shape:
     return tuple(n if i == axis else 0 for i, n in enumerate(widths))
 
 

@@ -14,7 +14,7 @@ from graphc.ir.op import Array, op, views_of_inputs
 from graphc.ir.types import TensorType
 from graphc.ops.common.batching import Batched, lined_up
 from graphc.ops.common.broadcasting import broadcast, promoted_as_arrays, summed_to
-from graphc.ops.common.padding import Padding, Ragged
+from graphc.ops.common.padding import PaddedValue, Padding
 
 FULL = slice(None)
 
@@ -46,7 +46,7 @@ def _(n: Size, batched: Batched, *arrays: Value) -> tuple[Value, ...]:
 
 
 @_broadcast_arrays.padding
-def _(pad: Padding, *arrays: Ragged) -> tuple[Value, ...]:
+def _(pad: Padding, *arrays: PaddedValue) -> tuple[Value, ...]:
     return _broadcast_arrays.bind(tuple(x.value for x in arrays), {}).outputs
 
 

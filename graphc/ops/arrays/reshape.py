@@ -38,7 +38,7 @@ from graphc.ops.common.broadcasting import (
     summed_to,
 )
 from graphc.ops.common.padded_reads import nonempty, number
-from graphc.ops.common.padding import Padding, Ragged, constant_fill
+from graphc.ops.common.padding import PaddedValue, Padding, constant_fill
 
 NEGATIVE = "a size must not be negative; -1 is worked out where it is a constant"
 
@@ -85,7 +85,7 @@ _reshape.batch(lambda n, batched, x, *, shape: _reshape(x, shape=(n, *shape)))
 
 
 @_reshape.padding
-def _(pad: Padding, x: Ragged, *, shape: Shape) -> Any:
+def _(pad: Padding, x: PaddedValue, *, shape: Shape) -> Any:
     """Elements that stay in front of their padding are reshaped with it.
 
     Others are gathered from where they are.
@@ -129,7 +129,7 @@ def _blocks(before: Shape, after: Shape) -> dict[int, int] | None:
     return dict(moved)
 
 
-def _compacted(pad: Padding, x: Ragged, shape: Shape) -> Value:
+def _compacted(pad: Padding, x: PaddedValue, shape: Shape) -> Value:
     """Each element of the result from its place in the padded `x`."""
     place = _flat_places(pad, pad.out, [pad.positions(n) for n in pad.out])
     coordinates = []
@@ -238,7 +238,7 @@ def _(n: Size, batched: Batched, x: Value, *, axes: tuple[int, ...]) -> Value:
 
 
 @_transpose.padding
-def _(pad: Padding, x: Ragged, *, axes: tuple[int, ...]) -> Ragged:
+def _(pad: Padding, x: PaddedValue, *, axes: tuple[int, ...]) -> PaddedValue:
     fill = {axes.index(a): n for a, n in x.fill.items()}
     return pad.result(transpose(x.value, axes), fill)
 
@@ -323,7 +323,7 @@ batch_with_axes(_expand_dims, "axes")
 
 
 @_expand_dims.padding
-def _(pad: Padding, x: Ragged, *, axes: tuple[int, ...]) -> Ragged:
+def _(pad: Padding, x: PaddedValue, *, axes: tuple[int, ...]) -> PaddedValue:
     old = [a for a in range(x.type.rank + len(axes)) if a not in axes]
     fill = {old[a]: n for a, n in x.fill.items()}
     return pad.result(_expand_dims(x.value, axes=axes), fill)
@@ -354,7 +354,7 @@ batch_with_axes(_squeeze, "axes")
 
 
 @_squeeze.padding
-def _(pad: Padding, x: Ragged, *, axes: tuple[int, ...]) -> Ragged | None:
+def _(pad: Padding, x: PaddedValue, *, axes: tuple[int, ...]) -> PaddedValue | None:
     if x.ragged(axes):
         return None
     old = [a for a in range(x.type.rank) if a not in axes]
@@ -408,7 +408,7 @@ def _(n: Size, batched: Batched, x: Value, *, shape: Shape) -> Value:
 
 
 @_broadcast_to.padding
-def _(pad: Padding, x: Ragged, *, shape: Shape) -> Ragged:
+def _(pad: Padding, x: PaddedValue, *, shape: Shape) -> PaddedValue:
     shift = len(shape) - x.type.rank
     fill = constant_fill(x.value, len(shape))
     fill |= {a + shift: n for a, n in x.fill.items()}
@@ -453,7 +453,7 @@ _specify_shape.batch(
 
 
 @_specify_shape.padding
-def _(pad: Padding, x: Ragged, *, shape: Any) -> Ragged:
+def _(pad: Padding, x: PaddedValue, *, shape: Any) -> PaddedValue:
     return pad.result(x.value, x.fill)  # that it holds is checked before
 
 

@@ -13,14 +13,14 @@ from graphc.ir.op import require_at_most, require_equal
 from graphc.ir.types import BFLOAT16, DType, product, same_shape
 
 Ufunc = Any  # np.ufunc; its stubs know neither resolve_dtypes nor ml_dtypes
-Key = DType | type
-Reduction = Literal["sum", "any"]
+LoopKey = DType | type
+HowReduced = Literal["sum", "any"]
 MOST_ELEMENTS = 2**59 - 1  # of 16 bytes at most, so that int64 holds their size
 WEAK_KEYS: dict[str, type] = {"i": int, "u": int, "f": float, "c": complex}
 
 
 @lru_cache(maxsize=4096)
-def loop_dtypes(ufunc: Ufunc, keys: tuple[Key, ...]) -> tuple[DType, ...] | None:
+def loop_dtypes(ufunc: Ufunc, keys: tuple[LoopKey, ...]) -> tuple[DType, ...] | None:
     """The dtypes of NumPy's loop for these inputs, outputs last; None if none.
 
     bfloat16 takes Python numbers as its own, as float16 does; NumPy does not know.
@@ -128,7 +128,7 @@ def any_to(mask: Value, shape: tuple[Size, ...]) -> Value:
     return reduced_to("any", mask, shape)
 
 
-def reduced_to(how: Reduction, g: Value, shape: tuple[Size, ...]) -> Value:
+def reduced_to(how: HowReduced, g: Value, shape: tuple[Size, ...]) -> Value:
     """A reduction over the axes along which `shape` was stretched to that of `g`."""
     reduction = F.sum if how == "sum" else F.any
     axes = stretched_axes(shape, g.type.shape)
@@ -143,7 +143,7 @@ def reduced_to(how: Reduction, g: Value, shape: tuple[Size, ...]) -> Value:
     return g
 
 
-def weak_key(value: Value) -> Key:
+def weak_key(value: Value) -> LoopKey:
     """The key of a value in promotion: its dtype, or int, float or complex if weak."""
     dtype = value.type.dtype
     return WEAK_KEYS.get(dtype.kind, dtype) if value.type.weak else dtype

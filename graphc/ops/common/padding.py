@@ -28,11 +28,11 @@ from graphc.ir.types import (
 from graphc.ops.common.monoids import most
 
 Fill = Mapping[int, Any]  # by axis: what all of its padding holds
-Sizes = Callable[[Size], Size]
+CapacityOf = Callable[[Size], Size]
 
 
 @dataclass(frozen=True, eq=False)
-class Ragged:
+class PaddedValue:
     """A value with padded axes.
 
     `type` is the type of the unpadded value, of true sizes. `axes` are the axes at a
@@ -50,7 +50,7 @@ class Ragged:
         return [a for a in axes if a in self.axes]
 
 
-Bodies = Callable[[BodyCall, Sequence[Ragged]], list[Ragged]]
+Bodies = Callable[[BodyCall, Sequence[PaddedValue]], list[PaddedValue]]
 
 
 class Padding:
@@ -61,7 +61,9 @@ class Padding:
     on other inputs; if an op in it has no rule for them, the node has none.
     """
 
-    def __init__(self, node: Node, stored: Sizes, exact: Sizes, body: Bodies) -> None:
+    def __init__(
+        self, node: Node, stored: CapacityOf, exact: CapacityOf, body: Bodies
+    ) -> None:
         self.node = node
         self.stored = stored
         self.exact = exact
@@ -85,7 +87,7 @@ class Padding:
         inside = self.positions(size) < cast(self.length(size), INT32)
         return F.expand_dims(inside, tuple(a for a in range(rank) if a != axis))
 
-    def filled(self, x: Ragged, axes: Iterable[int], number: Any) -> Value:
+    def filled(self, x: PaddedValue, axes: Iterable[int], number: Any) -> Value:
         """The value with `number` in the padding of these axes."""
         fill = np.asarray(number).astype(x.value.dtype)
         wrong = [a for a in x.ragged(axes) if not _holds(x.fill.get(a), fill)]
@@ -93,7 +95,7 @@ class Padding:
             return x.value
         return F.where(self.inside(x, wrong), x.value, as_value(fill))
 
-    def inside(self, x: Ragged, axes: Iterable[int]) -> Value:
+    def inside(self, x: PaddedValue, axes: Iterable[int]) -> Value:
         """True at the elements of several axes of `x`."""
         rank = x.type.rank
         mask: Value | None = None
@@ -102,9 +104,9 @@ class Padding:
             mask = one if mask is None else F.logical_and(mask, one)
         return as_value(True) if mask is None else mask
 
-    def result(self, value: Value, fill: Fill, index: int = 0) -> "Ragged":
+    def result(self, value: Value, fill: Fill, index: int = 0) -> "PaddedValue":
         """A result whose padding holds something known."""
-        return Ragged(value, self.node.outputs[index].type, fill=dict(fill))
+        return PaddedValue(value, self.node.outputs[index].type, fill=dict(fill))
 
 
 def _holds(found: Any, fill: "np.ndarray[Any, Any]") -> bool:
@@ -122,7 +124,7 @@ def kept(fill: Fill, axes: tuple[int, ...], keepdims: bool) -> dict[int, Any]:
     return {a - sum(b < a for b in axes): fill[a] for a in order}
 
 
-def elementwise(pad: Padding, inputs: Sequence[Ragged]) -> Any:
+def elementwise(pad: Padding, inputs: Sequence[PaddedValue]) -> Any:
     """The rule of an op whose elements depend on one element of each input."""
     node = pad.node
     value = node.primitive(*(r.value for r in inputs), **node.params)
@@ -138,7 +140,7 @@ def elementwise(pad: Padding, inputs: Sequence[Ragged]) -> Any:
     return pad.result(value, fill)
 
 
-def _fill_at(x: Ragged, axis: int) -> Any:
+def _fill_at(x: PaddedValue, axis: int) -> Any:
     """The element of `x` in the padding of a result's axis, counted from the end."""
     literal = literal_of(x.value)
     if literal is not None and literal.ndim == 0:
@@ -180,8 +182,8 @@ def last(dtype: DType) -> Any:
 
 
 def first_values(
-    pad: Padding, *values: Ragged, count: int, **params: Any
-) -> tuple[Ragged, ...]:
+    pad: Padding, *values: PaddedValue, count: int, **params: Any
+) -> tuple[PaddedValue, ...]:
     """The rule of an op whose results are its first inputs."""
     first = enumerate(values[:count])
     return tuple(pad.result(x.value, x.fill, index=i) for i, x in first)

@@ -20,7 +20,7 @@ from graphc.ir.op import (
 from graphc.ir.types import BOOL, TensorType
 from graphc.ops.common.batching import Batched, spread
 from graphc.ops.common.conditions import first_failure, tells
-from graphc.ops.common.padding import Padding, Ragged
+from graphc.ops.common.padding import PaddedValue, Padding
 
 EXCEPTIONS: dict[str, type[Exception]] = {  # those that checks may raise, by name
     name: kind
@@ -69,7 +69,9 @@ def _(
 
 
 @_assert_.padding
-def _(pad: Padding, x: Ragged, condition: Ragged, **params: Any) -> Ragged:
+def _(
+    pad: Padding, x: PaddedValue, condition: PaddedValue, **params: Any
+) -> PaddedValue:
     return pad.result(_assert_(x.value, condition.value, **params), x.fill)
 
 
@@ -154,7 +156,7 @@ _at_most_.batch(lambda n, batched, x, **params: _at_most_(x, **params))
 
 
 @_at_most_.padding
-def _(pad: Padding, x: Ragged, **params: Any) -> Ragged:
+def _(pad: Padding, x: PaddedValue, **params: Any) -> PaddedValue:
     return pad.result(x.value, x.fill)  # that it holds is checked before
 
 

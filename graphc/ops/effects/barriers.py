@@ -7,7 +7,7 @@ from graphc.ir.graph import Value
 from graphc.ir.namespace import enroll, public
 from graphc.ir.op import Array, Printing, op, views_of_inputs
 from graphc.ir.types import TensorType
-from graphc.ops.common.padding import Padding, Ragged
+from graphc.ops.common.padding import PaddedValue, Padding
 
 
 @op()
@@ -54,7 +54,7 @@ def _(n: Any, batched: Any, x: Value, *after: Value) -> Value:
 
 
 @_barrier.padding
-def _(pad: Padding, x: Ragged, *after: Ragged) -> Ragged:
+def _(pad: Padding, x: PaddedValue, *after: PaddedValue) -> PaddedValue:
     return pad.result(_barrier(x.value, *(r.value for r in after)), x.fill)
 
 

@@ -13,7 +13,7 @@ from graphc.ir.op import Array, op, type_error
 from graphc.ir.types import BOOL, INT64, TensorType, is_inexact, is_integer
 from graphc.ops.common.broadcasting import broadcast, promoted
 from graphc.ops.common.conditions import telling
-from graphc.ops.common.padding import Padding, Ragged
+from graphc.ops.common.padding import PaddedValue, Padding
 
 
 def _strong(x: Any) -> Value:
@@ -145,7 +145,7 @@ _choose.elementwise = _choose.picks = True
 
 
 @_choose.padding
-def _(pad: Padding, index: Ragged, *choices: Ragged, mode: str) -> Value:
+def _(pad: Padding, index: PaddedValue, *choices: PaddedValue, mode: str) -> Value:
     """NumPy counts around step by step: no large numbers in the padding."""
     chosen = pad.filled(index, sorted(index.axes), 0)
     return _choose(chosen, *(c.value for c in choices), mode=mode)

@@ -11,10 +11,10 @@ from graphc.ir.types import TensorType
 from graphc.ops.common.batching import Batched
 from graphc.ops.indexing.parse import (
     FULL_ITEM,
-    Bound,
+    BasicItem,
     Bounds,
-    Item,
     Kinds,
+    SliceBound,
     must_contain,
     slice_length,
 )
@@ -50,7 +50,9 @@ def subscript(p: Printing) -> str:
     return ", ".join(_item_text(p, *item) for item in items) or "..."
 
 
-def _item_text(p: Printing, kind: str, start: Bound, stop: Bound, step: Bound) -> str:
+def _item_text(
+    p: Printing, kind: str, start: SliceBound, stop: SliceBound, step: SliceBound
+) -> str:
     if kind == "n":
         return "None"
     if kind == "i":
@@ -90,7 +92,7 @@ _basic_index.linear = True
 BASIC_INDEX = _basic_index
 
 
-def basic(value: Value, items: tuple[Item, ...]) -> Value:
+def basic(value: Value, items: tuple[BasicItem, ...]) -> Value:
     """The basic items of an index applied to `value`."""
     while items and items[-1] == FULL_ITEM:
         items = items[:-1]
@@ -117,7 +119,7 @@ def _(n: Size, batched: Batched, x: Value, **items: Any) -> Value:
     return _basic_index(x, **behind_batch(items))
 
 
-def _is_whole(item: Item) -> bool:
+def _is_whole(item: BasicItem) -> bool:
     """Whether an item leaves nothing of its axis out, or makes a new one."""
     kind, start, stop, step = item
     turned = isinstance(step, int) and step == -1

@@ -10,33 +10,33 @@ from graphc.ir.graph import Value
 from graphc.ir.namespace import F
 from graphc.ir.types import INT32, INT64, same_size
 from graphc.ops.common.padded_reads import nonempty, number
-from graphc.ops.common.padding import Padding, Ragged
+from graphc.ops.common.padding import PaddedValue, Padding
 from graphc.ops.indexing.basic import BASIC_INDEX, basic
 from graphc.ops.indexing.gather import DYNAMIC_SLICE, GATHER
-from graphc.ops.indexing.parse import FULL_ITEM, Item, slice_length
+from graphc.ops.indexing.parse import FULL_ITEM, BasicItem, slice_length
 from graphc.ops.indexing.scatter import SCATTER, SLICE_UPDATE
 
 _MERGES = {"add": "add", "multiply": "multiply", "min": "minimum", "max": "maximum"}
 
 
-class Part(NamedTuple):
+class AxisItem(NamedTuple):
     """An item of a basic index whose axis is read from its true end, or backwards."""
 
     axis: int  # of the array
     at: int  # of the result
-    item: Item
+    item: BasicItem
 
 
 def _sorted_out(
-    pad: Padding, x: Ragged, writes: bool = False
-) -> tuple[list[Item], list[Part]]:
+    pad: Padding, x: PaddedValue, writes: bool = False
+) -> tuple[list[BasicItem], list[AxisItem]]:
     """Split a basic index into items that are right at capacities, and the other items.
 
     Instead of the latter, which are returned by themselves, the whole axis is taken.
     """
     given = _given(pad)
     stored = [_stored(pad, item) for item in given]
-    special: list[Part] = []
+    special: list[AxisItem] = []
     axis = at = out = 0
     for i, item in enumerate(given):
         kind = item[0]
@@ -47,7 +47,7 @@ def _sorted_out(
             fitted = _fitted(stored[i], x.value.type.shape[axis], wanted)
             right, stored[i] = fitted is not None, fitted or FULL_ITEM
         if not right:
-            special.append(Part(axis, at, item))
+            special.append(AxisItem(axis, at, item))
             stored[i] = FULL_ITEM
         axis += kind != "n"
         out += kind != "i"
@@ -55,19 +55,19 @@ def _sorted_out(
     return stored, special
 
 
-def _given(pad: Padding) -> list[Item]:
+def _given(pad: Padding) -> list[BasicItem]:
     """The items of the node, with true sizes."""
     names = ("kinds", "starts", "stops", "steps")
     return list(zip(*(pad.node.params[name] for name in names), strict=True))
 
 
-def _stored(pad: Padding, item: Item) -> Item:
+def _stored(pad: Padding, item: BasicItem) -> BasicItem:
     kind, *bounds = item
     start, stop, step = [None if b is None else pad.stored(b) for b in bounds]
     return kind, start, stop, step
 
 
-def _from_front(item: Item, ragged: bool, writes: bool) -> bool:
+def _from_front(item: BasicItem, ragged: bool, writes: bool) -> bool:
     """Whether an item selects the same elements at a capacity, or those and padding."""
     kind, start, stop, step = item
     if kind == "i":
@@ -82,7 +82,7 @@ def _from_front(item: Item, ragged: bool, writes: bool) -> bool:
     return forwards and first
 
 
-def _fitted(item: Item, n: Size, wanted: Size) -> Item | None:
+def _fitted(item: BasicItem, n: Size, wanted: Size) -> BasicItem | None:
     """The slice that takes `wanted` elements of `n`, the same ones first.
 
     None where what is behind them is too short for that.
@@ -95,7 +95,7 @@ def _fitted(item: Item, n: Size, wanted: Size) -> Item | None:
     if start is None and same_size(wanted, n):
         return FULL_ITEM
     first = 0 if start is None else start
-    longer: Item = ("s", start, first + wanted, None)
+    longer: BasicItem = ("s", start, first + wanted, None)
     return longer if dims.equal(slice_length(*longer[1:3], 1, n), wanted) else None
 
 
@@ -103,12 +103,14 @@ def _is_count(stop: Size | None) -> bool:
     return isinstance(stop, int) and stop >= 0
 
 
-def _items(items: Sequence[Item]) -> dict[str, Any]:
+def _items(items: Sequence[BasicItem]) -> dict[str, Any]:
     kinds, starts, stops, steps = zip(*items, strict=True) if items else ((),) * 4
     return {"kinds": "".join(kinds), "starts": starts, "stops": stops, "steps": steps}
 
 
-def _places(pad: Padding, x: Ragged, part: Part, length: Size | None) -> Value | None:
+def _places(
+    pad: Padding, x: PaddedValue, part: AxisItem, length: Size | None
+) -> Value | None:
     """The true positions that an item takes: `length` of them, or one."""
     kind, start, _, step = part.item
     n = x.type.shape[part.axis]
@@ -137,7 +139,7 @@ def _first(start: Size | None, n: Size, step: int) -> Size | None:
 
 
 @BASIC_INDEX.padding
-def _(pad: Padding, x: Ragged, **params: Any) -> Any:
+def _(pad: Padding, x: PaddedValue, **params: Any) -> Any:
     items, special = _sorted_out(pad, x)
     found = basic(x.value, tuple(items))
     kept = {}
@@ -165,7 +167,7 @@ def _(pad: Padding, x: Ragged, **params: Any) -> Any:
 
 
 @SLICE_UPDATE.padding
-def _(pad: Padding, x: Ragged, v: Ragged, *, how: str, **_: Any) -> Any:
+def _(pad: Padding, x: PaddedValue, v: PaddedValue, *, how: str, **_: Any) -> Any:
     items, special = _sorted_out(pad, x, writes=True)
     if not special:
         return SLICE_UPDATE(x.value, v.value, how=how, **_items(items))
@@ -187,7 +189,7 @@ def _(pad: Padding, x: Ragged, v: Ragged, *, how: str, **_: Any) -> Any:
     )
 
 
-def _is_kept_front(pad: Padding, x: Ragged, region: Sequence[Size]) -> bool:
+def _is_kept_front(pad: Padding, x: PaddedValue, region: Sequence[Size]) -> bool:
     """Whether slices from the front are kept in as many elements as their array."""
     return all(
         kind == "s" and step is None and (start is None or same_size(start, 0))
@@ -196,14 +198,14 @@ def _is_kept_front(pad: Padding, x: Ragged, region: Sequence[Size]) -> bool:
 
 
 def _written_to_front(
-    pad: Padding, x: Ragged, v: Ragged, region: Sequence[Size], how: str
+    pad: Padding, x: PaddedValue, v: PaddedValue, region: Sequence[Size], how: str
 ) -> Value:
     """The array with its first elements written to, by a mask."""
     written = v.value
     if how in _MERGES:
         written = getattr(F, _MERGES[how])(x.value, v.value)
     shorter = [a for a, n in enumerate(region) if not same_size(n, x.type.shape[a])]
-    mask = pad.inside(Ragged(x.value, x.type.like(region)), shorter)
+    mask = pad.inside(PaddedValue(x.value, x.type.like(region)), shorter)
     found: Value = F.where(mask, written, x.value)
     return found
 
@@ -211,8 +213,8 @@ def _written_to_front(
 @GATHER.padding
 def _(
     pad: Padding,
-    x: Ragged,
-    *indices: Ragged,
+    x: PaddedValue,
+    *indices: PaddedValue,
     axes: tuple[int, ...],
     inside: tuple[bool, ...],
 ) -> Value:
@@ -232,7 +234,7 @@ def _(
 
 
 def _from_the_front(
-    pad: Padding, x: Ragged, axis: int, place: Value
+    pad: Padding, x: PaddedValue, axis: int, place: Value
 ) -> tuple[Value, Value]:
     """Positions that count from the front, and the true size, in one dtype."""
     wide = INT32 if place.dtype.itemsize < 4 or place.dtype == INT32 else INT64
@@ -244,9 +246,9 @@ def _from_the_front(
 @SCATTER.padding
 def _(
     pad: Padding,
-    x: Ragged,
-    v: Ragged,
-    *indices: Ragged,
+    x: PaddedValue,
+    v: PaddedValue,
+    *indices: PaddedValue,
     axes: tuple[int, ...],
     how: str,
     inside: tuple[bool, ...],
@@ -272,7 +274,9 @@ def _(
 
 
 @DYNAMIC_SLICE.padding
-def _(pad: Padding, x: Ragged, start: Ragged, *, axis: int, length: int) -> Value:
+def _(
+    pad: Padding, x: PaddedValue, start: PaddedValue, *, axis: int, length: int
+) -> Value:
     first = start.value
     if axis in x.axes:
         first, n = _from_the_front(pad, x, axis, first)

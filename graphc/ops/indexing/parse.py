@@ -16,20 +16,24 @@ from graphc.ir.namespace import F
 from graphc.ir.op import require_at_most
 from graphc.ir.types import BOOL, INT32, is_integer
 
-Bound = Size | None
-Bounds = tuple[Bound, ...]
+SliceBound = Size | None
+Bounds = tuple[SliceBound, ...]
 Kinds = Annotated[str, Letters("[ins]*", "letters i, n and s")]  # see basic_index
-How = Literal["set", "add", "multiply", "min", "max"]  # an element takes a new one
-Item = tuple[str, Bound, Bound, Bound]  # "s", "i" or "n"; start, stop, step
+UpdateKind = Literal[
+    "set", "add", "multiply", "min", "max"
+]  # an element takes a new one
+BasicItem = tuple[
+    str, SliceBound, SliceBound, SliceBound
+]  # "s", "i" or "n"; start, stop, step
 FULL = slice(None)
-FULL_ITEM: Item = ("s", None, None, None)
+FULL_ITEM: BasicItem = ("s", None, None, None)
 
 
 @dataclass(frozen=True)
 class Index:
     """A user's index, sorted out: basic items, then arrays at axes of the result."""
 
-    items: tuple[Item, ...]
+    items: tuple[BasicItem, ...]
     arrays: tuple[Value, ...]
     axes: tuple[int, ...]
     dynamic: tuple[tuple[int, Value, int], ...]  # axis, start, length
@@ -105,7 +109,7 @@ def parse_index(x: Value, index: Any) -> Index:
     """
     expanded = _expanded(x, _as_items(index))
     advanced = any(_is_array(item) for item in expanded)
-    items: list[Item] = []
+    items: list[BasicItem] = []
     arrays: list[Value] = []
     axes: list[int] = []
     dynamic: list[tuple[int, Value, int]] = []
@@ -286,7 +290,7 @@ def _from_nonzero(value: Value, n: Size) -> bool:
     return dims.equal(mask.type.shape[value.index], n) is True
 
 
-def slice_length(start: Bound, stop: Bound, step: Size, n: Size) -> Size:
+def slice_length(start: SliceBound, stop: SliceBound, step: Size, n: Size) -> Size:
     """How many elements `x[start:stop:step]` has of an axis of `n`, as Python counts.
 
     Inside a type rule. A step whose sign is not known must not be 0.
@@ -311,13 +315,13 @@ def slice_length(start: Bound, stop: Bound, step: Size, n: Size) -> Size:
     return dims.maximum(0, dims.ceil_div(last - first, step))
 
 
-def _forwards(start: Bound, stop: Bound, n: Size) -> tuple[Size, Size]:
+def _forwards(start: SliceBound, stop: SliceBound, n: Size) -> tuple[Size, Size]:
     """Where a slice with a positive step begins and ends, within 0 and n."""
     first = 0 if start is None else dims.clip(start, n)
     return first, n if stop is None else dims.clip(stop, n)
 
 
-def _backwards(start: Bound, stop: Bound, n: Size) -> tuple[Size, Size]:
+def _backwards(start: SliceBound, stop: SliceBound, n: Size) -> tuple[Size, Size]:
     """Where a slice with a negative step begins and ends, within -1 and n - 1."""
     first = n - 1 if start is None else _clip_down(start, n)
     return first, -1 if stop is None else _clip_down(stop, n)

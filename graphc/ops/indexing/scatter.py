@@ -30,7 +30,7 @@ from graphc.ops.indexing.gather import (
     rows_and,
     stray_checks,
 )
-from graphc.ops.indexing.parse import Bounds, How, Kinds
+from graphc.ops.indexing.parse import Bounds, Kinds, UpdateKind
 from graphc.ops.indexing.row_access import is_row
 from graphc.ops.indexing.uniqueness import never_twice
 
@@ -41,7 +41,7 @@ def _scatter(
     v: Array,
     *indices: Array,
     axes: AxesParam,
-    how: How,
+    how: UpdateKind,
     inside: tuple[bool, ...],
 ) -> TensorType:
     """`x` with `v` written at integer positions; a repeated one counts each time.
@@ -190,21 +190,21 @@ class _Written:
         return F.equal(self.read(self.write(blank, numbers, "set")), numbers)
 
 
-Pair = tuple[Value, Value]
+IndexPair = tuple[Value, Value]
 
 
-def _of_set(written: _Written, g: Value) -> Pair:
+def _of_set(written: _Written, g: Value) -> IndexPair:
     share, won = written.read(g), written.winners()
     if won is not None:
         share = F.where(won, share, F.zeros_like(share))
     return written.write(g, 0, "set"), share
 
 
-def _of_add(written: _Written, g: Value) -> Pair:
+def _of_add(written: _Written, g: Value) -> IndexPair:
     return g, written.read(g)
 
 
-def _of_multiply(written: _Written, g: Value) -> Pair:
+def _of_multiply(written: _Written, g: Value) -> IndexPair:
     share = written.read(g) * written.read(written.x)
     share = share if written.once() else share * _other_factors(written)
     return written.write(g, written.v, "multiply"), share
@@ -219,10 +219,10 @@ def _other_factors(written: _Written) -> Value:
     return F.reshape(others, written.shape)
 
 
-def _of_extreme(how: str) -> Callable[[_Written, Value], Pair]:
+def _of_extreme(how: str) -> Callable[[_Written, Value], IndexPair]:
     """Elements and updates that tie share alike, as in JAX."""
 
-    def rule(written: _Written, g: Value) -> Pair:
+    def rule(written: _Written, g: Value) -> IndexPair:
         x, v = written.x, written.v
         if written.once():
             old, share = written.read(x), written.read(g)
@@ -242,7 +242,7 @@ def _of_extreme(how: str) -> Callable[[_Written, Value], Pair]:
     return rule
 
 
-_SCATTERED: dict[str, Callable[[_Written, Value], Pair]] = {
+_SCATTERED: dict[str, Callable[[_Written, Value], IndexPair]] = {
     "set": _of_set,
     "add": _of_add,
     "multiply": _of_multiply,
@@ -286,7 +286,7 @@ def _with_rank(v: Value, rank: int, batched: bool) -> Value:
 
 @op()
 def _slice_update(
-    x: Array, v: Array, *, how: How, kinds: Kinds, starts: Bounds, stops: Bounds,
+    x: Array, v: Array, *, how: UpdateKind, kinds: Kinds, starts: Bounds, stops: Bounds,
     steps: Bounds,
 ) -> TensorType:
     """`x` with `v` written to a basic index."""
@@ -346,7 +346,7 @@ SLICE_UPDATE = enroll(_slice_update, "_slice_update")
 
 
 @_slice_update.vjp
-def _(g: Value, x: Value, v: Value, *, how: str, **items: Any) -> Pair:
+def _(g: Value, x: Value, v: Value, *, how: str, **items: Any) -> IndexPair:
     def write(to: Value, part: Value, by: str) -> Value:
         return _slice_update(to, part, how=by, **items)
 
@@ -363,7 +363,7 @@ def _(g: Value, x: Value, v: Value, *, how: str, **items: Any) -> Pair:
     return found[0], summed_to(found[1], v.type.shape)
 
 
-def _shared(how: str, share: Value, old: Value, v: Value) -> Pair:
+def _shared(how: str, share: Value, old: Value, v: Value) -> IndexPair:
     """The cotangents of elements and of updates, of which the "min" or "max" stays."""
     larger = F.greater if how == "max" else F.less
     tied = F.where(F.equal(old, v), 0.5 * share, F.zeros_like(share))

@@ -10,7 +10,7 @@ from graphc.ir.dims import Size, less_equal, may_be_one
 from graphc.ir.graph import Value, known_sizes
 
 _MOVES = ("reshape", "expand_dims", "squeeze", "transpose", "basic_index", "convert")
-Index = tuple[Value, Size]  # an index array, and the size of its axis
+AxisIndex = tuple[Value, Size]  # an index array, and the size of its axis
 
 
 class _Spread(NamedTuple):
@@ -46,7 +46,7 @@ def _kept_inside(index: Value, n: Size) -> Value:
     return index
 
 
-def _any_distinct(pairs: Iterable[Index]) -> bool:
+def _any_distinct(pairs: Iterable[AxisIndex]) -> bool:
     """Whether one array alone has no integer twice; the others stretch along."""
     pairs = list(pairs)
     points = set[int]().union(*(_axes(i) for i, _ in pairs))
@@ -57,7 +57,7 @@ def _any_distinct(pairs: Iterable[Index]) -> bool:
     return False
 
 
-def _axis_by_axis(pairs: list[Index]) -> bool:
+def _axis_by_axis(pairs: list[AxisIndex]) -> bool:
     """Whether, along each axis of the points, some array never repeats itself.
 
     It may change along other axes for which that is known before.

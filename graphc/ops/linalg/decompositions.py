@@ -4,10 +4,10 @@ The last two axes are matrices, the others a batch. float32, float64, complex64 
 complex128 keep their dtype; integers and bools become float64, as in NumPy; float16
 and bfloat16 are refused, as in NumPy.
 
-What NumPy refuses at run time (a singular matrix, one that is not positive definite,
-an iteration that does not converge) gives NaN or infinity instead on both backends, in
-that matrix of the batch alone. A function compiled with `check=True` raises: finite
-matrices must give finite results.
+A matrix that NumPy refuses at run time (it is singular, or not positive definite, or an
+iteration does not converge) gives NaN or infinity instead on both backends, in that
+matrix of the batch alone. A function compiled with `check=True` raises: finite matrices
+must give finite results.
 """
 
 from collections.abc import Callable

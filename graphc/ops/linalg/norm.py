@@ -19,7 +19,7 @@ from graphc.ops.linalg import gradients as rules
 from graphc.ops.linalg import padding
 from graphc.ops.linalg.decompositions import matrices, need_matrix, real_dtype
 
-Axis = int | tuple[int, ...] | None
+AxisArgument = int | tuple[int, ...] | None
 
 
 def _order(given: Any, op_name: str) -> Any:
@@ -36,7 +36,9 @@ def _inexact(x: Any) -> Value:
 
 
 @public(name="linalg.norm")
-def norm(x: Any, ord: Any = None, axis: Axis = None, keepdims: bool = False) -> Value:
+def norm(
+    x: Any, ord: Any = None, axis: AxisArgument = None, keepdims: bool = False
+) -> Value:
     """A norm of vectors (one axis) or matrices (two axes), as `numpy.linalg.norm`.
 
     Without `ord` it is the root of the sum of squares, over all axes where `axis` is
@@ -63,7 +65,7 @@ def norm(x: Any, ord: Any = None, axis: Axis = None, keepdims: bool = False) -> 
 
 @public(name="linalg.vector_norm")
 def vector_norm(
-    x: Any, /, axis: Axis = None, keepdims: bool = False, ord: Any = 2
+    x: Any, /, axis: AxisArgument = None, keepdims: bool = False, ord: Any = 2
 ) -> Value:
     """The norm over all of `axis` (all axes by default) as of one long vector."""
     value, order = _inexact(x), _order(ord, "linalg.vector_norm")

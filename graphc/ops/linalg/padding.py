@@ -18,15 +18,15 @@ from graphc.ir.graph import Value
 from graphc.ir.namespace import F
 from graphc.ir.op import Primitive
 from graphc.ir.types import INT32
-from graphc.ops.common.padding import Padding, Ragged
+from graphc.ops.common.padding import PaddedValue, Padding
 
 
-def with_unit(pad: Padding, x: Ragged) -> Value:
+def with_unit(pad: Padding, x: PaddedValue) -> Value:
     """Square matrices with a unit matrix in the padding."""
     return _with_diagonal(pad, x, as_value(1)) if x.axes else x.value
 
 
-def with_zeros(pad: Padding, x: Ragged) -> Value:
+def with_zeros(pad: Padding, x: PaddedValue) -> Value:
     """Matrices with zeros in all of the padding."""
     return pad.filled(x, sorted(x.axes), 0)
 
@@ -40,11 +40,11 @@ def by_zeros(primitive: Primitive) -> None:
     """Declare the mask rule of an op: zeros in the padding of all inputs."""
 
     @primitive.padding
-    def _(pad: Padding, *inputs: Ragged, **params: Any) -> Any:
+    def _(pad: Padding, *inputs: PaddedValue, **params: Any) -> Any:
         return primitive(*(with_zeros(pad, x) for x in inputs), **params)
 
 
-def _with_diagonal(pad: Padding, x: Ragged, number: Value) -> Value:
+def _with_diagonal(pad: Padding, x: PaddedValue, number: Value) -> Value:
     rows, columns = (F.size_value(n) for n in x.value.type.shape[-2:])
     places = F.expand_dims(F.arange(rows, dtype="int32"), 1)
     diagonal = F.equal(places, F.arange(columns, dtype="int32"))
@@ -52,18 +52,18 @@ def _with_diagonal(pad: Padding, x: Ragged, number: Value) -> Value:
     return F.where(pad.inside(x, sorted(x.axes)), x.value, beside)
 
 
-def same(pad: Padding, x: Ragged) -> bool:
+def same(pad: Padding, x: PaddedValue) -> bool:
     """Whether matrices have provably as many rows as columns."""
     rows, columns = map(pad.exact, x.type.shape[-2:])
     return dims.equal(rows, columns) is True
 
 
-def in_matrix(x: Ragged) -> bool:
+def in_matrix(x: PaddedValue) -> bool:
     """Whether the rows or columns are padded, not batch axes alone."""
     return bool(x.ragged((x.type.rank - 2, x.type.rank - 1)))
 
 
-def with_largest(pad: Padding, x: Ragged, sizes: Value) -> Value:
+def with_largest(pad: Padding, x: PaddedValue, sizes: Value) -> Value:
     """Square matrices with eigenvalues in the padding that are above all others.
 
     `sizes` are magnitudes whose sums by rows or columns bound the others.
@@ -78,7 +78,7 @@ def _largest(sizes: Value) -> Value:
     return F.minimum(F.where(bound > 0, bound, 1), np.finfo(bound.dtype).max)
 
 
-def hermitian(pad: Padding, x: Ragged, lower: bool) -> Value:
+def hermitian(pad: Padding, x: PaddedValue, lower: bool) -> Value:
     """Hermitian matrices, one triangle of which is read, whose padding comes last."""
     if not in_matrix(x):
         return with_unit(pad, x)
@@ -90,7 +90,7 @@ def by_largest(primitive: Primitive) -> None:
     """Declare the mask rule of an op: the largest eigenvalues are in the padding."""
 
     @primitive.padding
-    def _(pad: Padding, x: Ragged, *, lower: bool) -> Any:
+    def _(pad: Padding, x: PaddedValue, *, lower: bool) -> Any:
         return primitive(hermitian(pad, x, lower), lower=lower)
 
 
@@ -101,7 +101,7 @@ def behind_largest(pad: Padding, n: Size, *found: tuple[Value, int]) -> list[Val
     return [F._gather(x, places, axes=(axis,), inside=(False,)) for x, axis in found]
 
 
-def svd(primitive: Primitive, pad: Padding, x: Ragged, **params: Any) -> Any:
+def svd(primitive: Primitive, pad: Padding, x: PaddedValue, **params: Any) -> Any:
     """The thin or full decomposition, whose vectors are those of the matrix alone.
 
     Only of square matrices: zeros would be no other than singular values that are 0.
@@ -117,26 +117,26 @@ def svd(primitive: Primitive, pad: Padding, x: Ragged, **params: Any) -> Any:
     return tuple(behind_largest(pad, n, (u, last), (s, last - 1), (vh, last - 1)))
 
 
-def det(primitive: Primitive, pad: Padding, x: Ragged) -> Value:
+def det(primitive: Primitive, pad: Padding, x: PaddedValue) -> Value:
     """The determinant; NaN is kept where LAPACK takes a 0 of the padding as pivot."""
     found: Value = primitive(with_unit(pad, x))
     lost = F.logical_and(_has_nan(pad, x), F.equal(found, 0))
     return F.where(lost, np.nan, found)
 
 
-def slogdet(primitive: Primitive, pad: Padding, x: Ragged) -> tuple[Value, Value]:
+def slogdet(primitive: Primitive, pad: Padding, x: PaddedValue) -> tuple[Value, Value]:
     """As `det`."""
     sign, log = primitive(with_unit(pad, x))
     lost = F.logical_and(_has_nan(pad, x), F.equal(log, -np.inf))
     return F.where(lost, np.nan, sign), F.where(lost, np.nan, log)
 
 
-def _has_nan(pad: Padding, x: Ragged) -> Value:
+def _has_nan(pad: Padding, x: PaddedValue) -> Value:
     found: Value = F.any(F.isnan(with_zeros(pad, x)), axis=(-2, -1))
     return found
 
 
-def qr(primitive: Primitive, pad: Padding, x: Ragged, *, mode: str) -> Any:
+def qr(primitive: Primitive, pad: Padding, x: PaddedValue, *, mode: str) -> Any:
     """The decomposition with zeros in the padding, which reflections leave alone.
 
     With NaN above them that is not so, which only the mode raw shows.
@@ -146,7 +146,7 @@ def qr(primitive: Primitive, pad: Padding, x: Ragged, *, mode: str) -> Any:
     return primitive(with_zeros(pad, x), mode=mode)
 
 
-def lu_factor(primitive: Primitive, pad: Padding, x: Ragged) -> Any:
+def lu_factor(primitive: Primitive, pad: Padding, x: PaddedValue) -> Any:
     """The factors; unless matrices are square, zero columns might move true rows."""
     if same(pad, x):
         return primitive(with_unit(pad, x))
@@ -156,7 +156,7 @@ def lu_factor(primitive: Primitive, pad: Padding, x: Ragged) -> Any:
 
 
 def solve(
-    primitive: Primitive, pad: Padding, a: Ragged, b: Ragged, **params: Any
+    primitive: Primitive, pad: Padding, a: PaddedValue, b: PaddedValue, **params: Any
 ) -> Value:
     """The solution, with equations of the padding that set its own unknowns to 0."""
     rows = max(b.type.rank - 2, 0)
@@ -167,9 +167,9 @@ def solve(
 def lu_solve(
     primitive: Primitive,
     pad: Padding,
-    lu: Ragged,
-    pivots: Ragged,
-    b: Ragged,
+    lu: PaddedValue,
+    pivots: PaddedValue,
+    b: PaddedValue,
     *,
     trans: int,
 ) -> Value:
@@ -180,7 +180,7 @@ def lu_solve(
 
 
 def sylvester(
-    primitive: Primitive, pad: Padding, a: Ragged, b: Ragged, c: Ragged
+    primitive: Primitive, pad: Padding, a: PaddedValue, b: PaddedValue, c: PaddedValue
 ) -> Value:
     """The solution; eigenvalues in the padding add up to 0 with no others."""
     parts = [F.absolute(with_zeros(pad, x)) for x in (a, b)]
@@ -193,7 +193,7 @@ def sylvester(
     return made
 
 
-def _row_exchanges(pad: Padding, pivots: Ragged) -> Value:
+def _row_exchanges(pad: Padding, pivots: PaddedValue) -> Value:
     """Row exchanges that leave the rows of the padding where they are."""
     if not pivots.axes:
         return pivots.value
@@ -203,7 +203,11 @@ def _row_exchanges(pad: Padding, pivots: Ragged) -> Value:
 
 
 def lstsq(
-    primitive: Primitive, pad: Padding, a: Ragged, b: Ragged, *rcond: Ragged
+    primitive: Primitive,
+    pad: Padding,
+    a: PaddedValue,
+    b: PaddedValue,
+    *rcond: PaddedValue,
 ) -> Any:
     """The solution with zeros in the padding, which change neither it nor the rank."""
     x, y = with_zeros(pad, a), with_zeros(pad, b)
@@ -219,7 +223,7 @@ def lstsq(
     return found, residuals, rank, s
 
 
-def block_diag(primitive: Primitive, pad: Padding, *blocks: Ragged) -> Value:
+def block_diag(primitive: Primitive, pad: Padding, *blocks: PaddedValue) -> Value:
     """The matrix made with padding between its blocks, and gathered without it."""
     filled = [pad.filled(b, (b.type.rank - 2, b.type.rank - 1), 0) for b in blocks]
     made: Value = primitive(*filled)

@@ -19,8 +19,8 @@ from graphc.ir.namespace import FUNCTIONS, F, enroll, public
 from graphc.ir.types import BOOL, INT64, DType, dtype_of, is_integer
 from graphc.ops.common.broadcasting import common_dtype, promoted
 
-Axis = int | tuple[int, ...] | None
-Function = Callable[..., Value]
+AxisArgument = int | tuple[int, ...] | None
+UnaryFunction = Callable[..., Value]
 FLOAT32 = np.dtype("float32")
 
 
@@ -48,7 +48,7 @@ def widened(x: Any, name: str) -> tuple[Value, DType]:
     return cast(value, FLOAT32) if half else value, value.dtype
 
 
-def activation(function: Function) -> Function:
+def activation(function: UnaryFunction) -> UnaryFunction:
     """Decorator: a function of `gt.nn` whose first argument is an array of floats."""
     name = function.__name__
 
@@ -253,7 +253,7 @@ def _kept(result: Value, mask: Value | None, fill: float) -> Value:
 
 
 @public(name="nn.softmax")
-def softmax(x: Any, axis: Axis = -1, where: Any = None) -> Value:
+def softmax(x: Any, axis: AxisArgument = -1, where: Any = None) -> Value:
     """exp(x) over its sum along `axis` (an integer, a tuple, or None for all).
 
     Where the mask `where` is False the result is 0 and nothing is counted. Half
@@ -268,7 +268,7 @@ def softmax(x: Any, axis: Axis = -1, where: Any = None) -> Value:
 
 
 @public(name="nn.log_softmax")
-def log_softmax(x: Any, axis: Axis = -1, where: Any = None) -> Value:
+def log_softmax(x: Any, axis: AxisArgument = -1, where: Any = None) -> Value:
     """log(softmax(x)), accurate where that is small; -inf where the mask is False."""
     value, dtype = widened(x, "log_softmax")
     value, mask = _chosen(value, where)
@@ -281,7 +281,7 @@ def log_softmax(x: Any, axis: Axis = -1, where: Any = None) -> Value:
 @public(name="nn.logsumexp")
 def logsumexp(
     x: Any,
-    axis: Axis = None,
+    axis: AxisArgument = None,
     b: Any = None,
     keepdims: bool = False,
     return_sign: bool = False,
@@ -316,7 +316,7 @@ def logsumexp(
 
 @public(name="nn.logmeanexp")
 def logmeanexp(
-    x: Any, axis: Axis = None, where: Any = None, keepdims: bool = False
+    x: Any, axis: AxisArgument = None, where: Any = None, keepdims: bool = False
 ) -> Value:
     """log(mean(exp(x))) along `axis` (all by default), without overflow.
 

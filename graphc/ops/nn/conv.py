@@ -23,7 +23,7 @@ from graphc.ops.common.batching import Batched
 from graphc.ops.common.broadcasting import promoted
 from graphc.ops.nn.windows import (
     Pads,
-    Sizes,
+    Shape,
     extent,
     is_one,
     named_pads,
@@ -41,12 +41,12 @@ def _conv(
     x: Array,
     kernel: Array,
     *,
-    stride: Sizes,
+    stride: Shape,
     padding: Pads,
-    low: Sizes,
-    high: Sizes,
-    spread: Sizes,
-    dilation: Sizes,
+    low: Shape,
+    high: Shape,
+    spread: Shape,
+    dilation: Shape,
     groups: Size,
 ) -> TensorType:
     """The kernel moved over `x`, between whose points `spread` - 1 zeros are put."""
@@ -68,7 +68,7 @@ def _conv(
     return x.type.like((batch, out, *fits))
 
 
-def _spaced(shape: Sequence[Size], spread: Sizes) -> list[Size]:
+def _spaced(shape: Sequence[Size], spread: Shape) -> list[Size]:
     """The sizes of axes between whose points zeros are put."""
     return [spaced(n, f) for n, f in zip(shape, spread, strict=True)]
 
@@ -172,10 +172,10 @@ def _of_array(
     x: Value,
     kernel: Value,
     *,
-    stride: Sizes,
-    low: Sizes,
-    spread: Sizes,
-    dilation: Sizes,
+    stride: Shape,
+    low: Shape,
+    spread: Shape,
+    dilation: Shape,
     groups: Size,
     **rest: Any,
 ) -> Value:
@@ -216,10 +216,10 @@ def _of_kernel(
     x: Value,
     kernel: Value,
     *,
-    stride: Sizes,
-    low: Sizes,
-    spread: Sizes,
-    dilation: Sizes,
+    stride: Shape,
+    low: Shape,
+    spread: Shape,
+    dilation: Shape,
     groups: Size,
     **rest: Any,
 ) -> Value:
@@ -412,8 +412,8 @@ for _axes in (1, 2, 3):
 
 
 def _transposed_pads(
-    padding: Any, window: Sizes, stride: Sizes, name: str
-) -> tuple[Sizes, Sizes]:
+    padding: Any, window: Shape, stride: Shape, name: str
+) -> tuple[Shape, Shape]:
     """Around the spread input: what is left of the window beyond the padding."""
     named, low, high = pads(padding, len(window), name)
     if not named:

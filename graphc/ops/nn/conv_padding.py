@@ -8,7 +8,7 @@ from graphc.ir.graph import Value
 from graphc.ir.namespace import F
 from graphc.ir.types import INT32
 from graphc.ops.common.padded_reads import is_known, number, places, read
-from graphc.ops.common.padding import Padding, Ragged
+from graphc.ops.common.padding import PaddedValue, Padding
 from graphc.ops.nn.conv import CONV
 from graphc.ops.nn.windows import aligned, extent, is_one, steps_are_known
 
@@ -16,7 +16,7 @@ MOST_POINTS = 32  # of a result that is made point by point
 
 
 @CONV.padding
-def _(pad: Padding, x: Ragged, kernel: Ragged, **params: Any) -> Value | None:
+def _(pad: Padding, x: PaddedValue, kernel: PaddedValue, **params: Any) -> Value | None:
     apart = not is_one(params["groups"])
     if not is_known(pad, pad.node.params["groups"]) or (
         apart and (1 in x.axes or kernel.ragged((0, 1)))
@@ -36,7 +36,7 @@ def _(pad: Padding, x: Ragged, kernel: Ragged, **params: Any) -> Value | None:
 
 def _by_points(
     pad: Padding,
-    given: tuple[Ragged, Ragged],
+    given: tuple[PaddedValue, PaddedValue],
     values: tuple[Value, Value],
     params: dict[str, Any],
 ) -> Value | None:
@@ -60,7 +60,7 @@ def _by_points(
 
 def _each_point(
     pad: Padding,
-    given: tuple[Ragged, Ragged],
+    given: tuple[PaddedValue, PaddedValue],
     values: tuple[Value, Value],
     axes: list[int],
     params: dict[str, Any],

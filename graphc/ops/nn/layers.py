@@ -25,7 +25,7 @@ from graphc.ir.graph import Value
 from graphc.ir.namespace import F, public
 from graphc.ir.types import BOOL, DType, dtype_of, is_integer, same_size
 from graphc.ops.common.broadcasting import common_dtype, promoted
-from graphc.ops.nn.activations import Axis, number, real, widened
+from graphc.ops.nn.activations import AxisArgument, number, real, widened
 
 _MASKED = -0.7 * float(np.finfo("float32").max)  # a logit that is not attended to
 
@@ -53,7 +53,7 @@ def one_hot(x: Any, num_classes: Any, dtype: Any = None, axis: int = -1) -> Valu
 @public(name="nn.standardize")
 def standardize(
     x: Any,
-    axis: Axis = -1,
+    axis: AxisArgument = -1,
     mean: Any = None,
     variance: Any = None,
     epsilon: Any = 1e-5,

@@ -17,11 +17,11 @@ from graphc.ir.types import BOOL, INT64, DType, TensorType, is_integer, product
 from graphc.ops.common.batching import batch_behind
 from graphc.ops.common.broadcasting import common_dtype
 from graphc.ops.common.monoids import least, most
-from graphc.ops.common.padding import Padding, Ragged
+from graphc.ops.common.padding import PaddedValue, Padding
 from graphc.ops.nn.activations import number, real, widened
 from graphc.ops.nn.windows import (
     Pads,
-    Sizes,
+    Shape,
     aligned,
     extent,
     is_one,
@@ -38,12 +38,12 @@ from graphc.ops.nn.windows import (
 def _pooling_rule(
     x: Array,
     *,
-    window: Sizes,
-    stride: Sizes,
-    dilation: Sizes,
+    window: Shape,
+    stride: Shape,
+    dilation: Shape,
     padding: Pads,
-    low: Sizes,
-    high: Sizes,
+    low: Shape,
+    high: Shape,
 ) -> TensorType:
     """One element per window over the last axes."""
     if x.dtype == BOOL or x.dtype.kind == "c":
@@ -246,13 +246,13 @@ for _primitive in (_max_pool, _min_pool, _sum_pool, _max_positions, _min_positio
 
 def _padded_pool(primitive: Primitive, fill: Callable[[DType], Any]) -> None:
     @primitive.padding
-    def _(pad: Padding, x: Ragged, **params: Any) -> Value | None:
+    def _(pad: Padding, x: PaddedValue, **params: Any) -> Value | None:
         found = _aligned(pad, x, fill(x.value.dtype), params)
         return None if found is None else primitive(found[0], **found[1])
 
 
 def _aligned(
-    pad: Padding, x: Ragged, fill: Any, params: dict[str, Any]
+    pad: Padding, x: PaddedValue, fill: Any, params: dict[str, Any]
 ) -> tuple[Value, dict[str, Any]] | None:
     if not steps_are_known(pad, "window", "stride", "dilation"):
         return None
@@ -274,7 +274,7 @@ def _padded_positions(primitive: Primitive, fill: Callable[[DType], Any]) -> Non
     """
 
     @primitive.padding
-    def _(pad: Padding, x: Ragged, **params: Any) -> Value | None:
+    def _(pad: Padding, x: PaddedValue, **params: Any) -> Value | None:
         found = _aligned(pad, x, fill(x.value.dtype), params)
         if found is None or found[1] is not params:
             return None
@@ -284,7 +284,7 @@ def _padded_positions(primitive: Primitive, fill: Callable[[DType], Any]) -> Non
         return _renumbered(pad, places, kept, true)
 
 
-def _renumbered(pad: Padding, places: Value, kept: Sizes, true: Sizes) -> Value:
+def _renumbered(pad: Padding, places: Value, kept: Shape, true: Shape) -> Value:
     """Numbers of elements among those kept as such among the true ones."""
     inside = places < size_value(product(kept))
     found, count = F.zeros_like(places), cast(as_value(1), INT64)
@@ -305,12 +305,12 @@ def _(
     g: Value,
     x: Value,
     *,
-    window: Sizes,
-    stride: Sizes,
-    dilation: Sizes,
+    window: Shape,
+    stride: Shape,
+    dilation: Shape,
     padding: str,
-    low: Sizes,
-    high: Sizes,
+    low: Shape,
+    high: Shape,
 ) -> tuple[Value]:
     # Each element counts for the windows that it is in: their sums, turned around.
     at = x.type.rank - len(window)

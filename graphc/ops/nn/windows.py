@@ -16,14 +16,14 @@ from graphc.ir.dims import Size
 from graphc.ir.graph import Value
 from graphc.ir.op import Printing, require_at_most
 from graphc.ops.common.padded_reads import is_known, moved, number
-from graphc.ops.common.padding import Padding, Ragged
+from graphc.ops.common.padding import PaddedValue, Padding
 
-Sizes = tuple[Size, ...]
+Shape = tuple[Size, ...]
 NAMED = ("SAME", "SAME_LOWER")
 Pads = Literal["", "SAME", "SAME_LOWER"]  # a named padding; "" where it is given
 
 
-def sizes(x: Any, count: int, what: str, name: str) -> Sizes:
+def sizes(x: Any, count: int, what: str, name: str) -> Shape:
     """One size per spatial axis, of one for all or a sequence."""
     if isinstance(x, (tuple, list, np.ndarray)) or (
         isinstance(x, Value) and x.type.rank
@@ -37,12 +37,12 @@ def sizes(x: Any, count: int, what: str, name: str) -> Sizes:
     return found
 
 
-def pads(padding: Any, count: int, name: str) -> tuple[str, Sizes, Sizes]:
+def pads(padding: Any, count: int, name: str) -> tuple[str, Shape, Shape]:
     """A padding as its name or "", and the points before and after each axis.
 
     Forms: "SAME", "SAME_LOWER", "VALID", one size, a size or a pair per axis.
     """
-    zeros: Sizes = (0,) * count
+    zeros: Shape = (0,) * count
     if isinstance(padding, str):
         if padding in NAMED:
             return padding, zeros, zeros
@@ -80,12 +80,12 @@ def extent(size: Size, dilation: Size) -> Size:
 
 def output_sizes(
     shape: Sequence[Size],
-    window: Sizes,
-    stride: Sizes,
-    dilation: Sizes,
+    window: Shape,
+    stride: Shape,
+    dilation: Shape,
     padding: str,
-    low: Sizes,
-    high: Sizes,
+    low: Shape,
+    high: Shape,
 ) -> list[Size]:
     """Inside a type rule: how many windows fit each axis."""
     for what, given in (("window", window), ("stride", stride), ("dilation", dilation)):
@@ -109,8 +109,8 @@ def spaced(n: Size, spread: Size) -> Size:
 
 
 def named_pads(
-    named: str, shape: Sequence[Size], window: Sizes, stride: Sizes
-) -> tuple[Sizes, Sizes]:
+    named: str, shape: Sequence[Size], window: Shape, stride: Shape
+) -> tuple[Shape, Shape]:
     """The points that a named padding means before and after each axis."""
     low, high = [], []
     for n, w, step in zip(shape, window, stride, strict=True):
@@ -145,21 +145,21 @@ def steps_are_known(pad: Padding, *names: str) -> bool:
     return all(is_known(pad, n) for name in names for n in pad.node.params[name])
 
 
-def true_low(pad: Padding, shape: Sequence[Size], window: Sizes) -> Sizes:
+def true_low(pad: Padding, shape: Sequence[Size], window: Shape) -> Shape:
     """The points before each axis, at true sizes."""
     given = pad.node.params
     if not given["padding"]:
-        low: Sizes = given["low"]
+        low: Shape = given["low"]
         return low
     return named_pads(given["padding"], shape, window, given["stride"])[0]
 
 
 def aligned(
     pad: Padding,
-    x: Ragged,
+    x: PaddedValue,
     value: Value,
     fill: Any,
-    window: Sizes,
+    window: Shape,
     params: dict[str, Any],
 ) -> tuple[Value, dict[str, Any]] | None:
     """The array and the params with which windows start as at true sizes.

@@ -32,12 +32,12 @@ from graphc.ops.common.broadcasting import (
     stretched_axes,
     summed_to,
 )
-from graphc.ops.common.padding import Padding, Ragged
+from graphc.ops.common.padding import PaddedValue, Padding
 
-Call = Callable[[Printing, tuple[str, ...]], str]
+PrintCall = Callable[[Printing, tuple[str, ...]], str]
 
 
-def emit_product(primitive: Primitive, call: Call) -> None:
+def emit_product(primitive: Primitive, call: PrintCall) -> None:
     """Declare how a product prints; NumPy has no sums of products in bfloat16."""
 
     def in_numpy(p: Printing) -> str:
@@ -49,7 +49,7 @@ def emit_product(primitive: Primitive, call: Call) -> None:
     primitive.emit(numpy=in_numpy, jax=lambda p: call(p, p.inputs))
 
 
-def _plain(name: str) -> Call:
+def _plain(name: str) -> PrintCall:
     """`np.name(x, y)`."""
     return lambda p, inputs: f"{p.xp}.{name}({', '.join(inputs)})"
 
@@ -84,11 +84,11 @@ def _vecdot(x: Array, y: Array) -> TensorType:
     return x.type.like(broadcast(a[:-1], b[:-1]))
 
 
-Axes = tuple[tuple[int, ...], tuple[int, ...]]
+AxisPairs = tuple[tuple[int, ...], tuple[int, ...]]
 
 
 @op()
-def _tensordot(x: Array, y: Array, *, axes: Axes) -> TensorType:
+def _tensordot(x: Array, y: Array, *, axes: AxisPairs) -> TensorType:
     """The sum of products over pairs of axes; the other axes of x, then of y."""
     _one_dtype(x, y)
     a, b = x.type.shape, y.type.shape
@@ -123,25 +123,25 @@ _cross.emit("{xp}.cross({x}, {y})")
 
 
 @_matmul.padding
-def _(pad: Padding, x: Ragged, y: Ragged) -> Value:
+def _(pad: Padding, x: PaddedValue, y: PaddedValue) -> Value:
     of_y = max(y.type.rank - 2, 0)
     last = x.type.rank - 1
     return _matmul(pad.filled(x, (last,), 0), pad.filled(y, (of_y,), 0))
 
 
 @_vecdot.padding
-def _(pad: Padding, x: Ragged, y: Ragged) -> Value:
+def _(pad: Padding, x: PaddedValue, y: PaddedValue) -> Value:
     return _vecdot(*(pad.filled(v, (v.type.rank - 1,), 0) for v in (x, y)))
 
 
 @_tensordot.padding
-def _(pad: Padding, x: Ragged, y: Ragged, *, axes: Axes) -> Value:
+def _(pad: Padding, x: PaddedValue, y: PaddedValue, *, axes: AxisPairs) -> Value:
     both = pad.filled(x, axes[0], 0), pad.filled(y, axes[1], 0)
     return _tensordot(*both, axes=axes)
 
 
 @_cross.padding
-def _(pad: Padding, x: Ragged, y: Ragged) -> Value:
+def _(pad: Padding, x: PaddedValue, y: PaddedValue) -> Value:
     return _cross(x.value, y.value)
 
 
@@ -206,7 +206,7 @@ def _without(rank: int, axes: Sequence[int]) -> tuple[int, ...]:
 
 
 @_tensordot.vjp
-def _(g: Value, x: Value, y: Value, *, axes: Axes) -> tuple[Value, Value]:
+def _(g: Value, x: Value, y: Value, *, axes: AxisPairs) -> tuple[Value, Value]:
     rest_x, rest_y = (
         _without(v.type.rank, a) for v, a in zip((x, y), axes, strict=True)
     )
@@ -251,7 +251,7 @@ def _(n: Size, batched: Batched, x: Value, y: Value) -> Value:
 
 
 @_tensordot.batch
-def _(n: Size, batched: Batched, x: Value, y: Value, *, axes: Axes) -> Value:
+def _(n: Size, batched: Batched, x: Value, y: Value, *, axes: AxisPairs) -> Value:
     moved = tuple(
         tuple(a + b for a in side) for side, b in zip(axes, batched, strict=True)
     )
@@ -390,7 +390,7 @@ def tensordot(a: Any, b: Any, /, axes: Any = 2) -> Value:
 enroll(tensordot, "linalg.tensordot")
 
 
-def _pairs_of_axes(axes: Any, x: Value, y: Value) -> Axes:
+def _pairs_of_axes(axes: Any, x: Value, y: Value) -> AxisPairs:
     ranks = x.type.rank, y.type.rank
     if isinstance(axes, int):
         if not 0 <= axes <= min(ranks):

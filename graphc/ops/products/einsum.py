@@ -17,7 +17,7 @@ from graphc.ir.op import Array, Printing, op, require_equal, type_error, views_o
 from graphc.ir.types import TensorType, dtype_of
 from graphc.ops.common.batching import Batched
 from graphc.ops.common.broadcasting import is_one, promoted
-from graphc.ops.common.padding import Padding, Ragged
+from graphc.ops.common.padding import PaddedValue, Padding
 from graphc.ops.products.contract import emit_product
 
 Order = Literal["auto", "greedy", "optimal"]
@@ -61,7 +61,7 @@ _einsum.views = _views
 
 @_einsum.padding
 def _(
-    pad: Padding, *operands: Ragged, subscripts: str, optimize: Optimize
+    pad: Padding, *operands: PaddedValue, subscripts: str, optimize: Optimize
 ) -> Value:
     inputs, output = subscripts.split("->")
     filled = [

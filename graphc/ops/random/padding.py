@@ -15,7 +15,7 @@ from graphc.ir.graph import Value
 from graphc.ir.op import Primitive
 from graphc.ir.types import same_size
 from graphc.ops.common.padded_reads import is_known
-from graphc.ops.common.padding import Padding, Ragged
+from graphc.ops.common.padding import PaddedValue, Padding
 
 COUNTED = {
     *("split", "bits", "uniform", "normal", "truncated_normal", "lognormal"),
@@ -31,7 +31,7 @@ def declare(primitive: Primitive) -> None:
     name = primitive.name.removeprefix("random_")
 
     @primitive.padding
-    def _(pad: Padding, *inputs: Ragged, **params: Any) -> Value:
+    def _(pad: Padding, *inputs: PaddedValue, **params: Any) -> Value:
         problem = _problem(name, pad, inputs)
         if problem:
             raise graph_error(problem, op=f"random.{name}")
@@ -40,7 +40,7 @@ def declare(primitive: Primitive) -> None:
         return made
 
 
-def _problem(name: str, pad: Padding, inputs: tuple[Ragged, ...]) -> str:
+def _problem(name: str, pad: Padding, inputs: tuple[PaddedValue, ...]) -> str:
     """The reason why true draws would change with padding, "" where they do not."""
     given = pad.node.params
     each, shape = given.get("each", ()), given.get("shape", ())

@@ -23,7 +23,7 @@ from graphc.ops.random.sampler import (
     require_shape,
 )
 
-Factor = Literal["cholesky", "eigh", "svd"]
+CovarianceFactor = Literal["cholesky", "eigh", "svd"]
 
 
 @op()
@@ -110,7 +110,13 @@ def dirichlet(key: Any, alpha: Any, shape: Any = None, dtype: Any = None) -> Val
 
 @op()
 def _random_multivariate_normal(
-    key: Array, mean: Array, cov: Array, *, shape: Shape, dtype: DType, method: Factor
+    key: Array,
+    mean: Array,
+    cov: Array,
+    *,
+    shape: Shape,
+    dtype: DType,
+    method: CovarianceFactor,
 ) -> TensorType:
     """Normal vectors with this mean and covariance."""
     require_key(key)
@@ -155,8 +161,8 @@ def multivariate_normal(
     positive definite gives NaN under "cholesky" on JAX, and the call raises on NumPy.
     """
     name = "random.multivariate_normal"
-    if method not in get_args(Factor):
-        expected = "one of " + ", ".join(get_args(Factor))
+    if method not in get_args(CovarianceFactor):
+        expected = "one of " + ", ".join(get_args(CovarianceFactor))
         raise graph_error(f"no method {method!r}", op=name, expected=expected)
     values = [real(name, mean), real(name, cov)]
     to = float_dtype(name, dtype, values)

@@ -10,7 +10,7 @@ from graphc.ir.op import Array, Primitive, Printing, require_at_most
 from graphc.ir.types import INT64, TensorType
 from graphc.ops.common.batching import batch_with_axes
 from graphc.ops.common.monoids import least, most
-from graphc.ops.common.padding import Padding, Ragged
+from graphc.ops.common.padding import PaddedValue, Padding
 from graphc.ops.reductions.reduce import extreme, kept_shape
 
 
@@ -36,17 +36,22 @@ for _primitive in (_argmax, _argmin):
 
 
 @_argmax.padding
-def _(pad: Padding, x: Ragged, *, axis: int, keepdims: bool) -> Value:
+def _(pad: Padding, x: PaddedValue, *, axis: int, keepdims: bool) -> Value:
     return _first(pad, _argmax, x, axis, keepdims, least(x.value.dtype))
 
 
 @_argmin.padding
-def _(pad: Padding, x: Ragged, *, axis: int, keepdims: bool) -> Value:
+def _(pad: Padding, x: PaddedValue, *, axis: int, keepdims: bool) -> Value:
     return _first(pad, _argmin, x, axis, keepdims, most(x.value.dtype))
 
 
 def _first(
-    pad: Padding, primitive: Primitive, x: Ragged, axis: int, keepdims: bool, fill: Any
+    pad: Padding,
+    primitive: Primitive,
+    x: PaddedValue,
+    axis: int,
+    keepdims: bool,
+    fill: Any,
 ) -> Value:
     """The padding comes last, so that elements win where they tie with it."""
     found: Value = primitive(pad.filled(x, (axis,), fill), axis=axis, keepdims=keepdims)

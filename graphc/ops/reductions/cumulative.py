@@ -22,7 +22,7 @@ from graphc.ir.types import BOOL, TensorType, dtype_of
 from graphc.ops.common.batching import Batched, batch_with_axes, spread
 from graphc.ops.common.broadcasting import loop_dtypes, promoted_as_arrays
 from graphc.ops.common.monoids import least, most
-from graphc.ops.common.padding import Padding, Ragged
+from graphc.ops.common.padding import PaddedValue, Padding
 from graphc.ops.reductions.reduce import numpy_sum_dtype, unwidened
 
 FULL = slice(None)
@@ -75,7 +75,7 @@ def _padded_running(primitive: Primitive, neutral: Callable[[Any], Any]) -> None
     """Forwards, padding comes after all that counts; backwards, it must not count."""
 
     @primitive.padding
-    def _(pad: Padding, x: Ragged, *, axis: int, reverse: bool) -> Value:
+    def _(pad: Padding, x: PaddedValue, *, axis: int, reverse: bool) -> Value:
         axes = (axis,) if reverse else ()
         filled = pad.filled(x, axes, neutral(x.value.dtype))
         found: Value = primitive(filled, axis=axis, reverse=reverse)
@@ -136,7 +136,7 @@ enroll(_recurrence, "_recurrence")
 
 @_recurrence.padding
 def _(
-    pad: Padding, factor: Ragged, term: Ragged, *, axis: int, reverse: bool
+    pad: Padding, factor: PaddedValue, term: PaddedValue, *, axis: int, reverse: bool
 ) -> Value:
     axes = (axis,) if reverse else ()
     both = [pad.filled(x, axes, 0) for x in (factor, term)]

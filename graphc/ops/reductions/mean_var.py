@@ -7,7 +7,7 @@ from graphc.ir.build import as_value, cast, normal_axes, strong
 from graphc.ir.graph import Value
 from graphc.ir.namespace import F, public
 from graphc.ir.types import DType, dtype_of, is_float
-from graphc.ops.reductions.reduce import Axis, where_mask
+from graphc.ops.reductions.reduce import AxisArgument, where_mask
 
 
 def _count(x: Value, axes: tuple[int, ...]) -> Any:
@@ -17,7 +17,9 @@ def _count(x: Value, axes: tuple[int, ...]) -> Any:
     return total
 
 
-def _counted(x: Value, axis: Axis, keepdims: bool, where: Any, name: str) -> Any:
+def _counted(
+    x: Value, axis: AxisArgument, keepdims: bool, where: Any, name: str
+) -> Any:
     """How many elements are reduced: a size, or per result where a mask says so."""
     mask = where_mask(where, x, name)
     if mask is None:
@@ -43,7 +45,7 @@ def _ratio(total: Value, count: Any) -> Value:
 def mean(
     x: Any,
     /,
-    axis: Axis = None,
+    axis: AxisArgument = None,
     dtype: Any = None,
     keepdims: bool = False,
     *,
@@ -76,7 +78,7 @@ def _freedom(ddof: Any, correction: Any, name: str) -> Any:
 def var(
     x: Any,
     /,
-    axis: Axis = None,
+    axis: AxisArgument = None,
     dtype: Any = None,
     ddof: Any = 0,
     keepdims: bool = False,
@@ -110,7 +112,7 @@ def var(
 def std(
     x: Any,
     /,
-    axis: Axis = None,
+    axis: AxisArgument = None,
     dtype: Any = None,
     ddof: Any = 0,
     keepdims: bool = False,

@@ -9,7 +9,7 @@ from graphc.ir.graph import Value
 from graphc.ir.namespace import F, enroll, public
 from graphc.ir.types import DType, dtype_of, is_inexact
 
-Axis = int | tuple[int, ...] | None
+AxisArgument = int | tuple[int, ...] | None
 
 
 def _filled(x: Any, fill: float) -> tuple[Value, Value | None]:
@@ -24,7 +24,7 @@ def _filled(x: Any, fill: float) -> tuple[Value, Value | None]:
 def _sum_like(name: str, reduction: str, fill: float) -> None:
     def function(
         x: Any,
-        axis: Axis = None,
+        axis: AxisArgument = None,
         dtype: Any = None,
         keepdims: bool = False,
         *,
@@ -47,7 +47,7 @@ _sum_like("nanprod", "prod", 1.0)
 def _extreme(name: str, reduction: str, fill: float) -> None:
     def function(
         x: Any,
-        axis: Axis = None,
+        axis: AxisArgument = None,
         keepdims: bool = False,
         *,
         initial: Any = None,
@@ -105,7 +105,7 @@ def _wide(x: Any, dtype: Any) -> tuple[Value, DType]:
 @public()
 def nanmean(
     x: Any,
-    axis: Axis = None,
+    axis: AxisArgument = None,
     dtype: Any = None,
     keepdims: bool = False,
     *,
@@ -120,7 +120,7 @@ def nanmean(
 @public()
 def nanvar(
     x: Any,
-    axis: Axis = None,
+    axis: AxisArgument = None,
     dtype: Any = None,
     ddof: Any = 0,
     keepdims: bool = False,
@@ -146,7 +146,7 @@ def nanvar(
 @public()
 def nanstd(
     x: Any,
-    axis: Axis = None,
+    axis: AxisArgument = None,
     dtype: Any = None,
     ddof: Any = 0,
     keepdims: bool = False,

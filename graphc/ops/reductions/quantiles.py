@@ -13,28 +13,28 @@ from graphc.ir.namespace import F, public
 from graphc.ir.types import BOOL, INT64, DType, is_inexact, is_integer
 from graphc.ops.common.broadcasting import common_dtype
 
-Axis = int | tuple[int, ...] | None
+AxisArgument = int | tuple[int, ...] | None
 FLOAT64 = np.dtype("float64")
 
-Place = tuple[Value, Value | None]  # a position, and how far on to the next one
+Position = tuple[Value, Value | None]  # a position, and how far on to the next one
 
 
-def _between(alpha: float, beta: float) -> Callable[[Any, Value], Place]:
+def _between(alpha: float, beta: float) -> Callable[[Any, Value], Position]:
     """Interpolation between positions shifted by `alpha` and `beta`."""
 
-    def place(n: Any, q: Value) -> Place:
+    def place(n: Any, q: Value) -> Position:
         at = n * q + (alpha + q * (1 - alpha - beta)) - 1
         return F.floor(at), at - F.floor(at)
 
     return place
 
 
-def _linear(n: Any, q: Value) -> Place:
+def _linear(n: Any, q: Value) -> Position:
     at = (n - 1) * q
     return F.floor(at), at - F.floor(at)
 
 
-def _midpoint(n: Any, q: Value) -> Place:
+def _midpoint(n: Any, q: Value) -> Position:
     at = (n - 1) * q
     low = F.floor(at)
     return low, F.where(F.equal(at, low), 0.0, 0.5)
@@ -44,17 +44,17 @@ def _midpoint(n: Any, q: Value) -> Place:
 # compiler may round once for both, and would jump elsewhere.
 
 
-def _inverted(n: Any, q: Value) -> Place:
+def _inverted(n: Any, q: Value) -> Position:
     return F.ceil(n * q) - 1, None
 
 
-def _averaged(n: Any, q: Value) -> Place:
+def _averaged(n: Any, q: Value) -> Position:
     at = n * q
     low = F.floor(at)
     return low - 1, F.where(F.equal(at, low), 0.5, 1.0)
 
 
-def _closest(n: Any, q: Value) -> Place:
+def _closest(n: Any, q: Value) -> Position:
     """Halves go to the even one, counted from 1."""
     twice = 2 * n * q
     whole = F.floor(twice)
@@ -64,7 +64,7 @@ def _closest(n: Any, q: Value) -> Place:
     return F.where(stay, low, low + 1), None
 
 
-_METHODS: dict[str, Callable[[Any, Value], Place]] = {
+_METHODS: dict[str, Callable[[Any, Value], Position]] = {
     "inverted_cdf": _inverted,
     "averaged_inverted_cdf": _averaged,
     "closest_observation": _closest,
@@ -82,7 +82,9 @@ _METHODS: dict[str, Callable[[Any, Value], Place]] = {
 _PICKING = ("inverted_cdf", "closest_observation", "lower", "higher", "nearest")
 
 
-def _last_axis(value: Value, axis: Axis, name: str) -> tuple[Value, tuple[int, ...]]:
+def _last_axis(
+    value: Value, axis: AxisArgument, name: str
+) -> tuple[Value, tuple[int, ...]]:
     """The reduced axes as one last axis."""
     axes = normal_axes(axis, value.type.rank, name)
     kept = [a for a in range(value.type.rank) if a not in axes]
@@ -184,7 +186,7 @@ def _length(index: Value, rank: int) -> Any:
 def quantile(
     x: Any,
     q: Any,
-    axis: Axis = None,
+    axis: AxisArgument = None,
     method: str = "linear",
     keepdims: bool = False,
     *,
@@ -200,7 +202,12 @@ def quantile(
 
 
 def _quantile(
-    value: Value, q: Value, axis: Axis, method: str, keepdims: bool, weights: Any
+    value: Value,
+    q: Value,
+    axis: AxisArgument,
+    method: str,
+    keepdims: bool,
+    weights: Any,
 ) -> Value:
     rows, axes = _last_axis(value, axis, "quantile")
     problem = "no element to find one of"
@@ -257,7 +264,7 @@ def _hundredth(q: Any) -> Value:
 def percentile(
     x: Any,
     q: Any,
-    axis: Axis = None,
+    axis: AxisArgument = None,
     method: str = "linear",
     keepdims: bool = False,
     *,
@@ -274,7 +281,7 @@ def _middle(ordered: Value, low: Any, high: Any) -> Value:
 
 
 @public()
-def median(x: Any, axis: Axis = None, keepdims: bool = False) -> Value:
+def median(x: Any, axis: AxisArgument = None, keepdims: bool = False) -> Value:
     """The median over `axis`: the mean of the two middle elements; NaN if one is.
 
     Of no elements it is NaN.
@@ -287,7 +294,9 @@ def median(x: Any, axis: Axis = None, keepdims: bool = False) -> Value:
     return _finished(found, bad, axes, 0, keepdims)
 
 
-def _nan_rows(x: Any, axis: Axis, name: str) -> tuple[Value, Value, tuple[int, ...]]:
+def _nan_rows(
+    x: Any, axis: AxisArgument, name: str
+) -> tuple[Value, Value, tuple[int, ...]]:
     """Sorted rows, of one NaN at least, how many are none, and the reduced axes."""
     value = strong(as_value(x))
     rows, axes = _last_axis(value, axis, name)
@@ -303,7 +312,7 @@ def _nan_rows(x: Any, axis: Axis, name: str) -> tuple[Value, Value, tuple[int, .
 def nanquantile(
     x: Any,
     q: Any,
-    axis: Axis = None,
+    axis: AxisArgument = None,
     method: str = "linear",
     keepdims: bool = False,
     *,
@@ -315,7 +324,12 @@ def nanquantile(
 
 
 def _nan_quantile(
-    value: Value, q: Value, axis: Axis, method: str, keepdims: bool, weights: Any
+    value: Value,
+    q: Value,
+    axis: AxisArgument,
+    method: str,
+    keepdims: bool,
+    weights: Any,
 ) -> Value:
     if not is_inexact(value.dtype):
         return _quantile(value, q, axis, method, keepdims, weights)
@@ -332,7 +346,7 @@ def _nan_quantile(
 def nanpercentile(
     x: Any,
     q: Any,
-    axis: Axis = None,
+    axis: AxisArgument = None,
     method: str = "linear",
     keepdims: bool = False,
     *,
@@ -344,7 +358,7 @@ def nanpercentile(
 
 
 @public()
-def nanmedian(x: Any, axis: Axis = None, keepdims: bool = False) -> Value:
+def nanmedian(x: Any, axis: AxisArgument = None, keepdims: bool = False) -> Value:
     """The median of what is not NaN; NaN where nothing else is."""
     value = strong(as_value(x))
     if not is_inexact(value.dtype):

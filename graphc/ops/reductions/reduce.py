@@ -13,9 +13,9 @@ from graphc.ir.kinds import AxesParam
 from graphc.ir.namespace import FUNCTIONS, F, enroll, public
 from graphc.ir.op import (
     Array,
+    NamedRange,
     Primitive,
     Printing,
-    Range,
     op,
     require_at_most,
     type_error,
@@ -29,9 +29,9 @@ from graphc.ir.types import (
 )
 from graphc.ops.common.batching import Batched, batch_with_axes, shifted, spread
 from graphc.ops.common.monoids import MONOIDS, Monoid, least, most, one, zero
-from graphc.ops.common.padding import Padding, Ragged, kept
+from graphc.ops.common.padding import PaddedValue, Padding, kept
 
-Axis = int | tuple[int, ...] | None
+AxisArgument = int | tuple[int, ...] | None
 
 
 def kept_shape(x: Value, axes: tuple[int, ...], keepdims: bool) -> tuple[Any, ...]:
@@ -202,7 +202,9 @@ def padded_reduction(primitive: Primitive) -> None:
     neutral = MONOIDS.rules[primitive].neutral
 
     @primitive.padding
-    def _(pad: Padding, x: Ragged, *, axes: tuple[int, ...], keepdims: bool) -> Ragged:
+    def _(
+        pad: Padding, x: PaddedValue, *, axes: tuple[int, ...], keepdims: bool
+    ) -> PaddedValue:
         number = neutral(x.value.dtype)
         filled = pad.filled(x, axes, number)
         if primitive in _FROM and x.ragged(axes):  # an expression may be of no size
@@ -219,7 +221,7 @@ def _padded_reduction_from(primitive: Primitive) -> None:
 
     @primitive.padding
     def _(
-        pad: Padding, x: Ragged, start: Ragged, *, axes: Any, keepdims: bool
+        pad: Padding, x: PaddedValue, start: PaddedValue, *, axes: Any, keepdims: bool
     ) -> Value:
         filled = pad.filled(x, axes, neutral(x.value.dtype))
         return primitive(filled, start.value, axes=axes, keepdims=keepdims)
@@ -257,7 +259,7 @@ def _masked(x: Value, where: Any, fill: Any, name: str) -> Value:
     return x if mask is None else F.where(mask, x, cast(as_value(fill), x.dtype))
 
 
-def _plain(primitive: Primitive, x: Value, axis: Axis, keepdims: bool) -> Value:
+def _plain(primitive: Primitive, x: Value, axis: AxisArgument, keepdims: bool) -> Value:
     axes = normal_axes(axis, x.type.rank, primitive.name)
     return primitive(x, axes=axes, keepdims=keepdims)
 
@@ -272,7 +274,7 @@ def _initial(initial: Any, dtype: DType, name: str) -> Value:
 def _accumulate(
     primitive: Primitive,
     x: Any,
-    axis: Axis,
+    axis: AxisArgument,
     dtype: Any,
     keepdims: bool,
     initial: Any,
@@ -294,7 +296,7 @@ def _accumulate(
 def sum_(
     x: Any,
     /,
-    axis: Axis = None,
+    axis: AxisArgument = None,
     dtype: Any = None,
     keepdims: bool = False,
     *,
@@ -321,7 +323,7 @@ def sum_(
 def prod(
     x: Any,
     /,
-    axis: Axis = None,
+    axis: AxisArgument = None,
     dtype: Any = None,
     keepdims: bool = False,
     *,
@@ -336,7 +338,7 @@ def prod(
 
 
 def extreme(
-    name: str, x: Any, axis: Axis, keepdims: bool, initial: Any, where: Any
+    name: str, x: Any, axis: AxisArgument, keepdims: bool, initial: Any, where: Any
 ) -> Value:
     """The largest or smallest element over `axis`, as `max` and `min` take it."""
     value = strong(as_value(x))
@@ -361,7 +363,7 @@ def extreme(
 def max_(
     x: Any,
     /,
-    axis: Axis = None,
+    axis: AxisArgument = None,
     keepdims: bool = False,
     *,
     initial: Any = None,
@@ -379,7 +381,7 @@ def max_(
 def min_(
     x: Any,
     /,
-    axis: Axis = None,
+    axis: AxisArgument = None,
     keepdims: bool = False,
     *,
     initial: Any = None,
@@ -399,7 +401,7 @@ enroll(min_, "amin")
 
 @public(name="any", method=True)
 def any_(
-    x: Any, /, axis: Axis = None, keepdims: bool = False, *, where: Any = True
+    x: Any, /, axis: AxisArgument = None, keepdims: bool = False, *, where: Any = True
 ) -> Value:
     """Whether some element over `axis` (of those under `where`) is true (nonzero)."""
     value = _masked(cast(strong(as_value(x)), BOOL), where, False, "any")
@@ -408,7 +410,7 @@ def any_(
 
 @public(name="all", method=True)
 def all_(
-    x: Any, /, axis: Axis = None, keepdims: bool = False, *, where: Any = True
+    x: Any, /, axis: AxisArgument = None, keepdims: bool = False, *, where: Any = True
 ) -> Value:
     """Whether all elements over `axis` (of those under `where`) are true (nonzero)."""
     value = _masked(cast(strong(as_value(x)), BOOL), where, True, "all")
@@ -426,7 +428,7 @@ _count_nonzero.emit(
 )
 
 
-def _count_range(node: Node) -> Range:
+def _count_range(node: Node) -> NamedRange:
     """A count is named after what is selected: `kept = x[x > 0]` has kept_count."""
     assigned = node.place.assigned
     name = f"{assigned}_count" if assigned else "count"
@@ -438,7 +440,7 @@ _count_nonzero.no_gradient("its result is of integers")
 
 
 @_count_nonzero.padding
-def _(pad: Padding, x: Ragged) -> Value:
+def _(pad: Padding, x: PaddedValue) -> Value:
     return _count_nonzero(pad.filled(x, x.axes, 0))
 
 
@@ -448,7 +450,9 @@ def _(n: Any, batched: Batched, x: Value) -> Value:
 
 
 @public()
-def count_nonzero(x: Any, /, axis: Axis = None, keepdims: bool = False) -> Value:
+def count_nonzero(
+    x: Any, /, axis: AxisArgument = None, keepdims: bool = False
+) -> Value:
     """How many elements over `axis` are nonzero, as int64."""
     value = cast(strong(as_value(x)), BOOL)
     if axis is None and not keepdims:
@@ -457,7 +461,7 @@ def count_nonzero(x: Any, /, axis: Axis = None, keepdims: bool = False) -> Value
 
 
 @public()
-def ptp(x: Any, axis: Axis = None, keepdims: bool = False) -> Value:
+def ptp(x: Any, axis: AxisArgument = None, keepdims: bool = False) -> Value:
     """The range of values over `axis`: largest minus smallest."""
     return max_(x, axis, keepdims) - min_(x, axis, keepdims)
 

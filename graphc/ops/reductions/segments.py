@@ -15,7 +15,7 @@ from graphc.ir.types import BOOL, INT64, DType, TensorType, is_inexact, is_integ
 from graphc.ops.common.batching import Batched, spread
 from graphc.ops.common.broadcasting import common_dtype
 from graphc.ops.common.monoids import least, most
-from graphc.ops.common.padding import Padding, Ragged
+from graphc.ops.common.padding import PaddedValue, Padding
 
 
 @public()
@@ -142,12 +142,12 @@ def _data_range(value: Value) -> tuple[Value, Value, DType]:
     return F.where(nothing, 0, low), F.where(nothing, 1, high), dtype
 
 
-How = Literal["add", "multiply", "min", "max"]
+SegmentReduction = Literal["add", "multiply", "min", "max"]
 
 
 @op()
 def _segment(
-    x: Array, ids: Array, start: Array, *, how: How, count: Size
+    x: Array, ids: Array, start: Array, *, how: SegmentReduction, count: Size
 ) -> TensorType:
     """Rows of `x` combined per segment number, from `start` in each segment."""
     if ids.type.rank != 1 or ids.dtype != INT64 or start.dtype != x.dtype:
@@ -180,7 +180,13 @@ _segment.emit(_print_segment)
 
 @_segment.padding
 def _(
-    pad: Padding, x: Ragged, ids: Ragged, start: Ragged, *, how: str, count: Size
+    pad: Padding,
+    x: PaddedValue,
+    ids: PaddedValue,
+    start: PaddedValue,
+    *,
+    how: str,
+    count: Size,
 ) -> Value:
     """Rows of padding are in no segment."""
     numbers = pad.filled(ids, (0,), -1)
@@ -269,10 +275,12 @@ def _(
     return F.reshape(found, (n, count, *rest))
 
 
-_OF_BOOLS: dict[How, How] = {"add": "max", "multiply": "min"}
+_OF_BOOLS: dict[SegmentReduction, SegmentReduction] = {"add": "max", "multiply": "min"}
 
 
-def _segment_function(name: str, how: How, start: Callable[[Value], Any]) -> None:
+def _segment_function(
+    name: str, how: SegmentReduction, start: Callable[[Value], Any]
+) -> None:
     def function(x: Any, segment_ids: Any, num_segments: Any = None) -> Value:
         value = strong(as_value(x))
         ids = strong(as_value(segment_ids))

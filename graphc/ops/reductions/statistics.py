@@ -12,11 +12,11 @@ from graphc.ir.namespace import F, enroll, public
 from graphc.ir.types import DType, dtype_of, is_inexact, same_shape
 from graphc.ops.common.broadcasting import common_dtype
 
-Axis = int | tuple[int, ...] | None
+AxisArgument = int | tuple[int, ...] | None
 FULL = slice(None)
 
 
-def weights_of(value: Value, weights: Any, axis: Axis, name: str) -> Value:
+def weights_of(value: Value, weights: Any, axis: AxisArgument, name: str) -> Value:
     """Weights on axes that broadcast to `value`: of its shape, or of `axis` in turn."""
     share, rank = strong(as_value(weights)), value.type.rank
     given = axis if isinstance(axis, tuple) else () if axis is None else (axis,)
@@ -47,7 +47,7 @@ enroll(weights_of, "_weights_of")
 @public()
 def average(
     x: Any,
-    axis: Axis = None,
+    axis: AxisArgument = None,
     weights: Any = None,
     returned: bool = False,
     *,

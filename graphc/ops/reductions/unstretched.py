@@ -10,7 +10,7 @@ from graphc.ir.replay import SETTLING
 from graphc.ir.types import TensorType
 from graphc.ops.common.batching import Batched
 from graphc.ops.common.broadcasting import (
-    Reduction,
+    HowReduced,
     may_stretch,
     reduced_to,
     require_stretchable,
@@ -18,7 +18,7 @@ from graphc.ops.common.broadcasting import (
 
 
 @op()
-def _unstretched(g: Array, *, shape: tuple[Size, ...], how: Reduction) -> TensorType:
+def _unstretched(g: Array, *, shape: tuple[Size, ...], how: HowReduced) -> TensorType:
     """The reduction of `g` over those axes which `shape` has 1 element along."""
     if len(shape) != g.type.rank:
         raise type_error("needs a size for each axis")
@@ -48,14 +48,14 @@ enroll(_unstretched, "_unstretched")
 
 
 @_unstretched.vjp
-def _(d: Value, g: Value, *, shape: tuple[Size, ...], how: Reduction) -> tuple[Value]:
+def _(d: Value, g: Value, *, shape: tuple[Size, ...], how: HowReduced) -> tuple[Value]:
     from_one: Value = PRIMITIVES["broadcast_to"](d, shape=g.type.shape)
     return (from_one,)
 
 
 @_unstretched.batch
 def _(
-    n: Size, batched: Batched, g: Value, *, shape: tuple[Size, ...], how: Reduction
+    n: Size, batched: Batched, g: Value, *, shape: tuple[Size, ...], how: HowReduced
 ) -> Value:
     found: Value = _unstretched(g, shape=(n, *shape), how=how)
     return found

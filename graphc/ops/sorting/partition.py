@@ -23,7 +23,7 @@ from graphc.ir.op import (
 from graphc.ir.types import DTYPES, INT64, TensorType
 from graphc.ops.common.batching import Batched, batch_with_axes, spread
 from graphc.ops.common.monoids import least
-from graphc.ops.common.padding import Padding, Ragged, last
+from graphc.ops.common.padding import PaddedValue, Padding, last
 
 
 def _strong(x: Any) -> Value:
@@ -55,7 +55,7 @@ def _(n: Size, batched: Batched, *keys: Value, axis: int) -> Value:
 
 
 @_lexsort.padding
-def _(pad: Padding, *keys: Ragged, axis: int) -> Value:
+def _(pad: Padding, *keys: PaddedValue, axis: int) -> Value:
     """One more key, of most weight: the padding comes last."""
     values = [k.value for k in keys]
     if keys[0].ragged((axis,)):
@@ -113,7 +113,9 @@ def _padded_partition(primitive: Primitive) -> None:
     """Positions from the end are not those of a capacity."""
 
     @primitive.padding
-    def _(pad: Padding, x: Ragged, *, kth: tuple[int, ...], axis: int) -> Value | None:
+    def _(
+        pad: Padding, x: PaddedValue, *, kth: tuple[int, ...], axis: int
+    ) -> Value | None:
         if axis in x.axes and any(k < 0 for k in kth):
             return None
         filled = pad.filled(x, (axis,), last(x.value.dtype))
@@ -192,7 +194,7 @@ batch_with_axes(_top_k, "axis")
 
 
 @_top_k.padding
-def _(pad: Padding, x: Ragged, *, k: Size, axis: int) -> tuple[Value, Value]:
+def _(pad: Padding, x: PaddedValue, *, k: Size, axis: int) -> tuple[Value, Value]:
     filled = pad.filled(x, (axis,), least(x.value.dtype))
     values, places = _top_k(filled, k=k, axis=axis)
     return values, places

@@ -14,7 +14,7 @@ from graphc.ir.namespace import F, public
 from graphc.ir.op import Array, op, type_error
 from graphc.ir.types import BOOL, INT64, TensorType, is_float, is_inexact
 from graphc.ops.common.broadcasting import promoted
-from graphc.ops.common.padding import Padding, Ragged
+from graphc.ops.common.padding import PaddedValue, Padding
 
 
 class UniqueAll(NamedTuple):
@@ -126,7 +126,7 @@ _lexsort_rows.batch(lambda n, batched, keys: _lexsort_rows(F.swapaxes(keys, 0, 1
 
 
 @_lexsort_rows.padding
-def _(pad: Padding, keys: Ragged) -> Value:
+def _(pad: Padding, keys: PaddedValue) -> Value:
     """Keys of padding are all the same; one more key sorts padding last."""
     value, axis = pad.filled(keys, (0,), 0), keys.type.rank - 1
     if axis in keys.axes:

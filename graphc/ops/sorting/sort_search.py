@@ -22,7 +22,7 @@ from graphc.ir.types import BOOL, INT64, TensorType, is_integer, product
 from graphc.ops.common.batching import Batched, batch_with_axes, spread
 from graphc.ops.common.broadcasting import promoted
 from graphc.ops.common.conditions import telling
-from graphc.ops.common.padding import Padding, Ragged, last
+from graphc.ops.common.padding import PaddedValue, Padding, last
 
 
 @op()
@@ -36,7 +36,7 @@ batch_with_axes(_sort, "axis")
 
 
 @_sort.padding
-def _(pad: Padding, x: Ragged, *, axis: int) -> Value:
+def _(pad: Padding, x: PaddedValue, *, axis: int) -> Value:
     found: Value = _sort(pad.filled(x, (axis,), last(x.value.dtype)), axis=axis)
     return found
 
@@ -93,7 +93,7 @@ batch_with_axes(_argsort, "axis")
 
 
 @_argsort.padding
-def _(pad: Padding, x: Ragged, *, axis: int) -> Value:
+def _(pad: Padding, x: PaddedValue, *, axis: int) -> Value:
     # Stable: the padding stays after elements that are equal to it.
     found: Value = _argsort(pad.filled(x, (axis,), last(x.value.dtype)), axis=axis)
     return found
@@ -136,7 +136,7 @@ _searchsorted.no_gradient("its result is of integers")
 
 
 @_searchsorted.padding
-def _(pad: Padding, table: Ragged, x: Ragged, *, side: str) -> Value:
+def _(pad: Padding, table: PaddedValue, x: PaddedValue, *, side: str) -> Value:
     filled = pad.filled(table, (0,), last(table.value.dtype))
     found: Value = _searchsorted(filled, x.value, side=side)
     if not table.axes:
@@ -227,7 +227,7 @@ _nonzero_within.no_padding("it is what a mask rule makes")
 
 
 @_nonzero.padding
-def _(pad: Padding, x: Ragged, *, count: Size) -> Any:
+def _(pad: Padding, x: PaddedValue, *, count: Size) -> Any:
     mask = pad.filled(x, x.axes, False)
     if count is pad.exact(pad.out[0]):
         return _nonzero(mask, count=count)
@@ -325,7 +325,9 @@ _bincount.linear = True
 
 
 @_bincount.padding
-def _(pad: Padding, x: Ragged, weights: Ragged, *, length: Size) -> Value | None:
+def _(
+    pad: Padding, x: PaddedValue, weights: PaddedValue, *, length: Size
+) -> Value | None:
     """Padding counts for nothing, as a weight of 0 at 0; it needs an element there."""
     if not isinstance(length, int) or length < 1:
         return None

@@ -1,6 +1,6 @@
 """Bessel functions of the first and second kind (`gt.special`).
 
-Those of order 0 and 1 and of integer order run on both backends, to an absolute
+Functions of order 0 and 1 and of integer order run on both backends, to an absolute
 accuracy of a few units of rounding (relative for K); of real order, on NumPy only.
 """
 
@@ -16,7 +16,7 @@ from graphc.ir.types import TensorType
 from graphc.ops.special import bessel_series as series
 from graphc.ops.special.functions import (
     IMPORTS,
-    Function,
+    SpecialFunction,
     computed,
     result_type,
     special,
@@ -24,7 +24,7 @@ from graphc.ops.special.functions import (
 from graphc.ops.special.gradients import of_integer_order
 
 
-def _first_two(name: str, function: Any, order: int, kind: str) -> Function:
+def _first_two(name: str, function: Any, order: int, kind: str) -> SpecialFunction:
     def printed(p: Printing) -> str:
         return f"{p.helper(function)}({order}, {p.inputs[0]}, jnp)"
 
@@ -38,7 +38,7 @@ y0 = _first_two("y0", series.bessel_y, 0, "second")
 y1 = _first_two("y1", series.bessel_y, 1, "second")
 
 
-def _modified(order: int, scaled: bool) -> Function:
+def _modified(order: int, scaled: bool) -> SpecialFunction:
     def printed(p: Printing) -> str:
         name, x = p.helper(series.bessel_k), p.inputs[0]
         return f"{name}({order}, {scaled}, {x}, jnp, jax.scipy.special)"

@@ -34,7 +34,7 @@ from graphc.ops.special.series import (
 
 FLOAT32 = np.dtype("float32")
 IMPORTS = {"numpy": "scipy.special", "jax": "jax.scipy.special"}
-Function = Callable[..., Value]
+SpecialFunction = Callable[..., Value]
 
 
 def result_type(*inputs: Value) -> TensorType:
@@ -94,7 +94,7 @@ def declare(
     return primitive.emit(jax=jax or f"jax.{call}")
 
 
-def special(name: str, arity: int, doc: str, **rules: Any) -> Function:
+def special(name: str, arity: int, doc: str, **rules: Any) -> SpecialFunction:
     """Declare a special function: its primitive and its public function."""
     primitive = declare(name, arity, doc, **rules)
 
@@ -141,7 +141,7 @@ def computed(rule: Any, *args: Any, name: str = "", **params: Any) -> Value:
     return cast(made, dtype, weak)
 
 
-def composed(function: Function) -> Function:
+def composed(function: SpecialFunction) -> SpecialFunction:
     """Decorator: a special function made of others, on floats of one dtype."""
     name = function.__name__
 

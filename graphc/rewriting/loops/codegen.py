@@ -7,11 +7,11 @@ from graphc.errors import standing_at
 from graphc.ir.dims import Size, maximum
 from graphc.ir.graph import Value
 from graphc.ir.types import product
-from graphc.rewriting.loops.tile_consumers import Region
-from graphc.rewriting.loops.tile_producers import Cone, Known, Place, inputs_of
+from graphc.rewriting.loops.tile_consumers import TileConsumers
+from graphc.rewriting.loops.tile_producers import Cone, Resolve, TilePlace, inputs_of
 from graphc.rewriting.sizes import guarded
 
-Pair = tuple[list[Value], list[Value]]
+StepResult = tuple[list[Value], list[Value]]
 
 
 class Blocks:
@@ -20,7 +20,7 @@ class Blocks:
     `known` maps a value from before the loop to its replacement.
     """
 
-    def __init__(self, region: Region, known: Known) -> None:
+    def __init__(self, region: TileConsumers, known: Resolve) -> None:
         self._region, self._known = region, known
         self._joins = list(region.joins.values())
         self.start = [how.start(known) for how in self._joins]
@@ -32,20 +32,20 @@ class Blocks:
         carry: list[Value],
         blocks: list[Value],
         count: Size,
-        more: Mapping[Place, Value] = MappingProxyType({}),
-    ) -> Pair:
+        more: Mapping[TilePlace, Value] = MappingProxyType({}),
+    ) -> StepResult:
         """The carries after a tile, and its live-out tiles; `more` are inputs too."""
         return self.left(carry, self.made(blocks, count, more))
 
     def made(
-        self, blocks: list[Value], count: Size, more: Mapping[Place, Value]
-    ) -> dict[Place, Value]:
+        self, blocks: list[Value], count: Size, more: Mapping[TilePlace, Value]
+    ) -> dict[TilePlace, Value]:
         """All tiles that are computed from the input tiles."""
         cone = self._region.cone
         given = dict(zip(cone.given, blocks, strict=True))
         return cone.computed({**given, **more}, count, self._known)
 
-    def left(self, carry: list[Value], made: Mapping[Place, Value]) -> Pair:
+    def left(self, carry: list[Value], made: Mapping[TilePlace, Value]) -> StepResult:
         """The carries after a tile, and its live-out tiles."""
         region, known = self._region, self._known
         after = []
@@ -64,7 +64,7 @@ class Blocks:
         return {old: _guarded(cone, old, new) for old, new in made.items()}
 
 
-def bytes_of_one(values: Iterable[Place]) -> Size:
+def bytes_of_one(values: Iterable[TilePlace]) -> Size:
     """The bytes of one position of the largest of some values."""
     sizes: dict[Size, None] = {}
     for value, axis in values:

@@ -8,9 +8,9 @@ from graphc.ir.walk import operands
 from graphc.rewriting.loops.access import picked
 from graphc.rewriting.loops.affine_reads import View, derived, parents, usable
 from graphc.rewriting.loops.folds import Running, picking, running
-from graphc.rewriting.loops.inactive import Undone
+from graphc.rewriting.loops.inactive import InactiveSteps
 from graphc.rewriting.loops.online_softmax import Shifts
-from graphc.rewriting.loops.producers import Place, Uses
+from graphc.rewriting.loops.producers import SlicePlace, UsersOf
 from graphc.rewriting.loops.scan_view import Loop
 from graphc.rewriting.loops.slice_rules import REDUCTIONS
 from graphc.rewriting.loops.stream_reductions import (
@@ -34,10 +34,10 @@ def flag_of(node: Node) -> Value:
     return flag
 
 
-class Region:
+class Consumers:
     """The values that are computed from the ys of a scan, slice by slice."""
 
-    def __init__(self, loop: Loop, nodes: Iterable[Node], uses: Uses) -> None:
+    def __init__(self, loop: Loop, nodes: Iterable[Node], uses: UsersOf) -> None:
         self._loop = loop
         self._dependent: set[Node] = {loop.node}
         # Values that need the final carries only, and no slices.
@@ -47,7 +47,7 @@ class Region:
         self.tasks: dict[Node, Task] = {}
         self._late = Shifts(self, loop.length), Centring(self, loop.length)
         self.uses = uses
-        self.undone = Undone(loop)
+        self.undone = InactiveSteps(loop)
         for node in nodes:
             if node.serial > loop.node.serial:
                 self._visit(node)
@@ -146,7 +146,7 @@ class Region:
             return view is not None and self.own_place((value, view)) is not None
         return view is None or usable(value, view, self._loop.length)
 
-    def own_place(self, place: Place) -> tuple[Place, int] | None:
+    def own_place(self, place: SlicePlace) -> tuple[SlicePlace, int] | None:
         """Where the slices of a value are computed, and how many iterations before."""
         value, view = place
         known = self.views.get(value)

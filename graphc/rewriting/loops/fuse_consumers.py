@@ -15,12 +15,12 @@ from graphc.ir.build import as_value
 from graphc.ir.graph import Graph, Node, Value
 from graphc.ir.namespace import F
 from graphc.ops.effects.assertions import ASSERT
-from graphc.rewriting.loops.consumers import Region, flag_of
+from graphc.rewriting.loops.consumers import Consumers, flag_of
 from graphc.rewriting.loops.fuse_producers import PRODUCERS
 from graphc.rewriting.loops.per_chunk import scan_of_chunks
-from graphc.rewriting.loops.producers import Uses, Wanted
+from graphc.rewriting.loops.producers import UsersOf, Wanted
 from graphc.rewriting.loops.scan_view import Late, Loop, at_each_loop, with_made
-from graphc.rewriting.loops.stream_reductions import Known, Task
+from graphc.rewriting.loops.stream_reductions import Resolve, Task
 from graphc.rewriting.loops.strip_mine import scan_in_chunks
 from graphc.rewriting.loops.tile import blocking
 from graphc.rewriting.rule import Replaced, whole_graph
@@ -30,7 +30,7 @@ from graphc.rewriting.sizes import guarded
 class _Hoist:
     """A scan that also computes the reductions of another one's ys."""
 
-    def __init__(self, loop: Loop, region: Region) -> None:
+    def __init__(self, loop: Loop, region: Consumers) -> None:
         self._loop, self._region = loop, region
         shown = region.shown()
         small = [v for v in shown if region.is_small(v)]
@@ -69,7 +69,7 @@ class _Hoist:
         def checked(old: Value, new: Late) -> Late:
             """Keep the size checks and assertions of the replaced nodes."""
 
-            def value(known: Known) -> Value:
+            def value(known: Resolve) -> Value:
                 found = guarded(wanted.guarded(new(known)), old.node)
                 for node in checks:
                     with standing_at(node.place.plain):
@@ -138,18 +138,18 @@ def _ranges(start: int, tasks: Iterable[Task]) -> list[tuple[int, int]]:
 
 
 def _hoisted(
-    graph: Graph, nodes: list[Node], loop: Loop, uses: Uses
+    graph: Graph, nodes: list[Node], loop: Loop, uses: UsersOf
 ) -> Replaced | None:
     if loop.limit is not None or (loop.stops and loop.reverse):
         return None
-    hoist = _Hoist(loop, Region(loop, nodes, uses))
+    hoist = _Hoist(loop, Consumers(loop, nodes, uses))
     return hoist.made(graph, nodes) if hoist.found else None
 
 
 @whole_graph(over=("scan",), exact=False)
 def reduction_in_scan(graph: Graph) -> Replaced | None:
     """A reduction of the ys of a scan is computed in its body, step by step."""
-    return at_each_loop(graph, Uses, _hoisted)
+    return at_each_loop(graph, UsersOf, _hoisted)
 
 
 HOISTING = (

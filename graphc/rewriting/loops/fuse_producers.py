@@ -13,13 +13,15 @@ from graphc.ir.graph import Graph, Node, Value
 from graphc.ir.replay import region_between, substituted
 from graphc.ir.walk import operands
 from graphc.rewriting.loops.affine_reads import View
-from graphc.rewriting.loops.producers import LIGHT, Uses, Wanted
+from graphc.rewriting.loops.producers import LIGHT, UsersOf, Wanted
 from graphc.rewriting.loops.scan_view import Loop, at_each_loop, has_rows, with_made
 from graphc.rewriting.loops.slice_rules import REDUCTIONS
 from graphc.rewriting.rule import Replaced, Rules, whole_graph
 
-Rows = Mapping[Value, Value]  # of sequences
-Made = Callable[[Rows, Value], Rows]  # also of the number of the step
+SequenceSlices = Mapping[Value, Value]  # of sequences
+BuildSlices = Callable[
+    [SequenceSlices, Value], SequenceSlices
+]  # also of the number of the step
 PARTS = ("basic_index", "slice_update", "matmul", "gather", "scatter", "reshape")
 ALSO = {*PARTS, *REDUCTIONS}  # recomputed per step if no array is needed for it
 
@@ -34,7 +36,7 @@ def _is_stacked(value: Value) -> bool:
 def _read_by(
     loop: Loop,
     sequences: Sequence[Value],
-    rows: Made,
+    rows: BuildSlices,
     placed: bool = False,
     known: Mapping[Value, Value] | None = None,
 ) -> list[Value]:
@@ -97,7 +99,7 @@ def _with_made(loop: Loop, chosen: Iterable[Value], wanted: Wanted) -> list[Valu
     whole, gone = View.whole(loop.length), set(chosen)
     kept = [v for v in loop.sequences if v not in gone]
 
-    def rows(given: Rows, number: Value) -> Rows:
+    def rows(given: SequenceSlices, number: Value) -> SequenceSlices:
         made = wanted.computed(given, number)
         return {**given, **{v: made[v, whole] for v in gone}}
 
@@ -110,7 +112,7 @@ class _Finder:
     """Finds the producers of sequences."""
 
     def __init__(self, nodes: Sequence[Node], graph: Graph) -> None:
-        self._uses = Uses(nodes, graph)
+        self._uses = UsersOf(nodes, graph)
         self._scans = {n for n in nodes if has_rows(n)}
         self._made: set[Node] = set()  # slice by slice, from ys of scans
         for node in nodes:
@@ -182,7 +184,7 @@ def _recomputing(loop: Loop, value: Value) -> list[Value] | None:
         elif x in given and i < other.carries + len(other.sequences):
             sources[x] = inputs[x]
 
-    def rows(row_of: Rows, number: Value) -> Rows:
+    def rows(row_of: SequenceSlices, number: Value) -> SequenceSlices:
         own = {x: row_of[sources[x]] if x in sources else inputs[x] for x in given}
         (made,) = substituted([wanted], own, other.sizes)
         return {**row_of, value: made}

@@ -34,7 +34,7 @@ def _neutral(node: Node) -> Any:
     return 0 if node.primitive.name in ADDED_UP else None
 
 
-class Undone:
+class InactiveSteps:
     """The elements in the slices of inactive iterations."""
 
     def __init__(self, loop: Loop) -> None:

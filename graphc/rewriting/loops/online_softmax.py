@@ -31,7 +31,7 @@ from graphc.rewriting.loops.rescaled import (
     walked,
     with_fixed,
 )
-from graphc.rewriting.loops.stream_reductions import Known, Rows, Task, counted
+from graphc.rewriting.loops.stream_reductions import Resolve, SliceValues, Task, counted
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,10 +75,10 @@ class Shifts(Sums[Shifted]):
         return Shifted(x=found[0], view=found[1], subtracted=node)
 
     def _task(self, node: Node, known: Shifted) -> Task:
-        return _Sum(node, known, self._length).task()
+        return _RescaledSum(node, known, self._length).task()
 
 
-class _Sum:
+class _RescaledSum:
     """A sum of shifted exponentials, accumulated slice by slice."""
 
     def __init__(self, node: Node, shifted: Shifted, length: Size) -> None:
@@ -100,7 +100,7 @@ class _Sum:
         placed = not view.covers(self._length)
         return Task(places, start, self._step, self._end, placed)
 
-    def _step(self, carry: Carry, rows: Rows, number: Value) -> Carry:
+    def _step(self, carry: Carry, rows: SliceValues, number: Value) -> Carry:
         shifted, (top, total) = self._shifted, carry
         x = rows[shifted.x]
         new = F.maximum(top, x)
@@ -110,7 +110,7 @@ class _Sum:
         held = shifted.view.holds(number, self._length)
         return counted([new, total], carry, held)
 
-    def _end(self, carry: Carry, known: Known) -> Value:
+    def _end(self, carry: Carry, known: Resolve) -> Value:
         node, view = self._node, self._shifted.view
         top, total = carry
         subtracted = self._shifted.subtracted
@@ -121,7 +121,7 @@ class _Sum:
         scaled = total * walked(self._shifted.path, scale, with_fixed(known))
         return summed(node, view, F.broadcast_to(scaled, total.type.shape))
 
-    def _scaled(self, value: Value, rows: Rows | None = None) -> Value:
+    def _scaled(self, value: Value, rows: SliceValues | None = None) -> Value:
         """A slice times the factors that are sliced too."""
 
         def beside(factor: Factor) -> Value | None:

@@ -24,8 +24,8 @@ from graphc.rewriting.loops.scan_view import Loop, at_each_loop, with_made
 from graphc.rewriting.rule import Replaced, whole_graph
 from graphc.rewriting.sizes import asks_late, guarded
 
-State = list[Value]
-Pair = tuple[State, State]
+Carry = list[Value]
+CarryPair = tuple[Carry, Carry]
 
 
 @whole_graph(over=("scan",), exact=True, late=True)
@@ -106,12 +106,12 @@ class _Forth:
         used = {*outputs, *(v for node in region for v in operands(node))} - told
         return all(self._inputs[i] not in used for i in self._places)
 
-    def _wanted(self) -> State:
+    def _wanted(self) -> Carry:
         """The outputs of an iteration: its carries, and its slices to stack."""
         carried = [self._outputs[i] for i in self._moving]
         return [*carried, *self._outputs[self._loop.carries :]]
 
-    def run(self) -> State:
+    def run(self) -> Carry:
         """The replacements of the outputs of the loop."""
         loop, changed = self._loop, len(self._changed)
         room = maximum(loop.length, 1) if loop.stacked else 1
@@ -120,7 +120,7 @@ class _Forth:
         arrays = [F.zeros(shape, v.dtype) for shape, v in pairs]
         start = [*(loop.first[i] for i in self._changed), *arrays]
 
-        def step(state: State, _: State) -> Pair:
+        def step(state: Carry, _: Carry) -> CarryPair:
             return self._of_chunk(self._carry(state[:changed]), state[changed:]), []
 
         count = guarded(self._chunks(), loop.node)  # no iteration where sizes differ
@@ -133,17 +133,17 @@ class _Forth:
         found: Value = (self._total - 1) // self._chunk + 1
         return found
 
-    def _carry(self, changed: State) -> State:
+    def _carry(self, changed: Carry) -> Carry:
         """All carries: those that never change have their init."""
         found = dict(zip(self._changed, changed, strict=True))
         return [found.get(i, v) for i, v in enumerate(self._loop.first)]
 
-    def _of_chunk(self, carry: State, arrays: State) -> State:
+    def _of_chunk(self, carry: Carry, arrays: Carry) -> Carry:
         """Run a chunk: its per-chunk part, and then its iterations."""
         heads = self._replayed(self._heads, carry, self._loop.rows, {})
         steps, after, told = self._begun(carry, heads)
 
-        def step(state: State, _: State) -> Pair:
+        def step(state: Carry, _: Carry) -> CarryPair:
             return self._of_step(carry, state, told), []
 
         count = len(self._moving)
@@ -152,7 +152,7 @@ class _Forth:
         after |= zip(self._moving, ends[:count], strict=True)
         return [*(after[i] for i in self._changed), *ends[count:]]
 
-    def _begun(self, carry: State, heads: State) -> _Chunk:
+    def _begun(self, carry: Carry, heads: Carry) -> _Chunk:
         steps = F.minimum(self._chunk, self._total - carry[self._number])
         once = dict(zip(self._heads, heads, strict=True))
         after = dict(zip(self._places, heads, strict=True))
@@ -160,10 +160,10 @@ class _Forth:
 
     def _of_step(
         self,
-        carry: State,
-        state: State,
+        carry: Carry,
+        state: Carry,
         told: Callable[[Value], dict[Value, Value]],
-    ) -> State:
+    ) -> Carry:
         count, own = len(self._moving), list(carry)
         for i, v in zip(self._moving, state[:count], strict=True):
             own[i] = v
@@ -181,11 +181,11 @@ class _Forth:
 
     def _replayed(
         self,
-        outputs: State,
-        carry: State,
+        outputs: Carry,
+        carry: Carry,
         rows: Sequence[Value],
         told: dict[Value, Value],
-    ) -> State:
+    ) -> Carry:
         """Values of the body in an iteration."""
         given = [*carry, *rows, *self._loop.rest]
         new = dict(zip(self._inputs, given, strict=True)) | told
@@ -213,7 +213,7 @@ class _Back(_Forth):
         found: Value = self._loop.first[self._number] // self._chunk + 1
         return found
 
-    def _begun(self, carry: State, heads: State) -> _Chunk:
+    def _begun(self, carry: Carry, heads: Carry) -> _Chunk:
         place = F.remainder(carry[self._number], self._chunk)
         start, arrays = carry[self._number] - place, list(heads)
         for i, k in self._kept.items():

@@ -17,12 +17,12 @@ from graphc.rewriting.loops.affine_reads import View, parents, updated, usable, 
 from graphc.rewriting.loops.slice_rules import row
 from graphc.rewriting.sizes import guarded, is_one
 
-Place = tuple[Value, View]  # a value, and the view of its slices
+SlicePlace = tuple[Value, View]  # a value, and the view of its slices
 P = TypeVar("P", bound=tuple[Value, Any])
 LIGHT = ("broadcast_to", "full", "expand_dims", "squeeze", "transpose", "specify_shape")
 
 
-class Uses:
+class UsersOf:
     """The nodes of a graph that use each value."""
 
     def __init__(self, nodes: Iterable[Node], graph: Graph) -> None:
@@ -72,22 +72,24 @@ class Wanted:
     def __init__(
         self,
         length: Size,
-        uses: Uses,
+        uses: UsersOf,
         has: Iterable[Value] = (),
         made: Iterable[Node] = (),
-        own_place: Callable[[Place], tuple[Place, int] | None] = lambda place: None,
+        own_place: Callable[
+            [SlicePlace], tuple[SlicePlace, int] | None
+        ] = lambda place: None,
     ) -> None:
         self._length = length
         self._uses = uses
         self._has = set(has)
         self._made = set(made)
-        self._order: list[Place] = []  # computed places, each after its operands
-        self._parents: dict[Place, list[Place | None]] = {}
-        self._own: dict[Place, Value] = {}  # slices that the body has
-        self._given: dict[Place, Value] = {}  # slices of sequences
-        self._fixed: dict[Place, Value] = {}  # the same for all slices
+        self._order: list[SlicePlace] = []  # computed places, each after its operands
+        self._parents: dict[SlicePlace, list[SlicePlace | None]] = {}
+        self._own: dict[SlicePlace, Value] = {}  # slices that the body has
+        self._given: dict[SlicePlace, Value] = {}  # slices of sequences
+        self._fixed: dict[SlicePlace, Value] = {}  # the same for all slices
         self._own_place = own_place
-        self._earlier: dict[Place, tuple[Place, int]] = {}
+        self._earlier: dict[SlicePlace, tuple[SlicePlace, int]] = {}
         self.possible = True
 
     @property
@@ -112,9 +114,9 @@ class Wanted:
         return any(node.primitive.name == "slice_update" for node in self.nodes)
 
     @property
-    def _kept(self) -> dict[Place, int]:
+    def _kept(self) -> dict[SlicePlace, int]:
         """The number of slices to carry of each place that later iterations read."""
-        found: dict[Place, int] = {}
+        found: dict[SlicePlace, int] = {}
         for place, behind in self._earlier.values():
             found[place] = max(behind, found.get(place, 0))
         return found
@@ -129,7 +131,7 @@ class Wanted:
         return found
 
     def next_kept(
-        self, kept: Sequence[Value], rows: Mapping[Place, Value]
+        self, kept: Sequence[Value], rows: Mapping[SlicePlace, Value]
     ) -> list[Value]:
         """The slices carried after an iteration, the latest of each place first."""
         rest, found = iter(kept), list[Value]()
@@ -137,13 +139,13 @@ class Wanted:
             found += [rows[place], *[next(rest) for _ in range(count)][:-1]]
         return found
 
-    def collect(self, places: Iterable[Place], ends: Iterable[Node]) -> None:
+    def collect(self, places: Iterable[SlicePlace], ends: Iterable[Node]) -> None:
         """Collect the producers of these slices, which nodes `ends` use."""
         inside = set(ends)
         after_users(places, lambda place: self._needed(place, inside))
         self._order.reverse()
 
-    def _needed(self, place: Place, inside: set[Node]) -> list[Place | None]:
+    def _needed(self, place: SlicePlace, inside: set[Node]) -> list[SlicePlace | None]:
         """The places that the slice at a place is computed from."""
         value, view = place
         own = self._own_place(place)
@@ -167,7 +169,7 @@ class Wanted:
         self._parents[place] = needed
         return needed
 
-    def _give(self, place: Place) -> None:
+    def _give(self, place: SlicePlace) -> None:
         value, view = place
         self.possible = self.possible and usable(value, view, self._length)
         if self.possible:
@@ -183,9 +185,9 @@ class Wanted:
             return None if before is None else [before]
         return parents(node, view)
 
-    def _of_kept(self, kept: Sequence[Value]) -> dict[Place, Value]:
+    def _of_kept(self, kept: Sequence[Value]) -> dict[SlicePlace, Value]:
         """The slices of iterations before, from the carries."""
-        starts, start = dict[Place, int](), 0
+        starts, start = dict[SlicePlace, int](), 0
         for place, count in self._kept.items():
             starts[place] = start
             start += count
@@ -197,9 +199,9 @@ class Wanted:
         row_of: Mapping[Value, Value],
         number: Value,
         kept: Sequence[Value] = (),
-    ) -> dict[Place, Value]:
+    ) -> dict[SlicePlace, Value]:
         """The slices at an iteration, from slices of `has` and of `sequences`."""
-        rows: dict[Place, Value] = {**self._fixed, **self._of_kept(kept)}
+        rows: dict[SlicePlace, Value] = {**self._fixed, **self._of_kept(kept)}
         known = {**self._own, **self._given}
         rows |= {place: row_of[value] for place, value in known.items()}
         for place in self._order:

@@ -19,7 +19,7 @@ from graphc.ir.types import is_float, same_shape
 from graphc.ops.indexing.parse import FULL_ITEM
 from graphc.rewriting.loops.access import items_of
 from graphc.rewriting.loops.affine_reads import View, parents
-from graphc.rewriting.loops.producers import Place, Uses
+from graphc.rewriting.loops.producers import SlicePlace, UsersOf
 from graphc.rewriting.loops.slice_rules import row, source
 from graphc.rewriting.loops.stream_reductions import Task
 from graphc.rewriting.sizes import at_most, is_one
@@ -29,7 +29,7 @@ class Stepwise(Protocol):
     """The facts about the values that depend on a scan."""
 
     views: dict[Value, View]
-    uses: Uses
+    uses: UsersOf
 
     def depends(self, value: Value) -> bool:
         """Whether a value depends on the scan."""
@@ -48,7 +48,7 @@ class Factor(NamedTuple):
     node: Node
     at: int
     axis: int
-    other: Place | None = None
+    other: SlicePlace | None = None
     fixed: tuple[Value, View | None] | None = None
 
 
@@ -59,7 +59,7 @@ Beside = Callable[[Factor], Value | None]
 class Scaled:
     """A function of the slices `x`, times the factors of `path`; its view is `view`."""
 
-    x: Place
+    x: SlicePlace
     view: View
     path: tuple[Factor, ...] = ()
 
@@ -133,7 +133,7 @@ class Sums(ABC, Generic[Form]):
         """The reduction of a sum."""
 
 
-def difference(known: Stepwise, node: Node, at: int) -> tuple[Place, View] | None:
+def difference(known: Stepwise, node: Node, at: int) -> tuple[SlicePlace, View] | None:
     """The slices at one side of a difference, and the view of the difference.
 
     None if the other side is not the same for all slices.

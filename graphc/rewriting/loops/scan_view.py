@@ -14,7 +14,7 @@ from graphc.ir.replay import renewed
 from graphc.ir.types import INT32, same_size
 from graphc.ir.walk import ancestors, operands
 
-Step = Callable[[list[Value], list[Value]], tuple[list[Value], list[Value]]]
+ScanStep = Callable[[list[Value], list[Value]], tuple[list[Value], list[Value]]]
 Facts = TypeVar("Facts")
 Late = Callable[[Callable[[Value], Value]], Value]
 
@@ -68,7 +68,7 @@ class Loop:
         return made[: self.carries], made[self.carries :]
 
     def again(
-        self, step: Step, first: Sequence[Value], rows: Sequence[Value]
+        self, step: ScanStep, first: Sequence[Value], rows: Sequence[Value]
     ) -> tuple[list[Value], list[Value]]:
         """Rebuild the scan with another step: its final carries and other outputs.
 

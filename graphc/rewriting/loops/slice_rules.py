@@ -26,7 +26,7 @@ from graphc.rewriting.loops.axis_gathers import (
 )
 from graphc.rewriting.sizes import is_one
 
-Source = Callable[[Node, int], "list[int | None] | None"]
+OperandAxesOf = Callable[[Node, int], "list[int | None] | None"]
 Row = Callable[[Node, int, Sequence[Value]], Value]
 
 REDUCTIONS = ("sum", "prod", "max", "min", "any", "all", "max_from", "min_from")
@@ -241,7 +241,7 @@ def _row_of_checked(node: Node, axis: int, rows: Sequence[Value]) -> Value:
     return rows[0]
 
 
-_RULES: dict[str, tuple[Source, Row]] = {
+_RULES: dict[str, tuple[OperandAxesOf, Row]] = {
     "broadcast_to": (_of_broadcast, _row_of_broadcast),
     "full": (_of_filled, _row_of_filled),
     "transpose": (_of_transposed, _row_of_transposed),

@@ -9,11 +9,11 @@ from graphc.ir.namespace import F
 from graphc.ir.types import product
 from graphc.rewriting.loops.affine_reads import View
 from graphc.rewriting.loops.folds import Carry, Running
-from graphc.rewriting.loops.producers import Place
+from graphc.rewriting.loops.producers import SlicePlace
 from graphc.rewriting.loops.slice_rules import is_large
 
-Rows = Mapping[Place, Value]
-Known = Callable[[Value], Value]  # the replacement of a value from before the loop
+SliceValues = Mapping[SlicePlace, Value]
+Resolve = Callable[[Value], Value]  # the replacement of a value from before the loop
 
 
 @dataclass(frozen=True)
@@ -24,10 +24,10 @@ class Task:
     the final carries to the result. `placed`: `step` uses the number.
     """
 
-    places: list[Place]
+    places: list[SlicePlace]
     start: Carry
-    step: Callable[[Carry, Rows, Value], Carry]
-    end: Callable[[Carry, Known], Value]
+    step: Callable[[Carry, SliceValues, Value], Carry]
+    end: Callable[[Carry, Resolve], Value]
     placed: bool
 
 
@@ -35,7 +35,7 @@ def of_rows(node: Node, run: Running, view: View, length: Size) -> Task:
     """The reduction of one value."""
     place = node.inputs[0], view
 
-    def step(carry: Carry, rows: Rows, number: Value) -> Carry:
+    def step(carry: Carry, rows: SliceValues, number: Value) -> Carry:
         after = run.step(carry, rows[place], view.position(number))
         return counted(after, carry, view.holds(number, length))
 
@@ -79,7 +79,7 @@ def of_product(node: Node, i: int, views: tuple[View, View], size: Size) -> Task
     left = tuple(a - (a > views[0].axis) for a, _ in rest)
     right = tuple(b - (b > views[1].axis) for _, b in rest)
 
-    def step(carry: Carry, rows: Rows, number: Value) -> Carry:
+    def step(carry: Carry, rows: SliceValues, number: Value) -> Carry:
         found = F.tensordot(rows[x], rows[y], axes=(left, right))
         return counted([F.add(carry[0], found)], carry, views[0].holds(number, size))
 

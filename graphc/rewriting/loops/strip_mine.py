@@ -15,7 +15,7 @@ from graphc.ir.graph import Graph, Node, Value
 from graphc.ir.inner import runs_in_python
 from graphc.ir.namespace import F
 from graphc.ir.walk import ancestors, operands
-from graphc.rewriting.loops.codegen import Blocks, Pair, bytes_of_one
+from graphc.rewriting.loops.codegen import Blocks, StepResult, bytes_of_one
 from graphc.rewriting.loops.consumers import SHRINKING
 from graphc.rewriting.loops.outer_products import (
     Large,
@@ -23,7 +23,7 @@ from graphc.rewriting.loops.outer_products import (
     kept_values,
     outer_values,
 )
-from graphc.rewriting.loops.producers import Uses
+from graphc.rewriting.loops.producers import UsersOf
 from graphc.rewriting.loops.scan_view import Loop, at_each_loop, has_rows, with_made
 from graphc.rewriting.loops.strip_mine_pair import (
     Both,
@@ -32,7 +32,7 @@ from graphc.rewriting.loops.strip_mine_pair import (
     loop_back,
     next_place,
 )
-from graphc.rewriting.loops.tile_consumers import Facts, Region
+from graphc.rewriting.loops.tile_consumers import GraphFacts, TileConsumers
 from graphc.rewriting.loops.tile_rules import block_source
 from graphc.rewriting.rule import Replaced, Rule, whole_graph
 
@@ -53,11 +53,11 @@ def scan_in_chunks(chunk: int | None = None, few: int = FEW) -> Rule:
         """The ys of a scan are reduced chunk by chunk, where one step is too small."""
 
         def change(
-            graph: Graph, nodes: list[Node], loop: Loop, uses: Uses
+            graph: Graph, nodes: list[Node], loop: Loop, uses: UsersOf
         ) -> Replaced | None:
             return _in_chunks(graph, nodes, loop, uses, limits)
 
-        return at_each_loop(graph, Uses, change, _does_all)
+        return at_each_loop(graph, UsersOf, change, _does_all)
 
     return rule
 
@@ -68,7 +68,7 @@ def _does_all(node: Node) -> bool:
 
 
 def _in_chunks(
-    graph: Graph, nodes: list[Node], loop: Loop, uses: Uses, limits: Limits
+    graph: Graph, nodes: list[Node], loop: Loop, uses: UsersOf, limits: Limits
 ) -> Replaced | None:
     large, users = _of_stacked(loop, uses)
     back = loop_back(loop, large, users)
@@ -98,9 +98,9 @@ def _are_gone(nodes: Iterable[Node], graph: Graph) -> bool:
     return set(nodes).isdisjoint(ancestors(graph.outputs))
 
 
-def _alone(loop: Loop, facts: Facts, limits: Limits) -> dict[Value, Value]:
+def _alone(loop: Loop, facts: GraphFacts, limits: Limits) -> dict[Value, Value]:
     """Replacements of the results of a scan, if only reductions use its ys."""
-    region = Region(dict.fromkeys(facts.roots, 0), facts, given=True)
+    region = TileConsumers(dict.fromkeys(facts.roots, 0), facts, given=True)
     stacks = any(not facts.uses.are_among(v, region.nodes) for v in facts.roots)
     some = region.joins or region.shown
     if stacks or not some or not (loop.sequences or region.cone.given):
@@ -109,17 +109,17 @@ def _alone(loop: Loop, facts: Facts, limits: Limits) -> dict[Value, Value]:
 
 
 def _facts(
-    nodes: list[Node], loop: Loop, uses: Uses, large: Large, kept: set[Value]
-) -> Facts:
+    nodes: list[Node], loop: Loop, uses: UsersOf, large: Large, kept: set[Value]
+) -> GraphFacts:
     """The facts about the ys of a scan."""
     behind = {loop.node: 1}
     for node in nodes:
         if node is not loop.node:
             behind[node] = int(any(behind[v.node] for v in operands(node)))
-    return Facts(nodes, uses, large, kept, dict.fromkeys(loop.stacked, 1), behind)
+    return GraphFacts(nodes, uses, large, kept, dict.fromkeys(loop.stacked, 1), behind)
 
 
-def _of_stacked(loop: Loop, uses: Uses) -> tuple[Large, list[Node]]:
+def _of_stacked(loop: Loop, uses: UsersOf) -> tuple[Large, list[Node]]:
     """The values that have a slice for each iteration, and the nodes that use them."""
     large: Large = {v: Pairs((0,), (), True) for v in loop.stacked}
     heap = [(n.serial, n) for v in loop.stacked for n in uses.of(v)]
@@ -151,13 +151,13 @@ def _row_axis(node: Node, large: Large) -> int | None:
     return None
 
 
-def _made(loop: Loop, region: Region, limits: Limits) -> dict[Value, Value]:
+def _made(loop: Loop, region: TileConsumers, limits: Limits) -> dict[Value, Value]:
     """Replacements of the final carries, and of live-out values of the consumers."""
     blocks, count = Blocks(region, lambda v: v), loop.carries
     first = first_place(loop)
     behind = count + len(first)
 
-    def step(carry: list[Value], given: list[Value], steps: Size) -> Pair:
+    def step(carry: list[Value], given: list[Value], steps: Size) -> StepResult:
         split = len(loop.sequences)
         place, limit = next_place(loop, carry[count:behind], steps)
         ends, stacked = F._run_scan(

@@ -20,14 +20,14 @@ from graphc.ir.namespace import F
 from graphc.ir.replay import for_sizes, region_between, replayed
 from graphc.ir.types import same_size
 from graphc.ir.walk import operands
-from graphc.rewriting.loops.codegen import Blocks, Pair, bytes_of_one
+from graphc.rewriting.loops.codegen import Blocks, StepResult, bytes_of_one
 from graphc.rewriting.loops.outer_products import Large, outer_values
 from graphc.rewriting.loops.scan_view import Loop
-from graphc.rewriting.loops.tile_consumers import Facts, Region
-from graphc.rewriting.loops.tile_producers import Known, Place
+from graphc.rewriting.loops.tile_consumers import GraphFacts, TileConsumers
+from graphc.rewriting.loops.tile_producers import Resolve, TilePlace
 from graphc.rewriting.sizes import guarded
 
-Made = dict[Value, Value]
+Replacements = dict[Value, Value]
 
 
 @dataclass(frozen=True)
@@ -81,18 +81,22 @@ class Both:
     `facts` are about the ys of the first loop, without the second one.
     """
 
-    def __init__(self, loop: Loop, back: Loop, facts: Facts, limits: Limits) -> None:
+    def __init__(
+        self, loop: Loop, back: Loop, facts: GraphFacts, limits: Limits
+    ) -> None:
         self._loop, self._back, self._limits = loop, back, limits
         roots = dict.fromkeys(loop.stacked, 0)
-        first = Region(roots, facts, given=True)
+        first = TileConsumers(roots, facts, given=True)
         known = {v.node for v in first.left}
         later = replace(facts, behind=_later(facts.nodes, loop, known))
         rows = [(v, 0) for v in back.sequences if later.behind[v.node]]
         given = (v for v in back.sequences if not later.behind[v.node])
         self._rows = list(dict.fromkeys([*loop.sequences, *given]))
-        self._second = Region(roots, later, True, rows, [back.node, *first.nodes])
+        self._second = TileConsumers(
+            roots, later, True, rows, [back.node, *first.nodes]
+        )
         # Values that both use are computed in both.
-        self._first = Region(roots, facts, True, of=self._second.nodes)
+        self._first = TileConsumers(roots, facts, True, of=self._second.nodes)
         # The ys of the first loop that the second one needs.
         self._own = list(dict.fromkeys(v for v, _ in self._second.cone.had))
         made = [p for r in (self._first, self._second) for p in r.cone.made]
@@ -109,7 +113,7 @@ class Both:
         outer = outer_values(sorted(set(nodes), key=lambda n: n.serial), 0)
         return any(pairs.sure for pairs in outer.values())
 
-    def made(self) -> Made:
+    def made(self) -> Replacements:
         """Replacements of the values that are live after the two loops."""
         if not self._gains:
             return {}
@@ -123,14 +127,14 @@ class Both:
         limits = asdict(self._limits)
         return {"length": self._loop.length, "each": bytes_of_one(large), **limits}
 
-    def _forth(self) -> tuple[Made, list[Value], list[Value]]:
+    def _forth(self) -> tuple[Replacements, list[Value], list[Value]]:
         """The first loop; the carries before each chunk; ys, where stored."""
         loop, blocks = self._loop, Blocks(self._first, lambda v: v)
         place, split = first_place(loop), len(loop.sequences)
         count = loop.carries + len(place)
         used = {*self._own, *(v for v, _ in self._first.cone.had)}
 
-        def step(carry: list[Value], given: list[Value], steps: Size) -> Pair:
+        def step(carry: list[Value], given: list[Value], steps: Size) -> StepResult:
             ends, own = self._steps(carry[:count], given[:split], steps, used)
             after, left = blocks.step(carry[count:], given[split:], steps, own)
             return [*ends, *after], [*left, *(own[v, 0] for v in self._own)]
@@ -151,8 +155,8 @@ class Both:
         return made, found[:count], found[size:]
 
     def _back_again(
-        self, first: Made, kept: Sequence[Value], stored: Sequence[Value]
-    ) -> Made:
+        self, first: Replacements, kept: Sequence[Value], stored: Sequence[Value]
+    ) -> Replacements:
         """The second loop, from the results of the first one."""
         loop, back, second = self._loop, self._back, self._second
         known, rows = self._known(first), self._rows
@@ -165,7 +169,7 @@ class Both:
             _, own = self._steps(marks, own_rows, steps, set(self._own))
             return [own[v, 0] for v in self._own]
 
-        def step(carry: list[Value], given: list[Value], steps: Size) -> Pair:
+        def step(carry: list[Value], given: list[Value], steps: Size) -> StepResult:
             behind = ends_at + len(self._own)
             pairs = zip(self._own, given[ends_at:behind], strict=True)
             own = {(v, 0): x for v, x in pairs}
@@ -195,7 +199,7 @@ class Both:
             made = {old: guarded(new, node) for old, new in made.items()}
         return made | blocks.end(ends[count:], found[size:])
 
-    def _known(self, first: Made) -> Known:
+    def _known(self, first: Replacements) -> Resolve:
         """Look up replacements of values after the first loop."""
         back = self._back
         values = [*self._second.outside(), *back.first, *back.rest, *self._rows]
@@ -207,33 +211,33 @@ class Both:
     def _steps_back(
         self,
         carry: list[Value],
-        made: Mapping[Place, Value],
+        made: Mapping[TilePlace, Value],
         extent: tuple[Size, bool, Value | None],
-        known: Known,
-    ) -> Pair:
+        known: Resolve,
+    ) -> StepResult:
         """Iterations of the second loop."""
         back, count = self._back, self._back.carries
         rest = list(map(known, back.rest))
         sizes = for_sizes(back.node, {v: known(v) for v in back.node.demands})["sizes"]
 
-        def step(carry: list[Value], row: list[Value]) -> Pair:
+        def step(carry: list[Value], row: list[Value]) -> StepResult:
             found = back.body.call([*carry, *row, *rest], sizes)
             return found[:count], found[count:]
 
         rows = [made[v, 0] for v in back.sequences]
         options = {"count": extent[2], "unroll": back.node.params["unroll"]}
-        pair: Pair = F._run_scan(step, carry, rows, *extent[:2], **options)
+        pair: StepResult = F._run_scan(step, carry, rows, *extent[:2], **options)
         return pair
 
     def _steps(
         self, carry: list[Value], rows: list[Value], steps: Size, used: set[Value]
-    ) -> tuple[list[Value], dict[Place, Value]]:
+    ) -> tuple[list[Value], dict[TilePlace, Value]]:
         """Iterations of the first loop: the carries after them, and their slices."""
         loop, count = self._loop, self._loop.carries
         wanted = [i for i, v in enumerate(loop.stacked) if v in used]
         place, limit = next_place(loop, carry[count:], steps)
 
-        def step(carry: list[Value], row: list[Value]) -> Pair:
+        def step(carry: list[Value], row: list[Value]) -> StepResult:
             after, given = loop.step(carry, row)
             return after, [given[i] for i in wanted]
 

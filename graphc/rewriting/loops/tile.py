@@ -18,7 +18,12 @@ from graphc.ir.walk import ancestors, operands
 from graphc.rewriting.loops.codegen import Blocks, bytes_of_one
 from graphc.rewriting.loops.outer_products import PRODUCTS, families
 from graphc.rewriting.loops.slice_rules import REDUCTIONS
-from graphc.rewriting.loops.tile_consumers import Facts, Region, best_region, facts_of
+from graphc.rewriting.loops.tile_consumers import (
+    GraphFacts,
+    TileConsumers,
+    best_region,
+    facts_of,
+)
 from graphc.rewriting.rule import Replaced, Rule, whole_graph
 
 BYTES = 2**21  # of the largest value in a tile
@@ -47,7 +52,7 @@ def _blocked(graph: Graph, most: int) -> Replaced | None:
     facts = facts_of(graph, most)
     if facts is None:
         return None
-    found: dict[Value, Region] = {}
+    found: dict[Value, TileConsumers] = {}
     family, seen = families(facts.large), set[Value]()
     for seed in facts.roots:
         region = None if family[seed] in seen else best_region(seed, facts)
@@ -64,7 +69,9 @@ def _blocked(graph: Graph, most: int) -> Replaced | None:
 class _Rebuilt:
     """Rebuild a graph around loops, each placed before its first live-out value."""
 
-    def __init__(self, facts: Facts, found: dict[Value, Region], most: int) -> None:
+    def __init__(
+        self, facts: GraphFacts, found: dict[Value, TileConsumers], most: int
+    ) -> None:
         self._facts, self._waiting, self._most = facts, found, most
         self._new: dict[Value, Value] = {}
         self.pairs: list[tuple[Value, Value]] = []
@@ -88,7 +95,7 @@ class _Rebuilt:
             fresh = renewed(node, self._new, node.place)
             self._new.update(zip(node.outputs, fresh.outputs, strict=True))
 
-    def _loop(self, region: Region, at: Node) -> None:
+    def _loop(self, region: TileConsumers, at: Node) -> None:
         """Build a loop, or give it up if it needs a live-out value of a later loop."""
         needed = self._behind(region.outside(), at)
         if any(
@@ -116,7 +123,7 @@ class _Rebuilt:
 
         return ancestors(filter(is_later, values), later)
 
-    def _made(self, region: Region) -> dict[Value, Value]:
+    def _made(self, region: TileConsumers) -> dict[Value, Value]:
         """Replacements of the live-out values of a region, by a tiled loop."""
         blocks = Blocks(region, self._known)
         products = any(node.primitive.name in PRODUCTS for node in region.nodes)

@@ -9,9 +9,9 @@ from graphc.ir.dims import equal, less_equal
 from graphc.ir.graph import Graph, Node, Value
 from graphc.ir.walk import ancestors, operands
 from graphc.rewriting.loops.outer_products import Large, kept_values, outer_values
-from graphc.rewriting.loops.producers import LIGHT, Uses
+from graphc.rewriting.loops.producers import LIGHT, UsersOf
 from graphc.rewriting.loops.slice_rules import REDUCTIONS
-from graphc.rewriting.loops.tile_producers import Cone, Place
+from graphc.rewriting.loops.tile_producers import Cone, TilePlace
 from graphc.rewriting.loops.tile_reductions import Joined, joined
 from graphc.rewriting.loops.tile_rules import block_source
 from graphc.rewriting.sizes import is_one
@@ -22,7 +22,7 @@ BRIDGES = {*REDUCTIONS, *LIGHT, *MOVES}  # little work between two large values
 
 
 @dataclass(frozen=True)
-class Facts:
+class GraphFacts:
     """The facts about the large values of a graph.
 
     `roots` are the large values that are computed from no other, with a bit for each;
@@ -30,7 +30,7 @@ class Facts:
     """
 
     nodes: list[Node]
-    uses: Uses
+    uses: UsersOf
     large: Large
     kept: set[Value]
     roots: dict[Value, int]
@@ -41,7 +41,7 @@ class Facts:
         return value in self.large and value not in self.kept
 
 
-def facts_of(graph: Graph, least: int) -> Facts | None:
+def facts_of(graph: Graph, least: int) -> GraphFacts | None:
     """The facts about the large values of a graph; None if there are none."""
     nodes = ancestors(graph.outputs)
     large = outer_values(nodes, least)
@@ -57,10 +57,10 @@ def facts_of(graph: Graph, least: int) -> Facts | None:
         for value in operands(node):
             bits |= behind[value.node]
         behind[node] = bits
-    return Facts(nodes, Uses(nodes, graph), large, kept, roots, behind)
+    return GraphFacts(nodes, UsersOf(nodes, graph), large, kept, roots, behind)
 
 
-class Region:
+class TileConsumers:
     """The values computed tile by tile from large ones, along one of their axes.
 
     `seeds` are the large values, each with the axis. `given`: the loop has their tiles.
@@ -70,9 +70,9 @@ class Region:
     def __init__(
         self,
         seeds: Mapping[Value, int],
-        facts: Facts,
+        facts: GraphFacts,
         given: bool = False,
-        more: Sequence[Place] = (),
+        more: Sequence[TilePlace] = (),
         of: Iterable[Node] = (),
     ) -> None:
         self.seed, axis = next(iter(seeds.items()))
@@ -129,7 +129,7 @@ class Region:
     def _depends(self, value: Value) -> bool:
         return bool(self.facts.behind[value.node] & self._bit)
 
-    def _joined_places(self) -> list[Place]:
+    def _joined_places(self) -> list[TilePlace]:
         return [
             (x, a)
             for node, how in self.joins.items()
@@ -227,8 +227,8 @@ class Region:
         return found
 
 
-def best_region(seed: Value, facts: Facts) -> Region | None:
+def best_region(seed: Value, facts: GraphFacts) -> TileConsumers | None:
     """The region along the best axis of a large value; None if none pays."""
-    found = [Region({seed: axis}, facts) for axis in facts.large[seed].axes]
+    found = [TileConsumers({seed: axis}, facts) for axis in facts.large[seed].axes]
     gaining = [region for region in found if region.gains]
     return min(gaining, key=lambda r: r.cost, default=None)

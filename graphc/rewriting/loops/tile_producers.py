@@ -5,12 +5,12 @@ from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from graphc.errors import standing_at
 from graphc.ir.dims import Size
 from graphc.ir.graph import Node, Value
-from graphc.rewriting.loops.producers import Uses, after_users
+from graphc.rewriting.loops.producers import UsersOf, after_users
 from graphc.rewriting.loops.tile_rules import block, block_source
 from graphc.rewriting.sizes import is_one
 
-Known = Callable[[Value], Value]
-Place = tuple[Value, int]  # a value, and its tiled axis
+Resolve = Callable[[Value], Value]
+TilePlace = tuple[Value, int]  # a value, and its tiled axis
 
 
 class Cone:
@@ -23,20 +23,20 @@ class Cone:
     def __init__(
         self,
         within: Callable[[Value], bool],
-        uses: Uses,
+        uses: UsersOf,
         has: Container[Value] = frozenset(),
     ) -> None:
         self._has = has
         self._within = within
         self._uses = uses
-        self._order: list[Place] = []
-        self._parents: dict[Place, list[Place | None]] = {}
-        self.given: dict[Place, None] = {}
-        self.had: dict[Place, None] = {}  # used places of the values in `has`
-        self._fixed: list[Place] = []  # the same for all tiles
+        self._order: list[TilePlace] = []
+        self._parents: dict[TilePlace, list[TilePlace | None]] = {}
+        self.given: dict[TilePlace, None] = {}
+        self.had: dict[TilePlace, None] = {}  # used places of the values in `has`
+        self._fixed: list[TilePlace] = []  # the same for all tiles
 
     @property
-    def made(self) -> list[Place]:
+    def made(self) -> list[TilePlace]:
         """The places that are computed, each after its operands."""
         return self._order
 
@@ -45,13 +45,13 @@ class Cone:
         """The nodes that are cloned into the body."""
         return list(dict.fromkeys(v.node for v, _ in self._order))
 
-    def collect(self, places: Iterable[Place], ends: Iterable[Node]) -> None:
+    def collect(self, places: Iterable[TilePlace], ends: Iterable[Node]) -> None:
         """Collect the producers of these tiles, which nodes `ends` use."""
         inside = set(ends)
         after_users(places, lambda place: self._needed(place, inside))
         self._order.reverse()
 
-    def _needed(self, place: Place, inside: set[Node]) -> list[Place | None]:
+    def _needed(self, place: TilePlace, inside: set[Node]) -> list[TilePlace | None]:
         value, axis = place
         node = value.node
         if value in self._has:
@@ -74,8 +74,8 @@ class Cone:
         return needed
 
     def computed(
-        self, given: Mapping[Place, Value], count: Size, known: Known
-    ) -> dict[Place, Value]:
+        self, given: Mapping[TilePlace, Value], count: Size, known: Resolve
+    ) -> dict[TilePlace, Value]:
         """All tiles, of `count` positions, from the tiles that the loop reads.
 
         `known` maps a value that all tiles share to its replacement.
@@ -101,8 +101,8 @@ class Cone:
 def inputs_of(
     node: Node,
     axes: Sequence[int | None],
-    blocks: Mapping[Place, Value],
-    known: Known,
+    blocks: Mapping[TilePlace, Value],
+    known: Resolve,
 ) -> list[Value]:
     """The inputs of a node, as tiles where an axis is given."""
     pairs = zip(node.inputs, axes, strict=True)

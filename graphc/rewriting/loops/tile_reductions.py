@@ -42,10 +42,10 @@ class Joined(NamedTuple):
         return lambda carry: cast(carry, dtype)
 
 
-Axes = list[int | None]
+OperandAxes = list[int | None]
 
 
-def joined(node: Node, axes: Axes) -> Joined | None:
+def joined(node: Node, axes: OperandAxes) -> Joined | None:
     """The reduction of a node over these axes of its inputs, some of which may be None.
 
     None if it reduces none of them.
@@ -62,7 +62,7 @@ def joined(node: Node, axes: Axes) -> Joined | None:
     return _reduction(node, axes, monoid)
 
 
-def _reduction(node: Node, axes: Axes, monoid: Monoid) -> Joined:
+def _reduction(node: Node, axes: OperandAxes, monoid: Monoid) -> Joined:
     out, name = node.outputs[0], node.primitive.name
     dtype = out.dtype
     wide = _wide(dtype) if monoid.widened else dtype
@@ -78,7 +78,7 @@ def _reduction(node: Node, axes: Axes, monoid: Monoid) -> Joined:
             return made
         return node.primitive(cast(x, wide) if wide is not dtype else x, **params)
 
-    rest: Axes = [None] * (len(node.inputs) - 1)
+    rest: OperandAxes = [None] * (len(node.inputs) - 1)
     return Joined(node, [axes[0], *rest], first, reduced, getattr(F, monoid.join))
 
 
@@ -94,7 +94,7 @@ def _of_all(node: Node, axis: int | None) -> Joined | None:
     return Joined(node, [axis], _zero(dtype), reduced, F.add)
 
 
-def _product(node: Node, axes: Axes) -> Joined | None:
+def _product(node: Node, axes: OperandAxes) -> Joined | None:
     """A product that contracts an axis of both factors."""
     out = node.outputs[0]
     if not is_wide(out.dtype):

@@ -13,7 +13,7 @@ from graphc.ir.namespace import F
 from graphc.ir.op import rebuild
 from graphc.rewriting.loops.access import same_op
 from graphc.rewriting.loops.axis_gathers import counter, of_gathered, of_scattered
-from graphc.rewriting.loops.slice_rules import Source, source
+from graphc.rewriting.loops.slice_rules import OperandAxesOf, source
 
 Block = Callable[[Node, int, Sequence[Value], Size], Value]
 
@@ -109,7 +109,7 @@ def _counted(
     return same_op(node, [*blocks[:at], mine, *blocks[at + 1 :]])
 
 
-_SOURCES: dict[str, Source] = {
+_SOURCES: dict[str, OperandAxesOf] = {
     "matmul": _of_product,
     "tensordot": _of_tensordot,
     "vecdot": _of_vecdot,

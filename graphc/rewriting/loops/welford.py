@@ -18,7 +18,7 @@ from graphc.ir.types import INT32, product, same_shape
 from graphc.rewriting.loops.affine_reads import parents
 from graphc.rewriting.loops.axis_gathers import plain
 from graphc.rewriting.loops.folds import Carry
-from graphc.rewriting.loops.producers import Place
+from graphc.rewriting.loops.producers import SlicePlace
 from graphc.rewriting.loops.rescaled import (
     Factor,
     Scaled,
@@ -30,7 +30,7 @@ from graphc.rewriting.loops.rescaled import (
     walked,
     with_fixed,
 )
-from graphc.rewriting.loops.stream_reductions import Known, Rows, Task, counted
+from graphc.rewriting.loops.stream_reductions import Resolve, SliceValues, Task, counted
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,7 +44,7 @@ class Centred(Scaled):
     node: Node
     at: int
     squared: bool = False
-    mask: Place | None = None
+    mask: SlicePlace | None = None
 
 
 class Centring(Sums[Centred]):
@@ -97,7 +97,7 @@ class Centring(Sums[Centred]):
         return factor.other is None
 
     def _task(self, node: Node, known: Centred) -> Task:
-        return _Sum(node, known, self._length).task()
+        return _CentredSum(node, known, self._length).task()
 
 
 def _squares(node: Node) -> bool:
@@ -109,7 +109,7 @@ def _squares(node: Node) -> bool:
     return name == "square" or (name == "multiply" and len(set(node.inputs)) == 1)
 
 
-class _Sum:
+class _CentredSum:
     """A sum of centred values, accumulated slice by slice."""
 
     def __init__(self, node: Node, centred: Centred, length: Size) -> None:
@@ -131,7 +131,7 @@ class _Sum:
         placed = not view.covers(self._length)
         return Task(places, start, self._step, self._end, placed)
 
-    def _step(self, carry: Carry, rows: Rows, number: Value) -> Carry:
+    def _step(self, carry: Carry, rows: SliceValues, number: Value) -> Carry:
         centred = self._centred
         (count, mean, *squares), x = carry, rows[centred.x]
         count = count + 1
@@ -146,7 +146,7 @@ class _Sum:
             after = counted(after, carry, rows[centred.mask])
         return counted(after, carry, centred.x[1].holds(number, self._length))
 
-    def _end(self, carry: Carry, known: Known) -> Value:
+    def _end(self, carry: Carry, known: Resolve) -> Value:
         centred = self._centred
         count, mean, *squares = carry
         many = cast(count, mean.dtype)
@@ -164,7 +164,7 @@ class _Sum:
         total = F.broadcast_to(total, row_shape(of_sum, centred.view.axis))
         return summed(self._node, centred.view, total)
 
-    def _centre(self, mean: Value, known: Known) -> Value:
+    def _centre(self, mean: Value, known: Resolve) -> Value:
         """The centre that the program subtracts from each slice."""
         node, at, axes = self._centred.node, self._centred.at, self._mean_axes()
         if axes is not None:

@@ -5,7 +5,14 @@ from functools import partial
 from operator import le, or_
 from typing import Any
 
-from graphc.control.scan import SCAN, Pair, Parts, Step, parts_of, run_scan
+from graphc.control.scan import (
+    SCAN,
+    Parts,
+    StepFunction,
+    StepResult,
+    parts_of,
+    run_scan,
+)
 from graphc.ir.dims import Size
 from graphc.ir.graph import Value
 from graphc.ir.inner import Body
@@ -38,7 +45,7 @@ def _(n: Size, batched: Batched, *values: Value, **params: Any) -> tuple[Value, 
     reached = _reached(body, flags)
     many = [*carried, *reached[len(carried) :]] if together else [True] * len(reached)
 
-    def step(carry: list[Value], row: list[Value]) -> Pair:
+    def step(carry: list[Value], row: list[Value]) -> StepResult:
         given = [*carry, *row, *parts.rest]
         made = _each(n, partial(body.call, size_args=sizes), flags, given, many)
         return made[: len(carry)], made[len(carry) :]
@@ -105,7 +112,7 @@ def _each(
 
 def _each_by_itself(
     n: Size,
-    step: Step,
+    step: StepFunction,
     parts: Parts,
     length: Size | None,
     reverse: bool,
@@ -133,7 +140,7 @@ def _each_by_itself(
             return found
         return F.logical_and(state[1], inside)
 
-    def each(carry: list[Value], row: list[Value]) -> Pair:
+    def each(carry: list[Value], row: list[Value]) -> StepResult:
         own = carry[size:]
         now = active(carry)
         after, given = step(own, row)

@@ -8,7 +8,7 @@ result, where they hide nothing from rules.
 from collections.abc import Sequence
 from dataclasses import replace
 
-from graphc.control.scan import OPTIONS, SCAN, Pair, parts_of, run_scan
+from graphc.control.scan import OPTIONS, SCAN, StepResult, parts_of, run_scan
 from graphc.errors import standing_at
 from graphc.ir.graph import Graph, Node, Value
 from graphc.ir.inner import Body
@@ -82,7 +82,7 @@ def _loop(node: Node) -> Sequence[Value]:
         return node.outputs
     parts = parts_of(node.inputs, params)
 
-    def step(carry: list[Value], row: list[Value]) -> Pair:
+    def step(carry: list[Value], row: list[Value]) -> StepResult:
         made = body.call([*carry, *row, *parts.rest], params["sizes"])
         return made[: len(carry)], made[len(carry) :]
 

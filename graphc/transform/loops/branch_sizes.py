@@ -16,7 +16,7 @@ from graphc.ir.namespace import F
 from graphc.ir.op import Array, Printing, op, type_error, views_of_inputs
 from graphc.ir.types import INT32, TensorType
 from graphc.ops.common.batching import Batched
-from graphc.ops.common.padding import Padding, Ragged
+from graphc.ops.common.padding import PaddedValue, Padding
 
 
 @op()
@@ -41,7 +41,9 @@ def _(n: Size, batched: Batched, index: Value, *sizes: Value, most: Size) -> Val
 
 
 @_branch_size.padding
-def _(pad: Padding, index: Ragged, *sizes: Ragged, most: Size | None) -> Value:
+def _(
+    pad: Padding, index: PaddedValue, *sizes: PaddedValue, most: Size | None
+) -> Value:
     numbers = [v.value for v in sizes]
     found: Value = _branch_size(index.value, *numbers, most=most)
     return found
@@ -92,7 +94,7 @@ def _(n: Size, batched: Batched, x: Value, *, shape: tuple[Size, ...]) -> Value:
 
 
 @_fitted.padding
-def _(pad: Padding, x: Ragged, *, shape: tuple[Size, ...]) -> Value:
+def _(pad: Padding, x: PaddedValue, *, shape: tuple[Size, ...]) -> Value:
     found: Value = _fitted(pad.filled(x, range(x.type.rank), 0), shape=shape)
     return found
 

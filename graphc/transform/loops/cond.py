@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any
 
 from graphc.control.carries import ask, fresh, in_form, parts, value_of
-from graphc.control.checks import Check, checked, held, taken_out
+from graphc.control.checks import BodyCheck, checked, held, taken_out
 from graphc.control.pytree import flatten, unflatten
 from graphc.control.scan import used_between
 from graphc.errors import graph_error
@@ -20,7 +20,7 @@ from graphc.ir.replay import region_between, replayed
 from graphc.ir.types import BOOL, INT32, TensorType, is_integer
 from graphc.ir.walk import ancestors
 from graphc.ops.common.batching import Batched, spread, where_each
-from graphc.ops.common.padding import Padding, Ragged
+from graphc.ops.common.padding import PaddedValue, Padding
 from graphc.transform.loops.branch_sizes import fit, size_of_branch
 from graphc.transform.loops.gradient_common import pulled
 from graphc.transform.vectorize import vmap
@@ -93,7 +93,7 @@ _switch.body_calls = _body_calls
 
 
 @_switch.padding
-def _(pad: Padding, index: Ragged, *values: Ragged, **params: Any) -> Any:
+def _(pad: Padding, index: PaddedValue, *values: PaddedValue, **params: Any) -> Any:
     def made(call: BodyCall) -> Branch:
         def branch(taken: list[Value]) -> list[Value]:
             pairs = zip(values, taken, strict=True)
@@ -182,7 +182,7 @@ def run_switch(
     return checked(found, node.outputs[len(found) :], checks)
 
 
-def _of_all(own: list[Check], checks: list[Check]) -> list[Value]:
+def _of_all(own: list[BodyCheck], checks: list[BodyCheck]) -> list[Value]:
     """Whether each check held in a branch; checks of other branches are not made."""
     flags = held(checks)
     pairs = zip(checks, flags, strict=True)

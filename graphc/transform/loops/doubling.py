@@ -19,7 +19,7 @@ from typing import NamedTuple
 from graphc.control.carries import fresh
 from graphc.control.loop_cse import ordered, together
 from graphc.control.print_loops import rows_of
-from graphc.control.scan import SCAN, Pair, parts_of, run_scan
+from graphc.control.scan import SCAN, StepResult, parts_of, run_scan
 from graphc.control.trip_count import STEPS
 from graphc.errors import standing_at
 from graphc.ir.build import SIZE_OP
@@ -32,7 +32,7 @@ from graphc.ir.replay import for_sizes, renewed
 from graphc.ir.types import TensorType
 from graphc.ir.walk import ancestors, operands
 
-Made = dict[Value, Value]
+Replacements = dict[Value, Value]
 
 
 @op()
@@ -55,7 +55,7 @@ _rows.no_batch("it is made of scans, of which there may be many at once")
 _rows.no_padding("it is made of scans at capacities")
 
 
-def grown(graph: Graph) -> tuple[Graph, Made]:
+def grown(graph: Graph) -> tuple[Graph, Replacements]:
     """The graph with capacity-doubling loops, and the replacements.
 
     >>> import graphc, graphc.tensor as gt
@@ -72,13 +72,13 @@ def grown(graph: Graph) -> tuple[Graph, Made]:
         found = _done_again(nodes)
         if found is None:
             return graph, made
-        graph, new = _Growth(*found, graph, nodes).run()
+        graph, new = _Doubling(*found, graph, nodes).run()
         made = {old: new.get(v, v) for old, v in made.items()} | new
 
 
-def _in_bodies(graph: Graph) -> tuple[Graph, Made]:
+def _in_bodies(graph: Graph) -> tuple[Graph, Replacements]:
     """The graph with such loops in bodies, which may be compiled as a whole then."""
-    made: Made = {}
+    made: Replacements = {}
     for node in ancestors(graph.outputs):
         new = node
         if any(v in made for v in operands(node)):
@@ -170,7 +170,7 @@ class _Member(NamedTuple):
         return self.body.call([*carry, *self.rest], self.sizes)
 
 
-class _Growth:
+class _Doubling:
     """A loop and the scans that run it again, in a graph where they become one."""
 
     def __init__(
@@ -182,9 +182,9 @@ class _Growth:
             [v.index for v in n.outputs[n.params["carries"] :] if v in used]
             for n in scans
         ]
-        self._made: Made = {}
+        self._made: Replacements = {}
 
-    def run(self) -> tuple[Graph, Made]:
+    def run(self) -> tuple[Graph, Replacements]:
         """The graph, and the replacements."""
         made, scans = self._made, set(self._scans)
         sources = [node for n in self._scans for node in _sources(n)]
@@ -227,7 +227,7 @@ class _Growth:
         stop = len(members[0].first)
         grows = any(self._kept)
 
-        def step(carry: list[Value], _: list[Value]) -> Pair:
+        def step(carry: list[Value], _: list[Value]) -> StepResult:
             found = _stepped(members, [carry[grows:][g] for g in groups])
             last, after = found[0][stop], _by_group(groups, _ends(members, found))
             pairs = zip(found[1:], self._kept, strict=True)

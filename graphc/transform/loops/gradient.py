@@ -16,7 +16,7 @@ from typing import Any
 
 from graphc.control.carries import fresh
 from graphc.control.loop_cse import together
-from graphc.control.scan import SCAN, Pair, parts_of, run_scan, used_between
+from graphc.control.scan import SCAN, StepResult, parts_of, run_scan, used_between
 from graphc.control.trip_count import steps_size
 from graphc.ir.build import variable
 from graphc.ir.dims import Size
@@ -33,7 +33,12 @@ from graphc.transform.custom_vjp import with_rule
 from graphc.transform.loops.checkpointing.nested import has_chunks, nested
 from graphc.transform.loops.checkpointing.segments import Chunks, Store
 from graphc.transform.loops.checkpointing.treeverse import Treeverse
-from graphc.transform.loops.inverse_writes import MUCH_LESS, Undone, undone, weight
+from graphc.transform.loops.inverse_writes import (
+    MUCH_LESS,
+    InverseWrites,
+    undone,
+    weight,
+)
 
 
 @SCAN.vjp
@@ -150,7 +155,7 @@ class _Backward:
         self.smooth = self._active([i for i, w in enumerate(wanted) if w])
         self._differentiate()
         self.carried = len(self.smooth) + len(self.of_rest)
-        self.undone: dict[int, Undone] = {}
+        self.undone: dict[int, InverseWrites] = {}
         self._undo()
 
     def _own(self, i: int) -> Value:
@@ -232,7 +237,7 @@ class _Backward:
         variables = [*self.slopes, *self.sums, *lasts]
         known = [*kept, *self.own[self.carries : self.split], *self.given]
 
-        def back(carry: list[Value], row: list[Value]) -> Pair:
+        def back(carry: list[Value], row: list[Value]) -> StepResult:
             size = len(variables)
             taken, state = self._taken(carry[size:])
             new = self._behind(carry[size:]) | self._rest()
@@ -277,7 +282,7 @@ class _Backward:
         """The number of slices of the backward scan."""
         return self._length()
 
-    def _taken(self, state: list[Value]) -> Pair:
+    def _taken(self, state: list[Value]) -> StepResult:
         """Inputs of a backward step that are not in its slices; and a new state."""
         return [], state
 
@@ -308,7 +313,7 @@ class _Backward:
         used = used_between(self.found, [*known, *candidates])
         return [v for v in candidates if v in used]
 
-    def _before(self, kept: Sequence[Value]) -> Pair:
+    def _before(self, kept: Sequence[Value]) -> StepResult:
         """The final carries to invert writes from, and the kept values of all steps."""
         if not kept and not self.undone:
             return [], []
@@ -331,7 +336,7 @@ class _Backward:
             found |= more
             values = [*values, *(self.outputs[i] for i in found)]
 
-    def _apart(self, needed: list[int], kept: Sequence[Value]) -> Pair:
+    def _apart(self, needed: list[int], kept: Sequence[Value]) -> StepResult:
         """Keep values by a scan of their own, of these carries alone.
 
         It does not depend on inputs with a wanted gradient: the derivative of a linear
@@ -340,7 +345,7 @@ class _Backward:
         own = [self.own[i] for i in needed] + self.own[self.carries : self.split]
         wanted = [*(self.outputs[i] for i in needed), *kept]
 
-        def step(carry: list[Value], row: list[Value]) -> Pair:
+        def step(carry: list[Value], row: list[Value]) -> StepResult:
             new = self._rest() | dict(zip(own, [*carry, *row], strict=True))
             made = _again(wanted, new)
             return made[: len(needed)], made[len(needed) :]
@@ -362,7 +367,7 @@ class _Backward:
         if again:
             outputs = outputs[: self.carries]
 
-        def step(carry: list[Value], row: list[Value]) -> Pair:
+        def step(carry: list[Value], row: list[Value]) -> StepResult:
             new = self._rest() | dict(zip(own, [*carry, *row], strict=True))
             made = _again([*outputs, *kept], new)
             return made[: self.carries], made[self.carries :]
@@ -402,7 +407,7 @@ class _Few(_Backward):
         self.needed = sorted(self._needed([v for v in own if v in used]))
         return [own[i] for i in self.needed]
 
-    def _before(self, kept: Sequence[Value]) -> Pair:
+    def _before(self, kept: Sequence[Value]) -> StepResult:
         """The store's state for the way back, by a superset scan."""
         if not kept:
             return [], []
@@ -410,7 +415,7 @@ class _Few(_Backward):
         store = self._store()
         start = store.start([parts.first[i] for i in self.needed])
 
-        def step(carry: list[Value], row: list[Value]) -> Pair:
+        def step(carry: list[Value], row: list[Value]) -> StepResult:
             before, state = carry[: self.carries], carry[self.carries :]
             new = self._rest() | dict(zip(own, [*before, *row], strict=True))
             made = _again(self.outputs, new)
@@ -440,7 +445,7 @@ class _Few(_Backward):
         again = size + store.front, before, *self.needed
         return {"again": again, "chunked": store.chunked(size, len(self.needed), True)}
 
-    def _taken(self, state: list[Value]) -> Pair:
+    def _taken(self, state: list[Value]) -> StepResult:
         if not state:
             return [], []
         own, count = self.own[: self.split], state[1]

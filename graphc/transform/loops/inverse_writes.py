@@ -18,7 +18,7 @@ MUCH_LESS = 8
 
 
 @dataclass(frozen=True)
-class Undone:
+class InverseWrites:
     """The inverse of the writes of a step to a carry.
 
     `last` is the variable of the carry after the step; `states` maps the states before
@@ -34,7 +34,7 @@ class Undone:
 
 def undone(
     start: Value, end: Value, changing: Sequence[Value], inputs: Sequence[Value]
-) -> Undone | None:
+) -> InverseWrites | None:
     """The inverse of the writes that lead to `end`; None where that does not pay.
 
     Indices that depend on `changing` values are in the log too. Values in the log must
@@ -60,7 +60,7 @@ def undone(
         else:
             state = F.reshape(state, x.type.shape)
         states[x] = state
-    return Undone(last, state, states, log)
+    return InverseWrites(last, state, states, log)
 
 
 def _depends(value: Value, inputs: Sequence[Value]) -> bool:

@@ -19,7 +19,7 @@ from graphc.control.predicated_writes import (
     written,
     written_at_all,
 )
-from graphc.control.scan import GROWING, SCAN, Pair, parts_of, run_scan
+from graphc.control.scan import GROWING, SCAN, StepResult, parts_of, run_scan
 from graphc.errors import standing_at
 from graphc.ir.build import body_input
 from graphc.ir.dims import Size
@@ -172,7 +172,7 @@ class _Delayed:
         )
         return [*self._finished(ends, written_at_all), *stacked]
 
-    def _step(self, carry: list[Value], row: list[Value]) -> Pair:
+    def _step(self, carry: list[Value], row: list[Value]) -> StepResult:
         """A step: its pending writes are carried, with the arrays to write to."""
         body, carries = self._body, len(self._first)
         outputs = list(body.outputs)

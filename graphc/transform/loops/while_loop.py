@@ -6,7 +6,7 @@ from typing import Any, Literal
 from graphc.control.carries import as_before, ask, both_of, condition, parts
 from graphc.control.checkpoint_policy import Kept, kept_carries
 from graphc.control.pytree import unflatten
-from graphc.control.scan import Pair, first_steps, run_scan, run_stopping
+from graphc.control.scan import StepResult, first_steps, run_scan, run_stopping
 from graphc.control.trip_count import steps_size
 from graphc.errors import graph_error
 from graphc.ir.build import as_size
@@ -107,7 +107,7 @@ class _Loop:
         test = ask(self._cond, own, "while_loop", "the condition")
         return condition(test, "while_loop")
 
-    def step(self, carry: list[Value], _: list[Value]) -> Pair:
+    def step(self, carry: list[Value], _: list[Value]) -> StepResult:
         """The next carry, and the collected outputs."""
         own, outputs = [unflatten(self._like, carry)], list[Value]()
         after = ask(self._body, own, "while_loop")
@@ -116,15 +116,15 @@ class _Loop:
             outputs, self._given = parts(y)
         return as_before(self._like, carry, after, "while_loop"), outputs
 
-    def _stopping(self, carry: list[Value], row: list[Value]) -> Pair:
+    def _stopping(self, carry: list[Value], row: list[Value]) -> StepResult:
         after, outputs = self.step(carry, row)
         return after, [F.logical_not(self.test(after)), *outputs]
 
-    def _counting(self, carry: list[Value], row: list[Value]) -> Pair:
+    def _counting(self, carry: list[Value], row: list[Value]) -> StepResult:
         after, given = self._stopping(carry, row)
         return after, given[:1]
 
-    def run(self, most: Size | None) -> Pair:
+    def run(self, most: Size | None) -> StepResult:
         """The final carry, and the collected outputs."""
         first, going = self._first, self.test(self._first)
         if most is not None:
@@ -138,7 +138,7 @@ class _Loop:
             return ends, []
         return self._steps(steps_size(steps, None))
 
-    def _steps(self, length: Size) -> Pair:
+    def _steps(self, length: Size) -> StepResult:
         kept = self._kept._asdict()
         return run_scan(self.step, self._first, [], length, False, **kept)
 

@@ -8,7 +8,7 @@ from jax.extend.core import primitives
 
 from graphc.importers.jax import tracing
 from graphc.importers.jax.rules import PRIMITIVES, RulesByName
-from graphc.importers.jax.sizes import Sizes
+from graphc.importers.jax.sizes import JaxSizes
 from graphc.importers.jax.unsupported import Unsupported
 from graphc.ir.dims import axis, equal, maximum, minimum
 
@@ -54,7 +54,7 @@ def test_sizes_are_read_from_the_text_of_jax(text):
     scope = jax.export.SymbolicScope()
     jax.export.symbolic_shape("n, m", scope=scope)
     (size,) = jax.export.symbolic_shape(text, scope=scope)
-    assert equal(Sizes({"n": N, "m": M}).of(size), WRITTEN[text])
+    assert equal(JaxSizes({"n": N, "m": M}).of(size), WRITTEN[text])
 
 
 def integers(x, y):

@@ -8,7 +8,7 @@ needs are computed within a step of an outer scan, and are gone after it.
 from collections.abc import Sequence
 from typing import Any
 
-from graphc.control.scan import Pair, Step, parts_of, run_scan
+from graphc.control.scan import StepFunction, StepResult, parts_of, run_scan
 from graphc.ir.build import size_value
 from graphc.ir.dims import Size
 from graphc.ir.graph import Params, Value
@@ -28,7 +28,7 @@ def nested(values: tuple[Value, ...], params: Params) -> list[Value]:
     parts, count = parts_of(values, params), params["carries"]
     body: Body = params["body"].content
 
-    def step(carry: list[Value], row: list[Value]) -> Pair:
+    def step(carry: list[Value], row: list[Value]) -> StepResult:
         made = body.call([*carry, *row, *parts.rest], params["sizes"])
         return made[:count], made[count:]
 
@@ -39,20 +39,20 @@ def nested(values: tuple[Value, ...], params: Params) -> list[Value]:
 
 
 def in_chunks(
-    step: Step,
+    step: StepFunction,
     first: Sequence[Value],
     rows: Sequence[Value],
     length: Size,
     chunk: Size,
     reverse: bool = False,
     unroll: Any = 1,
-) -> Pair:
+) -> StepResult:
     """All whole chunks, and before or after them the remaining steps."""
     whole = length // chunk
     done = whole * chunk
     left = length - done
 
-    def steps(carry: list[Value], given: list[Value]) -> Pair:
+    def steps(carry: list[Value], given: list[Value]) -> StepResult:
         return run_scan(step, carry, given, chunk, reverse, unroll=unroll)
 
     pairs = [_split(v, left if reverse else done) for v in rows]

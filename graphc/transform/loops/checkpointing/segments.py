@@ -11,8 +11,8 @@ from graphc.ir.namespace import F
 from graphc.ir.types import INT32
 from graphc.ops.indexing.row_access import put, read
 
-State = list[Value]
-Pair = tuple[list[Value], State]
+Carry = list[Value]
+CarryAndStore = tuple[list[Value], Carry]
 Advance = Callable[[list[Value], Value], list[Value]]  # of a carry and its step
 
 
@@ -29,19 +29,19 @@ class Store(ABC):
     front = 2
 
     @abstractmethod
-    def start(self, first: Sequence[Value]) -> State:
+    def start(self, first: Sequence[Value]) -> Carry:
         """The state before the first step."""
 
     @abstractmethod
-    def keep(self, state: State, carry: Sequence[Value]) -> State:
+    def keep(self, state: Carry, carry: Sequence[Value]) -> Carry:
         """The state after a step, given the carry before it."""
 
     @abstractmethod
-    def ready(self, state: State, ends: Sequence[Value]) -> State:
+    def ready(self, state: Carry, ends: Sequence[Value]) -> Carry:
         """The state for the way back; `ends` are the last carries."""
 
     @abstractmethod
-    def back(self, state: State, size: int, advance: Advance) -> Pair:
+    def back(self, state: Carry, size: int, advance: Advance) -> CarryAndStore:
         """The `size` carries before the next step, and the state after it.
 
         `advance` does a step.
@@ -62,26 +62,26 @@ class Chunks(Store):
         self._chunk, self._room = chunk, length // chunk + 2
         self._steps = cast(as_value(size_value(chunk)), INT32)
 
-    def start(self, first: Sequence[Value]) -> State:
+    def start(self, first: Sequence[Value]) -> Carry:
         """Allocate room for a carry before each chunk."""
         room = [(self._room, *v.type.shape) for v in first]
         pairs = zip(room, first, strict=True)
         return [number(0), *(F.zeros(shape, v.dtype) for shape, v in pairs)]
 
-    def keep(self, state: State, carry: Sequence[Value]) -> State:
+    def keep(self, state: Carry, carry: Sequence[Value]) -> Carry:
         """Write the carry to the slot of a chunk: the last one written is before it."""
         step, *slots = state
         slot = (step + (self._steps - 1)) // self._steps
         return [step + 1, *(put(x, slot, v) for x, v in zip(slots, carry, strict=True))]
 
-    def ready(self, state: State, ends: Sequence[Value]) -> State:
+    def ready(self, state: Carry, ends: Sequence[Value]) -> Carry:
         """Allocate room for the carries within one chunk, and the carry after it."""
         done, *slots = state
         room = self._chunk + 1
         blocks = [F.zeros((room, *v.type.shape), v.dtype) for v in ends]
         return [done - 1, done, *slots, *blocks, *ends]
 
-    def back(self, state: State, size: int, advance: Advance) -> Pair:
+    def back(self, state: Carry, size: int, advance: Advance) -> CarryAndStore:
         """At the last step of a chunk, recompute the carries within it."""
         last, count, *arrays = state[: 2 + 2 * size]
         slots, blocks = arrays[:size], arrays[size:]

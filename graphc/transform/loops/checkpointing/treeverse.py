@@ -28,8 +28,8 @@ from graphc.ir.types import INT32
 from graphc.ops.indexing.row_access import put, read
 from graphc.transform.loops.checkpointing.segments import (
     Advance,
-    Pair,
-    State,
+    Carry,
+    CarryAndStore,
     Store,
     number,
 )
@@ -67,7 +67,7 @@ class Treeverse(Store):
             root = isqrt(max(4 * length - 1, 0))
             self._slots = max(LEAST, 1 << root.bit_length())
 
-    def start(self, first: Sequence[Value]) -> State:
+    def start(self, first: Sequence[Value]) -> Carry:
         """The carry before the first step is always kept: in slot 0."""
         room, zero = self._slots + 1, number(0)
         slots = [F.zeros((room, *v.type.shape), v.dtype) for v in first]
@@ -75,7 +75,7 @@ class Treeverse(Store):
         held = [put(x, zero, v) for x, v in zip(slots, first, strict=True)]
         return [zero, number(1), steps, *held]
 
-    def keep(self, state: State, carry: Sequence[Value]) -> State:
+    def keep(self, state: Carry, carry: Sequence[Value]) -> Carry:
         """Keep the carry before steps whose numbers are multiples of a power of two.
 
         Of 64 slots: the multiples of a power of two up to the 63rd have different
@@ -91,7 +91,7 @@ class Treeverse(Store):
         slots = [put(x, slot, v) for x, v in zip(slots, carry, strict=True)]
         return [step + 1, apart, steps, *slots]
 
-    def ready(self, state: State, ends: Sequence[Value]) -> State:
+    def ready(self, state: Carry, ends: Sequence[Value]) -> Carry:
         """At most half of the slots are taken."""
         done, apart, steps, *slots = state
         count = self._slots
@@ -99,12 +99,12 @@ class Treeverse(Store):
         kept = F.logical_or(done <= count, F.equal(F.remainder(steps, apart), 0))
         return [done - 1, done, F.where(kept, steps, NEVER), *slots, *ends]
 
-    def back(self, state: State, size: int, advance: Advance) -> Pair:
+    def back(self, state: Carry, size: int, advance: Advance) -> CarryAndStore:
         """Recompute from the last kept carry, and keep some carries on the way."""
         last, count, steps, *slots = state[: 3 + size]
         top = F.argmax(F.where(steps <= last, steps, -1))
 
-        def further(now: list[Value], _: list[Value]) -> Pair:
+        def further(now: list[Value], _: list[Value]) -> CarryAndStore:
             step, steps, *rest = now
             free = steps > last
             carry, slots = rest[:size], rest[size:]

@@ -1,0 +1,53 @@
+"""One word, one meaning: no name is defined twice, and retired words stay out."""
+
+import ast
+import collections
+import pathlib
+import re
+
+import graphc
+
+ROOT = pathlib.Path(graphc.__file__).parent
+FILES = sorted(ROOT.rglob("*.py"))
+RETIRED = {"Pair", "Place", "Region", "Undone"}  # see docs/glossary.md
+SENTENCE = re.compile(r"(?:^|[.!?:]\s+)(What|That|Those of)\b")
+
+
+def definitions():
+    """The classes and type aliases of all modules, with how each is defined."""
+    for path in FILES:
+        module = path.relative_to(ROOT).with_suffix("").as_posix()
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.ClassDef):
+                yield node.name, module, f"class of {module}"
+            elif isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+                name = node.targets[0].id
+                if re.match(r"_?[A-Z][a-z]", name):
+                    yield name, module, ast.unparse(node.value)
+
+
+def test_a_name_means_one_thing():
+    """An alias may be written twice where it says the same."""
+    meanings = collections.defaultdict(dict)
+    for name, module, meaning in definitions():
+        meanings[name].setdefault(meaning, module)
+    assert {n: list(m.values()) for n, m in meanings.items() if len(m) > 1} == {}
+
+
+def test_retired_words_stay_out():
+    assert {name for name, _, _ in definitions()} & RETIRED == set()
+
+
+def docstrings():
+    for path in FILES:
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            kinds = (ast.Module, ast.ClassDef, ast.FunctionDef)
+            if isinstance(node, kinds) and (text := ast.get_docstring(node)):
+                yield f"{path.relative_to(ROOT)}: {text}"
+
+
+def test_sentences_name_their_subject():
+    """But where texts of helpers are printed into programs, which stay as they are."""
+    printed = ("backends/prelude.py", "backends/entry.py")
+    found = [text for text in docstrings() if SENTENCE.search(text)]
+    assert [text for text in found if not text.startswith(printed)] == []
