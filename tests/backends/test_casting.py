@@ -66,7 +66,8 @@ def test_lists_and_other_arrays(backend, dims):
             out = f(given, size)
             assert out.dtype == "float32" and np.asarray(out).tolist() == expected
         assert f.stats().calls == 4 * count
-    assert len(f.stats().compilations) == (backend == "jax")
+    kinds = 1 + (dims == "pad")  # k is traced there: a Python int is weak, others are not
+    assert len(f.stats().compilations) == kinds * (backend == "jax")
 
 
 @both
