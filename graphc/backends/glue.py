@@ -54,7 +54,7 @@ def _print_step(body: PrintedBody, step: PlanStep) -> None:
         body.size(step.value.symbol)
     elif isinstance(step, Check):
         _bring_to_host(body, [step.condition])
-        print_check(body, step)
+        print_check(body, step, on_device=True)
     elif isinstance(step, JoinedPieces):
         put_together(body, step)
     elif isinstance(step, PythonLoop):

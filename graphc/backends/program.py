@@ -152,13 +152,17 @@ def checked_once(graph: Graph, names: list[str]) -> list[str]:
     ]
 
 
-def print_check(body: PrintedBody, check: Check) -> None:
-    """The test of a condition on the host."""
+def print_check(body: PrintedBody, check: Check, on_device: bool = False) -> None:
+    """The test of a condition on the host.
+
+    One that is `on_device` is read whole: JAX compiles a program for each element.
+    """
     condition = body.value(body.module.resolve(check.condition))
     texts = [check.message, str(check.place), check.kind, check.error]
     first, *rest = map(repr, texts if check.error else texts[:-1])
     fails = f"not {condition}"
     if tells(check.condition.type):
+        condition = f"np.asarray({condition})" if on_device else condition
         fails, first = f"{condition}[0]", _telling(check, condition)
     body.line(f"if {fails}:")
     body.line(f"    raise ProgramError({', '.join([first, *rest])})")

@@ -66,7 +66,7 @@ def test_lists_and_other_arrays(backend, dims):
             out = f(given, size)
             assert out.dtype == "float32" and np.asarray(out).tolist() == expected
         assert f.stats().calls == 4 * count
-    kinds = 1 + (dims == "pad")  # k is traced there: a Python int is weak, others are not
+    kinds = 1 + (dims == "pad")  # k is traced there, and a Python int is weak
     assert len(f.stats().compilations) == kinds * (backend == "jax")
 
 
