@@ -41,7 +41,8 @@ def test_doubling(dims):
     y = doubled(12)
     total = gt.sum(y) + gt.sum(gt.ones(y.shape[0]))
     f = graphc.function([X], total, backend="numpy", dims=dims)
-    assert len(f.source) < 20_000
+    each = 3_000 if dims == "pad" else 1_000  # characters: masks take more than sizes
+    assert len(f.source) < 12 * each
     for n in (0, 1, 2, 5):
         assert f(np.ones(n, "float32")) == 2 * size_after(n, 12)
 
