@@ -1,4 +1,4 @@
-"""What every emitted module brings along, and the checks of its arguments."""
+"""The helpers that every emitted module holds, and the checks of its arguments."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass

@@ -19,10 +19,11 @@ JAX_COUNT = COUNT // 8  # a program takes seconds to compile
 POLICIES = {"pad": graphc.Pad(minimum=3, growth=1.6), "bound": "bound"}
 
 
-def check(seed, more, backend, dims):
+def check(seed, more, backend, dims, **options):
+    """One program against NumPy: how many of its values were compared."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        program = generate(seed, more)
+        program = generate(seed, more, **options)
         if not program.made:
             return 0
         results = run(program, backend, dims=dims)
