@@ -4,18 +4,16 @@
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from graphc.control.scan import StepFunction, StepResult, run_scan
 from graphc.errors import graph_error
 from graphc.ir.build import as_size, as_value, cast, size_value
 from graphc.ir.dims import Size
 from graphc.ir.graph import Value
 from graphc.ir.namespace import F
 from graphc.ir.types import INT32
-
-StepResult = tuple[list[Value], list[Value]]
-StepFunction = Callable[[list[Value], list[Value]], StepResult]
 
 
 class Kept(NamedTuple):
@@ -78,9 +76,9 @@ def stopping_in_chunks(
 
     def steps(carry: list[Value], _: list[Value]) -> StepResult:
         done, *state = carry
-        ends, (more,) = F._run_scan(one, state, [], chunk, False, going=state[0])
+        ends, (more,) = run_scan(one, state, [], chunk, False, going=state[0])
         return [done + more, *ends], [F.logical_not(ends[0])]
 
     start = [cast(as_value(0), INT32), going, *first]
-    (done, _, *ends), _ = F._run_scan(steps, start, [], None, False, going=going)
+    (done, _, *ends), _ = run_scan(steps, start, [], None, False, going=going)
     return ends, [done]

@@ -3,13 +3,15 @@
 They join the functions of `graphc.tensor` when they are imported.
 """
 
-from graphc.control import scan, tiled_loop
+from graphc.control import scan, switch, tiled_loop
 from graphc.transform.loops import (
     associative,
     batching,
     cond,
     counted,
     gradient,
+    scan_api,
+    switch_rules,
     taps,
     tensor_array,
     while_loop,
@@ -22,6 +24,9 @@ LOOPS = (
     counted,
     gradient,
     scan,
+    scan_api,
+    switch,
+    switch_rules,
     taps,
     tensor_array,
     tiled_loop,

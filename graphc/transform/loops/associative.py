@@ -14,7 +14,6 @@ import numpy as np
 
 from graphc.control.carries import in_form, parts
 from graphc.control.pytree import unflatten
-from graphc.control.scan import scan
 from graphc.errors import graph_error
 from graphc.ir.build import (
     as_size,
@@ -30,6 +29,7 @@ from graphc.ir.graph import Value
 from graphc.ir.namespace import F, public
 from graphc.ir.op import require_equal
 from graphc.ir.types import FLOAT64
+from graphc.transform.loops.scan_api import scan
 
 Combine = Callable[[list[Value], list[Value]], list[Value]]
 

@@ -9,13 +9,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from graphc.control.scan import OPTIONS, SCAN, StepResult, parts_of, run_scan
+from graphc.control.switch import SWITCH, Branch, run_switch
 from graphc.errors import standing_at
 from graphc.ir.graph import Graph, Node, Value
 from graphc.ir.inner import Body
 from graphc.ir.replay import renewed
 from graphc.ir.walk import ancestors, operands
 from graphc.ops.effects.assertions import asserted
-from graphc.transform.loops.cond import SWITCH, Branch, run_switch
 
 
 def watched(graph: Graph) -> Graph:

@@ -6,13 +6,14 @@ from typing import Any
 from graphc.control.carries import as_before, ask, parts, value_of
 from graphc.control.checkpoint_policy import kept_carries
 from graphc.control.pytree import unflatten
-from graphc.control.scan import length_of, run_scan, scan
+from graphc.control.scan import run_scan
 from graphc.errors import graph_error
 from graphc.ir.build import as_size, as_value
 from graphc.ir.dims import Size, maximum
 from graphc.ir.graph import Value, origins
 from graphc.ir.namespace import F, public
 from graphc.transform.loops.checkpointing.nested import in_chunks
+from graphc.transform.loops.scan_api import length_of, scan
 from graphc.transform.vectorize import vmap
 
 

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 
 from graphc.control.carries import value_of
-from graphc.control.scan import scan
 from graphc.errors import graph_error
 from graphc.ir.dims import equal, maximum
 from graphc.ir.graph import Value
 from graphc.ir.namespace import F, public
+from graphc.transform.loops.scan_api import scan
 
 _OP = "scan_taps"
 

@@ -6,13 +6,14 @@ from typing import Any, Literal
 from graphc.control.carries import as_before, ask, both_of, condition, parts
 from graphc.control.checkpoint_policy import Kept, kept_carries
 from graphc.control.pytree import unflatten
-from graphc.control.scan import StepResult, first_steps, run_scan, run_stopping
+from graphc.control.scan import StepResult, run_scan
 from graphc.control.trip_count import steps_size
 from graphc.errors import graph_error
 from graphc.ir.build import as_size
 from graphc.ir.dims import Size
 from graphc.ir.graph import Value
 from graphc.ir.namespace import F, public
+from graphc.transform.loops.scan_api import first_steps, run_stopping
 
 
 @public()

@@ -1,0 +1,161 @@
+"""`gt.scan`: steps over structures of values, with early exit and checkpoints."""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+from graphc.control.carries import as_before, ask, both_of, condition, parts
+from graphc.control.checkpoint_policy import Kept, kept_carries, stopping_in_chunks
+from graphc.control.pytree import unflatten
+from graphc.control.scan import StepFunction, StepResult, run_scan
+from graphc.control.trip_count import steps_size
+from graphc.errors import graph_error
+from graphc.ir.build import as_size, as_value
+from graphc.ir.dims import Size, equal
+from graphc.ir.graph import Value
+from graphc.ir.namespace import F, public, user_op
+
+Last = Callable[[list[Value], list[Value]], Value]  # after a step
+
+
+@public()
+def scan(
+    body: Callable[[Any, Any], tuple[Any, Any]],
+    init: Any,
+    xs: Any = None,
+    length: Any = None,
+    reverse: bool = False,
+    unroll: int | bool = 1,
+    until: Callable[[Any, Any], Any] | None = None,
+    checkpoint: Any = None,
+) -> tuple[Any, Any]:
+    """`carry, y = body(carry, x)` for each element of `xs`, as `jax.lax.scan`.
+
+    `init`, `xs` and what the body gives are values, or lists, tuples and dicts of
+    them. Returns the last carry and the `y`s stacked along a first axis. Without `xs`,
+    `length` says how many steps there are. Values that do not change between steps are
+    computed once. `unroll` is for JAX: so many steps are done in one of its loop.
+
+    With `until(carry, y)`, the step after which it holds is the last, as in Aesara:
+    there are as many `y`s as steps, which depends on data as the size of `x[x > 0]`.
+
+    A gradient keeps what is carried before each step, or what a step reads of it;
+    with `checkpoint=k` only before every k-th, from where k steps are done again: less
+    memory, in more time. "sqrt" takes the root of the length for k, "all" takes 1;
+    "log" keeps 65 at most, and does steps again once, or twice above 1,000 steps.
+
+    Where a size within differs from step to step, as that of `x[x > c]`, the loop runs
+    in Python, over compiled segments. Raises GraphError where a step changes the type
+    of the carry or what it stacks, and where sequences have different lengths.
+
+    >>> import numpy as np, graphc, graphc.tensor as gt
+    >>> x = gt.vector("x")
+    >>> total, sums = gt.scan(lambda c, v: (c + v, c + v), 0.0, x)
+    >>> f = graphc.function([x], [total, sums], backend="numpy")
+    >>> f(np.array([1, 2, 4], "float32"))
+    [array(7., dtype=float32), array([1., 3., 7.], dtype=float32)]
+    >>> _, few = gt.scan(lambda c, v: (c + v, c + v), 0.0, x, until=lambda c, y: c > 2)
+    >>> graphc.function([x], few, backend="numpy")(np.array([1, 2, 4], "float32"))
+    array([1., 3.], dtype=float32)
+    """
+    first, like = parts(init)
+    rows, form = parts(xs)
+    count = length_of(rows, length, user_op("scan"))
+    given: list[Any] = []
+
+    def step(carry: list[Value], row: list[Value]) -> StepResult:
+        result = ask(body, [unflatten(like, carry), unflatten(form, row)], "scan")
+        after, y = both_of(result, "scan")
+        outputs, shape = parts(y)
+        given.append(shape)
+        return as_before(like, carry, after, "scan"), outputs
+
+    def last(after: list[Value], outputs: list[Value]) -> Value:
+        assert until is not None
+        own = [unflatten(like, after), unflatten(given[0], outputs)]
+        return condition(ask(until, own, "scan", "`until`"), "scan")
+
+    kept = kept_carries(checkpoint, count, "scan")
+    loop = _loop(last if until else None, kept, _unroll(unroll))
+    ends, stacked = loop(step, first, rows, count, bool(reverse))
+    return unflatten(like, ends), unflatten(given[0], stacked)
+
+
+def _loop(
+    last: Last | None, kept: Kept, unroll: int | bool
+) -> Callable[..., StepResult]:
+    """The function that runs the steps: all, all in chunks, or up to the last."""
+    if last is not None:
+        return partial(_run_until, last, kept)
+    return partial(run_scan, unroll=unroll, **kept._asdict())
+
+
+def run_stopping(
+    step: StepFunction,
+    first: Sequence[Value],
+    rows: Sequence[Value],
+    length: Size | None,
+    kept: Kept,
+    going: Value,
+) -> StepResult:
+    """A forward scan with early exit; `kept` are the carries that a gradient keeps."""
+    if kept.chunk is not None and length is None:
+        return stopping_in_chunks(step, first, chunk=kept.chunk, going=going)
+    options = kept._asdict()
+    return run_scan(step, first, rows, length, False, going=going, **options)
+
+
+def _run_until(
+    last: Last,
+    kept: Kept,
+    step: StepFunction,
+    first: Sequence[Value],
+    rows: Sequence[Value],
+    length: Size,
+    reverse: bool,
+) -> StepResult:
+    """The scan of a step up to the first one after which `last` holds."""
+
+    def stopping(carry: list[Value], row: list[Value]) -> StepResult:
+        after, outputs = step(carry, row)
+        return after, [last(after, outputs), *outputs]
+
+    rows = [F.flip(v, 0) for v in rows] if reverse else rows
+    going = as_value(True)
+    ends, stacked = run_stopping(stopping, first, rows, length, kept, going)
+    done = first_steps(stacked, length)
+    return ends, [F.flip(v, 0) for v in done] if reverse else done
+
+
+def first_steps(stacked: Sequence[Value], most: Size) -> list[Value]:
+    """The slices of the steps that ran, of the ys of a scan with early exit."""
+    steps, *outputs = stacked
+    size = steps_size(steps, most)
+    return [F._part(v, 0, 0, size) for v in outputs]
+
+
+def _unroll(unroll: Any) -> int | bool:
+    if isinstance(unroll, bool) or (isinstance(unroll, int) and unroll > 0):
+        return unroll
+    problem = "unroll is a positive number of steps, or True for all"
+    raise graph_error(problem, op="scan", got=repr(unroll))
+
+
+def length_of(rows: Sequence[Value], length: Any, op: str) -> Size:
+    """The number of steps over sequences, or the given `length`."""
+    for value in rows:
+        if not value.type.rank:
+            raise graph_error("a sequence needs an axis", op=op, got=str(value.type))
+    if length is not None:
+        count = as_size(length, "the length")
+        if isinstance(count, int) and count < 0:
+            raise graph_error("the length is negative", op=op, got=str(count))
+        return count
+    if not rows:
+        raise graph_error("needs sequences, or a length", op=op)
+    lengths = [v.type.shape[0] for v in rows]
+    for n in lengths[1:]:
+        if equal(n, lengths[0]) is False:
+            got = ", ".join(str(v.type) for v in rows)
+            raise graph_error("sequences have different lengths", op=op, got=got)
+    return lengths[0]

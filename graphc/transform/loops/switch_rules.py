@@ -1,0 +1,58 @@
+"""The gradient of a branch, and the branches of many examples at once."""
+
+from typing import Any
+
+from graphc.control.switch import SWITCH, Branch, run_switch
+from graphc.ir.dims import Size
+from graphc.ir.graph import Value
+from graphc.ir.inner import Body
+from graphc.ops.common.batching import Batched, spread, where_each
+from graphc.transform.loops.gradient_common import pulled
+from graphc.transform.vectorize import vmap
+
+
+@SWITCH.vjp
+def _(
+    g: Any, index: Value, *values: Value, wanted: list[bool], **params: Any
+) -> tuple[Value | None, ...]:
+    bodies: tuple[Body, ...] = params["branches"].content
+    cotangents = list(g) if isinstance(g, tuple) else [g]
+    given = [c for c in cotangents if c is not None]
+    asked = [i for i in range(len(values)) if wanted[i + 1]]
+
+    def back(body: Body) -> Branch:
+        def slopes(taken: list[Value]) -> list[Value]:
+            own, rest = taken[: len(values)], iter(taken[len(values) :])
+            of_outputs = [None if c is None else next(rest) for c in cotangents]
+            return pulled(body, params["sizes"], own, of_outputs, asked)
+
+        return slopes
+
+    made = run_switch(index, [back(body) for body in bodies], [*values, *given])
+    result: list[Value | None] = [None] * len(values)
+    for i, d in zip(asked, made, strict=True):
+        result[i] = d
+    return (None, *result)
+
+
+@SWITCH.batch
+def _(n: Size, batched: Batched, index: Value, *values: Value, **params: Any) -> Any:
+    """Where examples choose for themselves, all branches are computed."""
+    bodies: tuple[Body, ...] = params["branches"].content
+    sizes = params["sizes"]
+    many = [spread(n, b, v) for b, v in zip(batched[1:], values, strict=True)]
+
+    def mapped(body: Body) -> Branch:
+        return lambda taken: list(vmap(lambda *one: body.call(one, sizes))(*taken))
+
+    if not batched[0]:
+        return tuple(run_switch(index, [mapped(body) for body in bodies], many))
+    found = [mapped(body)(many) for body in bodies]
+    results = found[-1]
+    for k in range(len(bodies) - 2, -1, -1):
+        chosen = index <= k
+        results = [
+            where_each(chosen, new, old)
+            for new, old in zip(found[k], results, strict=True)
+        ]
+    return tuple(results)
