@@ -37,22 +37,24 @@ def together(outputs: Sequence[Value]) -> list[Value]:
     """Values, computed without scans that a superset scan replaces."""
     nodes = ancestors(outputs)
     inside = set(nodes)
-    wider = {
-        node.params["wider"].content: node
+    supersets = {
+        node.params["superset_of"].content: node
         for node in nodes
-        if node.primitive.name == "scan" and node.params["wider"] is not None
+        if node.params.get("superset_of") is not None
     }
-    wider = {old: new for old, new in wider.items() if old in inside}
-    if not wider:
+    supersets = {old: new for old, new in supersets.items() if old in inside}
+    if not supersets:
         return list(outputs)
 
     def before(node: Node) -> list[Node]:
-        return [wider[node]] if node in wider else [v.node for v in operands(node)]
+        if node in supersets:
+            return [supersets[node]]
+        return [v.node for v in operands(node)]
 
     made: dict[Value, Value] = {}
     for node in ordered(outputs, before):
-        if node in wider:
-            new = [made.get(v, v) for v in _same(node, wider[node])]
+        if node in supersets:
+            new = [made.get(v, v) for v in _same(node, supersets[node])]
         elif any(v in made for v in operands(node)):
             new = list(renewed(node, made, node.place).outputs)
         else:
@@ -61,11 +63,11 @@ def together(outputs: Sequence[Value]) -> list[Value]:
     return [made.get(v, v) for v in outputs]
 
 
-def _same(node: Node, wider: Node) -> list[Value]:
+def _same(node: Node, superset: Node) -> list[Value]:
     """The outputs of a scan, from a superset scan that may carry and stack more."""
-    carries, start = node.params["carries"], wider.params["carries"]
+    carries, start = node.params["carries"], superset.params["carries"]
     stop = start + len(node.outputs) - carries
-    return [*wider.outputs[:carries], *wider.outputs[start:stop]]
+    return [*superset.outputs[:carries], *superset.outputs[start:stop]]
 
 
 def ordered(

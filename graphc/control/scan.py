@@ -17,6 +17,7 @@ from graphc.control.checks import and_held, checked, held, taken_out
 from graphc.control.loop_cse import together
 from graphc.control.predicated_writes import masked_writes
 from graphc.control.print_loops import print_growing, print_scan
+from graphc.control.scan_records import PerChunk, Replay
 from graphc.ir.build import body_input, cast
 from graphc.ir.dims import Size, Symbol, less_equal
 from graphc.ir.graph import Node, Params, Value
@@ -53,26 +54,17 @@ def _scan(
     unroll: int | bool,
     few: bool,
     chunk: Size | None,
-    again: tuple[int, ...],
-    chunked: tuple[Size, ...],
-    wider: Opaque | None,
+    replay: Replay | None,
+    per_chunk: PerChunk | None,
+    superset_of: Opaque | None,
 ) -> tuple[TensorType, ...]:
     """The final carries, and the ys: outputs of the steps, stacked along a first axis.
 
-    `values` are the init, the sequences, then the captures of the body. `wider` is the
-    node of a superset scan, which gives the first of these carries and ys too. A
-    gradient keeps a bounded number of the carries (`few`), the first of each `chunk`,
-    or those of all steps.
-
-    If it recomputes (`again`) steps of another scan, the param has the position of the
-    arrays that start as final carries of that one; the position of the carries after
-    the recomputed step, which hold those before it afterwards; and which carries these
-    are.
-
-    If some carries change at the first step of a chunk only, `chunked` has the size of
-    a chunk, the position of the number of the step, and the positions of these carries.
-    The number counts up from 0; if steps are recomputed, down, and the last one is
-    first.
+    `values` are the init, the sequences, then the captures of the body. A gradient
+    keeps a bounded number of the carries (`few`), the first of each `chunk`, or those
+    of all steps. Of the scans that it makes, one may be the `superset_of` another, the
+    carries and ys of which are the first of its own; `replay` and `per_chunk` say how
+    they recompute steps.
 
     If it is `counted`, an integer of at most `length` follows: only so many of the
     first slices have a step, and the others are zeros. If it `stops`, a bool follows
@@ -112,6 +104,28 @@ def parts_of(values: tuple[Any, ...], params: Params) -> Parts:
     going = values[-1] if stops else None
     rest = values[split:end]
     return Parts(values[:carries], values[carries:split], rest, limit, going)
+
+
+def sizes_in(params: Params) -> tuple[Size, ...]:
+    """The sizes in the params of a scan, after its length and chunk (0 for none)."""
+    first = params["length"], params["chunk"]
+    known = [0 if n is None else n for n in first]
+    per_chunk: PerChunk | None = params["per_chunk"]
+    chunk = () if per_chunk is None else (per_chunk.steps,)
+    return (*known, *params["sizes"], *chunk)
+
+
+def with_sizes(params: dict[str, Any], sizes: Sequence[Size]) -> dict[str, Any]:
+    """The params of a scan where these sizes stand for its own."""
+    length, chunk, *rest = sizes
+    count = len(params["sizes"])
+    per_chunk: PerChunk | None = params["per_chunk"]
+    return params | {
+        "length": None if params["length"] is None else length,
+        "chunk": None if params["chunk"] is None else chunk,
+        "sizes": tuple(rest[:count]),
+        "per_chunk": per_chunk and per_chunk._replace(steps=rest[count]),
+    }
 
 
 _scan.several = True
@@ -187,17 +201,17 @@ def _(pad: Padding, *values: PaddedValue, **params: Any) -> tuple[Any, ...] | No
         count=reduce(F.minimum, limits) if limits else None,
         going=None if going is None else going.value,
         unroll=params["unroll"],
-        again=params["again"],
-        chunked=_padded_chunks(pad, params["chunked"]),
+        replay=params["replay"],
+        per_chunk=_padded_chunks(pad, params["per_chunk"]),
     )
     steps = [] if going is None else [stacked.pop(0)]
     places = enumerate(stacked, len(ends) + len(steps))
     return (*ends, *steps, *(pad.result(v, {0: 0}, i) for i, v in places))
 
 
-def _padded_chunks(pad: Padding, chunked: tuple[Size, ...]) -> tuple[Size, ...]:
+def _padded_chunks(pad: Padding, found: PerChunk | None) -> PerChunk | None:
     """Chunks have as many steps as before."""
-    return (pad.exact(chunked[0]), *chunked[1:]) if chunked else ()
+    return found and found._replace(steps=pad.exact(found.steps))
 
 
 def _of_step(x: PaddedValue) -> PaddedValue:
@@ -210,8 +224,8 @@ OPTIONS: Params = {
     "unroll": 1,
     "few": False,
     "chunk": None,
-    "again": (),
-    "chunked": (),
+    "replay": None,
+    "per_chunk": None,
 }
 
 
@@ -221,7 +235,7 @@ def run_scan(
     rows: Sequence[Value],
     length: Size | None,
     reverse: bool,
-    wider: Opaque | None = None,
+    superset_of: Opaque | None = None,
     pruned: bool = False,
     count: Value | None = None,
     going: Value | None = None,
@@ -265,7 +279,7 @@ def run_scan(
             "stops": going is not None,
             **OPTIONS,
             **options,
-            "wider": wider,
+            "superset_of": superset_of,
         },
     )
     ends, stacked = node.outputs[: len(own)], node.outputs[len(carry) :]

@@ -11,7 +11,16 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from types import NoneType, UnionType
-from typing import Annotated, Any, Literal, NoReturn, Union, get_args, get_origin
+from typing import (
+    Annotated,
+    Any,
+    Literal,
+    NoReturn,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 import numpy as np
 
@@ -132,6 +141,8 @@ def kind_of(annotation: Any) -> ParamKind:
         )
     if _axis_of(annotation) is not None:
         return ParamKind("an axis, 0 or more", _is_axis)
+    if is_record(annotation):
+        return _named(annotation)
     if is_dataclass(annotation) and isinstance(annotation, type):
         return _record(annotation)
     raise TypeError(f"{annotation!r} is no kind of param")
@@ -187,6 +198,23 @@ def _exactly(items: list[ParamKind]) -> ParamKind:
         return fits and all(check(y) for check, y in zip(checks, x, strict=True))
 
     return ParamKind(f"a tuple of {' and '.join(kind.text for kind in items)}", allows)
+
+
+def is_record(x: Any) -> bool:
+    """Whether an object, or a class, is a named tuple, the form of several params."""
+    return hasattr(x, "_fields")
+
+
+def _named(cls: Any) -> ParamKind:
+    """A named tuple of params, of which each has its kind."""
+    checks = [kind_of(a).allows for a in get_type_hints(cls).values()]
+
+    def allows(x: Any) -> bool:
+        if type(x) is not cls:
+            return False
+        return all(check(y) for check, y in zip(checks, x, strict=True))
+
+    return ParamKind(f"a {cls.__name__}", allows)
 
 
 def _record(cls: Any) -> ParamKind:

@@ -8,6 +8,7 @@ from graphc.errors import SourceLocation, standing_at
 from graphc.ir.build import SIZE_OP, as_value
 from graphc.ir.dims import Dim, Size, Symbol, substitute, symbol_dim
 from graphc.ir.graph import Node, Params, Value, origins
+from graphc.ir.kinds import is_record
 from graphc.ir.op import rebuild
 from graphc.ir.rules import RuleTable
 from graphc.ir.walk import ancestors, operands
@@ -139,7 +140,8 @@ def resized(params: Params, resize: Callable[[Size], Size]) -> dict[str, Any]:
 
     def one(param: Any) -> Any:
         if isinstance(param, tuple):
-            return tuple(map(one, param))
+            items = map(one, param)
+            return type(param)(*items) if is_record(param) else tuple(items)
         return resize(param) if isinstance(param, Dim) else param
 
     return {name: one(param) for name, param in params.items()}

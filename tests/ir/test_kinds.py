@@ -8,7 +8,7 @@ import inspect
 import os
 import pathlib
 import random
-from typing import Any, Literal, get_args, get_origin
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import numpy as np
 import pytest
@@ -20,7 +20,7 @@ import graphc.tensor as gt
 from graphc.ir.build import Data
 from graphc.ir.dims import Dim, axis
 from graphc.ir.graph import Graph
-from graphc.ir.kinds import ParamKinds, Text, kind_of
+from graphc.ir.kinds import ParamKinds, Text, is_record, kind_of
 from graphc.ir.op import PRIMITIVES, Opaque
 from graphc.ir.reader import parse_graph
 from graphc.ir.text import to_text
@@ -77,6 +77,8 @@ def fitting(annotation: Any) -> Any:
         return args[0]
     if origin is tuple:
         return () if args[-1] is Ellipsis else tuple(map(fitting, args))
+    if is_record(annotation):
+        return annotation(*map(fitting, get_type_hints(annotation).values()))
     if args and args[0] is str:
         return next(t for t in ("", "->") if kind_of(annotation).allows(t))
     if args and args[0] is int:

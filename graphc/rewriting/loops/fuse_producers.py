@@ -8,6 +8,7 @@ it does for the gradient, the ys of the first need not be kept either.
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
+from graphc.control.scan_records import Replay
 from graphc.ir.build import as_value
 from graphc.ir.graph import Graph, Node, Value
 from graphc.ir.replay import region_between, substituted
@@ -219,16 +220,16 @@ def _known_carries(loop: Loop, other: Loop, value: Value) -> dict[Value, Value]:
 
     Maps values of the other body to the values of this one that hold them.
     """
-    if not loop.node.params["again"]:
+    replay: Replay | None = loop.node.params["replay"]
+    if replay is None:
         return {}
-    start, before, *carries = loop.node.params["again"]
-    kept, body = loop.first[start], loop.body
+    kept, body = loop.first[replay.start], loop.body
     if kept.node is not other.node or len(other.ends) <= kept.index:
         return {}
     found = {}
-    for k, i in enumerate(carries):
-        found[other.body.outputs[i]] = body.inputs[before + k]
-        found[other.body.inputs[i]] = body.outputs[before + k]
+    for k, i in enumerate(replay.carries, replay.before):
+        found[other.body.outputs[i]] = body.inputs[k]
+        found[other.body.inputs[i]] = body.outputs[k]
     pairs = zip(loop.sequences, loop.rows, strict=True)
     rows = [row for v, row in pairs if v is value]
     late = set(region_between(list(found.values()), rows))

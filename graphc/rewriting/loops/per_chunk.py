@@ -11,6 +11,7 @@ iteration tests whether a chunk begins.
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from graphc.control.scan_records import PerChunk, Replay
 from graphc.errors import standing_at
 from graphc.ir.build import as_value, cast, size_value
 from graphc.ir.dims import maximum
@@ -39,7 +40,7 @@ def _is_chunked(node: Node) -> bool:
 
     If it has guards on sizes that the program computes, it stays, since it checks them.
     """
-    if node.primitive.name != "scan" or not node.params["chunked"]:
+    if node.primitive.name != "scan" or node.params["per_chunk"] is None:
         return False
     unroll = node.params["unroll"]
     if node.params["stops"] or unroll != 1 or unroll is True:
@@ -50,7 +51,8 @@ def _is_chunked(node: Node) -> bool:
 def _over_chunks(
     graph: Graph, nodes: list[Node], loop: Loop, known: None
 ) -> Replaced | None:
-    chunked = (_Back if loop.node.params["again"] else _Forth)(loop)
+    backward = loop.node.params["replay"] is not None
+    chunked = (_Back if backward else _Forth)(loop)
     if not chunked.is_possible():
         return None
     with standing_at(loop.node.place.plain):
@@ -74,10 +76,11 @@ class _Forth:
     """A loop, and the part of its body that runs in the first iteration of a chunk."""
 
     def __init__(self, loop: Loop) -> None:
-        chunk, self._number, *places = loop.node.params["chunked"]
+        per_chunk: PerChunk = loop.node.params["per_chunk"]
+        self._number, places = per_chunk.number, per_chunk.carries
         self._loop = loop
         self._inputs, self._outputs = loop.body.inputs, loop.body.outputs
-        self._chunk = cast(as_value(size_value(chunk)), INT32)
+        self._chunk = cast(as_value(size_value(per_chunk.steps)), INT32)
         total = size_value(loop.length) if loop.limit is None else loop.limit
         self._total = cast(as_value(total), INT32)
         carries = range(loop.carries)
@@ -91,7 +94,7 @@ class _Forth:
         self._rows = list(map(readable, loop.sequences))
         self._sizes = loop.sizes
 
-    def _kept_by_place(self, places: list[int]) -> dict[int, int]:
+    def _kept_by_place(self, places: Sequence[int]) -> dict[int, int]:
         """The carries that are stored in the arrays of a chunk, each with its array."""
         return {}
 
@@ -199,9 +202,9 @@ class _Back(_Forth):
     after a recomputed step is read from there.
     """
 
-    def _kept_by_place(self, places: list[int]) -> dict[int, int]:
-        _, before, *carries = self._loop.node.params["again"]
-        kept = range(before, before + len(carries))
+    def _kept_by_place(self, places: Sequence[int]) -> dict[int, int]:
+        replay: Replay = self._loop.node.params["replay"]
+        kept = range(replay.before, replay.before + len(replay.carries))
         pairs = zip(kept, places, strict=True)
         return {
             i: self._places.index(place)

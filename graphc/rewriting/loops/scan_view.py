@@ -85,8 +85,8 @@ class Loop:
                 count=self.limit,
                 going=self.going,
                 unroll=params["unroll"],
-                again=params["again"],
-                chunked=params["chunked"],
+                replay=params["replay"],
+                per_chunk=params["per_chunk"],
             )
         return found
 

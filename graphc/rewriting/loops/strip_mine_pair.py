@@ -72,7 +72,7 @@ def _bytes(values: Sequence[Value]) -> Size:
 
 def _is_plain(loop: Loop) -> bool:
     params = loop.node.params
-    return not (params["stops"] or params["again"] or runs_in_python(loop.node))
+    return not (params["stops"] or params["replay"] or runs_in_python(loop.node))
 
 
 class Both:

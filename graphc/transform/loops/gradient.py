@@ -16,7 +16,16 @@ from typing import Any
 
 from graphc.control.carries import fresh
 from graphc.control.loop_cse import together
-from graphc.control.scan import SCAN, StepResult, parts_of, run_scan, used_between
+from graphc.control.scan import (
+    SCAN,
+    StepResult,
+    parts_of,
+    run_scan,
+    sizes_in,
+    used_between,
+    with_sizes,
+)
+from graphc.control.scan_records import Replay
 from graphc.control.trip_count import steps_size
 from graphc.ir.build import variable
 from graphc.ir.dims import Size
@@ -74,7 +83,7 @@ def _by_few(
         asked: list[bool],
         sizes: tuple[Size, ...],
     ) -> list[Value | None]:
-        now = _with_sizes(params, sizes)
+        now = with_sizes(params, sizes)
         own = [fresh(v) for v in arguments]
         rest = iter(own[size:])
         seeds = [None if c is None else next(rest) for c in cotangents]
@@ -93,27 +102,8 @@ def _by_few(
         every = [next(found) if one else None for one in asked]
         return _of_arguments(every, own, arguments)
 
-    made = iter(with_rule(outputs, given, again, "scan", _sizes_of(params)))
+    made = iter(with_rule(outputs, given, again, "scan", sizes_in(params)))
     return tuple([None if d is None else next(made) for d in found])
-
-
-def _sizes_of(params: Params) -> tuple[Size, ...]:
-    """The sizes in the params of a scan, after its length and chunk (0 for none)."""
-    first = params["length"], params["chunk"]
-    known = [0 if n is None else n for n in first]
-    return (*known, *params["sizes"], *params["chunked"])
-
-
-def _with_sizes(params: dict[str, Any], sizes: Sequence[Size]) -> dict[str, Any]:
-    """The params of a scan where these sizes stand for its own."""
-    length, chunk, *rest = sizes
-    count = len(params["sizes"])
-    return params | {
-        "length": None if params["length"] is None else length,
-        "chunk": None if params["chunk"] is None else chunk,
-        "sizes": tuple(rest[:count]),
-        "chunked": tuple(rest[count:]),
-    }
 
 
 def _of_arguments(
@@ -255,7 +245,7 @@ class _Backward:
             pruned=True,
             count=self._steps(),
             unroll=self.params["unroll"],
-            **self._done_again(len(variables)),
+            **self._recomputing(len(variables)),
         )
         result: list[Value | None] = [None] * len(self.node.inputs)
         places = [*self.smooth, *self.of_rest, *self.of_rows]
@@ -290,8 +280,8 @@ class _Backward:
         """Outputs of a step that are known without recomputing it."""
         return {}
 
-    def _done_again(self, size: int) -> Params:
-        """The param `again`, where the loop's own carries follow `size` carries."""
+    def _recomputing(self, size: int) -> Params:
+        """How it recomputes steps, if the loop's own carries follow `size` carries."""
         return {}
 
     def _rest(self) -> dict[Value, Value]:
@@ -378,7 +368,7 @@ class _Backward:
             parts.rows,
             self._length(),
             self.params["reverse"],
-            wider=None if again else Opaque("scan", self.node),
+            superset_of=None if again else Opaque("scan", self.node),
             count=self._steps() if again else parts.limit,
             going=None if again else parts.going,
             unroll=self.params["unroll"],
@@ -428,22 +418,23 @@ class _Few(_Backward):
             parts.rows,
             params["length"],
             params["reverse"],
-            wider=Opaque("scan", self.node),
+            superset_of=Opaque("scan", self.node),
             count=parts.limit,
             going=parts.going,
             unroll=params["unroll"],
-            chunked=store.chunked(self.carries, len(self.needed), False),
+            per_chunk=store.per_chunk(self.carries, len(self.needed), False),
         )
         state = store.ready(ends[self.carries :], [ends[i] for i in self.needed])
         self._size = len(state)
         return state, []
 
-    def _done_again(self, size: int) -> Params:
+    def _recomputing(self, size: int) -> Params:
         if not self.needed:
             return {}
         before, store = size + self._size - len(self.needed), self._store()
-        again = size + store.front, before, *self.needed
-        return {"again": again, "chunked": store.chunked(size, len(self.needed), True)}
+        replay = Replay(size + store.front, before, tuple(self.needed))
+        per_chunk = store.per_chunk(size, len(self.needed), True)
+        return {"replay": replay, "per_chunk": per_chunk}
 
     def _taken(self, state: list[Value]) -> StepResult:
         if not state:

@@ -4,6 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 
 from graphc.control.scan import run_scan
+from graphc.control.scan_records import PerChunk
 from graphc.ir.build import as_value, cast, size_value
 from graphc.ir.dims import Size
 from graphc.ir.graph import Value
@@ -47,12 +48,12 @@ class Store(ABC):
         `advance` does a step.
         """
 
-    def chunked(self, at: int, size: int, back: bool) -> tuple[Size, ...]:
-        """The param `chunked` of a scan: for `size` carries, and a state from `at` on.
+    def per_chunk(self, at: int, size: int, back: bool) -> PerChunk | None:
+        """Of a scan with a state from `at` on, for `size` carries: its per-chunk work.
 
-        It is empty if the state changes in any step.
+        None if the state changes in any step.
         """
-        return ()
+        return None
 
 
 class Chunks(Store):
@@ -101,10 +102,10 @@ class Chunks(Store):
         carry = [read(x, place) for x in blocks]
         return carry, [last - 1, count, *slots, *blocks, *carry]
 
-    def chunked(self, at: int, size: int, back: bool) -> tuple[Size, ...]:
+    def per_chunk(self, at: int, size: int, back: bool) -> PerChunk | None:
         """Forwards, the slots change once per chunk; backwards, the blocks."""
         start = at + self.front + size if back else at + 1
-        return (self._chunk, at, *range(start, start + size))
+        return PerChunk(self._chunk, at, tuple(range(start, start + size)))
 
 
 def number(x: int) -> Value:
