@@ -1,4 +1,4 @@
-"""Writes graphc/ir/functions/*.pyi: the types of functions, methods and dtypes.
+"""Writes graphc/ir/functions/*.pyi: functions, methods, primitives and dtypes.
 
 Functions join `F` when their modules are imported, which type checkers and editors
 cannot see. Run `python docs/function_stubs.py` after adding a function or changing
@@ -6,6 +6,7 @@ its signature; a test compares the files.
 """
 
 import inspect
+import keyword
 import pathlib
 import re
 from collections.abc import Callable
@@ -13,6 +14,7 @@ from typing import Any
 
 import graphc
 from graphc.ir.namespace import FUNCTIONS, METHODS, SPACES
+from graphc.ir.op import PRIMITIVES
 from graphc.ir.types import DTYPES
 
 TARGET = pathlib.Path(graphc.__file__).parent / "ir" / "functions"
@@ -73,8 +75,16 @@ def module_text(lines: list[str]) -> str:
     """A stub of these definitions with the imports that they need."""
     text = "\n".join(lines)
     imports = [f"import {m}" for m in sorted(set(MODULE.findall(text)))]
-    imports.append(f"from typing import {', '.join(sorted(set(TYPING.findall(text))))}")
+    found = sorted(set(TYPING.findall(text)))
+    imports += [f"from typing import {', '.join(found)}"] * bool(found)
     return "\n".join([HEAD, *imports, "", text, ""])
+
+
+def primitives() -> list[str]:
+    """The primitives as attributes, but for those that tests and users declare."""
+    ours = (p for p in PRIMITIVES.values() if p.infer.__module__.startswith("graphc."))
+    names = sorted(p.name + "_" * keyword.iskeyword(p.name) for p in ours)
+    return [f"    {name}: graphc.ir.op.Primitive" for name in names]
 
 
 def stubs() -> dict[str, str]:
@@ -88,6 +98,7 @@ def stubs() -> dict[str, str]:
     files = {f"{space}.pyi": module_text(spaces[space]) for space in SPACES}
     files["__init__.pyi"] = module_text([*reexports, *spaces[""]])
     files["dtypes.pyi"] = module_text([f"{name}: numpy.dtype[Any]" for name in DTYPES])
+    files["primitives.pyi"] = module_text(["class Primitives:", *primitives()])
     files["methods.pyi"] = module_text(["class Methods:", *methods])
     return files
 

@@ -20,6 +20,7 @@ from graphc.ir.dims_text import shared_parts
 from graphc.ir.graph import Guard, Node, Value
 from graphc.ir.kinds import Text
 from graphc.ir.op import EMISSION, Printing
+from graphc.ir.primitives import OP
 from graphc.ir.types import BFLOAT16, INT32, DType
 from graphc.transform.grouping import printed
 
@@ -338,7 +339,7 @@ class PrintedBody:
             ):
                 return number(array)
         if value.node.primitive is SIZE_OP and value not in self._names:
-            converts = node.primitive.name == "convert"
+            converts = node.primitive is OP.convert
             return self._number_text(value, converts and node.params["dtype"] == INT32)
         return self.on_host.get(value) or self.value(value)
 

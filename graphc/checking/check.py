@@ -26,6 +26,7 @@ from graphc.checking.watched import watched
 from graphc.errors import GraphError, describe, graph_error
 from graphc.ir.graph import Graph, Value
 from graphc.ir.namespace import F
+from graphc.ir.primitives import OP
 from graphc.ir.types import is_inexact
 from graphc.ir.verify import verify
 from graphc.ir.walk import ancestors
@@ -391,7 +392,7 @@ def _quietly() -> Iterator[None]:
 
 def _on_host(value: Value) -> bool:
     """Whether a graph has checks, which an un-jitted program cannot do."""
-    return any(node.primitive.name == "assert" for node in ancestors([value]))
+    return any(node.primitive is OP.assert_ for node in ancestors([value]))
 
 
 def _smooth(made: Made) -> list[Value]:

@@ -24,7 +24,7 @@ def merged(graph: Graph) -> Graph:
 def _without_rules(outputs: Sequence[Value]) -> list[Value]:
     made: dict[Value, Value] = {}
     for node in ancestors(outputs):
-        if node.primitive.name == "custom_vjp":
+        if node.primitive.for_gradients:
             given = zip(node.outputs, node.inputs, strict=False)
             made.update((old, made.get(new, new)) for old, new in given)
         elif any(v in made for v in operands(node)):

@@ -13,6 +13,7 @@ from graphc.ir.build import constant
 from graphc.ir.dims import less_equal
 from graphc.ir.graph import Node, Value
 from graphc.ir.namespace import F
+from graphc.ir.primitives import OP
 from graphc.ir.replay import region_between, renewed
 from graphc.ir.types import is_inexact, same_shape
 from graphc.ir.walk import operands
@@ -80,7 +81,7 @@ def chain(value: Value, start: Value) -> list[Node] | None:
     found = []
     while value is not start:
         node = value.node
-        if node.primitive not in WRITES and node.primitive.name != "reshape":
+        if node.primitive not in WRITES and node.primitive is not OP.reshape:
             return None
         found.append(node)
         value = node.inputs[0]
@@ -95,7 +96,7 @@ def masked_writes(outputs: Sequence[Value], inputs: Sequence[Value]) -> list[Val
         if any(v in made for v in operands(old)):
             node = renewed(old, made, old.place.plain)
             made.update(zip(old.outputs, node.outputs, strict=True))
-        if node.primitive.name == "where":
+        if node.primitive is OP.where:
             found = next(_written_instead(node), None)
             if found is not None:
                 made[old.outputs[0]] = found
@@ -115,7 +116,7 @@ def _written_instead(node: Node) -> Iterator[Value]:
 
 def _conditionally(writes: list[Node], mask: Value, x: Value) -> Value | None:
     for node in writes:
-        if node.primitive.name == "reshape":
+        if node.primitive is OP.reshape:
             shape = node.outputs[0].type.shape
             if mask.type.rank:
                 mask = F.reshape(F.broadcast_to(mask, x.type.shape), shape)

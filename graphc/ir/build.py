@@ -13,6 +13,7 @@ from graphc.ir.graph import Node, Value, known_sizes, origins
 from graphc.ir.kinds import KINDS, ParamKind, Text
 from graphc.ir.namespace import F, enroll, user_op
 from graphc.ir.op import Printing, op
+from graphc.ir.primitives import OP
 from graphc.ir.types import DTYPES, DType, TensorType, dtype_of, is_integer
 
 SIZE = np.dtype("int64")
@@ -245,7 +246,7 @@ def as_size(x: Any, what: str = "a size") -> Size:
         return size
     got = str(x.type) if isinstance(x, Value) else f"{type(x).__name__} {_shown(x)}"
     hint = 'convert it: int(n), or n.astype("int64") of a symbolic scalar'
-    if isinstance(x, Value) and x.node.primitive.name == "div":
+    if isinstance(x, Value) and x.node.primitive is OP.true_divide:
         hint = "write a // b, which gives an integer"
     raise graph_error(f"{what} must be an integer scalar", got=got, hint=hint)
 

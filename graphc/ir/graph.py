@@ -16,6 +16,7 @@ from graphc.ir.concrete import foreign, no_items, no_number, shown
 from graphc.ir.dims import Dim, Size, Symbol, symbol_dim
 from graphc.ir.namespace import FUNCTIONS, METHODS, UPDATES, F, misspelled, public_name
 from graphc.ir.operators import Operators
+from graphc.ir.primitives import OP
 from graphc.ir.types import DType, TensorType, is_integer
 
 if TYPE_CHECKING:
@@ -213,7 +214,7 @@ class Value(Operators, Methods):
         return F.swapaxes(self, -1, -2)
 
     def __repr__(self) -> str:
-        if self.node.primitive.name == "size" and self.sizes is not None:
+        if self.node.primitive is OP.size and self.sizes is not None:
             return str(self.sizes[()])
         return f"<{self.node.primitive.name}: {self.type}>"
 

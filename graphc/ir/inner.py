@@ -138,7 +138,7 @@ def close(
         region = _with_transposes(region)
     inside, own = set(region), set(inputs)
     for node in region:
-        if node.primitive.name == "assert":
+        if node.primitive.checks:
             raise graph_error(
                 "a check cannot be made here",
                 op=op,
@@ -187,7 +187,7 @@ def _with_sized(
 def _with_transposes(region: Sequence[Node]) -> list[Node]:
     """A region, and the transposes that it takes: products need no copies of these."""
     inputs = {v.node for node in region for v in node.inputs}
-    views = {node for node in inputs if node.primitive.name == "transpose"}
+    views = {node for node in inputs if node.primitive.layout}
     return sorted({*region, *views}, key=lambda n: n.serial)
 
 

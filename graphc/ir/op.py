@@ -13,6 +13,7 @@ from graphc.ir.dims import Dim, Size, equal, less_equal, may_be_one, weight
 from graphc.ir.graph import Guard, Node, Params, Value, intern_node, known_sizes
 from graphc.ir.kinds import KINDS, ParamKind, ParamKinds
 from graphc.ir.namespace import user_op
+from graphc.ir.primitives import REGISTRY
 from graphc.ir.ranges import stays_within, wrapped
 from graphc.ir.rules import RuleTable
 from graphc.ir.types import DType, TensorType, is_integer
@@ -105,6 +106,9 @@ class Primitive:
     `selective`: the gradient rule is told as `wanted` of which inputs one is needed.
     `size_remedy`: what to do where its result is needed as a size and cannot be.
     `driven`: the driver runs it, in pieces of which each is compiled.
+    `checks`: the driver checks its condition, so that no body can hold it.
+    `for_gradients`: its outputs are its first inputs, once all gradients are taken.
+    `layout`: the elements stand in another order, which products take as it is.
 
     `views`: pairs of values of which in NumPy programs the first may be a view of the
     second, also of values in bodies; other outputs are arrays of their own. Where the
@@ -137,6 +141,9 @@ class Primitive:
     no_gradient_for: dict[str, str] = field(default_factory=dict)  # argument: why
     size_remedy: str = ""
     driven: bool = False
+    checks: bool = False
+    for_gradients: bool = False
+    layout: bool = False
     views: Views = no_views
     stretches: bool = False
     body_calls: BodyCalls = no_bodies
@@ -255,7 +262,7 @@ class Primitive:
         return value.node.place.assigned or self.name, None, None
 
 
-PRIMITIVES: dict[str, Primitive] = {}
+PRIMITIVES: dict[str, Primitive] = REGISTRY
 InferRule = TypeVar("InferRule", bound=TypeRule)
 
 

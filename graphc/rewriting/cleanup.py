@@ -7,6 +7,7 @@ import numpy as np
 from graphc.ir.build import cast, constant, literal_of
 from graphc.ir.graph import Value, origins
 from graphc.ir.namespace import F
+from graphc.ir.primitives import OP
 from graphc.ir.types import is_inexact, same_shape
 from graphc.rewriting.pattern import p, v
 from graphc.rewriting.rule import Rules, rewrite
@@ -148,7 +149,7 @@ BINARY = (
 
 def _unstretched(x: Value) -> Value:
     """The operand of a broadcast, which is stretched anyway beside the full shape."""
-    stretched = x.node.primitive.name in ("broadcast_to", "full")
+    stretched = x.node.primitive in (OP.broadcast_to, OP.full)
     return x.node.inputs[0] if stretched else x
 
 

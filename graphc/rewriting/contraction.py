@@ -10,6 +10,7 @@ from graphc.ir.dims import Size, equal
 from graphc.ir.graph import Value
 from graphc.ir.namespace import F
 from graphc.ir.op import PRIMITIVES
+from graphc.ir.primitives import OP
 from graphc.ir.types import same_size
 from graphc.rewriting.pattern import once, p, v
 from graphc.rewriting.rule import Rules, rewrite
@@ -97,7 +98,7 @@ def by_scaled_columns(y: Value, w: Value, x: Value, r: Value) -> Value | None:
 def is_count(i: Value, n: Size) -> bool:
     """Whether these are the numbers 0 .. n - 1."""
     params = i.node.params
-    counts = i.node.primitive.name == "iota" and (params["start"], params["step"])
+    counts = i.node.primitive is OP.iota and (params["start"], params["step"])
     return counts == (0, 1) and equal(params["length"], n) is True
 
 

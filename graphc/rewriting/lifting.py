@@ -27,6 +27,7 @@ from graphc.ir.dims import Dim, Size, equal
 from graphc.ir.graph import Node, Value
 from graphc.ir.namespace import F
 from graphc.ir.op import PRIMITIVES
+from graphc.ir.primitives import OP
 from graphc.ir.types import product, same_shape, same_size
 from graphc.ir.walk import operands
 from graphc.ops.indexing.basic import basic
@@ -59,7 +60,8 @@ class Move:
     def __init__(self, root: Value, uses: CountUses, through: tuple[str, ...]) -> None:
         self._root = root  # used by the replaced node
         self._uses = uses
-        self._through = through  # reductions of other axes
+        # Reductions of other axes.
+        self._through = {PRIMITIVES[name] for name in through}
         self._made: dict[Value, tuple[int, int, Value | None]] = {}
         self._inside: dict[Node, None] = {}
         self.met: list[Node] = []  # changes of shape that cancel
@@ -82,25 +84,25 @@ class Move:
         return before[2] if before[:2] == (lo, hi) else None
 
     def _moved(self, x: Value, lo: int, hi: int, sizes: Shape) -> Value | None:
-        node, name = x.node, x.node.primitive.name
+        node, op = x.node, x.node.primitive
         shape = x.type.shape[:lo] + sizes + x.type.shape[hi:]
-        if name in SHAPING:
+        if op in (OP.reshape, OP.squeeze, OP.expand_dims):
             return self._merged(node, shape)
-        if name == "full":
+        if op is OP.full:
             return F.full(shape, node.inputs[0])
         if len(self._inside) > MOST_OPS or len(node.outputs) > 1:
             return None
         self._inside[node] = None
-        if node.primitive.elementwise:
+        if op.elementwise:
             return self._elementwise(x, lo, hi, sizes)
-        if name in self._through:
+        if op in self._through:
             return self._reduction(x, lo, hi, sizes)
         others = {
-            "concatenate": self._concatenation,
-            "transpose": self._transposition,
-            "basic_index": self._index,
+            OP.concatenate: self._concatenation,
+            OP.transpose: self._transposition,
+            OP.basic_index: self._index,
         }
-        return others[name](x, lo, hi, sizes) if name in others else None
+        return others[op](x, lo, hi, sizes) if op in others else None
 
     def _merged(self, node: Node, shape: Shape) -> Value | None:
         (x,) = node.inputs
@@ -253,7 +255,7 @@ def _reshape(
     if made is None or not move.met or not move.alone():
         return None
     nodes = [y.node, *move.met]
-    reshapes = all(node.primitive.name == "reshape" for node in nodes)
+    reshapes = all(node.primitive is OP.reshape for node in nodes)
     if not move.same and (move.asked or not reshapes):
         return None
     return tested(made, move.met if move.same and reshapes else nodes)
@@ -284,7 +286,7 @@ def _source(x: Value) -> Node | None:
     shape, stack, seen = x.type.shape, [x], {x}
     while stack and len(seen) <= MOST_OPS:
         node = stack.pop().node
-        if node.primitive.name == "reshape":
+        if node.primitive is OP.reshape:
             return node
         for operand in node.inputs if node.primitive.elementwise else ():
             if operand not in seen and same_shape(operand.type.shape, shape):
@@ -331,7 +333,7 @@ def _of_reduction(op: str) -> Rule:
 
 def _thin(x: Value) -> Value:
     """The operand of a broadcast or fill; other values as they are."""
-    return x.node.inputs[0] if x.node.primitive.name in COPIES else x
+    return x.node.inputs[0] if x.node.primitive in (OP.broadcast_to, OP.full) else x
 
 
 @rewrite(v.y(one_of(ELEMENTWISE, over=COPIES)), exact=True)

@@ -19,6 +19,7 @@ from graphc.ir.dims import Dim, Size
 from graphc.ir.graph import Node, Value, origins
 from graphc.ir.namespace import F
 from graphc.ir.op import PRIMITIVES
+from graphc.ir.primitives import OP
 from graphc.ir.types import is_inexact
 from graphc.ops.common.monoids import MONOIDS
 from graphc.ops.effects.assertions import asserted
@@ -28,7 +29,9 @@ from graphc.rewriting.loops.access import items_of
 from graphc.rewriting.pattern import p, v
 from graphc.rewriting.rule import Rule, Rules, rewrite
 
-BEHIND = ("sum", "prod", "any", "all", "max", "min", "expand_dims", "squeeze")
+BEHIND = (
+    *(OP.sum, OP.prod, OP.any, OP.all, OP.max, OP.min, OP.expand_dims, OP.squeeze),
+)
 MOST_OPS = 40  # between a selection and the reduction
 
 
@@ -60,7 +63,7 @@ def _taken(node: Node) -> Taken | None:
     found = _masked(node) or _cut(node)
     if found is not None:
         return found, node.inputs[0]
-    if node.primitive.name != "basic_index":
+    if node.primitive is not OP.basic_index:
         return None
     (x,) = node.inputs
     before = _cut(x.node)
@@ -98,14 +101,14 @@ def _turns(node: Node) -> bool:
 
 def _masked(node: Node) -> Selection | None:
     """The selection of `x[mask]`, by the positions where the mask is true."""
-    if node.primitive.name != "gather" or not all(node.params["inside"]):
+    if node.primitive is not OP.gather or not all(node.params["inside"]):
         return None
     return _by_positions(node.inputs[1:], node.params["axes"])
 
 
 def _by_positions(indices: tuple[Value, ...], axes: tuple[int, ...]) -> Any:
     found = indices[0].node
-    if found.primitive.name != "nonzero" or indices != found.outputs:
+    if found.primitive is not OP.nonzero or indices != found.outputs:
         return None
     if axes != tuple(range(len(axes))):
         return None
@@ -115,7 +118,7 @@ def _by_positions(indices: tuple[Value, ...], axes: tuple[int, ...]) -> Any:
 
 def _cut(node: Node) -> Selection | None:
     """The selection of `x[a:b]`, a bound being neither constant nor an input's size."""
-    if node.primitive.name != "basic_index":
+    if node.primitive is not OP.basic_index:
         return None
     return _by_bounds(node.inputs[0], node.params, node.outputs[0].type.shape)
 
@@ -225,14 +228,14 @@ class _Unselecting:
         if not self._carries(value):
             return self._beside(value)
         node = value.node
-        if node.primitive.name == "broadcast_to":
+        if node.primitive is OP.broadcast_to:
             return self._broadcast(node)
-        if node.primitive.name == "full":
+        if node.primitive is OP.full:
             shape = (*self._selection.shape, *value.type.shape[1:])
             return F.full(shape, node.inputs[0])
-        if node.primitive.name in BEHIND:
+        if node.primitive in BEHIND:
             return self._behind(node)
-        kept = node.primitive.elementwise or node.primitive.name == "assert"
+        kept = node.primitive.elementwise or node.primitive is OP.assert_
         if not kept or len(node.outputs) > 1:
             return None
         return self._elementwise(node, value.type.rank)

@@ -14,6 +14,7 @@ from graphc.ir.build import cast, literal_of, size_value
 from graphc.ir.graph import Value
 from graphc.ir.namespace import F
 from graphc.ir.op import PRIMITIVES, Primitive
+from graphc.ir.primitives import OP
 from graphc.ir.types import (
     INT32,
     INT64,
@@ -335,7 +336,7 @@ def _logsumexp_of_sum(number: int) -> Rule:
         """log-sum-exp of all pairs of sums is the sum of two; inf - inf stays NaN."""
         starts = [literal_of(start) for start in m.node.inputs[1:]]
         nothing = literal_of(zero)
-        if s.node.primitive.name != "add" or nothing is None or nothing != 0:
+        if s.node.primitive is not OP.add or nothing is None or nothing != 0:
             return None
         x, y = s.node.inputs
         least = all(a is not None and a == -float("inf") for a in starts)

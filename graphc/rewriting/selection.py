@@ -10,6 +10,7 @@ from graphc.ir.build import cast
 from graphc.ir.graph import Value
 from graphc.ir.namespace import F
 from graphc.ir.op import PRIMITIVES
+from graphc.ir.primitives import OP
 from graphc.ir.types import is_float, is_integer
 from graphc.ops.indexing.basic import basic
 from graphc.ops.indexing.parse import FULL_ITEM
@@ -20,7 +21,9 @@ from graphc.rewriting.sizes import Axes, at_most, guarded, is_one, is_wide
 MAX, MIN, SUM, PROD = (PRIMITIVES[name] for name in ("max", "min", "sum", "prod"))
 GATHER = PRIMITIVES["gather"]
 FIRST = ("i", 0, None, None)
-REDUCING = ("sum", "prod", "max", "min", "any", "all", "max_from", "min_from")
+REDUCING = (
+    *(OP.sum, OP.prod, OP.max, OP.min, OP.any, OP.all, OP.max_from, OP.min_from),
+)
 MOST_DEPTH = 6  # of the search for axes that can be dropped
 SelectionItem = tuple[Any, ...]
 Items = list[SelectionItem]
@@ -238,21 +241,23 @@ def argmax_of_increasing(y: Value, axis: int, keepdims: bool) -> Value | None:
     return None if x is y else F.argmax(x, axis=axis, keepdims=keepdims)
 
 
-_GROWING = ("exp", "exp2", "expm1", "tanh", "arctan", "sinh", "expit", "cbrt")
+_GROWING = (
+    *(OP.exp, OP.exp2, OP.expm1, OP.tanh, OP.arctan, OP.sinh, OP.expit, OP.cbrt),
+)
 
 
 def _underlying(y: Value, axis: int) -> Value:
     """The operand whose largest element along an axis is where `y` is largest."""
     found, deep = y, 0
     while is_float(y.dtype):
-        name, inputs = y.node.primitive.name, y.node.inputs
-        if name in _GROWING:
+        op, inputs = y.node.primitive, y.node.inputs
+        if op in _GROWING:
             y = inputs[0]
             found, deep = y, deep + 1
-        elif name == "subtract" and _is_constant(inputs[1], y, axis):
+        elif op is OP.subtract and _is_constant(inputs[1], y, axis):
             y = inputs[0]
             found = y if deep else found
-        elif name == "true_divide" and _is_total(inputs[1], y, axis):
+        elif op is OP.true_divide and _is_total(inputs[1], y, axis):
             y = inputs[0]
         else:
             break
@@ -268,8 +273,8 @@ def _is_constant(z: Value, y: Value, axis: int) -> bool:
 
 def _is_total(z: Value, y: Value, axis: int) -> bool:
     """Whether an operand is a sum of positive elements, one along an axis."""
-    name, inputs = z.node.primitive.name, z.node.inputs
-    positive = name == "sum" and inputs[0].node.primitive.name in ("exp", "expit")
+    op, inputs = z.node.primitive, z.node.inputs
+    positive = op is OP.sum and inputs[0].node.primitive in (OP.exp, OP.expit)
     return positive and _is_constant(z, y, axis)
 
 
@@ -280,12 +285,12 @@ def _own(axes: Axes, rank: int, x: Value) -> Axes:
 
 def _absorbs(x: Value, axes: Axes, depth: int = 0) -> bool:
     """Whether axes of one element need not be there in the first place."""
-    name, params = x.node.primitive.name, x.node.params
+    op, params = x.node.primitive, x.node.params
     if not axes:
         return True
-    if name in REDUCING:
+    if op in REDUCING:
         return bool(params["keepdims"]) and set(axes) <= set(params["axes"])
-    if name == "expand_dims":
+    if op is OP.expand_dims:
         return set(axes) <= set(params["axes"])
     if not _is_elementwise(x) or depth == MOST_DEPTH:
         return False

@@ -7,6 +7,7 @@ from graphc.ir.build import as_value, cast, size_value
 from graphc.ir.dims import Dim, Size, less_equal
 from graphc.ir.graph import Guard, Node, Value, origins
 from graphc.ir.namespace import F
+from graphc.ir.primitives import OP
 from graphc.ir.types import DType, is_integer, product, same_size
 from graphc.ops.effects.assertions import asserted
 
@@ -60,7 +61,7 @@ def reduced(reduction: Reduction, x: Value, rank: int, axes: Axes) -> Value:
     if not axes:
         return x
     places = list(range(rank - x.type.rank, rank))  # where the axes of x are
-    if x.node.primitive.name == "expand_dims":
+    if x.node.primitive is OP.expand_dims:
         new = {places[a] for a in x.node.params["axes"]}
         places = [a for a in places if a not in new]
         x = x.node.inputs[0]

@@ -6,6 +6,7 @@ underflows or cancels, giving 0, an infinity or NaN, the number itself is found.
 
 from graphc.ir.graph import Value
 from graphc.ir.namespace import F
+from graphc.ir.primitives import OP
 from graphc.ir.types import is_float, same_shape
 from graphc.rewriting.pattern import once, p, v
 from graphc.rewriting.rule import Rules, rewrite
@@ -81,12 +82,12 @@ def written_softmax(y: Value, x: Value, axes: Axes, keepdims: bool) -> Value | N
 
 def _is_shifted(x: Value) -> bool:
     """Whether the largest element has been subtracted, as stable forms do."""
-    if x.node.primitive.name != "subtract":
+    if x.node.primitive is not OP.subtract:
         return False
     peak = x.node.inputs[1]
-    while peak.node.primitive.name in ("where", "stop_gradient", "expand_dims"):
-        peak = peak.node.inputs[peak.node.primitive.name == "where"]
-    return peak.node.primitive.name in ("max", "max_from")
+    while peak.node.primitive in (OP.where, OP.stop_gradient, OP.expand_dims):
+        peak = peak.node.inputs[peak.node.primitive is OP.where]
+    return peak.node.primitive in (OP.max, OP.max_from)
 
 
 @rewrite(

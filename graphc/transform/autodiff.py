@@ -21,6 +21,7 @@ from graphc.ir.dims import equal
 from graphc.ir.graph import Node, Value
 from graphc.ir.namespace import F
 from graphc.ir.op import GRADIENTS
+from graphc.ir.primitives import OP
 from graphc.ir.types import is_inexact
 from graphc.ir.walk import ancestors, inputs_of
 from graphc.ops.common.broadcasting import any_to, summed_to
@@ -186,11 +187,11 @@ def _may_spoil(node: Node, d: Value) -> bool:
     """Whether a cotangent is a product with factors that may be inf or NaN."""
     if node.primitive.linear or not node.primitive.elementwise:
         return False
-    name = d.node.primitive.name
-    if name not in ("multiply", "true_divide"):
+    op = d.node.primitive
+    if op not in (OP.multiply, OP.true_divide):
         return True
     first, second = (literal_of(v) for v in d.node.inputs)
-    if name == "true_divide":
+    if op is OP.true_divide:
         return not _is_plain(second) or not np.all(second)
     return not (_is_plain(first) or _is_plain(second))
 
@@ -214,12 +215,12 @@ def _onto_zeros(value: Value) -> list[Node]:
     """The scatter-adds onto zeros that compute a value; none if it has another form."""
     found = []
     node = value.node
-    while node.primitive.name in ("scatter", "slice_update"):
+    while node.primitive in (OP.scatter, OP.slice_update):
         if node.params["how"] != "add":
             return []
         found.append(node)
         node = node.inputs[0].node
-    fill = literal_of(node.inputs[0]) if node.primitive.name == "full" else None
+    fill = literal_of(node.inputs[0]) if node.primitive is OP.full else None
     return found[::-1] if fill is not None and not fill.any() else []
 
 

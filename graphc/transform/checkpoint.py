@@ -18,6 +18,7 @@ from graphc.ir.types import TensorType, is_inexact
 from graphc.ops.common.batching import Batched, spread
 from graphc.ops.common.padding import first_values
 from graphc.transform.autodiff import pull
+from graphc.transform.recomputed import ROUNDING
 
 
 @op()
@@ -49,6 +50,7 @@ def _(n: Any, batched: Batched, *values: Value, count: int) -> tuple[Value, ...]
 
 
 _checkpointed.padding(first_values)
+ROUNDING.define(_checkpointed, "exact")
 
 
 def checkpoint(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -86,6 +86,7 @@ def _(
 
 
 _custom_vjp.padding(first_values)
+_custom_vjp.for_gradients = True
 
 
 class CustomVjp:

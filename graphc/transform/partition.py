@@ -18,6 +18,7 @@ from graphc.ir.graph import Graph, Node, Value, origins
 from graphc.ir.inner import runs_in_python
 from graphc.ir.op import EMISSION
 from graphc.ir.walk import ancestors, depth_first
+from graphc.ops.effects.assertions import ASSERT
 from graphc.transform.grouping import (
     CostModel,
     Keys,
@@ -42,8 +43,6 @@ from graphc.transform.plan import (
     Segment,
 )
 from graphc.transform.storage import symbols_in
-
-ASSERT = "assert"
 
 
 @dataclass(frozen=True)
@@ -179,7 +178,7 @@ def _facts(graph: Graph) -> _Facts:
         if node.primitive.passes_on:
             for output, x in zip(node.outputs, node.inputs, strict=False):
                 aliases[output] = aliases.get(x, x)
-        if node.primitive.name == ASSERT:
+        if node.primitive is ASSERT:
             checks.append(_check(node))
     if checks:
         nodes = ancestors([*graph.outputs, *(c.condition for c in checks)])

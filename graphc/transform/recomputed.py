@@ -7,28 +7,37 @@ element that the next finds equal: then cotangents that cancel exactly no longer
 ties are missed. Rules of such ops get values that are kept.
 """
 
+from typing import Literal
+
+from graphc.control.scan import GROWING, SCAN
+from graphc.control.switch import SWITCH
 from graphc.ir.graph import Node, Value
 from graphc.ir.namespace import F
+from graphc.ir.primitives import OP
+from graphc.ir.rules import RuleTable
 from graphc.ir.types import is_inexact
 
 MOST_LOOKED_AT = 32  # nodes; a value not shown to be safe by then is kept
+Rounding = Literal["stored", "exact", "once"]
+ROUNDING: RuleTable[Rounding] = RuleTable("rounding")
 # Values that XLA stores: arguments, and results of calls and loops of their own.
-_STORED = frozenset({
-    *("input", "constant", "size", "iota", "pinned", "matmul", "conv", "scan"),
-    *("switch", "growing", "scatter", "segment", "sort", "cholesky"),
-})  # fmt: skip
+ROUNDING.of(
+    *(OP.input, OP.constant, OP.size, OP.iota, OP.pinned, OP.matmul, OP.conv),
+    *(OP.scatter, OP.segment, OP.sort, OP.cholesky, SCAN, SWITCH, GROWING),
+)("stored")
 # Ops without rounding of their own.
-_EXACT = frozenset({
-    *("negative", "positive", "absolute", "conjugate", "real", "imag", "from_parts"),
-    *("copysign", "maximum", "minimum", "fmax", "fmin", "where", "choose", "sign"),
-    *("rint", "floor", "ceil", "trunc", "max", "min", "max_from", "min_from", "peak"),
-    *("cummax", "cummin", "transpose", "reshape", "expand_dims", "squeeze", "full"),
-    *("broadcast_to", "broadcast_arrays", "specify_shape", "basic_index", "gather"),
-    *("dynamic_slice", "concatenate", "stack", "tile", "repeat", "pad", "pad_from"),
-    *("stop_gradient", "assert", "checkpointed", "barrier"),
-})  # fmt: skip
+ROUNDING.of(
+    *(OP.negative, OP.positive, OP.absolute, OP.conjugate, OP.real, OP.imag),
+    *(OP.from_parts, OP.copysign, OP.maximum, OP.minimum, OP.fmax, OP.fmin),
+    *(OP.where, OP.choose, OP.sign, OP.rint, OP.floor, OP.ceil, OP.trunc),
+    *(OP.max, OP.min, OP.max_from, OP.min_from, OP.peak, OP.cummax, OP.cummin),
+    *(OP.transpose, OP.reshape, OP.expand_dims, OP.squeeze, OP.full),
+    *(OP.broadcast_to, OP.broadcast_arrays, OP.specify_shape, OP.basic_index),
+    *(OP.gather, OP.dynamic_slice, OP.concatenate, OP.stack, OP.tile, OP.repeat),
+    *(OP.pad, OP.pad_from, OP.stop_gradient, OP.assert_, OP.barrier),
+)("exact")
 # One rounding of numbers that are stored gives the same bits in each loop.
-_ROUNDED_ONCE = frozenset(("add", "subtract", "multiply", "true_divide", "convert"))
+ROUNDING.of(OP.add, OP.subtract, OP.multiply, OP.true_divide, OP.convert)("once")
 
 
 def kept(value: Value) -> Value:
@@ -48,11 +57,11 @@ def may_differ(value: Value) -> bool:
     rounded, seen, stack = False, {value.node}, [value.node]
     while stack:
         node = stack.pop()
-        name = node.primitive.name
-        if name in _STORED:
+        how = ROUNDING.find(node.primitive)
+        if how == "stored":
             continue
-        if name not in _EXACT and _rounds(node):
-            if rounded or name not in _ROUNDED_ONCE or _is_small(node):
+        if how != "exact" and _rounds(node):
+            if rounded or how != "once" or _is_small(node):
                 return True
             rounded = True
         stack += [v.node for v in node.inputs if v.node not in seen]
@@ -72,7 +81,7 @@ def _rounds(node: Node) -> bool:
     dtype = node.outputs[0].dtype
     if not is_inexact(dtype):
         return False
-    if node.primitive.name == "convert":
+    if node.primitive is OP.convert:
         given = node.inputs[0].dtype
         return not is_inexact(given) or given.itemsize > dtype.itemsize
     return True

@@ -162,6 +162,78 @@ def test_op_modules_are_imported_in_one_place():
     assert not any(dependencies().has_node(f) and dependencies()[f] for f in folders)
 
 
+BY_NAME = {  # patterns are written with names, and the checker asks for the registered
+    *("graphc.rewriting.pattern", "graphc.rewriting.engine", "graphc.rewriting.rule"),
+    *("graphc.rewriting.traced", "graphc.ir.verify"),
+}
+
+
+def is_name_of_primitive(node):
+    """Whether an expression is the name of a primitive of ours, not of JAX."""
+    text = ast.unparse(node) if isinstance(node, ast.Attribute) else ""
+    return text.endswith("primitive.name") and "eqn.primitive" not in text
+
+
+def named(function):
+    """The variables of a function that hold the name of a primitive."""
+    for node in ast.walk(function):
+        match node:
+            case ast.Assign([ast.Tuple(targets)], ast.Tuple(values)):
+                pairs = zip(targets, values, strict=False)
+            case ast.Assign([target], value):
+                pairs = [(target, value)]
+            case _:
+                continue
+        yield from (ast.unparse(t) for t, x in pairs if is_name_of_primitive(x))
+
+
+def names_of_primitives(tree):
+    """Where the name of a primitive is compared or looked up."""
+    for function in ast.walk(tree):
+        if not isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            continue
+        held = set(named(function))
+        for node in ast.walk(function):
+            match node:
+                case ast.Compare(left=left, comparators=[*more]):
+                    asked = [left, *more]
+                case ast.Subscript(slice=index):
+                    asked = [index]
+                case ast.Call(func=ast.Attribute(attr="get" | "find"), args=[key, *_]):
+                    asked = [key]
+                case _:
+                    continue
+            for key in asked:
+                if is_name_of_primitive(key) or ast.unparse(key) in held:
+                    yield ast.unparse(node)
+
+
+def test_ops_are_told_apart_by_identity():
+    """`node.primitive is OP.where`, a trait, or a rule in a table: never a name."""
+    trees = {module_of(p): ast.parse(p.read_text(encoding="utf-8")) for p in FILES}
+    found = {m: found for m, t in trees.items() if (found := [*names_of_primitives(t)])}
+    assert {m: f for m, f in found.items() if m not in BY_NAME} == {}
+    assert found.keys() <= BY_NAME
+
+
+def primitives_named(tree):
+    """The primitives that a file reaches as `OP.name`."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and ast.unparse(node.value) == "OP":
+            yield PRIMITIVES[node.attr.removesuffix("_")]
+
+
+def test_primitives_are_told_apart_from_above():
+    """A module that tells a primitive from others stands above it, or beside it."""
+    upward = {
+        (module_of(path), primitive.name)
+        for path in FILES
+        for primitive in primitives_named(ast.parse(path.read_text(encoding="utf-8")))
+        if layer(module_of(path)) < layer(primitive.infer.__module__)
+    }
+    assert upward == {("graphc.ir.build", "true_divide")}  # a hint: write a // b
+
+
 @pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(ROOT)))
 def test_files_and_functions_stay_small(path):
     text = path.read_text(encoding="utf-8")

@@ -145,6 +145,12 @@ def test_shapes_that_cannot_agree(row):
         'hint: convert it: int(n), or n.astype("int64")',
     ),
     (
+        lambda: gt.zeros(k / 2),
+        "zeros: a size must be an integer scalar",
+        "got: float64[]",
+        "hint: write a // b, which gives an integer",
+    ),
+    (
         lambda: gt.zeros(True),
         "zeros: a size must be an integer scalar",
         "got: bool True",

@@ -11,6 +11,7 @@ from graphc.importers.jax.unsupported import Unsupported
 from graphc.ir.build import cast, literal_of, number_constant
 from graphc.ir.graph import Value
 from graphc.ir.namespace import F
+from graphc.ir.primitives import OP
 from graphc.ir.types import dtype_of
 
 UINT32 = dtype_of("uint32")
@@ -77,13 +78,13 @@ def _bitcast(eqn: Equation, x: Value) -> Value:
 
 def _mantissa(x: Value, shift: int, exponent: int) -> Value | None:
     """The random bits of which `x` has the first as a mantissa; None without."""
-    if x.node.primitive.name != "bitwise_or":
+    if x.node.primitive is not OP.bitwise_or:
         return None
     moved, one = x.node.inputs
-    if moved.node.primitive.name != "right_shift" or not _is(one, exponent):
+    if moved.node.primitive is not OP.right_shift or not _is(one, exponent):
         return None
     bits, by = moved.node.inputs
-    random = bits.node.primitive.name == "random_bits"
+    random = bits.node.primitive is OP.random_bits
     return bits if random and _is(by, shift) else None
 
 

@@ -224,7 +224,7 @@ def _transpose(x: Array, *, axes: AxesParam) -> TensorType:
 
 _transpose.emit("{xp}.transpose({x}, {axes})")
 _transpose.views = views_of_inputs
-_transpose.linear = True
+_transpose.linear = _transpose.layout = True
 
 
 @_transpose.vjp

@@ -19,6 +19,7 @@ from graphc.ir.dims import Size
 from graphc.ir.graph import Node, Value
 from graphc.ir.inner import BodyCall
 from graphc.ir.namespace import F
+from graphc.ir.rules import RuleTable
 from graphc.ir.types import (
     INT32,
     DType,
@@ -29,6 +30,8 @@ from graphc.ops.common.monoids import most
 
 Fill = Mapping[int, Any]  # by axis: what all of its padding holds
 CapacityOf = Callable[[Size], Size]
+# An element of a result, from an element of each input: what padding becomes.
+ELEMENTS: RuleTable[Callable[..., Any]] = RuleTable("elements on the host")
 
 
 @dataclass(frozen=True, eq=False)
@@ -156,14 +159,12 @@ def _computed(node: Node, numbers: list[Any]) -> Any:
         return None if chosen is None else dtype.type(chosen)
     if any(n is None for n in numbers):
         return None
-    if node.primitive.name == "convert":
-        return dtype.type(numbers[0])
-    ufunc = getattr(np, node.primitive.name, None)
-    if not isinstance(ufunc, np.ufunc):
+    function = ELEMENTS.find(node.primitive)
+    if function is None:
         return None
     types = [v.dtype.type for v in node.inputs]
     with np.errstate(all="ignore"):
-        found = ufunc(*(t(n) for t, n in zip(types, numbers, strict=True)))
+        found = function(*(t(n) for t, n in zip(types, numbers, strict=True)))
     return dtype.type(found)
 
 

@@ -49,6 +49,7 @@ def _assert_(
 _assert_.emit("{x}")
 ASSERT = _assert_
 _assert_.passes_on = True
+_assert_.checks = True
 _assert_.linear = True
 
 

@@ -49,6 +49,7 @@ from graphc.ops.common.broadcasting import (
     promoted,
     weak_key,
 )
+from graphc.ops.common.padding import ELEMENTS
 
 
 def elementwise_rule(ufunc: Ufunc) -> Callable[..., TensorType]:
@@ -144,6 +145,7 @@ def elementwise(
     """
     infer = rule or elementwise_rule(ufunc)
     primitive = Primitive(name, infer, sizes=sizes, literals="beside")
+    ELEMENTS.define(primitive, ufunc)
     primitive.wraps = traits.get("wraps", False)
     primitive.emit(numpy=template, jax=jax or template)
     primitive.elementwise = True
@@ -206,6 +208,7 @@ def _print_convert(p: Printing) -> str:
 
 _convert.emit(_print_convert)
 _convert.elementwise = _convert.linear = True
+ELEMENTS.define(_convert, lambda x: x)
 
 
 @_convert.vjp

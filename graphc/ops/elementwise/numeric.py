@@ -25,6 +25,7 @@ from graphc.ops.common.broadcasting import (
     loop_dtypes,
     promoted,
 )
+from graphc.ops.common.padding import ELEMENTS
 
 
 def _real_dtype(dtype: DType) -> DType:
@@ -163,6 +164,7 @@ def _ldexp(x: Array, exponent: Array) -> TensorType:
 
 _ldexp.emit("{xp}.ldexp({x}, {exponent})")
 _ldexp.elementwise = True
+ELEMENTS.define(_ldexp, np.ldexp)
 
 
 @_ldexp.vjp
@@ -358,6 +360,7 @@ _bitwise_count.emit(
     jax='jnp.bitwise_count({x}).astype("uint8")',
 )
 _bitwise_count.elementwise = True
+ELEMENTS.define(_bitwise_count, np.bitwise_count)
 _bitwise_count.no_gradient("its result is of integers")
 
 

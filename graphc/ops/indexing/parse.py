@@ -14,6 +14,7 @@ from graphc.ir.graph import Value, origins
 from graphc.ir.kinds import Letters
 from graphc.ir.namespace import F
 from graphc.ir.op import require_at_most
+from graphc.ir.primitives import OP
 from graphc.ir.types import BOOL, INT32, is_integer
 
 SliceBound = Size | None
@@ -195,8 +196,8 @@ def _length(item: slice, start: Size, stop: Size) -> Size:
 def _moved(bound: Any) -> tuple[Value | None, Size]:
     """A value and the constants that have been added to it."""
     value, moved = bound if isinstance(bound, Value) else None, 0
-    while value is not None and value.node.primitive.name in ("add", "subtract"):
-        sign = 1 if value.node.primitive.name == "add" else -1
+    while value is not None and value.node.primitive in (OP.add, OP.subtract):
+        sign = 1 if value.node.primitive is OP.add else -1
         left, right = value.node.inputs
         constant = literal_of(right)
         if constant is None and sign == 1:
@@ -284,7 +285,7 @@ def widened(index: Value) -> Value:
 
 def _from_nonzero(value: Value, n: Size) -> bool:
     """Whether the indices are positions in a mask of the size of the axis."""
-    if value.node.primitive.name != "nonzero":
+    if value.node.primitive is not OP.nonzero:
         return False
     (mask,) = value.node.inputs
     return dims.equal(mask.type.shape[value.index], n) is True

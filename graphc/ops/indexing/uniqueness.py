@@ -7,9 +7,9 @@ import numpy as np
 
 from graphc.ir.build import literal_of
 from graphc.ir.dims import Size, less_equal, may_be_one
-from graphc.ir.graph import Value, known_sizes
+from graphc.ir.graph import Node, Value, known_sizes
+from graphc.ir.primitives import OP
 
-_MOVES = ("reshape", "expand_dims", "squeeze", "transpose", "basic_index", "convert")
 AxisIndex = tuple[Value, Size]  # an index array, and the size of its axis
 
 
@@ -29,7 +29,7 @@ def never_twice(indices: Sequence[Value], sizes: Sequence[Size]) -> bool:
     if all(i.type.rank == 0 for i in indices):
         return True
     nodes = {i.node for i in indices}
-    if len(nodes) == 1 and nodes.pop().primitive.name == "nonzero":
+    if len(nodes) == 1 and nodes.pop().primitive is OP.nonzero:
         return True
     pairs = [(_kept_inside(i, n), n) for i, n in zip(indices, sizes, strict=True)]
     return _any_distinct(pairs) or _axis_by_axis(pairs)
@@ -37,7 +37,7 @@ def never_twice(indices: Sequence[Value], sizes: Sequence[Size]) -> bool:
 
 def _kept_inside(index: Value, n: Size) -> Value:
     """An index array without what is put beyond the axis, where nothing is written."""
-    if index.node.primitive.name == "where":
+    if index.node.primitive is OP.where:
         _, kept, beyond = index.node.inputs
         sizes = known_sizes(beyond)
         alike = kept.type.rank == index.type.rank
@@ -92,7 +92,7 @@ def _along(value: Value) -> tuple[int, _Spread] | None:
         return None  # stretched, it repeats itself
     if spread is not None and len(axes) == 1:
         return axes.pop(), spread
-    if value.node.primitive.name != "add":
+    if value.node.primitive is not OP.add:
         return None
     a, b = value.node.inputs
     for x, y in ((a, b), (b, a)):
@@ -105,27 +105,32 @@ def _along(value: Value) -> tuple[int, _Spread] | None:
 def _spread(value: Value) -> _Spread | None:
     """Of an array that is known to have no integer twice."""
     node, literal = value.node, literal_of(value)
-    name = node.primitive.name
     if literal is not None:
         return _of_literal(literal)
-    if name == "iota":
+    if node.primitive is OP.iota:
         start, step, length = (node.params[k] for k in ("start", "step", "length"))
         if not (isinstance(step, int) and step > 0):
             return None
         return _Spread(isinstance(start, int) and start >= 0, (length - 1) * step)
-    if name in (*_MOVES, "dynamic_slice"):
+    if _moves(node):
         return _spread(node.inputs[0])
-    if name == "gather":
+    if node.primitive is OP.gather:
         x, *indices = node.inputs
         sizes = [x.type.shape[a] for a in node.params["axes"]]
         return _spread(x) if never_twice(indices, sizes) else None
-    if name == "add":
+    if node.primitive is OP.add:
         pairs = ((node.inputs[0], node.inputs[1]), (node.inputs[1], node.inputs[0]))
         for x, y in pairs:
             found = None if _axes(y) else _spread(x)
             if found is not None:
                 return _Spread(False, found.most)
     return None
+
+
+def _moves(node: Node) -> bool:
+    """Whether the elements are those of the first input, none of them twice."""
+    moving = (OP.reshape, OP.expand_dims, OP.squeeze, OP.transpose, OP.basic_index)
+    return node.primitive in (*moving, OP.convert, OP.dynamic_slice)
 
 
 def _of_literal(array: "np.ndarray[Any, Any]") -> _Spread | None:

@@ -7,23 +7,37 @@ rejection samplers use on NumPy, are other numbers in longer arrays. Examples th
 keys of their own do not depend on how many examples there are.
 """
 
+from functools import cache
 from typing import Any
 
 from graphc.errors import graph_error
 from graphc.ir.build import Shape
 from graphc.ir.graph import Value
 from graphc.ir.op import Primitive
+from graphc.ir.primitives import OP
 from graphc.ir.types import same_size
 from graphc.ops.common.padded_reads import is_known
 from graphc.ops.common.padding import PaddedValue, Padding
 
-COUNTED = {
-    *("split", "bits", "uniform", "normal", "truncated_normal", "lognormal"),
-    *("exponential", "pareto", "rayleigh", "weibull_min", "maxwell", "laplace"),
-    *("cauchy", "logistic", "gumbel", "triangular", "wald", "randint", "bernoulli"),
-    *("geometric",),
-}
-WHOLE = {"categorical", "choice", "multivariate_normal"}  # drawn from whole parameters
+
+@cache
+def _counted() -> frozenset[Primitive]:
+    """Draws of which each is a function of bits of its own."""
+    return frozenset({
+        *(OP.random_split, OP.random_bits, OP.random_uniform, OP.random_normal),
+        *(OP.random_truncated_normal, OP.random_lognormal, OP.random_exponential),
+        *(OP.random_pareto, OP.random_rayleigh, OP.random_weibull_min),
+        *(OP.random_maxwell, OP.random_laplace, OP.random_cauchy, OP.random_logistic),
+        *(OP.random_gumbel, OP.random_triangular, OP.random_wald, OP.random_randint),
+        *(OP.random_bernoulli, OP.random_geometric),
+    })  # fmt: skip
+
+
+@cache
+def _whole() -> frozenset[Primitive]:
+    """Draws that depend on whole parameters."""
+    one_of_many = (OP.random_categorical, OP.random_choice)
+    return frozenset((*one_of_many, OP.random_multivariate_normal))
 
 
 def declare(primitive: Primitive) -> None:
@@ -32,7 +46,7 @@ def declare(primitive: Primitive) -> None:
 
     @primitive.padding
     def _(pad: Padding, *inputs: PaddedValue, **params: Any) -> Value:
-        problem = _problem(name, pad, inputs)
+        problem = _problem(pad, inputs)
         if problem:
             raise graph_error(problem, op=f"random.{name}")
         filled = [pad.filled(x, sorted(x.axes), 1) for x in inputs]
@@ -40,20 +54,20 @@ def declare(primitive: Primitive) -> None:
         return made
 
 
-def _problem(name: str, pad: Padding, inputs: tuple[PaddedValue, ...]) -> str:
+def _problem(pad: Padding, inputs: tuple[PaddedValue, ...]) -> str:
     """The reason why true draws would change with padding, "" where they do not."""
-    given = pad.node.params
+    op, given = pad.node.primitive, pad.node.params
     each, shape = given.get("each", ()), given.get("shape", ())
     if each:
         own = [sum(level[i] == "1" for level in each) for i in range(len(inputs))]
         inner = any(x.axes - set(range(n)) for x, n in zip(inputs, own, strict=True))
         known = all(is_known(pad, n) for n in shape)
-        if inner or not known or name == "multivariate_normal":
+        if inner or not known or op is OP.random_multivariate_normal:
             return "draws of one example are others in a longer array"
         return ""
-    if name not in COUNTED | WHOLE or given.get("replace") is False:
+    if op not in _counted() | _whole() or given.get("replace") is False:
         return "draws are others in a longer array"
-    if name in WHOLE and any(x.axes for x in inputs):
+    if op in _whole() and any(x.axes for x in inputs):
         return "draws of more categories, or longer vectors, are others"
     if not is_known(pad, given.get("n", 0)) or not _is_first(pad, shape):
         return "only draws along the first axis are the same in a longer array"

@@ -7,6 +7,7 @@ from graphc.ir import dims
 from graphc.ir.dims import Size, less_equal
 from graphc.ir.graph import Node, Value
 from graphc.ir.op import PRIMITIVES, rebuild
+from graphc.ir.primitives import OP
 
 NAMES = ("kinds", "starts", "stops", "steps")
 
@@ -25,7 +26,7 @@ class Slice(NamedTuple):
 
 def sliced(node: Node, axis: int) -> Slice | None:
     """The slice of an input axis that an axis of the result is; None if it is none."""
-    at = item_of(node, axis) if node.primitive.name == "basic_index" else None
+    at = item_of(node, axis) if node.primitive is OP.basic_index else None
     if at is None:
         return None
     item, taken = at
@@ -48,7 +49,7 @@ def sliced(node: Node, axis: int) -> Slice | None:
 
 def picked(node: Node, axis: int) -> Size | None:
     """The position that an index picks along an axis of the input, or None."""
-    if node.primitive.name != "basic_index":
+    if node.primitive is not OP.basic_index:
         return None
     taken = 0
     for kind, start, _, _ in items_of(node):

@@ -8,6 +8,7 @@ from graphc.ir.build import as_value, cast, size_value
 from graphc.ir.dims import Size, equal, less_equal
 from graphc.ir.graph import Node, Value
 from graphc.ir.namespace import F
+from graphc.ir.primitives import OP
 from graphc.ir.types import INT32, same_size
 from graphc.rewriting.loops.access import Slice, Written, same_op, sliced, written
 from graphc.rewriting.loops.slice_rules import source
@@ -149,7 +150,7 @@ def _number(size: Size) -> Value:
 
 def derived(node: Node, x: Value, view: View, axis: int) -> View | None:
     """The view of an axis of a result, derived from the view of its input `x`."""
-    if node.primitive.name == "slice_update":
+    if node.primitive is OP.slice_update:
         same = x is node.inputs[0] and view.axis == axis
         return view if same else None
     found = source(node, axis)
@@ -168,7 +169,7 @@ def parents(node: Node, view: View) -> "list[View | None] | None":
 
     None for an input that all positions share; None for all inputs if unknown.
     """
-    if node.primitive.name == "slice_update":
+    if node.primitive is OP.slice_update:
         return _of_written(node, view)
     found = source(node, view.axis)
     if found is not None:
@@ -227,7 +228,7 @@ def usable(value: Value, view: View, length: Size) -> bool:
 
 def whole_of(node: Node, view: View, length: Size) -> View | None:
     """The view of a slice's input, if its positions are the iterations in order."""
-    if node.primitive.name != "basic_index" or sliced(node, view.axis) is None:
+    if node.primitive is not OP.basic_index or sliced(node, view.axis) is None:
         return None
     found = parents(node, view)
     before = found[0] if found else None

@@ -9,6 +9,7 @@ from typing import Any
 from graphc.ir.dims import Size, equal, less_equal
 from graphc.ir.graph import Node, Value, known_sizes
 from graphc.ir.namespace import F
+from graphc.ir.primitives import OP
 from graphc.ir.types import same_size
 from graphc.rewriting.loops.access import same_op
 from graphc.rewriting.sizes import is_one
@@ -126,8 +127,8 @@ def counts(index: Value, axis: int, size: Size) -> bool:
     if axis < 0:
         return False
     node = index.node
-    while node.primitive.name in ("expand_dims", "maximum", "minimum"):
-        if node.primitive.name == "expand_dims":
+    while node.primitive in (OP.expand_dims, OP.maximum, OP.minimum):
+        if node.primitive is OP.expand_dims:
             axes = node.params["axes"]
             if axis in axes:
                 return False
@@ -136,7 +137,7 @@ def counts(index: Value, axis: int, size: Size) -> bool:
             return False
         node = node.inputs[0].node
     params = node.params
-    if node.primitive.name != "iota" or not same_size(params["start"], 0):
+    if node.primitive is not OP.iota or not same_size(params["start"], 0):
         return False
     whole = same_size(params["length"], size)
     return same_size(params["step"], 1) and whole
@@ -148,7 +149,7 @@ def _clips(node: Node, size: Size) -> bool:
     if sizes is None or sizes.ndim:
         return False
     bound: Any = sizes[()]
-    if node.primitive.name == "maximum":
+    if node.primitive is OP.maximum:
         return less_equal(bound, 0) is True
     return equal(bound, size - 1) is True
 
@@ -157,8 +158,8 @@ def counter(index: Value, numbers: Value) -> Value:
     """Other numbers along the axis that an index array counts, with its rank."""
     node, at = index.node, 0
     shapes = []
-    while node.primitive.name != "iota":
-        if node.primitive.name == "expand_dims":
+    while node.primitive is not OP.iota:
+        if node.primitive is OP.expand_dims:
             shapes.append((node.outputs[0].type.rank, node.params["axes"]))
         node = node.inputs[0].node
     for rank, added in reversed(shapes):
@@ -170,7 +171,7 @@ def counter(index: Value, numbers: Value) -> Value:
 
 def plain(value: Value) -> Value:
     """The value before any conversions of dtype."""
-    while value.node.primitive.name == "convert":
+    while value.node.primitive is OP.convert:
         value = value.node.inputs[0]
     return value
 

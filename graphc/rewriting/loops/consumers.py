@@ -4,6 +4,7 @@ from collections.abc import Iterable
 
 from graphc.ir.dims import equal, less_equal
 from graphc.ir.graph import Node, Value
+from graphc.ir.primitives import OP
 from graphc.ir.walk import operands
 from graphc.rewriting.loops.access import picked
 from graphc.rewriting.loops.affine_reads import View, derived, parents, usable
@@ -23,13 +24,13 @@ from graphc.rewriting.loops.stream_reductions import (
 from graphc.rewriting.loops.welford import Centring
 from graphc.rewriting.sizes import is_wide
 
-SHRINKING = {*REDUCTIONS, "argmax", "argmin"}
+SHRINKING = {*REDUCTIONS, OP.argmax, OP.argmin}
 
 
 def flag_of(node: Node) -> Value:
     """The condition of a check."""
     flag = node.inputs[1]
-    while flag.node.primitive.name == "all" and not flag.node.params["axes"]:
+    while flag.node.primitive is OP.all and not flag.node.params["axes"]:
         flag = flag.node.inputs[0]
     return flag
 
@@ -157,7 +158,7 @@ class Consumers:
 
     def _is_checked(self, node: Node, found: "list[View | None] | None") -> bool:
         """Whether a node is a check whose condition is available after the scan."""
-        if node.primitive.name != "assert" or found is None:
+        if node.primitive is not OP.assert_ or found is None:
             return False
         held = flag_of(node) in self._ended
         return held and self.is_row(node.inputs[0], found[0])
@@ -200,7 +201,7 @@ class Consumers:
         if not self.undone.are_zero(value):
             return False
         made = [x for x in node.inputs if x in self.views]
-        if node.primitive.name in SHRINKING:
+        if node.primitive in SHRINKING:
             return True
         size = value.type.size
         lesser = (less_equal(size, x.type.size) is True for x in made)

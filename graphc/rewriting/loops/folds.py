@@ -11,6 +11,8 @@ from graphc.ir.build import as_value, cast, size_value
 from graphc.ir.dims import Size
 from graphc.ir.graph import Node, Value
 from graphc.ir.namespace import F
+from graphc.ir.primitives import OP
+from graphc.ir.rules import RuleTable
 from graphc.ir.types import INT32, DType, dtype_of, is_float, is_inexact
 from graphc.ops.common.monoids import MONOIDS, Monoid, least, most
 from graphc.rewriting.loops.access import row_of_picked
@@ -32,12 +34,16 @@ class Running:
     placed: bool = False  # whether `step` asks for the position
 
 
+Fold = Callable[[Node, int, bool], Running | None]
+FOLDS: RuleTable[Fold] = RuleTable("folds that are no monoids")
+
+
 def running(node: Node, axis: int, backwards: bool) -> Running | None:
     """The fold of a node that reduces the sliced axis of its first input.
 
     `backwards`: the last slice comes first. None if the node is no such reduction.
     """
-    rule, monoid = _OTHERS.get(node.primitive.name), MONOIDS.find(node.primitive)
+    rule, monoid = FOLDS.find(node.primitive), MONOIDS.find(node.primitive)
     if rule is None and monoid is None:
         return None
     params = node.params
@@ -176,10 +182,7 @@ def _position(greater: str, neutral: Callable[[DType], Any]) -> Any:
     return rule
 
 
-_OTHERS: dict[str, Callable[[Node, int, bool], Running | None]] = {
-    "sum_of_squares": _of_all,
-    "count_nonzero": _of_all,
-    "peak": _peak,
-    "argmax": _position("greater", least),
-    "argmin": _position("less", most),
-}
+FOLDS.of(OP.sum_of_squares, OP.count_nonzero)(_of_all)
+FOLDS.of(OP.peak)(_peak)
+FOLDS.of(OP.argmax)(_position("greater", least))
+FOLDS.of(OP.argmin)(_position("less", most))

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from graphc.control.scan_records import Replay
 from graphc.ir.build import as_value
 from graphc.ir.graph import Graph, Node, Value
+from graphc.ir.primitives import OP
 from graphc.ir.replay import region_between, substituted
 from graphc.ir.walk import operands
 from graphc.rewriting.loops.affine_reads import View
@@ -23,7 +24,7 @@ SequenceSlices = Mapping[Value, Value]  # of sequences
 BuildSlices = Callable[
     [SequenceSlices, Value], SequenceSlices
 ]  # also of the number of the step
-PARTS = ("basic_index", "slice_update", "matmul", "gather", "scatter", "reshape")
+PARTS = (OP.basic_index, OP.slice_update, OP.matmul, OP.gather, OP.scatter, OP.reshape)
 ALSO = {*PARTS, *REDUCTIONS}  # recomputed per step if no array is needed for it
 
 
@@ -117,7 +118,7 @@ class _Finder:
         self._scans = {n for n in nodes if has_rows(n)}
         self._made: set[Node] = set()  # slice by slice, from ys of scans
         for node in nodes:
-            light = _is_light(node) or node.primitive.name in ALSO
+            light = _is_light(node) or node.primitive in ALSO
             if light and any(map(self._is_of_scan, node.inputs)):
                 self._made.add(node)
 
@@ -143,7 +144,7 @@ class _Finder:
 
 
 def _is_light(node: Node) -> bool:
-    return node.primitive.elementwise or node.primitive.name in LIGHT
+    return node.primitive.elementwise or node.primitive in LIGHT
 
 
 @whole_graph(over=("scan",), exact=False)

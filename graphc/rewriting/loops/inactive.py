@@ -13,6 +13,7 @@ import numpy as np
 from graphc.ir.build import literal_of
 from graphc.ir.dims import Size, equal, maximum, symbol_dim
 from graphc.ir.graph import Node, Value, known_sizes, origins
+from graphc.ir.primitives import OP
 from graphc.ir.types import same_size
 from graphc.ops.common.monoids import MONOIDS
 from graphc.rewriting.loops.affine_reads import FARTHEST, View
@@ -21,17 +22,17 @@ from graphc.rewriting.loops.scan_view import Loop
 
 # Of elements that are all equal these give the same element.
 SAME = (
-    *("expand_dims", "squeeze", "transpose", "broadcast_to", "reshape", "convert"),
-    *("basic_index", "assert", "max", "min", "any", "all"),
+    *(OP.expand_dims, OP.squeeze, OP.transpose, OP.broadcast_to, OP.reshape),
+    *(OP.convert, OP.basic_index, OP.assert_, OP.max, OP.min, OP.any, OP.all),
 )
-ADDED_UP = ("sum_of_squares", "count_nonzero", "peak", "basic_index")
+ADDED_UP = (OP.sum_of_squares, OP.count_nonzero, OP.peak, OP.basic_index)
 
 
 def _neutral(node: Node) -> Any:
     """The neutral element of the reduction of a node, or None."""
     if node.primitive in MONOIDS:
         return MONOIDS.rules[node.primitive].neutral(node.inputs[0].dtype)
-    return 0 if node.primitive.name in ADDED_UP else None
+    return 0 if node.primitive in ADDED_UP else None
 
 
 class InactiveSteps:
@@ -52,7 +53,7 @@ class InactiveSteps:
 
         `arange(n - 1) < steps - 1` is the mask from the second iteration on.
         """
-        if not self._loop.stops or node.primitive.name != "less":
+        if not self._loop.stops or node.primitive is not OP.less:
             return None
         index, count = node.inputs
         if count.type.rank or index.type.rank != 1:
@@ -82,7 +83,7 @@ class InactiveSteps:
         """Whether a number is the trip count."""
         steps = self._loop.given[0]
         while value is not steps:
-            if value.node.primitive.name == "steps":
+            if value.node.primitive is OP.steps:
                 (value,) = value.node.inputs
                 continue
             sizes = known_sizes(plain(value))
@@ -102,19 +103,19 @@ class InactiveSteps:
         fill = self._fill(node, view.said)
         if fill is not None:
             self._fills[node.outputs[0]] = fill, view.said
-        if node.primitive.name in SAME and node.inputs[0] in self._held:
+        if node.primitive in SAME and node.inputs[0] in self._held:
             self._held.add(node.outputs[0])
 
     def _fill(self, node: Node, said: Size) -> Any:
-        name, inputs = node.primitive.name, node.inputs
+        op, inputs = node.primitive, node.inputs
         fills = [self._of(x, said) for x in inputs]
-        if name == "where":
+        if op is OP.where:
             return fills[2] if self._hides(fills[0]) else None
-        if name == "logical_and":
+        if op is OP.logical_and:
             return np.False_ if any(map(self._hides, fills)) else None
-        if name not in (*SAME, "sum") or fills[0] is None:
+        if op not in (*SAME, OP.sum) or fills[0] is None:
             return None
-        if name == "sum" and fills[0]:
+        if op is OP.sum and fills[0]:
             return None
         return fills[0].astype(node.outputs[0].dtype)
 
@@ -150,7 +151,7 @@ class InactiveSteps:
 
         And 0 for the others.
         """
-        if node.primitive.name != "where" or node.inputs[0] not in self._held:
+        if node.primitive is not OP.where or node.inputs[0] not in self._held:
             return False
         if not same_size(self._fills[node.inputs[0]][1], said):
             return False

@@ -17,6 +17,7 @@ from graphc.ir.build import as_value
 from graphc.ir.dims import Size
 from graphc.ir.graph import Node, Value
 from graphc.ir.namespace import F
+from graphc.ir.primitives import OP
 from graphc.rewriting.loops.affine_reads import parents
 from graphc.rewriting.loops.folds import Carry
 from graphc.rewriting.loops.rescaled import (
@@ -44,7 +45,7 @@ class Shifted(Scaled):
 class Shifts(Sums[Shifted]):
     """The shifted exponentials of sliced values."""
 
-    LINEAR = MappingProxyType({"multiply": 2, "true_divide": 1})
+    LINEAR = MappingProxyType({OP.multiply: 2, OP.true_divide: 1})
 
     def __init__(self, known: Stepwise, length: Size) -> None:
         super().__init__(known, length)
@@ -55,12 +56,12 @@ class Shifts(Sums[Shifted]):
 
     def visit(self, node: Node) -> None:
         """Record a node that is not computed slice by slice."""
-        name, out = node.primitive.name, node.outputs[0]
-        if name == "subtract":
+        op, out = node.primitive, node.outputs[0]
+        if op is OP.subtract:
             found = self._difference(node)
             if found is not None:
                 self._differences[out] = found
-        elif name == "exp" and node.inputs[0] in self._differences:
+        elif op is OP.exp and node.inputs[0] in self._differences:
             self._found[out] = self._differences[node.inputs[0]]
         else:
             onward = self._onward(node)

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from graphc.ir.dims import Size, equal
 from graphc.ir.graph import Graph, Node, Value
+from graphc.ir.primitives import OP
 from graphc.ir.types import product
 from graphc.ir.walk import operands
 from graphc.rewriting.loops.tile_reductions import contracted, reduces
@@ -17,7 +18,7 @@ from graphc.rewriting.loops.tile_rules import block_source
 from graphc.rewriting.sizes import is_one, varies
 
 TIMES_LARGER = 8  # at least, than its operands, where sizes are known
-PRODUCTS = ("matmul", "tensordot", "vecdot")
+PRODUCTS = (OP.matmul, OP.tensordot, OP.vecdot)
 
 
 class Pairs(NamedTuple):
@@ -64,7 +65,7 @@ def _pairs(node: Node, found: Large) -> Pairs | None:
             return pairs
     if several:
         return None
-    if node.primitive.name in PRODUCTS:
+    if node.primitive in PRODUCTS:
         return _of_product(node)
     return _of_elementwise(node) if node.primitive.elementwise else None
 
@@ -129,7 +130,7 @@ def _of_elementwise(node: Node) -> Pairs | None:
 
 def _varying(x: Value, rank: int) -> frozenset[int]:
     """The axes along which a value, stretched to a rank, may vary."""
-    while x.node.primitive.name == "broadcast_to":
+    while x.node.primitive is OP.broadcast_to:
         x = x.node.inputs[0]
     return frozenset(a for a in range(rank) if varies(x, rank, a))
 

@@ -17,6 +17,7 @@ from graphc.ir.build import as_value, cast, size_value
 from graphc.ir.dims import maximum
 from graphc.ir.graph import Graph, Node, Value
 from graphc.ir.namespace import F
+from graphc.ir.primitives import OP
 from graphc.ir.replay import region_between, substituted
 from graphc.ir.types import INT32
 from graphc.ir.walk import operands
@@ -40,7 +41,7 @@ def _is_chunked(node: Node) -> bool:
 
     If it has guards on sizes that the program computes, it stays, since it checks them.
     """
-    if node.primitive.name != "scan" or node.params["per_chunk"] is None:
+    if node.primitive is not OP.scan or node.params["per_chunk"] is None:
         return False
     unroll = node.params["unroll"]
     if node.params["stops"] or unroll != 1 or unroll is True:

@@ -12,6 +12,7 @@ from graphc.errors import standing_at
 from graphc.ir.dims import Size
 from graphc.ir.graph import Graph, Node, Value
 from graphc.ir.namespace import F
+from graphc.ir.primitives import OP
 from graphc.ir.walk import operands
 from graphc.rewriting.loops.affine_reads import View, parents, updated, usable, whole_of
 from graphc.rewriting.loops.slice_rules import row
@@ -19,7 +20,10 @@ from graphc.rewriting.sizes import guarded, is_one
 
 SlicePlace = tuple[Value, View]  # a value, and the view of its slices
 P = TypeVar("P", bound=tuple[Value, Any])
-LIGHT = ("broadcast_to", "full", "expand_dims", "squeeze", "transpose", "specify_shape")
+LIGHT = frozenset({
+    *(OP.broadcast_to, OP.full, OP.expand_dims, OP.squeeze, OP.transpose),
+    OP.specify_shape,
+})  # fmt: skip
 
 
 class UsersOf:
@@ -44,7 +48,7 @@ class UsersOf:
     def is_better_among(self, value: Value, nodes: Container[Node]) -> bool:
         """Whether cloning a value into the loop is cheaper than materialising it."""
         node = value.node
-        if node.primitive.name in LIGHT:
+        if node.primitive in LIGHT:
             return True
         return node.primitive.elementwise and self.are_among(value, nodes)
 
@@ -111,7 +115,7 @@ class Wanted:
     @property
     def placed(self) -> bool:
         """Whether the body needs the number of the iteration."""
-        return any(node.primitive.name == "slice_update" for node in self.nodes)
+        return any(node.primitive is OP.slice_update for node in self.nodes)
 
     @property
     def _kept(self) -> dict[SlicePlace, int]:
@@ -209,7 +213,7 @@ class Wanted:
             pairs = zip(node.inputs, self._parents[place], strict=True)
             inputs = [x if of is None else rows[of] for x, of in pairs]
             with standing_at(node.place.plain):
-                if node.primitive.name == "slice_update":
+                if node.primitive is OP.slice_update:
                     rows[place] = updated(node, view, inputs, number, self._length)
                 else:
                     rows[place] = row(node, view.axis, inputs)
@@ -218,5 +222,5 @@ class Wanted:
 
 def _is_moved(node: Node, view: View) -> bool:
     """Whether a slice of a result is a slice of the input, or a part of one."""
-    sliced = node.primitive.name == "basic_index" and parents(node, view) is not None
-    return sliced or node.primitive.name in LIGHT
+    sliced = node.primitive is OP.basic_index and parents(node, view) is not None
+    return sliced or node.primitive in LIGHT

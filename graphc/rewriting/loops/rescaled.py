@@ -14,7 +14,8 @@ from graphc.ir.build import size_value
 from graphc.ir.dims import Size
 from graphc.ir.graph import Node, Value
 from graphc.ir.namespace import F
-from graphc.ir.op import rebuild
+from graphc.ir.op import Primitive, rebuild
+from graphc.ir.primitives import OP
 from graphc.ir.types import is_float, same_shape
 from graphc.ops.indexing.parse import FULL_ITEM
 from graphc.rewriting.loops.access import items_of
@@ -70,7 +71,7 @@ Form = TypeVar("Form", bound=Scaled)
 class Sums(ABC, Generic[Form]):
     """Values of one form, whose sums over the slices a loop accumulates."""
 
-    LINEAR: Mapping[str, int]  # op name: how many leading inputs it is linear in
+    LINEAR: Mapping[Primitive, int]  # how many leading inputs an op is linear in
 
     def __init__(self, known: Stepwise, length: Size) -> None:
         self._known = known
@@ -97,7 +98,7 @@ class Sums(ABC, Generic[Form]):
 
     def _onward(self, node: Node) -> Form | None:
         """The form of a result, if the node applies a factor to a value found."""
-        inputs = self.LINEAR.get(node.primitive.name, int(only_expands(node)))
+        inputs = self.LINEAR.get(node.primitive, int(only_expands(node)))
         for at, value in enumerate(node.inputs[:inputs]):
             known = self._found.get(value)
             if known is None:
@@ -123,7 +124,7 @@ class Sums(ABC, Generic[Form]):
     def task(self, node: Node) -> Task | None:
         """The reduction by which the loop computes a sum of such a value."""
         known = self._found.get(node.inputs[0]) if node.inputs else None
-        if known is None or node.primitive.name != "sum":
+        if known is None or node.primitive is not OP.sum:
             return None
         over_rows = known.view.axis in node.params["axes"]
         return self._task(node, known) if over_rows else None
@@ -183,9 +184,9 @@ def _axis_of(node: Node, at: int, axis: int) -> int | None:
 
 def only_expands(node: Node) -> bool:
     """Whether a node only inserts axes of size 1."""
-    if node.primitive.name == "basic_index":
+    if node.primitive is OP.basic_index:
         return all(item[0] == "n" or item == FULL_ITEM for item in items_of(node))
-    return node.primitive.name == "expand_dims"
+    return node.primitive is OP.expand_dims
 
 
 def walked(path: tuple[Factor, ...], value: Value, beside: Beside) -> Value:

@@ -10,6 +10,7 @@ from graphc.ir.dims import Size, Symbol
 from graphc.ir.graph import Graph, Node, Value
 from graphc.ir.inner import Body
 from graphc.ir.namespace import F
+from graphc.ir.primitives import OP
 from graphc.ir.replay import renewed
 from graphc.ir.types import INT32, same_size
 from graphc.ir.walk import ancestors, operands
@@ -24,7 +25,7 @@ def has_rows(node: Node) -> bool:
 
     A scan of one slice is none: its slice looks like a value shared by all iterations.
     """
-    if node.primitive.name != "scan" or node.params["length"] is None:
+    if node.primitive is not OP.scan or node.params["length"] is None:
         return False
     return not same_size(node.params["length"], 1)
 

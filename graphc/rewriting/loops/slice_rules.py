@@ -5,11 +5,14 @@ A loop computes a value slice by slice: where an op works on each slice by itsel
 """
 
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 from graphc.ir.dims import Size, equal, less_equal
 from graphc.ir.graph import Node, Value
 from graphc.ir.namespace import F
 from graphc.ir.op import rebuild
+from graphc.ir.primitives import OP
+from graphc.ir.rules import RuleTable
 from graphc.ir.types import product, same_size
 from graphc.ops.indexing.parse import FULL_ITEM
 from graphc.rewriting.loops.access import (
@@ -29,19 +32,24 @@ from graphc.rewriting.sizes import is_one
 OperandAxesOf = Callable[[Node, int], "list[int | None] | None"]
 Row = Callable[[Node, int, Sequence[Value]], Value]
 
-REDUCTIONS = ("sum", "prod", "max", "min", "any", "all", "max_from", "min_from")
+REDUCTIONS = (
+    *(OP.sum, OP.prod, OP.max, OP.min, OP.any, OP.all, OP.max_from, OP.min_from),
+)
 ENOUGH_ROWS = 32  # in a product of matrices
 ALONG = (
-    "peak",
-    "argmax",
-    "argmin",
-    "sort",
-    "argsort",
-    "cumsum",
-    "cumprod",
-    "cummax",
-    "cummin",
+    *(OP.peak, OP.argmax, OP.argmin, OP.sort, OP.argsort),
+    *(OP.cumsum, OP.cumprod, OP.cummax, OP.cummin),
 )
+
+
+class SliceRule(NamedTuple):
+    """How the slices of a result come about from slices of the inputs."""
+
+    operand_axes: OperandAxesOf
+    part: Row
+
+
+SLICES: RuleTable[SliceRule] = RuleTable("slices along an axis")
 
 
 def source(node: Node, axis: int) -> list[int | None] | None:
@@ -54,15 +62,15 @@ def source(node: Node, axis: int) -> list[int | None] | None:
         return None
     if node.primitive.elementwise:
         return _of_elementwise(node, axis)
-    rule = _SOURCES.get(node.primitive.name)
-    return rule(node, axis) if rule else None
+    rule = SLICES.find(node.primitive)
+    return rule.operand_axes(node, axis) if rule else None
 
 
 def row(node: Node, axis: int, rows: Sequence[Value]) -> Value:
     """One slice of the result, from one slice of each input."""
     if node.primitive.elementwise:
         return rebuild(node, tuple(rows), node.params).outputs[0]
-    return _ROWS[node.primitive.name](node, axis, rows)
+    return SLICES.rules[node.primitive].part(node, axis, rows)
 
 
 def _of_elementwise(node: Node, axis: int) -> list[int | None]:
@@ -154,7 +162,7 @@ def _of_joined(node: Node, axis: int) -> list[int | None] | None:
     joined = node.params["axis"]
     if axis == joined:
         return None
-    taken = axis - (node.primitive.name == "stack" and axis > joined)
+    taken = axis - (node.primitive is OP.stack and axis > joined)
     return [taken] * len(node.inputs)
 
 
@@ -241,23 +249,18 @@ def _row_of_checked(node: Node, axis: int, rows: Sequence[Value]) -> Value:
     return rows[0]
 
 
-_RULES: dict[str, tuple[OperandAxesOf, Row]] = {
-    "broadcast_to": (_of_broadcast, _row_of_broadcast),
-    "full": (_of_filled, _row_of_filled),
-    "transpose": (_of_transposed, _row_of_transposed),
-    "expand_dims": (_of_expanded, _row_of_expanded),
-    "squeeze": (_of_squeezed, _row_of_squeezed),
-    "reshape": (_of_reshaped, _row_of_reshaped),
-    "basic_index": (_of_indexed, _row_of_indexed),
-    "gather": (of_gathered, row_of_gathered),
-    "scatter": (of_scattered, row_of_scattered),
-    "concatenate": (_of_joined, _row_of_joined),
-    "stack": (_of_joined, _row_of_joined),
-    "matmul": (_of_product, _row_of_product),
-    "assert": (_first, _row_of_checked),
-    "specify_shape": (_first, _row_of_specified),
-    **{name: (_of_reduced, _row_of_reduced) for name in REDUCTIONS},
-    **{name: (_of_along, _row_of_along) for name in ALONG},
-}
-_SOURCES = {name: rule[0] for name, rule in _RULES.items()}
-_ROWS = {name: rule[1] for name, rule in _RULES.items()}
+SLICES.of(OP.broadcast_to)(SliceRule(_of_broadcast, _row_of_broadcast))
+SLICES.of(OP.full)(SliceRule(_of_filled, _row_of_filled))
+SLICES.of(OP.transpose)(SliceRule(_of_transposed, _row_of_transposed))
+SLICES.of(OP.expand_dims)(SliceRule(_of_expanded, _row_of_expanded))
+SLICES.of(OP.squeeze)(SliceRule(_of_squeezed, _row_of_squeezed))
+SLICES.of(OP.reshape)(SliceRule(_of_reshaped, _row_of_reshaped))
+SLICES.of(OP.basic_index)(SliceRule(_of_indexed, _row_of_indexed))
+SLICES.of(OP.gather)(SliceRule(of_gathered, row_of_gathered))
+SLICES.of(OP.scatter)(SliceRule(of_scattered, row_of_scattered))
+SLICES.of(OP.concatenate, OP.stack)(SliceRule(_of_joined, _row_of_joined))
+SLICES.of(OP.matmul)(SliceRule(_of_product, _row_of_product))
+SLICES.of(OP.assert_)(SliceRule(_first, _row_of_checked))
+SLICES.of(OP.specify_shape)(SliceRule(_first, _row_of_specified))
+SLICES.of(*REDUCTIONS)(SliceRule(_of_reduced, _row_of_reduced))
+SLICES.of(*ALONG)(SliceRule(_of_along, _row_of_along))

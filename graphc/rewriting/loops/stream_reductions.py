@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from graphc.ir.dims import Size
 from graphc.ir.graph import Node, Value
 from graphc.ir.namespace import F
+from graphc.ir.primitives import OP
 from graphc.ir.types import product
 from graphc.rewriting.loops.affine_reads import View
 from graphc.rewriting.loops.folds import Carry, Running
@@ -52,9 +53,9 @@ def counted(after: Carry, before: Carry, held: Value | None) -> Carry:
 
 def contracted(node: Node) -> list[tuple[int, int]]:
     """The pairs of axes that a product of vectors or matrices contracts."""
-    if node.primitive.name == "tensordot":
+    if node.primitive is OP.tensordot:
         return list(zip(*node.params["axes"], strict=True))
-    if node.primitive.name != "matmul" or max(x.type.rank for x in node.inputs) > 2:
+    if node.primitive is not OP.matmul or max(x.type.rank for x in node.inputs) > 2:
         return []
     return [(node.inputs[0].type.rank - 1, 0)]
 

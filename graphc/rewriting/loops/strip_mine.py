@@ -141,7 +141,7 @@ def _of_stacked(loop: Loop, uses: UsersOf) -> tuple[Large, list[Node]]:
 
 def _row_axis(node: Node, large: Large) -> int | None:
     """The sliced axis of a result with a slice for each iteration, or None."""
-    if len(node.outputs) != 1 or node.primitive.name in SHRINKING:
+    if len(node.outputs) != 1 or node.primitive in SHRINKING:
         return None
     for axis in range(node.outputs[0].type.rank):
         found = block_source(node, axis)

@@ -17,6 +17,7 @@ from graphc.ir.dims import Size, less_equal
 from graphc.ir.graph import Node, Value
 from graphc.ir.inner import runs_in_python
 from graphc.ir.namespace import F
+from graphc.ir.primitives import OP
 from graphc.ir.replay import for_sizes, region_between, replayed
 from graphc.ir.types import same_size
 from graphc.ir.walk import operands
@@ -47,7 +48,7 @@ def loop_back(loop: Loop, large: Large, users: Sequence[Node]) -> Loop | None:
 
     It carries no more than it stacks.
     """
-    found = [Loop(node) for node in users if node.primitive.name == "scan"]
+    found = [Loop(node) for node in users if node.primitive is OP.scan]
     if len(found) != 1 or not all(map(_is_plain, (loop, *found))):
         return None
     back = found[0]

@@ -38,7 +38,10 @@ def blocking(block_bytes: int = BYTES) -> Rule:
     """
 
     @whole_graph(
-        over=(*PRODUCTS, *REDUCTIONS), exact=False, name="large_in_blocks", late=True
+        over=tuple(op.name for op in (*PRODUCTS, *REDUCTIONS)),
+        exact=False,
+        name="large_in_blocks",
+        late=True,
     )
     def rule(graph: Graph) -> Replaced | None:
         """Reductions of outer-product temporaries are computed tile by tile."""
@@ -126,7 +129,7 @@ class _Rebuilt:
     def _made(self, region: TileConsumers) -> dict[Value, Value]:
         """Replacements of the live-out values of a region, by a tiled loop."""
         blocks = Blocks(region, self._known)
-        products = any(node.primitive.name in PRODUCTS for node in region.nodes)
+        products = any(node.primitive in PRODUCTS for node in region.nodes)
         large = [p for p in region.cone.made if p[0] in region.facts.large]
         ends, found = F._run_blocks(
             blocks.step,

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from graphc.errors import standing_at
 from graphc.ir.dims import equal, less_equal
 from graphc.ir.graph import Graph, Node, Value
+from graphc.ir.primitives import OP
 from graphc.ir.walk import ancestors, operands
 from graphc.rewriting.loops.outer_products import Large, kept_values, outer_values
 from graphc.rewriting.loops.producers import LIGHT, UsersOf
@@ -16,7 +17,7 @@ from graphc.rewriting.loops.tile_reductions import Joined, joined
 from graphc.rewriting.loops.tile_rules import block_source
 from graphc.rewriting.sizes import is_one
 
-MOVES = ("basic_index", "reshape", "gather", "scatter", "concatenate", "stack")
+MOVES = (OP.basic_index, OP.reshape, OP.gather, OP.scatter, OP.concatenate, OP.stack)
 FARTHEST = 50  # nodes to follow from one large value to the next
 BRIDGES = {*REDUCTIONS, *LIGHT, *MOVES}  # little work between two large values
 
@@ -151,12 +152,11 @@ class TileConsumers:
         out, axis = node.outputs[0], self._view(node)
         if axis is None:
             return
-        name = node.primitive.name
         if out in self.facts.large:
             self._views[out] = axis
         elif closes:
             self._views[out] = self.rows[out] = axis
-        elif node.primitive.elementwise or name in BRIDGES:
+        elif node.primitive.elementwise or node.primitive in BRIDGES:
             self._views[out] = axis
 
     def _joined(self, node: Node) -> Joined | None:
@@ -206,7 +206,7 @@ class TileConsumers:
 
     def _reduces(self) -> bool:
         """Whether columns are reduced by another op than a product, as in a softmax."""
-        return any(v.node.primitive.name in REDUCTIONS for v in self.rows)
+        return any(v.node.primitive in REDUCTIONS for v in self.rows)
 
     @property
     def cost(self) -> tuple[int, int]:

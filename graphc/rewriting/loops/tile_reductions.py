@@ -11,11 +11,15 @@ import numpy as np
 from graphc.ir.build import as_value, cast
 from graphc.ir.graph import Node, Value
 from graphc.ir.namespace import F
-from graphc.ir.op import PRIMITIVES
+from graphc.ir.primitives import OP
+from graphc.ir.rules import RuleTable
 from graphc.ir.types import DType, dtype_of, is_float
 from graphc.ops.common.monoids import MONOIDS, Monoid
 from graphc.rewriting.loops.access import same_op
 from graphc.rewriting.sizes import is_wide
+
+ContractedAxes = Callable[[Node], list[tuple[int, int]]]
+CONTRACTIONS: RuleTable[ContractedAxes] = RuleTable("contracted axes")
 
 
 class Joined(NamedTuple):
@@ -50,10 +54,10 @@ def joined(node: Node, axes: OperandAxes) -> Joined | None:
 
     None if it reduces none of them.
     """
-    name, monoid = node.primitive.name, MONOIDS.find(node.primitive)
-    if name in _SUMMED:
+    monoid = MONOIDS.find(node.primitive)
+    if node.primitive in CONTRACTIONS:
         return _product(node, axes)
-    if name in _OF_ALL:
+    if node.primitive in _OF_ALL:
         return _of_all(node, axes[0])
     if monoid is None or axes[0] not in node.params["axes"]:
         return None
@@ -63,8 +67,8 @@ def joined(node: Node, axes: OperandAxes) -> Joined | None:
 
 
 def _reduction(node: Node, axes: OperandAxes, monoid: Monoid) -> Joined:
-    out, name = node.outputs[0], node.primitive.name
-    dtype = out.dtype
+    dtype = node.outputs[0].dtype
+    from_number = _STARTED.get(node.primitive)
     wide = _wide(dtype) if monoid.widened else dtype
     number = as_value(np.asarray(monoid.neutral(dtype)).astype(wide))
     first = node.inputs[1] if len(node.inputs) > 1 else number
@@ -73,8 +77,8 @@ def _reduction(node: Node, axes: OperandAxes, monoid: Monoid) -> Joined:
     def reduced(blocks: Sequence[Value]) -> Value:
         """Reduce a tile, which may be empty."""
         x = blocks[0]
-        if name in ("max", "min", "max_from", "min_from"):
-            made: Value = PRIMITIVES[name[:3] + "_from"](x, number, **params)
+        if from_number is not None:
+            made: Value = from_number(x, number, **params)
             return made
         return node.primitive(cast(x, wide) if wide is not dtype else x, **params)
 
@@ -112,15 +116,14 @@ def _zero(dtype: DType) -> Value:
 
 def contracted(node: Node) -> list[tuple[int, int]]:
     """The pairs of axes that a product contracts."""
-    return _SUMMED[node.primitive.name](node)
+    return CONTRACTIONS.rules[node.primitive](node)
 
 
 def reduces(node: Node, i: int, axes: Container[int]) -> bool:
     """Whether a node reduces one of these axes of an input."""
-    name = node.primitive.name
-    if name in _SUMMED:
+    if node.primitive in CONTRACTIONS:
         return any(pair[i] in axes for pair in contracted(node))
-    if i or name in _OF_ALL:
+    if i or node.primitive in _OF_ALL:
         return not i
     return node.primitive in MONOIDS and any(a in axes for a in node.params["axes"])
 
@@ -144,5 +147,11 @@ def _wide(dtype: DType) -> DType:
     return dtype_of("float32") if is_float(dtype) and dtype.itemsize < 4 else dtype
 
 
-_SUMMED = {"matmul": _of_matmul, "vecdot": _of_vecdot, "tensordot": _of_tensordot}
-_OF_ALL = ("sum_of_squares", "count_nonzero")
+CONTRACTIONS.of(OP.matmul)(_of_matmul)
+CONTRACTIONS.of(OP.vecdot)(_of_vecdot)
+CONTRACTIONS.of(OP.tensordot)(_of_tensordot)
+_OF_ALL = (OP.sum_of_squares, OP.count_nonzero)
+_STARTED = {  # of tiles that may be empty
+    **dict.fromkeys((OP.max, OP.max_from), OP.max_from),
+    **dict.fromkeys((OP.min, OP.min_from), OP.min_from),
+}

@@ -11,11 +11,15 @@ from graphc.ir.dims import Size
 from graphc.ir.graph import Node, Value
 from graphc.ir.namespace import F
 from graphc.ir.op import rebuild
+from graphc.ir.primitives import OP
+from graphc.ir.rules import RuleTable
 from graphc.rewriting.loops.access import same_op
 from graphc.rewriting.loops.axis_gathers import counter, of_gathered, of_scattered
 from graphc.rewriting.loops.slice_rules import OperandAxesOf, source
 
 Block = Callable[[Node, int, Sequence[Value], Size], Value]
+TILE_AXES: RuleTable[OperandAxesOf] = RuleTable("axes of tiles")  # unlike slices
+TILES: RuleTable[Block] = RuleTable("tiles")
 
 
 def block_source(node: Node, axis: int) -> list[int | None] | None:
@@ -24,13 +28,12 @@ def block_source(node: Node, axis: int) -> list[int | None] | None:
     None for an input that all tiles share; None for all inputs if one tile of the
     result needs more than one tile of an input.
     """
-    rule = _SOURCES.get(node.primitive.name, source)
-    return rule(node, axis)
+    return (TILE_AXES.find(node.primitive) or source)(node, axis)
 
 
 def block(node: Node, axis: int, blocks: Sequence[Value], count: Size) -> Value:
     """A tile of `count` positions of the result, from a tile of each input."""
-    rule = _BLOCKS.get(node.primitive.name)
+    rule = TILES.find(node.primitive)
     if rule is None or node.primitive.elementwise:
         return rebuild(node, tuple(blocks), node.params).outputs[0]
     return rule(node, axis, blocks, count)
@@ -109,19 +112,14 @@ def _counted(
     return same_op(node, [*blocks[:at], mine, *blocks[at + 1 :]])
 
 
-_SOURCES: dict[str, OperandAxesOf] = {
-    "matmul": _of_product,
-    "tensordot": _of_tensordot,
-    "vecdot": _of_vecdot,
-    "gather": of_gathered,
-    "scatter": of_scattered,
-    "assert": _no_source,
-}
-_BLOCKS: dict[str, Block] = {
-    "broadcast_to": _broadcast,
-    "full": _resized,
-    "specify_shape": _resized,
-    "reshape": _reshaped,
-    "gather": _gathered,
-    "scatter": _scattered,
-}
+TILE_AXES.of(OP.matmul)(_of_product)
+TILE_AXES.of(OP.tensordot)(_of_tensordot)
+TILE_AXES.of(OP.vecdot)(_of_vecdot)
+TILE_AXES.of(OP.gather)(of_gathered)
+TILE_AXES.of(OP.scatter)(of_scattered)
+TILE_AXES.of(OP.assert_)(_no_source)
+TILES.of(OP.broadcast_to)(_broadcast)
+TILES.of(OP.full, OP.specify_shape)(_resized)
+TILES.of(OP.reshape)(_reshaped)
+TILES.of(OP.gather)(_gathered)
+TILES.of(OP.scatter)(_scattered)

@@ -14,6 +14,7 @@ from graphc.ir.build import cast, literal_of
 from graphc.ir.dims import Size, equal
 from graphc.ir.graph import Node, Value, known_sizes
 from graphc.ir.namespace import F
+from graphc.ir.primitives import OP
 from graphc.ir.types import INT32, product, same_shape
 from graphc.rewriting.loops.affine_reads import parents
 from graphc.rewriting.loops.axis_gathers import plain
@@ -50,7 +51,7 @@ class Centred(Scaled):
 class Centring(Sums[Centred]):
     """The centred values of sliced values."""
 
-    LINEAR = MappingProxyType({"multiply": 2, "true_divide": 1, "negative": 1})
+    LINEAR = MappingProxyType({OP.multiply: 2, OP.true_divide: 1, OP.negative: 1})
 
     def visit(self, node: Node) -> None:
         """Record a node that is not computed slice by slice."""
@@ -61,7 +62,7 @@ class Centring(Sums[Centred]):
 
     def _difference(self, node: Node) -> Centred | None:
         """A sliced value, less one that depends on all slices; or its negative."""
-        if node.primitive.name != "subtract":
+        if node.primitive is not OP.subtract:
             return None
         for at in (0, 1):
             found = difference(self._known, node, at)
@@ -77,7 +78,7 @@ class Centring(Sums[Centred]):
 
     def _masked(self, node: Node) -> Centred | None:
         """A centred value where a sliced condition holds, 0 elsewhere."""
-        if node.primitive.name != "where":
+        if node.primitive is not OP.where:
             return None
         mask, value, zero = node.inputs
         known = self._found.get(value)
@@ -102,11 +103,11 @@ class Centring(Sums[Centred]):
 
 def _squares(node: Node) -> bool:
     """Whether a node squares its first input."""
-    name = node.primitive.name
-    if name == "power":
+    op = node.primitive
+    if op is OP.power:
         exponent = literal_of(node.inputs[1])
         return exponent is not None and not exponent.ndim and exponent == 2
-    return name == "square" or (name == "multiply" and len(set(node.inputs)) == 1)
+    return op is OP.square or (op is OP.multiply and len(set(node.inputs)) == 1)
 
 
 class _CentredSum:
@@ -192,13 +193,13 @@ class _CentredSum:
 def mean_axes(value: Value, x: Value) -> tuple[int, ...] | None:
     """The axes over which a value is the mean of `x`, along whose axes it stretches."""
     expanded, value = _unexpanded(value)
-    if value.node.primitive.name != "true_divide":
+    if value.node.primitive is not OP.true_divide:
         return None
     total, count = value.node.inputs
     if not expanded:
         expanded, total = _unexpanded(total)
     node = total.node
-    if node.primitive.name != "sum" or node.inputs[0] is not x:
+    if node.primitive is not OP.sum or node.inputs[0] is not x:
         return None
     axes: tuple[int, ...] = tuple(sorted(node.params["axes"]))
     if node.params["keepdims"]:
@@ -211,7 +212,7 @@ def mean_axes(value: Value, x: Value) -> tuple[int, ...] | None:
 
 def _unexpanded(value: Value) -> tuple[tuple[int, ...], Value]:
     """A value before axes were inserted, and these axes."""
-    if value.node.primitive.name != "expand_dims":
+    if value.node.primitive is not OP.expand_dims:
         return (), value
     return tuple(sorted(value.node.params["axes"])), value.node.inputs[0]
 

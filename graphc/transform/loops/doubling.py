@@ -28,6 +28,7 @@ from graphc.ir.graph import Graph, Node, Value, origins
 from graphc.ir.inner import Body, runs_in_python, with_bodies
 from graphc.ir.namespace import F
 from graphc.ir.op import Array, Printing, op, rebuild, views_of_inputs
+from graphc.ir.primitives import OP
 from graphc.ir.replay import for_sizes, renewed
 from graphc.ir.types import TensorType
 from graphc.ir.walk import ancestors, operands
@@ -137,7 +138,7 @@ def _is_count(value: Value, steps: Value) -> bool:
         size = node.params["size"]
         alone = size is symbol_dim(size.symbols[0])
         return alone and any(_is_count(v, steps) for v in origins(size))
-    if node.primitive is STEPS or node.primitive.name in ("convert", "minimum"):
+    if node.primitive is STEPS or node.primitive in (OP.convert, OP.minimum):
         return all(_is_count(v, steps) for v in node.inputs)
     return False
 
@@ -260,7 +261,7 @@ class _Doubling:
 
 
 def _not(flag: Value) -> Value:
-    negated = flag.node.primitive.name == "logical_not"
+    negated = flag.node.primitive is OP.logical_not
     found: Value = flag.node.inputs[0] if negated else F.logical_not(flag)
     return found
 

@@ -1,0 +1,26 @@
+"""The primitives by name: `OP.where` is the primitive `where`.
+
+Who tells ops apart does so by identity: `node.primitive is OP.where`. A name that no
+primitive has is an error, for type checkers too.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+REGISTRY: dict[str, Any] = {}
+
+if TYPE_CHECKING:
+    from graphc.ir.functions.primitives import Primitives
+else:
+
+    class Primitives:
+        """Attribute access to the primitives; `assert_` is the one called `assert`."""
+
+        def __getattr__(self, name: str) -> Any:
+            found = REGISTRY.get(name.removesuffix("_"))
+            if found is None:
+                raise AttributeError(f"there is no primitive {name!r}")
+            setattr(self, name, found)
+            return found
+
+
+OP = Primitives()
