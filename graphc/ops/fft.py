@@ -32,7 +32,7 @@ from graphc.ir.op import Array, Printing, op, require_at_most, type_error
 from graphc.ir.types import DType, TensorType, dtype_of, is_float, is_inexact, same_size
 from graphc.ops.common.batching import batch_with_axes
 from graphc.ops.common.padded_reads import is_known, number, places, read
-from graphc.ops.common.padding import PaddedValue, Padding
+from graphc.ops.common.padding import NotPadded, PaddedValue, Padding
 
 FLOAT16 = np.dtype("float16")
 Norm = Literal["backward", "ortho", "forward"] | None
@@ -91,7 +91,7 @@ def _(
     pad: Padding, x: PaddedValue, *, sizes: Shape, axes: tuple[int, ...], **how: Any
 ) -> Value:
     if not all(is_known(pad, n) for n in pad.node.params["sizes"]):
-        raise graph_error("a transform of more points has other frequencies", op="fft")
+        raise NotPadded("a transform of more points has other frequencies")
     return _fft(pad.filled(x, axes, 0), sizes=sizes, axes=axes, **how)
 
 

@@ -26,11 +26,11 @@ from graphc.ir.dims_names import shown_name
 from graphc.ir.graph import Graph, Guard, Node, Value, origins
 from graphc.ir.inner import BodyCall, bodies, runs_in_python
 from graphc.ir.namespace import F
-from graphc.ir.op import PADDING, rebuild
+from graphc.ir.op import PADDING, infer_types, rebuild
 from graphc.ir.replay import resized
 from graphc.ir.types import TensorType, same_size
 from graphc.ir.walk import ancestors, operands
-from graphc.ops.common.padding import PaddedValue, Padding, elementwise
+from graphc.ops.common.padding import NotPadded, PaddedValue, Padding, elementwise
 from graphc.transform.policies import Pad, Policy
 from graphc.transform.storage import Storage, guards_of, symbols_in
 
@@ -184,9 +184,9 @@ class _PaddingPass:
         try:
             self._need_storage(node)
             return self._by_rule(node, inputs)
-        except _Refusal as refusal:
+        except NotPadded as refusal:
             if self._bodies:
-                raise _Refusal(f"{node.primitive.name} in it: {refusal}") from None
+                raise NotPadded(f"{node.primitive.name} in it: {refusal}") from None
             self._refuse_if_strict(node, inputs, str(refusal))
             self._cuts.append(Cut(node, str(refusal)))
             return self._by_cutting(node, inputs)
@@ -196,7 +196,7 @@ class _PaddingPass:
         for value in node.outputs:
             for n in value.type.shape:
                 if self._sizes.has_ragged(n) and not self._sizes.kept(n)[1]:
-                    raise _Refusal(f"its size {n} has no capacity")
+                    raise NotPadded(f"its size {n} has no capacity")
 
     def _refuse_if_strict(
         self, node: Node, inputs: list[PaddedValue], why: str
@@ -246,19 +246,22 @@ class _PaddingPass:
         primitive = node.primitive
         rule = PADDING.find(primitive)
         if rule is None and not primitive.elementwise:
-            raise _Refusal(PADDING.reason(primitive, "it has no mask rule"))
+            raise NotPadded(PADDING.reason(primitive, "it has no mask rule"))
         for guard in node.guards:
             if not self._checked_at_entry(guard):
-                raise _Refusal(f"{guard.reason} depends on data")
+                raise NotPadded(f"{guard.reason} depends on data")
         pad = Padding(node, self._sizes.stored, self._sizes.exact, self._body)
+        params = resized(node.params, self._sizes.stored)
         try:
             if rule is None:
                 made: Any = elementwise(pad, inputs)
             else:
-                params = resized(node.params, self._sizes.stored)
                 made = rule(pad, *inputs, **params)
-        except GraphError as error:
-            raise _Refusal(error.args[0].splitlines()[0]) from None
+        except GraphError:
+            problem = _problem_at_capacities(node, [x.value for x in inputs], params)
+            if not problem:
+                raise  # a fault of the rule
+            raise NotPadded(problem) from None
         results = list(made) if isinstance(made, tuple) else [made]
         return [
             self._accepted(node, value, result)
@@ -286,7 +289,7 @@ class _PaddingPass:
     def _accepted(self, node: Node, value: Value, made: Any) -> PaddedValue:
         """A result of a rule, of the right type and without conditions of its own."""
         if made is None:
-            raise _Refusal("its mask rule does not cover this form")
+            raise NotPadded("its mask rule does not cover this form")
         result = (
             made if isinstance(made, PaddedValue) else PaddedValue(made, value.type)
         )
@@ -296,7 +299,7 @@ class _PaddingPass:
             raise AssertionError(f"{node.primitive.name}: {new.type} for {value.type}")
         for size, wanted in zip(new.type.shape, shape, strict=True):
             if not same_size(size, wanted) and dims.equal(size, wanted) is not True:
-                raise _Refusal(f"its result would have {size} elements, not {wanted}")
+                raise NotPadded(f"its result would have {size} elements, not {wanted}")
         self._require_trusted(new, self._implied(node))
         fill = {a: n for a, n in result.fill.items() if a in axes}
         return PaddedValue(new, value.type, axes, fill)
@@ -326,7 +329,7 @@ class _PaddingPass:
                     continue
                 if not symbols.isdisjoint(self._sizes.own):
                     shown = f"{guard.left} {guard.relation} {guard.right}"
-                    raise _Refusal(f"{shown} would not hold for all sizes")
+                    raise NotPadded(f"{shown} would not hold for all sizes")
             stack += [v.node for v in operands(node)]
         self._trusted |= seen
 
@@ -390,5 +393,15 @@ class _PaddingPass:
                 yield guard, node
 
 
-class _Refusal(Exception):
-    """A node cannot be rebuilt on padded inputs."""
+def _problem_at_capacities(
+    node: Node, inputs: Sequence[Value], params: Mapping[str, Any]
+) -> str:
+    """Why an op does not fit inputs at capacities, "" where it does.
+
+    Sizes that are equal may have capacities that are not.
+    """
+    try:
+        infer_types(node.primitive, tuple(inputs), params)
+    except GraphError as error:
+        return str(error.args[0]).splitlines()[0]
+    return ""

@@ -162,3 +162,34 @@ def without_a_rule():
 def test_every_primitive_has_a_rule_or_says_why_not():
     missing = sorted(without_a_rule() - WITHOUT)
     assert not missing, f"mask rules: {', '.join(missing)}"
+
+
+X = gt.vector("x", "float64")
+
+
+def cuts(output, inputs=(X,)):
+    return graphc.function(inputs, output, backend="numpy", dims="pad").plan.padded.cuts
+
+
+def test_sizes_that_are_equal_may_have_capacities_that_are_not():
+    """Such a node falls back to true sizes, and the reason is that of its type rule."""
+    (cut,) = cuts(gt.concatenate([X, X, X]) * gt.concatenate([X, X]))
+    assert cut.reason == (
+        "multiply: shapes do not broadcast: 3*x_0_capacity and 2*x_0_capacity differ"
+    )
+
+
+def test_a_rule_says_that_it_needs_true_sizes():
+    (cut,) = cuts(gt.abs(gt.fft.fft(X)))
+    assert cut.reason == "a transform of more points has other frequencies"
+
+
+def test_a_fault_of_a_rule_is_no_reason_to_fall_back(monkeypatch):
+    """Where the op fits its capacities, an error is one of the rule: it surfaces."""
+
+    def faulty(pad, x, **params):
+        return gt.reshape(x.value, (3, 3, 5, "rows"))
+
+    monkeypatch.setitem(PADDING.rules, PRIMITIVES["cumsum"], faulty)
+    with pytest.raises(graphc.GraphError, match="reshape: "):
+        cuts(gt.cumsum(X))

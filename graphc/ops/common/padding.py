@@ -53,6 +53,10 @@ class PaddedValue:
         return [a for a in axes if a in self.axes]
 
 
+class NotPadded(Exception):
+    """A rule says that its node needs true sizes, and why: the node falls back."""
+
+
 Bodies = Callable[[BodyCall, Sequence[PaddedValue]], list[PaddedValue]]
 
 

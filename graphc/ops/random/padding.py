@@ -10,14 +10,13 @@ keys of their own do not depend on how many examples there are.
 from functools import cache
 from typing import Any
 
-from graphc.errors import graph_error
 from graphc.ir.build import Shape
 from graphc.ir.graph import Value
 from graphc.ir.op import Primitive
 from graphc.ir.primitives import OP
 from graphc.ir.types import same_size
 from graphc.ops.common.padded_reads import is_known
-from graphc.ops.common.padding import PaddedValue, Padding
+from graphc.ops.common.padding import NotPadded, PaddedValue, Padding
 
 
 @cache
@@ -42,13 +41,12 @@ def _whole() -> frozenset[Primitive]:
 
 def declare(primitive: Primitive) -> None:
     """Give the primitive of a random function its mask rule."""
-    name = primitive.name.removeprefix("random_")
 
     @primitive.padding
     def _(pad: Padding, *inputs: PaddedValue, **params: Any) -> Value:
         problem = _problem(pad, inputs)
         if problem:
-            raise graph_error(problem, op=f"random.{name}")
+            raise NotPadded(problem)
         filled = [pad.filled(x, sorted(x.axes), 1) for x in inputs]
         made: Value = primitive(*filled, **params)
         return made
