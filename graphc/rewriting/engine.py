@@ -20,7 +20,6 @@ from graphc.ir.op import rebuild
 from graphc.ir.replay import for_sizes, renewed
 from graphc.ir.walk import ancestors, operands
 from graphc.rewriting.rule import Rule, Rules
-from graphc.rewriting.traced import Traced
 
 MOST_PASSES = 8
 MOST_IN_PLACE = 50  # replacements of one value in one pass
@@ -69,7 +68,7 @@ class Rewritten:
 
 def finished(graph: Graph, rules: Rules) -> Rewritten:
     """The graph after the late rules."""
-    late, log = rules - rules.early(), list[Application]()
+    late, log = rules.late(), list[Application]()
     if late:  # in bodies first: loops that these rules make are left as they are
         graph = _replaced(_with_bodies(graph, late, log, finished), late, log)
     return Rewritten(graph, tuple(log))
@@ -85,13 +84,13 @@ def rewritten(graph: Graph, rules: Rules) -> Rewritten:
     """
     log: list[Application] = []
     outputs = graph.outputs
-    functions = [rule for rule in rules if isinstance(rule.pattern, Traced)]
+    functions = rules.functions()
     for chosen in (functions, rules) if functions else (rules,):
-        outputs = _fixpoint(_by_op(chosen), outputs, log)
+        outputs = _fixpoint(chosen, outputs, log)
     simple = replace(graph, outputs=outputs)
     made = _replaced(simple, rules.early(), log)
     if made is not simple:
-        made = replace(made, outputs=_fixpoint(_by_op(rules), made.outputs, log))
+        made = replace(made, outputs=_fixpoint(rules, made.outputs, log))
     made = _with_bodies(made, rules.unchecked().early(), log, rewritten)
     last = finished(made, rules)
     return Rewritten(last.graph, (*log, *last.log))
@@ -142,20 +141,12 @@ def _replaced(graph: Graph, rules: Rules, log: list[Application]) -> Graph:
     return graph
 
 
-def _by_op(rules: Iterable[Rule]) -> dict[str, list[Rule]]:
-    table: dict[str, list[Rule]] = {}
-    for rule in rules:
-        for op in rule.ops if rule.whole is None else ():
-            table.setdefault(op, []).append(rule)
-    return table
-
-
 def _fixpoint(
-    table: dict[str, list[Rule]], outputs: tuple[Value, ...], log: list[Application]
+    rules: Rules, outputs: tuple[Value, ...], log: list[Application]
 ) -> tuple[Value, ...]:
     """The outputs after as many passes as change something."""
     for _ in range(MOST_PASSES):
-        one = _RewritePass(table, outputs)
+        one = _RewritePass(rules, outputs)
         outputs = one.run()
         log += one.log
         if not one.log:
@@ -166,10 +157,8 @@ def _fixpoint(
 class _RewritePass:
     """One walk over a graph."""
 
-    def __init__(
-        self, table: dict[str, list[Rule]], outputs: tuple[Value, ...]
-    ) -> None:
-        self._table = table
+    def __init__(self, rules: Rules, outputs: tuple[Value, ...]) -> None:
+        self._rules = rules
         self._outputs = outputs
         self._nodes = ancestors(outputs)
         self._made: dict[Value, Value] = {}
@@ -251,7 +240,7 @@ class _RewritePass:
 
     def _apply(self, value: Value) -> tuple[Rule, Value, list[Node]] | None:
         """The first rule that applies, its value, and the nodes it brought."""
-        rules = self._table.get(value.node.primitive.name)
+        rules = self._rules.candidates(value.node)
         if not rules:
             return None
         newest = next(SERIALS)

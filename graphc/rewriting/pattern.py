@@ -16,7 +16,7 @@ import numpy as np
 
 import graphc.ops  # noqa: F401  (patterns are of primitives, which join there)
 from graphc.errors import graph_error
-from graphc.ir.build import literal_of
+from graphc.ir.build import CONSTANT, literal_of
 from graphc.ir.graph import Value
 from graphc.ir.op import PRIMITIVES
 
@@ -118,6 +118,39 @@ def once(pattern: Pattern) -> Once:
 def one_of(ops: Sequence[str], over: Sequence[str]) -> OneOf:
     """Any node of these primitives that has an input of those that it stands over."""
     return OneOf(tuple(ops), frozenset(over))
+
+
+def may_fit(pattern: Pattern, op: str, inputs: Sequence[str]) -> bool:
+    """Whether a node of a primitive, on inputs of such primitives, may match."""
+    match pattern:
+        case Named(_, inner) | Once(inner):
+            return may_fit(inner, op, inputs)
+        case OneOf(ops, over):
+            return op in ops and not over.isdisjoint(inputs)
+        case Apply():
+            return op == pattern.op and _may_fit_inputs(pattern, inputs)
+        case _:
+            return _may_be_of(pattern, op)
+
+
+def _may_fit_inputs(pattern: Apply, inputs: Sequence[str]) -> bool:
+    if len(inputs) != len(pattern.inputs):
+        return False
+    orders = [inputs, inputs[::-1]] if pattern.op in COMMUTATIVE else [inputs]
+    return any(all(map(_may_be_of, pattern.inputs, order)) for order in orders)
+
+
+def _may_be_of(pattern: Pattern, op: str) -> bool:
+    """Whether a value of a primitive may match, whatever its inputs."""
+    match pattern:
+        case Variable():
+            return True
+        case Named(_, inner) | Once(inner):
+            return _may_be_of(inner, op)
+        case Apply() | OneOf():
+            return op in pattern.ops
+        case _:
+            return op == CONSTANT.name
 
 
 def matches(pattern: Pattern, value: Value, uses: CountUses) -> Iterator[Bindings]:

@@ -1,12 +1,14 @@
 """Rules, and sets of rules that add and subtract."""
 
 import inspect
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from graphc.errors import SourceLocation, graph_error
-from graphc.ir.graph import Graph, Value
+from graphc.ir.graph import Graph, Node, Value
 from graphc.rewriting.pattern import (
     Apply,
     Bindings,
@@ -16,6 +18,7 @@ from graphc.rewriting.pattern import (
     OneOf,
     Pattern,
     matches,
+    may_fit,
 )
 from graphc.rewriting.traced import DTypes, InputShapes, Traced, traced
 
@@ -61,6 +64,17 @@ class Rule:
         assert isinstance(pattern, (Apply, OneOf, Traced))
         return pattern.ops
 
+    def may_fit(self, op: str, inputs: Sequence[str]) -> bool:
+        """Whether it may replace a value of `op` on inputs of such primitives.
+
+        A rule that looks at a whole graph replaces no value alone.
+        """
+        if self.whole is not None:
+            return False
+        if isinstance(self.pattern, Traced):
+            return self.pattern.may_fit(op, inputs)
+        return may_fit(self.pattern, op, inputs)
+
     def _matches(self, value: Value, uses: CountUses) -> Iterator[Bindings]:
         if isinstance(self.pattern, Traced):
             return self.pattern.matches(value, uses)
@@ -87,9 +101,9 @@ class Rules:
 
     def __init__(self, rules: tuple[Rule, ...] = ()) -> None:
         self.rules = rules
-        names = [rule.name for rule in rules]
-        for name in names:
-            if names.count(name) > 1:
+        self._candidates: dict[tuple[str, ...], tuple[Rule, ...]] = {}
+        for name, count in Counter(rule.name for rule in rules).items():
+            if count > 1:
                 raise graph_error(f"two rules are called {name}", op="rewrite")
 
     def __iter__(self) -> Iterator[Rule]:
@@ -118,17 +132,58 @@ class Rules:
         gone = {other} if isinstance(other, Rule) else set(other.rules)
         return Rules(tuple(rule for rule in self.rules if rule not in gone))
 
+    def candidates(self, node: Node) -> tuple[Rule, ...]:
+        """The rules that may replace a value of a node, as far as primitives tell.
+
+        Nodes of few kinds make up most graphs, and few rules fit each.
+        """
+        inputs = [value.node.primitive.name for value in node.inputs]
+        key = (node.primitive.name, *inputs)
+        found = self._candidates.get(key)
+        if found is None:
+            found = tuple([rule for rule in self.rules if rule.may_fit(key[0], inputs)])
+            self._candidates[key] = found
+        return found
+
     def unchecked(self) -> "Rules":
         """The rules that insert no tests for the host."""
-        return Rules(tuple(rule for rule in self.rules if not rule.checks))
+        return self._unchecked
 
     def early(self) -> "Rules":
         """The rules that do not need to know the capacities of sizes."""
-        return Rules(tuple(rule for rule in self.rules if not rule.late))
+        return self._early
+
+    def late(self) -> "Rules":
+        """The rules that need to know the capacities of sizes."""
+        return self._late
+
+    def functions(self) -> "Rules":
+        """The rules whose pattern is a function."""
+        return self._functions
+
+    @cached_property
+    def _unchecked(self) -> "Rules":
+        return self._only(lambda rule: not rule.checks)
+
+    @cached_property
+    def _early(self) -> "Rules":
+        return self._only(lambda rule: not rule.late)
+
+    @cached_property
+    def _late(self) -> "Rules":
+        return self._only(lambda rule: rule.late)
+
+    @cached_property
+    def _functions(self) -> "Rules":
+        return self._only(lambda rule: isinstance(rule.pattern, Traced))
+
+    def _only(self, chosen: Callable[[Rule], bool]) -> "Rules":
+        kept = tuple(filter(chosen, self.rules))
+        return self if len(kept) == len(self.rules) else Rules(kept)
 
     def exact(self) -> "Rules":
         """The rules that change no value, not even by rounding."""
-        return Rules(tuple(rule for rule in self.rules if rule.exact))
+        return self._only(lambda rule: rule.exact)
 
     def __repr__(self) -> str:
         return f"<{len(self.rules)} rules>"

@@ -29,6 +29,7 @@ from graphc.rewriting.pattern import (
     Pattern,
     Variable,
     matches,
+    may_fit,
 )
 
 InputShapes = Mapping[str, Sequence[int | str | None]]
@@ -57,6 +58,10 @@ class Traced:
     def ops(self) -> tuple[str, ...]:
         """The primitives at the root."""
         return tuple(dict.fromkeys(form.op for form in self.forms))
+
+    def may_fit(self, op: str, inputs: Sequence[str]) -> bool:
+        """Whether a node of a primitive, on inputs of such primitives, may match."""
+        return any(may_fit(form, op, inputs) for form in self.forms)
 
     def matches(self, value: Value, uses: CountUses) -> Iterator[Bindings]:
         """The placeholders' values, for each way in which the function gives this."""

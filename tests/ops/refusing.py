@@ -1,9 +1,9 @@
 """What errors say, without the line of the user's code that they quote: a part of a
 message must not be found in the call that is to raise it."""
 
-import inspect
 import pathlib
 import re
+import sys
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 
@@ -18,7 +18,8 @@ def refused(
     message: str, kind: type[Exception] = graphc.GraphError
 ) -> AbstractContextManager[None]:
     """Something is, with a message like the pattern and a line of the caller's file."""
-    return _refused(message, kind, pathlib.Path(inspect.stack()[1].filename).name)
+    caller = sys._getframe(1).f_code.co_filename
+    return _refused(message, kind, pathlib.Path(caller).name)
 
 
 @contextmanager
