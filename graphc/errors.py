@@ -142,6 +142,8 @@ def _shown(filename: str) -> str:
 
 def printable(text: str) -> str:
     """The text on one line: what cannot be printed (line ends too) becomes "?"."""
+    if text.isprintable():
+        return text
     return "".join(c if c.isprintable() else "?" for c in text)
 
 

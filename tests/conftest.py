@@ -26,6 +26,14 @@ def pytest_collection_finish():
     gc.freeze()
 
 
+@pytest.fixture(autouse=True, scope="module")
+def what_is_left_is_no_garbage():
+    """Caches, of JAX above all, live to the end: to search them would take seconds."""
+    yield
+    gc.collect()
+    gc.freeze()
+
+
 @pytest.fixture(autouse=True)
 def mode_of_jax():
     """A test leaves JAX with numbers of 32 bits; PyTensor changes that when asked."""

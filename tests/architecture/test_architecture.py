@@ -3,6 +3,7 @@
 import ast
 import pathlib
 from functools import cache
+from typing import NamedTuple
 
 import networkx as nx
 import pytest
@@ -43,9 +44,38 @@ def module_of(path):
 MODULES = {module_of(path) for path in FILES}
 
 
-def imports_of(tree):
+class Facts(NamedTuple):
+    """What a file tells about itself."""
+
+    imports: set[str]
+    called: set[str]  # modules of the functions that it reaches through `F`
+    lines: int
+    functions: list[tuple[str, int, bool]]  # name, lines, whether it imports inside
+
+
+@cache
+def facts(path):
+    """A file is read and parsed once, which takes longer than all questions."""
+    text = path.read_text(encoding="utf-8")
+    tree = ast.parse(text)
+    nodes = list(ast.walk(tree))
+    imports = set(imports_of(nodes)) - type_checking_only(nodes) - {module_of(path)}
+    functions = [
+        (node.name, node.end_lineno - node.lineno + 1, imports_inside(node))
+        for node in nodes
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
+    ]
+    called = set(called_through_f(nodes))
+    return Facts(imports, called, len(text.splitlines()), functions)
+
+
+def imports_inside(function):
+    return any(isinstance(n, (ast.Import, ast.ImportFrom)) for n in ast.walk(function))
+
+
+def imports_of(nodes):
     """The modules of ours that a file imports, inside functions too."""
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Import):
             found = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom) and node.module:
@@ -56,10 +86,10 @@ def imports_of(tree):
         yield from (name for name in found if name in MODULES)
 
 
-def type_checking_only(tree):
+def type_checking_only(nodes):
     """Imports under `if TYPE_CHECKING:` do not run."""
     found = set()
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
             for inner in ast.walk(node):
                 if isinstance(inner, ast.ImportFrom):
@@ -72,11 +102,7 @@ def dependencies():
     """Which module imports which."""
     graph = nx.DiGraph()
     for path in FILES:
-        tree = ast.parse(path.read_text(encoding="utf-8"))
-        skipped = type_checking_only(tree)
-        for name in imports_of(tree):
-            if name not in skipped and name != module_of(path):
-                graph.add_edge(module_of(path), name)
+        graph.add_edges_from((module_of(path), name) for name in facts(path).imports)
     return graph
 
 
@@ -92,13 +118,19 @@ def test_imports_point_down():
     assert upward == []
 
 
-def called_through_f(tree):
-    """The functions that a file reaches as `F.name` or `F.space.name`."""
-    for node in ast.walk(tree):
+def called_through_f(nodes):
+    """Modules of the functions that a file reaches as `F.name` or `F.space.name`."""
+    for node in nodes:
         if isinstance(node, ast.Attribute):
-            name = ast.unparse(node)
+            name = dotted(node)
             if name.startswith("F.") and name[2:] in FUNCTIONS:
                 yield FUNCTIONS[name[2:]].__module__
+
+
+def dotted(node):
+    if isinstance(node, ast.Attribute):
+        return f"{dotted(node.value)}.{node.attr}"
+    return node.id if isinstance(node, ast.Name) else ""
 
 
 OF_VALUES = {  # operators and attributes of values, and sizes computed with them
@@ -113,7 +145,7 @@ def test_calls_through_f_point_down():
         (module_of(path), used)
         for path in FILES
         if module_of(path) not in OF_VALUES
-        for used in called_through_f(ast.parse(path.read_text(encoding="utf-8")))
+        for used in facts(path).called
         if layer(module_of(path)) < layer(used)
     }
     assert upward == set()
@@ -236,14 +268,11 @@ def test_primitives_are_told_apart_from_above():
 
 @pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(ROOT)))
 def test_files_and_functions_stay_small(path):
-    text = path.read_text(encoding="utf-8")
-    assert len(text.splitlines()) <= 500
-    for node in ast.walk(ast.parse(text)):
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
-            assert node.end_lineno - node.lineno < 60, node.name
-            imports = (ast.Import, ast.ImportFrom)
-            inside = [n for n in ast.walk(node) if isinstance(n, imports)]
-            assert not inside, f"{node.name} imports inside"
+    found = facts(path)
+    assert found.lines <= 500
+    for name, lines, imports in found.functions:
+        assert lines <= 60, name
+        assert not imports, f"{name} imports inside"
 
 
 @pytest.mark.parametrize("backend", ["numpy", "jax"])

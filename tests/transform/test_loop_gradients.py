@@ -3,6 +3,7 @@
 Values are compared with `jax.grad` of `jax.lax.scan`, by the same bodies.
 """
 
+import functools
 import re
 
 import jax
@@ -230,21 +231,22 @@ def arguments(case, n, dtype="float64"):
     return [v.astype(dtype) if v.dtype.kind == "f" else v for v in values]
 
 
-def expected(case, given, **options):
+@functools.cache
+def gradients(case, places, reverse):
+    """JAX's function of all arguments: the cost, and its gradients in some."""
+
+    def cost(w, xs, *first):
+        parts = list(first) if isinstance(start(case), list) else first[0]
+        return theirs(case, w, xs=xs, first=parts, reverse=reverse)
+
+    return jax.jit(jax.value_and_grad(cost, places))
+
+
+def expected(case, given, reverse=False):
     """The cost and its gradients by JAX."""
-    places = [i for i, v in enumerate(given) if v.dtype.kind == "f"]
-
-    def cost(*values):
-        whole = list(given)
-        for i, v in zip(places, values, strict=True):
-            whole[i] = v
-        w, xs, *first = map(jnp.asarray, whole)
-        parts = first if isinstance(start(case), list) else first[0]
-        return theirs(case, w, parts, xs, **options)
-
-    wrt = tuple(range(len(places)))
-    with jax.disable_jit(len(given[1]) > 0):  # to compile takes longer than to run
-        value, slopes = jax.value_and_grad(cost, wrt)(*(given[i] for i in places))
+    places = tuple(i for i, v in enumerate(given) if v.dtype.kind == "f")
+    with jax.disable_jit(0 < len(given[1]) < 5):  # few steps run sooner op by op
+        value, slopes = gradients(case, places, reverse)(*map(jnp.asarray, given))
     return [value, *slopes]
 
 
@@ -330,9 +332,9 @@ def test_many_at_once(case, backend):
     xs = np.sin(np.arange(15.0)).reshape(3, 5) + 0.1
 
     def cost(w, many, first):
-        return sum(theirs(case, w, first * xs[0], xs) for xs in many)
+        return jnp.sum(jax.vmap(lambda xs: theirs(case, w, first * xs[0], xs))(many))
 
-    value, slopes = jax.value_and_grad(cost, (0, 1, 2))(0.7, xs, ARRAY)
+    value, slopes = jax.jit(jax.value_and_grad(cost, (0, 1, 2)))(0.7, xs, ARRAY)
     found = [np.asarray(v, np.float64) for v in f(np.float64(0.7), ARRAY, xs)]
     close(found, [value, *slopes])
 
@@ -365,9 +367,10 @@ def test_nested_loops_that_fill_a_table():
     cost = alignment(gt, gt.scan, w, xs, gt.specify_shape(ys, (3,)))
     outputs = [cost, *graphc.grad(cost, wrt)]
     given = [np.float64(0.7), np.cos(np.arange(5.0)), np.sin(np.arange(3.0))]
-    value, slopes = jax.value_and_grad(
+    by_jax = jax.value_and_grad(
         lambda *v: alignment(jnp, jax.lax.scan, *v), (0, 1, 2)
-    )(*given)
+    )
+    value, slopes = jax.jit(by_jax)(*given)
     for backend in BACKENDS:
         f = graphc.function(wrt, outputs, backend=backend)
         close(f(*given), [value, *slopes])
