@@ -35,18 +35,24 @@ Found = dict[str, np.ndarray]
 Check = Callable[[list["Subject"]], list[str]]
 
 
-def weighted(outputs: Iterable[Any], np: Any = gt) -> Any:
+def weighted(outputs: Iterable[Any], namespace: Any = gt) -> Any:
     """The sum of all inexact results with weights; None where there are none."""
     parts = []
     for y in outputs:
         if is_inexact(y.dtype):
-            angle = 1 + 0.7 * np.arange(y.size, dtype="float64")
-            weights = np.cos(angle)
-            if y.dtype.kind == "c":
-                weights = weights + 1j * np.sin(angle)
-            term = np.sum(np.reshape(weights.astype(y.dtype), y.shape) * y)
-            parts.append(np.real(term) if y.dtype.kind == "c" else term)
+            term = namespace.sum(_weights(y, namespace) * y)
+            parts.append(namespace.real(term) if y.dtype.kind == "c" else term)
     return reduce(operator.add, parts) if parts else None
+
+
+def _weights(y: Any, namespace: Any) -> Any:
+    """Numbers that differ for each element; constants, where the shape is known."""
+    xp = np if all(isinstance(n, int) for n in y.shape) else namespace
+    angle = 1 + 0.7 * xp.arange(y.size, dtype="float64")
+    weights = xp.cos(angle)
+    if y.dtype.kind == "c":
+        weights = weights + 1j * xp.sin(angle)
+    return xp.reshape(weights.astype(y.dtype), y.shape)
 
 
 class Subject:

@@ -168,6 +168,8 @@ def test_every_primitive_is_reached_by_a_sample():
     turns = [(0, False), (0, True), *((i, False) for i in range(1, most))]
     for i, symbolic in turns:
         for one in EVERY:
+            if i > 1 and one.name not in missing:
+                continue  # the few that are left have samples of their names
             if missing and i < len(one.dtypes) and not (symbolic and one.static):
                 _, found = built(one, one.dtypes[-i], symbolic)  # the first, the last
                 missing -= {primitive.name for primitive in found}
