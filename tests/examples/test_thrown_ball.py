@@ -54,8 +54,10 @@ def test_it_tells_its_story(example, capsys, monkeypatch, tmp_path):
     assert out.endswith("everything agrees\n")
 
 
-def test_a_wrong_answer_is_reported(example, capsys, monkeypatch, tmp_path):
+def test_a_wrong_answer_is_reported(example, programs, capsys, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setitem(example.main.__globals__, "programs", lambda: programs)
+    monkeypatch.setitem(example.main.__globals__, "best", lambda ranges, drag: 0.75)
     monkeypatch.setitem(example.main.__globals__, "by_scipy", lambda a, drag: 100.0)
     assert example.main() == 1
     assert capsys.readouterr().out.endswith("THEY DIFFER\n")

@@ -1,5 +1,7 @@
 """Loops of unknown length: what they collect, and their gradients."""
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -51,6 +53,7 @@ def smooth(steps):
     return end
 
 
+@functools.cache
 def with_derivatives(v, a):
     """The end, its gradient, and what is along (cos v, a) of both."""
     end = smooth(len(steps_of(v, a)) - 1)
