@@ -325,8 +325,8 @@ def test_minus_one_that_does_not_divide(backend):
         f"asked for by {HERE}:",
         "arguments: x: float32[4, 3], k: 5",
     )
-    negative = "reshape: a size must not be negative; -1 is worked out where it is a "
-    negative += "constant: needs 0 <= k; got -"
+    negative = "reshape: a size must not be negative; -1 is worked out in a constant "
+    negative += "or a vector: needs 0 <= k; got -"
     refused(lambda: f(ones(4, 3), -2), f"{negative}2")
     refused(lambda: f(ones(4, 3), -1), f"{negative}1")
     zero = "a size is divided by zero"

@@ -12,9 +12,10 @@ from graphc.ir.build import (
     as_size,
     as_value,
     normal_axis,
+    size_value,
     strong,
 )
-from graphc.ir.dims import Dim, Size, equal
+from graphc.ir.dims import Dim, Size, equal, maximum, minimum
 from graphc.ir.graph import Value
 from graphc.ir.kinds import AxisParam, NewAxisParam
 from graphc.ir.namespace import F, enroll, public
@@ -348,11 +349,24 @@ def _(
     return found
 
 
+def _one_per_element(counts: Value, n: Size) -> Value:
+    """A vector of `n` counts; one that has a single element at the call is repeated."""
+    m = counts.type.shape[0]
+    if isinstance(m, int) or equal(m, n):
+        return counts
+    reason = "one count per element, or one for all"
+    several = minimum(1, maximum(m - 1, 1 - m))  # 0 if there is one count, else 1
+    counts = F._at_most(m, maximum(1, n), reason, counts, "repeat")
+    counts = F._at_most(n * several, m, reason, counts, "repeat")
+    places = F.minimum(F.arange(size_value(n)), size_value(m - 1))
+    return F._gather(counts, places, axes=(0,), inside=(False,))
+
+
 @public(method=True)
 def repeat(x: Any, repeats: Any, /, axis: int | None = None) -> Value:
     """Each element repeated: one number for all, or a vector of counts.
 
-    A vector that is known to have one element is that number.
+    A vector of one element stands for all.
     With counts the size of the result depends on their sum, one host read where
     they are not known before the call. None may be negative: the caller sees to it,
     or `check=True` checks it.
@@ -373,6 +387,7 @@ def repeat(x: Any, repeats: Any, /, axis: int | None = None) -> Value:
                           got=str(counts.type))
     if equal(counts.type.shape[0], 1):  # which stands for all
         return repeat(value, counts[0], chosen)
+    counts = _one_per_element(counts, value.type.shape[chosen])
     total = as_size(F.sum(counts))
     return _repeat_counts(value, counts, total=total, axis=chosen)
 

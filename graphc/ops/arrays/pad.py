@@ -15,7 +15,7 @@ from graphc.ir.build import (
     size_value,
     strong,
 )
-from graphc.ir.dims import Size, equal, less_equal, minimum
+from graphc.ir.dims import Size, equal, less_equal, maximum, minimum
 from graphc.ir.graph import Value
 from graphc.ir.namespace import F, public
 from graphc.ir.op import Array, Printing, op, require_at_most, type_error
@@ -32,12 +32,15 @@ FULL = slice(None)
 
 def _padded(x: Value, low: Shape, high: Shape) -> TensorType:
     """Inside a type rule: the type of `x` with that many elements around."""
-    for n in (*low, *high):
-        require_at_most(0, n, "a pad width must not be negative")
     sizes = zip(x.type.shape, low, high, strict=True)
     shape = tuple(n + a + b for n, a, b in sizes)
     require_room(shape, x.dtype)
     return x.type.like(shape)
+
+
+def _may_crop(widths: Shape) -> bool:
+    """Whether some width is not known to be 0 or more."""
+    return not all(less_equal(0, n) for n in widths)
 
 
 def _print_widths(p: Printing) -> str:
@@ -47,15 +50,32 @@ def _print_widths(p: Printing) -> str:
 
 @op()
 def _pad(x: Array, fill: Array, *, low: Shape, high: Shape) -> TensorType:
-    """With `low[i]` and `high[i]` elements `fill` before and after axis i."""
+    """With `low[i]` and `high[i]` elements `fill` before and after axis i.
+
+    Negative widths cut elements off, of those that others put around too.
+    """
     if fill.type.rank or fill.dtype != x.dtype:
         raise type_error("needs a scalar of the same dtype to fill with")
+    for axis, (n, a, b) in enumerate(zip(x.type.shape, low, high, strict=True)):
+        if _may_crop((a, b)):
+            reason = f"negative widths crop more than there is of axis {axis}"
+            require_at_most(0, n + a + b, reason)
     return _padded(x, low, high)
 
 
 def _print_pad(p: Printing) -> str:
-    widths = _print_widths(p)
-    return f"{p.xp}.pad({p.inputs[0]}, {widths}, constant_values={p.inputs[1]})"
+    widths, (x, fill) = _print_widths(p), p.inputs
+    if _may_crop(p.node.params["low"] + p.node.params["high"]):
+        return f"{p.helper(pad_or_crop)}({p.xp}, {x}, {widths}, {fill})"
+    return f"{p.xp}.pad({x}, {widths}, constant_values={fill})"
+
+
+def pad_or_crop(xp: Any, x: Any, widths: Any, fill: Any) -> Any:
+    """Printed into programs: as `pad`, and then cut where a width is negative."""
+    around = [(max(a, 0), max(b, 0)) for a, b in widths]
+    x = xp.pad(x, around, constant_values=fill)
+    ends = zip(x.shape, widths, strict=True)
+    return x[tuple([slice(max(-a, 0), n - max(-b, 0)) for n, (a, b) in ends])]
 
 
 _pad.literals = "beside"
@@ -72,8 +92,12 @@ def _around(x: Value, low: Shape, high: Shape) -> Value:
 @_pad.vjp
 def _(g: Value, x: Value, fill: Value, *, low: Shape, high: Shape) -> Any:
     middle = g
-    for axis, (n, start) in enumerate(zip(x.type.shape, low, strict=True)):
-        middle = F._part(middle, axis, start, start + n)
+    if _may_crop(low + high):
+        low_, high_ = (tuple(-n for n in widths) for widths in (low, high))
+        middle = _pad(g, cast(as_value(0), g.dtype), low=low_, high=high_)
+    else:
+        for axis, (n, start) in enumerate(zip(x.type.shape, low, strict=True)):
+            middle = F._part(middle, axis, start, start + n)
     middle = F.specify_shape(middle, x.type.shape)
     if literal_of(fill) is not None:
         return middle, None
@@ -112,8 +136,10 @@ def _(
             value = moved(pad, value, axis, n, start, size, fill.value)
             first[axis] = last[axis] = 0
     made = _pad(value, fill.value, low=tuple(first), high=tuple(last))
-    axes = range(x.type.rank) if literal is not None else ()
-    return pad.result(made, dict.fromkeys(axes, literal))
+    if literal is None:
+        return pad.result(made, {})
+    ends = enumerate(pad.node.params["high"])  # elements cut off are in the padding
+    return pad.result(made, {a: literal for a, n in ends if less_equal(0, n)})
 
 
 Around = Literal["edge", "wrap", "reflect", "symmetric"]
@@ -125,6 +151,8 @@ def _pad_from(
 ) -> TensorType:
     """With elements of `x` itself around, as `numpy.pad` with this mode takes them."""
     for n, a, b in zip(x.type.shape, low, high, strict=True):
+        for width in (a, b):
+            require_at_most(0, width, "a pad width must not be negative")
         reason = f"no element to pad with in mode {mode!r}"
         require_at_most(minimum(1, a + b), n, reason)
     return _padded(x, low, high)
@@ -235,7 +263,7 @@ def pad(x: Any, pad_width: Any, mode: Any = "constant", **options: Any) -> Value
 
     All modes but functions, with `constant_values`, `end_values`, `stat_length` and
     `reflect_type`. "empty", which promises nothing, gives zeros. In these two modes
-    widths that are known to be negative crop, as in `jax.lax.pad`: after padding.
+    negative widths crop, as in `jax.lax.pad`: after padding.
     """
     value = strong(as_value(x))
     _check_options(mode, options)
@@ -245,8 +273,7 @@ def pad(x: Any, pad_width: Any, mode: Any = "constant", **options: Any) -> Value
     low, high = tuple(a for a, _ in pairs), tuple(b for _, b in pairs)
     if mode in ("constant", "empty"):
         constants = options.get("constant_values", 0)
-        wider = _with_constants(value, _put_on(low), _put_on(high), constants)
-        return _cropped(wider, _cut_off(low), _cut_off(high))
+        return _with_constants(value, low, high, constants)
     _refuse_negative(mode, (*low, *high))
     if mode == "linear_ramp":
         return _with_ramps(value, pairs, options.get("end_values", 0))
@@ -293,30 +320,6 @@ def _refuse_negative(mode: str, widths: Shape) -> None:
             raise graph_error(problem, op="pad", hint=hint)
 
 
-def _put_on(widths: Shape) -> Shape:
-    """The widths without those that are known to be negative."""
-    return tuple(0 if less_equal(n, -1) else n for n in widths)
-
-
-def _cut_off(widths: Shape) -> Shape:
-    """The number of elements that negative widths cut off."""
-    return tuple(-n if less_equal(n, -1) else 0 for n in widths)
-
-
-def _cropped(x: Value, low: Shape, high: Shape) -> Value:
-    """Without the first `low[i]` and the last `high[i]` elements of axis i."""
-    for axis, (first, last) in enumerate(zip(low, high, strict=True)):
-        n = x.type.shape[axis]
-        if not (_is_nothing(first) and _is_nothing(last)):
-            reason = f"negative widths crop more than there is of axis {axis}"
-            if less_equal(first + last, n) is False:
-                problem = f"{reason}: {first + last} of {n} elements"
-                raise graph_error(problem, op="pad", got=str(x.type))
-            x = F._at_most(first + last, n, reason, x, "pad")
-            x = F._part(x, axis, first, n - last)
-    return x
-
-
 def _listed(x: Any) -> Any:
     """Nested lists of numbers or values; a symbolic vector as a list of its items."""
     if isinstance(x, np.ndarray):
@@ -351,11 +354,17 @@ def _with_constants(value: Value, low: Shape, high: Shape, constants: Any) -> Va
     first = fills[0][0]
     if all(fill is first for pair in fills for fill in pair):
         return _pad(value, first, low=low, high=high)
-    nothing = (0,) * value.type.rank
+    nothing, zero = (0,) * value.type.rank, cast(as_value(0), value.dtype)
+    (low, cut_low), (high, cut_high) = map(_signs, (low, high))
     for axis, (before, after) in enumerate(fills):
         value = _pad(value, before, low=_only(low, axis), high=nothing)
         value = _pad(value, after, low=nothing, high=_only(high, axis))
-    return value
+    return _pad(value, zero, low=cut_low, high=cut_high)
+
+
+def _signs(widths: Shape) -> tuple[Shape, Shape]:
+    """The widths that put elements on and those that cut off, with 0 for the other."""
+    return tuple(maximum(0, n) for n in widths), tuple(minimum(0, n) for n in widths)
 
 
 def _only(widths: Shape, axis: int) -> Shape:

@@ -31,6 +31,7 @@ from graphc.ir.op import (
     views_of_inputs,
 )
 from graphc.ir.types import BOOL, TensorType, product, same_size
+from graphc.ops.arrays.free_sizes import with_free_sizes
 from graphc.ops.common.batching import Batched, batch_with_axes
 from graphc.ops.common.broadcasting import (
     require_room,
@@ -40,7 +41,7 @@ from graphc.ops.common.broadcasting import (
 from graphc.ops.common.padded_reads import nonempty, number
 from graphc.ops.common.padding import PaddedValue, Padding, constant_fill
 
-NEGATIVE = "a size must not be negative; -1 is worked out where it is a constant"
+NEGATIVE = "a size must not be negative; -1 is worked out in a constant or a vector"
 
 
 def require_shape(shape: Shape, reason: str = "a size must not be negative") -> Shape:
@@ -161,7 +162,9 @@ def _flat_places(pad: Padding, shape: Shape, at: list[Value]) -> Value:
 def reshape(x: Any, /, shape: Any, *, copy: bool | None = None) -> Value:
     """The same elements in row-major order; one size may be -1 and is worked out.
 
-    Sizes may be integers, integer scalars, or one integer vector of static length.
+    Sizes may be integers, integer scalars, or one integer vector of static length. The
+    -1 may also turn up at the call, in a vector or another value that is computed; a
+    scalar argument of the function must be 0 or more.
     `copy` has no meaning here: values never change.
     Raises GraphError, at the call where the sizes are not known before, when the
     number of elements does not fit.
@@ -175,6 +178,8 @@ def reshape(x: Any, /, shape: Any, *, copy: bool | None = None) -> Value:
         rest = product(tuple(n for i, n in enumerate(wanted) if i != free[0]))
         size = _remaining(value, rest, wanted)
         wanted = (*wanted[: free[0]], size, *wanted[free[0] + 1 :])
+    else:
+        value, wanted = with_free_sizes(value, wanted)
     check_shape(wanted, "reshape")
     if len(wanted) == value.type.rank and all(
         map(same_size, wanted, value.type.shape)

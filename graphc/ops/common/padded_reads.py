@@ -15,7 +15,7 @@ def number(pad: Padding, size: Size) -> Value:
 
 def is_known(pad: Padding, size: Size) -> bool:
     """Whether a size has nothing to do with those that are padded."""
-    return equal(pad.exact(size), size) is True
+    return all(equal(n, size) is True for n in (pad.exact(size), pad.stored(size)))
 
 
 def places(size: Size) -> Value:

@@ -1,0 +1,50 @@
+"""Sizes of a reshape that may turn out to be -1 when the function is called.
+
+A size that stands in the contents of an array, or that `where` chooses, may be -1 as in
+NumPy. It is worked out as integer arithmetic before anything is reshaped, and read
+then. A scalar argument of the function is taken for the size itself, so that it is
+equal to its other uses, and is refused where it is negative.
+"""
+
+from graphc.ir.build import INPUT, Shape, as_size, shape_text, size_value
+from graphc.ir.dims import Dim, Size, less_equal, maximum, symbol_dim
+from graphc.ir.graph import Value
+from graphc.ir.namespace import F
+from graphc.ir.types import product
+
+
+def may_be_free(n: Size) -> bool:
+    """Whether a size is read from data, and is not known to be 0 or more."""
+    if not isinstance(n, Dim) or less_equal(0, n) is True:
+        return False
+    symbol = n.symbols[0]
+    if not isinstance(symbol.origin, Value) or n is not symbol_dim(symbol):
+        return False
+    return symbol.origin.node.primitive is not INPUT
+
+
+def with_free_sizes(value: Value, wanted: Shape) -> tuple[Value, Shape]:
+    """The array to reshape, after checks of its sizes, and the sizes without -1."""
+    places = [i for i, n in enumerate(wanted) if may_be_free(n)]
+    if not places:
+        return value, wanted
+    total, found = value.type.size, list(wanted)
+    free = {i: maximum(0, -wanted[i]) for i in places}  # 1 where a size is -1, else 0
+    for i in places:
+        reason = "a size must not be negative, but for one that is -1"
+        value = F._at_most(-1, wanted[i], reason, value, "reshape")
+    if len(places) > 1:
+        reason = "only one size may be -1"
+        value = F._at_most(sum(free.values()), 1, reason, value, "reshape")
+    for i in places:
+        rest = product(wanted[:i] + wanted[i + 1 :])
+        reason = "-1 cannot be worked out beside a size of 0"
+        value = F._at_most(free[i], maximum(0, rest), reason, value, "reshape")
+        rows = maximum(1, rest)
+        shape = shape_text(value.type.shape)
+        reason = f"the sizes beside -1 leave a remainder of the elements of {shape}"
+        left = free[i] * (total % rows)
+        value = F._at_most(left, 0, reason, value, "reshape", "divisibility")
+        n, others = size_value(wanted[i]), size_value(total // rows)
+        found[i] = as_size(F.where(F.equal(n, -1), others, n))
+    return value, tuple(found)

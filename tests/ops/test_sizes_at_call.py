@@ -1,0 +1,126 @@
+"""Sizes that turn out special at the call: -1, one count for all, less than none."""
+
+import numpy as np
+import pytest
+
+import graphc
+import graphc.tensor as gt
+from tests.errors.messages import refused
+
+pytestmark = pytest.mark.usefixtures("compiled_quickly")
+POLICIES = ("specialize", "pad", "bound")
+both = pytest.mark.parametrize("backend", ["numpy", "jax"])
+X = np.arange(1.0, 13.0, dtype="float32")
+x = gt.tensor("x", "float32", ("n",))
+v = gt.tensor("v", "int64", (2,))
+counts = gt.tensor("counts", "int64", ("m",))
+low = gt.tensor("low", "int64", ())
+high = gt.tensor("high", "int64", ())
+
+
+def close(inputs, outputs, backend, cases):
+    """Each policy gives what is expected, for all arguments."""
+    for dims in POLICIES if backend == "numpy" else ("pad",):
+        f = graphc.function(inputs, outputs, backend=backend, dims=dims)
+        for args, expected in cases:
+            for found, wanted in zip(f(*args), expected, strict=True):
+                np.testing.assert_allclose(found, wanted, rtol=1e-5, err_msg=dims)
+
+
+@both
+def test_minus_one_in_a_vector(backend):
+    y = x.reshape(v)
+    outputs = [y, gt.sum(y, axis=1), graphc.grad(gt.sum(y * y), x)]
+    cases = []
+    for shape in ((3, -1), (-1, 4), (3, 4), (-1, 12)):
+        wanted = X.reshape(shape)
+        cases.append(((X, np.array(shape)), [wanted, wanted.sum(1), 2 * X]))
+    close([x, v], outputs, backend, cases)
+
+
+@both
+def test_minus_one_that_is_computed(backend):
+    chosen = x.reshape((gt.where(low > 0, -1, 4), 3))
+    joined = x.reshape(gt.stack([-1, gt.sum(v)]))
+    shape, one = np.array([1, 2]), X.reshape(4, 3)
+    cases = [((X, n, shape), [one, one]) for n in (0, 1)]
+    close([x, low, v], [chosen, joined], backend, cases)
+
+
+LEFT = "the sizes beside -1 leave a remainder of the elements of (n,): needs "
+WRONG = {
+    (-1, -1): "only one size may be -1: needs max(-y, 0) + max(-y_2, 0) <= 1; got 2",
+    (-1, 5): f"{LEFT}max(-y, 0)*n - (n//max(1, y_2))*max(-y, 0)*max(1, y_2) <= 0; "
+    "got 2",
+    (0, -1): "-1 cannot be worked out beside a size of 0: "
+    "needs max(-y_2, 0) <= max(0, y); got 1 and 0",
+    (-2, -6): "a size must not be negative, but for one that is -1: "
+    "needs -1 <= y; got -2",
+    (3, 5): "cannot reshape (n,) into (y, y): needs y_3*y_4 == n; got 15 and 12",
+}
+
+
+@pytest.mark.parametrize("shape", WRONG)
+def test_vectors_that_are_no_shape(shape):
+    y = x.reshape(v)
+    f = graphc.function([x, v], y, backend="numpy")
+    error = refused(lambda: f(X, np.array(shape)), f"reshape: {WRONG[shape]}")
+    assert error.kind == ("divisibility" if shape == (-1, 5) else "shape")
+
+
+@both
+def test_one_count_for_all(backend):
+    y = gt.repeat(x, counts)
+    outputs = [y, graphc.grad(gt.sum(y * y), x), gt.repeat(x[:, None], counts, axis=0)]
+    cases = []
+    for given in ([2], [0], range(12)):
+        times = np.array(given)
+        rows = X[:, None].repeat(times, 0)
+        cases.append(((X, times), [X.repeat(times), 2 * X * times, rows]))
+    close([x, counts], outputs, backend, cases)
+    f = graphc.function([x, counts], y, backend=backend)
+    assert f(X[:0], np.array([3])).shape == (0,)
+    first = "repeat: one count per element, or one for all: needs "
+    said = f"{first}min(1, max(1 - m, m - 1))*n <= m; got 12 and 2"
+    refused(lambda: f(X, np.array([1, 2])), said)
+    refused(lambda: f(X, np.arange(13)), f"{first}m <= max(1, n); got 13 and 12")
+
+
+def around(array, first, last, fill):
+    wide = np.pad(array, (max(first, 0), max(last, 0)), constant_values=fill)
+    return wide[max(-first, 0) : wide.size - max(-last, 0)]
+
+
+@both
+def test_widths_that_turn_out_negative(backend):
+    fill = x[3]
+    zeros = gt.pad(x, (low, high))
+    filled = gt.pad(x, (low, high), constant_values=fill)
+    unlike = gt.pad(x, (low, high), constant_values=(5, 6))
+    rows = graphc.vmap(lambda row: gt.pad(row, (low, high)))(gt.stack([x, x + 1]))
+    slopes = [graphc.grad(gt.sum(y * y), x) for y in (zeros, filled)]
+    outputs = [zeros, filled, gt.sum(zeros), *slopes, rows]
+    cases, parts = [], []
+    for a, b in ((2, 1), (-2, 1), (0, -3), (-1, -1), (-12, 0), (-14, 4), (3, -14)):
+        y = around(X, a, b, 0)
+        places = around(np.arange(12), a, b, -1)
+        slope = 2 * X * np.isin(np.arange(12), places)
+        wide = slope.copy()
+        wide[3] += 2 * X[3] * np.sum(places < 0)
+        two = np.stack([y, around(X + 1, a, b, 0)])
+        expected = [y, around(X, a, b, X[3]), y.sum(), slope, wide, two]
+        cases.append(((X, a, b), expected))
+        ends = np.concatenate([np.full(max(a, 0), 5), X, np.full(max(b, 0), 6)])
+        last = ends.size - max(-b, 0)
+        parts.append(((X, a, b), [ends[max(-a, 0) : last]]))
+    close([x, low, high], outputs, backend, cases)
+    close([x, low, high], [unlike], backend, parts)
+
+
+def test_widths_that_crop_too_much():
+    f = graphc.function([x, low], gt.pad(x, (low, 3)), backend="numpy")
+    first = "pad: negative widths crop more than there is of axis 0: "
+    refused(lambda: f(X, -16), f"{first}needs 0 <= low + n + 3; got -1")
+    f = graphc.function([x, low], gt.pad(x, (low, 3), "edge"), backend="numpy")
+    said = "pad: a pad width must not be negative: needs 0 <= low; got -1"
+    refused(lambda: f(X, -1), said)
