@@ -128,6 +128,7 @@ def with_sizes(params: dict[str, Any], sizes: Sequence[Size]) -> dict[str, Any]:
     }
 
 
+_scan.rounding = "stored"
 _scan.several = True
 _scan.on_host = False  # a loop is no matter of glue
 _scan.selective = True
@@ -161,6 +162,7 @@ _scan.body_calls = _body_calls
 # A scan with early exit and a number of slices that is not known before: `length`. Its
 # first carry says whether it goes on. It is made when all else has been done.
 GROWING = Primitive("growing", _scan.infer)
+GROWING.rounding = "stored"
 GROWING.__doc__ = "A scan that stops, of as many rows as it has steps: see `growing`."
 GROWING.several = True
 GROWING.on_host = False

@@ -60,6 +60,7 @@ def _print_switch(p: Printing) -> str:
 
 
 SWITCH = _switch
+_switch.rounding = "stored"
 _switch.several = True
 _switch.on_host = False
 _switch.selective = True

@@ -67,6 +67,7 @@ def _size(*values: Value, size: Dim) -> TensorType:
     return TensorType(SIZE, (), weak=True)
 
 
+_input.rounding = _constant.rounding = _size.rounding = "stored"
 _input.range = lambda node: (node.params["name"].content, None, None)
 _constant.sizes = lambda *, data, weak: data.array.astype(object)
 

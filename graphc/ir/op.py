@@ -43,6 +43,7 @@ Batch = Callable[..., "Value | tuple[Value, ...]"]
 PaddingFunction = Callable[..., Any]
 Views = Callable[[Node], Iterable[tuple[Value, Value]]]
 BodyCalls = Callable[[Node], Iterable[Any]]
+Rounding = Literal["none", "once", "many", "stored"]
 BACKENDS = ("numpy", "jax")
 EMISSION: dict[str, RuleTable[Emit]] = {
     b: RuleTable(f"emission, {b}") for b in BACKENDS
@@ -103,6 +104,8 @@ class Primitive:
     `no_gradient_for`: inputs, by their names, for which the rule has none, and why.
     `chooses`: elements that the first input does not choose count for nothing.
     `picks`: the gradient rule compares elements of the inputs, or finds them again.
+    `rounding`: how often elements are rounded on the way; "none" where they are exact,
+    "stored" where XLA keeps the result and computes it once (see `recomputed`).
     `selective`: the gradient rule is told as `wanted` of which inputs one is needed.
     `size_remedy`: what to do where its result is needed as a size and cannot be.
     `driven`: the driver runs it, in pieces of which each is compiled.
@@ -136,6 +139,7 @@ class Primitive:
     elementwise: bool = False
     linear: bool = False
     picks: bool = False
+    rounding: Rounding = "many"
     selective: bool = False
     chooses: bool = False
     no_gradient_for: dict[str, str] = field(default_factory=dict)  # argument: why

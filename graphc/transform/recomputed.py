@@ -7,37 +7,12 @@ element that the next finds equal: then cotangents that cancel exactly no longer
 ties are missed. Rules of such ops get values that are kept.
 """
 
-from typing import Literal
-
-from graphc.control.scan import GROWING, SCAN
-from graphc.control.switch import SWITCH
 from graphc.ir.graph import Node, Value
 from graphc.ir.namespace import F
-from graphc.ir.primitives import OP
-from graphc.ir.rules import RuleTable
 from graphc.ir.types import is_inexact
+from graphc.ops.elementwise.declare import CONVERT
 
 MOST_LOOKED_AT = 32  # nodes; a value not shown to be safe by then is kept
-Rounding = Literal["stored", "exact", "once"]
-ROUNDING: RuleTable[Rounding] = RuleTable("rounding")
-# Values that XLA stores: arguments, and results of calls and loops of their own.
-ROUNDING.of(
-    *(OP.input, OP.constant, OP.size, OP.iota, OP.pinned, OP.matmul, OP.conv),
-    *(OP.scatter, OP.segment, OP.sort, OP.cholesky, SCAN, SWITCH, GROWING),
-)("stored")
-# Ops without rounding of their own.
-ROUNDING.of(
-    *(OP.negative, OP.positive, OP.absolute, OP.conjugate, OP.real, OP.imag),
-    *(OP.from_parts, OP.copysign, OP.maximum, OP.minimum, OP.fmax, OP.fmin),
-    *(OP.where, OP.choose, OP.sign, OP.rint, OP.floor, OP.ceil, OP.trunc),
-    *(OP.max, OP.min, OP.max_from, OP.min_from, OP.peak, OP.cummax, OP.cummin),
-    *(OP.transpose, OP.reshape, OP.expand_dims, OP.squeeze, OP.full),
-    *(OP.broadcast_to, OP.broadcast_arrays, OP.specify_shape, OP.basic_index),
-    *(OP.gather, OP.dynamic_slice, OP.concatenate, OP.stack, OP.tile, OP.repeat),
-    *(OP.pad, OP.pad_from, OP.stop_gradient, OP.assert_, OP.barrier),
-)("exact")
-# One rounding of numbers that are stored gives the same bits in each loop.
-ROUNDING.of(OP.add, OP.subtract, OP.multiply, OP.true_divide, OP.convert)("once")
 
 
 def kept(value: Value) -> Value:
@@ -57,11 +32,12 @@ def may_differ(value: Value) -> bool:
     rounded, seen, stack = False, {value.node}, [value.node]
     while stack:
         node = stack.pop()
-        how = ROUNDING.find(node.primitive)
-        if how == "stored":
+        rounding = node.primitive.rounding
+        if rounding == "stored":
             continue
-        if how != "exact" and _rounds(node):
-            if rounded or how != "once" or _is_small(node):
+        if rounding != "none" and _rounds(node):
+            # One rounding of numbers that are stored gives the same bits in each loop.
+            if rounded or rounding == "many" or _is_small(node):
                 return True
             rounded = True
         stack += [v.node for v in node.inputs if v.node not in seen]
@@ -81,7 +57,7 @@ def _rounds(node: Node) -> bool:
     dtype = node.outputs[0].dtype
     if not is_inexact(dtype):
         return False
-    if node.primitive is OP.convert:
+    if node.primitive is CONVERT:
         given = node.inputs[0].dtype
         return not is_inexact(given) or given.itemsize > dtype.itemsize
     return True

@@ -10,6 +10,8 @@ import pytest
 
 import graphc
 import graphc.tensor as gt
+from graphc.ir.namespace import FUNCTIONS
+from graphc.ir.op import PRIMITIVES
 from graphc.ir.types import is_inexact
 from graphc.ir.walk import ancestors
 from graphc.transform.recomputed import may_differ
@@ -113,3 +115,27 @@ def test_what_gradients_compare_is_kept():
 )
 def test_what_may_be_rounded_in_several_ways(value, differs):
     assert may_differ(value) is differs
+
+
+ROUNDINGS = [
+    p
+    for p in PRIMITIVES.values()
+    if p.elementwise and p.rounding in ("none", "once") and p.name in FUNCTIONS
+    if p.name != "choose"  # takes integers
+]
+
+
+@pytest.mark.parametrize("primitive", ROUNDINGS, ids=repr)
+def test_ops_round_as_they_declare(primitive):
+    """An exact result is that of more digits; one rounded once is that one, rounded."""
+    assert len(ROUNDINGS) > 20
+    rng = np.random.default_rng(1)
+    given = [rng.normal(size=500).astype("float32") for _ in primitive.arguments]
+    found = []
+    for dtype in ("float32", "float64"):
+        x = [gt.tensor(f"x{i}", dtype, (500,)) for i in range(len(given))]
+        args = [x[0] > 0, *x[1:]] if primitive.chooses else x
+        y = gt.real(FUNCTIONS[primitive.name](*args))
+        run = graphc.function(x, y, backend="numpy", unused="ignore")
+        found.append(run(*[array.astype(dtype) for array in given]))
+    np.testing.assert_array_equal(found[0], found[1].astype("float32"))

@@ -42,6 +42,7 @@ def _full(value: Array, *, shape: Shape) -> TensorType:
     return value.type.like(shape)
 
 
+_full.rounding = "none"
 _full.literals = "always"
 _full.emit(lambda p: f"{p.xp}.full({p.code(p.node.params['shape'])}, {p.inputs[0]}, "
            f"{p.code(p.node.outputs[0].dtype)})")
@@ -151,6 +152,7 @@ def _print_iota(p: Any) -> str:
     return f"{p.xp}.arange({p.code(start)}, {stop}{step_text}, dtype={dtype})"
 
 
+_iota.rounding = "stored"
 _iota.emit(_print_iota)
 
 

@@ -46,6 +46,7 @@ def _concatenate(*arrays: Array, axis: AxisParam) -> TensorType:
     return first.like(shape)
 
 
+_concatenate.rounding = "none"
 _concatenate.emit("{xp}.concatenate([{arrays}], axis={axis})")
 _concatenate.sizes = lambda *arrays, axis: np.concatenate(arrays, axis=axis)
 _concatenate.linear = True
@@ -129,6 +130,7 @@ def _print_stack(p: Printing) -> str:
     return f"{p.xp}.array([{', '.join(p.inputs)}], {dtype})"
 
 
+_stack.rounding = "none"
 _stack.emit(_print_stack)
 _stack.sizes = lambda *arrays, axis: np.stack(arrays, axis=axis)
 _stack.linear = True
@@ -219,6 +221,7 @@ def _tile(x: Array, *, reps: Shape) -> TensorType:
     return x.type.like(shape)
 
 
+_tile.rounding = "none"
 _tile.emit("{xp}.tile({x}, {reps})")
 _tile.linear = True
 _tile.batch(lambda n, batched, x, *, reps: _tile(x, reps=(1, *reps)))
@@ -269,6 +272,7 @@ def _repeat(x: Array, *, repeats: Size, axis: AxisParam) -> TensorType:
     return x.type.like(shape)
 
 
+_repeat.rounding = "none"
 _repeat.emit("{xp}.repeat({x}, {repeats}, axis={axis})")
 _repeat.linear = True
 batch_with_axes(_repeat, "axis")

@@ -78,6 +78,7 @@ def pad_or_crop(xp: Any, x: Any, widths: Any, fill: Any) -> Any:
     return x[tuple([slice(max(-a, 0), n - max(-b, 0)) for n, (a, b) in ends])]
 
 
+_pad.rounding = "none"
 _pad.literals = "beside"
 _pad.emit(_print_pad)
 _pad.linear = True
@@ -164,6 +165,7 @@ def _print_pad_from(p: Printing) -> str:
     return f"{p.xp}.pad({p.inputs[0]}, {_print_widths(p)}, {mode}{odd})"
 
 
+_pad_from.rounding = "none"
 _pad_from.emit(_print_pad_from)
 
 

@@ -26,6 +26,7 @@ def _broadcast_arrays(*arrays: Array) -> tuple[TensorType, ...]:
     return tuple(a.type.like(shape) for a in arrays)
 
 
+_broadcast_arrays.rounding = "none"
 _broadcast_arrays.several = True
 _broadcast_arrays.emit("{xp}.broadcast_arrays({arrays})")
 _broadcast_arrays.views = views_of_inputs

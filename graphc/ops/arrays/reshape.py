@@ -77,6 +77,7 @@ def _kind_of_misfit(shape: Shape, total: Size) -> ErrorKind:
     return "shape"
 
 
+_reshape.rounding = "none"
 _reshape.emit("{xp}.reshape({x}, {shape})")
 _reshape.views = views_of_inputs
 _reshape.sizes = lambda x, *, shape: np.reshape(x, shape)
@@ -227,6 +228,7 @@ def _transpose(x: Array, *, axes: AxesParam) -> TensorType:
     return x.type.like(tuple(x.type.shape[a] for a in axes))
 
 
+_transpose.rounding = "none"
 _transpose.emit("{xp}.transpose({x}, {axes})")
 _transpose.views = views_of_inputs
 _transpose.linear = _transpose.layout = True
@@ -319,6 +321,7 @@ def _expand_dims(x: Array, *, axes: NewAxesParam) -> TensorType:
     return x.type.like(shape)
 
 
+_expand_dims.rounding = "none"
 _expand_dims.emit("{xp}.expand_dims({x}, {axes})")
 _expand_dims.views = views_of_inputs
 _expand_dims.sizes = lambda x, *, axes: np.expand_dims(x, axes)
@@ -351,6 +354,7 @@ def _squeeze(x: Array, *, axes: AxesParam) -> TensorType:
     return x.type.like(n for i, n in enumerate(x.type.shape) if i not in axes)
 
 
+_squeeze.rounding = "none"
 _squeeze.emit("{xp}.squeeze({x}, axis={axes})")
 _squeeze.views = views_of_inputs
 _squeeze.sizes = lambda x, *, axes: np.squeeze(x, axes)
@@ -399,6 +403,7 @@ def _broadcast_to(x: Array, *, shape: Shape) -> TensorType:
     return x.type.like(shape)
 
 
+_broadcast_to.rounding = "none"
 _broadcast_to.emit("{xp}.broadcast_to({x}, {shape})")
 _broadcast_to.views = views_of_inputs
 _broadcast_to.stretches = True
@@ -448,6 +453,7 @@ def _specify_shape(x: Array, *, shape: tuple[Size | None, ...]) -> TensorType:
     return x.type.like(sizes)
 
 
+_specify_shape.rounding = "none"
 _specify_shape.emit("{x}")
 _specify_shape.views = views_of_inputs
 _specify_shape.linear = True

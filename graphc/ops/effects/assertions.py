@@ -46,6 +46,7 @@ def _assert_(
     return x.type.like()
 
 
+_assert_.rounding = "none"
 _assert_.emit("{x}")
 ASSERT = _assert_
 _assert_.passes_on = True

@@ -16,6 +16,7 @@ def _stop_gradient(x: Array) -> TensorType:
     return x.type.like()
 
 
+_stop_gradient.rounding = "none"
 _stop_gradient.emit(numpy="{x}", jax="jax.lax.stop_gradient({x})")
 _stop_gradient.views = views_of_inputs
 _stop_gradient.sizes = lambda x: x
@@ -39,6 +40,7 @@ def _print_barrier(p: Printing) -> str:
     return f"jax.lax.optimization_barrier(({', '.join(p.inputs)},))[0]"
 
 
+_barrier.rounding = "none"
 _barrier.emit(numpy="{x}", jax=_print_barrier)
 _barrier.views = views_of_inputs
 
@@ -83,6 +85,7 @@ def pinned(jax: Any, x: Any) -> Any:
     return jax.lax.platform_dependent(x, cpu=on_cpu, default=barrier)
 
 
+_pinned.rounding = "stored"
 _pinned.elementwise = _pinned.linear = True
 _pinned.views = views_of_inputs
 _pinned.vjp(lambda g, x: (g,))

@@ -141,7 +141,7 @@ def elementwise(
     """Declare an elementwise op: its primitive and its public function.
 
     `traits` are `vjp=` a rule or `no_gradient=` a reason, `linear=`, `picks=`,
-    `wraps=`, and `compares=` for the function of Python's integers.
+    `rounding=`, `wraps=`, and `compares=` for the function of Python's integers.
     """
     infer = rule or elementwise_rule(ufunc)
     primitive = Primitive(name, infer, sizes=sizes, literals="beside")
@@ -151,6 +151,7 @@ def elementwise(
     primitive.elementwise = True
     primitive.linear = traits.get("linear", False)
     primitive.picks = traits.get("picks", False)
+    primitive.rounding = traits.get("rounding", "many")
     if traits.get("vjp"):
         primitive.vjp(traits["vjp"])
     if traits.get("no_gradient"):
@@ -209,6 +210,7 @@ def _print_convert(p: Printing) -> str:
 _convert.emit(_print_convert)
 _convert.elementwise = _convert.linear = True
 ELEMENTS.define(_convert, lambda x: x)
+_convert.rounding = "once"
 
 
 @_convert.vjp
@@ -220,6 +222,7 @@ def _(g: Value, x: Value, *, dtype: DType, weak: bool) -> tuple[Value]:
 
 _convert.sizes, _convert.wraps = lambda x, *, dtype, weak: x, True
 enroll(_convert, "_convert")
+CONVERT = _convert
 
 
 @public(method=True)
@@ -238,6 +241,7 @@ def _where(condition: Array, x: Array, y: Array) -> TensorType:
     return TensorType(x.dtype, shape)
 
 
+_where.rounding = "none"
 _where.elementwise = _where.linear = _where.chooses = _where.picks = True
 
 

@@ -46,6 +46,7 @@ def _imag(x: Array) -> TensorType:
 
 _real.emit("{xp}.real({x})")
 _imag.emit("{xp}.imag({x})")
+_real.rounding = _imag.rounding = "none"
 _real.views = _imag.views = views_of_inputs
 _real.elementwise = _real.linear = True
 _imag.elementwise = _imag.linear = True
@@ -101,6 +102,7 @@ def complex_numpy(x: Any, y: Any) -> Any:
     return out
 
 
+_from_parts.rounding = "none"
 _from_parts.emit(
     numpy=lambda p: f"{p.helper(complex_numpy)}({', '.join(p.inputs)})",
     jax="jax.lax.complex({x}, {y})",

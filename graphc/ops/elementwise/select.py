@@ -140,6 +140,7 @@ def _choose(index: Array, *choices: Array, mode: Mode) -> TensorType:
     return choices[0].type.like(shape)
 
 
+_choose.rounding = "none"
 _choose.emit("{xp}.choose({index}, [{choices}], mode={mode})")
 _choose.elementwise = _choose.picks = True
 

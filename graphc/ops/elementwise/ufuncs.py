@@ -16,7 +16,16 @@ from graphc.ir import dims
 from graphc.ir.build import literal_of
 from graphc.ir.graph import Value
 from graphc.ir.namespace import FUNCTIONS, F, enroll
-from graphc.ir.op import PRIMITIVES, Array, Emit, Printing, TypeRule, Vjp, type_error
+from graphc.ir.op import (
+    PRIMITIVES,
+    Array,
+    Emit,
+    Printing,
+    Rounding,
+    TypeRule,
+    Vjp,
+    type_error,
+)
 from graphc.ir.types import TensorType, is_integer
 from graphc.ops.elementwise.declare import elementwise, elementwise_rule
 
@@ -283,14 +292,26 @@ _PICKS = frozenset({  # their derivatives jump
     *("minimum", "maximum", "fmin", "fmax", "absolute", "sign", "copysign"),
     *("remainder", "fmod", "heaviside"),
 })  # fmt: skip
+_EXACT = frozenset({
+    *("negative", "positive", "absolute", "conjugate", "copysign", "sign", "fmax"),
+    *("fmin", "maximum", "minimum", "rint", "floor", "ceil", "trunc"),
+})  # fmt: skip
+_ROUNDED_ONCE = frozenset(("add", "subtract", "multiply", "true_divide"))
 
 
-def _gradient(name: str) -> dict[str, Any]:
-    """The derivative of an op, as its row in the tables declares it."""
+def _rounding(name: str) -> Rounding:
+    if name in _EXACT:
+        return "none"
+    return "once" if name in _ROUNDED_ONCE else "many"
+
+
+def _numerics(name: str) -> dict[str, Any]:
+    """The derivative and the rounding of an op, as its row in the tables declares."""
     rule = _VJP.get(name)
     reason = "" if rule else "its result is of bools or integers"
     linear, picks = name in _LINEAR, name in _PICKS
-    return {"vjp": rule, "no_gradient": reason, "linear": linear, "picks": picks}
+    found = {"vjp": rule, "no_gradient": reason, "linear": linear, "picks": picks}
+    return {**found, "rounding": _rounding(name)}
 
 
 _RULES: dict[str, TypeRule] = {"power": _power_rule}
@@ -323,7 +344,7 @@ for _name, (_text, _sizes) in _ARITHMETIC.items():
         jax=_IN_JAX.get(_name),
         sizes=_sizes,
         wraps=_name in _WRAPS,
-        **_gradient(_name),
+        **_numerics(_name),
     )
 
 _COMPARE = {
@@ -341,7 +362,7 @@ for _name, (_sign, _compares) in _COMPARE.items():
         f"{{x}} {_sign} {{y}}",
         _ufunc,
         compares=_compares,
-        **_gradient(_name),
+        **_numerics(_name),
     )
 
 _BITWISE = {
@@ -353,7 +374,7 @@ _BITWISE = {
     "invert": "~{x}",
 }
 for _name, _text in _BITWISE.items():
-    elementwise(_name, _text, getattr(np, _name), **_gradient(_name))
+    elementwise(_name, _text, getattr(np, _name), **_numerics(_name))
 
 _SAME_NAME = (
     "absolute", "sign", "square", "sqrt", "cbrt", "reciprocal", "exp", "exp2", "expm1",
@@ -374,7 +395,7 @@ for _name in _SAME_NAME:
         _ufunc,
         jax=_IN_JAX.get(_name),
         method=_name in _METHODS,
-        **_gradient(_name),
+        **_numerics(_name),
     )
 for _name in ("gcd", "lcm"):  # their loops need arrays
     PRIMITIVES[_name].literals = "never"

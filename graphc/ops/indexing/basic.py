@@ -67,6 +67,7 @@ def _views(node: Node) -> Iterable[tuple[Value, Value]]:
     return () if scalar else views_of_inputs(node)
 
 
+_basic_index.rounding = "none"
 _basic_index.emit(lambda p: f"{p.inputs[0]}[{subscript(p)}]")
 _basic_index.views = _views
 

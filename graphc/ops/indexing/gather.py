@@ -76,6 +76,7 @@ def dynamic_slice_numpy(x: Any, start: Any, length: Any, axis: Any) -> Any:
     return x[(slice(None),) * axis + (slice(start, start + length),)]
 
 
+_dynamic_slice.rounding = "none"
 _dynamic_slice.emit(
     numpy=lambda p: (
         f"{p.helper(dynamic_slice_numpy)}({', '.join(p.inputs)}, "
@@ -251,6 +252,7 @@ def _gather_views(node: Node) -> Iterable[tuple[Value, Value]]:
     return views_of_inputs(node) if single and len(indices) < x.type.rank else ()
 
 
+_gather.rounding = "none"
 _gather.emit(numpy=_print_gather_numpy, jax=_print_gather_jax)
 _gather.views = _gather_views
 

@@ -114,6 +114,7 @@ def _written_at(p: Printing) -> str:
     return f'{x}.at[{items}].{p.node.params["how"]}({v}, mode="{mode}")'
 
 
+_scatter.rounding = "stored"
 _scatter.emit(numpy=_print_scatter_numpy, jax=_print_scatter_jax)
 _scatter.picks = True
 _scatter.bounds_check = stray_checks

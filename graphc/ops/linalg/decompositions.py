@@ -135,6 +135,7 @@ def _cholesky(x: Array) -> TensorType:
     return x.type.like()
 
 
+_cholesky.rounding = "stored"
 _cholesky.emit(
     numpy=lambda p: f"{p.helper(nan_unless_solved)}(np.linalg.cholesky, "
     f"{p.inputs[0]}, triangular=True)",

@@ -148,6 +148,7 @@ def _peak(x: Array, *, axis: AxisParam) -> TensorType:
     return x.type.like(n for i, n in enumerate(x.type.shape) if i != axis)
 
 
+_peak.rounding = "none"
 _peak.picks = True
 _peak.emit("{xp}.max({x}, axis={axis}, initial=0)")
 batch_with_axes(_peak, "axis")

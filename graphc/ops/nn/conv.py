@@ -154,6 +154,7 @@ def _print_jax(p: Printing) -> str:
     return f"jax.lax.conv_general_dilated({', '.join(given)})"
 
 
+_conv.rounding = "stored"
 _conv.emit(numpy=_print_numpy, jax=_print_jax)
 CONV = _conv
 

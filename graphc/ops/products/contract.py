@@ -120,6 +120,7 @@ _cross.emit("{xp}.cross({x}, {y})")
 
 
 # Padding: what is summed over holds zeros in both factors, since 0 * NaN is NaN.
+_matmul.rounding = "stored"
 
 
 @_matmul.padding

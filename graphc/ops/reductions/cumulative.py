@@ -71,6 +71,9 @@ _cumlogsumexp = _cumulative(
 )
 
 
+_cummax.rounding = _cummin.rounding = "none"
+
+
 def _padded_running(primitive: Primitive, neutral: Callable[[Any], Any]) -> None:
     """Forwards, padding comes after all that counts; backwards, it must not count."""
 

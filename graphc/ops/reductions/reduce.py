@@ -113,6 +113,8 @@ _min_from = _reduction_from("min")
 _any = _reduction("any").no_gradient("its result is of bools")
 _all = _reduction("all").no_gradient("its result is of bools")
 _sum.linear = True
+for _primitive in (_max, _min, _max_from, _min_from):
+    _primitive.rounding = "none"
 MONOIDS.define(_sum, Monoid("add", zero, widened=True))
 MONOIDS.define(_prod, Monoid("multiply", one, widened=True))
 MONOIDS.define(_any, Monoid("logical_or", zero))

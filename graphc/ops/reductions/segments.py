@@ -175,6 +175,7 @@ def _print_segment(p: Printing) -> str:
     return f'{empty}.at[{inside}].{how}({x}, mode="drop")'
 
 
+_segment.rounding = "stored"
 _segment.emit(_print_segment)
 
 
