@@ -213,3 +213,14 @@ def test_who_asks_for_a_size_first_depends_on_the_program_alone():
         texts.add(refused(lambda v=x, o=outputs: graphc.function([v], o, jit=True)))
         assert len(older) == 3
     assert len(texts) == 1
+
+
+@pytest.mark.parametrize("backend", ["numpy", "jax"])
+def test_sizes_of_branches_are_exact(backend):
+    """They are integers of 64 bits, as all sizes are."""
+    x = gt.tensor("x", "int8", ("n",))
+    k, c = gt.tensor("k", "int64", ()), gt.tensor("c", "bool", ())
+    y = gt.cond(c, lambda: gt.broadcast_to(x[0], (k,)), lambda: x)
+    f = graphc.function([x, k, c], y.shape[0], backend=backend)
+    x = np.ones(3, "int8")
+    assert [int(f(x, 2**33 + 5, c)) for c in (True, False)] == [2**33 + 5, 3]

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from graphc.ir import dims
-from graphc.ir.build import as_size, as_value, cast, size_value
+from graphc.ir.build import SIZE, as_size, as_value, cast, size_value
 from graphc.ir.dims import Size
 from graphc.ir.graph import Value, origins
 from graphc.ir.namespace import F
@@ -22,12 +22,12 @@ from graphc.ops.common.padding import PaddedValue, Padding
 @op()
 def _branch_size(index: Array, *sizes: Array, most: Size | None) -> TensorType:
     """The size that the branch of a number gives; at most `most`."""
-    if any(v.type.rank or v.dtype != INT32 for v in (index, *sizes)):
+    if any(v.type.rank or v.dtype != SIZE for v in sizes) or index.dtype != INT32:
         raise type_error("the size of a branch is an integer scalar")
-    return TensorType(INT32, ())
+    return TensorType(SIZE, ())
 
 
-_branch_size.emit('{xp}.asarray([{sizes}], "int32")[{index}]')
+_branch_size.emit('{xp}.asarray([{sizes}], "int64")[{index}]')
 _branch_size.range = lambda node: ("branch_size", 0, node.params["most"])
 _branch_size.no_gradient("its result is an integer")
 _branch_size.size_remedy = (
@@ -56,7 +56,7 @@ def size_of_branch(index: Value, sizes: Sequence[Size]) -> Size:
     most: Size | None = dims.maximum(*sizes)
     if most is not None and origins(most):
         most = None  # it is no more known than the size itself
-    numbers = [cast(as_value(size_value(size)), INT32) for size in sizes]
+    numbers = [cast(as_value(size_value(size)), SIZE) for size in sizes]
     return as_size(_branch_size(index, *numbers, most=most))
 
 
