@@ -103,7 +103,10 @@ class Update:
         if masked is not None:
             new = F.broadcast_to(value, x.type.shape)
             return F.where(masked, _combine(how, x, new), x)
-        return _write(x, value, parse_index(x, self._index), how)
+        parsed = parse_index(x, self._index)
+        if parsed.divider is not None and value.type.rank > parsed.divider:
+            value = F.expand_dims(value, -parsed.divider - 1)
+        return _write(x, value, parsed, how)
 
 
 def _whole_mask(x: Value, index: Any, rank: int) -> Value | None:

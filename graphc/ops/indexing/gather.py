@@ -373,7 +373,10 @@ def getitem(x: Any, index: Any) -> Value:
     value = basic(value, parsed.items)
     if not parsed.arrays:
         return value
-    return _gather(value, *parsed.arrays, axes=parsed.axes, inside=parsed.inside)
+    found: Value = _gather(
+        value, *parsed.arrays, axes=parsed.axes, inside=parsed.inside
+    )
+    return found if parsed.divider is None else F.squeeze(found, -parsed.divider - 1)
 
 
 def _one_taken(x: Value, parsed: Index) -> tuple[Value, Index]:

@@ -27,18 +27,23 @@ BasicItem = tuple[
     str, SliceBound, SliceBound, SliceBound
 ]  # "s", "i" or "n"; start, stop, step
 FULL = slice(None)
+DIVIDER = object()  # an ellipsis of no axes between index arrays
 FULL_ITEM: BasicItem = ("s", None, None, None)
 
 
 @dataclass(frozen=True)
 class Index:
-    """A user's index, sorted out: basic items, then arrays at axes of the result."""
+    """A user's index, sorted out: basic items, then arrays at axes of the result.
+
+    `divider` is the number of axes behind a new one that only keeps arrays apart.
+    """
 
     items: tuple[BasicItem, ...]
     arrays: tuple[Value, ...]
     axes: tuple[int, ...]
     dynamic: tuple[tuple[int, Value, int], ...]  # axis, start, length
     inside: tuple[bool, ...]  # per array: whether it cannot leave its axis
+    divider: int | None = None
 
 
 def is_mask(item: Any) -> bool:
@@ -89,7 +94,23 @@ def _expanded(x: Value, items: list[Any]) -> list[Any]:
             "too many indices", op="index", got=f"{len(items)} for {x.type}"
         )
     at = dots[0] if dots else len(items)
-    return items[:at] + [FULL] * missing + items[at + 1 :]
+    divided = dots and not missing and _divides(items[:at], items[at + 1 :])
+    between = [DIVIDER] if divided else [FULL] * missing
+    return items[:at] + between + items[at + 1 :]
+
+
+def _divides(before: list[Any], after: list[Any]) -> bool:
+    """Whether an ellipsis of no axes stands between index arrays.
+
+    NumPy puts their axes first then, as where a slice is between them.
+    """
+    first, last = ([i for i in s if not _keeps_axis(i)] for s in (before, after))
+    arrays = [i for i in (*first, *last) if _is_array(i) and i.type.rank]
+    return bool(first and last and arrays)
+
+
+def _keeps_axis(item: Any) -> bool:
+    return item is None or isinstance(item, slice)
 
 
 def _host_size(item: Any) -> Size | None:
@@ -118,7 +139,7 @@ def parse_index(x: Value, index: Any) -> Index:
     axis = out = 0
     for item in expanded:
         n = x.type.shape[axis : axis + 1]
-        if item is None:
+        if item is None or item is DIVIDER:
             items.append(("n", None, None, None))
             out += 1
         elif isinstance(item, slice):
@@ -151,9 +172,10 @@ def parse_index(x: Value, index: Any) -> Index:
             axes.append(out)
             items.append(FULL_ITEM)
             axis, out = axis + 1, out + 1
-    return Index(
-        tuple(items), tuple(arrays), tuple(axes), tuple(dynamic), tuple(inside)
-    )
+    at = [i for i, item in enumerate(expanded) if item is DIVIDER]
+    divider = sum(map(_keeps_axis, expanded[at[0] + 1 :])) if at else None
+    groups = map(tuple, (items, arrays, axes, dynamic, inside))
+    return Index(*groups, divider=divider)
 
 
 def _is_array(item: Any) -> bool:
