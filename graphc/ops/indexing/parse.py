@@ -174,8 +174,9 @@ def parse_index(x: Value, index: Any) -> Index:
             axis, out = axis + 1, out + 1
     at = [i for i, item in enumerate(expanded) if item is DIVIDER]
     divider = sum(map(_keeps_axis, expanded[at[0] + 1 :])) if at else None
-    groups = map(tuple, (items, arrays, axes, dynamic, inside))
-    return Index(*groups, divider=divider)
+    return Index(
+        tuple(items), tuple(arrays), tuple(axes), tuple(dynamic), tuple(inside), divider
+    )
 
 
 def _is_array(item: Any) -> bool:
