@@ -11,7 +11,7 @@ from graphc.ir.primitives import OP
 from graphc.ir.types import is_inexact, same_shape
 from graphc.rewriting.pattern import p, v
 from graphc.rewriting.rule import Rules, rewrite
-from graphc.rewriting.sizes import guarded
+from graphc.rewriting.sizes import asks_late, guarded
 
 
 def _instead(x: Value, of: Value) -> Value | None:
@@ -157,6 +157,8 @@ def _broadcast_operand(op: str) -> Any:
     @rewrite(v.y(getattr(p, op)(v.a, v.b)), exact=True, name=f"broadcast_in_{op}")
     def rule(a: Value, b: Value, y: Value) -> Value | None:
         """A broadcast beside an array of its size is not needed: the op does it."""
+        if asks_late(y.node):
+            return None
         thin_a, thin_b = _unstretched(a), _unstretched(b)
         if thin_a is not a and same_shape(b.type.shape, y.type.shape):
             return y.node.primitive(thin_a, b)

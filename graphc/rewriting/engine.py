@@ -20,6 +20,7 @@ from graphc.ir.op import rebuild
 from graphc.ir.replay import for_sizes, renewed
 from graphc.ir.walk import ancestors, operands
 from graphc.rewriting.rule import Rule, Rules
+from graphc.rewriting.size_checks import with_size_checks
 
 MOST_PASSES = 8
 MOST_IN_PLACE = 50  # replacements of one value in one pass
@@ -93,7 +94,9 @@ def rewritten(graph: Graph, rules: Rules) -> Rewritten:
         made = replace(made, outputs=_fixpoint(rules, made.outputs, log))
     made = _with_bodies(made, rules.unchecked().early(), log, rewritten)
     last = finished(made, rules)
-    return Rewritten(last.graph, (*log, *last.log))
+    log += last.log
+    final = with_size_checks(graph, last.graph) if log else last.graph
+    return Rewritten(final, tuple(log))
 
 
 def _with_bodies(

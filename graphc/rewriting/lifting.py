@@ -37,6 +37,7 @@ from graphc.rewriting.rule import Rule, Rules, rewrite
 from graphc.rewriting.selection import of_axes, share
 from graphc.rewriting.sizes import (
     Axes,
+    asks_late,
     at_most,
     is_one,
     tested,
@@ -339,7 +340,7 @@ def _thin(x: Value) -> Value:
 @rewrite(v.y(one_of(ELEMENTWISE, over=COPIES)), exact=True)
 def elementwise_of_copies(y: Value) -> Value | None:
     """A function of elements is computed before these are copied."""
-    if len(y.node.outputs) > 1:
+    if len(y.node.outputs) > 1 or asks_late(y.node):
         return None
     made = y.node.primitive(*map(_thin, y.node.inputs), **y.node.params)
     if made.dtype != y.dtype or made.type.weak != y.type.weak:

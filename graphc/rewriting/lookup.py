@@ -15,7 +15,7 @@ from graphc.ir.dims import Size
 from graphc.ir.graph import Value
 from graphc.ir.namespace import F
 from graphc.ir.op import PRIMITIVES
-from graphc.ir.types import INT32, INT64, DType, is_float, is_integer
+from graphc.ir.types import INT32, INT64, DType, is_float, is_integer, same_size
 from graphc.rewriting.contraction import is_count
 from graphc.rewriting.loops.axis_gathers import counts
 from graphc.rewriting.pattern import once, p, v
@@ -142,7 +142,8 @@ def _sum_of_written(count: int) -> Rule:
         if not table.type.rank == len(points) == count:
             return None
         for a, (i, n) in enumerate(zip(node.inputs[2:], shape, strict=True)):
-            if a not in axes and not counts(i, a - count + i.type.rank, n):
+            once_each = counts(i, a - count + i.type.rank, n)
+            if a not in axes and not (once_each and same_size(points[a], n)):
                 return None
         made = SUM(F.broadcast_to(w, points), axes=axes, keepdims=keepdims)
         return guarded(made, node)

@@ -16,7 +16,14 @@ from graphc.ops.indexing.basic import basic
 from graphc.ops.indexing.parse import FULL_ITEM
 from graphc.rewriting.pattern import once, p, v
 from graphc.rewriting.rule import Rule, Rules, rewrite
-from graphc.rewriting.sizes import Axes, at_most, guarded, is_one, is_wide
+from graphc.rewriting.sizes import (
+    Axes,
+    asks_late,
+    at_most,
+    guarded,
+    is_one,
+    is_wide,
+)
 
 MAX, MIN, SUM, PROD = (PRIMITIVES[name] for name in ("max", "min", "sum", "prod"))
 GATHER = PRIMITIVES["gather"]
@@ -75,7 +82,7 @@ def share(x: Value, whole: Value, items: Items) -> Value:
 def index_of_elementwise(x: Value, y: Value) -> Value | None:
     """Functions of elements are computed where they are asked for."""
     node, items = x.node, of_axes(y, x.type.rank)
-    if not _is_elementwise(x) or items is None:
+    if not _is_elementwise(x) or asks_late(node) or items is None:
         return None
     shares = [share(z, x, items) for z in node.inputs]
     made: Value = node.primitive(*shares, **node.params)
@@ -102,7 +109,7 @@ _TAKEN = {"axes": v.axes, "inside": v.inside}
 @rewrite(v.y(p.gather(once(v.x), v.i, **_TAKEN)), exact=True)
 def gather_of_elementwise(x: Value, i: Value, y: Value, axes: Axes) -> Value | None:
     """Functions of elements are computed at the places that are asked for."""
-    if not _is_elementwise(x) or not _one_axis(x, (i,), axes):
+    if not _is_elementwise(x) or asks_late(x.node) or not _one_axis(x, (i,), axes):
         return None
     at = axes[0] - x.type.rank
     shares = []

@@ -1,0 +1,105 @@
+"""Programs near those that rules are written for give the same with rules and without.
+
+`GRAPHC_NEAR=100 pytest tests/rewriting/test_near.py` tries so many of each form.
+"""
+
+import os
+import re
+import warnings
+
+import numpy as np
+import pytest
+
+import graphc
+import graphc.tensor as gt
+from graphc.checking.compare import close
+from graphc.ir.graph import Value
+from graphc.rewrites import Rules, everything, none
+from tests.rewriting.near import changed
+from tests.rewriting.sides import made
+from tests.rewriting.written import FAMILIES, VARIABLES
+
+EACH = int(os.environ.get("GRAPHC_NEAR", "4"))
+INPUTS = {name: gt.tensor(name, *given) for name, given in VARIABLES.items()}
+FUNCTION = re.compile(r"gt(\.[a-z]\w*)+")
+FAILED = (  # once; they stay
+    "gt.true_divide(gt.broadcast_to(x[0], x.shape), pairs)",
+    "gt.true_divide(gt.broadcast_to(x[-2], x.shape)[1:], y)",
+    "(u[:, None] * pairs)[-1] @ w",
+    "(lambda a: gt.sum(graphc.grad(gt.sum(gt.take_along_axis(a, gt.zeros((2, 4, 1), "
+    "'int64'), -1)), a), -1))(gt.reshape(pairs, (2, 4, 3))[:1])",
+)
+OPTIONS = {"backend": "numpy", "unused": "ignore"}
+SIZES = ({"n": 3, "m": 2, "k": 3}, {"n": 1, "m": 4, "k": 2}, {"n": 4, "m": 1, "k": 1})
+
+
+def built(code):
+    """The value of some code, if that is a program."""
+    try:
+        value = eval(code, {"graphc": graphc, "gt": gt, "np": np} | INPUTS)
+    except (graphc.GraphError, TypeError, IndexError, ValueError, AttributeError):
+        return None
+    return value if isinstance(value, Value) else None
+
+
+def outcome(f, arguments):
+    try:
+        return np.asarray(f(*arguments))
+    except graphc.GraphError:
+        return None
+
+
+def check(code):
+    """Whether a piece of code is a program; rules change none of its values."""
+    value = built(code)
+    if value is None:
+        return False
+    rules = Rules(tuple(rule for rule in everything if not rule.finite))
+    old, *new = (
+        graphc.function(list(INPUTS.values()), value, rewrites=r, **OPTIONS)
+        for r in (none, everything, rules)
+    )
+    for seed, sizes in enumerate(SIZES):
+        arguments = [_argument(name, sizes, seed) for name in VARIABLES]
+        expected = outcome(old, arguments)
+        for f, finite in zip(new, (True, False), strict=True):
+            found = outcome(f, arguments)
+            assert (found is None) == (expected is None), (code, sizes)
+            if found is not None:
+                unit = UNITS[expected.dtype.itemsize]
+                same = close(expected, found, unit, finite=finite)
+                assert same, (code, sizes, expected, found)
+    return True
+
+
+UNITS = {1: 1, 2: 1e-3, 4: 1e-7, 8: 1e-7, 16: 1e-15}
+
+
+def _argument(name, sizes, seed):
+    dtype, shape = VARIABLES[name]
+    return made(tuple(sizes.get(n, n) for n in shape), dtype, seed)
+
+
+@pytest.mark.parametrize("code", FAILED)
+def test_programs_that_failed_once(code):
+    assert check(code)
+
+
+def forms(family):
+    """The programs of a family, those together that differ in their functions only."""
+    found = {}
+    for code in FAMILIES[family].values():
+        found.setdefault(FUNCTION.sub("gt.f", code), []).append(code)
+    return list(found.values())
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_programs_near_those_of_rules(family):
+    tried = 0
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        for number, codes in enumerate(forms(family)):
+            rng = np.random.default_rng(number)
+            drawn = [codes[i] for i in rng.integers(len(codes), size=EACH)]
+            tried += sum(check(changed(code, rng)) for code in drawn)
+    assert tried
