@@ -1,4 +1,4 @@
-"""What a gradient records about its scans for the rules that rewrite them.
+"""Records of a gradient about its scans, for the rules that rewrite them.
 
 Each is a param of the scan, and leaves what it computes as it is.
 """

@@ -18,7 +18,6 @@ from graphc.ir.types import TensorType, is_inexact
 from graphc.ops.common.batching import Batched, spread
 from graphc.ops.common.padding import first_values
 from graphc.transform.autodiff import pull
-from graphc.transform.recomputed import ROUNDING
 
 
 @op()
@@ -51,7 +50,6 @@ def _(n: Any, batched: Batched, *values: Value, count: int) -> tuple[Value, ...]
 
 
 _checkpointed.padding(first_values)
-ROUNDING.define(_checkpointed, "exact")
 
 
 def checkpoint(function: Callable[..., Any]) -> Callable[..., Any]:
