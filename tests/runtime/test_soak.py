@@ -1,6 +1,6 @@
 """Many calls over many sizes, and several threads at once: nothing grows, all is right.
 
-    GRAPHC_EXAMPLES=1 python -m pytest tests/transform/test_soak.py
+    GRAPHC_EXAMPLES=1 python -m pytest tests/runtime/test_soak.py
 
 makes 20,000 calls over 2,000 sizes in each policy; at CI size there are some hundreds.
 """
