@@ -1,0 +1,26 @@
+"""Tests are found where the code is that they test."""
+
+import pathlib
+
+import graphc
+
+HOUSE = pathlib.Path(graphc.__file__).parent
+TESTS = pathlib.Path(__file__).parents[1]
+
+# Folders of tests that go through all rooms, or of what is beside the house.
+ACROSS = {
+    *("architecture", "conformance", "errors", "fuzz", "samples"),
+    *("benchmarks", "docs", "examples"),
+}
+
+
+def test_folders_of_tests_are_rooms():
+    files = [f.relative_to(TESTS) for f in TESTS.rglob("test_*.py")]
+    folders = {f.parent for f in files if f.parent.parts}
+    strange = [
+        str(folder)
+        for folder in sorted(folders)
+        if folder.parts[0] not in ACROSS and not (HOUSE / folder).is_dir()
+    ]
+    assert strange == []
+    assert not [name for name in ACROSS if (HOUSE / name).is_dir()]
