@@ -50,7 +50,7 @@ def test_evidence_and_its_gradient_are_those_of_jax(example, padded, n):
     x, y = (a[:n] for a in example.load())
     value, gradient = padded[1](THETA, x, y)
     with jax.enable_x64(True):
-        wanted, slope = jax.value_and_grad(by_hand(x, y))(THETA)
+        wanted, slope = jax.jit(jax.value_and_grad(by_hand(x, y)))(THETA)
     np.testing.assert_allclose(value, wanted, rtol=1e-9)
     np.testing.assert_allclose(gradient, slope, rtol=1e-7, atol=1e-9)
 

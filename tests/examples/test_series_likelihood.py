@@ -1,5 +1,6 @@
 """The kicked pendulum: its likelihood and gradient as loops give them, and its fit."""
 
+import functools
 import re
 from pathlib import Path
 
@@ -17,17 +18,29 @@ def test_recordings_differ_in_length(example):
     assert len(set(lengths)) > 90 and min(lengths) >= 10 and max(lengths) <= 1000
 
 
+@pytest.fixture(scope="module")
+def series(example):
+    short = [y[:n] for y, n in zip(example.recordings(3), (0, 1, 3), strict=True)]
+    return short + [y[:21] for y in example.recordings(9, seed=1) if len(y) > 20]
+
+
+@pytest.fixture(scope="module")
+def values_and_slopes(example, series):
+    """Of each series, by JAX."""
+    with jax.enable_x64(True):
+        by_hand = jax.jit(jax.value_and_grad(functools.partial(example.cost, jnp)))
+        found = [by_hand(THETA, y) for y in series]
+    return [np.array(part) for part in zip(*found, strict=True)]
+
+
 @pytest.mark.parametrize("group", [False, True])
 @pytest.mark.parametrize("backend", ["numpy", "jax"])
-def test_value_and_gradient_are_those_of_a_loop_in_jax(example, backend, group):
-    series = [y[:n] for y, n in zip(example.recordings(3), (0, 1, 3), strict=True)]
-    series += [y[:21] for y in example.recordings(9, seed=1) if len(y) > 20]
+def test_value_and_gradient_are_those_of_a_loop_in_jax(
+    example, series, values_and_slopes, backend, group
+):
     f = example.compiled(backend=backend, group=group)
     value, gradient = f(THETA, series)
-    with jax.enable_x64(True):
-        by_hand = jax.value_and_grad(example.cost, argnums=1)
-        found = [by_hand(jnp, THETA, y) for y in series]
-    values, slopes = map(np.array, zip(*found, strict=True))
+    values, slopes = values_and_slopes
     np.testing.assert_allclose(value, values.sum(), rtol=1e-11)
     np.testing.assert_allclose(gradient, slopes.sum(0), rtol=1e-9)
 
