@@ -6,7 +6,8 @@
 `graphc.function(..., rewrites=default + my_rule - "times_one")` chooses, `everything`
 are also those rules that are not applied by default, `hoisting` those about what loops
 stack and what is made in blocks (`blocking(block_bytes=...)` says how large these are,
-`scan_in_chunks(16)` how many steps a chunk has), and `check(my_rule)` tries it on
+`scan_in_chunks(16)` how many steps a chunk has, `rolling()` which repeated blocks are
+one loop), and `check(my_rule)` tries it on
 graphs that it matches.
 """
 
@@ -18,6 +19,7 @@ from graphc.rewriting.default import DEFAULT as default
 from graphc.rewriting.default import NONE as none
 from graphc.rewriting.engine import Application, Rewritten, rewritten
 from graphc.rewriting.loops.fuse_consumers import HOISTING as hoisting
+from graphc.rewriting.loops.roll import rolling
 from graphc.rewriting.loops.strip_mine import scan_in_chunks
 from graphc.rewriting.loops.tile import blocking
 from graphc.rewriting.pattern import once, p, v
@@ -46,6 +48,7 @@ __all__ = [
     "once",
     "p",
     "rewritten",
+    "rolling",
     "scan_in_chunks",
     "v",
 ]

@@ -5,6 +5,7 @@ from graphc.rewriting.contraction import CONTRACTION
 from graphc.rewriting.lifting import LIFTING
 from graphc.rewriting.lookup import LOOKUP
 from graphc.rewriting.loops.fuse_consumers import HOISTING
+from graphc.rewriting.loops.roll import ROLLING
 from graphc.rewriting.masks import MASKS
 from graphc.rewriting.reduction import REDUCTION
 from graphc.rewriting.rule import Rules
@@ -13,7 +14,8 @@ from graphc.rewriting.stability import STABILITY
 
 NONE = Rules()
 ALL = (
-    HOISTING
+    ROLLING
+    + HOISTING
     + CLEANUP
     + MASKS
     + LIFTING

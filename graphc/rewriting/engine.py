@@ -79,12 +79,14 @@ def rewritten(graph: Graph, rules: Rules) -> Rewritten:
     """The graph with the rules applied wherever they fit.
 
     Rules whose pattern is a function go first: it fits graphs as users write them,
-    which other rules change. Rules for whole graphs go last, when graphs are simple.
+    which other rules change. Rules for whole graphs go last, when graphs are simple,
+    but for those that only save compilation.
     Raises GraphError where rules undo each other, naming them and the line, and where a
     rule gives a value of another type.
     """
     log: list[Application] = []
-    outputs = graph.outputs
+    rolled = _replaced(graph, rules, log, compiling=True)
+    outputs = rolled.outputs
     functions = rules.functions()
     for chosen in (functions, rules) if functions else (rules,):
         outputs = _fixpoint(chosen, outputs, log)
@@ -129,9 +131,12 @@ def _with_bodies(
     return replace(graph, outputs=tuple([made.get(v, v) for v in graph.outputs]))
 
 
-def _replaced(graph: Graph, rules: Rules, log: list[Application]) -> Graph:
+def _replaced(
+    graph: Graph, rules: Rules, log: list[Application], compiling: bool = False
+) -> Graph:
     """The graph after the rules that look at all of it, as often as they apply."""
-    waiting = [rule for rule in rules if rule.whole is not None]
+    whole = (rule for rule in rules if rule.whole is not None)
+    waiting = [rule for rule in whole if rule.compiling is compiling]
     ops = {n.primitive.name for n in ancestors(graph.outputs)} if waiting else set()
     for rule in waiting:
         if ops.isdisjoint(rule.ops):

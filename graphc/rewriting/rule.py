@@ -3,7 +3,7 @@
 import inspect
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -49,6 +49,7 @@ class Rule:
     checks: bool = False  # puts in tests that the host makes
     whole: Whole | None = None  # replaces in a whole graph, instead of by a pattern
     late: bool = False  # for graphs whose capacities are settled
+    compiling: bool = False  # saves compilation only; for graphs as they are written
 
     @property
     def op(self) -> str:
@@ -181,6 +182,10 @@ class Rules:
         kept = tuple(filter(chosen, self.rules))
         return self if len(kept) == len(self.rules) else Rules(kept)
 
+    def compiling(self) -> "Rules":
+        """The rules that only save compilation."""
+        return self._only(lambda rule: rule.compiling)
+
     def exact(self) -> "Rules":
         """The rules that change no value, not even by rounding."""
         return self._only(lambda rule: rule.exact)
@@ -228,13 +233,19 @@ def rewrite(
 
 
 def whole_graph(
-    *, over: Sequence[str], exact: bool, name: str = "", late: bool = False
+    *,
+    over: Sequence[str],
+    exact: bool,
+    name: str = "",
+    compiling: bool = False,
+    late: bool = False,
 ) -> Callable[[Whole], Rule]:
     """Decorator: a rule that looks at a whole graph, in which some node is `over`.
 
     The function gives the graph after one replacement, or several, and what was
-    replaced; None where there is nothing to replace. A `late` rule is applied behind
-    all others, and when sizes are padded: no mask rule sees what it makes.
+    replaced; None where there is nothing to replace. One that only saves `compiling`
+    sees the graph as it is written, and is not for NumPy. A `late` rule is applied
+    behind all others, and when sizes are padded: no mask rule sees what it makes.
     """
 
     def declare(function: Whole) -> Rule:
@@ -244,7 +255,8 @@ def whole_graph(
         pattern = OneOf(tuple(over), frozenset())
         called = name or function.__name__
         claims = exact, place, doc
-        return Rule(called, pattern, _never, (), *claims, whole=function, late=late)
+        rule = Rule(called, pattern, _never, (), *claims, whole=function)
+        return replace(rule, compiling=compiling, late=late)
 
     return declare
 

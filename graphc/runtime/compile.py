@@ -15,7 +15,7 @@ from graphc.ir.dims import Symbol
 from graphc.ir.dims_names import SHOWN, naming
 from graphc.ir.graph import Graph, Value
 from graphc.rewriting.cleanup import CLEANUP
-from graphc.rewriting.default import DEFAULT
+from graphc.rewriting.default import DEFAULT, NONE
 from graphc.rewriting.engine import Application, finished, rewritten
 from graphc.rewriting.rule import Rule, Rules
 from graphc.runtime.adapt import Adapter, Advisor
@@ -80,6 +80,7 @@ def function(
     _check_options(backend, jit, check, unused)
     backend = _backend(tier, backend, jit)
     rewrites = _rules(rewrites, backend == "jax" and jit is False)
+    rewrites -= rewrites.compiling() if backend == "numpy" else NONE
     rule = config.casting if casting is None else check_casting(casting)
     graph, structure, defaults = examine(inputs, outputs, rule, unused)
     options = _Options(backend, jit, rewrites, dims, tier, rule, check)

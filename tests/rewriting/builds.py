@@ -2,6 +2,8 @@
 
 import math
 
+import numpy as np
+
 import graphc
 import graphc.tensor as gt
 from graphc.rewriting.cleanup import CLEANUP
@@ -138,6 +140,13 @@ def looped(build):
     return {"build": build, "shapes": shapes, "dtypes": ("float64", "float32")}
 
 
+def rounds(x):
+    """Nine rounds of a gather and a sum."""
+    for _ in range(9):
+        x = x - 2 * x[:, np.array([1, 2, 0])]
+    return x
+
+
 BUILDS = {
     **LIFTED,
     "sequence_in_scan": looped(lambda x, y: total((x, gt.exp(stacked(x) - y)))),
@@ -153,6 +162,11 @@ BUILDS = {
         "build": lambda x, y: gt.sum(gt.tanh(x[:, None] - y), 1),
         "shapes": {"x": ("n",), "y": ("k",)},
         "dtypes": ("float64", "float32"),
+    },
+    "repeated_blocks": {
+        "build": rounds,
+        "shapes": {"x": ("n", 3)},
+        "dtypes": ("float64", "float32", "int32"),
     },
     "max_of_add": pairs(lambda x, y: gt.max(x + y)),
     "max_of_subtract": pairs(lambda x, y: gt.max(x - y)),

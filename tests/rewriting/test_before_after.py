@@ -28,7 +28,8 @@ INPUTS = {name: gt.tensor(name, *given) for name, given in VARIABLES.items()}
 
 
 def family(name):
-    module = {"hoisting": "loops.fuse_consumers"}.get(name, name)
+    folders = {"hoisting": "loops.fuse_consumers", "rolling": "loops.roll"}
+    module = folders.get(name, name)
     module = importlib.import_module(f"graphc.rewriting.{module}")
     return getattr(module, name.upper())
 

@@ -236,7 +236,12 @@ HOISTING = {
     "w, x, checkpoint=4)[0]), x)",
     "large_in_blocks": "gt.sum(gt.tanh(u[:, None] - v), 1)",
 }
+ROLLING = {
+    "repeated_blocks": f"(lambda f: {'f(' * 9}w{')' * 9})"
+    "(lambda m: m + 2 * m[np.array([1, 2, 0])])",
+}
 FAMILIES = {
+    "rolling": ROLLING,
     "hoisting": HOISTING,
     "cleanup": CLEANUP,
     "masks": MASKS,

@@ -24,6 +24,7 @@ from graphc.rewriting.loops.stream_reductions import (
 from graphc.rewriting.loops.welford import Centring
 from graphc.rewriting.sizes import is_wide
 
+MOST_PICKS = 3  # slices of one array: each step compares its number for each of them
 SHRINKING = {*REDUCTIONS, OP.argmax, OP.argmin}
 
 
@@ -121,7 +122,14 @@ class Consumers:
         last = 0 if self._loop.reverse else self._loop.length - 1
         surely = equal(view.start + view.step * at, last) is True
         latest = surely and not self._loop.stops
+        if not latest and self._picks(node.inputs[0], view.axis) > MOST_PICKS:
+            return None
         return picking(node, view.axis, at, latest)
+
+    def _picks(self, value: Value, axis: int) -> int:
+        """How many slices of a value are asked for, each by itself."""
+        users = self.uses.of(value)
+        return sum(u.inputs[0] is value and picked(u, axis) is not None for u in users)
 
     def _view(self, node: Node, axis: int) -> View | None:
         """The view of an axis of a result, if it is computed slice by slice.

@@ -1,0 +1,401 @@
+"""Repeated blocks: isomorphic parts of a graph, each of which continues the one before.
+
+Nodes whose neighbourhoods look alike are found by hashing. From such nodes, the last of
+each block, the blocks are walked in lockstep towards the inputs: *counterparts* are
+values that have one place each in the blocks, in their order. They are computed in a
+block, are the same value for all blocks, are carried (the counterparts of others, one
+block before), or are computed before all blocks. Afterwards the walk goes on to nodes
+that only use what blocks compute, as gradients of the parameters of each block do.
+"""
+
+import heapq
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+from operator import is_
+from typing import Any, NamedTuple
+
+from graphc.ir.graph import Node, Value
+from graphc.ir.inner import runs_in_python
+from graphc.ir.walk import operands
+from graphc.ops.effects.assertions import ASSERT
+from graphc.ops.indexing.basic import BASIC_INDEX
+
+LEAST_BLOCKS = 4
+ROUNDS = (4, 1)  # of hashing: how far nodes that are tried first must look alike
+MOST_TRIES = 12  # of last nodes of blocks, per graph
+MOST_RESTARTS = 5  # of each
+
+Counterparts = tuple[Value, ...]  # one per block
+KindOf = dict[Node, int | None]
+
+
+class _Place(NamedTuple):
+    """Where a node stands in the blocks."""
+
+    row: int
+    block: int
+
+
+@dataclass
+class Repeats:
+    """Blocks in a chain, as counterparts in the order of the blocks.
+
+    `rows` are the nodes of blocks, and `takes` the counterparts that they take.
+    `carried` are counterparts of which each is given by the block before: as the values
+    say. `given` are computed before all blocks, one for each.
+    """
+
+    count: int
+    rows: list[tuple[Node, ...]] = field(default_factory=list)
+    takes: list[tuple[Counterparts, ...]] = field(default_factory=list)
+    carried: dict[Counterparts, Counterparts] = field(default_factory=dict)
+    given: dict[Counterparts, None] = field(default_factory=dict)
+
+    @property
+    def nodes(self) -> set[Node]:
+        """The nodes of all blocks."""
+        return {node for row in self.rows for node in row}
+
+    @property
+    def from_before(self) -> Iterator[Value]:
+        """The values that the blocks take from before all of them."""
+        for row in self.given:
+            yield from row
+        for row in self.carried:
+            yield row[0]
+        for takes in self.takes:
+            yield from (row[0] for row in takes if _is_shared(row))
+
+
+def found_repeats(nodes: Sequence[Node], least: int) -> Iterator[Repeats]:
+    """Chains of blocks of `least` nodes in a graph; they may overlap."""
+    search, tried = _BlockSearch(nodes), set[tuple[Node, ...]]()
+    for rounds in ROUNDS:
+        groups = dict.fromkeys(map(tuple, search.alike(rounds, least)))
+        for group in [g for g in groups if g not in tried][:MOST_TRIES]:
+            tried.add(group)
+            ends = list(zip(*(node.outputs for node in group), strict=True))
+            repeats = search.blocks(ends)
+            if repeats is not None:
+                yield repeats
+
+
+def _kinds(nodes: Iterable[Node]) -> KindOf:
+    """Equal numbers for nodes that do the same; None for what is no part of a block."""
+    numbers: dict[Any, int] = {}
+    found: KindOf = {}
+    for node in nodes:
+        if not node.inputs or node.primitive is ASSERT or _in_pieces(node):
+            found[node] = None
+            continue
+        types = tuple([v.type for v in (*node.inputs, *node.outputs)])
+        key = node.primitive, tuple(node.params.items()), types
+        found[node] = numbers.setdefault(key, len(numbers))
+    return found
+
+
+def place_of(value: Value) -> int | None:
+    """The position of a slice along the first axis of an array; None if it is none."""
+    node = value.node
+    if node.primitive is not BASIC_INDEX or node.params["kinds"] != "i":
+        return None
+    (start,) = node.params["starts"]
+    return start if isinstance(start, int) and start >= 0 else None
+
+
+def _is_slice(node: Node) -> bool:
+    return bool(node.outputs) and place_of(node.outputs[0]) is not None
+
+
+def _in_pieces(node: Node) -> bool:
+    """Whether the driver runs a node, which no loop can hold."""
+    return node.primitive.driven or runs_in_python(node)
+
+
+class _MismatchError(Exception):
+    """The blocks are not alike; `better` are ends of blocks to try instead."""
+
+    def __init__(self, better: Sequence[Counterparts] = ()) -> None:
+        super().__init__()
+        self.better = better
+
+
+class _BlockSearch:
+    """The search for blocks by their last nodes."""
+
+    def __init__(self, nodes: Sequence[Node]) -> None:
+        self.nodes = nodes
+        self.kinds = _kinds(nodes)
+        self.users: dict[Value, list[Node]] = defaultdict(list)
+        for node in nodes:
+            for value in dict.fromkeys(operands(node)):
+                self.users[value].append(node)
+
+    def alike(self, rounds: int, least: int) -> list[list[Node]]:
+        """Groups of nodes that look alike, in the order in which they are tried.
+
+        Of the groups that overlap the first in the order of nodes, the last comes
+        first: the end of a block is where the least is carried.
+        """
+        labels = self._labels(rounds)
+        groups: dict[int, list[Node]] = defaultdict(list)
+        for node in self.nodes:
+            if self.kinds[node] is not None:
+                groups[labels[node]].append(node)
+        place = {node: i for i, node in enumerate(self.nodes)}
+        found = [
+            group
+            for group in groups.values()
+            if len(group) >= LEAST_BLOCKS
+            and 2 * (place[group[-1]] - place[group[0]]) >= least
+        ]
+        found.sort(key=lambda group: group[0].serial)
+        ordered: list[list[Node]] = []
+        while found:
+            end = found[0][-1].serial
+            near = [group for group in found if group[0].serial < end]
+            ordered += sorted(near, key=lambda group: -group[-1].serial)
+            found = found[len(near) :]
+        return ordered
+
+    def _labels(self, rounds: int) -> dict[Node, int]:
+        """Hashes of nodes and of what they take; the places of slices do not count."""
+        labels = {
+            node: hash((self.kinds[node], node.primitive)) for node in self.nodes
+        }
+        slices = dict.fromkeys(filter(_is_slice, self.nodes), hash("slice"))
+        for _ in range(rounds):
+            labels |= slices
+            labels = {
+                node: hash((label, *((labels[v.node], v.index) for v in node.inputs)))
+                for node, label in labels.items()
+            }
+        return labels | slices
+
+    def blocks(self, ends: Sequence[Counterparts]) -> Repeats | None:
+        """The longest chain of blocks of which some nodes are last, if there is one."""
+        for _ in range(MOST_RESTARTS):
+            if not ends or len(ends[0]) < LEAST_BLOCKS:
+                return None
+            try:
+                return self._longer(_Matching(ends, self).found(), ends)
+            except _MismatchError as mismatch:
+                ends = mismatch.better
+        return None
+
+    def _longer(self, found: Repeats, ends: Sequence[Counterparts]) -> Repeats:
+        """The chain, with the blocks before it whose surroundings look otherwise."""
+        while True:
+            before = {giving: row[0] for row, giving in found.carried.items()}
+            if not all(end in before for end in ends):
+                return found
+            ends = [(before[end], *end) for end in ends]
+            try:
+                found = _Matching(ends, self).found()
+            except _MismatchError:
+                return found
+
+
+class _Matching:
+    """The walk from the last nodes of blocks."""
+
+    def __init__(self, ends: Sequence[Counterparts], search: _BlockSearch) -> None:
+        self._ends, self._search = ends, search
+        self._kinds = search.kinds
+        self._result = Repeats(len(ends[0]))
+        self._place: dict[Node, _Place] = {}
+        self._late = _behind({end[0].node for end in ends}, search.nodes)
+
+    def found(self) -> Repeats:
+        """The blocks. Raises _MismatchError."""
+        self._walk()
+        if not self._result.carried:
+            raise _MismatchError
+        inside = self._result.nodes
+        self._late = inside | _behind(inside, self._search.nodes)
+        if any(v.node in self._late for v in self._result.from_before):
+            raise _MismatchError
+        self._extend()
+        return self._result
+
+    def _walk(self) -> None:
+        """Find what the blocks compute, from their last nodes on.
+
+        The latest nodes are visited first, so that of what is carried the nodes that
+        give it are known before.
+        """
+        heap: list[tuple[int, int, Counterparts]] = []
+        seen: set[Counterparts] = set()
+        found: Iterable[Counterparts] = self._ends
+        while True:
+            for row in found:
+                if row not in seen:
+                    seen.add(row)
+                    heapq.heappush(heap, (-row[-1].node.serial, len(seen), row))
+            if not heap:
+                return
+            found = self._visit(heapq.heappop(heap)[-1])
+
+    def _visit(self, row: Counterparts) -> Iterable[Counterparts]:
+        """Decide where counterparts come from; give those that their nodes take."""
+        nodes = tuple([v.node for v in row])
+        if _is_shared(row) or self._is_inside(row):
+            return ()
+        giving = self._giving(row)
+        if giving is not None:
+            self._result.carried[row] = giving
+            return ()
+        if self._can_be_row(row, nodes):
+            return self._add(nodes)
+        late = [n in self._late or n in self._place for n in nodes]
+        if any(late) or not _of_one_type(row):
+            raise self._mismatch(row)
+        self._result.given[row] = None
+        return ()
+
+    def _is_inside(self, row: Counterparts) -> bool:
+        """Whether counterparts are computed by nodes of the blocks."""
+        first = self._place.get(row[0].node)
+        if first is None or first.block or any(v.index != row[0].index for v in row):
+            return False
+        there = self._result.rows[first.row]
+        return all(v.node is n for v, n in zip(row, there, strict=True))
+
+    def _giving(self, row: Counterparts) -> Counterparts | None:
+        """The counterparts of which each is carried to the next block, as in `row`."""
+        second, index = self._place.get(row[1].node), row[1].index
+        if second is None or second.block or not row[0].type.same(row[1].type):
+            return None
+        given = tuple([n.outputs[index] for n in self._result.rows[second.row]])
+        return given if all(map(is_, row[1:], given)) else None
+
+    def _can_be_row(self, row: Counterparts, nodes: tuple[Node, ...]) -> bool:
+        kind = self._kinds[nodes[0]]
+        if kind is None or any(v.index != row[0].index for v in row):
+            return False
+        return (
+            all(self._kinds[n] == kind and n not in self._place for n in nodes)
+            and len(set(nodes)) == len(nodes)
+            and not any(v.node in self._late for n in nodes for v in n.demands)
+        )
+
+    def _add(self, nodes: tuple[Node, ...]) -> tuple[Counterparts, ...]:
+        """Add nodes to the blocks; give the counterparts that they take."""
+        number = len(self._result.rows)
+        takes = tuple(zip(*(node.inputs for node in nodes), strict=True))
+        self._result.rows.append(nodes)
+        self._result.takes.append(takes)
+        self._place |= {node: _Place(number, i) for i, node in enumerate(nodes)}
+        return takes
+
+    def _mismatch(self, row: Counterparts) -> _MismatchError:
+        """Blocks that are not alike, with other ends for which they may be."""
+        if self._starts_otherwise(row):
+            # It is carried, but nothing asks for that of the last block: leave it out.
+            row = self._by_chance(row)
+            later = [e for e in self._ends if e[0].node.serial > row[1].node.serial]
+            return _MismatchError([*(end[:-1] for end in later), row[1:]])
+        length, start = _longest_run([self._kinds[v.node] for v in row])
+        if length == len(row):
+            return _MismatchError()
+        return _MismatchError([end[start : start + length] for end in self._ends])
+
+    def _starts_otherwise(self, row: Counterparts) -> bool:
+        """Whether the first is from before all blocks, and the others are alike."""
+        first, *others = [v.node for v in row]
+        kinds = {self._kinds[n] for n in others}
+        early = first not in self._late and first not in self._place
+        return early and len(kinds) == 1 and None not in kinds
+
+    def _by_chance(self, row: Counterparts) -> Counterparts:
+        """The counterparts that use these, if the first of them is alike by chance.
+
+        All that it takes is from before all blocks then, though the others' is not.
+        """
+        for nodes, takes in zip(self._result.rows, self._result.takes, strict=True):
+            if row in dict.fromkeys(takes) and all(map(self._starts_otherwise, takes)):
+                return self._by_chance(tuple([n.outputs[0] for n in nodes]))
+        return row
+
+    def _extend(self) -> None:
+        """Add nodes that only use what the blocks compute, and are alike."""
+        for nodes in self._result.rows:  # which grow
+            for value in nodes[0].outputs:
+                for user in self._search.users.get(value, ()):
+                    found = self._counterparts(user, value, nodes)
+                    if found is not None and self._takes_known(found):
+                        self._add(found)
+
+    def _counterparts(
+        self, first: Node, value: Value, nodes: tuple[Node, ...]
+    ) -> tuple[Node, ...] | None:
+        """The nodes that do in each block what a user of `value` does in the first."""
+        kind = self._kinds.get(first)
+        if kind is None or first in self._place:
+            return None
+        found = [first]
+        for block, node in enumerate(nodes[1:], 1):
+            for user in self._search.users.get(node.outputs[value.index], ()):
+                if self._kinds[user] == kind and self._does_same(first, user, block):
+                    found.append(user)
+                    break
+            else:
+                return None
+        return tuple(found) if len(set(found)) == len(found) else None
+
+    def _does_same(self, first: Node, user: Node, block: int) -> bool:
+        """Whether a node takes in a block what `first` takes in the first one."""
+        if user in self._place:
+            return False
+        for mine, other in zip(first.inputs, user.inputs, strict=True):
+            place = self._place.get(mine.node)
+            if place is not None and self._place.get(other.node) != _Place(
+                place.row, block
+            ):
+                return False
+        return True
+
+    def _takes_known(self, nodes: tuple[Node, ...]) -> bool:
+        """Whether nodes take only what blocks can take; record from where."""
+        given: dict[Counterparts, None] = {}
+        for row in zip(*(node.inputs for node in nodes), strict=True):
+            if self._is_inside(row) or row in self._result.carried:
+                continue
+            if any(v.node in self._late for v in row) or not _of_one_type(row):
+                return False
+            if not _is_shared(row):
+                given[row] = None
+        if any(v.node in self._late for n in nodes for v in n.demands):
+            return False
+        self._result.given |= given
+        return True
+
+
+def _is_shared(row: Counterparts) -> bool:
+    return all(v is row[0] for v in row)
+
+
+def _of_one_type(row: Counterparts) -> bool:
+    return all(v.type.same(row[0].type) for v in row)
+
+
+def _longest_run(kinds: Sequence[int | None]) -> tuple[int, int]:
+    """The length and the start of the longest run of equal kinds."""
+    runs, start = [(0, 0)], 0
+    for kind, run in groupby(kinds):
+        length = len(list(run))
+        runs.append((length if kind is not None else 0, -start))
+        start += length
+    length, negative = max(runs)
+    return length, -negative
+
+
+def _behind(first: set[Node], nodes: Iterable[Node]) -> set[Node]:
+    """The nodes that depend on others, of nodes in topological order."""
+    found: set[Node] = set()
+    for node in nodes:
+        if any(v.node in first or v.node in found for v in operands(node)):
+            found.add(node)
+    return found

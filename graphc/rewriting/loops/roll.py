@@ -1,0 +1,261 @@
+"""Rolling: a chain of blocks that are alike becomes a scan over what differs.
+
+A deep network repeats a block on parameters of its own; XLA compiles each copy anew. As
+the body of a scan over stacked parameters it is compiled once, however many there are.
+Gradients repeat blocks of their own, which take what the blocks of the network gave:
+the slices of what the first scan stacks.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import islice
+from typing import NamedTuple
+
+import numpy as np
+
+from graphc.errors import standing_at
+from graphc.ir.build import CONSTANT, cast, constant
+from graphc.ir.dims import Dim, Size, substitute
+from graphc.ir.graph import Graph, Node, Value
+from graphc.ir.namespace import F
+from graphc.ir.op import rebuild
+from graphc.ir.primitives import OP
+from graphc.ir.replay import renewed
+from graphc.ir.walk import ancestors, operands
+from graphc.rewriting.loops.outer_products import PRODUCTS
+from graphc.rewriting.loops.repeats import (
+    Counterparts,
+    Repeats,
+    found_repeats,
+    place_of,
+)
+from graphc.rewriting.rule import Replaced, Rule, Rules, whole_graph
+
+HEAVY = (*PRODUCTS, OP.conv)
+LEAST_SAVED = 1000  # nodes that need not be compiled: XLA takes about 1 ms for each
+LEAST_WORK = 2**15  # operations in a block of a scan, whose steps cost as much each
+LEAST_REUSE = 16  # operations per element that must be stacked first
+TYPICAL = 64  # the size taken for one that is not known
+MOST_COMPARED = 3  # chains, of which the longest is taken
+MOST_GATHERS = 8  # in a chain: XLA's fusion makes each twice as long to compile
+
+
+def rolling(least_saved: int = LEAST_SAVED, least_work: int = LEAST_WORK) -> Rule:
+    """The rule that makes a scan of a chain of blocks that are alike.
+
+    It applies where at least so many nodes need not be compiled, and a block takes at
+    least so many operations; and to chains of gathers, however little they do.
+    """
+
+    @whole_graph(
+        over=[p.name for p in (*HEAVY, OP.gather)], exact=False, name="repeated_blocks", compiling=True
+    )
+    def rule(graph: Graph) -> Replaced | None:
+        """Blocks that are alike, each on the results of the one before, are a scan."""
+        nodes = ancestors(graph.outputs)
+        gathers = sum(node.primitive is OP.gather for node in nodes)
+        least = 0 if gathers > MOST_GATHERS else least_saved
+        if len(nodes) < least:
+            return None
+        found = found_repeats(nodes, least)
+        chains = (_Rolled(repeats, nodes, graph.outputs) for repeats in found)
+        paying = (r for r in chains if r.pays(least_saved, least_work))
+        best = max(islice(paying, MOST_COMPARED), key=lambda r: r.saved, default=None)
+        if best is None:
+            return None
+        made = best.made()
+        outputs = _rebuilt(graph.outputs, nodes, made)
+        return replace(graph, outputs=outputs), [next(iter(made.items()))]
+
+    return rule
+
+
+def _rebuilt(
+    outputs: Sequence[Value], nodes: Sequence[Node], made: dict[Value, Value]
+) -> tuple[Value, ...]:
+    """The outputs, with what depends on replaced values built anew."""
+    new = dict(made)
+    for node in nodes:
+        if any(v in new for v in node.outputs):
+            continue
+        if any(v in new for v in operands(node)):
+            fresh = renewed(node, new, node.place)
+            new.update(zip(node.outputs, fresh.outputs, strict=True))
+    return tuple([new.get(v, v) for v in outputs])
+
+
+class _Rolled:
+    """A scan whose steps are the blocks."""
+
+    def __init__(
+        self, repeats: Repeats, nodes: Sequence[Node], outputs: Sequence[Value]
+    ) -> None:
+        self._repeats = repeats
+        self._carried = list(repeats.carried)
+        inside = repeats.nodes
+        used = dict.fromkeys(outputs)
+        for node in nodes:
+            if node not in inside:
+                used.update(dict.fromkeys(operands(node)))
+        self._used = used
+        self._shown = [
+            row
+            for group in repeats.rows
+            for row in zip(*(node.outputs for node in group), strict=True)
+            if any(v in used for v in row)
+        ]
+        self._last = {
+            row: i
+            for i, row in enumerate(repeats.carried.values())
+            if not any(v in used for v in row[:-1])
+        }
+        self._stacked = [row for row in self._shown if row not in self._last]
+        self._given = list(repeats.given)
+        steps = [part.step for row in self._given for part in _parts_of(row)]
+        self._reverse = -1 in steps and 1 not in steps
+
+    @property
+    def saved(self) -> int:
+        """How many nodes need not be compiled."""
+        return (self._repeats.count - 1) * len(self._repeats.rows)
+
+    def pays(self, least_saved: int, least_work: int) -> bool:
+        """Whether the work of a block is worth a step, and what is stacked for it."""
+        blocks = self._repeats
+        if blocks.count > MOST_GATHERS and any(
+            row[0].primitive is OP.gather for row in blocks.rows
+        ):
+            return True
+        if self.saved < least_saved:
+            return False
+        if not any(row[0].primitive in HEAVY for row in blocks.rows):
+            return False  # one fused loop through all blocks is better
+        work = sum(_work(row[0]) for row in blocks.rows)
+        stacked = sum(
+            _typical(row[0].type.size)
+            for row in self._given
+            if len(_parts_of(row)) > 1 or place_of(row[0]) is None
+            if not _are_constants(row)
+        )
+        return work >= max(least_work, LEAST_REUSE * stacked)
+
+    def made(self) -> dict[Value, Value]:
+        """The values that are used outside of the blocks, from the scan."""
+        first = [row[0] for row in self._carried]
+        count, line = self._repeats.count, self._repeats.rows[0][0].place
+        with standing_at(line.plain):
+            rows = [self._sequence(row) for row in self._given]
+            ends, stacked = F._run_scan(self._step, first, rows, count, self._reverse)
+        last = ((row[-1], ends[i]) for row, i in self._last.items())
+        made = {old: new for old, new in last if old in self._used}
+        for row, values in zip(self._stacked, stacked, strict=True):
+            for i, value in enumerate(row):
+                if value in self._used:
+                    place = count - 1 - i if self._reverse else i
+                    made[value] = _as_weak(values[place], value)
+        return made
+
+    def _sequence(self, row: Counterparts) -> Value:
+        """One array of what is given to each block."""
+        if _are_constants(row):
+            arrays = [v.node.params["data"].array for v in self._in_order(row)]
+            return constant(np.stack(arrays))
+        parts = [part.array() for part in _parts_of(self._in_order(row))]
+        return parts[0] if len(parts) == 1 else F.concatenate(parts, 0)
+
+    def _in_order(self, row: Counterparts) -> Counterparts:
+        return row[::-1] if self._reverse else row
+
+    def _step(
+        self, carry: list[Value], given: list[Value]
+    ) -> tuple[list[Value], list[Value]]:
+        known = dict(zip(self._carried, carry, strict=True))
+        for row, value in zip(self._given, given, strict=True):
+            known[row] = _as_weak(value, row[0])
+        groups = zip(self._repeats.rows, self._repeats.takes, strict=True)
+        for nodes, takes in sorted(groups, key=lambda pair: pair[0][0].serial):
+            inputs = tuple([known.get(row, row[0]) for row in takes])
+            with standing_at(nodes[0].place.plain):
+                fresh = rebuild(nodes[0], inputs, nodes[0].params)
+            made = zip(*(node.outputs for node in nodes), strict=True)
+            known.update(zip(made, fresh.outputs, strict=True))
+        after = [known[row] for row in self._repeats.carried.values()]
+        return after, [known[row] for row in self._stacked]
+
+
+def _as_weak(value: Value, like: Value) -> Value:
+    return cast(value, like.dtype, like.type.weak)
+
+
+def _are_constants(row: Counterparts) -> bool:
+    return all(v.node.primitive is CONSTANT for v in row)
+
+
+class _Part(NamedTuple):
+    """Counterparts that are slices of one array, in its order or turned; or others."""
+
+    values: Counterparts
+    places: tuple[int, ...] = ()
+
+    @property
+    def step(self) -> int:
+        """1 in the order of the array, -1 turned; 0 for one slice, or for none."""
+        return self.places[1] - self.places[0] if len(self.places) > 1 else 0
+
+    def array(self) -> Value:
+        """One array of all."""
+        if not self.places:
+            return F.stack([cast(v, v.dtype) for v in self.values], 0)
+        start = min(self.places)
+        source = self.values[0].node.inputs[0]
+        part: Value = F._part(source, 0, start, start + len(self.places))
+        return F.flip(part, 0) if self.step < 0 else part
+
+
+def _parts_of(row: Counterparts) -> list[_Part]:
+    """Counterparts by runs of slices of one array, and of other values."""
+    parts: list[_Part] = []
+    for value in row:
+        place = place_of(value)
+        last = parts[-1] if parts else None
+        if place is None:
+            fits = last is not None and not last.places
+        else:
+            fits = last is not None and _continues(last, value, place)
+        if last is not None and fits:
+            parts.pop()
+            value_of, places = last
+            parts.append(_Part((*value_of, value), (*places, *_known(place))))
+        else:
+            parts.append(_Part((value,), _known(place)))
+    return parts
+
+
+def _known(place: int | None) -> tuple[int, ...]:
+    return () if place is None else (place,)
+
+
+def _continues(part: _Part, value: Value, place: int) -> bool:
+    """Whether the slice at `place` is the next one of a run."""
+    if not part.places or part.values[0].node.inputs[0] is not value.node.inputs[0]:
+        return False
+    step = place - part.places[-1]
+    return step in (1, -1) and part.step in (0, step)
+
+
+def _work(node: Node) -> float:
+    """About how many operations a node takes."""
+    sizes = [_typical(v.type.size) for v in (*node.inputs, *node.outputs)]
+    if node.primitive in HEAVY:
+        return float(np.sqrt(np.prod(np.array(sizes, float))))
+    return float(max(sizes))
+
+
+def _typical(size: Size) -> int:
+    if not isinstance(size, Dim):
+        return size
+    found = substitute(size, dict.fromkeys(size.symbols, TYPICAL))
+    return found if isinstance(found, int) else TYPICAL
+
+
+ROLLING = Rules((rolling(),))
