@@ -47,9 +47,9 @@ def rolling(least_saved: int = LEAST_SAVED, least_work: int = LEAST_WORK) -> Rul
     least so many operations; and to chains of gathers, however little they do.
     """
 
-    @whole_graph(
-        over=[p.name for p in (*HEAVY, OP.gather)], exact=False, name="repeated_blocks", compiling=True
-    )
+    ops = [primitive.name for primitive in (*HEAVY, OP.gather)]
+
+    @whole_graph(over=ops, exact=False, name="repeated_blocks", compiling=True)
     def rule(graph: Graph) -> Replaced | None:
         """Blocks that are alike, each on the results of the one before, are a scan."""
         nodes = ancestors(graph.outputs)
