@@ -8,6 +8,7 @@ import pathlib
 import graphc.tensor  # noqa: F401  (lets the op families join)
 from graphc.ir.namespace import FUNCTIONS
 from graphc.ir.op import BATCHING, EMISSION, GRADIENTS, PADDING, PRIMITIVES, Primitive
+from graphc.ops.common.conditions import BOUNDS
 
 TARGET = pathlib.Path(__file__).with_name("ops.md")
 OF_GRAPHS = {"constant", "input", "size"}  # known to the mask pass itself
@@ -79,7 +80,7 @@ def row(primitive: Primitive) -> str:
         batch_cell(primitive),
         padding_cell(primitive),
         "followed" if primitive.sizes else "opaque",
-        "checked" if primitive.bounds_check else "none needed",
+        "checked" if primitive in BOUNDS else "none needed",
         what.replace("|", r"\|"),
     ]
     return f"| {' | '.join(cells)} |"

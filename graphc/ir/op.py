@@ -94,9 +94,7 @@ class Primitive:
     printed inside the expressions that use them. `literals`: where a scalar constant
     may be printed as a bare Python number, since another input of its dtype stands
     beside it, or always. `imports` names a module that the printed text needs, by
-    backend. `bounds_check` gives the conditions, with messages, that `check=True` must
-    find true (see `ops.common.conditions`); `bounds_kind` is the kind of the error
-    where it does not.
+    backend.
 
     Of gradient and batching each primitive has a rule or a reason for having none.
     `elementwise`: the inputs broadcast, and an element of the result depends on one of
@@ -133,8 +131,6 @@ class Primitive:
     demanding: bool = True  # whether dims in the params are needed on the host
     on_host: bool = True  # whether the NumPy form may stand in for the JAX form
     imports: dict[str, str] = field(default_factory=dict)  # by backend
-    bounds_check: Callable[[Node], list[tuple[Any, str]]] | None = None
-    bounds_kind: ErrorKind = "index"
     arguments: tuple[str, ...] = ()
     elementwise: bool = False
     linear: bool = False

@@ -16,14 +16,14 @@ from graphc.ir.build import (
     strong,
 )
 from graphc.ir.dims import Dim, Size, equal, maximum, minimum
-from graphc.ir.graph import Value
+from graphc.ir.graph import Node, Value
 from graphc.ir.kinds import AxisParam, NewAxisParam
 from graphc.ir.namespace import F, enroll, public
 from graphc.ir.op import Array, Printing, op, require_at_most, require_equal, type_error
 from graphc.ir.types import TensorType, is_integer
 from graphc.ops.common.batching import Batched, batch_with_axes, spread
 from graphc.ops.common.broadcasting import promoted, require_room
-from graphc.ops.common.conditions import telling
+from graphc.ops.common.conditions import BOUNDS, BoundsRule, telling
 from graphc.ops.common.padded_reads import number
 from graphc.ops.common.padding import PaddedValue, Padding
 
@@ -310,10 +310,14 @@ _repeat_counts.emit(
     numpy="np.repeat({x}, {counts}, axis={axis})",
     jax="jnp.repeat({x}, {counts}, axis={axis}, total_repeat_length={total})",
 )
-_repeat_counts.bounds_check = lambda node: [
-    (telling(node.inputs[1] < 0, node.inputs[1]), "repeat: a count is negative: {}")
-]
-_repeat_counts.bounds_kind = "shape"
+
+
+def _repeat_checks(node: Node) -> list[tuple[Value, str]]:
+    negative = telling(node.inputs[1] < 0, node.inputs[1])
+    return [(negative, "repeat: a count is negative: {}")]
+
+
+BOUNDS.define(_repeat_counts, BoundsRule(_repeat_checks, "shape"))
 _repeat_counts.linear = True
 
 

@@ -1,18 +1,35 @@
 """Conditions of checks: a bool, or numbers that say what is wrong.
 
+`BOUNDS` has those that must hold of each node of an op where programs are checked.
+
 Numbers cross segments, loops and branches as one vector, where a bool would: its first
 element is 0 as long as nothing is wrong, the others stand for the last `{}` in the
 message.
 """
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from graphc.errors import ErrorKind
 from graphc.ir.build import as_value, cast
-from graphc.ir.graph import Value
+from graphc.ir.graph import Node, Value
 from graphc.ir.namespace import F
+from graphc.ir.rules import RuleTable
 from graphc.ir.types import INT32, TensorType, is_integer
+
+Conditions = Callable[[Node], list[tuple[Any, str]]]  # with messages
+
+
+class BoundsRule(NamedTuple):
+    """Conditions that `check=True` must find true, and the kind of the error if not."""
+
+    conditions: Conditions
+    kind: ErrorKind = "index"
+
+
+BOUNDS: RuleTable[BoundsRule] = RuleTable("bounds")
 
 
 def tells(type: TensorType) -> bool:

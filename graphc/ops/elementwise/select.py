@@ -12,7 +12,7 @@ from graphc.ir.namespace import F, public
 from graphc.ir.op import Array, op, type_error
 from graphc.ir.types import BOOL, INT64, TensorType, is_inexact, is_integer
 from graphc.ops.common.broadcasting import broadcast, promoted
-from graphc.ops.common.conditions import telling
+from graphc.ops.common.conditions import BOUNDS, BoundsRule, telling
 from graphc.ops.common.padding import PaddedValue, Padding
 
 
@@ -170,7 +170,7 @@ def _choose_checks(node: Node) -> list[tuple[Any, str]]:
     return [(told, f"choose: a number is not in 0..{count - 1}: {{}}")]
 
 
-_choose.bounds_check = _choose_checks
+BOUNDS.define(_choose, BoundsRule(_choose_checks))
 MOST_CHOICES = 63  # NumPy takes no more
 
 

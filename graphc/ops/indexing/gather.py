@@ -39,7 +39,7 @@ from graphc.ir.op import (
 from graphc.ir.types import INT32, INT64, TensorType, is_integer
 from graphc.ops.common.batching import Batched, lined_up
 from graphc.ops.common.broadcasting import broadcast
-from graphc.ops.common.conditions import telling
+from graphc.ops.common.conditions import BOUNDS, BoundsRule, telling
 from graphc.ops.indexing.basic import basic
 from graphc.ops.indexing.parse import (
     FULL_ITEM,
@@ -115,7 +115,7 @@ def _slice_checks(node: Node) -> list[tuple[Any, str]]:
     return [(told, message + ": start {}, size {}")]
 
 
-_dynamic_slice.bounds_check = _slice_checks
+BOUNDS.define(_dynamic_slice, BoundsRule(_slice_checks))
 _dynamic_slice.linear = True
 DYNAMIC_SLICE = _dynamic_slice
 
@@ -279,7 +279,7 @@ def stray_checks(node: Node) -> list[tuple[Any, str]]:
     return found
 
 
-_gather.bounds_check = stray_checks
+BOUNDS.define(_gather, BoundsRule(stray_checks))
 _gather.linear = True
 GATHER = enroll(_gather, "_gather")
 

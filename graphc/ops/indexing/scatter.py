@@ -18,6 +18,7 @@ from graphc.ir.op import Array, Printing, op, type_error
 from graphc.ir.types import TensorType, product
 from graphc.ops.common.batching import Batched, spread
 from graphc.ops.common.broadcasting import require_stretchable, summed_to
+from graphc.ops.common.conditions import BOUNDS, BoundsRule
 from graphc.ops.indexing.basic import BASIC_INDEX, behind_batch, subscript
 from graphc.ops.indexing.gather import (
     GATHER,
@@ -117,7 +118,7 @@ def _written_at(p: Printing) -> str:
 _scatter.rounding = "stored"
 _scatter.emit(numpy=_print_scatter_numpy, jax=_print_scatter_jax)
 _scatter.picks = True
-_scatter.bounds_check = stray_checks
+BOUNDS.define(_scatter, BoundsRule(stray_checks))
 SCATTER = enroll(_scatter, "_scatter")
 
 

@@ -31,6 +31,7 @@ from graphc.ir.types import (
     is_inexact,
 )
 from graphc.ops.common.batching import batch_behind
+from graphc.ops.common.conditions import BOUNDS, BoundsRule
 from graphc.ops.linalg import gradients as rules
 from graphc.ops.linalg import padding
 
@@ -97,7 +98,7 @@ def _checked(primitive: Primitive, problem: str, output: int = 0) -> None:
                 fine = F.logical_or(fine, unknown)
         return [(fine, f"{primitive.name}: {problem}")]
 
-    primitive.bounds_check, primitive.bounds_kind = conditions, "check"
+    BOUNDS.define(primitive, BoundsRule(conditions, "check"))
 
 
 def nan_unless_solved(function: Any, x: Any, triangular: bool = False) -> Any:

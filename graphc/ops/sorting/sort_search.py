@@ -14,14 +14,14 @@ from graphc.ir.build import (
     strong,
 )
 from graphc.ir.dims import Size
-from graphc.ir.graph import Value
+from graphc.ir.graph import Node, Value
 from graphc.ir.kinds import AxisParam
 from graphc.ir.namespace import F, enroll, enroll_method, public
 from graphc.ir.op import BATCHING, Array, Printing, op, require_equal, type_error
 from graphc.ir.types import BOOL, INT64, TensorType, is_integer, product
 from graphc.ops.common.batching import Batched, batch_with_axes, spread
 from graphc.ops.common.broadcasting import promoted
-from graphc.ops.common.conditions import telling
+from graphc.ops.common.conditions import BOUNDS, BoundsRule, telling
 from graphc.ops.common.padding import PaddedValue, Padding, last
 
 
@@ -319,9 +319,14 @@ _bincount.emit(
     numpy=_print_bincount,
     jax="jnp.zeros({length}, {weights}.dtype).at[{x}].add({weights})",
 )
-_bincount.bounds_check = lambda node: [
-    (telling(node.inputs[0] < 0, node.inputs[0]), "bincount: a number is negative: {}")
-]
+
+
+def _bincount_checks(node: Node) -> list[tuple[Value, str]]:
+    negative = telling(node.inputs[0] < 0, node.inputs[0])
+    return [(negative, "bincount: a number is negative: {}")]
+
+
+BOUNDS.define(_bincount, BoundsRule(_bincount_checks))
 _bincount.linear = True
 
 

@@ -15,6 +15,7 @@ from graphc.ir.graph import Graph, Node, Value
 from graphc.ir.inner import Body
 from graphc.ir.replay import renewed
 from graphc.ir.walk import ancestors, operands
+from graphc.ops.common.conditions import BOUNDS
 from graphc.ops.effects.assertions import asserted
 
 
@@ -30,7 +31,7 @@ def watched(graph: Graph) -> Graph:
     """
     outputs = _watched(graph.outputs, inside=False)
     for node in ancestors(outputs):
-        if node.primitive.bounds_check is not None:
+        if node.primitive in BOUNDS:
             with standing_at(node.place.plain):
                 outputs[0] = _checked(node, outputs[0])
     return replace(graph, outputs=tuple(outputs))
@@ -55,16 +56,16 @@ def _found(node: Node, inside: bool) -> Sequence[Value]:
         return _loop(node)
     if node.primitive is SWITCH:
         return _switch(node)
-    if not inside or node.primitive.bounds_check is None:
+    if not inside or node.primitive not in BOUNDS:
         return node.outputs
     return [_checked(node, v) for v in node.outputs]
 
 
 def _checked(node: Node, value: Value) -> Value:
     """A value, with a check that the indices of a node are in bounds."""
-    assert node.primitive.bounds_check is not None
-    for condition, message in node.primitive.bounds_check(node):
-        value = asserted(value, condition, message, node.primitive.bounds_kind)
+    conditions, kind = BOUNDS.rules[node.primitive]
+    for condition, message in conditions(node):
+        value = asserted(value, condition, message, kind)
     return value
 
 
