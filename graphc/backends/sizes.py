@@ -7,9 +7,9 @@ from functools import reduce
 from graphc.errors import GraphError
 from graphc.ir.dims import Dim, Size, substitute, symbol_dim
 from graphc.ir.dims_text import Printer
+from graphc.ir.exactness import Range, fits, parts_fit
 from graphc.ir.graph import Value
 from graphc.ir.polynomials import Atom, Symbol
-from graphc.ir.ranges import Range, fits, parts_fit
 
 INT32: Range = (-(2**31), 2**31 - 1)
 MOST_PADDED = 2**30  # elements along a padded axis: its capacity fits int32

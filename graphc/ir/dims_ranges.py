@@ -1,7 +1,8 @@
 """The least and the largest that sizes can be, as formulas of ranges of their symbols.
 
 Interval arithmetic: parts of a formula are taken to vary independently, so that what
-is found always holds and need not be reached.
+is found always holds and need not be reached. Where all ends are numbers, so are those
+that are found, for factors and divisors of any sign.
 """
 
 import math
@@ -10,6 +11,7 @@ from typing import NamedTuple
 
 from graphc.ir import dims
 from graphc.ir.dims import Dim, Size, Symbol
+from graphc.ir.dims_text import moduli
 from graphc.ir.polynomials import Atom, Call, calls_in, polynomial
 
 
@@ -19,47 +21,71 @@ class SizeRange(NamedTuple):
     low: Size | None
     high: Size | None
 
+    @property
+    def numbers(self) -> tuple[int, int] | None:
+        """Both ends, where they are numbers."""
+        if isinstance(self.low, int) and isinstance(self.high, int):
+            return self.low, self.high
+        return None
 
+
+Ends = tuple[int, int]
 UNKNOWN = SizeRange(None, None)
 
 
 def largest(size: Size, range_of: Callable[[Symbol], SizeRange]) -> Size | None:
     """A size that `size` is never above, where its symbols lie in these ranges."""
-    ranges = _SizeRanges(range_of)
-    for call in calls_in(size):
-        ranges.look_at(call)
-    return ranges.of(size).high
+    return SizeRanges(range_of).of(size).high
 
 
-class _SizeRanges:
-    """Ranges of the parts of a size, each found after those of its own parts."""
+class SizeRanges:
+    """Ranges of sizes whose symbols lie in some ranges."""
 
     def __init__(self, range_of: Callable[[Symbol], SizeRange]) -> None:
         self._range_of = range_of
         self._found: dict[Atom, SizeRange] = {}
 
     def of(self, size: Size) -> SizeRange:
+        """The range of a size, found after those of its parts."""
+        for call in calls_in(size):
+            if call not in self._found:
+                self._found[call] = self._call(call)
+        return self._sum(size)
+
+    def _sum(self, size: Size) -> SizeRange:
         if not isinstance(size, Dim):
             return SizeRange(size, size)
+        remainders, rest = moduli(polynomial(size))
+        terms = [(c, self._remainder(call)) for c, call in remainders]
+        terms += [(c, _product([self._atom(a) for a in m])) for m, c in rest.items()]
         low: Size | None = 0
         high: Size | None = 0
-        for term, factor in polynomial(size).items():
-            ends = _product([self._atom(atom) for atom in term])
+        for factor, ends in terms:
             below, above = ends if factor >= 0 else ends[::-1]
             low = None if low is None or below is None else low + factor * below
             high = None if high is None or above is None else high + factor * above
         return SizeRange(low, high)
+
+    def _remainder(self, call: Call) -> SizeRange:
+        """Of a % b, where the call is a//b; it has the sign of b."""
+        by = self._sum(call.args[1])
+        if _at_least(1, by.low):
+            return SizeRange(0, None if by.high is None else by.high - 1)
+        ends = by.numbers
+        return SizeRange(min(ends[0] + 1, 0), max(ends[1] - 1, 0)) if ends else UNKNOWN
 
     def _atom(self, atom: Atom) -> SizeRange:
         if atom not in self._found and isinstance(atom, Symbol):
             self._found[atom] = self._range_of(atom)
         return self._found[atom]
 
-    def look_at(self, call: Call) -> None:
-        """Find the range of a call whose own parts are known."""
-        rule = _RULES.get(call.op)
-        args = [self.of(arg) for arg in call.args]
-        self._found[call] = UNKNOWN if rule is None else rule(args)
+    def _call(self, call: Call) -> SizeRange:
+        args = [self._sum(arg) for arg in call.args]
+        rule, of_numbers = _RULES.get(call.op), _OF_NUMBERS.get(call.op)
+        numbers = [ends for arg in args if (ends := arg.numbers) is not None]
+        if of_numbers is not None and len(numbers) == len(args):
+            return of_numbers(numbers)
+        return UNKNOWN if rule is None else rule(args)
 
 
 def _is_fixed(part: SizeRange) -> bool:
@@ -74,6 +100,9 @@ def _product(parts: list[SizeRange]) -> SizeRange:
     """Of factors that are not negative, or that do not vary."""
     if len(parts) == 1:
         return parts[0]
+    numbers = [ends for part in parts if (ends := part.numbers) is not None]
+    if len(numbers) == len(parts):
+        return _product_of_numbers(numbers)
     lows = [p.low for p in parts if p.low is not None]
     highs = [p.high for p in parts if p.high is not None]
     if all(map(_is_fixed, parts)) or all(_at_least(0, p.low) for p in parts):
@@ -123,6 +152,35 @@ def _clip(parts: list[SizeRange]) -> SizeRange:
     return SizeRange(0, n.high)
 
 
+def _product_of_numbers(parts: list[Ends]) -> SizeRange:
+    """Of numbers of any sign: the ends are products of ends."""
+    low = high = 1
+    for part in parts:
+        ends = [a * b for a in (low, high) for b in part]
+        low, high = min(ends), max(ends)
+    return SizeRange(low, high)
+
+
+def _quotient_of_numbers(parts: list[Ends]) -> SizeRange:
+    """Of a divisor of any sign, but for 0."""
+    (low, high), by = parts
+    if by[0] > 0:
+        ends = [a // b for a in (low, high) for b in by]
+        return SizeRange(min(ends), max(ends))
+    farthest = max(abs(low), abs(high))
+    return SizeRange(-farthest, farthest)
+
+
+def _hull(parts: list[Ends]) -> SizeRange:
+    """Of one of several sizes."""
+    return SizeRange(min(low for low, _ in parts), max(high for _, high in parts))
+
+
+_OF_NUMBERS: dict[str, Callable[[list[Ends]], SizeRange]] = {
+    "*": _product_of_numbers,
+    "//": _quotient_of_numbers,
+    "stretch": _hull,
+}
 _RULES: dict[str, Callable[[list[SizeRange]], SizeRange]] = {
     "min": _minimum,
     "max": _maximum,

@@ -10,11 +10,11 @@ import numpy as np
 
 from graphc.errors import ErrorKind, GraphError, graph_error
 from graphc.ir.dims import Dim, Size, equal, less_equal, may_be_one, weight
+from graphc.ir.exactness import stays_within, wrapped
 from graphc.ir.graph import Guard, Node, Params, Value, intern_node, known_sizes
 from graphc.ir.kinds import KINDS, ParamKind, ParamKinds
 from graphc.ir.namespace import user_op
 from graphc.ir.primitives import REGISTRY
-from graphc.ir.ranges import stays_within, wrapped
 from graphc.ir.rules import RuleTable
 from graphc.ir.types import DType, TensorType, is_integer
 

@@ -16,7 +16,7 @@ from graphc.ir.dims import (
     minimum,
     symbol_dim,
 )
-from graphc.ir.dims_ranges import UNKNOWN, SizeRange, largest
+from graphc.ir.dims_ranges import UNKNOWN, SizeRange, SizeRanges, largest
 from tests.ir.test_dims import (
     ASSIGNMENTS,
     DIMS,
@@ -106,3 +106,26 @@ def test_no_value_is_larger(
 def within(sizes: dict[Symbol, int]) -> dict[Symbol, int]:
     """The sizes, and capacities that have room for just these, at least 1."""
     return sizes | {CAPACITIES[s]: max(number, 1) for s, number in sizes.items()}
+
+
+FROM_TO = {d.symbols[0]: (-3, 4) if d is index else (0, 5) for d in DIMS}
+
+
+@given(recipes(5))
+@settings(deadline=None, max_examples=50)
+def test_ranges_of_numbers_hold_every_value(recipe: Recipe) -> None:
+    """Of factors and divisors of any sign, too."""
+    size = built(recipe)
+    low, high = SizeRanges(lambda s: SizeRange(*FROM_TO[s])).of(size)
+    assert isinstance(low, int) and isinstance(high, int)
+    for sizes in ASSIGNMENTS:
+        inside = all(a <= sizes[s] <= b for s, (a, b) in FROM_TO.items())
+        if inside and python_value(recipe, sizes) is not None:
+            assert low <= evaluate(size, sizes) <= high
+
+
+def test_remainders_are_less_than_what_divides() -> None:
+    assert equal(largest(n % (m + 1), range_of), M)
+    assert largest(n % 4, range_of) == 3
+    assert SizeRanges(lambda s: SizeRange(-9, 9)).of(n % 4) == (0, 3)
+    assert SizeRanges(lambda s: SizeRange(-9, 9)).of(n * m - m) == (-90, 90)

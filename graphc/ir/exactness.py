@@ -1,0 +1,79 @@
+"""Whether arithmetic of fixed width computes a formula exactly: limits of its parts.
+
+Axes are taken to have at most 2**48 elements. Integers of 64 bits that are read as
+sizes must lie within as much, which programs check; so sums of a few are exact.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from graphc.ir.dims import Size, Symbol
+from graphc.ir.dims_ranges import SizeRange, SizeRanges
+from graphc.ir.polynomials import calls_in
+from graphc.ir.types import DType
+
+Range = tuple[int, int]  # the least and the most
+MOST = 2**48  # elements of an axis, and the largest integer that is read as a size
+
+
+def parts_fit(size: Size, range_of: Callable[[Symbol], Range], within: Range) -> bool:
+    """Whether all arguments of functions in a formula lie within a range.
+
+    Its sums and products may leave the range and come back: they wrap around.
+    """
+    ranges = _ranges(range_of)
+    return all(
+        _inside(ranges.of(part), within)
+        for call in calls_in(size)
+        for part in call.formulas
+    )
+
+
+def fits(size: Size, range_of: Callable[[Symbol], Range], within: Range) -> bool:
+    """Whether a formula and all parts of it lie within a range."""
+    whole = _inside(_ranges(range_of).of(size), within)
+    return whole and parts_fit(size, range_of, within)
+
+
+def stays_within(size: Size, dtype: DType) -> bool:
+    """Whether integers of a dtype compute a formula without wrapping around.
+
+    The parts of it are known to do.
+    """
+    return _inside(_ranges(_range).of(size), _limits(dtype))
+
+
+def wrapped(number: int, dtype: DType) -> int:
+    """An integer as it is in a dtype, which drops its upper bits."""
+    low, high = _limits(dtype)
+    return (number - low) % (high - low + 1) + low
+
+
+def _limits(dtype: DType) -> Range:
+    limits = np.iinfo(dtype)
+    return int(limits.min), int(limits.max)
+
+
+def _range(symbol: Symbol) -> Range:
+    """The least and the most that the integer of a symbol can be."""
+    low, high = -MOST, MOST
+    if symbol.lower is not None:
+        low = max(low, symbol.lower)
+    if isinstance(symbol.upper, int):
+        high = min(high, symbol.upper)
+    dtype = getattr(symbol.origin, "dtype", None)
+    if dtype is not None:
+        least, most = _limits(dtype)
+        low, high = max(low, least), min(high, most)
+    return low, high
+
+
+def _ranges(range_of: Callable[[Symbol], Range]) -> SizeRanges:
+    return SizeRanges(lambda symbol: SizeRange(*range_of(symbol)))
+
+
+def _inside(found: SizeRange, within: Range) -> bool:
+    """Whether sizes surely lie within a range of numbers."""
+    ends = found.numbers
+    return ends is not None and within[0] <= ends[0] and ends[1] <= within[1]
