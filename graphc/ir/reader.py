@@ -140,6 +140,8 @@ class _Params(Tokens):
             return self.number()
         if name in DTYPES:
             return self.dtype_or_more()
+        if name == "opaque" and self.after_next() == "(":
+            self.fail("a graph or a rule inside of a node cannot be read")
         self.take("name", "a param")
         if name in _LITERALS:
             return _LITERALS[name]

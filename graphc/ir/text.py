@@ -9,7 +9,8 @@
 A size is written with the names of axes; `b?` may be 1, and so stretch; `?x_0` is an
 axis that shares its name with no other, and a value's name stands for its integer.
 Parts of a long size have lines of their own before it: `size = 2*n - min(1, n)`.
-`graphc.ir.reader` reads it back.
+Graphs inside of nodes and rules of gradients are named only: `opaque("body")`.
+`graphc.ir.reader` reads back a text without such.
 """
 
 import json
@@ -47,7 +48,7 @@ def is_plain(name: str) -> bool:
 def to_text(
     graph: Graph, hint: Callable[[Value], str] | None = None, comments: bool = False
 ) -> str:
-    """The text of a graph; `parse_graph` makes the same graph of it.
+    """The text of a graph; `parse_graph` makes the same graph of one without loops.
 
     `hint` gives names to values, by default those of their ops. With `comments`, the
     user's lines and the guards follow the nodes. Raises GraphError where a
