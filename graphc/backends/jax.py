@@ -45,7 +45,7 @@ def emit_jax(plan: Plan, outputs: Outputs) -> Source:
         functions.append(Entry(module, plan, plan.padded, "jnp").lines(names, outputs))
     functions.append(COMPILING)
     text = assemble(module, plan, names, title(plan, "JAX"), IMPORTS, functions)
-    return Source(text, module.sizes)
+    return Source(text, module.sizes, module.foreigns.functions)
 
 
 COMPILING = [

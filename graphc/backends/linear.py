@@ -55,7 +55,7 @@ def emit_numpy(plan: Plan, outputs: Outputs) -> Source:
         functions.append(Entry(module, plan, plan.padded, "np").lines(names, outputs))
     imports = ["import numpy as np"]
     text = assemble(module, plan, names, title(plan, "NumPy"), imports, functions)
-    return Source(text, module.sizes)
+    return Source(text, module.sizes, module.foreigns.functions)
 
 
 def emit_unjitted(plan: Plan, outputs: Outputs) -> Source:
@@ -88,7 +88,7 @@ def emit_unjitted(plan: Plan, outputs: Outputs) -> Source:
     function = head + indent(lines)
     imports = ["import jax", "import jax.numpy as jnp", "import numpy as np"]
     text = assemble(module, plan, names, title(plan, "JAX"), imports, [function])
-    return Source(text, module.sizes)
+    return Source(text, module.sizes, module.foreigns.functions)
 
 
 def _bind_static(body: PrintedBody, value: Value, name: str) -> None:

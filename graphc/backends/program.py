@@ -1,6 +1,6 @@
 """Emitted programs, and the parts that all backends print alike."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -59,6 +59,7 @@ class Source:
 
     text: str
     sizes: dict[str, Symbol]  # by the names that they have in the text
+    foreigns: Mapping[str, Callable[..., Any]]  # functions to put into it, by name
 
 
 def flat(plan: Plan, outputs: "Outputs") -> "Outputs":

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from graphc.backends.foreign import Foreigns
 from graphc.backends.function_source import globals_used, plain_source
 from graphc.backends.literals import array_text, number, typed_number
 from graphc.backends.names import Hints, Names, of_same_name
@@ -41,6 +42,7 @@ class Module:
         self.functions: dict[inner.Body, tuple[str, list[str]]] = {}
         self.widens = False  # whether sizes are computed with 64 bits
         self.hooks: dict[str, list[str]] = {}  # functions that a caller may replace
+        self.foreigns = Foreigns(self.names)
         self._values: dict[Value, str] = {}
         self._sizes: dict[Symbol, str] = {}
         self._outer: dict[Symbol, Symbol] = {}
@@ -140,7 +142,7 @@ class Module:
         lines: list[str] = []
         for _, function in self.functions.values():
             lines += ["", "", *function]
-        for hook in self.hooks.values():
+        for hook in (*self.hooks.values(), *self.foreigns.stubs()):
             lines += ["", "", *hook]
         for _, text in self.helpers.values():
             lines += ["", "", *text.splitlines()]
@@ -367,6 +369,7 @@ class PrintedBody:
             self.code,
             self.module.helper,
             partial(print_body, self.module, self.xp, node),
+            self.module.foreigns.add,
             self.inner,
         )
         text = EMISSION[self.backend].rules[node.primitive](p)

@@ -22,6 +22,7 @@ import graphc.ops.arrays.sizes
 import graphc.ops.effects.assertions
 import graphc.ops.effects.barriers
 import graphc.ops.effects.capacities
+import graphc.ops.effects.foreign
 import graphc.ops.elementwise.declare
 import graphc.ops.elementwise.dtypes
 import graphc.ops.elementwise.numeric

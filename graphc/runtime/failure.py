@@ -5,7 +5,7 @@ Here the line of the program is looked up, and the user's line above it.
 """
 
 import traceback
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
@@ -43,11 +43,13 @@ class Program:
 
     text: str
     filename: str
+    foreigns: Mapping[str, Callable[..., Any]]  # functions that have no text
 
     def load(self) -> Any:
         """The text executed as a module of its own."""
         module = ModuleType("graphc_program")
         exec(compile(self.text, self.filename, "exec"), module.__dict__)
+        module.__dict__.update(self.foreigns)
         module.__dict__["ProgramError"] = ProgramCallError  # what it raises is ours
         return module
 

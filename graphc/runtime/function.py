@@ -60,7 +60,8 @@ class Function:
         self._count = len(plan.called.inputs)
         self._log = Log(plan, source.sizes, self._names)
         self._pending = self._log.pending
-        self._program = Program(source.text, f"<graphc {self.backend} program>")
+        name = f"<graphc {self.backend} program>"
+        self._program = Program(source.text, name, source.foreigns)
         module = self._program.load()
         module.compiling = self._log.compiling
         self.jax: Any = getattr(module, "jax", None)  # which NumPy programs lack
@@ -144,7 +145,8 @@ class Function:
         """The program as plain JAX, un-jitted, to transform and compile yourself."""
         if self._jax_callable is None:
             source = emit_unjitted(self._unjitted, self._outputs)
-            program = Program(source.text, "<graphc un-jitted program>")
+            name = "<graphc un-jitted program>"
+            program = Program(source.text, name, source.foreigns)
             self._jax_callable = program.load().program
         return self._jax_callable
 

@@ -122,7 +122,8 @@ class Tiers:
         tell: Callable[[str], None],
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
-        self.program = Program(source.text, "<graphc numpy program>")
+        name = "<graphc numpy program>"
+        self.program = Program(source.text, name, source.foreigns)
         module = self.program.load()
         graph = plan.called
         self._numpy: Callable[..., Any] = module.program

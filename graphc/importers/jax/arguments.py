@@ -8,7 +8,8 @@ from typing import Any
 import jax
 import numpy as np
 
-from graphc.importers.jax.reader import is_key
+from graphc.importers.jax.jaxprs import words_of
+from graphc.importers.jax.settings import settings
 from graphc.importers.jax.tracing import Spec
 
 Positional = int | Iterable[int] | None
@@ -41,7 +42,7 @@ class JaxCall:
     def kind(self, specs: Iterable[Spec]) -> Hashable:
         """All that a call is, but for the sizes of its arrays."""
         types = tuple((len(s.shape), s.dtype, s.weak) for s in specs)
-        return self.form, self.statics, types
+        return self.form, self.statics, types, settings()
 
     def arrays(self, specs: Iterable[Spec]) -> list[Any]:
         """The leaves as arrays of the dtypes that JAX takes them to have."""
@@ -52,9 +53,7 @@ class JaxCall:
 def _array(leaf: Any, spec: Spec) -> Any:
     if not isinstance(leaf, jax.Array):
         return np.asarray(leaf, spec.dtype)
-    if is_key(leaf.dtype):
-        return jax.random.key_data(leaf)
-    return leaf
+    return words_of(leaf)
 
 
 class Arguments:

@@ -7,7 +7,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from graphc.importers.jax.reader import Equation, opened
+from graphc.importers.jax.jaxprs import bound, opened
+from graphc.importers.jax.reader import Equation
 from graphc.importers.jax.rules import PRIMITIVES
 from graphc.importers.jax.unsupported import Unsupported
 from graphc.ir.build import as_value
@@ -91,10 +92,7 @@ def _applied(eqn: Equation) -> Callable[..., list[Any]]:
     """The function that an equation calls, rules included."""
 
     def function(*inputs: Any) -> list[Any]:
-        primitive: Any = eqn.eqn.primitive
-        params = primitive.get_bind_params(eqn.params)
-        found: list[Any] = primitive.bind(*inputs, **params)
-        return found
+        return bound(eqn.eqn, inputs)
 
     return function
 
@@ -173,8 +171,9 @@ PRIMITIVES.refuse(
 PRIMITIVES.refuse(
     "it changes what is outside of the function",
     *("after_all", "create_token", "get", "swap", "addupdate"),
-    *("debug_callback", "debug_print", "io_callback", "pure_callback"),
+    *("debug_callback", "debug_print", "io_callback"),
 )
+PRIMITIVES.refuse("it calls a function of Python", "pure_callback")
 PRIMITIVES.refuse(
     "it is for transformations of JAX in progress",
     *("call", "custom_lin", "eval_jaxpr"),

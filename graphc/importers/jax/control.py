@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from graphc.importers.jax.reader import Equation, known_size, opened
+from graphc.importers.jax.jaxprs import opened
+from graphc.importers.jax.reader import Equation, known_size
 from graphc.importers.jax.rules import PRIMITIVES
 from graphc.ir.build import cast
 from graphc.ir.graph import Value

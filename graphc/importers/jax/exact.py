@@ -6,16 +6,16 @@ is compiled as it is, and gives the results of `jax.jit` to the bit.
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import jax
-from jax.extend.core import jaxpr_as_fun, jaxprs_in_params
+from jax.extend.core import jaxpr_as_fun
 
 from graphc.errors import GraphError
+from graphc.importers.jax.jaxprs import equations, words_of
 from graphc.importers.jax.program import Options, restored
-from graphc.importers.jax.reader import is_key, opened
 from graphc.importers.jax.subject import Subject
 from graphc.importers.jax.tracing import Spec, TracedFunction, inputs_of, traced
 from graphc.importers.jax.unsupported import Unsupported
@@ -34,13 +34,14 @@ class Exact:
     rewritten: Function | None
     captured: tuple[Any, ...]
     reason: str  # why it could not be read as a graph, "" where it was or need not be
+    foreign: tuple[str, ...] = ()  # equations of a rewritten program that JAX runs
 
     def __call__(self, leaves: Sequence[Any]) -> Any:
         """The results of a call, in their structure."""
         if self.rewritten is None:
             found = jaxpr_as_fun(self.traced.jaxpr)(*leaves)
         else:
-            arrays = [*map(_words, leaves), *self.captured]
+            arrays = [*map(words_of, leaves), *self.captured]
             with jax.enable_x64(True):  # dtypes are those of the trace, not of the mode
                 given = self.rewritten.jax_callable(*arrays)
             found = restored(given, self.traced)
@@ -54,11 +55,6 @@ class Exact:
         )
 
 
-def _words(leaf: Any) -> Any:
-    """A key as the array of its words."""
-    return jax.random.key_data(leaf) if is_key(leaf.dtype) else leaf
-
-
 def exact(
     subject: Subject,
     specs: Sequence[Spec],
@@ -68,7 +64,7 @@ def exact(
     """Compile a call with these arguments."""
     found = traced(subject.flat, specs)
     here = subject.differentiated is not None
-    if not here and not any(map(_may_gain, _equations(found.inner))):
+    if not here and not any(map(_may_gain, equations(found.inner))):
         return Exact(found, None, (), "")
     try:
         inputs = inputs_of(found, {}, names)
@@ -84,15 +80,9 @@ def exact(
     except (Unsupported, GraphError) as error:
         return Exact(found, None, (), str(error).splitlines()[0])
     gains = here or any(a.rule.name in HOISTING for a in made.rewrites)
-    return Exact(found, made if gains else None, source.captured, "")
-
-
-def _equations(jaxpr: Any) -> Iterator[Any]:
-    inner, _ = opened(jaxpr)
-    for eqn in inner.eqns:
-        yield eqn
-        for body in jaxprs_in_params(eqn.params):
-            yield from _equations(body)
+    if not gains:
+        return Exact(found, None, (), "")
+    return Exact(found, made, source.captured, "", source.foreign)
 
 
 def _may_gain(eqn: Any) -> bool:

@@ -15,6 +15,7 @@ from graphc.importers.jax.family import SizeFamily, SizesVary
 from graphc.importers.jax.pattern import shapes_of
 from graphc.importers.jax.program import Options
 from graphc.importers.jax.report import JitStats, explained, source_of, stats_of
+from graphc.importers.jax.settings import runs_plainly
 from graphc.importers.jax.tracing import Spec
 from graphc.rewriting.default import DEFAULT
 from graphc.rewriting.rule import Rules
@@ -65,6 +66,8 @@ class JitFunction:
 
     def __call__(self, /, *args: Any, **named: Any) -> Any:
         """The results for these arguments, as `jax.jit` of the function gives them."""
+        if runs_plainly():
+            return self._function(*args, **named)
         known = not named and self._arrays.issuperset(map(type, args))
         if not known and self._holds_tracers(args, named):
             return self._plain(*args, **named)

@@ -9,8 +9,8 @@ from jax.extend.core.primitives import convert_element_type_p
 
 from graphc.importers.jax.alike import agree, alike
 from graphc.importers.jax.arguments import JaxCall
+from graphc.importers.jax.jaxprs import array_of
 from graphc.importers.jax.pattern import SizePattern
-from graphc.importers.jax.reader import is_key
 from graphc.importers.jax.subject import Subject
 from graphc.importers.jax.tracing import (
     Imported,
@@ -75,8 +75,7 @@ def restored(found: Sequence[Any], function: TracedFunction) -> list[Any]:
 
 
 def _restored(x: Any, aval: Any) -> Any:
-    if is_key(aval.dtype):
-        return jax.random.wrap_key_data(x)
+    x = array_of(x, aval)
     if getattr(aval, "weak_type", False):
         how = {"new_dtype": x.dtype, "weak_type": True, "sharding": None}
         return convert_element_type_p.bind(x, **how)

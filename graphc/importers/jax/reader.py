@@ -5,12 +5,13 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
 import jax.dtypes
-import jax.numpy as jnp
 import numpy as np
 from jax.extend import source_info_util
 from jax.extend.core import Jaxpr, JaxprEqn, Literal, Var
 
 from graphc.errors import NOWHERE, SourceLocation, standing_at
+from graphc.importers.jax.foreign import Origin
+from graphc.importers.jax.jaxprs import is_key, opened, words_of
 from graphc.importers.jax.rules import PRIMITIVES
 from graphc.importers.jax.sizes import JaxSizes
 from graphc.importers.jax.unsupported import Unsupported
@@ -19,6 +20,7 @@ from graphc.ir.dims import Size, equal
 from graphc.ir.graph import Value, known_sizes
 from graphc.ir.namespace import F
 from graphc.ir.types import DTYPES, DType, TensorType, dtype_of
+from graphc.ops.effects.foreign import foreign
 
 KEY_WORDS = 2  # of a key of JAX's default generator, uint32 each
 _SUMMARY = re.compile(r"^(.*?):(\d+)(?::\d+)?(?: \(.*\))?$")
@@ -28,12 +30,21 @@ Found = TypeVar("Found")
 class Reader:
     """Reads jaxprs whose symbolic sizes are those of `sizes`.
 
-    Where it `differentiates`, functions keep derivative rules of their own.
+    Where it `differentiates`, functions keep derivative rules of their own. Equations
+    that have no rule are foreign functions, as they stand in the `origin`; `foreign`
+    tells them.
     """
 
-    def __init__(self, sizes: JaxSizes, differentiates: bool = False) -> None:
+    def __init__(
+        self,
+        sizes: JaxSizes,
+        differentiates: bool = False,
+        origin: Origin | None = None,
+    ) -> None:
         self.sizes = sizes
         self.differentiates = differentiates
+        self.origin = origin
+        self.foreign: list[str] = []
 
     def type_of(self, aval: Any) -> TensorType:
         """The type of a value of JAX here; keys are arrays of words."""
@@ -48,7 +59,8 @@ class Reader:
     ) -> list[Value]:
         """The outputs of a jaxpr, of these values.
 
-        Raises Unsupported, with the user's line, where an equation has no rule.
+        Raises Unsupported, with the user's line, where an equation has no rule and JAX
+        cannot run it in a program either.
         """
         known: dict[Var, Value] = dict(zip(jaxpr.constvars, consts, strict=True))
         known.update(zip(jaxpr.invars, inputs, strict=True))
@@ -64,21 +76,50 @@ class Reader:
 
     def _results(self, eqn: JaxprEqn, inputs: Sequence[Value]) -> list[Value]:
         place = place_of(eqn)
+        told = len(self.foreign)
         try:
-            if eqn.effects:
-                raise Unsupported(f"{eqn.primitive.name}: it has side effects")
-            rule = PRIMITIVES.find(eqn.primitive.name)
-            _require_known_for_keys(eqn)
-            with standing_at(place):
-                equation = Equation(eqn, self)
-                made = rule(equation, *inputs)
-                found = list(made) if isinstance(made, (list, tuple)) else [made]
-                return equation.checked(found)
+            return self._by_rule(eqn, inputs, place)
         except Unsupported as error:
-            raise Unsupported(error.reason, error.place or place) from error
+            del self.foreign[told:]  # of what is inside, which JAX runs as a whole
+            why = Unsupported(error.reason, error.place or place)
         except Exception as error:  # JAX does what a rule has not foreseen
             line = (str(error).splitlines() or [type(error).__name__])[0]
-            raise Unsupported(f"{eqn.primitive.name}: {line}", place) from error
+            why = Unsupported(f"{eqn.primitive.name}: {line}", place)
+        try:
+            return self._by_jax(eqn, inputs, place, why)
+        except Unsupported:
+            raise why from None
+
+    def _by_rule(
+        self, eqn: JaxprEqn, inputs: Sequence[Value], place: SourceLocation
+    ) -> list[Value]:
+        if eqn.effects:
+            raise Unsupported(f"{eqn.primitive.name}: it has side effects")
+        rule = PRIMITIVES.find(eqn.primitive.name)
+        _require_known_for_keys(eqn)
+        with standing_at(place):
+            equation = Equation(eqn, self)
+            made = rule(equation, *inputs)
+            found = list(made) if isinstance(made, (list, tuple)) else [made]
+            return equation.checked(found)
+
+    def _by_jax(
+        self,
+        eqn: JaxprEqn,
+        inputs: Sequence[Value],
+        place: SourceLocation,
+        why: Unsupported,
+    ) -> list[Value]:
+        """The results of an equation that JAX runs in the program."""
+        if self.origin is None:
+            raise why
+        types = Equation(eqn, self).results
+        function = self.origin.foreign(eqn, types)
+        sizes = [self.sizes.named(name) for name in self.origin.names]
+        with standing_at(place):
+            made = foreign(function, inputs, [t.shape for t in types], sizes)
+        self.foreign.append(str(why))
+        return list(made)
 
 
 class Equation:
@@ -139,16 +180,11 @@ class Equation:
         return value if all(answers) else F.specify_shape(value, type.shape)
 
 
-def opened(jaxpr: Any) -> tuple[Jaxpr, Sequence[Any]]:
-    """A jaxpr, closed or not, and its constants."""
-    return getattr(jaxpr, "jaxpr", jaxpr), getattr(jaxpr, "consts", ())
-
-
 def constant_of(array: Any) -> Value:
     """An array, or a key, of JAX as a constant."""
     if is_key(getattr(array, "dtype", np.dtype("bool"))):
         _require_default_keys(array.dtype)
-        array = jax.random.key_data(array)
+        array = words_of(array)
     if isinstance(array, jax.core.Tracer):
         raise Unsupported("it uses a value that is being traced outside of it")
     made = np.asarray(array)
@@ -168,11 +204,6 @@ def _dtype_of(dtype: Any) -> DType:
     if found.name not in DTYPES:
         raise Unsupported(f"there is no dtype {found} here")
     return dtype_of(found)
-
-
-def is_key(dtype: Any) -> bool:
-    """Whether a dtype of JAX is that of keys."""
-    return jnp.issubdtype(dtype, jax.dtypes.prng_key)
 
 
 _OF_KEYS = {

@@ -11,13 +11,15 @@ from graphc.importers.jax.family import SizeFamily
 class JitStats:
     """`compilations`: a line for each; `fallbacks`: why sizes are compiled one by one.
 
-    `changes` are those of programs for many sizes, as in `Function.stats()`.
+    `changes` are those of programs for many sizes, as in `Function.stats()`. `foreign`:
+    what JAX runs inside of these programs, at true sizes, and why.
     """
 
     calls: int = 0
     compilations: list[str] = field(default_factory=list)
     changes: list[str] = field(default_factory=list)
     fallbacks: list[str] = field(default_factory=list)
+    foreign: list[str] = field(default_factory=list)
 
 
 def stats_of(calls: int, families: Iterable[SizeFamily]) -> JitStats:
@@ -28,6 +30,7 @@ def stats_of(calls: int, families: Iterable[SizeFamily]) -> JitStats:
         stats.fallbacks.extend(filter(None, [family.refused]))
         for program in family.programs:
             own = program.compiled.stats()
+            stats.foreign.extend(program.source.foreign)
             stats.changes.extend(own.changes)
             stats.compilations.extend(
                 f"{program.pattern}: {one.reason}" for one in own.compilations
@@ -56,11 +59,17 @@ def _lines(family: SizeFamily) -> Iterator[str]:
             yield f"  it was not read as a graph: {one.reason}"
         if one.rewritten is not None:
             yield from (f"  {a}" for a in one.rewritten.rewrites)
+            yield from map(_foreign, one.foreign)
     if family.refused:
         yield f"compiled once for each size: {family.refused}"
     for program in family.programs:
         yield f"compiled for all sizes {program.pattern}:"
+        yield from map(_foreign, program.source.foreign)
         yield program.compiled.explain()
+
+
+def _foreign(reason: str) -> str:
+    return f"  run by JAX in it: {reason}"
 
 
 def source_of(families: Iterable[SizeFamily]) -> str:

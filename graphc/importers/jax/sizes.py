@@ -31,11 +31,22 @@ class JaxSizes:
         self._named = named
         self._known: dict[str, Size] = {}
 
+    def named(self, name: str) -> Size:
+        """The size that stands for a symbol."""
+        return self._named[name]
+
     def of(self, size: Any) -> Size:
         """The size that JAX writes as `size`: an integer, or a symbolic dimension."""
-        if not jax.export.is_symbolic_dim(size):
-            return int(size)
-        text = str(size)
+        return self.text(str(size)) if jax.export.is_symbolic_dim(size) else int(size)
+
+    def number(self, size: int | str) -> int:
+        """The number of a size or of its text, where all symbols are numbers."""
+        found = self.text(size) if isinstance(size, str) else size
+        assert isinstance(found, int)
+        return found
+
+    def text(self, text: str) -> Size:
+        """The size of a text, in the names of symbols."""
         if text not in self._known:
             tree = ast.parse(text.replace("^", "**"), mode="eval")
             self._known[text] = self._read(tree.body)

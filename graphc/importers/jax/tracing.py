@@ -19,7 +19,10 @@ from graphc.importers.jax import (
     reductions,
     structural,
 )
-from graphc.importers.jax.reader import Reader, constant_of, opened
+from graphc.importers.jax.foreign import Origin
+from graphc.importers.jax.jaxprs import opened
+from graphc.importers.jax.reader import Reader, constant_of
+from graphc.importers.jax.settings import is_wide
 from graphc.importers.jax.sizes import JaxSizes
 from graphc.importers.jax.unsupported import Unsupported
 from graphc.ir.build import variable
@@ -49,13 +52,22 @@ class Spec:
         aval = jax.typeof(leaf)
         return cls(aval.shape, aval.dtype, getattr(aval, "weak_type", False))
 
+    def at(self, numbers: Mapping[str, int]) -> "Spec":
+        """The spec where the symbols are these numbers."""
+        sizes = JaxSizes(numbers)
+        return Spec(tuple(map(sizes.number, self.shape)), self.dtype, self.weak)
+
 
 @dataclass(frozen=True)
 class TracedFunction:
-    """A function as JAX has traced it; `tree` is the structure of its results."""
+    """A function as JAX has traced it; `tree` is the structure of its results.
+
+    `again` traces it at sizes that are numbers, by the names of its symbols.
+    """
 
     jaxpr: Any
     tree: Any
+    again: Callable[[Mapping[str, int]], Any]
 
     @property
     def inner(self) -> Jaxpr:
@@ -85,7 +97,13 @@ def traced(
     symbols = _symbols(list(texts), least)
     given = [_struct(spec, symbols) for spec in specs]
     made, results = jax.make_jaxpr(function, return_shape=True)(*given)
-    return TracedFunction(made, jax.tree.structure(results))
+    wide = is_wide()
+
+    def again(numbers: Mapping[str, int]) -> Any:
+        with jax.enable_x64(wide):
+            return traced(function, [s.at(numbers) for s in specs]).jaxpr
+
+    return TracedFunction(made, jax.tree.structure(results), again)
 
 
 def _struct(spec: Spec, symbols: Mapping[str, Any]) -> Any:
@@ -109,6 +127,7 @@ class Imported:
 
     graph: Graph
     captured: tuple[Any, ...]
+    foreign: tuple[str, ...]  # equations that JAX runs, and why
 
 
 def inputs_of(
@@ -144,12 +163,14 @@ def imported(
             variables.append(value)
             arrays.append(array)
         consts.append(value)
-    reader = Reader(JaxSizes(sizes), differentiates)
+    origin = Origin(function.jaxpr, tuple(sizes), function.again)
+    reader = Reader(JaxSizes(sizes), differentiates, origin)
     outputs = reader.read(function.inner, consts, inputs)
     given = (*inputs, *variables)
     names = tuple(v.name for v in given)
     unnamed = ("",) * len(outputs)
-    return Imported(Graph(given, tuple(outputs), names, unnamed), tuple(arrays))
+    graph = Graph(given, tuple(outputs), names, unnamed)
+    return Imported(graph, tuple(arrays), tuple(dict.fromkeys(reader.foreign)))
 
 
 def _listed(effects: Any) -> str:

@@ -1,0 +1,50 @@
+"""Jaxprs and their equations, by JAX's public extension API."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import jax
+import jax.dtypes
+import jax.numpy as jnp
+from jax.extend.core import Jaxpr, JaxprEqn, jaxprs_in_params
+
+
+def opened(jaxpr: Any) -> tuple[Jaxpr, Sequence[Any]]:
+    """A jaxpr, closed or not, and its constants."""
+    return getattr(jaxpr, "jaxpr", jaxpr), getattr(jaxpr, "consts", ())
+
+
+def equations(jaxpr: Any) -> Iterator[JaxprEqn]:
+    """The equations of a jaxpr, and of those inside of it, each of them once."""
+    stack, seen = [opened(jaxpr)[0]], set[int]()
+    while stack:
+        inner = stack.pop()
+        if id(inner) in seen:
+            continue
+        seen.add(id(inner))
+        for eqn in inner.eqns:
+            yield eqn
+            stack += [opened(j)[0] for j in jaxprs_in_params(eqn.params)]
+
+
+def bound(eqn: JaxprEqn, inputs: Sequence[Any]) -> list[Any]:
+    """The results of an equation of other inputs, which may be traced."""
+    primitive: Any = eqn.primitive
+    with eqn.ctx.manager:
+        found = primitive.bind(*inputs, **primitive.get_bind_params(eqn.params))
+    return list(found) if primitive.multiple_results else [found]
+
+
+def is_key(dtype: Any) -> bool:
+    """Whether a dtype of JAX is that of keys."""
+    return jnp.issubdtype(dtype, jax.dtypes.prng_key)
+
+
+def words_of(array: Any) -> Any:
+    """An array; of keys, their words."""
+    return jax.random.key_data(array) if is_key(array.dtype) else array
+
+
+def array_of(words: Any, aval: Any) -> Any:
+    """An array as JAX takes it for such a value: words as keys."""
+    return jax.random.wrap_key_data(words) if is_key(aval.dtype) else words

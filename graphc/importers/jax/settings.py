@@ -1,0 +1,31 @@
+"""Settings of JAX by which the trace of a function differs."""
+
+from collections.abc import Hashable
+from typing import Any
+
+import jax
+
+_CONFIG: Any = jax.config
+_TRACED_BY = (
+    *("jax_default_matmul_precision", "jax_default_prng_impl", "jax_disable_jit"),
+    *("jax_enable_custom_prng", "jax_enable_x64", "jax_numpy_dtype_promotion"),
+    *("jax_numpy_rank_promotion", "jax_softmax_custom_jvp"),
+    *("jax_threefry_partitionable",),
+)
+
+
+def is_wide() -> bool:
+    """Whether numbers have 64 bits where nothing else is said."""
+    wide: bool = _CONFIG.jax_enable_x64
+    return wide
+
+
+def runs_plainly() -> bool:
+    """Whether JAX is told to run functions op by op, uncompiled."""
+    plainly: bool = _CONFIG.jax_disable_jit
+    return plainly
+
+
+def settings() -> Hashable:
+    """The settings that hold now."""
+    return tuple(getattr(_CONFIG, name, None) for name in _TRACED_BY)

@@ -1,0 +1,150 @@
+"""Functions that are no graphs here: programs call them by name, as they are."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from graphc.ir.dims import Size
+from graphc.ir.graph import Value
+from graphc.ir.kinds import Text
+from graphc.ir.namespace import F
+from graphc.ir.op import Array, Opaque, Printing, op
+from graphc.ir.types import DType, TensorType, is_inexact
+from graphc.ops.common.batching import Batched
+
+
+@dataclass(frozen=True)
+class ForeignFunction(ABC):
+    """A function of arrays that another library runs, at sizes that are numbers.
+
+    `dtypes` and `ranks` are those of its results. Two that are equal compute the same.
+    """
+
+    name: str
+    dtypes: tuple[DType, ...]
+    ranks: tuple[int, ...]
+
+    @abstractmethod
+    def run(self, sizes: Sequence[int], arrays: Sequence[Any]) -> Sequence[Any]:
+        """The results, where the sizes that it depends on are these."""
+
+    @abstractmethod
+    def on_host(self, sizes: Sequence[int], arrays: Sequence[Any]) -> Sequence[Any]:
+        """The results as arrays of NumPy."""
+
+    @abstractmethod
+    def pulled(
+        self, inputs: Sequence[TensorType], wanted: Sequence[bool]
+    ) -> "ForeignFunction":
+        """From inputs, then cotangents of float results, to those of wanted inputs."""
+
+    @abstractmethod
+    def batched(self, axes: Sequence[bool]) -> "ForeignFunction":
+        """The function for each element of the first axis of some inputs."""
+
+
+@op()
+def _foreign(
+    *values: Array,
+    function: Opaque,
+    shapes: tuple[Size, ...],
+    sizes: tuple[Size, ...],
+    asking: Text,
+) -> tuple[TensorType, ...]:
+    """The results of a foreign function, which messages name as `asking`.
+
+    `shapes` are those of the results, one after another; `sizes` those it depends on.
+    """
+    return _types(function.content, shapes)
+
+
+def _types(
+    function: ForeignFunction, shapes: Sequence[Size]
+) -> tuple[TensorType, ...]:
+    found, at = [], 0
+    for dtype, rank in zip(function.dtypes, function.ranks, strict=True):
+        found.append(TensorType(dtype, tuple(shapes[at : at + rank])))
+        at += rank
+    return tuple(found)
+
+
+def _called(p: Printing) -> str:
+    content = p.node.params["function"].content
+    run = content.on_host if p.xp == "np" else content.run
+    arrays = ", ".join(p.inputs) + "," * (len(p.inputs) == 1)
+    sizes = p.code(p.node.params["sizes"])
+    return f"{p.foreign(content.name, run)}({sizes}, ({arrays}))"
+
+
+_foreign.emit(_called)
+_foreign.several = True
+_foreign.on_host = False
+_foreign.selective = True
+_foreign.no_padding("it runs at true sizes")
+
+
+@_foreign.vjp
+def _(
+    g: Any,
+    *values: Value,
+    function: Opaque,
+    shapes: tuple[Size, ...],
+    sizes: tuple[Size, ...],
+    asking: Text,
+    wanted: list[bool],
+) -> tuple[Value | None, ...]:
+    """The cotangents by the derivative that the other library has."""
+    types = _types(function.content, shapes)
+    given = g if isinstance(g, tuple) else (g,)
+    pairs = [(c, t) for c, t in zip(given, types, strict=True) if is_inexact(t.dtype)]
+    cotangents = [_zeros(t) if c is None else c for c, t in pairs]
+    own = [w and is_inexact(v.dtype) for v, w in zip(values, wanted, strict=True)]
+    made = iter(
+        foreign(
+            function.content.pulled([v.type for v in values], own),
+            [*values, *cotangents],
+            [v.type.shape for v, w in zip(values, own, strict=True) if w],
+            sizes,
+        )
+    )
+    return tuple(next(made) if w else None for w in own)
+
+
+def _zeros(type: TensorType) -> Value:
+    zeros: Value = F.zeros(tuple(map(F.size_value, type.shape)), type.dtype)
+    return zeros
+
+
+@_foreign.batch
+def _(
+    n: Size,
+    batched: Batched,
+    *values: Value,
+    function: Opaque,
+    shapes: tuple[Size, ...],
+    sizes: tuple[Size, ...],
+    asking: Text,
+) -> tuple[Value, ...]:
+    own = [t.shape for t in _types(function.content, shapes)]
+    many = function.content.batched(tuple(batched))
+    return foreign(many, values, [(n, *shape) for shape in own], sizes)
+
+
+def foreign(
+    function: ForeignFunction,
+    values: Sequence[Value],
+    shapes: Sequence[Sequence[Size]],
+    sizes: Sequence[Size],
+) -> tuple[Value, ...]:
+    """The results of a foreign function of these values, of these shapes."""
+    params = {
+        "function": Opaque(function.name, function),
+        "shapes": tuple(n for shape in shapes for n in shape),
+        "sizes": tuple(sizes),
+        "asking": Text(function.name),
+    }
+    return _foreign.bind(tuple(values), params).outputs
+
+
+FOREIGN = _foreign

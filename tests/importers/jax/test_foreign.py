@@ -1,0 +1,108 @@
+"""What has no rule here is run by JAX inside of a program for many sizes."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax, random
+
+import graphc
+import graphc.tensor as gt
+
+
+def vector(n):
+    return np.arange(1, n + 1, dtype="float32")
+
+
+def agree(ours, theirs, sizes=(3, 4, 6)):
+    """Compare at several sizes; the reasons why JAX runs parts of the program."""
+    for n in sizes:
+        found, wanted = (jax.tree.leaves(f(vector(n))) for f in (ours, theirs))
+        for a, b in zip(found, wanted, strict=True):
+            assert a.dtype == b.dtype
+            np.testing.assert_allclose(a, b, rtol=1e-5)
+    stats = ours.stats()
+    assert stats.fallbacks == [] and stats.foreign
+    assert all(reason in ours.explain() for reason in stats.foreign)
+    return stats.foreign
+
+
+def called_back(x):
+    """Python that is called holds a size that is traced."""
+    n = x.shape[0]
+    shape = jax.ShapeDtypeStruct(x.shape, x.dtype)
+    return jax.pure_callback(lambda v: np.sin(v) * n, shape, x * 2) + n
+
+
+def gammas(x):
+    return random.gamma(random.key(1), x)
+
+
+def in_a_loop(x):
+    def step(carry, v):
+        (found,) = lax.reduce((jnp.stack([carry, v]),), (0.0,), _hypotenuse, (0,))
+        return found, found + lax.bitcast_convert_type(v, jnp.int32)
+
+    return lax.scan(step, jnp.float32(0), x)
+
+
+def _hypotenuse(a, b):
+    return (jnp.hypot(a[0], b[0]),)
+
+
+def several(x):
+    """Two alike, of other sizes, one of them in a function of its own."""
+    bits = jax.jit(lambda v: lax.bitcast_convert_type(v[1:], jnp.int16))(x)
+    return bits, lax.bitcast_convert_type(x, jnp.int16)[:1]
+
+
+@pytest.mark.parametrize("function", [called_back, gammas, in_a_loop, several])
+def test_values_are_those_of_jax(function):
+    agree(graphc.jit(function), jax.jit(function))
+
+
+@pytest.mark.parametrize("dims", ["pad", "specialize"])
+def test_gradients_are_those_of_jax(dims):
+    def cost(x):
+        return jnp.sum(jnp.tanh(gammas(x * 2)) ** 2)
+
+    reasons = agree(graphc.jit(graphc.grad(cost), dims=dims), jax.jit(jax.grad(cost)))
+    assert reasons[0].startswith("random_gamma: there is no op for it here")
+
+
+def test_it_is_a_value_of_a_graph_like_any_other():
+    x = gt.tensor("x", "float32", ("n",))
+    graph = graphc.from_jax(gammas, x)
+    found, inputs = graph.outputs[0], list(graph.inputs)
+    outputs = [found, graphc.jacobian(found, x)]
+    wanted = [gammas(vector(3)), jax.jacobian(gammas)(vector(3))]
+    for backend in ("numpy", "jax"):
+        run = graphc.function(inputs, outputs, backend=backend)
+        for a, b in zip(run(vector(3)), wanted, strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-5)
+
+
+def test_the_text_of_the_program_says_that_it_is_not_whole(tmp_path):
+    x = gt.tensor("x", "float32", ("n",))
+    graph = graphc.from_jax(gammas, x)
+    run = graphc.function(list(graph.inputs), graph.outputs[0])
+    run.save(tmp_path / "program.py")
+    space = {}
+    exec((tmp_path / "program.py").read_text(), space)
+    with pytest.raises(NotImplementedError) as error:
+        space["program"](vector(3))
+    told = "random_gamma has no text: only graphc, which wrote this program, has it"
+    assert str(error.value) == told
+
+
+def test_side_effects_are_those_of_jax(capfd):
+    def told(x):
+        jax.debug.print("sum {s}", s=x.sum())
+        return x * 2
+
+    ours = graphc.jit(told)
+    with pytest.warns(graphc.FallbackWarning, match="side effects"):
+        for n in (2, 3):
+            ours(vector(n)).block_until_ready()
+    jax.effects_barrier()
+    assert capfd.readouterr().out.split() == ["sum", "3.0", "sum", "6.0"]
