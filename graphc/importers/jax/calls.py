@@ -55,6 +55,7 @@ def _with_rule(
     """The results of an equation; where it differentiates, with its own derivative."""
     if not eqn.reader.differentiates:
         return found
+    eqn.need_own_functions()
 
     def rule(
         arguments: list[Value],
@@ -149,6 +150,7 @@ def _call_hi_primitive(eqn: Equation, *inputs: Value) -> list[Value]:
     expand = getattr(eqn.params["_prim"], "expand", None)
     if expand is None:
         raise Unsupported("call_hi_primitive: it does not say what it expands to")
+    eqn.need_own_functions()
     given = [_struct(atom.aval) for atom in eqn.eqn.invars]
     return eqn.body(jax.make_jaxpr(expand)(*given), inputs)
 

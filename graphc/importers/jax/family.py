@@ -15,13 +15,20 @@ from graphc.importers.jax.pattern import (
     generalised,
     varying,
 )
-from graphc.importers.jax.program import JaxProgram, Options, program_for
+from graphc.importers.jax.program import (
+    JaxProgram,
+    Options,
+    program_for,
+    program_of_samples,
+)
 from graphc.importers.jax.subject import Subject
 from graphc.importers.jax.tracing import Spec
 from graphc.importers.jax.unsupported import Unsupported
 from graphc.importers.jax.words import pattern_of
 
 CHECKED = 3  # sizes at which a program is compared with a trace of their own
+SAMPLED = 4  # calls seen whose traces are put together into one for all sizes
+MOST_PROGRAMS = 8  # for sizes that turn out to be more general
 
 
 class SizesVary(Exception):
@@ -117,37 +124,75 @@ class SizeFamily:
 
     def _fitting(self, sizes: ShapesOfCall) -> JaxProgram:
         """The program so far, or a more general one where the sizes do not fit it."""
-        if self.program and self.program.pattern.has(sizes):
-            return self.program
+        program = self.program
+        if program and program.pattern.has(sizes) and self._serves(program, sizes):
+            return program
         if self.shapes is not None:
             pattern = self._said(sizes)
         else:
             self.seen.append(sizes)
             pattern = generalised(self.seen)
         made = self._made(pattern, sizes)
-        self.checked = set()
-        for known in self.seen:
-            self._check(made, known)
         self.programs.append(made)
         return made
 
+    def _serves(self, program: JaxProgram, sizes: ShapesOfCall) -> bool:
+        if program.template is None or len(self.programs) == MOST_PROGRAMS:
+            return True
+        return program.admits(self.subject, sizes, self.specs_at(sizes))
+
     def _made(self, pattern: SizePattern, sizes: ShapesOfCall) -> JaxProgram:
-        """The program for a pattern; where it needs that, for no smaller sizes only.
+        """The program for a pattern, by the first way that there is."""
+        reasons: list[Unsupported] = []
+        sampled = self.program is not None and self.program.template is not None
+        ways = self._of_symbols, self._of_larger_symbols, self._of_samples
+        for way in ways[-1:] if sampled else ways:
+            try:
+                made = way(pattern, sizes)
+                self.checked = set()
+                for known in (*self.seen, sizes):
+                    self._check(made, known)
+                return made
+            except Unsupported as error:
+                reasons.append(error)
+        told = f"{reasons[0]}; traces at several sizes: {reasons[-1].reason}"
+        raise Unsupported(told) from None
+
+    def _of_symbols(self, pattern: SizePattern, _: ShapesOfCall) -> JaxProgram:
+        return program_for(
+            self.subject, pattern, self.specs, self.names(), self.options
+        )
+
+    def _of_larger_symbols(
+        self, pattern: SizePattern, sizes: ShapesOfCall
+    ) -> JaxProgram:
+        """The program for no smaller sizes.
 
         Python code can compare sizes with numbers, which JAX decides for large ones.
         """
+        least = min((pattern.sizes(sizes) or {}).values(), default=LEAST)
+        return self._of_symbols(replace(pattern, least=least), sizes)
+
+    def _of_samples(self, pattern: SizePattern, sizes: ShapesOfCall) -> JaxProgram:
+        """The program by traces at single sizes: of this call, of others, and twice."""
+        own = pattern.sizes(sizes) or {}
+        samples = [own, *({**own, name: 2 * n} for name, n in own.items())]
+        for seen in self.seen[-SAMPLED:]:
+            found = pattern.sizes(seen)
+            if found and found not in samples and pattern.has(seen):
+                samples.append(found)
         subject, names, how = self.subject, self.names(), self.options
-        try:
-            return program_for(subject, pattern, self.specs, names, how)
-        except Unsupported:
-            least = min((pattern.sizes(sizes) or {}).values(), default=LEAST)
-            larger = replace(pattern, least=least)
-            return program_for(subject, larger, self.specs, names, how)
+        return program_of_samples(subject, pattern, self.specs, names, how, samples)
 
     def _check(self, program: JaxProgram, sizes: ShapesOfCall) -> None:
         """Compare with what JAX traces for these very sizes, where that may differ."""
         named = program.pattern.sizes(sizes) or {}
         if sizes in self.checked or not program.pattern.has(sizes):
+            return
+        if program.template is not None:
+            if not program.admits(self.subject, sizes, self.specs_at(sizes)):
+                raise Unsupported("its steps depend on the sizes")
+            self.checked.add(sizes)
             return
         if len(self.checked) < CHECKED or program.pattern.coincides(named):
             direct = self.subject.read(self.specs_at(sizes))

@@ -109,6 +109,7 @@ class Origin:
     jaxpr: Any
     names: tuple[str, ...]  # of the sizes that are symbols
     trace: Callable[[Mapping[str, int]], Any]  # at sizes that are numbers
+    sampled: bool  # functions in its params are of the first of several traces
 
     def foreign(self, eqn: JaxprEqn, results: Sequence[TensorType]) -> EquationAt:
         """An equation as a function. Raises Unsupported where it cannot be one."""

@@ -1,7 +1,8 @@
 """One compiled program for all sizes of a pattern."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import jax
@@ -10,14 +11,17 @@ from jax.extend.core.primitives import convert_element_type_p
 from graphc.importers.jax.alike import agree, alike
 from graphc.importers.jax.arguments import JaxCall
 from graphc.importers.jax.jaxprs import array_of
-from graphc.importers.jax.pattern import SizePattern
+from graphc.importers.jax.pattern import ShapesOfCall, SizePattern, shapes_of
 from graphc.importers.jax.subject import Subject
+from graphc.importers.jax.template import Template, template
 from graphc.importers.jax.tracing import (
     Imported,
     Spec,
     TracedFunction,
     imported,
     inputs_of,
+    retracing,
+    symbols_of,
 )
 from graphc.importers.jax.unsupported import Unsupported
 from graphc.ir.dims import Size, symbol_dim
@@ -46,12 +50,29 @@ class JaxProgram:
     told: TracedFunction  # of the results
     source: Imported
     compiled: Function
+    template: Template | None = None
+    numbers: dict[ShapesOfCall, list[Any]] = field(default_factory=dict)
 
     def __call__(self, call: JaxCall, specs: Sequence[Spec]) -> Any:
         """The results of a call, in their structure."""
-        found = self.compiled(*call.arrays(specs), *self.source.captured)
+        given = [*call.arrays(specs), *self.source.captured]
+        if self.template is not None:
+            given += self.numbers[shapes_of(specs)]
+        found = self.compiled(*given)
         results = restored(found, self.told)
         return jax.tree.unflatten(self.told.tree, results)
+
+    def admits(self, subject: Subject, given: ShapesOfCall, specs: list[Spec]) -> bool:
+        """Whether the template describes what JAX traces for a call of these shapes."""
+        assert self.template is not None
+        if given not in self.numbers:
+            sizes = self.pattern.sizes(given) or {}
+            try:
+                jaxpr = subject.read(specs).jaxpr
+                self.numbers[given] = self.template.numbers(jaxpr, sizes)
+            except Unsupported:
+                return False
+        return True
 
     def agrees(self, direct: TracedFunction, sizes: Mapping[str, int]) -> bool:
         """Whether it computes at some sizes what JAX traces for them.
@@ -105,6 +126,40 @@ def program_for(
     source = subject.graph(found, sizes, inputs)
     results = subject.results(found, specs)
     return JaxProgram(pattern, found, results, source, compiled(source, options))
+
+
+def program_of_samples(
+    subject: Subject,
+    pattern: SizePattern,
+    specs: Sequence[Spec],
+    names: Sequence[str],
+    options: Options,
+    samples: Sequence[Mapping[str, int]],
+) -> JaxProgram:
+    """A program for all sizes of a pattern, by traces at some: see `template`."""
+    own = pattern.specs(specs)
+    traces = [_sampled(subject, [s.at(sizes) for s in own]) for sizes in samples]
+    symbols = symbols_of(pattern.names, pattern.least)
+    made = template([t.jaxpr for t in traces], samples, symbols)
+    again = retracing(partial(_sampled, subject), own)
+    found = TracedFunction(made.jaxpr, traces[0].tree, again, True, made.fed)
+    sizes: dict[str, Size] = {
+        name: symbol_dim(Symbol(name, lower=pattern.least)) for name in pattern.names
+    }
+    source = subject.graph(found, sizes, inputs_of(found, sizes, names))
+    results = subject.results(found, specs)
+    program = compiled(source, options)
+    return JaxProgram(pattern, found, results, source, program, made)
+
+
+def _sampled(subject: Subject, specs: Sequence[Spec]) -> TracedFunction:
+    try:
+        return subject.read(specs)
+    except Exception as error:  # whatever Python code does with a size
+        shown = ", ".join(str(s.shape) for s in specs)
+        line = (str(error).splitlines() or [""])[0]
+        reason = f"{type(error).__name__}: {line}"
+        raise Unsupported(f"it cannot be traced for {shown}: {reason}") from error
 
 
 def compiled(source: Imported, options: Options) -> Function:

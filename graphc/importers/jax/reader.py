@@ -45,6 +45,7 @@ class Reader:
         self.differentiates = differentiates
         self.origin = origin
         self.foreign: list[str] = []
+        self.fed: dict[int, Value] = {}  # values of constants and literals, by identity
 
     def type_of(self, aval: Any) -> TensorType:
         """The type of a value of JAX here; keys are arrays of words."""
@@ -66,13 +67,19 @@ class Reader:
         known.update(zip(jaxpr.invars, inputs, strict=True))
 
         def value(atom: Any) -> Value:
-            return _literal(atom) if isinstance(atom, Literal) else known[atom]
+            if not isinstance(atom, Literal):
+                return known[atom]
+            return self.fed[id(atom)] if id(atom) in self.fed else _literal(atom)
 
         for eqn in jaxpr.eqns:
             values = [value(atom) for atom in eqn.invars]
             found = self._results(eqn, values)
             known.update(zip(eqn.outvars, found, strict=True))
         return [value(atom) for atom in jaxpr.outvars]
+
+    def constant(self, array: Any) -> Value:
+        """The value of a constant of a jaxpr."""
+        return self.fed[id(array)] if id(array) in self.fed else constant_of(array)
 
     def _results(self, eqn: JaxprEqn, inputs: Sequence[Value]) -> list[Value]:
         place = place_of(eqn)
@@ -151,8 +158,14 @@ class Equation:
     def body(self, jaxpr: Any, values: Sequence[Value]) -> list[Value]:
         """The results of a jaxpr among the params, of these values."""
         inner, consts = opened(jaxpr)
-        captured = [constant_of(c) for c in consts]
+        captured = [self.reader.constant(c) for c in consts]
         return self.reader.read(inner, captured, values)
+
+    def need_own_functions(self) -> None:
+        """Raise Unsupported where functions among the params know other sizes."""
+        if self.reader.origin is not None and self.reader.origin.sampled:
+            name = self.eqn.primitive.name
+            raise Unsupported(f"{name}: its rule is known at single sizes only")
 
     def require(self, name: str, *allowed: Any) -> None:
         """Raise Unsupported unless a param is one of these, or is not there."""

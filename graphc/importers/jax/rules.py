@@ -43,6 +43,10 @@ class RulesByName:
             raise Unsupported(f"{name}: {reason}")
         return rule
 
+    def has_rule(self, name: str) -> bool:
+        """Whether a name has a rule, and is not refused."""
+        return name in self._rules
+
     def __contains__(self, name: str) -> bool:
         return name in self._rules or name in self._refused
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import jax.export
@@ -21,7 +22,7 @@ from graphc.importers.jax import (
 )
 from graphc.importers.jax.foreign import Origin
 from graphc.importers.jax.jaxprs import opened
-from graphc.importers.jax.reader import Reader, constant_of
+from graphc.importers.jax.reader import Reader
 from graphc.importers.jax.settings import is_wide
 from graphc.importers.jax.sizes import JaxSizes
 from graphc.importers.jax.unsupported import Unsupported
@@ -62,12 +63,16 @@ class Spec:
 class TracedFunction:
     """A function as JAX has traced it; `tree` is the structure of its results.
 
-    `again` traces it at sizes that are numbers, by the names of its symbols.
+    `again` traces it at sizes that are numbers, by the names of its symbols. It may
+    have been put together from `sampled` traces; the constants and literals `fed` are
+    then inputs that follow the arguments, of these types.
     """
 
     jaxpr: Any
     tree: Any
     again: Callable[[Mapping[str, int]], Any]
+    sampled: bool = False
+    fed: Sequence[tuple[Any, Any]] = ()
 
     @property
     def inner(self) -> Jaxpr:
@@ -94,16 +99,24 @@ def traced(
     Symbols are at least `least`, where that is said; JAX takes them to be 1 or more.
     """
     texts = dict.fromkeys(n for s in specs for n in s.shape if isinstance(n, str))
-    symbols = _symbols(list(texts), least)
+    symbols = symbols_of(list(texts), least)
     given = [_struct(spec, symbols) for spec in specs]
     made, results = jax.make_jaxpr(function, return_shape=True)(*given)
+    again = retracing(partial(traced, function), specs)
+    return TracedFunction(made, jax.tree.structure(results), again)
+
+
+def retracing(
+    trace: Callable[[Sequence[Spec]], TracedFunction], specs: Sequence[Spec]
+) -> Callable[[Mapping[str, int]], Any]:
+    """The jaxpr at sizes that are numbers, traced with the settings of now."""
     wide = is_wide()
 
     def again(numbers: Mapping[str, int]) -> Any:
         with jax.enable_x64(wide):
-            return traced(function, [s.at(numbers) for s in specs]).jaxpr
+            return trace([s.at(numbers) for s in specs]).jaxpr
 
-    return TracedFunction(made, jax.tree.structure(results), again)
+    return again
 
 
 def _struct(spec: Spec, symbols: Mapping[str, Any]) -> Any:
@@ -112,7 +125,8 @@ def _struct(spec: Spec, symbols: Mapping[str, Any]) -> Any:
     return made(shape, spec.dtype, weak_type=spec.weak)
 
 
-def _symbols(texts: list[str], least: int | None) -> dict[str, Any]:
+def symbols_of(texts: list[str], least: int | None) -> dict[str, Any]:
+    """JAX's symbols for texts that are names, or formulas of them."""
     if not texts:
         return {}
     names = [text for text in texts if text.isidentifier()]
@@ -155,18 +169,20 @@ def imported(
     """
     if function.inner.effects:
         raise Unsupported(f"it has side effects: {_listed(function.inner.effects)}")
+    origin = Origin(function.jaxpr, tuple(sizes), function.again, function.sampled)
+    reader = Reader(JaxSizes(sizes), differentiates, origin)
+    for i, (item, aval) in enumerate(function.fed):
+        reader.fed[id(item)] = variable(f"number_{i}", reader.type_of(aval))
     consts, variables, arrays = [], [], []
     for i, array in enumerate(function.consts):
-        value = constant_of(array)
-        if np.size(array) > most:
+        value = reader.constant(array)
+        if id(array) not in reader.fed and np.size(array) > most:
             value = variable(f"captured_{i}", value.type)
             variables.append(value)
             arrays.append(array)
         consts.append(value)
-    origin = Origin(function.jaxpr, tuple(sizes), function.again)
-    reader = Reader(JaxSizes(sizes), differentiates, origin)
     outputs = reader.read(function.inner, consts, inputs)
-    given = (*inputs, *variables)
+    given = (*inputs, *variables, *reader.fed.values())
     names = tuple(v.name for v in given)
     unnamed = ("",) * len(outputs)
     graph = Graph(given, tuple(outputs), names, unnamed)

@@ -1,0 +1,110 @@
+"""Integers of several traces as formulas in the sizes that they were traced at."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any
+
+from graphc.importers.jax.unsupported import Unsupported
+
+LARGEST_DIVISOR = 16
+
+
+@dataclass(frozen=True)
+class Formula:
+    """`shift` and so many times each product of sizes; then divided, rounded down.
+
+    `parts` are the names of a product, and how many times it is taken. Where it is
+    `modulo`, the rest of the division is taken, and `after` is added to either.
+    """
+
+    shift: int
+    parts: tuple[tuple[tuple[str, ...], int], ...] = ()
+    divisor: int = 1
+    modulo: bool = False
+    after: int = 0
+
+    def at(self, sizes: Mapping[str, Any]) -> Any:
+        """Its value for these sizes, numbers or symbols."""
+        total: Any = self.shift
+        for names, times in self.parts:
+            product: Any = times
+            for name in names:
+                product = product * sizes[name]
+            total = total + product
+        if self.modulo:
+            return total % self.divisor + self.after
+        return (total // self.divisor if self.divisor > 1 else total) + self.after
+
+
+def fitted(column: Sequence[int], samples: Sequence[Mapping[str, int]]) -> Formula:
+    """The simplest formula that gives these numbers for these sizes.
+
+    Raises Unsupported where none is found.
+    """
+    if len(set(column)) == 1:
+        return Formula(column[0])
+    names = list(samples[0])
+    for formula in _candidates(column, samples, names):
+        pairs = zip(column, samples, strict=True)
+        if all(formula.at(sizes) == n for n, sizes in pairs):
+            return formula
+    shown = ", ".join(map(str, column))
+    raise Unsupported(f"a size that is {shown} follows no formula that is known here")
+
+
+def _candidates(
+    column: Sequence[int], samples: Sequence[Mapping[str, int]], names: Sequence[str]
+) -> Iterator[Formula]:
+    first, sizes = column[0], samples[0]
+    yield from _sums(column, samples, names)
+    for name in names:
+        for divisor in range(2, LARGEST_DIVISOR + 1):
+            for shift in range(divisor):
+                made = Formula(shift, (((name,), 1),), divisor)
+                yield Formula(shift, made.parts, divisor, False, first - made.at(sizes))
+            for times in (1, -1):
+                made = Formula(0, (((name,), times),), divisor, True)
+                yield Formula(0, made.parts, divisor, True, first - made.at(sizes))
+    products = [*combinations(names, 2), *((name, name) for name in names)]
+    for product in products:
+        yield from _multiples(product, column, samples)
+    for name in names:  # of triangles
+        for sign in (1, -1):
+            made = Formula(0, (((name, name), 1), ((name,), sign)), 2)
+            yield Formula(0, made.parts, 2, False, first - made.at(sizes))
+
+
+def _multiples(
+    product: tuple[str, ...],
+    column: Sequence[int],
+    samples: Sequence[Mapping[str, int]],
+) -> Iterator[Formula]:
+    """So many times a product, and a number."""
+    made = Formula(0, ((product, 1),))
+    values = [made.at(sizes) for sizes in samples]
+    for n, value in zip(column[1:], values[1:], strict=True):
+        if value != values[0] and (n - column[0]) % (value - values[0]) == 0:
+            times = (n - column[0]) // (value - values[0])
+            yield Formula(column[0] - times * values[0], ((product, times),))
+            return
+
+
+def _sums(
+    column: Sequence[int], samples: Sequence[Mapping[str, int]], names: Sequence[str]
+) -> Iterator[Formula]:
+    """So many times each size, and a number, by samples that differ in one size."""
+    parts, shift = [], column[0]
+    for name in names:
+        for n, sizes in zip(column[1:], samples[1:], strict=True):
+            others = [k for k in names if sizes[k] != samples[0][k]]
+            if others == [name]:
+                step = sizes[name] - samples[0][name]
+                times, rest = divmod(n - column[0], step)
+                if rest:
+                    return
+                if times:
+                    parts.append(((name,), times))
+                shift -= times * samples[0][name]
+                break
+    yield Formula(shift, tuple(parts))

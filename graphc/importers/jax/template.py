@@ -1,0 +1,214 @@
+"""What several traces of a function have in common, where symbols cannot be traced.
+
+Python code may need a size as a number: `np.arange(n)`, `math.sqrt(n)`, `int(n)`. Then
+the function is traced at several sizes. If these traces differ in integers and in
+numbers only, the integers that are sizes become formulas; numbers and arrays become
+inputs, of which each call has those of its own trace. Whether that trace fits is tested
+there.
+"""
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import numpy as np
+from jax.extend.core import Jaxpr, JaxprEqn, Literal, Var
+
+from graphc.importers.jax.formulas import Formula, fitted
+from graphc.importers.jax.jaxprs import opened, words_of
+from graphc.importers.jax.rules import PRIMITIVES
+from graphc.importers.jax.unsupported import Unsupported
+
+PLAIN = type(None), bool, str, float, complex, np.dtype
+
+
+class Parts:
+    """A jaxpr taken apart: what must be equal, its integers, its numbers and arrays.
+
+    It is rebuilt on the way, with `size` of each integer.
+    """
+
+    def __init__(self, jaxpr: Any, size: Callable[[int], Any]) -> None:
+        self.form: list[Hashable] = []
+        self.sizes: list[int] = []
+        self.numbers: list[Any] = []
+        self.avals: list[Any] = []  # of the numbers
+        self._size = size
+        self._variables: dict[Var, tuple[int, Var]] = {}
+        self._done: dict[int, tuple[int, Any]] = {}
+        self.jaxpr = self._jaxpr(jaxpr)
+
+    def _jaxpr(self, jaxpr: Any) -> Any:
+        inner: Any
+        inner, consts = opened(jaxpr)
+        if id(inner) in self._done:
+            number, made = self._done[id(inner)]
+            self.form.append(("again", number))
+            return made
+        self.form.append(("jaxpr", len(inner.constvars), len(inner.invars)))
+        constvars = [self._variable(v) for v in inner.constvars]
+        for v, const in zip(constvars, consts, strict=bool(consts)):
+            self.numbers.append(const)
+            self.avals.append(v.aval)
+        new = inner.replace(
+            constvars=constvars,
+            invars=[self._variable(v) for v in inner.invars],
+            eqns=[self._equation(eqn) for eqn in inner.eqns],
+            outvars=[self._atom(atom) for atom in inner.outvars],
+        )
+        if hasattr(jaxpr, "consts"):
+            new = jaxpr.replace(jaxpr=new, consts=list(consts))
+        self._done[id(inner)] = len(self._done), new
+        return new
+
+    def _variable(self, v: Var) -> Var:
+        new = Var(self._aval(v.aval))
+        self._variables[v] = len(self._variables), new
+        return new
+
+    def _aval(self, aval: Any) -> Any:
+        weak = getattr(aval, "weak_type", False)
+        if not hasattr(aval, "shape"):
+            raise Unsupported(f"a value is no array: {aval}")
+        self.form.append((str(aval.dtype), weak, len(aval.shape)))
+        return aval.update(shape=tuple(map(self._integer, aval.shape)))
+
+    def _integer(self, size: Any) -> Any:
+        self.sizes.append(int(size))
+        return self._size(int(size))
+
+    def _atom(self, atom: Any) -> Any:
+        if not isinstance(atom, Literal):
+            number, new = self._variables[atom]
+            self.form.append(number)
+            return new
+        aval: Any = atom.aval
+        if aval.shape:
+            raise Unsupported("a literal is an array")
+        self.form.append((str(aval.dtype), aval.weak_type))
+        self.numbers.append(atom)
+        self.avals.append(aval)
+        return atom
+
+    def _equation(self, eqn: JaxprEqn) -> JaxprEqn:
+        name = eqn.primitive.name
+        self.form.append(name)
+        invars = [self._atom(atom) for atom in eqn.invars]
+        params = eqn.params
+        if PRIMITIVES.has_rule(name):  # else JAX runs it, as it is in another trace
+            params = {k: self._param(v) for k, v in sorted(params.items())}
+        outvars = [self._variable(v) for v in eqn.outvars]
+        return eqn.replace(invars=invars, params=params, outvars=outvars)
+
+    def _param(self, param: Any) -> Any:
+        if isinstance(param, PLAIN):
+            self.form.append(repr(param))
+            return param
+        if isinstance(param, (int, np.integer)):
+            return self._integer(param)
+        if isinstance(opened(param)[0], Jaxpr):
+            return self._jaxpr(param)
+        if isinstance(param, (tuple, list)):
+            self.form.append((type(param).__name__, len(param)))
+            items = [self._param(item) for item in param]
+            named = hasattr(param, "_fields")
+            return type(param)(*items) if named else type(param)(items)
+        self.form.append(_shown(param))
+        return param
+
+
+def _shown(param: Any) -> str:
+    """A param that holds no sizes as text, the same in all traces."""
+    if callable(param):
+        return f"function {getattr(param, '__qualname__', type(param).__name__)}"
+    return str(param)
+
+
+def _itself(size: int) -> int:
+    return size
+
+
+@dataclass(frozen=True)
+class Template:
+    """The traces of a function at all sizes, as far as is known from some.
+
+    `jaxpr` has symbols of JAX for sizes; `changing` are the positions of numbers that
+    differ. These are constants of it, or literals; several positions may hold the same
+    object, and each is mapped to the first of these.
+    """
+
+    jaxpr: Any
+    parts: Parts  # of the first trace
+    formulas: tuple[Formula, ...]
+    changing: Mapping[int, int]
+    avals: Sequence[Any]  # of all numbers
+
+    @property
+    def fed(self) -> list[tuple[Any, Any]]:
+        """The constants and literals that stand for numbers of a call; their types."""
+        return [(self.parts.numbers[i], self.avals[i]) for i in self._first]
+
+    @property
+    def _first(self) -> list[int]:
+        return list(dict.fromkeys(self.changing.values()))
+
+    def numbers(self, jaxpr: Any, sizes: Mapping[str, int]) -> list[Any]:
+        """The arrays that differ, of a trace at some sizes.
+
+        Raises Unsupported where the template does not describe it.
+        """
+        found = Parts(jaxpr, _itself)
+        wanted = [formula.at(sizes) for formula in self.formulas]
+        if found.form != self.parts.form or found.sizes != wanted:
+            shown = ", ".join(f"{k} = {n}" for k, n in sizes.items())
+            raise Unsupported(f"JAX traces something else for {shown}")
+        for i, number in enumerate(found.numbers):
+            at = self.changing.get(i)
+            like = self.parts.numbers[i] if at is None else found.numbers[at]
+            if _differ(number, like):
+                raise Unsupported("a number differs that did not before")
+        return [_array(found.numbers[i]) for i in self._first]
+
+
+def _array(number: Any) -> Any:
+    if isinstance(number, Literal):
+        aval: Any = number.aval
+        return np.asarray(number.val, aval.dtype)
+    return words_of(number) if isinstance(number, jax.Array) else np.asarray(number)
+
+
+def _differ(a: Any, b: Any) -> bool:
+    if a is b:
+        return False
+    a, b = _array(a), _array(b)
+    inexact = a.dtype.kind in "fc"
+    return a.shape != b.shape or not np.array_equal(a, b, equal_nan=inexact)
+
+
+def _vary(numbers: Sequence[Any]) -> bool:
+    return any(_differ(numbers[0], other) for other in numbers[1:])
+
+
+def template(
+    traces: Sequence[Any],
+    samples: Sequence[Mapping[str, int]],
+    symbols: Mapping[str, Any],
+) -> Template:
+    """What jaxprs at several sizes have in common; `symbols` are JAX's for the names.
+
+    Raises Unsupported where they differ in more than sizes and numbers.
+    """
+    parts = [Parts(trace, _itself) for trace in traces]
+    first = parts[0]
+    if any(p.form != first.form for p in parts):
+        raise Unsupported("its steps depend on the sizes")
+    columns = zip(*(p.sizes for p in parts), strict=True)
+    formulas = tuple(fitted(column, samples) for column in columns)
+    rest = iter(formulas)
+    made = Parts(traces[0], lambda _: next(rest).at(symbols))
+    numbers = list(zip(*(p.numbers for p in parts), strict=True))
+    differing = [i for i, same in enumerate(numbers) if _vary(same)]
+    objects: dict[int, int] = {}
+    changing = {i: objects.setdefault(id(first.numbers[i]), i) for i in differing}
+    return Template(made.jaxpr, first, formulas, changing, made.avals)

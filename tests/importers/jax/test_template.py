@@ -1,0 +1,139 @@
+"""Functions that need sizes as numbers have one program all the same."""
+
+import math
+import warnings
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from jax import lax
+
+import graphc
+from graphc.importers.jax.formulas import Formula, fitted
+
+SIZES = (4, 6, 8, 3, 5, 12)
+
+
+def vector(n):
+    return np.arange(1, n + 1, dtype="float32")
+
+
+def positions(x):
+    """A table that NumPy makes, of the length of the argument."""
+    table = np.sin(np.arange(x.shape[0])[:, None] / np.power(100.0, np.arange(3)))
+    return x[:, None] + table.astype("float32")
+
+
+def scaled(x):
+    return x / math.sqrt(x.shape[0]) * int(x.shape[0]) + len(x) // 2
+
+
+def masked(x):
+    n = x.shape[0]
+    return jnp.where(np.tril(np.ones((n, n), bool)), x, 0.0).sum(1)
+
+
+def halves(x):
+    first, second = jnp.split(jnp.concatenate([x, x]), 2)
+    return (first * second)[: x.shape[0] // 2], jnp.convolve(x, jnp.ones(3), "same")
+
+
+def number_in_a_loop(x):
+    """The number stands in a body, which is closed."""
+    scale = float(np.log(x.shape[0]))
+
+    def step(carry, v):
+        return carry * scale + v, jax.jit(lambda u: u / scale)(carry)
+
+    return lax.scan(step, 0.0, x)
+
+
+def foreign_too(x):
+    wave = lax.bitcast_convert_type(x * int(x.shape[0]), jnp.int16)
+    return wave, jnp.fft.rfft(x)
+
+
+def curve(x):
+    return jnp.sum(jnp.sin(x) / math.sqrt(x.shape[0]))
+
+
+FUNCTIONS = (
+    *(positions, scaled, masked, halves, number_in_a_loop, foreign_too),
+    *(jax.value_and_grad(curve), graphc.value_and_grad(curve)),
+)
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
+@pytest.mark.parametrize("dims", ["pad", "specialize"])
+def test_one_program_has_the_values_of_jax(function, dims):
+    ours, theirs = graphc.jit(function, dims=dims), jax.jit(function)
+    sizes = SIZES if dims == "pad" else SIZES[:3]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", graphc.FallbackWarning)
+        for n in sizes:
+            found, wanted = (jax.tree.leaves(f(vector(n))) for f in (ours, theirs))
+            for a, b in zip(found, wanted, strict=True):
+                assert (a.dtype, a.shape) == (b.dtype, b.shape)
+                np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
+    assert ours.stats().fallbacks == []
+    assert any(c.startswith("n:") for c in ours.stats().compilations)
+
+
+def test_the_axes_may_be_named_before_the_first_call():
+    ours = graphc.jit(lambda x, y: jnp.outer(x, y) * int(x.size), shapes="n, m")
+    for n, m in [(3, 4), (4, 4), (2, 7)]:
+        np.testing.assert_allclose(
+            ours(vector(n), vector(m)), np.outer(vector(n), vector(m)) * n
+        )
+    assert not any(c.startswith("exactly") for c in ours.stats().compilations)
+
+
+def test_one_size_that_is_another_program_is_noticed():
+    def special(x):
+        return x * (3.0 if int(x.shape[0]) == 7 else 2.0) + jnp.sin(x)
+
+    def other(x):
+        return jnp.cos(x) if int(x.shape[0]) == 7 else jnp.sin(x)
+
+    for function in (special, other):
+        ours = graphc.jit(function)
+        for n in (4, 5, 6, 8, 9, 7, 10):
+            np.testing.assert_allclose(
+                ours(vector(n)), function(vector(n)), rtol=1e-6
+            )
+        assert ours.stats().fallbacks == []
+
+
+@given(st.data())
+@settings(max_examples=60, deadline=None)
+def test_formulas_are_found_by_a_few_samples(data):
+    """Found by some sizes, they hold for others, where nothing is rounded."""
+    numbers = st.integers(-3, 5)
+    names = data.draw(st.sampled_from([("n",), ("n", "m")]))
+    parts = tuple(((name,), data.draw(numbers)) for name in names)
+    written = Formula(data.draw(numbers), parts)
+    sizes = {name: data.draw(st.integers(2, 40)) for name in names}
+    samples = [sizes, *({**sizes, k: 2 * n} for k, n in sizes.items())]
+    found = fitted([written.at(s) for s in samples], samples)
+    other = {name: data.draw(st.integers(2, 40)) for name in names}
+    assert found.at(other) == written.at(other)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        lambda n, m: n // 2,
+        lambda n, m: 3 * n * m + 1,
+        lambda n, m: n * (n + 1) // 2,
+        lambda n, m: n * n,
+        lambda n, m: n % 3 + 4,
+    ],
+)
+def test_formulas_of_rounded_sizes_and_of_products(value):
+    samples = [{"n": n, "m": m} for n, m in [(4, 5), (8, 5), (4, 10), (7, 3), (9, 9)]]
+    found = fitted([value(**s) for s in samples], samples)
+    for n, m in [(5, 5), (16, 2), (31, 7)]:
+        assert found.at({"n": n, "m": m}) == value(n, m)
