@@ -11,7 +11,8 @@ from graphc.errors import (
     UnusedInputWarning,
 )
 from graphc.explain.dump import dump
-from graphc.importers.derivatives import grad, value_and_grad
+from graphc.importers.derivatives import grad, hessian, jacobian, value_and_grad
+from graphc.importers.functions import checkpoint, vmap
 from graphc.ir.build import config
 from graphc.ir.dims import Dim
 from graphc.ir.graph import Value
@@ -21,12 +22,9 @@ from graphc.rewriting.rule import rewrite
 from graphc.runtime.compile import function
 from graphc.runtime.examine import Input
 from graphc.runtime.ragged import Rows, ragged
-from graphc.transform.checkpoint import checkpoint
 from graphc.transform.custom_vjp import custom_vjp
 from graphc.transform.gradients import (
-    hessian,
     hvp,
-    jacobian,
     jvp,
     pullback,
     pushforward,
@@ -34,7 +32,6 @@ from graphc.transform.gradients import (
 )
 from graphc.transform.loops import LOOPS as _LOOPS  # noqa: F401  (they join gt)
 from graphc.transform.policies import Bound, Pad, Specialize, learned
-from graphc.transform.vectorize import vmap
 
 __all__ = [
     "Bound",
@@ -63,6 +60,7 @@ __all__ = [
     "jvp",
     "known",
     "learned",
+    "optimize",
     "pullback",
     "pushforward",
     "ragged",
@@ -77,9 +75,10 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
-    from graphc.importers.jax import FallbackWarning, from_jax, jit
+    from graphc.importers.jax import FallbackWarning, from_jax, jit, optimize
 else:
-    _OF_JAX = ("FallbackWarning", "from_jax", "jit")  # they import JAX, when used
+    # These import JAX, when used.
+    _OF_JAX = ("FallbackWarning", "from_jax", "jit", "optimize")
 
     def __getattr__(name: str) -> Any:
         if name in _OF_JAX:

@@ -1,36 +1,42 @@
-"""`grad` and `value_and_grad` of values of a graph, and of Python functions of JAX."""
+"""Derivatives of values of a graph, and of Python functions written for JAX."""
 
 import importlib
 from collections.abc import Callable
 from functools import update_wrapper
-from typing import Any
+from typing import Any, Literal
 
 from graphc.transform import gradients
 from graphc.transform.gradients import Disconnected
 
 Numbers = int | tuple[int, ...]
+Derivative = Literal["grad", "value_and_grad", "jacobian", "hessian"]
+_OF_JAX = {"jacobian": "jacrev"}  # where it has another name there
 
 
 class Differentiated:
-    """The gradient of a function written for JAX, with the value where it is wanted.
+    """A derivative of a function written for JAX, with respect to some arguments.
 
     Under `graphc.jit` the graph of the function is differentiated; called by itself,
     it is JAX's own.
     """
 
     def __init__(
-        self, function: Callable[..., Any], argnums: Numbers, aux: bool, value: bool
+        self,
+        function: Callable[..., Any],
+        argnums: Numbers,
+        has_aux: bool,
+        derivative: Derivative,
     ) -> None:
         update_wrapper(self, function)
         self.function = function
         self.argnums = argnums
-        self.has_aux = aux
-        self.with_value = value
+        self.has_aux = has_aux
+        self.derivative = derivative
 
     def __call__(self, *args: Any, **named: Any) -> Any:
-        """The result of `jax.grad` or `jax.value_and_grad` of the function."""
+        """The result of the transformation of JAX of that name."""
         jax = importlib.import_module("jax")
-        how = jax.value_and_grad if self.with_value else jax.grad
+        how = getattr(jax, _OF_JAX.get(self.derivative, self.derivative))
         function = how(self.function, argnums=self.argnums, has_aux=self.has_aux)
         return function(*args, **named)
 
@@ -65,7 +71,7 @@ def grad(
     [ 3. 12.]
     """
     if wrt is None and callable(cost):
-        return Differentiated(cost, argnums, has_aux, value=False)
+        return Differentiated(cost, argnums, has_aux, "grad")
     return gradients.grad(cost, wrt, disconnected=disconnected)
 
 
@@ -79,5 +85,40 @@ def value_and_grad(
 ) -> Any:
     """`(cost, grad(cost, wrt))`; of a Python function, as `jax.value_and_grad`."""
     if wrt is None and callable(cost):
-        return Differentiated(cost, argnums, has_aux, value=True)
+        return Differentiated(cost, argnums, has_aux, "value_and_grad")
     return gradients.value_and_grad(cost, wrt, disconnected=disconnected)
+
+
+def jacobian(
+    outputs: Any,
+    wrt: Any = None,
+    *,
+    disconnected: Disconnected = "raise",
+    argnums: Numbers = 0,
+    has_aux: bool = False,
+) -> Any:
+    """The derivatives of every element of `outputs` in every element of `wrt`.
+
+    Of a value of shape s in one of shape t it has the shape (*s, *t), computed by
+    reverse mode for all elements of the value at once (memory: their number times
+    that of the sweep). Structures give, for each output, the structure of `wrt`.
+
+    Of a Python function written for JAX, without `wrt`, it is as `jax.jacrev`.
+    """
+    if wrt is None and callable(outputs):
+        return Differentiated(outputs, argnums, has_aux, "jacobian")
+    return gradients.jacobian(outputs, wrt, disconnected=disconnected)
+
+
+def hessian(
+    cost: Any, wrt: Any = None, *, argnums: Numbers = 0, has_aux: bool = False
+) -> Any:
+    """The second derivatives of a real scalar: the Jacobian of its gradient.
+
+    For structures, each value of `wrt` has a structure of blocks against all of them.
+
+    Of a Python function written for JAX, without `wrt`, it is as `jax.hessian`.
+    """
+    if wrt is None and callable(cost):
+        return Differentiated(cost, argnums, has_aux, "hessian")
+    return gradients.hessian(cost, wrt)

@@ -57,13 +57,6 @@ def checkpoint(function: Callable[..., Any]) -> Callable[..., Any]:
 
     It trades time for memory: only the arguments, and values from outside that
     `function` uses, are kept until the backward pass. The values are the same.
-
-    >>> import graphc, graphc.tensor as gt
-    >>> x = gt.scalar("x")
-    >>> y = graphc.checkpoint(lambda x: gt.sin(gt.exp(x)))(x)
-    >>> f = graphc.function([x], graphc.grad(y, x), backend="numpy")
-    >>> print(round(float(f(0.0)), 6))
-    0.540302
     """
 
     @wraps(function)

@@ -39,14 +39,6 @@ def vmap(
 
     The function returned raises GraphError where the mapped axes differ in size,
     where an op cannot be batched, and where a size would differ between examples.
-
-    >>> import numpy as np, graphc, graphc.tensor as gt
-    >>> x = gt.matrix("x")
-    >>> y = graphc.vmap(lambda row: row / gt.sum(row))(x)
-    >>> f = graphc.function([x], y, backend="numpy")
-    >>> f(np.array([[1, 3], [2, 2]], "float32"))
-    array([[0.25, 0.75],
-           [0.5 , 0.5 ]], dtype=float32)
     """
 
     if isinstance(function, Graph):

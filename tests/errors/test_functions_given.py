@@ -35,7 +35,7 @@ def values(op, call):
     ),
     (lambda: graphc.vjp(square), values("vjp", "vjp(square(x), x, v)")),
     (lambda: graphc.jvp(square, [s]), values("jvp", "jvp(square(x), x, v)")),
-    (lambda: graphc.jacobian(square), values("jacobian", "jacobian(square(x), x)")),
+    (lambda: graphc.jacobian(square, s), values("jacobian", "jacobian(square(x), x)")),
     (lambda: graphc.hessian(square, s), values("hessian", "hessian(square(x), x)")),
     (lambda: graphc.hvp(square), values("hvp", "hvp(square(x), x, v)")),
     (lambda: graphc.function(square), values("function", "function([x], square(x))")),

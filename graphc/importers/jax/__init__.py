@@ -3,5 +3,6 @@
 from graphc.importers.jax.family import FallbackWarning
 from graphc.importers.jax.graphs import from_jax
 from graphc.importers.jax.jit_function import JitFunction, jit
+from graphc.importers.jax.optimized import optimize
 
-__all__ = ["FallbackWarning", "JitFunction", "from_jax", "jit"]
+__all__ = ["FallbackWarning", "JitFunction", "from_jax", "jit", "optimize"]

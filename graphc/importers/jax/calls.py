@@ -46,6 +46,8 @@ PRIMITIVES.define("core_call")(_called("call_jaxpr"))
 @PRIMITIVES.define("custom_jvp_call", "custom_vjp_call")
 def _custom(eqn: Equation, *inputs: Value) -> Sequence[Value]:
     """A function with a derivative rule of its own, by which JAX pulls back."""
+    if eqn.reader.keeps_rules:
+        raise Unsupported(f"{eqn.eqn.primitive.name}: JAX knows its derivative")
     return _with_rule(eqn, eqn.body(eqn.params["call_jaxpr"], inputs), inputs)
 
 
@@ -137,6 +139,8 @@ def _optimization_barrier(_: Equation, *inputs: Value) -> list[Value]:
 @PRIMITIVES.define("custom_linear_solve")
 def _custom_linear_solve(eqn: Equation, *inputs: Value) -> Sequence[Value]:
     """The solution, by the solver that was given; its derivative is implicit."""
+    if eqn.reader.keeps_rules:
+        raise Unsupported("custom_linear_solve: JAX knows its derivative")
     counts, jaxprs = eqn.params["const_lengths"], eqn.params["jaxprs"]
     start = counts.matvec + counts.vecmat
     solver = inputs[start : start + counts.solve]

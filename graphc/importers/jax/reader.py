@@ -30,7 +30,8 @@ Found = TypeVar("Found")
 class Reader:
     """Reads jaxprs whose symbolic sizes are those of `sizes`.
 
-    Where it `differentiates`, functions keep derivative rules of their own. Equations
+    Where it `differentiates`, functions keep derivative rules of their own; where it
+    `keeps_rules`, JAX runs these functions, so that it sees the rules. Equations
     that have no rule are foreign functions, as they stand in the `origin`; `foreign`
     tells them.
     """
@@ -40,10 +41,12 @@ class Reader:
         sizes: JaxSizes,
         differentiates: bool = False,
         origin: Origin | None = None,
+        keeps_rules: bool = False,
     ) -> None:
         self.sizes = sizes
         self.differentiates = differentiates
         self.origin = origin
+        self.keeps_rules = keeps_rules
         self.foreign: list[str] = []
         self.fed: dict[int, Value] = {}  # values of constants and literals, by identity
 

@@ -19,15 +19,19 @@ from graphc.importers.jax.unsupported import Unsupported
 from graphc.ir.dims import Size
 from graphc.ir.graph import Graph, Value
 from graphc.ir.types import is_inexact
-from graphc.transform.gradients import grad
+from graphc.transform.gradients import grad, jacobian
 
 
 @dataclass(frozen=True)
 class Subject:
-    """A function, and the call whose leaves are its flat arguments."""
+    """A function, and the call whose leaves are its flat arguments.
+
+    Where it `keeps_rules`, JAX finds derivative rules of functions in what is made.
+    """
 
     function: Callable[..., Any]
     call: JaxCall
+    keeps_rules: bool = False
 
     def flat(self, *leaves: Any) -> Any:
         """The results for these leaves."""
@@ -60,15 +64,13 @@ class Subject:
         """The graph of these inputs. Raises Unsupported where it cannot be had."""
         how = self.differentiated
         if how is None:
-            return imported(read, sizes, inputs)
+            return imported(read, sizes, inputs, keeps_rules=self.keeps_rules)
         source = imported(read, sizes, inputs, differentiates=True)
-        cost, *aux = source.graph.outputs
-        wrt = [inputs[i] for i in self._wrt(how)]
-        if cost.type.rank or not all(is_inexact(v.dtype) for v in wrt):
-            raise Unsupported("a gradient is that of a scalar, in floats")
-        slopes = grad(cost, wrt, disconnected="zero")
-        outputs = [cost, *aux, *slopes] if how.with_value else [*slopes, *aux]
         given = source.graph
+        wrt = [inputs[i] for i in self._wrt(how)]
+        if not all(is_inexact(v.dtype) for v in wrt):
+            raise Unsupported("derivatives are taken in floats")
+        outputs = _derived(how, given.outputs, wrt)
         unnamed = ("",) * len(outputs)
         graph = Graph(given.inputs, tuple(outputs), given.input_names, unnamed)
         return replace(source, graph=graph)
@@ -82,3 +84,22 @@ class Subject:
         if not statics.isdisjoint(own):
             raise Unsupported("it is differentiated in a static argument")
         return [leaf for i in own for leaf in jax.tree.leaves(args[i])]
+
+
+def _derived(
+    how: Differentiated, outputs: Sequence[Value], wrt: list[Value]
+) -> list[Value]:
+    """The derivatives of the outputs, in the order of JAX."""
+    if how.derivative == "jacobian" and not how.has_aux:
+        found = jacobian(list(outputs), wrt, disconnected="zero")
+        return [block for row in found for block in row]
+    cost, *aux = outputs
+    if how.derivative == "jacobian" or cost.type.rank:
+        raise Unsupported("a gradient is that of a scalar, a Jacobian has no aux")
+    slopes: list[Value] = grad(cost, wrt, disconnected="zero")
+    if how.derivative == "value_and_grad":
+        return [cost, *aux, *slopes]
+    if how.derivative == "hessian":
+        rows = jacobian(slopes, wrt, disconnected="zero")
+        slopes = [block for row in rows for block in row]
+    return [*slopes, *aux]

@@ -160,17 +160,18 @@ def imported(
     inputs: Sequence[Value],
     most: int = MOST_CONSTANT,
     differentiates: bool = False,
+    keeps_rules: bool = False,
 ) -> Imported:
     """The graph of a traced function of these inputs, JAX's symbols being `sizes`.
 
     Arrays from outside that have more than `most` elements become inputs. Where it
-    `differentiates`, derivative rules of functions are kept. Raises Unsupported where
-    the graph cannot be had.
+    `differentiates`, derivative rules of functions are kept; where it `keeps_rules`,
+    for JAX to see them. Raises Unsupported where the graph cannot be had.
     """
     if function.inner.effects:
         raise Unsupported(f"it has side effects: {_listed(function.inner.effects)}")
     origin = Origin(function.jaxpr, tuple(sizes), function.again, function.sampled)
-    reader = Reader(JaxSizes(sizes), differentiates, origin)
+    reader = Reader(JaxSizes(sizes), differentiates, origin, keeps_rules)
     for i, (item, aval) in enumerate(function.fed):
         reader.fed[id(item)] = variable(f"number_{i}", reader.type_of(aval))
     consts, variables, arrays = [], [], []

@@ -53,6 +53,43 @@ def close(found, wanted):
         np.testing.assert_allclose(a, b, rtol=2e-5, atol=1e-6)
 
 
+def squares(tree, y):
+    """Two outputs of two arguments, of which one is a dict."""
+    x = tree["x"]
+    return {"outer": jnp.outer(doubled(x), y), "sum": jnp.sum(x * x) * y}
+
+
+def energy(tree, y):
+    return jnp.sum(jnp.sin(tree["x"])) * jnp.sum(y**3) + jnp.sum(tree["x"] ** 3)
+
+
+@pytest.mark.parametrize("argnums", [0, (0, 1)])
+def test_jacobians_and_hessians_have_the_structure_of_jax(argnums):
+    pairs = [
+        (graphc.jacobian(squares, argnums=argnums), jax.jacrev(squares, argnums)),
+        (graphc.hessian(energy, argnums=argnums), jax.hessian(energy, argnums)),
+    ]
+    for ours, theirs in pairs:
+        compiled = graphc.jit(ours)
+        for n in (3, 4, 6):
+            x = np.linspace(0.5, 1, n, dtype="float32")
+            args = {"x": x}, np.cos(x[:-1])
+            close(compiled(*args), theirs(*args))
+            close(ours(*args), theirs(*args))
+        assert compiled.stats().fallbacks == []
+
+
+def test_vmap_and_checkpoint_take_functions_of_jax():
+    def row(x, scale):
+        return jnp.sin(x) * scale + jnp.sum(x)
+
+    many = graphc.vmap(graphc.checkpoint(row), in_axes=(0, None))
+    x = jnp.arange(6.0).reshape(2, 3)
+    close(many(x, 2.0), jax.vmap(row, (0, None))(x, 2.0))
+    slope = jax.grad(lambda x: graphc.checkpoint(row)(x, 2.0).sum())
+    assert "remat" in str(jax.make_jaxpr(slope)(x[0]))
+
+
 @pytest.mark.parametrize("name", ["grad", "value_and_grad"])
 @pytest.mark.parametrize("argnums", [0, (1, 0)])
 def test_gradients_keep_structures_aux_and_rules_of_functions(name, argnums):

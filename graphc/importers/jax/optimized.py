@@ -1,0 +1,75 @@
+"""`graphc.optimize`: a function of JAX, rewritten, for users to transform."""
+
+from collections.abc import Callable, Hashable
+from functools import update_wrapper
+from typing import Any
+
+import jax.numpy as jnp
+
+from graphc.importers.jax.arguments import Arguments, JaxCall
+from graphc.importers.jax.exact import Exact, exact
+from graphc.importers.jax.pattern import shapes_of
+from graphc.importers.jax.program import Options
+from graphc.importers.jax.subject import Subject
+from graphc.rewriting.default import DEFAULT
+from graphc.rewriting.rule import Rules
+
+
+class OptimizedFunction:
+    """A function of JAX that is rewritten when it is called; see `optimize`."""
+
+    def __init__(self, function: Callable[..., Any], options: Options) -> None:
+        update_wrapper(self, function)
+        self._function = function
+        self._arguments = Arguments(function, None, None)
+        self._options = options
+        self._known: dict[Hashable, Exact] = {}
+
+    def __call__(self, /, *args: Any, **named: Any) -> Any:
+        """The results, by the rewritten program; arguments may be traced."""
+        call = self._arguments.call(args, named)
+        specs = call.specs()
+        key = call.kind(specs), shapes_of(specs)
+        if key not in self._known:
+            form = JaxCall([None] * len(call.leaves), call.form, call.statics)
+            subject = Subject(self._function, form, keeps_rules=True)
+            names = [f"x{i}" for i in range(len(specs))]
+            self._known[key] = exact(subject, specs, names, self._options)
+        return self._known[key]([_as_array(leaf) for leaf in call.leaves])
+
+    def explain(self) -> str:
+        """The rules that were applied, for each kind of call."""
+        lines = [f"optimize of {getattr(self._function, '__name__', 'the function')}"]
+        for one in self._known.values():
+            applied = [] if one.rewritten is None else one.rewritten.rewrites
+            lines += map(str, applied) if applied else ["as JAX traces it"]
+            lines += [f"not read as a graph: {one.reason}"] * bool(one.reason)
+            lines += [f"run by JAX in it: {reason}" for reason in one.foreign]
+        return "\n  ".join(lines)
+
+    def __repr__(self) -> str:
+        return f"<graphc.optimize of {self._function!r}>"
+
+
+def _as_array(leaf: Any) -> Any:
+    return leaf if hasattr(leaf, "dtype") else jnp.asarray(leaf)
+
+
+def optimize(
+    function: Callable[..., Any], *, rewrites: Rules = DEFAULT
+) -> OptimizedFunction:
+    """`function`, written for JAX, rewritten: plain JAX, to jit or to transform.
+
+    It is what `graphc.jit` compiles for the sizes of a call: loops stack less, arrays
+    that need not be made are not made. Functions that have derivative rules of their
+    own keep these, under the transformations of JAX too. What rewriting does not help
+    is as JAX traces it. `explain()` tells what was done.
+
+    >>> import jax, jax.numpy as jnp, numpy as np, graphc
+    >>> def total(x):
+    ...     return jnp.sum(jax.lax.scan(lambda c, v: (c + v, c * v), 0.0, x)[1])
+    >>> slope = jax.jit(jax.grad(graphc.optimize(total)))
+    >>> print(slope(np.array([1, 2, 3], "float32")))
+    [5. 4. 3.]
+    """
+    return OptimizedFunction(function, Options(None, rewrites, "jax"))
