@@ -361,11 +361,10 @@ class PrintedBody:
             self._print_guards(node)
         if self.backend in node.primitive.imports:
             self.module.imports[f"import {node.primitive.imports[self.backend]}"] = None
-        inputs = tuple([self.operand(node, v) for v in node.inputs])
         p = Printing(
             node,
             self.xp,
-            inputs,
+            tuple([self.operand(node, v) for v in node.inputs]),
             self.code,
             self.module.helper,
             partial(print_body, self.module, self.xp, node),
@@ -486,8 +485,8 @@ def printed_sizes(nodes: Iterable[Node]) -> list[Symbol]:
 
 def docstring(text: str) -> str:
     """A docstring of one line, whatever stands in it."""
-    inside = printable(text).replace("\\", "\\\\").replace('"', '\\"')
-    return f'"""{inside}"""'
+    quoted = printable(text).replace("\\", "\\\\").replace('"', '\\"')
+    return f'"""{quoted}"""'
 
 
 def tuple_text(items: Iterable[str]) -> str:
