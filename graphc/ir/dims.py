@@ -19,9 +19,10 @@ import math
 from collections.abc import Callable, Hashable, Mapping
 from functools import partial
 from itertools import combinations
+from typing import NoReturn
 from weakref import WeakValueDictionary
 
-from graphc.errors import GraphError, label
+from graphc.errors import GraphError, graph_error, label
 from graphc.ir import proofs
 from graphc.ir.dims_names import SHOWN, is_of_maybe_one, shown_name
 from graphc.ir.dims_text import CLIP, Printer
@@ -121,6 +122,20 @@ class Dim:
 
     def __neg__(self) -> Size:
         return 0 - self
+
+    def __copy__(self) -> Dim:
+        return self  # a size never changes, and there is one of each
+
+    def __deepcopy__(self, _: object) -> Dim:
+        return self
+
+    def __reduce__(self) -> NoReturn:
+        raise graph_error(
+            "a size cannot be pickled: its symbols are those of this process",
+            op="pickle",
+            got=str(self),
+            hint="keep str(size), or save a compiled function",
+        )
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, int | Dim):

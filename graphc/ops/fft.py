@@ -31,6 +31,7 @@ from graphc.ir.namespace import F, public
 from graphc.ir.op import Array, Printing, op, require_at_most, type_error
 from graphc.ir.types import DType, TensorType, dtype_of, is_float, is_inexact, same_size
 from graphc.ops.common.batching import batch_with_axes
+from graphc.ops.common.broadcasting import require_room
 from graphc.ops.common.padded_reads import is_known, number, places, read
 from graphc.ops.common.padding import NotPadded, PaddedValue, Padding
 
@@ -59,6 +60,7 @@ def _fft(
     for n, axis in zip(sizes, axes, strict=True):
         require_at_most(1, n, "a Fourier transform needs at least one point")
         shape[axis] = n
+    require_room(tuple(shape), x.dtype)
     if kind == "rfft":
         shape[axes[-1]] = sizes[-1] // 2 + 1
     return x.type.like(shape, dtype_of(_WORK[precision][kind != "irfft"]))

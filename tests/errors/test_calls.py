@@ -507,7 +507,7 @@ def test_arrays_that_no_machine_holds(row):
 
 
 @rows(
-    (lambda: gt.eye(k), "eye: the array is too large: needs "),
+    (lambda: gt.eye(k), "eye: the float32 array is too large for "),
     (lambda: gt.arange(k)[:, None] + gt.arange(k), "add: the array is too large: "),
 )
 def test_stretched_arrays_that_nothing_can_hold(row):
@@ -516,6 +516,34 @@ def test_stretched_arrays_that_nothing_can_hold(row):
     f = graphc.function([k], gt.sum(build()), backend="jax")
     with pytest.raises(graphc.CallError, match=f"^{re.escape(first)}"):
         f(2**31)
+
+
+@both
+@rows(
+    (lambda n: gt.eye(n), "eye: the float32 array", "k*k <= 68719476736"),
+    (lambda n: gt.tri(n, 2 * n), "tri: the float32 array", "2*k*k <= 68719476736"),
+    (
+        lambda n: gt.nn.one_hot(gt.zeros(2**20, "int32"), n, "int8"),
+        "nn.one_hot: the int8 array",
+        "1048576*k <= 274877906944",
+    ),
+    (
+        lambda n: gt.fft.fft(gt.ones((2**18, 2)), n=n),
+        "fft.fft: the float32 array",
+        "262144*k <= 68719476736",
+    ),
+)
+def test_comparisons_that_no_machine_holds(backend, row):
+    """Few numbers that are compared, too: XLA ends the process for want of memory."""
+    build, first, needs = row
+    f = graphc.function([K64], build(K64), backend=backend)
+    assert f(3).size
+    limit = "is too large for graphc.config.max_bytes = 274877906944"
+    with pytest.raises(graphc.CallError) as caught:
+        f(10**6)
+    assert str(caught.value).startswith(f"{first} {limit}: needs {needs}")
+    with pytest.raises(graphc.GraphError, match=f"^{first} {limit}: "):
+        build(10**6)
 
 
 def test_sizes_of_arguments_need_no_such_check():

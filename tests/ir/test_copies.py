@@ -34,6 +34,17 @@ def test_values_and_functions_are_not_pickled():
     )
 
 
+def test_sizes_are_copied_and_not_pickled():
+    n = graphc.known(x.shape[0] + 1)
+    assert copy.copy(n) is n and copy.deepcopy({"n": [n]})["n"][0] is n
+    whole(
+        lambda: pickle.dumps(n),
+        "pickle: a size cannot be pickled: its symbols are those of this process\n"
+        "  got: n + 1\n"
+        "  hint: keep str(size), or save a compiled function",
+    )
+
+
 def test_methods_are_listed():
     listed = dir(x)
     assert {"sum", "shape", "astype", "at", "reshape", "T"} <= set(listed)

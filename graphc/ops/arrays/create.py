@@ -27,7 +27,7 @@ from graphc.ir.namespace import F, enroll, public
 from graphc.ir.op import Array, op, require_at_most, type_error
 from graphc.ir.types import BOOL, DType, TensorType, dtype_of, is_integer
 from graphc.ops.common.batching import Batched
-from graphc.ops.common.broadcasting import common_dtype, require_room
+from graphc.ops.common.broadcasting import common_dtype, require_room, with_room
 from graphc.ops.common.padding import PaddedValue, Padding, constant_fill
 
 
@@ -241,9 +241,10 @@ def eye(
     rows = as_size(N)
     columns = rows if M is None else as_size(M)
     check_shape((rows, columns), "eye")
-    i = F.expand_dims(F.arange(size_value(rows)), 1)
+    made = _given(dtype, config.float)
+    i = with_room(F.arange(size_value(rows)), (rows, columns), made, "eye")
     j = F.arange(size_value(columns))
-    return cast(F.equal(i + k, j), _given(dtype, config.float))
+    return cast(F.equal(F.expand_dims(i, 1) + k, j), made)
 
 
 enroll(eye, "identity")
@@ -254,8 +255,10 @@ def tri(N: Any, M: Any = None, k: Any = 0, dtype: Any = None) -> Value:
     """Ones at and below diagonal `k` of an N x M matrix, zeros above."""
     rows = as_size(N)
     columns = rows if M is None else as_size(M)
-    i = F.expand_dims(F.arange(size_value(rows)), 1)
-    return cast(i + k >= F.arange(size_value(columns)), _given(dtype, config.float))
+    made = _given(dtype, config.float)
+    i = with_room(F.arange(size_value(rows)), (rows, columns), made, "tri")
+    below = F.expand_dims(i, 1) + k >= F.arange(size_value(columns))
+    return cast(below, made)
 
 
 def _triangle(x: Any, k: Any, upper: bool, op_name: str) -> Value:

@@ -62,14 +62,30 @@ def require_room(shape: tuple[Size, ...], dtype: DType) -> None:
 
     Sizes that follow from those of arrays are not checked: these have been there.
     """
+    if _is_of_numbers(shape):
+        require_at_most(product(shape), *_room(dtype))
+    require_countable(shape)
+
+
+def with_room(x: Value, shape: tuple[Size, ...], dtype: DType, op: str) -> Value:
+    """`x`, provided that an array made of it and few numbers fits into memory."""
+    if not _is_of_numbers(shape):
+        return x
+    found: Value = F._at_most(product(shape), *_room(dtype), x, op)
+    return found
+
+
+def _is_of_numbers(shape: tuple[Size, ...]) -> bool:
     free = [s for n in shape if isinstance(n, Dim) for s in n.symbols]
     free = [s for s in free if s.lower is None and s.upper is None]
-    if free or all(isinstance(n, int) for n in shape):
-        most = config.max_bytes // dtype.itemsize
-        limit = f"graphc.config.max_bytes = {config.max_bytes}"
-        reason = f"the {dtype} array is too large for {limit}"
-        require_at_most(product(shape), most, reason)
-    require_countable(shape)
+    return bool(free) or all(isinstance(n, int) for n in shape)
+
+
+def _room(dtype: DType) -> tuple[int, str]:
+    """The most elements of an array, and what to say of more."""
+    limit = f"graphc.config.max_bytes = {config.max_bytes}"
+    most = config.max_bytes // dtype.itemsize
+    return most, f"the {dtype} array is too large for {limit}"
 
 
 def _common_size(sizes: tuple[Size, ...]) -> Size:

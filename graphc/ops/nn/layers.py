@@ -24,7 +24,7 @@ from graphc.ir.dims import equal
 from graphc.ir.graph import Value
 from graphc.ir.namespace import F, public
 from graphc.ir.types import BOOL, DType, dtype_of, is_integer, same_size
-from graphc.ops.common.broadcasting import common_dtype, promoted
+from graphc.ops.common.broadcasting import common_dtype, promoted, with_room
 from graphc.ops.nn.activations import AxisArgument, number, real, widened
 
 _MASKED = -0.7 * float(np.finfo("float32").max)  # a logit that is not attended to
@@ -45,9 +45,10 @@ def one_hot(x: Any, num_classes: Any, dtype: Any = None, axis: int = -1) -> Valu
     rank = value.type.rank + 1
     at = normal_axis(axis, rank, "nn.one_hot")
     others = tuple(a for a in range(rank) if a != at)
-    classes = F.expand_dims(F.arange(n), others)
-    hot = F.equal(F.expand_dims(value, at), classes)
-    return cast(hot, config.float if dtype is None else dtype_of(dtype))
+    made = config.float if dtype is None else dtype_of(dtype)
+    value = with_room(value, (*value.type.shape, n), made, "nn.one_hot")
+    hot = F.equal(F.expand_dims(value, at), F.expand_dims(F.arange(n), others))
+    return cast(hot, made)
 
 
 @public(name="nn.standardize")
