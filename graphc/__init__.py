@@ -16,6 +16,7 @@ from graphc.importers.functions import checkpoint, vmap
 from graphc.ir.build import config
 from graphc.ir.dims import Dim
 from graphc.ir.graph import Value
+from graphc.ir.namespace import misspelled
 from graphc.ops.arrays.sizes import known, same_size
 from graphc.ops.effects.barriers import stop_gradient
 from graphc.rewriting.rule import rewrite
@@ -83,4 +84,5 @@ else:
     def __getattr__(name: str) -> Any:
         if name in _OF_JAX:
             return getattr(importlib.import_module("graphc.importers.jax"), name)
-        raise AttributeError(f"module 'graphc' has no attribute {name!r}")
+        problem = f"graphc has no attribute {name!r}"
+        raise AttributeError(problem + misspelled(name, __all__))

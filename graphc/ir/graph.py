@@ -11,7 +11,14 @@ from weakref import WeakValueDictionary
 
 import numpy as np
 
-from graphc.errors import ErrorKind, SourceLocation, graph_error, label, user_place
+from graphc.errors import (
+    ErrorKind,
+    GraphError,
+    SourceLocation,
+    graph_error,
+    label,
+    user_place,
+)
 from graphc.ir.concrete import foreign, no_items, no_number, shown
 from graphc.ir.dims import Dim, Size, Symbol, symbol_dim
 from graphc.ir.namespace import FUNCTIONS, METHODS, UPDATES, F, misspelled, public_name
@@ -264,10 +271,15 @@ class Value(Operators, Methods):
         return iter([self[i] for i in range(n)])
 
     def __setitem__(self, index: Any, value: Any) -> None:
-        hint = "write y = x.at[index].set(value), which gives a new value"
-        raise graph_error(
-            "values are never changed", op="index", got=str(self.type), hint=hint
-        )
+        raise self._unchanged("write y = x.at[index].set(value)")
+
+    def __delitem__(self, index: Any) -> None:
+        raise self._unchanged("write y = gt.delete(x, index)")
+
+    def _unchanged(self, remedy: str) -> GraphError:
+        hint = f"{remedy}, which gives a new value"
+        problem = "values are never changed"
+        return graph_error(problem, op="index", got=str(self.type), hint=hint)
 
     def __len__(self) -> int:
         self._refuse_scalar("len")

@@ -55,6 +55,9 @@ def misspelled(name: str, known: Sequence[str]) -> str:
     return f"; did you mean {close[0]!r}?" if close else ""
 
 
+OTHER_NAMES: set[str] = set()  # of graphc.tensor, which are no functions of values
+
+
 class Namespace:
     """Attribute access to the functions that have joined under a prefix."""
 
@@ -75,7 +78,8 @@ class Namespace:
         known = [f"graphc.tensor.{n}" for n in FUNCTIONS if n.split(".")[-1] == name]
         if known:
             return f"{message}; there is {' and '.join(known)}"
-        return message + misspelled(name, dir(self))
+        others = [] if self._prefix else sorted(OTHER_NAMES)
+        return message + misspelled(name, [*dir(self), *others])
 
     def __dir__(self) -> list[str]:
         start = len(self._prefix)

@@ -14,7 +14,7 @@ from graphc.ir.build import as_shape, check_shape, config, no_device, variable
 from graphc.ir.dims import Size, fresh_axis
 from graphc.ir.dims_reader import parse
 from graphc.ir.graph import Value, origins
-from graphc.ir.namespace import F, enroll_method
+from graphc.ir.namespace import OTHER_NAMES, F, enroll_method
 from graphc.ir.types import DTYPES, TensorType, dtype_of
 
 newaxis = None
@@ -134,6 +134,7 @@ else:
 
 _VARIABLES = ("iscalar", "ivector", "matrix", "scalar", "tensor", "tensor3", "vector")
 _CONSTANTS = ("e", "inf", "nan", "newaxis", "pi")
+OTHER_NAMES.update((*_VARIABLES, *_CONSTANTS, *DTYPES))
 
 
 def __dir__() -> list[str]:

@@ -152,6 +152,12 @@ def test_shapes_that_cannot_agree(row):
         "hint: write a // b, which gives an integer",
     ),
     (
+        lambda: y[: y.shape[0] / 2],
+        "index: a slice bound must be an integer scalar",
+        "got: weak float64[]",
+        "hint: write a // b, which gives an integer",
+    ),
+    (
         lambda: gt.zeros(True),
         "zeros: a size must be an integer scalar",
         "got: bool True",
@@ -463,6 +469,12 @@ def test_integers_that_overflow(row):
         "got: float32[n, 3]",
         "hint: write y = x.at[index].set(value)",
     ),
+    (
+        lambda: x.__delitem__(0),
+        "index: values are never changed",
+        "got: float32[n, 3]",
+        "hint: write y = gt.delete(x, index), which gives a new value",
+    ),
 )
 def test_uses_that_need_the_numbers(row):
     raised(*row)
@@ -541,6 +553,14 @@ def test_lines_with_odd_characters_do_no_harm(tmp_path):
             "graphc.tensor.special has no function 'sum'; there is graphc.tensor.sum",
         ),
         (lambda: gt.summ, "graphc.tensor has no function 'summ'; did you mean 'sum'?"),
+        (
+            lambda: gt.tensr,
+            "graphc.tensor has no function 'tensr'; did you mean 'tensor'?",
+        ),
+        (
+            lambda: graphc.functoin,
+            "graphc has no attribute 'functoin'; did you mean 'function'?",
+        ),
         (
             lambda: gt.linalg.sovle,
             "graphc.tensor.linalg has no function 'sovle'; did you mean 'solve'?",
