@@ -124,3 +124,13 @@ def test_widths_that_crop_too_much():
     f = graphc.function([x, low], gt.pad(x, (low, 3), "edge"), backend="numpy")
     said = "pad: a pad width must not be negative: needs 0 <= low; got -1"
     refused(lambda: f(X, -1), said)
+
+
+@both
+def test_windows_that_start_beyond_all_axes(backend):
+    """The end of the window wraps around; that it leaves the axis is told."""
+    f = graphc.function([x, low], x[low : low + 2], backend=backend)
+    assert f(X, 3).tolist() == [4, 5]
+    for start in (11, 2**63 - 1, -(2**63)):
+        with pytest.raises(graphc.CallError, match="leaves an axis of size n"):
+            f(X, start)

@@ -96,7 +96,8 @@ def fits(x: Value, start: Value, axis: int, length: int) -> Value:
     """Whether a dynamic slice lies within its axis; it may count from the end."""
     first, n = _widened(start), x.shape[axis]
     last = F.where(first < 0, -1, n)
-    return F.logical_and(first >= -n, first + length <= last)
+    # Written so that no sum leaves int64, wherever the slice starts.
+    return F.logical_and(first >= -n, first <= last - length)
 
 
 def _widened(index: Value) -> Value:
