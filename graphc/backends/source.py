@@ -142,10 +142,9 @@ class Module:
         lines: list[str] = []
         for _, function in self.functions.values():
             lines += ["", "", *function]
-        for hook in (*self.hooks.values(), *self.foreigns.stubs()):
-            lines += ["", "", *hook]
-        for _, text in self.helpers.values():
-            lines += ["", "", *text.splitlines()]
+        texts = [text.splitlines() for _, text in self.helpers.values()]
+        for part in (*self.hooks.values(), *self.foreigns.stubs(), *texts):
+            lines += ["", "", *part]
         if self.constants:
             lines += ["", ""]
             lines += [f"{name} = {text}" for name, text in self.constants.values()]

@@ -62,8 +62,8 @@ def optimize(
 
     It is what `graphc.jit` compiles for the sizes of a call: loops stack less, arrays
     that need not be made are not made. Functions that have derivative rules of their
-    own keep these, under the transformations of JAX too. What rewriting does not help
-    is as JAX traces it. `explain()` tells what was done.
+    own keep these, under the transformations of JAX too. The rest is as JAX traces it;
+    `explain()` tells what was done.
 
     >>> import jax, jax.numpy as jnp, numpy as np, graphc
     >>> def total(x):

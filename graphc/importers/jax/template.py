@@ -1,10 +1,9 @@
-"""What several traces of a function have in common, where symbols cannot be traced.
+"""One jaxpr for all sizes, put together from traces at several.
 
 Python code may need a size as a number: `np.arange(n)`, `math.sqrt(n)`, `int(n)`. Then
 the function is traced at several sizes. If these traces differ in integers and in
 numbers only, the integers that are sizes become formulas; numbers and arrays become
-inputs, of which each call has those of its own trace. Whether that trace fits is tested
-there.
+inputs, of which each call has those of its own trace, which is tested for a fit.
 """
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
@@ -23,7 +22,7 @@ from graphc.importers.jax.unsupported import Unsupported
 PLAIN = type(None), bool, str, float, complex, np.dtype
 
 
-class Parts:
+class JaxprParts:
     """A jaxpr taken apart: what must be equal, its integers, its numbers and arrays.
 
     It is rebuilt on the way, with `size` of each integer.
@@ -139,7 +138,7 @@ class Template:
     """
 
     jaxpr: Any
-    parts: Parts  # of the first trace
+    parts: JaxprParts  # of the first trace
     formulas: tuple[Formula, ...]
     changing: Mapping[int, int]
     avals: Sequence[Any]  # of all numbers
@@ -158,7 +157,7 @@ class Template:
 
         Raises Unsupported where the template does not describe it.
         """
-        found = Parts(jaxpr, _itself)
+        found = JaxprParts(jaxpr, _itself)
         wanted = [formula.at(sizes) for formula in self.formulas]
         if found.form != self.parts.form or found.sizes != wanted:
             shown = ", ".join(f"{k} = {n}" for k, n in sizes.items())
@@ -195,18 +194,18 @@ def template(
     samples: Sequence[Mapping[str, int]],
     symbols: Mapping[str, Any],
 ) -> Template:
-    """What jaxprs at several sizes have in common; `symbols` are JAX's for the names.
+    """The template of jaxprs at several sizes; `symbols` are those of JAX, by name.
 
     Raises Unsupported where they differ in more than sizes and numbers.
     """
-    parts = [Parts(trace, _itself) for trace in traces]
+    parts = [JaxprParts(trace, _itself) for trace in traces]
     first = parts[0]
     if any(p.form != first.form for p in parts):
         raise Unsupported("its steps depend on the sizes")
     columns = zip(*(p.sizes for p in parts), strict=True)
     formulas = tuple(fitted(column, samples) for column in columns)
     rest = iter(formulas)
-    made = Parts(traces[0], lambda _: next(rest).at(symbols))
+    made = JaxprParts(traces[0], lambda _: next(rest).at(symbols))
     numbers = list(zip(*(p.numbers for p in parts), strict=True))
     differing = [i for i, same in enumerate(numbers) if _vary(same)]
     objects: dict[int, int] = {}

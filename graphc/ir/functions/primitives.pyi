@@ -90,6 +90,7 @@ class Primitives:
     fmax: graphc.ir.op.Primitive
     fmin: graphc.ir.op.Primitive
     fmod: graphc.ir.op.Primitive
+    foreign: graphc.ir.op.Primitive
     frexp: graphc.ir.op.Primitive
     from_parts: graphc.ir.op.Primitive
     full: graphc.ir.op.Primitive
