@@ -25,13 +25,14 @@ from graphc.ops.common.monoids import MONOIDS
 from graphc.ops.effects.assertions import asserted
 from graphc.ops.indexing.basic import basic
 from graphc.ops.indexing.parse import FULL_ITEM
-from graphc.rewriting.loops.access import items_of
+from graphc.rewriting.loops.access import items_of, same_item
 from graphc.rewriting.pattern import p, v
 from graphc.rewriting.rule import Rule, Rules, rewrite
 
 BEHIND = (
     *(OP.sum, OP.prod, OP.any, OP.all, OP.max, OP.min, OP.expand_dims, OP.squeeze),
 )
+TURNED = ("s", None, None, -1)
 MOST_OPS = 40  # between a selection and the reduction
 
 
@@ -81,14 +82,17 @@ def _cut_again(node: Node, count: Size, source: Value) -> Taken | None:
     Slices of one array that drop as many elements share one slice of the whole array.
     """
     (before, *others), first = items_of(node), items_of(node.inputs[0].node)[0]
-    start, end = before[1] or 0, before[2] or 0
-    fits = before[3] is None and set(others) <= {FULL_ITEM} and first[1] in (None, 0)
+    start, end = (0 if bound is None else bound for bound in before[1:3])
+    from_start = first[1] is None or dims.equal(first[1], 0) is True
+    fits = before[3] is None and set(others) <= {FULL_ITEM} and from_start
     known = isinstance(start, int) and isinstance(end, int)
-    if before[0] != "s" or not fits or not known or start < 0 or end > 0:
+    if before[0] != "s" or not fits or not known or start < 0:
+        return None
+    if before[2] is not None and end >= 0:
         return None
     n, less = source.type.shape[0], start - end
     left, many = (dims.maximum(0, size - less) for size in (n, count))
-    part = basic(source, (("s", start, end or None, None),))
+    part = basic(source, (("s", start, before[2], None),))
     mask = F.arange(size_value(left)) < size_value(many)
     return Selection(mask, (left,), many), part
 
@@ -96,7 +100,7 @@ def _cut_again(node: Node, count: Size, source: Value) -> Taken | None:
 def _turns(node: Node) -> bool:
     """Whether an index reverses the first axis, and does nothing else."""
     first, *others = items_of(node)
-    return first == ("s", None, None, -1) and set(others) <= {FULL_ITEM}
+    return same_item(first, TURNED) and set(others) <= {FULL_ITEM}
 
 
 def _masked(node: Node) -> Selection | None:

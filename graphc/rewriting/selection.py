@@ -14,6 +14,7 @@ from graphc.ir.primitives import OP
 from graphc.ir.types import is_float, is_integer
 from graphc.ops.indexing.basic import basic
 from graphc.ops.indexing.parse import FULL_ITEM
+from graphc.rewriting.loops.access import same_item
 from graphc.rewriting.pattern import once, p, v
 from graphc.rewriting.rule import Rule, Rules, rewrite
 from graphc.rewriting.sizes import (
@@ -27,7 +28,7 @@ from graphc.rewriting.sizes import (
 
 MAX, MIN, SUM, PROD = (PRIMITIVES[name] for name in ("max", "min", "sum", "prod"))
 GATHER = PRIMITIVES["gather"]
-FIRST = ("i", 0, None, None)
+FIRST, LAST = ("i", 0, None, None), ("i", -1, None, None)
 REDUCING = (
     *(OP.sum, OP.prod, OP.max, OP.min, OP.any, OP.all, OP.max_from, OP.min_from),
 )
@@ -199,7 +200,8 @@ def _last_of_running(op: str, reduction: str) -> Rule:
     def rule(x: Value, y: Value, axis: int, reverse: bool) -> Value | None:
         """The last of running results is the result."""
         items = of_axes(y, x.type.rank)
-        if items is None or _only(items, axis) != ("i", reverse - 1, None, None):
+        item = None if items is None else _only(items, axis)
+        if item is None or not same_item(item, ("i", reverse - 1, None, None)):
             return None
         made = PRIMITIVES[reduction](x, axes=(axis,), keepdims=False)
         return guarded(made, y.node)
@@ -230,9 +232,10 @@ def end_of_sort(x: Value, y: Value, axis: int) -> Value | None:
     """
     items = of_axes(y, x.type.rank)
     item = None if items is None else _only(items, axis)
-    if not _has_order(x) or item not in (FIRST, ("i", -1, None, None)):
+    if not _has_order(x) or item is None:
         return None
-    return _sorted_ends(x, axis, item != FIRST)
+    first = same_item(item, FIRST)
+    return _sorted_ends(x, axis, not first) if first or same_item(item, LAST) else None
 
 
 @rewrite(

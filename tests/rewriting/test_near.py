@@ -29,7 +29,48 @@ FAILED = (  # once; they stay
     "(lambda a: gt.sum(graphc.grad(gt.sum(gt.take_along_axis(a, gt.zeros((2, 4, 1), "
     "'int64'), -1)), a), -1))(gt.reshape(pairs, (2, 4, 3))[:1])",
 )
+SOME = "gt.count_nonzero(u > 0)"
+CUT = f"u[:{SOME}]"
+SYMBOLIC = (  # bounds that are neither equal to the one that is asked for, nor not
+    *(f"gt.{op}(u)[{n}.shape[0] - 1]" for op in ("sort", "cumsum") for n in "uv"),
+    f"gt.sum({CUT}[::gt.max(i) - 2])",
+    f"gt.sum({CUT}[:v.shape[0]])",
+    f"gt.sum({CUT}[v.shape[0] - 2:])",
+    "gt.sum(u[v.shape[0] - 2:][1:])",
+    "gt.broadcast_to(w, (4, 3))[v.shape[0] - 1]",
+    "(s @ s)[v.shape[0] - 1]",
+)
 BEYOND = (  # the last condition that keeps a rule from these
+    *(f"gt.sum({CUT}{part})" for part in ("[-1:]", "[:1]", "[:2]", "[::2]", "[1:0]")),
+    *(f"gt.sum({CUT}{part})" for part in ("[1:][::-1]", "[::-1][1:]", "[1:][1:]")),
+    f"gt.sum({CUT}[gt.count_nonzero(u > 1):])",
+    f"gt.sum({CUT} * {CUT}[::-1])",
+    f"gt.sum({CUT}[1:] * {CUT}[1:][::-1])",
+    f"gt.sum({CUT}[2:] - {CUT}[1:-1])",
+    f"gt.sum(u[{SOME}:][1:])",
+    *(f"gt.sum(x[:{SOME}, {part}])" for part in ("1:", "1", "::-1", "None")),
+    f"gt.sum(x[:{SOME}], 1)[::-1]",
+    f"gt.sum(gt.sum(x[:{SOME}], 1, keepdims=True) * x[:{SOME}])",
+    f"gt.sum({CUT} * gt.sum({CUT}))",
+    f"gt.sum({CUT}[:, None] * {CUT})",
+    "gt.sum(x[x > 0] * 2, keepdims=True)",
+    "gt.sum(x[x[:, 0] > 0, 1])",
+    "gt.sum(x[u > 0] * x[u > 0][:, :1], 0)",
+    "gt.sum(gt.broadcast_to(u[u > 0], (2, *u[u > 0].shape)), 1)",
+    "gt.max(gt.astype(u[u > 0], 'int16'), initial=-9)",
+    "gt.max(gt.astype(u[u > 0], 'complex64'))",
+    *(f"u.at[u > 0].{how}(u[u > 0] * 2)" for how in ("multiply", "max", "min", "add")),
+    *(f"u.at[:{SOME}].{how}({CUT} * 2)" for how in ("multiply", "max", "min")),
+    "u.at[u > 0].set(u[u > 0][::-1])",
+    "x.at[u > 0, 1].set(u[u > 0])",
+    f"u.at[{SOME}:].set(u[:u.shape[0] - {SOME}])",
+    "w[i % 2] @ gt.ones((9, 2), 'float32')",
+    "gt.sum(w[i % 2], 0)",
+    "gt.sum(gt.broadcast_to(table[:, None], (2, 4, 8))[i % 2], 0)",
+    "gt.sum(gt.astype(table, 'float16')[i % 2], 0)",
+    "gt.sum(table[gt.expand_dims(i, 0) % 2], 0)",
+    "gt.sum(many[:, None] * table[i % 2] * table[i % 2], 0)",
+    "gt.sum(gt.broadcast_to(table[0], (9, 8)) * table[i % 2], 0)",
     f"{SAME}.T @ gt.broadcast_to(many[:, None], (9, 9, 2))",
     f"{SAME} @ gt.broadcast_to(pairs, (8, 8, 3))",
     "gt.argmax(gt.exp(x - y), 1)",
@@ -100,7 +141,7 @@ def _argument(name, sizes, seed):
     return found
 
 
-@pytest.mark.parametrize("code", [*FAILED, *BEYOND])
+@pytest.mark.parametrize("code", [*FAILED, *SYMBOLIC, *BEYOND])
 def test_programs_that_failed_once_or_might(code):
     assert check(code)
 

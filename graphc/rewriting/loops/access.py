@@ -121,6 +121,18 @@ def items_of(node: Node) -> list[tuple[Any, ...]]:
     return list(zip(*(node.params[name] for name in NAMES), strict=True))
 
 
+def same_item(a: Sequence[Any], b: Sequence[Any]) -> bool:
+    """Whether two items are surely the same: symbolic bounds may or may not be."""
+    pairs = zip(a[1:], b[1:], strict=True)
+    return a[0] == b[0] and all(_same_bound(x, y) for x, y in pairs)
+
+
+def _same_bound(a: Size | None, b: Size | None) -> bool:
+    if a is None or b is None:
+        return a is b
+    return dims.equal(a, b) is True
+
+
 def without_item(node: Node, i: int) -> dict[str, Any]:
     """The params of a basic index without one of its items."""
     parts = {name: node.params[name] for name in NAMES}
