@@ -43,6 +43,7 @@ def _blocks(
     own: int,
     marks: int,
     again: Opaque,
+    columns: Opaque,
 ) -> tuple[TensorType, ...]:
     """The final carries, and the outputs of all tiles, joined.
 
@@ -52,7 +53,8 @@ def _blocks(
     the captures. After the carries come the first ones of them before each tile, as
     many as it `keeps`, then the outputs of the body, joined along the axes `joined`.
     The last ones, as many as it `stores`, are stored only if there are at most `few`
-    tiles.
+    tiles. `columns` is the body in tiles of another axis, if there is one: for tiles of
+    `least` rows that have more than `most` bytes.
     """
     given, split = [v.type for v in values], carries + len(axes)
     inner: Body = body.content
@@ -190,6 +192,9 @@ def with_own(body: Any, again: Any, start: Any, end: Any, marks: Any, rest: Any)
     return made
 
 
+_EXTENT = "each", "most", "least"
+
+
 class _Call:
     """The line of such a loop."""
 
@@ -204,11 +209,18 @@ class _Call:
         self._parts = [list(p.inputs[slice(*at)]) for at in pairwise(ends)]
         self._parts[-1] += sizes[:more]
         self._more = [*p.inputs[split:], *sizes[more:]]
-        self._body = p.inner(body)
-        names = "length", "each", "most", "least"
-        length, *limits = (p.code(self._params[name]) for name in names)
+        self._body = self._chosen(body)
+        length, *limits = (p.code(self._params[k]) for k in ("length", *_EXTENT))
         self._size = f"{p.helper(rows_in_block)}({length}, {', '.join(limits)})"
         self._length = length
+
+    def _chosen(self, body: Body) -> str:
+        """The body, or that in tiles of columns where its tiles are too large."""
+        p, found = self._p, self._p.inner(body)
+        for inside in self._params["columns"].content:
+            each, most, least = (p.code(self._params[k]) for k in _EXTENT)
+            found = f"{p.inner(inside)} if {least} * {each} > {most} else {found}"
+        return found
 
     def text(self) -> str:
         """A call; if rows may be stored, one for where they are, and one for not."""
@@ -271,9 +283,10 @@ def _views(node: Node) -> Iterator[tuple[Value, Value]]:
     """Tiles are joined in arrays of their own, unless there is only one."""
     params, body = node.params, node.params["body"].content
     carries, split = params["carries"], len(body.inputs)
-    yield from carried_views(node, body, carries)
     made = node.outputs[carries + params["keeps"] :]
-    yield from zip(made, body.outputs[carries:], strict=True)
+    for one in (body, *params["columns"].content):
+        yield from carried_views(node, one, carries)
+        yield from zip(made, one.outputs[carries:], strict=True)
     for again in params["again"].content:
         start = carries + len(params["axes"])
         own, marks = start + params["own"], start + params["own"] + params["marks"]
@@ -298,7 +311,8 @@ def _body_calls(node: Node) -> Iterator[BodyCall]:
         shape[axis] = body.inputs[i].type.shape[axis]
         values[i] = values[i].like(shape)
     values[own:marks] = [t.like(t.shape[1:]) for t in values[own:marks]]
-    yield BodyCall(body, values[:count], params["sizes"][:more])
+    for one in (body, *params["columns"].content):
+        yield BodyCall(one, values[:count], params["sizes"][:more])
     for again in params["again"].content:
         rows = values[params["carries"] : start]
         types = [*values[own:marks], *rows, *values[count:]]
@@ -366,6 +380,7 @@ def run_blocks(
             "own": len(own),
             "marks": len(marks),
             "again": Opaque("again", bodies),
+            "columns": Opaque("columns", ()),
         },
     )
     return list(node.outputs[: len(carry)]), list(node.outputs[len(carry) :])

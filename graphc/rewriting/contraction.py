@@ -6,15 +6,26 @@ more; a factor of a chain that met an inner axis without elements, and so came t
 nothing, may meet a NaN first. Half precision is left alone, as the order may overflow.
 """
 
+from collections.abc import Callable
+from typing import NamedTuple
+
 from graphc.ir.dims import Size, equal
 from graphc.ir.graph import Value
 from graphc.ir.namespace import F
 from graphc.ir.op import PRIMITIVES
 from graphc.ir.primitives import OP
-from graphc.ir.types import same_size
-from graphc.rewriting.pattern import once, p, v
+from graphc.ir.types import same_shape, same_size
+from graphc.rewriting.pattern import CountUses, once, p, v
 from graphc.rewriting.rule import Rules, rewrite
-from graphc.rewriting.sizes import Axes, at_most, guarded, is_one, is_wide, split
+from graphc.rewriting.sizes import (
+    Axes,
+    at_most,
+    guarded,
+    is_one,
+    is_wide,
+    split,
+    varies,
+)
 
 SUM = PRIMITIVES["sum"]
 
@@ -236,6 +247,103 @@ def sum_of_outer(x: Value, y: Value, axes: Axes) -> Value | None:
     return made if only_x < only_y else F.transpose(made)
 
 
+class _Factors(NamedTuple):
+    """The factors of a product of numbers: in its numerator, and in its divisor."""
+
+    above: list[Value]
+    below: list[Value]
+    negative: bool
+
+
+def _factors(x: Value, whole: Callable[[Value], bool]) -> _Factors:
+    """The factors of an elementwise product, quotients and signs included.
+
+    Products that are `whole` are one factor.
+    """
+    above, below, negative, stack = list[Value](), list[Value](), False, [x]
+    while stack:
+        value = stack.pop()
+        op, inputs = value.node.primitive, value.node.inputs
+        if whole(value):
+            above.append(value)
+        elif op is OP.negative:
+            negative = not negative
+            stack.append(inputs[0])
+        elif op is OP.true_divide:
+            below.append(inputs[1])
+            stack.append(inputs[0])
+        elif op is OP.multiply:
+            stack += reversed(inputs)
+        else:
+            above.append(value)
+    return _Factors(above, below, negative)
+
+
+def _is_fewer(n: Size, m: Size) -> bool:
+    """Whether a known number is less than another, or than one that is not known."""
+    return isinstance(n, int) and (not isinstance(m, int) or n < m)
+
+
+def _swapped(x: Value) -> Value:
+    """A matrix, or a batch of them, transposed."""
+    rank = x.type.rank
+    order = (*range(rank - 2), rank - 1, rank - 2)
+    if x.node.primitive is OP.transpose and x.node.params["axes"] == order:
+        return x.node.inputs[0]
+    return F.transpose(x, order)
+
+
+@rewrite(p.sum(v.s, axes=v.axes, keepdims=v.keepdims), exact=False, finite=True)
+def sum_of_weighted_product(
+    s: Value, axes: Axes, keepdims: bool, uses: CountUses
+) -> Value | None:
+    """sum(w * (a @ b.T), -1) is sum(a * (w @ b), -1), where w @ b is there already.
+
+    So it is in the gradient of a weighted mean, as of `softmax(q @ k.T) @ v`.
+    """
+    if axes != (s.type.rank - 1,) or s.type.rank < 2 or not is_wide(s.dtype):
+        return None
+    products = _factors(s, lambda x: _is_matmul(x, s)).above
+    found = (_by_known_mean(s, x, uses) for x in products if _is_matmul(x, s))
+    total = next((total for total in found if total is not None), None)
+    if total is None or keepdims:
+        return total
+    return F.squeeze(total, -1)
+
+
+def _is_matmul(x: Value, s: Value) -> bool:
+    """Whether `x` is a product of matrices, and as large as `s`."""
+    return x.node.primitive is OP.matmul and same_shape(x.type.shape, s.type.shape)
+
+
+def _by_known_mean(s: Value, x: Value, uses: CountUses) -> Value | None:
+    """The sum of `s` over its last axis, of whose factors `x` is a product."""
+    (a, b), rank = x.node.inputs, s.type.rank
+    if a.type.rank != rank or b.type.rank != rank:
+        return None
+    if not _is_fewer(a.type.shape[-1], s.type.shape[-1]):
+        return None
+    b = _swapped(b)
+
+    def mean(w: Value) -> Value | None:
+        if w is x or not same_shape(w.type.shape, s.type.shape):
+            return None
+        known: Value = F.matmul(w, b)
+        return known if uses(known) else None
+
+    parts = _factors(s, lambda w: w is x or mean(w) is not None)
+    large = [w for w in (*parts.above, *parts.below) if varies(w, rank, rank - 1)]
+    weights = [w for w in parts.above if w is not x and mean(w) is not None]
+    if len(weights) != 1 or set(large) != {x, *weights} or len(large) != 2:
+        return None
+    total = F.sum(a * mean(weights[0]), -1, keepdims=True)
+    for factor in parts.above:
+        total = total * factor if factor not in set(large) else total
+    for factor in parts.below:
+        total = total / factor
+    return -total if parts.negative else total
+
+
 CONTRACTION = Rules(
     (
         matmul_right_first,
@@ -252,5 +360,6 @@ CONTRACTION = Rules(
         inverse_by,
         by_inverse,
         sum_of_outer,
+        sum_of_weighted_product,
     )
 )

@@ -210,6 +210,12 @@ BUILDS = {
     "sum_of_outer": products(
         lambda x, y: gt.sum(x[:, :, None] * y[:, None], 0), x=(3, "n"), y=(3, "k")
     ),
+    "sum_of_weighted_product": products(
+        lambda w, a, b: (w @ b) * gt.sum(w / 2 * (a @ b.T), 1)[:, None],
+        w=("n", "k"),
+        a=("n", 2),
+        b=("k", 2),
+    ),
     **{f"logsumexp_of_sum_{i}": written_logsumexp(i) for i in range(6)},
     "last_of_cumsum": last_of(lambda x: gt.cumsum(x, 0)),
     "last_of_cumprod": last_of(lambda x: gt.cumprod(x, 0)),

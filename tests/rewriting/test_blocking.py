@@ -10,7 +10,7 @@ from graphc.rewrites import blocking, default, hoisting, none, scan_in_chunks
 from tests.compiling import compiled_well
 from tests.rewriting.test_hoisting import same
 
-SMALL = default - "large_in_blocks" + blocking(block_bytes=256)
+SMALL = default - "large_in_blocks" + blocking(block_bytes=256, rows=0)
 SIZES = [(13, 9), (2, 3), (1, 1), (0, 3), (3, 0)]
 
 

@@ -132,6 +132,19 @@ CASES = {
         lambda a, b: gt.sum(a[:, :, None] * b[:, None, :], 0),
         {"a": ("k", "n"), "b": ("k", "m")},
     ),
+    "sum of a product with weights": (
+        "sum_of_weighted_product",
+        lambda w, a, b: (w @ b) * gt.sum(-w * (a @ b.T) / 3, 1, keepdims=True),
+        {"w": ("n", "k"), "a": ("n", 2), "b": ("k", 2)},
+    ),
+    "sum of products with weights, in a batch": (
+        "sum_of_weighted_product",
+        lambda w, a, b: (
+            gt.sum(w @ b, -1)
+            * gt.sum((a @ gt.swapaxes(b, 1, 2)) * (a[..., :1] * w), -1)
+        ),
+        {"w": (2, "n", "k"), "a": (2, "n", 2), "b": (2, "k", 2)},
+    ),
     "sum of outer products, turned": (
         "sum_of_outer",
         lambda a, b: gt.sum(a[None, :, :] * b[:, None, :], 2),

@@ -165,6 +165,8 @@ CONTRACTION = {
     "inverse_by": "gt.linalg.inv(s) @ s[0]",
     "by_inverse": "s[0] @ gt.linalg.inv(s)",
     "sum_of_outer": "gt.sum(x[:, :, None] * y[:, None], 0)",
+    "sum_of_weighted_product": "(x @ pairs.T) @ pairs "
+    "* gt.sum((x @ pairs.T) * (y @ pairs.T), 1)[:, None]",
 }
 PEAK = "gt.max(u[:, None] + v, axis=(0, 1), keepdims=True{start})"
 WRITTEN = (

@@ -262,7 +262,7 @@ def softmax(x: Any, axis: AxisArgument = -1, where: Any = None) -> Value:
     value, dtype = widened(x, "softmax")
     value, mask = _chosen(value, where)
     axes = normal_axes(axis, value.type.rank, "nn.softmax")
-    weights = F.exp(value - _peak(value, axes))
+    weights = F.exp(value - F.stop_gradient(_peak(value, axes)))
     result = weights / F.sum(weights, axis=axes, keepdims=True)
     return cast(_kept(result, mask, 0.0), dtype)
 
@@ -273,7 +273,7 @@ def log_softmax(x: Any, axis: AxisArgument = -1, where: Any = None) -> Value:
     value, dtype = widened(x, "log_softmax")
     value, mask = _chosen(value, where)
     axes = normal_axes(axis, value.type.rank, "nn.log_softmax")
-    shifted = value - _peak(value, axes)
+    shifted = value - F.stop_gradient(_peak(value, axes))
     total = F.sum(F.exp(shifted), axis=axes, keepdims=True)
     return cast(_kept(shifted - F.log(total), mask, -math.inf), dtype)
 

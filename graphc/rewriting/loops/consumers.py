@@ -15,7 +15,7 @@ from graphc.rewriting.loops.producers import SlicePlace, UsersOf
 from graphc.rewriting.loops.scan_view import Loop
 from graphc.rewriting.loops.slice_rules import REDUCTIONS
 from graphc.rewriting.loops.stream_reductions import (
-    Task,
+    StreamReduction,
     contracted,
     of_product,
     of_rows,
@@ -46,7 +46,7 @@ class Consumers:
         self._ended: set[Value] = {*loop.ends, *loop.given[: loop.stops]}
         whole = View.whole(loop.length)
         self.views: dict[Value, View] = dict.fromkeys(loop.stacked, whole)
-        self.tasks: dict[Node, Task] = {}
+        self.tasks: dict[Node, StreamReduction] = {}
         self._late = Shifts(self, loop.length), Centring(self, loop.length)
         self.uses = uses
         self.undone = InactiveSteps(loop)
@@ -84,7 +84,7 @@ class Consumers:
                 late.hide(node, node.inputs[1])
                 self.undone.visit(node, view)
 
-    def _any_task(self, node: Node) -> Task | None:
+    def _any_task(self, node: Node) -> StreamReduction | None:
         """The reduction by which the loop computes a node, if it has one."""
         if not self.undone.count_nothing(node):
             return None
@@ -93,7 +93,7 @@ class Consumers:
             task = task or late.task(node)
         return task
 
-    def _task(self, node: Node) -> Task | None:
+    def _task(self, node: Node) -> StreamReduction | None:
         """The fold of a node that reduces its first input along the sliced axis."""
         view = self.views.get(node.inputs[0]) if node.inputs else None
         if view is None or any(v.node in self._dependent for v in node.inputs[1:]):
@@ -101,8 +101,8 @@ class Consumers:
         run = self._running(node, view)
         return None if run is None else of_rows(node, run, view, self._loop.length)
 
-    def _product(self, node: Node) -> Task | None:
-        """The fold of a tensordot that sums products of slices, if it does."""
+    def _product(self, node: Node) -> StreamReduction | None:
+        """The fold of a product that sums products of slices, if it does."""
         if not is_wide(node.outputs[0].dtype):
             return None
         for i, axes in enumerate(contracted(node)):

@@ -20,7 +20,7 @@ from graphc.rewriting.loops.fuse_producers import PRODUCERS
 from graphc.rewriting.loops.per_chunk import scan_of_chunks
 from graphc.rewriting.loops.producers import UsersOf, Wanted
 from graphc.rewriting.loops.scan_view import Late, Loop, at_each_loop, with_made
-from graphc.rewriting.loops.stream_reductions import Resolve, Task
+from graphc.rewriting.loops.stream_reductions import Resolve, StreamReduction
 from graphc.rewriting.loops.strip_mine import scan_in_chunks
 from graphc.rewriting.loops.tile import blocking
 from graphc.rewriting.rule import Replaced, whole_graph
@@ -55,9 +55,7 @@ class _Hoist:
         loop, region = self._loop, self._region
         read = [place for task in self._tasks.values() for place in task.places]
         has = *loop.stacked, *region.undone.masks
-        wanted = Wanted(
-            loop.length, region.uses, has, region.nodes, region.own_place
-        )
+        wanted = Wanted(loop.length, region.uses, has, region.nodes, region.own_place)
         wanted.collect([*read, *self._small], region.nodes)
         stacked = [v for v in loop.stacked if v in self._kept]
         ends, found, carries = self._scanned(wanted, stacked)
@@ -78,7 +76,7 @@ class _Hoist:
 
             return value
 
-        def ended(task: Task, carry: list[Value]) -> Late:
+        def ended(task: StreamReduction, carry: list[Value]) -> Late:
             return lambda known: task.end(carry, known)
 
         late: dict[Value, Late] = {}
@@ -98,9 +96,10 @@ class _Hoist:
         placed = wanted.placed or any(task.placed for task in tasks)
         rows_of = len(loop.sequences)
         place, memory = [loop.first_place()] * placed, wanted.first_kept()
-        starts = [place, memory, *(t.start for t in tasks)]
+        own = [task.start(lambda v: v) for task in tasks]
+        starts = [place, memory, *own]
         before = loop.carries + placed
-        ranges = _ranges(before + len(memory), tasks)
+        ranges = _ranges(before + len(memory), own)
         masks = self._region.undone.masks
 
         def step(
@@ -129,11 +128,11 @@ def _same(value: Value) -> Late:
     return lambda known: value
 
 
-def _ranges(start: int, tasks: Iterable[Task]) -> list[tuple[int, int]]:
+def _ranges(start: int, carries: Iterable[list[Value]]) -> list[tuple[int, int]]:
     """The range of the carries of each reduction."""
     ends = [start]
-    for task in tasks:
-        ends.append(ends[-1] + len(task.start))
+    for own in carries:
+        ends.append(ends[-1] + len(own))
     return list(pairwise(ends))
 
 

@@ -4,22 +4,27 @@ Written stably, `logsumexp` is `log(sum(exp(x - m))) + m` of the largest element
 slices that come one after another, it is known only after the last. So the running
 maximum is subtracted instead, and the sum is rescaled when that grows; after the loop
 it is rescaled to the shift of the program. Means with weights `softmax(x)` are such
-sums too.
+sums too, and so are products, as `softmax(q @ k.T) @ v`.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import reduce
 from types import MappingProxyType
+from typing import NamedTuple
 
 import numpy as np
 
-from graphc.ir.build import as_value
+from graphc.ir.build import as_value, literal_of
 from graphc.ir.dims import Size
 from graphc.ir.graph import Node, Value
 from graphc.ir.namespace import F
 from graphc.ir.primitives import OP
+from graphc.ir.types import same_shape
+from graphc.rewriting.loops.access import same_op
 from graphc.rewriting.loops.affine_reads import parents
 from graphc.rewriting.loops.folds import Carry
+from graphc.rewriting.loops.producers import SlicePlace
 from graphc.rewriting.loops.rescaled import (
     Factor,
     Scaled,
@@ -30,16 +35,30 @@ from graphc.rewriting.loops.rescaled import (
     row_shape,
     summed,
     walked,
+    whole_or_zero,
     with_fixed,
 )
-from graphc.rewriting.loops.stream_reductions import Resolve, SliceValues, Task, counted
+from graphc.rewriting.loops.stream_reductions import (
+    Parts,
+    Resolve,
+    StreamReduction,
+    contracted,
+    counted,
+    product_of_slices,
+    stays_large,
+)
+from graphc.rewriting.sizes import is_wide
 
 
 @dataclass(frozen=True, kw_only=True)
 class Shifted(Scaled):
-    """`exp(x - shift)`, times factors; `subtracted` is the node of the difference."""
+    """`exp(x - shift)`, times factors; `subtracted` is the node of the difference.
+
+    Where one of the `masks` is false, it is 0.
+    """
 
     subtracted: Node
+    masks: tuple[SlicePlace, ...] = ()
 
 
 class Shifts(Sums[Shifted]):
@@ -47,9 +66,12 @@ class Shifts(Sums[Shifted]):
 
     LINEAR = MappingProxyType({OP.multiply: 2, OP.true_divide: 1})
 
-    def __init__(self, known: Stepwise, length: Size) -> None:
-        super().__init__(known, length)
+    def __init__(self, known: Stepwise, length: Size, tiled: bool = False) -> None:
+        super().__init__(known, length, tiled)
         self._differences: dict[Value, Shifted] = {}
+
+    def __contains__(self, value: Value) -> bool:
+        return value in self._differences or super().__contains__(value)
 
     def _pairs(self) -> Iterable[tuple[Value, Shifted]]:
         return [*self._differences.items(), *self._found.items()]
@@ -64,7 +86,7 @@ class Shifts(Sums[Shifted]):
         elif op is OP.exp and node.inputs[0] in self._differences:
             self._found[out] = self._differences[node.inputs[0]]
         else:
-            onward = self._onward(node)
+            onward = self._onward(node) or self._masked(node)
             if onward is not None:
                 self._found[out] = onward
 
@@ -75,60 +97,203 @@ class Shifts(Sums[Shifted]):
             return None
         return Shifted(x=found[0], view=found[1], subtracted=node)
 
-    def _task(self, node: Node, known: Shifted) -> Task:
-        return _RescaledSum(node, known, self._length).task()
+    def _masked(self, node: Node) -> Shifted | None:
+        """Such a value where a sliced condition holds, 0 elsewhere."""
+        if node.primitive is not OP.where:
+            return None
+        mask, value, zero = node.inputs
+        known, none = self._found.get(value), literal_of(zero)
+        if known is None or none is None or none.ndim or none:
+            return None
+        if any(len(factor.node.inputs) == 1 for factor in known.path):
+            return None
+        x, out = known.x[0].type, node.outputs[0].type
+        if not same_shape(x.shape, value.type.shape) or not same_shape(
+            x.shape, out.shape
+        ):
+            return None
+        found = parents(node, known.view)
+        seen = found[0] if found else None
+        if seen is None or not self._known.is_row(mask, seen):
+            return None
+        return replace(known, masks=(*known.masks, (mask, seen)))
+
+    def task(self, node: Node) -> StreamReduction | None:
+        """The reduction by which the loop computes a sum, or a product, of such."""
+        return super().task(node) or self._product(node)
+
+    def _task(self, node: Node, known: Shifted) -> StreamReduction:
+        return _RescaledSum(node, known, self._length, self._tiled).task()
+
+    def _product(self, node: Node) -> StreamReduction | None:
+        """A product that contracts the sliced axis of such a value."""
+        pairs = contracted(node)
+        if len(pairs) != 1 or not is_wide(node.outputs[0].dtype):
+            return None
+        if not self._tiled and not stays_large(node, 0):
+            return None
+        for at, axis in enumerate(pairs[0]):
+            known, other = self._found.get(node.inputs[at]), node.inputs[1 - at]
+            if known is None or known.view.axis != axis or other in self:
+                continue
+            beside = known.view.along(pairs[0][1 - at])
+            if self._known.is_row(other, beside):
+                sliced = _Product(at, (other, beside))
+                own = node, known, self._length, self._tiled, sliced
+                return _RescaledSum(*own).task()
+        return None
+
+
+class _Product(NamedTuple):
+    """The number of the exponentials among the factors, and the place of the other."""
+
+    at: int
+    other: SlicePlace
+
+    def of(self, node: Node, weights: Value, other: Value, tiled: bool) -> Value:
+        """The product of parts."""
+        pair = (weights, other) if self.at == 0 else (other, weights)
+        if tiled:
+            return same_op(node, pair)
+        return product_of_slices(node, 0, pair)
+
+    def scale(self, node: Node, scale: Value) -> Value:
+        """A factor for each sum of exponentials, along the axes of the product."""
+        own, op = node.inputs[self.at].type.rank, node.primitive
+        if op is OP.tensordot:
+            extra = node.inputs[1 - self.at].type.rank - 1 if self.at == 0 else 0
+            first = scale.type.rank
+            return F.expand_dims(scale, tuple(range(first, first + extra)))
+        if op is OP.vecdot or own == 1 or self.other[0].type.rank == 1:
+            return scale
+        return F.expand_dims(scale, scale.type.rank - self.at)
 
 
 class _RescaledSum:
-    """A sum of shifted exponentials, accumulated slice by slice."""
+    """A sum of shifted exponentials, or a product, accumulated part by part."""
 
-    def __init__(self, node: Node, shifted: Shifted, length: Size) -> None:
+    def __init__(
+        self,
+        node: Node,
+        shifted: Shifted,
+        length: Size,
+        tiled: bool,
+        product: _Product | None = None,
+    ) -> None:
         self._node = node
         self._shifted = shifted
         self._length = length
+        self._tiled = tiled
+        self._product = product
 
-    def task(self) -> Task:
-        """The reduction: it carries the running maximum and the rescaled sum."""
-        shifted = self._shifted
-        x, view = shifted.x
-        of_sum = self._node.inputs[0]
+    def task(self) -> StreamReduction:
+        """The reduction: it carries the running maximum and the rescaled sum.
+
+        And whether the masks, if any, have held: a sum of nothing is 0, not NaN.
+        """
+        shifted, product = self._shifted, self._product
+        view = shifted.x[1]
         places = [shifted.x, *(f.other for f in shifted.path if f.other is not None)]
-        least = as_value(np.asarray(-np.inf).astype(x.dtype))
-        start = [
-            F.full(row_shape(x, view.axis), least),
-            F.zeros(row_shape(of_sum, shifted.view.axis), of_sum.dtype),
-        ]
+        places += shifted.masks
+        places += [] if product is None else [product.other]
         placed = not view.covers(self._length)
-        return Task(places, start, self._step, self._end, placed)
+        return StreamReduction(places, self._start, self._step, self._end, placed)
 
-    def _step(self, carry: Carry, rows: SliceValues, number: Value) -> Carry:
-        shifted, (top, total) = self._shifted, carry
-        x = rows[shifted.x]
-        new = F.maximum(top, x)
+    def _start(self, known: Resolve) -> Carry:
+        x, view = self._shifted.x
+        least = as_value(np.asarray(-np.inf).astype(x.dtype))
+        top = F.full(self._shape(x, view.axis), least)
+        held = [F.full(self._shape(x, view.axis), False)] * bool(self._shifted.masks)
+        type = self._node.outputs[0].type
+        if self._product is not None:
+            return [top, F.zeros(type.shape, type.dtype), *held]
+        of_sum = self._node.inputs[0]
+        shape = self._shape(of_sum, self._shifted.view.axis)
+        return [top, F.zeros(shape, of_sum.dtype), *held]
+
+    def _shape(self, value: Value, axis: int) -> tuple[Size, ...]:
+        """The shape of a slice, or of a tile that is reduced to one."""
+        row = row_shape(value, axis)
+        return (*row[:axis], 1, *row[axis:]) if self._tiled else row
+
+    def _step(self, carry: Carry, parts: Parts, number: Value) -> Carry:
+        shifted, (top, total, *some) = self._shifted, carry
+        x = self._masked(parts[shifted.x], parts, -np.inf)
+        new = F.maximum(top, self._largest(x))
         scale = F.where(_is_least(top), 0, F.exp(_safe(top) - _safe(new)))
         total = total * self._scaled(scale)
-        total = total + self._scaled(F.exp(x - _safe(new)), rows)
-        held = shifted.view.holds(number, self._length)
-        return counted([new, total], carry, held)
+        weights = self._weights(parts[shifted.x], _safe(new), parts)
+        total = total + self._summed(weights, parts)
+        after = [new, total, *(F.logical_or(v, self._any_held(parts)) for v in some)]
+        return counted(after, carry, shifted.view.holds(number, self._length))
+
+    def _any_held(self, parts: Parts) -> Value:
+        """Where the masks hold for some element of a part."""
+        held: Value = reduce(F.logical_and, [parts[m] for m in self._shifted.masks])
+        if self._tiled:
+            x = self._shifted.x[0].type
+            axis = self._shifted.x[1].axis - (x.rank - held.type.rank)
+            held = F.any(held, axis, keepdims=True) if axis >= 0 else held
+        return held
+
+    def _largest(self, x: Value) -> Value:
+        """The largest elements of a part."""
+        if not self._tiled:
+            return x
+        return F.max(x, self._shifted.x[1].axis, keepdims=True, initial=-np.inf)
+
+    def _weights(self, x: Value, new: Value, parts: Parts) -> Value:
+        """The exponentials of a part, times the factors that are sliced too."""
+
+        def beside(factor: Factor) -> Value | None:
+            return None if factor.other is None else parts[factor.other]
+
+        made = walked(self._shifted.path, F.exp(x - new), beside, self._tiled)
+        return self._masked(made, parts, 0)
+
+    def _masked(self, value: Value, parts: Parts, other: float) -> Value:
+        """A part where all masks hold, and another number elsewhere."""
+        for mask in self._shifted.masks:
+            number = as_value(np.asarray(other).astype(value.dtype))
+            value = F.where(parts[mask], value, number)
+        return value
+
+    def _summed(self, weights: Value, parts: Parts) -> Value:
+        """The sum of a part, or its product with a part of the other factor."""
+        if self._product is not None:
+            other = parts[self._product.other]
+            return self._product.of(self._node, weights, other, self._tiled)
+        if self._tiled:
+            return F.sum(weights, self._shifted.view.axis, keepdims=True)
+        return weights
 
     def _end(self, carry: Carry, known: Resolve) -> Value:
         node, view = self._node, self._shifted.view
-        top, total = carry
+        top, total, *some = carry
+        if self._tiled:
+            top, *some = (F.squeeze(v, self._shifted.x[1].axis) for v in (top, *some))
+            total = total if self._product else F.squeeze(total, view.axis)
         subtracted = self._shifted.subtracted
         seen = parents(subtracted, self._shifted.x[1])
         assert seen is not None
         shift = row_of(known(subtracted.inputs[1]), seen[1])
         scale = F.exp(F.where(_is_least(top), top, _safe(top)) - shift)
-        scaled = total * walked(self._shifted.path, scale, with_fixed(known))
-        return summed(node, view, F.broadcast_to(scaled, total.type.shape))
+        scale = walked(self._shifted.path, scale, with_fixed(known))
+        for held in some:
+            held = walked(self._shifted.path, held, lambda factor: None)
+            scale = F.where(held, scale, 0)
+        if self._product is not None:
+            return whole_or_zero(total * self._product.scale(node, scale), view)
+        return summed(node, view, F.broadcast_to(total * scale, total.type.shape))
 
-    def _scaled(self, value: Value, rows: SliceValues | None = None) -> Value:
-        """A slice times the factors that are sliced too."""
-
-        def beside(factor: Factor) -> Value | None:
-            return None if rows is None or not factor.other else rows[factor.other]
-
-        return walked(self._shifted.path, value, beside)
+    def _scaled(self, scale: Value) -> Value:
+        """How much less the sum before a part counts, along the axes of the sum."""
+        made = walked(self._shifted.path, scale, lambda factor: None, self._tiled)
+        if self._product is None:
+            return made
+        if self._tiled:
+            made = F.squeeze(made, self._shifted.view.axis)
+        return self._product.scale(self._node, made)
 
 
 def _is_least(top: Value) -> Value:

@@ -13,12 +13,12 @@ from graphc.ir.graph import Graph, Node, Value
 from graphc.ir.primitives import OP
 from graphc.ir.types import product
 from graphc.ir.walk import operands
-from graphc.rewriting.loops.tile_reductions import contracted, reduces
+from graphc.rewriting.loops.stream_reductions import PRODUCTS, contracted
+from graphc.rewriting.loops.tile_reductions import reduces
 from graphc.rewriting.loops.tile_rules import block_source
 from graphc.rewriting.sizes import is_one, varies
 
 TIMES_LARGER = 8  # at least, than its operands, where sizes are known
-PRODUCTS = (OP.matmul, OP.tensordot, OP.vecdot)
 
 
 class Pairs(NamedTuple):

@@ -18,11 +18,11 @@ from graphc.ir.op import Primitive, rebuild
 from graphc.ir.primitives import OP
 from graphc.ir.types import is_float, same_shape
 from graphc.ops.indexing.parse import FULL_ITEM
-from graphc.rewriting.loops.access import items_of
+from graphc.rewriting.loops.access import items_of, same_op
 from graphc.rewriting.loops.affine_reads import View, parents
 from graphc.rewriting.loops.producers import SlicePlace, UsersOf
 from graphc.rewriting.loops.slice_rules import row, source
-from graphc.rewriting.loops.stream_reductions import Task
+from graphc.rewriting.loops.stream_reductions import StreamReduction
 from graphc.rewriting.sizes import at_most, is_one
 
 
@@ -73,9 +73,10 @@ class Sums(ABC, Generic[Form]):
 
     LINEAR: Mapping[Primitive, int]  # how many leading inputs an op is linear in
 
-    def __init__(self, known: Stepwise, length: Size) -> None:
+    def __init__(self, known: Stepwise, length: Size, tiled: bool = False) -> None:
         self._known = known
         self._length = length
+        self._tiled = tiled
         self._found: dict[Value, Form] = {}
 
     def _pairs(self) -> Iterable[tuple[Value, Form]]:
@@ -92,13 +93,16 @@ class Sums(ABC, Generic[Form]):
         uses = self._known.uses
         return [s.x[0] for v, s in self._pairs() if not uses.are_among(v, inside)]
 
+    def __contains__(self, value: Value) -> bool:
+        return value in self._found
+
     @abstractmethod
     def visit(self, node: Node) -> None:
         """Record a node that is not computed slice by slice."""
 
     def _onward(self, node: Node) -> Form | None:
         """The form of a result, if the node applies a factor to a value found."""
-        inputs = self.LINEAR.get(node.primitive, int(only_expands(node)))
+        inputs = self.LINEAR.get(node.primitive, int(only_moves(node)))
         for at, value in enumerate(node.inputs[:inputs]):
             known = self._found.get(value)
             if known is None:
@@ -121,7 +125,7 @@ class Sums(ABC, Generic[Form]):
         """Record a node that passes on `value` for each iteration."""
         self._found[node.outputs[0]] = self._found[value]
 
-    def task(self, node: Node) -> Task | None:
+    def task(self, node: Node) -> StreamReduction | None:
         """The reduction by which the loop computes a sum of such a value."""
         known = self._found.get(node.inputs[0]) if node.inputs else None
         if known is None or node.primitive is not OP.sum:
@@ -130,7 +134,7 @@ class Sums(ABC, Generic[Form]):
         return self._task(node, known) if over_rows else None
 
     @abstractmethod
-    def _task(self, node: Node, known: Form) -> Task:
+    def _task(self, node: Node, known: Form) -> StreamReduction:
         """The reduction of a sum."""
 
 
@@ -182,19 +186,24 @@ def _axis_of(node: Node, at: int, axis: int) -> int | None:
     return None
 
 
-def only_expands(node: Node) -> bool:
-    """Whether a node only inserts axes of size 1."""
+def only_moves(node: Node) -> bool:
+    """Whether a node only inserts axes of size 1, or changes their order."""
     if node.primitive is OP.basic_index:
         return all(item[0] == "n" or item == FULL_ITEM for item in items_of(node))
-    return node.primitive is OP.expand_dims
+    return node.primitive in (OP.expand_dims, OP.transpose)
 
 
-def walked(path: tuple[Factor, ...], value: Value, beside: Beside) -> Value:
-    """Apply the factors of a path to a slice, where `beside` knows the other input."""
+def walked(
+    path: tuple[Factor, ...], value: Value, beside: Beside, tiled: bool = False
+) -> Value:
+    """Apply the factors of a path to a slice, where `beside` knows the other input.
+
+    `tiled`: the value is a tile, and keeps its axis.
+    """
     for factor in path:
         node = factor.node
         if len(node.inputs) == 1:
-            value = row(node, factor.axis, [value])
+            value = same_op(node, [value]) if tiled else row(node, factor.axis, [value])
             continue
         other = beside(factor)
         if other is not None:
@@ -232,9 +241,12 @@ def summed(node: Node, view: View, total: Value) -> Value:
     axes = tuple(a - (a > view.axis) for a in node.params["axes"] if a != view.axis)
     keepdims = node.params["keepdims"]
     made = node.primitive(total, axes=axes, keepdims=keepdims) if axes else total
-    whole: Value = F.expand_dims(made, view.axis) if keepdims else made
+    return whole_or_zero(F.expand_dims(made, view.axis) if keepdims else made, view)
+
+
+def whole_or_zero(total: Value, view: View) -> Value:
+    """A sum over slices; 0 if there are none, where the factors may be NaN."""
     if at_most(1, view.size):
-        return whole
-    some = F.greater(size_value(view.size), 0)
-    whole = F.where(some, whole, 0)  # without slices the factors may be NaN
-    return whole
+        return total
+    found: Value = F.where(F.greater(size_value(view.size), 0), total, 0)
+    return found

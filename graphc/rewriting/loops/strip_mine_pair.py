@@ -179,7 +179,7 @@ class Both:
             limit = next_place(loop, given[behind + loop.carries :], steps)[1]
             extent = steps, back.reverse, limit
             ends, stacked = self._steps_back(carry[:count], made, extent, known)
-            after, left = blocks.left(carry[count:], made)
+            after, left = blocks.left(carry[count:], made, steps)
             return [*ends, *after], [*stacked, *left]
 
         ends, found = F._run_blocks(

@@ -5,64 +5,91 @@ takes a tile of the rows, as many as stay in the cache, and computes and reduces
 Products, as `softmax(q @ k.T) @ v`, and gradients are tiled alike; a value that is
 used again after a reduction over the rows is recomputed. The number of rows in a tile
 follows from the sizes; where all sizes are small, there is one tile.
+
+A tile of rows of `q @ k.T` is as wide as there are columns. Where reductions over the
+columns can be accumulated, as in `softmax(q @ k.T) @ v`, and there are many, the body
+of the loop over rows is one over tiles of columns: memory stays the same however many
+there are, and more rows share what is read for a tile.
 """
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from dataclasses import replace
 
 from graphc.errors import standing_at
+from graphc.ir.dims import Size
 from graphc.ir.graph import Graph, Node, Value
+from graphc.ir.inner import Body, has_inner
 from graphc.ir.namespace import F
+from graphc.ir.op import Opaque, rebuild
+from graphc.ir.primitives import OP
 from graphc.ir.replay import renewed
 from graphc.ir.walk import ancestors, operands
 from graphc.rewriting.loops.codegen import Blocks, bytes_of_one
-from graphc.rewriting.loops.outer_products import PRODUCTS, families
+from graphc.rewriting.loops.equal_carries import without_equal_carries
+from graphc.rewriting.loops.outer_products import families, outer_values
+from graphc.rewriting.loops.scan_view import with_made
 from graphc.rewriting.loops.slice_rules import REDUCTIONS
+from graphc.rewriting.loops.stream_reductions import PRODUCTS
 from graphc.rewriting.loops.tile_consumers import (
     GraphFacts,
     TileConsumers,
     best_region,
     facts_of,
 )
+from graphc.rewriting.loops.tile_reductions import POSITIONS
 from graphc.rewriting.rule import Replaced, Rule, whole_graph
 
 BYTES = 2**21  # of the largest value in a tile
 ROWS = 32  # in a tile that is multiplied by a matrix
+WIDE = 256  # in one that is computed in tiles of columns
+MOST_WORK = 1.25  # how many more products such tiles may take, made anew
+OF_SCANS = "keeps", "stores", "own", "marks"  # params of loops that belong to a scan
 
 
-def blocking(block_bytes: int = BYTES) -> Rule:
+def blocking(block_bytes: int = BYTES, rows: int = WIDE) -> Rule:
     """The rule that makes reductions of what is large in blocks.
 
     The largest value in a block has about so many bytes: as many as stay in the cache.
     `graphc.rewrites.default - "large_in_blocks" + blocking(2**24)` are rules with more.
+    Blocks of `rows` rows of products are made in blocks of columns if they have more
+    bytes than that; with `rows=0` they never are.
     """
 
     @whole_graph(
-        over=tuple(op.name for op in (*PRODUCTS, *REDUCTIONS)),
+        over=tuple(op.name for op in (*PRODUCTS, *REDUCTIONS, *POSITIONS)),
         exact=False,
         name="large_in_blocks",
         late=True,
     )
     def rule(graph: Graph) -> Replaced | None:
         """Reductions of outer-product temporaries are computed tile by tile."""
-        return _blocked(graph, block_bytes)
+        found = tiled(graph, block_bytes)
+        if found is None and rows:
+            found = _tiled_inside(graph, block_bytes, rows)
+        return found
 
     return rule
 
 
-def _blocked(graph: Graph, most: int) -> Replaced | None:
-    """Replace large temporaries by tiled loops, as many as do not overlap."""
+def tiled(
+    graph: Graph, most: int, least: int = ROWS, inside: Container[Size] = ()
+) -> Replaced | None:
+    """Replace large temporaries by tiled loops, as many as do not overlap.
+
+    Their tiles have `most` bytes, or `least` positions if they are multiplied. `inside`
+    are the sizes of axes that are tiled already.
+    """
     facts = facts_of(graph, most)
     if facts is None:
         return None
     found: dict[Value, TileConsumers] = {}
     family, seen = families(facts.large), set[Value]()
     for seed in facts.roots:
-        region = None if family[seed] in seen else best_region(seed, facts)
+        region = None if family[seed] in seen else best_region(seed, facts, inside)
         if region is not None and not any(v in found for v in region.left):
             found.update(dict.fromkeys(region.left, region))
             seen.add(family[seed])
-    rebuilt = _Rebuilt(facts, found, most)
+    rebuilt = _Rebuilt(facts, found, most, least)
     outputs = rebuilt.run(graph)
     if not rebuilt.pairs:
         return None
@@ -73,9 +100,14 @@ class _Rebuilt:
     """Rebuild a graph around loops, each placed before its first live-out value."""
 
     def __init__(
-        self, facts: GraphFacts, found: dict[Value, TileConsumers], most: int
+        self,
+        facts: GraphFacts,
+        found: dict[Value, TileConsumers],
+        most: int,
+        least: int,
     ) -> None:
-        self._facts, self._waiting, self._most = facts, found, most
+        self._facts, self._waiting = facts, found
+        self._most, self._least = most, least
         self._new: dict[Value, Value] = {}
         self.pairs: list[tuple[Value, Value]] = []
 
@@ -139,6 +171,65 @@ class _Rebuilt:
             length=region.length,
             each=bytes_of_one(large),
             most=self._most,
-            least=ROWS if products else 1,
+            least=self._least if products else 1,
         )
+        if ends:
+            outputs = without_equal_carries(ends[0].node)
+            ends, found = outputs[: len(ends)], outputs[len(ends) :]
         return blocks.end(ends, found)
+
+
+def _tiled_inside(graph: Graph, most: int, rows: int) -> Replaced | None:
+    """Give loops over tiles of rows a body in tiles of columns, where that pays."""
+    nodes = ancestors(graph.outputs)
+    made: dict[Value, Value] = {}
+    for node in filter(_is_of_rows, nodes):
+        body = _in_columns(node, most)
+        if body is not None:
+            least = max(rows, node.params["least"])
+            new = {"columns": Opaque("columns", (body,)), "least": least}
+            with standing_at(node.place.plain):
+                fresh = rebuild(node, node.inputs, {**node.params, **new})
+            made.update(zip(node.outputs, fresh.outputs, strict=True))
+    if not made:
+        return None
+    return with_made(graph, nodes, made, {})[0], list(made.items())
+
+
+def _is_of_rows(node: Node) -> bool:
+    """Whether a node is a loop over tiles that holds no other, and no scan."""
+    params = node.params
+    if node.primitive is not OP.blocks or any(params[name] for name in OF_SCANS):
+        return False
+    if params["columns"].content:
+        return False
+    body: Body = node.params["body"].content
+    products = any(n.primitive in PRODUCTS for n in body.nodes)
+    return products and not any(map(has_inner, body.nodes))
+
+
+def _in_columns(node: Node, most: int) -> Body | None:
+    """The body of a loop over tiles, in tiles of columns; None if that does not pay."""
+    params, body = node.params, node.params["body"].content
+    carries = params["carries"]
+    tiles = zip(body.inputs[carries:], params["axes"], strict=False)
+    rows = {v.type.shape[axis] for v, axis in tiles}
+    graph = Graph(body.inputs, body.outputs, ("",) * len(body.inputs), ())
+    while (found := tiled(graph, most, ROWS, rows)) is not None:
+        graph = found[0]
+    made: Body | None = body.changed(graph.outputs)
+    if made is None or outer_values(made.nodes, 0):
+        return None
+    return made if _work(made.nodes) <= MOST_WORK * _work(body.nodes) else None
+
+
+def _work(nodes: Iterable[Node]) -> int:
+    """How many products there are of large values, those in loops included."""
+    found, own = 0, list(nodes)
+    large = outer_values(own, 0)
+    for node in own:
+        if node.primitive in PRODUCTS:
+            found += any(v in large for v in (*node.inputs, *node.outputs))
+        elif has_inner(node):
+            found += _work(node.params["body"].content.nodes)
+    return found

@@ -1,6 +1,6 @@
 """Producers in a tiled loop: large values, down to the tiles that the loop reads."""
 
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping
 
 from graphc.errors import standing_at
 from graphc.ir.dims import Size
@@ -96,14 +96,3 @@ class Cone:
             parents = zip(value.node.inputs, self._parents[value, axis], strict=True)
             found += [x for x, of in parents if of is None]
         return found
-
-
-def inputs_of(
-    node: Node,
-    axes: Sequence[int | None],
-    blocks: Mapping[TilePlace, Value],
-    known: Resolve,
-) -> list[Value]:
-    """The inputs of a node, as tiles where an axis is given."""
-    pairs = zip(node.inputs, axes, strict=True)
-    return [known(x) if a is None else blocks[x, a] for x, a in pairs]

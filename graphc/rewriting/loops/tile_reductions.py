@@ -4,69 +4,90 @@ Sums are associated in another order, and sums of halves accumulate in single pr
 """
 
 from collections.abc import Callable, Container, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from graphc.ir.build import as_value, cast
+from graphc.ir.dims import Size
 from graphc.ir.graph import Node, Value
 from graphc.ir.namespace import F
+from graphc.ir.op import Primitive
 from graphc.ir.primitives import OP
-from graphc.ir.rules import RuleTable
-from graphc.ir.types import DType, dtype_of, is_float
-from graphc.ops.common.monoids import MONOIDS, Monoid
+from graphc.ir.types import DType, dtype_of, is_float, is_inexact
+from graphc.ops.common.monoids import MONOIDS, Monoid, least, most
 from graphc.rewriting.loops.access import same_op
+from graphc.rewriting.loops.affine_reads import View
+from graphc.rewriting.loops.folds import Carry
+from graphc.rewriting.loops.stream_reductions import (
+    Parts,
+    Resolve,
+    StreamReduction,
+    contracted,
+)
 from graphc.rewriting.sizes import is_wide
 
-ContractedAxes = Callable[[Node], list[tuple[int, int]]]
-CONTRACTIONS: RuleTable[ContractedAxes] = RuleTable("contracted axes")
+OperandAxes = list[int | None]
+Joins = Callable[[Value, Value], Value]
+LATEST = np.iinfo("int32").max
 
 
-class Joined(NamedTuple):
-    """The tiled axes that a node reduces, None for inputs that all tiles share.
+class Tiling(NamedTuple):
+    """The axes of the inputs of a node that a loop cuts in tiles, None for others.
 
-    `reduced` reduces tiles, and `join` combines the result with the carry.
+    `length` is that of each; `backwards`: the last tile comes first.
     """
 
-    node: Node
-    axes: list[int | None]
-    first: Value  # the element of the init
-    reduced: Callable[[Sequence[Value]], Value]
-    join: Callable[[Value, Value], Value]
-
-    def start(self, known: Callable[[Value], Value]) -> Value:
-        """The init, where `known` maps a value to its replacement."""
-        found: Value = F.full(self.node.outputs[0].type.shape, known(self.first))
-        return found
-
-    @property
-    def end(self) -> Callable[[Value], Value]:
-        """Project the final carry to the result."""
-        dtype = self.node.outputs[0].dtype
-        return lambda carry: cast(carry, dtype)
+    axes: OperandAxes
+    length: Size
+    backwards: bool = False
 
 
-OperandAxes = list[int | None]
-
-
-def joined(node: Node, axes: OperandAxes) -> Joined | None:
-    """The reduction of a node over these axes of its inputs, some of which may be None.
+def of_tiles(node: Node, tiling: Tiling) -> StreamReduction | None:
+    """The reduction of a node along tiled axes of its inputs.
 
     None if it reduces none of them.
     """
     monoid = MONOIDS.find(node.primitive)
-    if node.primitive in CONTRACTIONS:
-        return _product(node, axes)
+    if contracted(node):
+        return _product(node, tiling)
     if node.primitive in _OF_ALL:
-        return _of_all(node, axes[0])
-    if monoid is None or axes[0] not in node.params["axes"]:
+        return _of_all(node, tiling)
+    if node.primitive in _POSITIONS:
+        return _position(node, tiling)
+    if monoid is None or tiling.axes[0] not in node.params["axes"]:
         return None
     if node.inputs[0].dtype.kind == "c" and not monoid.widened:
         return None
-    return _reduction(node, axes, monoid)
+    return _reduction(node, tiling, monoid)
 
 
-def _reduction(node: Node, axes: OperandAxes, monoid: Monoid) -> Joined:
+def _joined(
+    node: Node,
+    tiling: Tiling,
+    first: Value,
+    reduced: Callable[[Sequence[Value]], Value],
+    join: Joins,
+) -> StreamReduction:
+    """Each tile is `reduced`, and the result joined with the carry, first `first`."""
+    whole, out = View.whole(tiling.length), node.outputs[0]
+    pairs = list(zip(node.inputs, tiling.axes, strict=True))
+    places = [(x, whole.along(a)) for x, a in pairs if a is not None]
+    needs = [x for x, a in pairs if a is None]
+
+    def start(known: Resolve) -> Carry:
+        return [F.full(out.type.shape, known(first))]
+
+    def step(carry: Carry, tiles: Parts, number: Value) -> Carry:
+        return [join(carry[0], reduced([tiles[place] for place in places]))]
+
+    def end(carry: Carry, known: Resolve) -> Value:
+        return cast(carry[0], out.dtype)
+
+    return StreamReduction(places, start, step, end, needs=needs)
+
+
+def _reduction(node: Node, tiling: Tiling, monoid: Monoid) -> StreamReduction:
     dtype = node.outputs[0].dtype
     from_number = _STARTED.get(node.primitive)
     wide = _wide(dtype) if monoid.widened else dtype
@@ -74,72 +95,102 @@ def _reduction(node: Node, axes: OperandAxes, monoid: Monoid) -> Joined:
     first = node.inputs[1] if len(node.inputs) > 1 else number
     params = {k: node.params[k] for k in ("axes", "keepdims")}
 
-    def reduced(blocks: Sequence[Value]) -> Value:
+    def reduced(tiles: Sequence[Value]) -> Value:
         """Reduce a tile, which may be empty."""
-        x = blocks[0]
+        x = tiles[0]
         if from_number is not None:
             made: Value = from_number(x, number, **params)
             return made
         return node.primitive(cast(x, wide) if wide is not dtype else x, **params)
 
     rest: OperandAxes = [None] * (len(node.inputs) - 1)
-    return Joined(node, [axes[0], *rest], first, reduced, getattr(F, monoid.join))
+    only = tiling._replace(axes=[tiling.axes[0], *rest])
+    return _joined(node, only, first, reduced, getattr(F, monoid.join))
 
 
-def _of_all(node: Node, axis: int | None) -> Joined | None:
+def _of_all(node: Node, tiling: Tiling) -> StreamReduction | None:
     """A sum over all elements, of a function of each."""
     dtype = node.outputs[0].dtype
-    if axis is None or _wide(dtype) is not dtype:
+    if tiling.axes[0] is None or _wide(dtype) is not dtype:
         return None
 
-    def reduced(blocks: Sequence[Value]) -> Value:
-        return node.primitive(blocks[0])
+    def reduced(tiles: Sequence[Value]) -> Value:
+        return node.primitive(tiles[0])
 
-    return Joined(node, [axis], _zero(dtype), reduced, F.add)
+    return _joined(node, tiling, _zero(dtype), reduced, F.add)
 
 
-def _product(node: Node, axes: OperandAxes) -> Joined | None:
+def _product(node: Node, tiling: Tiling) -> StreamReduction | None:
     """A product that contracts an axis of both factors."""
-    out = node.outputs[0]
-    if not is_wide(out.dtype):
+    dtype = node.outputs[0].dtype
+    if not is_wide(dtype):
         return None
     for pair in contracted(node):
-        if any(a == b for a, b in zip(axes, pair, strict=True) if a is not None):
-            zero = _zero(out.dtype)
-            return Joined(node, list(pair), zero, lambda b: same_op(node, b), F.add)
+        pairs = zip(tiling.axes, pair, strict=True)
+        if any(a == b for a, b in pairs if a is not None):
+            both = tiling._replace(axes=list(pair))
+            return _joined(node, both, _zero(dtype), lambda b: same_op(node, b), F.add)
     return None
+
+
+def _position(node: Node, tiling: Tiling) -> StreamReduction | None:
+    """The position of the first largest or smallest element, or of the first NaN."""
+    (x,), out, axis = node.inputs, node.outputs[0], tiling.axes[0]
+    if axis is None or axis != node.params["axis"] or x.dtype.kind == "c":
+        return None
+    extreme, better, neutral = _POSITIONS[node.primitive]
+    read = x, View.whole(tiling.length).along(axis)
+    number = as_value(np.asarray(neutral(x.dtype)).astype(x.dtype))
+    along = {"axes": (axis,), "keepdims": node.params["keepdims"]}
+    better += "_equal" * tiling.backwards
+
+    def start(known: Resolve) -> Carry:
+        shape = out.type.shape
+        return [F.full(shape, number), F.zeros(shape, out.dtype)]
+
+    def step(carry: Carry, tiles: Parts, first: Value) -> Carry:
+        tile, (best, at) = tiles[read], carry
+        top = extreme(tile, number, **along)
+        found = _first_of(tile, axis, top, along)
+        won = getattr(F, better)(top, best)
+        if is_inexact(x.dtype):
+            sooner = F.isnan(top)
+            if not tiling.backwards:
+                sooner = F.logical_and(sooner, F.logical_not(F.isnan(best)))
+            won = F.logical_or(won, sooner)
+        place = cast(F.add(first, found), at.dtype)
+        return [F.where(won, top, best), F.where(won, place, at)]
+
+    return StreamReduction([read], start, step, lambda carry, _: carry[1], placed=True)
+
+
+def _first_of(tile: Value, axis: int, top: Value, along: dict[str, Any]) -> Value:
+    """The first position in a tile of its extreme, or of a NaN."""
+    whole = top if along["keepdims"] else F.expand_dims(top, axis)
+    held = F.equal(tile, whole)
+    if is_inexact(tile.dtype):
+        held = F.logical_or(held, F.isnan(tile))
+    others = tuple(a for a in range(tile.type.rank) if a != axis)
+    places = F.expand_dims(F.arange(tile.shape[axis], dtype="int32"), others)
+    late = as_value(np.asarray(LATEST, "int32"))
+    found: Value = OP.min_from(F.where(held, places, late), late, **along)
+    return found
 
 
 def _zero(dtype: DType) -> Value:
     return as_value(np.zeros((), dtype))
 
 
-def contracted(node: Node) -> list[tuple[int, int]]:
-    """The pairs of axes that a product contracts."""
-    return CONTRACTIONS.rules[node.primitive](node)
-
-
 def reduces(node: Node, i: int, axes: Container[int]) -> bool:
     """Whether a node reduces one of these axes of an input."""
-    if node.primitive in CONTRACTIONS:
-        return any(pair[i] in axes for pair in contracted(node))
+    pairs = contracted(node)
+    if pairs:
+        return any(pair[i] in axes for pair in pairs)
     if i or node.primitive in _OF_ALL:
         return not i
+    if node.primitive in _POSITIONS:
+        return node.params["axis"] in axes
     return node.primitive in MONOIDS and any(a in axes for a in node.params["axes"])
-
-
-def _of_matmul(node: Node) -> list[tuple[int, int]]:
-    x, y = node.inputs
-    return [(x.type.rank - 1, max(y.type.rank - 2, 0))]
-
-
-def _of_vecdot(node: Node) -> list[tuple[int, int]]:
-    x, y = node.inputs
-    return [(x.type.rank - 1, y.type.rank - 1)]
-
-
-def _of_tensordot(node: Node) -> list[tuple[int, int]]:
-    return list(zip(*node.params["axes"], strict=True))
 
 
 def _wide(dtype: DType) -> DType:
@@ -147,11 +198,13 @@ def _wide(dtype: DType) -> DType:
     return dtype_of("float32") if is_float(dtype) and dtype.itemsize < 4 else dtype
 
 
-CONTRACTIONS.of(OP.matmul)(_of_matmul)
-CONTRACTIONS.of(OP.vecdot)(_of_vecdot)
-CONTRACTIONS.of(OP.tensordot)(_of_tensordot)
 _OF_ALL = (OP.sum_of_squares, OP.count_nonzero)
 _STARTED = {  # of tiles that may be empty
     **dict.fromkeys((OP.max, OP.max_from), OP.max_from),
     **dict.fromkeys((OP.min, OP.min_from), OP.min_from),
 }
+_POSITIONS: dict[Primitive, tuple[Primitive, str, Callable[[DType], Any]]] = {
+    OP.argmax: (OP.max_from, "greater", least),
+    OP.argmin: (OP.min_from, "less", most),
+}
+POSITIONS = tuple(_POSITIONS)

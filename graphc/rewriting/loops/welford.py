@@ -4,13 +4,17 @@ A variance is a mean of `(x - m)**2`, of the mean m. Of slices that come one aft
 another, m is known only after the last, so the mean so far is carried, with the sum of
 squares around it, after Welford (1962). After the loop they are moved to the centre
 that the program subtracts, as in Chan, Golub and LeVeque (1983), who show that this is
-about as precise as two passes, where means of `x` and `x**2` may lose all digits.
+about as precise as two passes, where means of `x` and `x**2` may lose all digits. A
+tile has a mean and a sum of squares of its own, which are joined with the carry as
+theirs are.
 """
 
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
-from graphc.ir.build import cast, literal_of
+import numpy as np
+
+from graphc.ir.build import as_value, cast, literal_of, size_value
 from graphc.ir.dims import Size, equal
 from graphc.ir.graph import Node, Value, known_sizes
 from graphc.ir.namespace import F
@@ -31,7 +35,12 @@ from graphc.rewriting.loops.rescaled import (
     walked,
     with_fixed,
 )
-from graphc.rewriting.loops.stream_reductions import Resolve, SliceValues, Task, counted
+from graphc.rewriting.loops.stream_reductions import (
+    Parts,
+    Resolve,
+    StreamReduction,
+    counted,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,8 +106,8 @@ class Centring(Sums[Centred]):
         """Whether a factor is the same for all slices."""
         return factor.other is None
 
-    def _task(self, node: Node, known: Centred) -> Task:
-        return _CentredSum(node, known, self._length).task()
+    def _task(self, node: Node, known: Centred) -> StreamReduction:
+        return _CentredSum(node, known, self._length, self._tiled).task()
 
 
 def _squares(node: Node) -> bool:
@@ -113,12 +122,13 @@ def _squares(node: Node) -> bool:
 class _CentredSum:
     """A sum of centred values, accumulated slice by slice."""
 
-    def __init__(self, node: Node, centred: Centred, length: Size) -> None:
+    def __init__(self, node: Node, centred: Centred, length: Size, tiled: bool) -> None:
         self._node = node
         self._centred = centred
         self._length = length
+        self._tiled = tiled
 
-    def task(self) -> Task:
+    def task(self) -> StreamReduction:
         """The reduction: it carries the number of slices and their mean.
 
         And the sum of squares around the mean, where squares are summed.
@@ -130,9 +140,10 @@ class _CentredSum:
         start = [F.zeros(many, INT32), *[F.zeros(row, x.dtype)] * (1 + centred.squared)]
         places = [centred.x] if mask is None else [centred.x, mask]
         placed = not view.covers(self._length)
-        return Task(places, start, self._step, self._end, placed)
+        step = self._step_of_tile if self._tiled else self._step
+        return StreamReduction(places, lambda _: start, step, self._end, placed)
 
-    def _step(self, carry: Carry, rows: SliceValues, number: Value) -> Carry:
+    def _step(self, carry: Carry, rows: Parts, number: Value) -> Carry:
         centred = self._centred
         (count, mean, *squares), x = carry, rows[centred.x]
         count = count + 1
@@ -146,6 +157,32 @@ class _CentredSum:
         if centred.mask is not None:
             after = counted(after, carry, rows[centred.mask])
         return counted(after, carry, centred.x[1].holds(number, self._length))
+
+    def _step_of_tile(self, carry: Carry, tiles: Parts, number: Value) -> Carry:
+        (x, view), (count, mean, *squares) = self._centred.x, carry
+        tile, held = tiles[x, view], self._centred.mask
+        mask = None if held is None else tiles[held]
+
+        def total(value: Value) -> Value:
+            if mask is not None:
+                value = F.where(mask, value, as_value(np.zeros((), value.dtype)))
+            return F.sum(value, view.axis)
+
+        many = cast(as_value(size_value(tile.type.shape[view.axis])), INT32)
+        if held is not None and mask is not None:
+            many = F.sum(cast(mask, INT32), held[1].axis, dtype=INT32)
+        own = total(tile) / cast(F.maximum(many, 1), x.dtype)
+        after, apart = count + many, own - mean
+        share = cast(many, x.dtype) / cast(F.maximum(after, 1), x.dtype)
+        new = mean + apart * share
+        new = F.where(F.isfinite(mean), new, mean + own)  # infinities stay
+        if not squares:
+            return [after, new]
+        gap = F.where(F.isfinite(apart), F.square(apart), 0)
+        centre = F.expand_dims(F.where(F.isfinite(own), own, 0), view.axis)
+        within = total(F.square(tile - centre))
+        between = gap * share * cast(count, x.dtype)
+        return [after, new, squares[0] + within + between]
 
     def _end(self, carry: Carry, known: Resolve) -> Value:
         centred = self._centred
