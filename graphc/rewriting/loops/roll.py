@@ -22,13 +22,13 @@ from graphc.ir.op import rebuild
 from graphc.ir.primitives import OP
 from graphc.ir.replay import renewed
 from graphc.ir.walk import ancestors, operands
-from graphc.rewriting.loops.outer_products import PRODUCTS
 from graphc.rewriting.loops.repeats import (
     Counterparts,
     Repeats,
     found_repeats,
     place_of,
 )
+from graphc.rewriting.loops.stream_reductions import PRODUCTS
 from graphc.rewriting.rule import Replaced, Rule, Rules, whole_graph
 
 HEAVY = (*PRODUCTS, OP.conv)
