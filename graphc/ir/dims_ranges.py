@@ -6,7 +6,7 @@ that are found, for factors and divisors of any sign.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from graphc.ir import dims
@@ -33,9 +33,32 @@ Ends = tuple[int, int]
 UNKNOWN = SizeRange(None, None)
 
 
+def range_between(size: Size, range_of: Callable[[Symbol], SizeRange]) -> SizeRange:
+    """The sizes that `size` lies between, where its symbols lie in these ranges."""
+    return SizeRanges(range_of).of(size)
+
+
 def largest(size: Size, range_of: Callable[[Symbol], SizeRange]) -> Size | None:
     """A size that `size` is never above, where its symbols lie in these ranges."""
-    return SizeRanges(range_of).of(size).high
+    return range_between(size, range_of).high
+
+
+def sum_of(a: SizeRange, b: SizeRange, factor: int = 1) -> SizeRange:
+    """The range of a + factor*b."""
+    below, above = (b.low, b.high) if factor >= 0 else (b.high, b.low)
+    return SizeRange(
+        None if a.low is None or below is None else a.low + factor * below,
+        None if a.high is None or above is None else a.high + factor * above,
+    )
+
+
+def either(parts: Sequence[SizeRange]) -> SizeRange:
+    """The range of what lies in one of these ranges."""
+    lows, highs = [p.low for p in parts], [p.high for p in parts]
+    return SizeRange(
+        None if None in lows else dims.minimum(*lows),  # type: ignore[arg-type]
+        None if None in highs else dims.maximum(*highs),  # type: ignore[arg-type]
+    )
 
 
 class SizeRanges:
@@ -81,7 +104,7 @@ class SizeRanges:
 
     def _call(self, call: Call) -> SizeRange:
         args = [self._sum(arg) for arg in call.args]
-        rule, of_numbers = _RULES.get(call.op), _OF_NUMBERS.get(call.op)
+        rule, of_numbers = RANGES.get(call.op), _OF_NUMBERS.get(call.op)
         numbers = [ends for arg in args if (ends := arg.numbers) is not None]
         if of_numbers is not None and len(numbers) == len(args):
             return of_numbers(numbers)
@@ -148,7 +171,8 @@ def _clip(parts: list[SizeRange]) -> SizeRange:
         assert index.high is not None
         return SizeRange(0, dims.clip(index.high, n.high))
     if index.high is not None and _at_least(0, index.low):
-        return SizeRange(0, dims.minimum(index.high, n.high))
+        low = 0 if index.low is None or n.low is None else index.low
+        return SizeRange(low and dims.minimum(low, n.low), dims.minimum(index.high, n.high))
     return SizeRange(0, n.high)
 
 
@@ -181,7 +205,7 @@ _OF_NUMBERS: dict[str, Callable[[list[Ends]], SizeRange]] = {
     "//": _quotient_of_numbers,
     "stretch": _hull,
 }
-_RULES: dict[str, Callable[[list[SizeRange]], SizeRange]] = {
+RANGES: dict[str, Callable[[list[SizeRange]], SizeRange]] = {
     "min": _minimum,
     "max": _maximum,
     "*": _product,

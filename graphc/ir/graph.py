@@ -41,7 +41,8 @@ _JAX_CORE = str(Path("jax", "_src", "core.py"))
 class Guard:
     """A relation of two sizes that must hold at call time: a cheap host check.
 
-    `kind` is that of the error where it does not.
+    `kind` is that of the error where it does not. `memory`: that an array fits into it,
+    which is no question of an array at a capacity that follows from other arrays.
     """
 
     relation: Literal["==", "<="]
@@ -49,6 +50,7 @@ class Guard:
     right: Size
     reason: str
     kind: ErrorKind = "shape"
+    memory: bool = False
 
 
 class Node:

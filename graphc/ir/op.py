@@ -349,11 +349,16 @@ def type_error(problem: str, *, expected: str = "", hint: str = "") -> GraphErro
 
 
 def _guard(
-    relation: Literal["==", "<="], a: Size, b: Size, reason: str, kind: ErrorKind
+    relation: Literal["==", "<="],
+    a: Size,
+    b: Size,
+    reason: str,
+    kind: ErrorKind,
+    memory: bool = False,
 ) -> None:
     guards = _CURRENT.now[2]
     if guards is not None:
-        guards.append(Guard(relation, a, b, reason, kind))
+        guards.append(Guard(relation, a, b, reason, kind, memory))
 
 
 def require_equal(
@@ -380,13 +385,15 @@ def _simplicity(size: Size) -> tuple[bool, int, int]:
     return not may_be_one(size), size.weight, len(str(size))
 
 
-def require_at_most(a: Size, b: Size, reason: str, kind: ErrorKind = "shape") -> None:
+def require_at_most(
+    a: Size, b: Size, reason: str, kind: ErrorKind = "shape", memory: bool = False
+) -> None:
     """`a <= b` must hold: proved, refuted (raises) or checked at call time."""
     answer = less_equal(a, b)
     if answer is False:
         raise type_error(f"{reason}: {a} is more than {b}")
     if answer is None:
-        _guard("<=", a, b, reason, kind)
+        _guard("<=", a, b, reason, kind, memory)
 
 
 def _fill_sizes(node: Node) -> None:

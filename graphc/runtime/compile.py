@@ -14,6 +14,8 @@ from graphc.ir.build import Casting, check_casting, config
 from graphc.ir.dims import Symbol
 from graphc.ir.dims_names import SHOWN, naming
 from graphc.ir.graph import Graph, Value
+from graphc.ir.inner import runs_in_python
+from graphc.ir.walk import ancestors
 from graphc.rewriting.cleanup import CLEANUP
 from graphc.rewriting.default import DEFAULT, NONE
 from graphc.rewriting.engine import Application, finished, rewritten
@@ -234,6 +236,8 @@ def _planned(
     pad = padded(graph, policies) if policies else None
     if pad is not None:
         graph = rewritten(pad.graph, CLEANUP).graph
+    elif emit is not emit_numpy:
+        graph = _with_compiled_loops(graph)
     late = finished(graph, rewrites)
     graph = late.graph
     # Without jit, the program has no driver.
@@ -246,6 +250,16 @@ def _planned(
     with naming({**SHOWN.names, **own_names(originals, pad, SHOWN.names)}):
         plan = partition(graph, model, padded=pad)
     return replace(plan, originals=originals), late.log
+
+
+def _with_compiled_loops(graph: Graph) -> Graph:
+    """The graph with loops whose sizes differ from step to step at their bounds.
+
+    They would be run by Python, and each of their sizes compiled for.
+    """
+    if not any(map(runs_in_python, ancestors(graph.outputs))):
+        return graph
+    return rewritten(padded(graph, {}).graph, CLEANUP).graph
 
 
 def _originals(*changes: dict[Value, Value]) -> dict[Symbol, Symbol]:

@@ -20,9 +20,10 @@ from graphc.errors import (
     user_place,
 )
 from graphc.ir import dims
-from graphc.ir.build import INPUT, SIZE_OP, as_value, variable
+from graphc.ir.build import INPUT, SIZE_OP, as_size, as_value, variable
 from graphc.ir.dims import Dim, Size, Symbol, symbol_dim
 from graphc.ir.dims_names import shown_name
+from graphc.ir.dims_ranges import SizeRange
 from graphc.ir.graph import Graph, Guard, Node, Value, origins
 from graphc.ir.inner import BodyCall, bodies, runs_in_python
 from graphc.ir.namespace import F
@@ -33,6 +34,7 @@ from graphc.ir.walk import ancestors, operands
 from graphc.ops.common.padding import NotPadded, PaddedValue, Padding, elementwise
 from graphc.transform.policies import Pad, Policy
 from graphc.transform.storage import Storage, guards_of, symbols_in
+from graphc.transform.value_ranges import ValueRanges
 
 
 @dataclass(frozen=True)
@@ -114,6 +116,8 @@ class _PaddingPass:
         self._cuts: list[Cut] = []
         self._trusted: set[Node] = set()
         self._bodies = 0  # depth of the bodies that the walk is in
+        driven = any(map(runs_in_python, self._nodes))
+        self._ranges = ValueRanges(self._range) if driven else None
 
     def run(self) -> PaddedGraph:
         """The padded graph."""
@@ -122,6 +126,8 @@ class _PaddingPass:
         self._trusted.update(v.node for v in (*inputs, *lengths.values()))
         for node in self._nodes:
             if node.primitive is not INPUT:
+                if self._ranges is not None:
+                    self._ranges.note(node)
                 self._visit(node)
             self._settle_sizes(node)
         counts = self._counts()
@@ -152,7 +158,22 @@ class _PaddingPass:
         for value in node.outputs:
             if value._symbol is not None:
                 with standing_at(node.place.plain):
-                    self._sizes.settle_value(value, self._made[value].value)
+                    self._settle(value, self._made[value].value)
+
+    def _settle(self, value: Value, new: Value) -> None:
+        if self._bodies and self._ranges is not None:
+            self._sizes.settle_step(value, new, self._ranges.of(value))
+        else:
+            self._sizes.settle_value(value, new)
+
+    def _range(self, symbol: Symbol) -> SizeRange:
+        """The range of a size of the graph around all bodies: it is known."""
+        made = self._made.get(symbol.origin)  # type: ignore[call-overload]
+        if made is not None and not made.type.rank:
+            size = as_size(made.value)
+        else:
+            size = self._sizes.exact(symbol_dim(symbol))
+        return SizeRange(size, size)
 
     def _input(self, value: Value) -> Value:
         shape, axes = self._sizes.of(value.type)
@@ -177,7 +198,7 @@ class _PaddingPass:
             size = as_value(F.size_value(self._sizes.exact(node.params["size"])))
             return [PaddedValue(size, node.outputs[0].type)]
         ragged = any(r.axes for r in inputs) or self._has_ragged_sizes(node)
-        if not ragged and not self._pads_within(node):
+        if not ragged and not runs_in_python(node):
             fresh = self._exactly(node, [r.value for r in inputs])
             pairs = zip(fresh, node.outputs, strict=True)
             return [PaddedValue(new, old.type) for new, old in pairs]
@@ -188,7 +209,8 @@ class _PaddingPass:
             if self._bodies:
                 raise NotPadded(f"{node.primitive.name} in it: {refusal}") from None
             self._refuse_if_strict(node, inputs, str(refusal))
-            self._cuts.append(Cut(node, str(refusal)))
+            if ragged or self._has_policy_within(node):
+                self._cuts.append(Cut(node, str(refusal)))
             return self._by_cutting(node, inputs)
 
     def _need_storage(self, node: Node) -> None:
@@ -220,9 +242,9 @@ class _PaddingPass:
             sizes += param if isinstance(param, tuple) else [param]
         return any(map(self._sizes.has_ragged, sizes))
 
-    def _pads_within(self, node: Node) -> bool:
+    def _has_policy_within(self, node: Node) -> bool:
         """Whether sizes that differ from step to step of a loop have a policy."""
-        return runs_in_python(node) and any(
+        return any(
             not body.computed.isdisjoint(self._sizes.policies)
             for body in bodies([node])
         )
@@ -247,9 +269,7 @@ class _PaddingPass:
         rule = PADDING.find(primitive)
         if rule is None and not primitive.elementwise:
             raise NotPadded(PADDING.reason(primitive, "it has no mask rule"))
-        for guard in node.guards:
-            if not self._checked_at_entry(guard):
-                raise NotPadded(f"{guard.reason} depends on data")
+        checked = [guard for guard in node.guards if self._needs_check(guard)]
         pad = Padding(node, self._sizes.stored, self._sizes.exact, self._body)
         params = resized(node.params, self._sizes.stored)
         try:
@@ -263,10 +283,39 @@ class _PaddingPass:
                 raise  # a fault of the rule
             raise NotPadded(problem) from None
         results = list(made) if isinstance(made, tuple) else [made]
-        return [
+        found = [
             self._accepted(node, value, result)
             for value, result in zip(node.outputs, results, strict=True)
         ]
+        return [self._checked(node, checked, result) for result in found]
+
+    def _needs_check(self, guard: Guard) -> bool:
+        """Whether a guard is checked in each step: it is neither sure nor at entry.
+
+        Raises a refusal where it depends on data outside of bodies.
+        """
+        left, right = map(self._sizes.exact, (guard.left, guard.right))
+        symbols = {*symbols_in(left), *symbols_in(right)}
+        if not self._bodies or symbols.isdisjoint(self._sizes.stepwise):
+            if not self._checked_at_entry(guard):
+                raise NotPadded(f"{guard.reason} depends on data")
+            return False
+        holds = dims.equal if guard.relation == "==" else dims.less_equal
+        return not guard.memory and holds(left, right) is not True
+
+    def _checked(
+        self, node: Node, guards: Iterable[Guard], made: PaddedValue
+    ) -> PaddedValue:
+        """A result of a step, provided that the guards hold in it."""
+        for guard in guards:
+            left, right = map(self._sizes.exact, (guard.left, guard.right))
+            holds = F.equal if guard.relation == "==" else F.less_equal
+            condition = holds(F.size_value(left), F.size_value(right))
+            shown = f"{guard.left} {guard.relation} {guard.right}"
+            message = f"{node.asking}: {guard.reason}: needs {shown} in each step"
+            value = F._assert(made.value, condition, message, guard.kind)
+            made = replace(made, value=value)
+        return made
 
     def _body(self, call: BodyCall, inputs: Sequence[PaddedValue]) -> list[PaddedValue]:
         """The outputs of a graph inside of a node, by rules alone."""

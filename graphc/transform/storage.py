@@ -10,7 +10,7 @@ from graphc.ir.build import as_size, variable
 from graphc.ir.dims import Dim, Size, Symbol, substitute, symbol_dim
 from graphc.ir.dims_growth import grows
 from graphc.ir.dims_names import CAPACITY, shown_name
-from graphc.ir.dims_ranges import SizeRange, largest
+from graphc.ir.dims_ranges import UNKNOWN, SizeRange, largest
 from graphc.ir.graph import Guard, Node, Value
 from graphc.ir.inner import within_sized
 from graphc.ir.types import INT32, TensorType
@@ -25,7 +25,7 @@ class Storage:
 
     `lengths` are the inputs that give true sizes of padded axes, `capacities` the
     symbols of the capacities of such axes. `own` are all symbols of the padded graph
-    that replace either.
+    that replace either, `stepwise` those of sizes that differ from step to step.
     """
 
     def __init__(
@@ -38,10 +38,13 @@ class Storage:
         self.capacities: dict[Symbol, Symbol] = {}
         self.lengths: dict[Symbol, Value] = {}
         self.own: set[Symbol] = set()
+        self.stepwise: set[Symbol] = set()
         self._exact: dict[Symbol, Size] = {}
         self._capacity: dict[Symbol, Size] = {}
         self._found: dict[Dim, tuple[Size, bool]] = {}
         self._entered: dict[Symbol, tuple[Size, Size, bool]] = {}  # those of bodies
+        self._within: dict[Symbol, SizeRange] = {}  # those computed in bodies
+        self._limits: dict[Symbol, SizeRange] = {}  # of symbols of the padded graph
         same = self._equal_sizes(nodes)
         for symbol, policy in list(policies.items()):
             first = same.get(symbol, symbol)
@@ -98,12 +101,43 @@ class Storage:
         for symbol, (exact, capacity, padded) in known.items():
             self._exact[symbol] = exact
             self._capacity.pop(symbol, None)
+            self._within.pop(symbol, None)
             if padded:
                 self._capacity[symbol] = capacity
+            elif self.has_ragged(sizes[symbol]):
+                self._within[symbol] = UNKNOWN
 
     def _settle(self, symbol: Symbol, exact: Size, capacity: Size) -> None:
         self._exact[symbol], self._capacity[symbol] = exact, capacity
         self.own.update(symbols_in(exact), symbols_in(capacity))
+        if isinstance(exact, Dim) and exact is symbol_dim(exact.symbols[0]):
+            self._limits[exact.symbols[0]] = SizeRange(symbol.lower, capacity)
+
+    def settle_step(self, value: Value, new: Value, found: SizeRange) -> None:
+        """`value` serves as a size within a body, and lies in a range.
+
+        Its capacity is known outside. Where there is none, a policy may give it one, in
+        each step.
+        """
+        symbol = value.symbol
+        low = None if found.low is None else dims.bounds(found.low)[0]
+        lows = [n for n in (low, symbol.lower) if n is not None]
+        low = max(lows, default=None)
+        if new._symbol is None:
+            new._symbol = Symbol(symbol.name, new, low, found.high)
+        exact = as_size(new)
+        self.stepwise.update(s for s in symbols_in(exact) if s is new._symbol)
+        self._found.clear()
+        high = None if found.high is None else largest(found.high, self._limit)
+        self._within[symbol] = SizeRange(low, high)
+        if high is None:
+            self.settle_value(value, new)
+        else:
+            self._settle(symbol, exact, high)
+
+    def _limit(self, symbol: Symbol) -> SizeRange:
+        size = symbol_dim(symbol)
+        return self._limits.get(symbol, SizeRange(size, size))
 
     def settle_value(self, value: Value, new: Value) -> None:
         """`value`, which serves as a size, is `new` in the padded graph."""
@@ -181,16 +215,26 @@ class Storage:
 
     def _kept(self, size: Dim) -> tuple[Size, bool]:
         ragged = [s for s in size.symbols if self.is_ragged(s)]
-        if ragged and grows(size, ragged):
-            return substitute(size, self._exact | self._capacity), True
-        most = dims.bounds(size)[1] if ragged else None
+        if not ragged:
+            return self.exact(size), False
+        stored = substitute(size, self._exact | self._capacity)
+        within = [self._within[s] for s in ragged if s in self._within]
+        grown = grows(size, ragged) and all(s in self._capacity for s in ragged)
+        if grown and not within:
+            return stored, True
+        most = dims.bounds(size)[1]
         if most is not None and most <= MOST_BOUND:  # as of n % 2
             return most, True
-        high = largest(size, self._range) if ragged else None
-        return (self.exact(size), False) if high is None else (high, True)
+        high = stored if grown and UNKNOWN not in within else None
+        high = largest(size, self._range) if high is None else high
+        if high is not None:
+            return (dims.maximum(0, high) if within else high), True
+        return (stored, True) if grown else (self.exact(size), False)
 
     def _range(self, symbol: Symbol) -> SizeRange:
         """Between which sizes a symbol lies in the padded graph."""
+        if symbol in self._within:
+            return self._within[symbol]
         if self.is_ragged(symbol):
             return SizeRange(symbol.lower, self._capacity[symbol])
         exact = self.exact(symbol_dim(symbol))
@@ -198,7 +242,7 @@ class Storage:
 
     def is_ragged(self, symbol: Symbol) -> bool:
         """Whether axes of this size are padded."""
-        return symbol in self._capacity
+        return symbol in self._capacity or symbol in self._within
 
     def has_ragged(self, size: object) -> bool:
         """Whether a size depends on one that is padded."""

@@ -54,7 +54,8 @@ def require_countable(shape: tuple[Size, ...]) -> None:
     """
     symbolic = [n for n in shape if isinstance(n, Dim)]
     if len(symbolic) > 1 and any(map(origins, symbolic)):
-        require_at_most(product(shape), MOST_ELEMENTS, "the array is too large")
+        problem = "the array is too large"
+        require_at_most(product(shape), MOST_ELEMENTS, problem, memory=True)
 
 
 def require_room(shape: tuple[Size, ...], dtype: DType) -> None:
@@ -63,7 +64,7 @@ def require_room(shape: tuple[Size, ...], dtype: DType) -> None:
     Sizes that follow from those of arrays are not checked: these have been there.
     """
     if _is_of_numbers(shape):
-        require_at_most(product(shape), *_room(dtype))
+        require_at_most(product(shape), *_room(dtype), memory=True)
     require_countable(shape)
 
 

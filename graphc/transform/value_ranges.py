@@ -1,0 +1,213 @@
+"""The sizes that integers of a graph lie between: counters, positions, lengths.
+
+A size that differs from step to step of a loop has a capacity where it is known what
+it is never above. So each integer gets a range, in terms of sizes that are known
+outside of all bodies. Arithmetic on integers with bounds is taken not to wrap around.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+
+from graphc.control.scan import SCAN, parts_of
+from graphc.ir.build import literal_of
+from graphc.ir.dims import Size, Symbol
+from graphc.ir.dims_ranges import (
+    RANGES,
+    UNKNOWN,
+    SizeRange,
+    either,
+    range_between,
+    sum_of,
+)
+from graphc.ir.graph import Node, Value
+from graphc.ir.inner import BodyCall
+from graphc.ir.types import is_integer
+
+Ranges = list[SizeRange]
+RangeOf = Callable[[Symbol], SizeRange]
+SAME = (
+    *("barrier", "basic_index", "broadcast_to", "convert", "cummax", "cummin"),
+    *("dynamic_slice", "expand_dims", "gather", "max", "min", "partition"),
+    *("positive", "reshape", "sort", "specify_shape", "squeeze", "steps"),
+    *("stop_gradient", "transpose", "full"),
+)  # elements of the result are elements of the first input
+JOINING = ("blocks", "concatenate", "stack", "max_from", "min_from")
+POSITIONS = ("argmax", "argmin", "argsort", "argpartition", "nonzero")
+
+
+class ValueRanges:
+    """Ranges of the values of a graph, noted node by node in topological order.
+
+    `around` gives the range of a size that is known outside of all bodies.
+    """
+
+    def __init__(self, around: RangeOf) -> None:
+        self._around = around
+        self._found: dict[Value, SizeRange] = {}
+        self._sizes: dict[Symbol, SizeRange] = {}  # of bodies
+        self._inner: set[Node] = set()
+
+    def of(self, value: Value) -> SizeRange:
+        """The range of all elements of a value."""
+        return self._found.get(value, UNKNOWN)
+
+    def of_size(self, size: Size) -> SizeRange:
+        """The range of a formula of sizes."""
+        return range_between(size, self._of_symbol)
+
+    def _of_symbol(self, symbol: Symbol) -> SizeRange:
+        if symbol in self._sizes:
+            return self._sizes[symbol]
+        origin = symbol.origin
+        if isinstance(origin, Value):
+            if origin in self._found:
+                return self._found[origin]
+            if origin.node in self._inner:
+                return SizeRange(symbol.lower, symbol.upper)
+        return self._around(symbol)
+
+    def note(self, node: Node) -> None:
+        """Find the ranges of what a node computes, and of what is computed in it."""
+        for call in node.primitive.body_calls(node):
+            self._note_body(node, call)
+        for value in node.outputs:
+            found = self._computed(value) if is_integer(value.dtype) else UNKNOWN
+            if found is not UNKNOWN:
+                self._found[value] = found
+
+    def _note_body(self, node: Node, call: BodyCall) -> None:
+        body = call.body
+        self._sizes |= {s: self.of_size(n) for s, n in call.sizes.items()}
+        for value, found in zip(body.inputs, self._given(node, call), strict=True):
+            self._inner.add(value.node)
+            if found is not UNKNOWN:
+                self._found[value] = found
+        for inner in body.nodes:
+            self._inner.add(inner)
+            self.note(inner)
+
+    def _given(self, node: Node, call: BodyCall) -> Ranges:
+        """The ranges of the inputs of a body."""
+        if node.primitive is SCAN:
+            return self._of_step(node, call)
+        if len(node.inputs) == len(call.body.inputs) + 1:  # after a choice
+            return [self.of(v) for v in node.inputs[1:]]
+        return [UNKNOWN] * len(call.body.inputs)
+
+    def _of_step(self, node: Node, call: BodyCall) -> Ranges:
+        parts = parts_of(node.inputs, node.params)
+        last = sum_of(self._steps(node), SizeRange(1, 1), -1)
+        carries = []
+        for i, value in enumerate(parts.first):
+            by = _difference(call.body.inputs[i], call.body.outputs[i])
+            carries.append(_counted(self.of(value), by, last.high))
+        return [*carries, *(self.of(v) for v in (*parts.rows, *parts.rest))]
+
+    def _steps(self, node: Node) -> SizeRange:
+        """How many steps there are: none where they stop early."""
+        parts, length = parts_of(node.inputs, node.params), node.params["length"]
+        found = [UNKNOWN if length is None else self.of_size(length)]
+        found += [] if parts.limit is None else [self.of(parts.limit)]
+        return SizeRange(0, RANGES["min"](found).high)
+
+    def _computed(self, value: Value) -> SizeRange:
+        node, sizes = value.node, value.sizes
+        if sizes is not None and sizes.size:
+            return either([self.of_size(n) for n in sizes.flat])
+        literal = literal_of(value)
+        if literal is not None and literal.size:
+            return SizeRange(int(literal.min()), int(literal.max()))
+        if node.primitive is SCAN:
+            return self._after_loop(node, value.index)
+        return self._by_rule(node)
+
+    def _after_loop(self, node: Node, index: int) -> SizeRange:
+        params, (call,) = node.params, node.primitive.body_calls(node)
+        body, carries = call.body, params["carries"]
+        if params["stops"] and index == carries:
+            return self._steps(node)
+        if index >= carries:
+            found = self.of(body.outputs[index])
+            partial = params["stops"] or params["counted"]  # the others are zeros
+            return either([found, SizeRange(0, 0)]) if partial else found
+        by = _difference(body.inputs[index], body.outputs[index])
+        return _counted(self.of(node.inputs[index]), by, self._steps(node).high)
+
+    def _by_rule(self, node: Node) -> SizeRange:
+        name, given = node.primitive.name, [self.of(v) for v in node.inputs]
+        if name in SAME:
+            return given[0]
+        if name in JOINING:
+            return either(given)
+        if name in POSITIONS:
+            return self._of_position(node)
+        if name == "iota":
+            return self._of_iota(node.params)
+        if name == "where":
+            return either(given[1:])
+        rule = ARITHMETIC.get(name)
+        return UNKNOWN if rule is None else rule(given)
+
+    def _of_position(self, node: Node) -> SizeRange:
+        """A position is below the number of elements; of none, there is none."""
+        size = self.of_size(node.inputs[0].type.size)
+        return sum_of(SizeRange(0, size.high), SizeRange(0, 1), -1)._replace(low=0)
+
+    def _of_iota(self, params: Mapping[str, Size]) -> SizeRange:
+        start, step = params["start"], params["step"]
+        if not isinstance(step, int):
+            return UNKNOWN
+        ends = start, start + step * (params["length"] - 1)
+        low, high = ends if step >= 0 else ends[::-1]
+        return SizeRange(self.of_size(low).low, self.of_size(high).high)
+
+
+def _difference(before: Value, after: Value) -> int | None:
+    """The constant by which a value differs from another; None if by none."""
+    total = 0
+    while after is not before:
+        name, inputs = after.node.primitive.name, after.node.inputs
+        if name not in ("add", "subtract"):
+            return None
+        sign = 1 if name == "add" else -1
+        left, right = inputs
+        constant = literal_of(right)
+        if constant is None and sign == 1:
+            left, constant = right, literal_of(left)
+        if constant is None or constant.size != 1 or constant.dtype.kind not in "iu":
+            return None
+        after, total = left, total + sign * int(constant.flat[0])
+    return total
+
+
+def _counted(first: SizeRange, by: int | None, times: Size | None) -> SizeRange:
+    """The range of a number that is changed by a constant so many times at most."""
+    if by is None:
+        return UNKNOWN
+    if by == 0:
+        return first
+    most = None if times is None else by * times
+    low, high = (0, most) if by > 0 else (most, 0)
+    return sum_of(first, SizeRange(low, high))
+
+
+def _subtracted(parts: Sequence[SizeRange]) -> SizeRange:
+    return sum_of(parts[0], parts[1], -1)
+
+
+def _remainder(parts: Sequence[SizeRange]) -> SizeRange:
+    low, high = parts[1]
+    if low is None or not isinstance(low, int) or low < 1:
+        return UNKNOWN
+    return SizeRange(0, None if high is None else high - 1)
+
+
+ARITHMETIC: dict[str, Callable[[Ranges], SizeRange]] = {
+    "add": lambda parts: sum_of(*parts),
+    "subtract": _subtracted,
+    "multiply": RANGES["*"],
+    "floor_divide": RANGES["//"],
+    "maximum": RANGES["max"],
+    "minimum": RANGES["min"],
+    "negative": lambda parts: sum_of(SizeRange(0, 0), parts[0], -1),
+    "remainder": _remainder,
+}
