@@ -117,6 +117,13 @@ def _variable(name: str, type: TensorType, of_body: bool) -> Value:
     return Node(INPUT, (), params, (type,)).outputs[0]
 
 
+def at_least(value: Value, least: int | None) -> None:
+    """A number that a body is given is never below another, where it is a size."""
+    if least is not None and value._symbol is None:
+        name = value.node.params["name"].content
+        value._symbol = Symbol(name, value, least)
+
+
 def is_body_input(node: Node) -> bool:
     """Whether a node is an input of a body, no argument of a program."""
     return node.primitive is INPUT and bool(node.params["of_body"])

@@ -152,14 +152,16 @@ def _quotient(parts: list[SizeRange]) -> SizeRange:
     a, by = parts
     if by.low is None or not _at_least(1, by.low):
         return UNKNOWN
-    natural = _at_least(0, a.low)
-    if not natural and not _is_fixed(by):
-        return UNKNOWN
-    high = None if a.high is None else a.high // by.low
-    if natural and by.high is None:
-        return SizeRange(0, high)
-    assert by.high is not None
-    return SizeRange(None if a.low is None else a.low // by.high, high)
+    low, high = a
+    if _is_fixed(by):
+        low = None if low is None else low // by.low
+    elif _at_least(0, low):
+        low = 0 if low is None or by.high is None else low // by.high
+    else:  # what is negative is nearest to 0 where it is divided by much
+        low = None if low is None else dims.minimum(low, 0) // by.low
+    if high is not None:
+        high = (high if _is_fixed(by) else dims.maximum(high, 0)) // by.low
+    return SizeRange(low, high)
 
 
 def _clip(parts: list[SizeRange]) -> SizeRange:

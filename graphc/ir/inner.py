@@ -14,7 +14,7 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from graphc.errors import graph_error
-from graphc.ir.build import INPUT, body_input
+from graphc.ir.build import INPUT, at_least, body_input
 from graphc.ir.dims import Dim, Size, Symbol, bounds, substitute, symbol_dim
 from graphc.ir.graph import Node, Params, Value, origins
 from graphc.ir.op import Opaque, type_error
@@ -242,6 +242,9 @@ def _closed(
         asked.update(dict.fromkeys(s for s in outer if s not in axes))
     params = _size_params({*axes, *asked})
     new = dict(zip(given, _inputs_of_body(given, params, {*axes, *asked}), strict=True))
+    for old, own in new.items():
+        if old._symbol is not None:
+            at_least(own, old._symbol.lower)
     made = dict(new)
     for node in nodes:
         # A body without captures is as the user wrote it.

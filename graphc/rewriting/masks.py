@@ -285,6 +285,9 @@ class _Unselecting:
         count = self._selection.count
         if any(isinstance(n, Dim) and n is count for n in value.type.shape):
             return None
+        along = value.type.shape[0] if value.type.rank == rank else 1
+        if not (isinstance(along, int) and along == 1):  # equal to it by a guard
+            return None
         if rank is None or value.type.rank < rank or self._selection.rank == 1:
             return value
         more = self._selection.rank - 1

@@ -8,7 +8,7 @@ outside of all bodies. Arithmetic on integers with bounds is taken not to wrap a
 from collections.abc import Callable, Mapping, Sequence
 
 from graphc.control.scan import SCAN, parts_of
-from graphc.ir.build import literal_of
+from graphc.ir.build import INPUT, literal_of
 from graphc.ir.dims import Size, Symbol
 from graphc.ir.dims_ranges import (
     RANGES,
@@ -144,8 +144,12 @@ class ValueRanges:
             return self._of_iota(node.params)
         if name == "where":
             return either(given[1:])
-        rule = ARITHMETIC.get(name)
-        return UNKNOWN if rule is None else rule(given)
+        if name in ARITHMETIC:
+            return ARITHMETIC[name](given)
+        if node.primitive.range is None or node.primitive is INPUT:
+            return UNKNOWN
+        _, low, high = node.primitive.range(node)
+        return SizeRange(low, None if high is None else self.of_size(high).high)
 
     def _of_position(self, node: Node) -> SizeRange:
         """A position is below the number of elements; of none, there is none."""

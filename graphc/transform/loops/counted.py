@@ -8,8 +8,8 @@ from graphc.control.checkpoint_policy import kept_carries
 from graphc.control.pytree import unflatten
 from graphc.control.scan import run_scan
 from graphc.errors import graph_error
-from graphc.ir.build import as_size, as_value
-from graphc.ir.dims import Size, maximum
+from graphc.ir.build import as_size, as_value, at_least
+from graphc.ir.dims import Size, bounds, maximum
 from graphc.ir.graph import Value, origins
 from graphc.ir.namespace import F, public
 from graphc.transform.loops.checkpointing.nested import in_chunks
@@ -50,10 +50,12 @@ def fori_loop(
 
     def step(carry: list[Value], _: list[Value]) -> tuple[list[Value], list[Value]]:
         i, *own = carry
+        at_least(i, least)
         after = ask(body, [i, unflatten(like, own)], "fori_loop")
         return [i + 1, *as_before(like, own, after, "fori_loop")], []
 
     carry = [value_of(start), *first]
+    least = bounds(as_size(lower))[0]
     if kept.chunk is not None:
         assert length is not None
         ends, _ = in_chunks(step, carry, [], length, kept.chunk)
