@@ -5,7 +5,8 @@ from dataclasses import dataclass, field
 
 from graphc.ir.build import SIZE_OP
 from graphc.ir.dims import Dim, Symbol
-from graphc.ir.graph import Node
+from graphc.ir.graph import Node, Value
+from graphc.ops.effects.capacities import BUCKET
 
 Keys = frozenset[Symbol]
 NOTHING: Keys = frozenset()
@@ -18,7 +19,7 @@ class CostModel:
 
     `base` is the cost of a further segment beyond its nodes: the fixed part of a
     compilation and the dispatches of its calls. An axis is expected to take few
-    sizes, an integer value many: beside an integer, axes count for nothing.
+    or capacity sizes, an integer value many: beside one, axes count for nothing.
     """
 
     base: float = 16.0
@@ -28,7 +29,7 @@ class CostModel:
 
     def variants(self, keys: Keys) -> float:
         """The number of combinations of sizes to expect of these symbols."""
-        values = sum(symbol.origin is not None for symbol in keys)
+        values = sum(not _takes_few(symbol) for symbol in keys)
         if values:
             return self.value_sizes ** min(values, 8)
         return self.axis_sizes ** min(len(keys), 8)
@@ -36,6 +37,12 @@ class CostModel:
     def cost(self, weight: float, keys: Keys) -> float:
         """The expected compilation cost of one segment over its life."""
         return self.variants(keys) * (self.base + weight)
+
+
+def _takes_few(symbol: Symbol) -> bool:
+    """Whether a symbol is an axis or a capacity."""
+    origin = symbol.origin
+    return not isinstance(origin, Value) or origin.node.primitive is BUCKET
 
 
 @dataclass(eq=False)

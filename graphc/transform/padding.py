@@ -269,7 +269,7 @@ class _PaddingPass:
         rule = PADDING.find(primitive)
         if rule is None and not primitive.elementwise:
             raise NotPadded(PADDING.reason(primitive, "it has no mask rule"))
-        checked = [guard for guard in node.guards if self._needs_check(guard)]
+        checked = [g for g in node.guards if self._needs_check(g, node)]
         pad = Padding(node, self._sizes.stored, self._sizes.exact, self._body)
         params = resized(node.params, self._sizes.stored)
         try:
@@ -289,19 +289,22 @@ class _PaddingPass:
         ]
         return [self._checked(node, checked, result) for result in found]
 
-    def _needs_check(self, guard: Guard) -> bool:
-        """Whether a guard is checked in each step: it is neither sure nor at entry.
+    def _needs_check(self, guard: Guard, node: Node) -> bool:
+        """Whether a guard is checked by the program: it is neither sure nor at entry.
 
-        Raises a refusal where it depends on data outside of bodies.
+        Raises a refusal where an array of a size that depends on data may be too large.
         """
         left, right = map(self._sizes.exact, (guard.left, guard.right))
         symbols = {*symbols_in(left), *symbols_in(right)}
-        if not self._bodies or symbols.isdisjoint(self._sizes.stepwise):
-            if not self._checked_at_entry(guard):
+        if symbols.isdisjoint(self._sizes.stepwise) and self._checked_at_entry(guard):
+            return False
+        if guard.memory:
+            sizes = [n for v in node.outputs for n in v.type.shape]
+            if not all(map(self._sizes.is_known, map(self._sizes.stored, sizes))):
                 raise NotPadded(f"{guard.reason} depends on data")
             return False
         holds = dims.equal if guard.relation == "==" else dims.less_equal
-        return not guard.memory and holds(left, right) is not True
+        return holds(left, right) is not True
 
     def _checked(
         self, node: Node, guards: Iterable[Guard], made: PaddedValue
@@ -312,7 +315,7 @@ class _PaddingPass:
             holds = F.equal if guard.relation == "==" else F.less_equal
             condition = holds(F.size_value(left), F.size_value(right))
             shown = f"{guard.left} {guard.relation} {guard.right}"
-            message = f"{node.asking}: {guard.reason}: needs {shown} in each step"
+            message = f"{node.asking}: {guard.reason}: needs {shown}"
             value = F._assert(made.value, condition, message, guard.kind)
             made = replace(made, value=value)
         return made
@@ -370,6 +373,8 @@ class _PaddingPass:
                 continue
             seen.add(node)
             for guard in node.guards:
+                if guard.memory:
+                    continue
                 symbols = {*symbols_in(guard.left), *symbols_in(guard.right)}
                 pair = guard.left, guard.right
                 if guard.relation == "<=" and any(

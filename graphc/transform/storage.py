@@ -6,7 +6,7 @@ from operator import attrgetter
 
 from graphc.errors import SourceLocation, graph_error, standing_at
 from graphc.ir import dims
-from graphc.ir.build import as_size, variable
+from graphc.ir.build import INPUT, as_size, as_value, size_value, variable
 from graphc.ir.dims import Dim, Size, Symbol, substitute, symbol_dim
 from graphc.ir.dims_growth import grows
 from graphc.ir.dims_names import CAPACITY, shown_name
@@ -42,9 +42,11 @@ class Storage:
         self._exact: dict[Symbol, Size] = {}
         self._capacity: dict[Symbol, Size] = {}
         self._found: dict[Dim, tuple[Size, bool]] = {}
+        self._chosen: dict[Dim, Dim] = {}
         self._entered: dict[Symbol, tuple[Size, Size, bool]] = {}  # those of bodies
         self._within: dict[Symbol, SizeRange] = {}  # those computed in bodies
         self._limits: dict[Symbol, SizeRange] = {}  # of symbols of the padded graph
+        self._groups: dict[Dim, list[Dim]] = {}  # sizes that a guard needs equal
         same = self._equal_sizes(nodes)
         for symbol, policy in list(policies.items()):
             first = same.get(symbol, symbol)
@@ -65,7 +67,11 @@ class Storage:
         for guard, _ in guards_of(nodes):
             axes = {_axis_symbol(guard.left), _axis_symbol(guard.right)}
             together = {s for s in axes if s is not None}
-            if guard.relation != "==" or not together:
+            if guard.relation != "==":
+                continue
+            if len(together) < len(axes):
+                self._join(guard.left, guard.right)
+            if not together:
                 continue
             if isinstance(guard.left, int) or isinstance(guard.right, int):
                 fixed |= together
@@ -81,6 +87,11 @@ class Storage:
         for symbol in fixed:
             self.policies.pop(symbol, None)
         return {s: min(j, key=attrgetter("serial")) for s, j in groups.items()}
+
+    def _join(self, a: Size, b: Size) -> None:
+        if isinstance(a, Dim) and isinstance(b, Dim):
+            joined = [*self._groups.get(a, [a]), *self._groups.get(b, [b])]
+            self._groups |= dict.fromkeys(joined, list(dict.fromkeys(joined)))
 
     def _pad_axis(self, symbol: Symbol, policy: Policy, place: SourceLocation) -> None:
         self.policies[symbol] = policy
@@ -191,6 +202,11 @@ class Storage:
                     found.setdefault(symbol, old)
         return found
 
+    def is_known(self, size: Size) -> bool:
+        """Whether a stored size depends on arguments only."""
+        values = [s for s in symbols_in(size) if s not in self.capacities.values()]
+        return all(map(_is_argument, values))
+
     def number(self, symbol: Symbol) -> Size:
         """The true size of a symbol."""
         return self._exact[symbol]
@@ -204,8 +220,33 @@ class Storage:
         if not isinstance(size, Dim):
             return size, False
         if size not in self._found:
-            self._found[size] = self._kept(size)
+            self._found[size] = self._kept(self._representative(size))
         return self._found[size]
+
+    def _representative(self, size: Dim) -> Dim:
+        """The size whose capacity all have that are equal by a guard.
+
+        Axes of inputs keep their own.
+        """
+        if _axis_symbol(size) is not None:
+            return size
+        group = self._groups.pop(size, None)
+        if group is not None:
+            known = all(self._is_settled(s) for n in group for s in n.symbols)
+            chosen = min(group, key=self._preference) if known else None
+            for n in group:
+                self._groups.pop(n, None)
+                self._chosen[n] = n if chosen is None else chosen
+        return self._chosen.get(size, size)
+
+    def _is_settled(self, symbol: Symbol) -> bool:
+        return symbol.origin is None or symbol in self._exact
+
+    def _preference(self, size: Dim) -> tuple[bool, bool, int]:
+        """Axes have their capacities anyway; other capacities are more to compile."""
+        stored, _ = self._kept(size)
+        more = set(symbols_in(stored)) - set(self.capacities.values())
+        return _axis_symbol(size) is None, bool(more), size.weight
 
     def of(self, type: TensorType) -> tuple[tuple[Size, ...], frozenset[int]]:
         """The shape at which values of a type are stored, and its padded axes."""
@@ -229,7 +270,20 @@ class Storage:
         high = largest(size, self._range) if high is None else high
         if high is not None:
             return (dims.maximum(0, high) if within else high), True
-        return (stored, True) if grown else (self.exact(size), False)
+        if grown:
+            return stored, True
+        pads = [self.policies.get(s) for s in ragged]
+        pad = next((p for p in pads if isinstance(p, Pad)), None)
+        exact = self.exact(size)
+        if pad is None or not self.stepwise.isdisjoint(symbols_in(exact)):
+            return exact, False
+        return self._rounded(exact, pad), True
+
+    def _rounded(self, size: Size, pad: Pad) -> Size:
+        """The capacity of a size that need not grow with those it depends on."""
+        bucket = as_size(bucketed(as_value(size_value(size)), pad.capacities))
+        self.own.update(symbols_in(bucket))
+        return bucket
 
     def _range(self, symbol: Symbol) -> SizeRange:
         """Between which sizes a symbol lies in the padded graph."""
@@ -275,6 +329,17 @@ def guard_of_sizes(guard: Guard, sizes: Mapping[Symbol, Size]) -> Guard:
 def symbols_in(size: Size) -> tuple[Symbol, ...]:
     """The symbols of a size; a number has none."""
     return size.symbols if isinstance(size, Dim) else ()
+
+
+def _is_argument(symbol: Symbol) -> bool:
+    origin = symbol.origin
+    while isinstance(origin, Value) and origin.node.inputs[1:] == ():
+        if origin.node.primitive is INPUT:
+            return True
+        if not origin.node.inputs:
+            break
+        origin = origin.node.inputs[0]
+    return origin is None
 
 
 def _axis_symbol(size: Size) -> Symbol | None:

@@ -68,6 +68,7 @@ def _print_bucket(p: Printing) -> str:
     return f"np.asarray({p.helper(function)}({arguments}), {dtype})"
 
 
+BUCKET = _bucket
 _bucket.emit(numpy=_print_bucket)
 _bucket.refuse("jax", "capacities are chosen on the host")
 _bucket.range = lambda node: (f"{node.inputs[0].symbol.name}{CAPACITY}", 1, None)

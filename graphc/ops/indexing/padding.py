@@ -1,6 +1,7 @@
 """Mask rules of indexing: true positions on padded axes, for reading and writing."""
 
 from collections.abc import Sequence
+from functools import reduce
 from typing import Any, NamedTuple
 
 from graphc.ir import dims
@@ -9,11 +10,11 @@ from graphc.ir.dims import Size
 from graphc.ir.graph import Value
 from graphc.ir.namespace import F
 from graphc.ir.types import INT32, INT64, same_size
-from graphc.ops.common.padded_reads import nonempty, number
+from graphc.ops.common.padded_reads import nonempty, number, read
 from graphc.ops.common.padding import PaddedValue, Padding
 from graphc.ops.indexing.basic import BASIC_INDEX, basic
 from graphc.ops.indexing.gather import DYNAMIC_SLICE, GATHER
-from graphc.ops.indexing.parse import FULL_ITEM, BasicItem, slice_length
+from graphc.ops.indexing.parse import FULL_ITEM, BasicItem, clip_down, slice_length
 from graphc.ops.indexing.scatter import SCATTER, SLICE_UPDATE
 
 _MERGES = {"add": "add", "multiply": "multiply", "min": "minimum", "max": "maximum"}
@@ -121,21 +122,16 @@ def _places(
     if step is not None and not isinstance(step, int):
         return None
     by = 1 if step is None else step
-    first = _first(start, n, by)
-    if first is None or length is None:
+    if length is None:
         return None
-    return number(pad, first) + by * pad.positions(length)
+    return number(pad, _first(start, n, by)) + by * pad.positions(length)
 
 
-def _first(start: Size | None, n: Size, step: int) -> Size | None:
+def _first(start: Size | None, n: Size, step: int) -> Size:
     """The first position of a slice, as Python clips it."""
     if step > 0:
         return 0 if start is None else dims.clip(start, n)
-    if start is None:
-        return n - 1
-    if isinstance(start, int):
-        return dims.minimum(start, n - 1) if start >= 0 else start + n
-    return None
+    return n - 1 if start is None else clip_down(start, n)
 
 
 @BASIC_INDEX.padding
@@ -175,12 +171,12 @@ def _(pad: Padding, x: PaddedValue, v: PaddedValue, *, how: str, **_: Any) -> An
     if _is_kept_front(pad, x, region.shape):
         return _written_to_front(pad, x, v, region.shape, how)
     if len(special) > 1 or any(item != FULL_ITEM for item in items):
-        return None
+        return _written_by_mask(pad, x, v, region.shape, how)
     (part,) = special
     length = None if part.item[0] == "i" else region.shape[part.at]
     places = _places(pad, x, part, length)
     if places is None:
-        return None
+        return _written_by_mask(pad, x, v, region.shape, how)
     if length is not None:
         end = as_value(F.size_value(x.value.type.shape[part.axis]))
         places = F.where(pad.mask(length, 0, 1), places, cast(end, INT32))
@@ -208,6 +204,55 @@ def _written_to_front(
     mask = pad.inside(PaddedValue(x.value, x.type.like(region)), shorter)
     found: Value = F.where(mask, written, x.value)
     return found
+
+
+def _written_by_mask(
+    pad: Padding, x: PaddedValue, v: PaddedValue, region: Sequence[Size], how: str
+) -> Value | None:
+    """The array where each element takes its own of the update, if there is one."""
+    update = F.expand_dims(v.value, tuple(range(len(region) - v.type.rank)))
+    masks: list[Value] = []
+    axis = at = 0
+    for item in _given(pad):
+        if item[0] == "n":
+            update, at = F.squeeze(update, (axis,)), at + 1
+            continue
+        n = x.type.shape[axis]
+        if item[0] == "i":
+            place = _places(pad, x, AxisItem(axis, at, item), None)
+            update, inside = F.expand_dims(update, (axis,)), pad.positions(n) - place
+            inside = F.equal(inside, 0)
+        else:
+            if not (item[3] is None or isinstance(item[3], int)):
+                return None
+            update, inside = _spread(pad, update, axis, item, n, region[at])
+            at += 1
+        others = tuple(a for a in range(x.type.rank) if a != axis)
+        masks.append(F.expand_dims(inside, others))
+        axis += 1
+    update = F.broadcast_to(update, x.value.type.shape)
+    if how in _MERGES:
+        update = getattr(F, _MERGES[how])(x.value, update)
+    return F.where(reduce(F.logical_and, masks), update, x.value)
+
+
+def _spread(
+    pad: Padding, update: Value, axis: int, item: BasicItem, n: Size, length: Size
+) -> tuple[Value, Value]:
+    """An update of a slice with its elements where an axis of `n` takes them.
+
+    Also, where it takes any.
+    """
+    by = 1 if item[3] is None else item[3]
+    assert isinstance(by, int)
+    ahead = pad.positions(n) - number(pad, _first(item[1], n, by))
+    index = F.floor_divide(ahead, by)
+    inside = F.logical_and(index >= 0, index < number(pad, length))
+    if abs(by) > 1:
+        inside = F.logical_and(inside, F.equal(index * by, ahead))
+    if not same_size(update.type.shape[axis], 1):
+        update = read(update, axis, index)
+    return update, inside
 
 
 @GATHER.padding

@@ -347,8 +347,8 @@ def _forwards(start: SliceBound, stop: SliceBound, n: Size) -> tuple[Size, Size]
 
 def _backwards(start: SliceBound, stop: SliceBound, n: Size) -> tuple[Size, Size]:
     """Where a slice with a negative step begins and ends, within -1 and n - 1."""
-    first = n - 1 if start is None else _clip_down(start, n)
-    return first, -1 if stop is None else _clip_down(stop, n)
+    first = n - 1 if start is None else clip_down(start, n)
+    return first, -1 if stop is None else clip_down(stop, n)
 
 
 def _at_least(a: Size, b: int) -> Size:
@@ -356,7 +356,7 @@ def _at_least(a: Size, b: int) -> Size:
     return dims.maximum(0, dims.minimum(1, a - b + 1))
 
 
-def _clip_down(bound: Size, n: Size) -> Size:
+def clip_down(bound: Size, n: Size) -> Size:
     """`slice(bound, None, -1).indices(n)[0]`."""
     if dims.less_equal(0, bound):
         return dims.minimum(bound, n - 1)
