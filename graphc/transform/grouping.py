@@ -18,8 +18,9 @@ class CostModel:
     """The savings and costs of a split, in units of the compilation of one node.
 
     `base` is the cost of a further segment beyond its nodes: the fixed part of a
-    compilation and the dispatches of its calls. An axis is expected to take few
-    or capacity sizes, an integer value many: beside one, axes count for nothing.
+    compilation and the dispatches of its calls. Axes and
+    capacities are expected to take few sizes, an integer value many: beside one, the
+    others count for nothing.
     """
 
     base: float = 16.0

@@ -13,6 +13,7 @@ from graphc.ir.dims_names import CAPACITY, distinct
 from graphc.ir.graph import Graph, Node, Value
 from graphc.ir.inner import bodies
 from graphc.ir.walk import ancestors
+from graphc.ops.indexing.scatter import SLICE_UPDATE
 from graphc.ops.effects.capacities import Capacities, capacity_call
 from graphc.transform.grouping import printed
 
@@ -184,6 +185,8 @@ def _symbols_of(nodes: Iterable[Node]) -> Iterator[Symbol]:
             for size in value.type.shape:
                 if isinstance(size, Dim):
                     yield from size.symbols
+        if node.primitive is SLICE_UPDATE:  # the slice has a size, though no value has
+            yield from printed(node)
 
 
 def _takes(symbol: Symbol, policy: Policy) -> bool:

@@ -8,7 +8,7 @@ outside of all bodies. Arithmetic on integers with bounds is taken not to wrap a
 from collections.abc import Callable, Mapping, Sequence
 
 from graphc.control.scan import SCAN, parts_of
-from graphc.ir.build import INPUT, literal_of
+from graphc.ir.build import INPUT, SIZE_OP, literal_of
 from graphc.ir.dims import Size, Symbol
 from graphc.ir.dims_ranges import (
     RANGES,
@@ -113,6 +113,8 @@ class ValueRanges:
         node, sizes = value.node, value.sizes
         if sizes is not None and sizes.size:
             return either([self.of_size(n) for n in sizes.flat])
+        if node.primitive is SIZE_OP:
+            return self.of_size(node.params["size"])
         literal = literal_of(value)
         if literal is not None and literal.size:
             return SizeRange(int(literal.min()), int(literal.max()))

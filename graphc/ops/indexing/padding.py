@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from graphc.ir import dims
 from graphc.ir.build import as_value, cast
-from graphc.ir.dims import Size
+from graphc.ir.dims import Dim, Size
 from graphc.ir.graph import Value
 from graphc.ir.namespace import F
 from graphc.ir.types import INT32, INT64, same_size
@@ -111,7 +111,7 @@ def _items(items: Sequence[BasicItem]) -> dict[str, Any]:
 
 def _places(
     pad: Padding, x: PaddedValue, part: AxisItem, length: Size | None
-) -> Value | None:
+) -> Value:
     """The true positions that an item takes: `length` of them, or one."""
     kind, start, _, step = part.item
     n = x.type.shape[part.axis]
@@ -119,19 +119,28 @@ def _places(
         assert start is not None
         place = number(pad, start)
         return F.where(place < 0, place + number(pad, n), place)
-    if step is not None and not isinstance(step, int):
-        return None
-    by = 1 if step is None else step
-    if length is None:
-        return None
-    return number(pad, _first(start, n, by)) + by * pad.positions(length)
+    assert length is not None
+    return _first(pad, part.item, n) + _step(pad, step) * pad.positions(length)
 
 
-def _first(start: Size | None, n: Size, step: int) -> Size:
+def _step(pad: Padding, step: Size | None) -> Any:
+    """The step of a slice: a number, or a value of int32."""
+    if isinstance(step, Dim):
+        return number(pad, step)
+    return 1 if step is None else step
+
+
+def _first(pad: Padding, item: BasicItem, n: Size) -> Value:
     """The first position of a slice, as Python clips it."""
-    if step > 0:
-        return 0 if start is None else dims.clip(start, n)
-    return n - 1 if start is None else clip_down(start, n)
+    _, start, _, step = item
+    ahead = number(pad, 0 if start is None else dims.clip(start, n))
+    if step is None or dims.less_equal(1, step):
+        return ahead
+    back = number(pad, n - 1 if start is None else clip_down(start, n))
+    if dims.less_equal(step, -1):
+        return back
+    found: Value = F.where(_step(pad, step) > 0, ahead, back)
+    return found
 
 
 @BASIC_INDEX.padding
@@ -154,8 +163,6 @@ def _(pad: Padding, x: PaddedValue, **params: Any) -> Any:
         lost -= scalar
         length = None if scalar else pad.out[part.at - lost]
         places = _places(pad, x, part, length)
-        if places is None:
-            return None
         most = F.maximum(number(pad, x.type.shape[part.axis]) - 1, 0)
         places = F.clip(places, 0, most)
         found = GATHER(found, places, axes=(part.at,), inside=(False,))
@@ -165,9 +172,12 @@ def _(pad: Padding, x: PaddedValue, **params: Any) -> Any:
 @SLICE_UPDATE.padding
 def _(pad: Padding, x: PaddedValue, v: PaddedValue, *, how: str, **_: Any) -> Any:
     items, special = _sorted_out(pad, x, writes=True)
-    if not special:
-        return SLICE_UPDATE(x.value, v.value, how=how, **_items(items))
     region = BASIC_INDEX(pad.node.inputs[0], **_items(_given(pad))).type
+    if not special:
+        stored = BASIC_INDEX(x.value, **_items(items)).type.shape
+        if all(map(dims.equal, stored, map(pad.stored, region.shape))):
+            return SLICE_UPDATE(x.value, v.value, how=how, **_items(items))
+        return _written_by_mask(pad, x, v, region.shape, how)
     if _is_kept_front(pad, x, region.shape):
         return _written_to_front(pad, x, v, region.shape, how)
     if len(special) > 1 or any(item != FULL_ITEM for item in items):
@@ -175,8 +185,6 @@ def _(pad: Padding, x: PaddedValue, v: PaddedValue, *, how: str, **_: Any) -> An
     (part,) = special
     length = None if part.item[0] == "i" else region.shape[part.at]
     places = _places(pad, x, part, length)
-    if places is None:
-        return _written_by_mask(pad, x, v, region.shape, how)
     if length is not None:
         end = as_value(F.size_value(x.value.type.shape[part.axis]))
         places = F.where(pad.mask(length, 0, 1), places, cast(end, INT32))
@@ -208,7 +216,7 @@ def _written_to_front(
 
 def _written_by_mask(
     pad: Padding, x: PaddedValue, v: PaddedValue, region: Sequence[Size], how: str
-) -> Value | None:
+) -> Value:
     """The array where each element takes its own of the update, if there is one."""
     update = F.expand_dims(v.value, tuple(range(len(region) - v.type.rank)))
     masks: list[Value] = []
@@ -223,8 +231,6 @@ def _written_by_mask(
             update, inside = F.expand_dims(update, (axis,)), pad.positions(n) - place
             inside = F.equal(inside, 0)
         else:
-            if not (item[3] is None or isinstance(item[3], int)):
-                return None
             update, inside = _spread(pad, update, axis, item, n, region[at])
             at += 1
         others = tuple(a for a in range(x.type.rank) if a != axis)
@@ -243,12 +249,11 @@ def _spread(
 
     Also, where it takes any.
     """
-    by = 1 if item[3] is None else item[3]
-    assert isinstance(by, int)
-    ahead = pad.positions(n) - number(pad, _first(item[1], n, by))
+    by = _step(pad, item[3])
+    ahead = pad.positions(n) - _first(pad, item, n)
     index = F.floor_divide(ahead, by)
     inside = F.logical_and(index >= 0, index < number(pad, length))
-    if abs(by) > 1:
+    if not isinstance(by, int) or abs(by) > 1:
         inside = F.logical_and(inside, F.equal(index * by, ahead))
     if not same_size(update.type.shape[axis], 1):
         update = read(update, axis, index)
