@@ -173,9 +173,13 @@ def _clip(parts: list[SizeRange]) -> SizeRange:
         assert index.high is not None
         return SizeRange(0, dims.clip(index.high, n.high))
     if index.high is not None and _at_least(0, index.low):
-        low = 0 if index.low is None or n.low is None else index.low
-        return SizeRange(low and dims.minimum(low, n.low), dims.minimum(index.high, n.high))
+        low = 0 if n.low is None or index.low is None else _least(index.low, n.low)
+        return SizeRange(low, dims.minimum(index.high, n.high))
     return SizeRange(0, n.high)
+
+
+def _least(a: Size, b: Size) -> Size:
+    return 0 if isinstance(a, int) and a == 0 else dims.minimum(a, b)
 
 
 def _product_of_numbers(parts: list[Ends]) -> SizeRange:

@@ -13,8 +13,8 @@ from graphc.ir.dims_names import CAPACITY, distinct
 from graphc.ir.graph import Graph, Node, Value
 from graphc.ir.inner import bodies
 from graphc.ir.walk import ancestors
-from graphc.ops.indexing.scatter import SLICE_UPDATE
 from graphc.ops.effects.capacities import Capacities, capacity_call
+from graphc.ops.indexing.scatter import SLICE_UPDATE
 from graphc.transform.grouping import printed
 
 

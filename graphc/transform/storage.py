@@ -17,6 +17,7 @@ from graphc.ir.types import INT32, TensorType
 from graphc.ops.effects.capacities import bucketed
 from graphc.transform.policies import Pad, Policy
 
+MOST_COMPARED = 12  # sizes, and terms of one, that are compared with others
 MOST_BOUND = 64  # a size that does not grow is stored at its bound, up to this one
 
 
@@ -43,10 +44,12 @@ class Storage:
         self._capacity: dict[Symbol, Size] = {}
         self._found: dict[Dim, tuple[Size, bool]] = {}
         self._chosen: dict[Dim, Dim] = {}
+        self._alike: dict[tuple[Symbol, ...], list[Dim]] = {}
         self._entered: dict[Symbol, tuple[Size, Size, bool]] = {}  # those of bodies
         self._within: dict[Symbol, SizeRange] = {}  # those computed in bodies
         self._limits: dict[Symbol, SizeRange] = {}  # of symbols of the padded graph
         self._groups: dict[Dim, list[Dim]] = {}  # sizes that a guard needs equal
+        self._join_equal_sizes(nodes)
         same = self._equal_sizes(nodes)
         for symbol, policy in list(policies.items()):
             first = same.get(symbol, symbol)
@@ -67,11 +70,7 @@ class Storage:
         for guard, _ in guards_of(nodes):
             axes = {_axis_symbol(guard.left), _axis_symbol(guard.right)}
             together = {s for s in axes if s is not None}
-            if guard.relation != "==":
-                continue
-            if len(together) < len(axes):
-                self._join(guard.left, guard.right)
-            if not together:
+            if guard.relation != "==" or not together:
                 continue
             if isinstance(guard.left, int) or isinstance(guard.right, int):
                 fixed |= together
@@ -88,10 +87,17 @@ class Storage:
             self.policies.pop(symbol, None)
         return {s: min(j, key=attrgetter("serial")) for s, j in groups.items()}
 
-    def _join(self, a: Size, b: Size) -> None:
-        if isinstance(a, Dim) and isinstance(b, Dim):
-            joined = [*self._groups.get(a, [a]), *self._groups.get(b, [b])]
-            self._groups |= dict.fromkeys(joined, list(dict.fromkeys(joined)))
+    def _join_equal_sizes(self, nodes: Iterable[Node]) -> None:
+        """Group the sizes that guards need equal, of which some are no axes."""
+        for guard, _ in guards_of(nodes):
+            a, b = guard.left, guard.right
+            if guard.relation != "==" or isinstance(a, int) or isinstance(b, int):
+                continue
+            if _axis_symbol(a) is not None and _axis_symbol(b) is not None:
+                continue
+            group = {*self._groups.get(a, [a]), *self._groups.get(b, [b])}
+            joined = sorted(group, key=lambda n: (n.weight, str(n)))
+            self._groups.update((n, joined) for n in joined)
 
     def _pad_axis(self, symbol: Symbol, policy: Policy, place: SourceLocation) -> None:
         self.policies[symbol] = policy
@@ -107,7 +113,7 @@ class Storage:
         """Within a body, its sizes stand for those that a node gives it."""
         known = {s: (self.exact(n), *self.kept(n)) for s, n in sizes.items()}
         if any(self._entered.get(s, found) != found for s, found in known.items()):
-            self._found.clear()
+            self._forget()
         self._entered |= known
         for symbol, (exact, capacity, padded) in known.items():
             self._exact[symbol] = exact
@@ -138,7 +144,7 @@ class Storage:
             new._symbol = Symbol(symbol.name, new, low, found.high)
         exact = as_size(new)
         self.stepwise.update(s for s in symbols_in(exact) if s is new._symbol)
-        self._found.clear()
+        self._forget()
         high = None if found.high is None else largest(found.high, self._limit)
         self._within[symbol] = SizeRange(low, high)
         if high is None:
@@ -223,6 +229,11 @@ class Storage:
             self._found[size] = self._kept(self._representative(size))
         return self._found[size]
 
+    def _forget(self) -> None:
+        """Sizes of bodies have changed."""
+        self._found.clear()
+        self._alike.clear()
+
     def _representative(self, size: Dim) -> Dim:
         """The size whose capacity all have that are equal by a guard.
 
@@ -237,7 +248,18 @@ class Storage:
             for n in group:
                 self._groups.pop(n, None)
                 self._chosen[n] = n if chosen is None else chosen
-        return self._chosen.get(size, size)
+        found = self._chosen.get(size, size)
+        return found if found is not size else self._first_equal(size)
+
+    def _first_equal(self, size: Dim) -> Dim:
+        """The first of the short sizes that are surely equal to this one."""
+        if size.weight > MOST_COMPARED:
+            return size
+        alike = self._alike.setdefault(size.symbols, [])
+        found = next((n for n in alike if dims.equal(n, size) is True), None)
+        if found is None and len(alike) < MOST_COMPARED:
+            alike.append(size)
+        return size if found is None else found
 
     def _is_settled(self, symbol: Symbol) -> bool:
         return symbol.origin is None or symbol in self._exact

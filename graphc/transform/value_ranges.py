@@ -208,7 +208,7 @@ def _remainder(parts: Sequence[SizeRange]) -> SizeRange:
 
 
 ARITHMETIC: dict[str, Callable[[Ranges], SizeRange]] = {
-    "add": lambda parts: sum_of(*parts),
+    "add": lambda parts: sum_of(parts[0], parts[1]),
     "subtract": _subtracted,
     "multiply": RANGES["*"],
     "floor_divide": RANGES["//"],
