@@ -4,9 +4,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from operator import attrgetter
 
+from graphc.analysis.binding_time import Time, binding_times
 from graphc.errors import SourceLocation, graph_error, standing_at
 from graphc.ir import dims
-from graphc.ir.build import INPUT, as_size, as_value, size_value, variable
+from graphc.ir.build import as_size, as_value, size_value, variable
 from graphc.ir.dims import Dim, Size, Symbol, substitute, symbol_dim
 from graphc.ir.dims_growth import grows
 from graphc.ir.dims_names import CAPACITY, shown_name
@@ -14,6 +15,7 @@ from graphc.ir.dims_ranges import UNKNOWN, SizeRange, largest
 from graphc.ir.graph import Guard, Node, Value
 from graphc.ir.inner import within_sized
 from graphc.ir.types import INT32, TensorType
+from graphc.ir.walk import ancestors
 from graphc.ops.effects.capacities import bucketed
 from graphc.transform.policies import Pad, Policy
 
@@ -354,14 +356,11 @@ def symbols_in(size: Size) -> tuple[Symbol, ...]:
 
 
 def _is_argument(symbol: Symbol) -> bool:
+    """Whether a number is known before anything runs on the device."""
     origin = symbol.origin
-    while isinstance(origin, Value) and origin.node.inputs[1:] == ():
-        if origin.node.primitive is INPUT:
-            return True
-        if not origin.node.inputs:
-            break
-        origin = origin.node.inputs[0]
-    return origin is None
+    if not isinstance(origin, Value):
+        return True
+    return binding_times(ancestors([origin]))[origin.node] is not Time.DATA
 
 
 def _axis_symbol(size: Size) -> Symbol | None:

@@ -138,7 +138,7 @@ def test_sizes_in_steps_that_cannot_be_padded():
     f = graphc.function([X, A], ys, dims={"count": "pad"}, backend="numpy")
     below = [np.sum(FOUR[v > FOUR]) for v in FOUR]
     alike([f(FOUR, 1.2)], [np.array(below)])
-    why = "scan is computed at true sizes, compiled for each\n  because eigvalsh in it: "
+    why = "computed at true sizes, compiled for each\n  because eigvalsh in it: "
     assert why in f.explain()
 
 
