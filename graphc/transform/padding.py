@@ -25,7 +25,7 @@ from graphc.ir.dims import Dim, Size, Symbol, symbol_dim
 from graphc.ir.dims_names import shown_name
 from graphc.ir.dims_ranges import SizeRange
 from graphc.ir.graph import Graph, Guard, Node, Value, origins
-from graphc.ir.inner import BodyCall, bodies, runs_in_python
+from graphc.ir.inner import BodyCall, bodies, has_inner, runs_in_python
 from graphc.ir.namespace import F
 from graphc.ir.op import PADDING, infer_types, rebuild
 from graphc.ir.replay import resized
@@ -277,8 +277,10 @@ class _PaddingPass:
                 made: Any = elementwise(pad, inputs)
             else:
                 made = rule(pad, *inputs, **params)
-        except GraphError:
+        except GraphError as error:
             problem = _problem_at_capacities(node, [x.value for x in inputs], params)
+            if has_inner(node) and not problem:  # a check has no place in some bodies
+                problem = str(error.args[0]).splitlines()[0]
             if not problem:
                 raise  # a fault of the rule
             raise NotPadded(problem) from None
