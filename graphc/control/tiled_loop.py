@@ -274,6 +274,7 @@ def _print_blocks(p: Printing) -> str:
     return _Call(p).text()
 
 
+BLOCKS = _blocks
 _blocks.several = True
 _blocks.on_host = False
 _blocks.emit(_print_blocks)

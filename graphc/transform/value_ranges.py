@@ -5,9 +5,11 @@ it is never above. So each integer gets a range, in terms of sizes that are know
 outside of all bodies. Arithmetic on integers with bounds is taken not to wrap around.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 from graphc.control.scan import SCAN, parts_of
+from graphc.control.tiled_loop import BLOCKS
+from graphc.control.trip_count import STEPS
 from graphc.ir.build import INPUT, SIZE_OP, literal_of
 from graphc.ir.dims import Size, Symbol
 from graphc.ir.dims_ranges import (
@@ -20,18 +22,13 @@ from graphc.ir.dims_ranges import (
 )
 from graphc.ir.graph import Node, Value
 from graphc.ir.inner import BodyCall
+from graphc.ir.primitives import OP
+from graphc.ir.rules import RuleTable
 from graphc.ir.types import is_integer
 
 Ranges = list[SizeRange]
 RangeOf = Callable[[Symbol], SizeRange]
-SAME = (
-    *("barrier", "basic_index", "broadcast_to", "convert", "cummax", "cummin"),
-    *("dynamic_slice", "expand_dims", "gather", "max", "min", "partition"),
-    *("positive", "reshape", "sort", "specify_shape", "squeeze", "steps"),
-    *("stop_gradient", "transpose", "full"),
-)  # elements of the result are elements of the first input
-JOINING = ("blocks", "concatenate", "stack", "max_from", "min_from")
-POSITIONS = ("argmax", "argmin", "argsort", "argpartition", "nonzero")
+INTEGER_RANGES: "RuleTable[RangeRule]" = RuleTable("ranges of integers")
 
 
 class ValueRanges:
@@ -135,47 +132,65 @@ class ValueRanges:
         return _counted(self.of(node.inputs[index]), by, self._steps(node).high)
 
     def _by_rule(self, node: Node) -> SizeRange:
-        name, given = node.primitive.name, [self.of(v) for v in node.inputs]
-        if name in SAME:
-            return given[0]
-        if name in JOINING:
-            return either(given)
-        if name in POSITIONS:
-            return self._of_position(node)
-        if name == "iota":
-            return self._of_iota(node.params)
-        if name == "where":
-            return either(given[1:])
-        if name in ARITHMETIC:
-            return ARITHMETIC[name](given)
+        rule = INTEGER_RANGES.find(node.primitive)
+        if rule is not None:
+            return rule(self, node)
         if node.primitive.range is None or node.primitive is INPUT:
             return UNKNOWN
         _, low, high = node.primitive.range(node)
         return SizeRange(low, None if high is None else self.of_size(high).high)
 
-    def _of_position(self, node: Node) -> SizeRange:
-        """A position is below the number of elements; of none, there is none."""
-        size = self.of_size(node.inputs[0].type.size)
-        return sum_of(SizeRange(0, size.high), SizeRange(0, 1), -1)._replace(low=0)
 
-    def _of_iota(self, params: Mapping[str, Size]) -> SizeRange:
-        start, step = params["start"], params["step"]
-        if not isinstance(step, int):
-            return UNKNOWN
-        ends = start, start + step * (params["length"] - 1)
-        low, high = ends if step >= 0 else ends[::-1]
-        return SizeRange(self.of_size(low).low, self.of_size(high).high)
+RangeRule = Callable[[ValueRanges, Node], SizeRange]
+
+
+@INTEGER_RANGES.of(
+    *(OP.barrier, OP.basic_index, OP.broadcast_to, OP.convert, OP.cummax, OP.cummin),
+    *(OP.dynamic_slice, OP.expand_dims, OP.gather, OP.max, OP.min, OP.partition),
+    *(OP.positive, OP.reshape, OP.sort, OP.specify_shape, OP.squeeze, STEPS),
+    *(OP.stop_gradient, OP.transpose, OP.full),
+)
+def _of_moved(known: ValueRanges, node: Node) -> SizeRange:
+    """Elements of the result are elements of the first input."""
+    return known.of(node.inputs[0])
+
+
+@INTEGER_RANGES.of(BLOCKS, OP.concatenate, OP.stack, OP.max_from, OP.min_from)
+def _of_joined(known: ValueRanges, node: Node) -> SizeRange:
+    return either([known.of(v) for v in node.inputs])
+
+
+@INTEGER_RANGES.of(OP.where)
+def _of_chosen(known: ValueRanges, node: Node) -> SizeRange:
+    return either([known.of(v) for v in node.inputs[1:]])
+
+
+@INTEGER_RANGES.of(OP.argmax, OP.argmin, OP.argsort, OP.argpartition, OP.nonzero)
+def _of_position(known: ValueRanges, node: Node) -> SizeRange:
+    """A position is below the number of elements; of none, there is none."""
+    size = known.of_size(node.inputs[0].type.size)
+    return sum_of(SizeRange(0, size.high), SizeRange(0, 1), -1)._replace(low=0)
+
+
+@INTEGER_RANGES.of(OP.iota)
+def _of_iota(known: ValueRanges, node: Node) -> SizeRange:
+    start, step = node.params["start"], node.params["step"]
+    if not isinstance(step, int):
+        return UNKNOWN
+    ends = start, start + step * (node.params["length"] - 1)
+    low, high = ends if step >= 0 else ends[::-1]
+    return SizeRange(known.of_size(low).low, known.of_size(high).high)
 
 
 def _difference(before: Value, after: Value) -> int | None:
     """The constant by which a value differs from another; None if by none."""
     total = 0
     while after is not before:
-        name, inputs = after.node.primitive.name, after.node.inputs
-        if name not in ("add", "subtract"):
+        primitive = after.node.primitive
+        if primitive not in (OP.add, OP.subtract):
             return None
-        sign = 1 if name == "add" else -1
-        left, right = inputs
+        sign = 1 if primitive is OP.add else -1
+        left, right = after.node.inputs
         constant = literal_of(right)
         if constant is None and sign == 1:
             left, constant = right, literal_of(left)
@@ -207,13 +222,18 @@ def _remainder(parts: Sequence[SizeRange]) -> SizeRange:
     return SizeRange(0, None if high is None else high - 1)
 
 
-ARITHMETIC: dict[str, Callable[[Ranges], SizeRange]] = {
-    "add": lambda parts: sum_of(parts[0], parts[1]),
-    "subtract": _subtracted,
-    "multiply": RANGES["*"],
-    "floor_divide": RANGES["//"],
-    "maximum": RANGES["max"],
-    "minimum": RANGES["min"],
-    "negative": lambda parts: sum_of(SizeRange(0, 0), parts[0], -1),
-    "remainder": _remainder,
-}
+def _of_operands(rule: Callable[[Ranges], SizeRange]) -> RangeRule:
+    return lambda known, node: rule([known.of(v) for v in node.inputs])
+
+
+for _primitive, _rule in {
+    OP.add: lambda parts: sum_of(parts[0], parts[1]),
+    OP.subtract: _subtracted,
+    OP.multiply: RANGES["*"],
+    OP.floor_divide: RANGES["//"],
+    OP.maximum: RANGES["max"],
+    OP.minimum: RANGES["min"],
+    OP.negative: lambda parts: sum_of(SizeRange(0, 0), parts[0], -1),
+    OP.remainder: _remainder,
+}.items():
+    INTEGER_RANGES.define(_primitive, _of_operands(_rule))

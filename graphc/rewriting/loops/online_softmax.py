@@ -39,7 +39,7 @@ from graphc.rewriting.loops.rescaled import (
     with_fixed,
 )
 from graphc.rewriting.loops.stream_reductions import (
-    Parts,
+    PartsRead,
     Resolve,
     StreamReduction,
     contracted,
@@ -216,7 +216,7 @@ class _RescaledSum:
         row = row_shape(value, axis)
         return (*row[:axis], 1, *row[axis:]) if self._tiled else row
 
-    def _step(self, carry: Carry, parts: Parts, number: Value) -> Carry:
+    def _step(self, carry: Carry, parts: PartsRead, number: Value) -> Carry:
         shifted, (top, total, *some) = self._shifted, carry
         x = self._masked(parts[shifted.x], parts, -np.inf)
         new = F.maximum(top, self._largest(x))
@@ -227,7 +227,7 @@ class _RescaledSum:
         after = [new, total, *(F.logical_or(v, self._any_held(parts)) for v in some)]
         return counted(after, carry, shifted.view.holds(number, self._length))
 
-    def _any_held(self, parts: Parts) -> Value:
+    def _any_held(self, parts: PartsRead) -> Value:
         """Where the masks hold for some element of a part."""
         held: Value = reduce(F.logical_and, [parts[m] for m in self._shifted.masks])
         if self._tiled:
@@ -242,7 +242,7 @@ class _RescaledSum:
             return x
         return F.max(x, self._shifted.x[1].axis, keepdims=True, initial=-np.inf)
 
-    def _weights(self, x: Value, new: Value, parts: Parts) -> Value:
+    def _weights(self, x: Value, new: Value, parts: PartsRead) -> Value:
         """The exponentials of a part, times the factors that are sliced too."""
 
         def beside(factor: Factor) -> Value | None:
@@ -251,14 +251,14 @@ class _RescaledSum:
         made = walked(self._shifted.path, F.exp(x - new), beside, self._tiled)
         return self._masked(made, parts, 0)
 
-    def _masked(self, value: Value, parts: Parts, other: float) -> Value:
+    def _masked(self, value: Value, parts: PartsRead, other: float) -> Value:
         """A part where all masks hold, and another number elsewhere."""
         for mask in self._shifted.masks:
             number = as_value(np.asarray(other).astype(value.dtype))
             value = F.where(parts[mask], value, number)
         return value
 
-    def _summed(self, weights: Value, parts: Parts) -> Value:
+    def _summed(self, weights: Value, parts: PartsRead) -> Value:
         """The sum of a part, or its product with a part of the other factor."""
         if self._product is not None:
             other = parts[self._product.other]

@@ -22,10 +22,10 @@ from graphc.rewriting.sizes import is_one
 
 ContractedAxes = Callable[[Node], list[tuple[int, int]]]
 CONTRACTIONS: RuleTable[ContractedAxes] = RuleTable("contracted axes")
-Parts = Mapping[SlicePlace, Value]  # slices, or tiles, which keep their axis
+PartsRead = Mapping[SlicePlace, Value]  # slices, or tiles, which keep their axis
 Resolve = Callable[[Value], Value]  # the replacement of a value of the graph
 Start = Callable[[Resolve], Carry]
-Step = Callable[[Carry, Parts, Value], Carry]
+ReductionStep = Callable[[Carry, PartsRead, Value], Carry]
 End = Callable[[Carry, Resolve], Value]
 
 
@@ -41,7 +41,7 @@ class StreamReduction:
 
     places: list[SlicePlace]
     start: Start
-    step: Step
+    step: ReductionStep
     end: End
     placed: bool = False
     needs: Sequence[Value] = ()
@@ -51,7 +51,7 @@ def of_rows(node: Node, run: Running, view: View, length: Size) -> StreamReducti
     """The reduction of one value, slice by slice."""
     place = node.inputs[0], view
 
-    def step(carry: Carry, rows: Parts, number: Value) -> Carry:
+    def step(carry: Carry, rows: PartsRead, number: Value) -> Carry:
         after = run.step(carry, rows[place], view.position(number))
         return counted(after, carry, view.holds(number, length))
 
@@ -134,7 +134,7 @@ def of_product(
     """The reduction of a product that sums over slices, along its i-th pair of axes."""
     x, y = zip(node.inputs, views, strict=True)
 
-    def step(carry: Carry, rows: Parts, number: Value) -> Carry:
+    def step(carry: Carry, rows: PartsRead, number: Value) -> Carry:
         found = product_of_slices(node, i, [rows[x], rows[y]])
         return counted([F.add(carry[0], found)], carry, views[0].holds(number, size))
 

@@ -20,7 +20,7 @@ from graphc.rewriting.loops.access import same_op
 from graphc.rewriting.loops.affine_reads import View
 from graphc.rewriting.loops.folds import Carry
 from graphc.rewriting.loops.stream_reductions import (
-    Parts,
+    PartsRead,
     Resolve,
     StreamReduction,
     contracted,
@@ -78,7 +78,7 @@ def _joined(
     def start(known: Resolve) -> Carry:
         return [F.full(out.type.shape, known(first))]
 
-    def step(carry: Carry, tiles: Parts, number: Value) -> Carry:
+    def step(carry: Carry, tiles: PartsRead, number: Value) -> Carry:
         return [join(carry[0], reduced([tiles[place] for place in places]))]
 
     def end(carry: Carry, known: Resolve) -> Value:
@@ -148,7 +148,7 @@ def _position(node: Node, tiling: Tiling) -> StreamReduction | None:
         shape = out.type.shape
         return [F.full(shape, number), F.zeros(shape, out.dtype)]
 
-    def step(carry: Carry, tiles: Parts, first: Value) -> Carry:
+    def step(carry: Carry, tiles: PartsRead, first: Value) -> Carry:
         tile, (best, at) = tiles[read], carry
         top = extreme(tile, number, **along)
         found = _first_of(tile, axis, top, along)

@@ -36,7 +36,7 @@ from graphc.rewriting.loops.rescaled import (
     with_fixed,
 )
 from graphc.rewriting.loops.stream_reductions import (
-    Parts,
+    PartsRead,
     Resolve,
     StreamReduction,
     counted,
@@ -143,7 +143,7 @@ class _CentredSum:
         step = self._step_of_tile if self._tiled else self._step
         return StreamReduction(places, lambda _: start, step, self._end, placed)
 
-    def _step(self, carry: Carry, rows: Parts, number: Value) -> Carry:
+    def _step(self, carry: Carry, rows: PartsRead, number: Value) -> Carry:
         centred = self._centred
         (count, mean, *squares), x = carry, rows[centred.x]
         count = count + 1
@@ -158,7 +158,7 @@ class _CentredSum:
             after = counted(after, carry, rows[centred.mask])
         return counted(after, carry, centred.x[1].holds(number, self._length))
 
-    def _step_of_tile(self, carry: Carry, tiles: Parts, number: Value) -> Carry:
+    def _step_of_tile(self, carry: Carry, tiles: PartsRead, number: Value) -> Carry:
         (x, view), (count, mean, *squares) = self._centred.x, carry
         tile, held = tiles[x, view], self._centred.mask
         mask = None if held is None else tiles[held]

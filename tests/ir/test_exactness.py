@@ -5,10 +5,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from graphc.ir import ranges
 from graphc.ir.dims import Size, Symbol, clip, evaluate, maximum, minimum, symbol_dim
+from graphc.ir.exactness import (
+    MOST,
+    Range,
+    _ranges,
+    fits,
+    parts_fit,
+    stays_within,
+    wrapped,
+)
 from graphc.ir.polynomials import calls_in
-from graphc.ir.ranges import MOST, Range, fits, parts_fit, stays_within, wrapped
 from graphc.ir.types import dtype_of
 from tests.ir.test_dims import (
     ASSIGNMENTS,
@@ -55,7 +62,7 @@ def range_of(symbol: Symbol) -> Range:
     ],
 )
 def test_the_range_of_a_formula(size: Size, exact: Range) -> None:
-    assert ranges._Ranges(range_of).of(size) == exact
+    assert _ranges(range_of).of(size) == exact
     assert fits(size, range_of, (-99, 99)) and parts_fit(size, range_of, (-99, 99))
     low, high = exact
     assert not fits(size, range_of, (low + 1, 99))
