@@ -9,8 +9,8 @@ from enum import IntEnum
 
 from graphc.ir.build import CONSTANT, INPUT
 from graphc.ir.dims import Dim
+from graphc.ir.following import MOST_SIZES
 from graphc.ir.graph import Node, Value, origins
-from graphc.ir.op import MOST_SIZES
 
 
 class Time(IntEnum):

@@ -1,5 +1,7 @@
 """The JAX program of a plan: jitted segments, and the driver that joins them."""
 
+from typing import cast
+
 from graphc.backends.entry import Entry
 from graphc.backends.glue import emit_driver
 from graphc.backends.growing import announce, growing_segment
@@ -17,6 +19,9 @@ from graphc.backends.program import (
 )
 from graphc.backends.source import Module, PrintedBody, indent
 from graphc.ir.build import INPUT
+from graphc.ir.graph import Value
+from graphc.ir.walk import ancestors
+from graphc.transform.grouping import printed
 from graphc.transform.plan import Plan, Segment
 
 IMPORTS = ["import jax", "import jax.numpy as jnp", "import numpy as np"]
@@ -94,6 +99,7 @@ def _segment(
     for symbol, name in zip(segment.statics, sizes, strict=True):
         body.bind_size(symbol, name)
     announce(body, segment)
+    _derive(body, segment)
     for node in segment.nodes:
         body.node(node)
     if outputs is not None:
@@ -110,3 +116,21 @@ def _segment(
         "",
         f"{name} = jax.jit({name}{marked})",
     ]
+
+
+def _derive(body: PrintedBody, segment: Segment) -> None:
+    """Print the arithmetic on known sizes, which NumPy does when JAX traces."""
+    if not segment.derived:
+        return
+    host = PrintedBody(body.module, "np", reads=True)
+    origins = [cast(Value, s.origin) for s in segment.derived]
+    nodes = ancestors([body.module.resolve(v) for v in origins])
+    for symbol in dict.fromkeys(s for n in nodes for s in printed(n)):
+        if body.knows(symbol):
+            host.bind_size(symbol, body.size(symbol))
+    for node in nodes:
+        if not node.primitive.passes_on:
+            host.node(node)
+    for symbol in segment.derived:
+        body.bind_size(symbol, host.size(symbol))
+    body.lines += host.lines

@@ -69,7 +69,14 @@ def _size(*values: Value, size: Dim) -> TensorType:
 
 _input.rounding = _constant.rounding = _size.rounding = "stored"
 _input.range = lambda node: (node.params["name"].content, None, None)
-_constant.sizes = lambda *, data, weak: data.array.astype(object)
+
+
+def _sizes_of_constant(*, data: Data, weak: bool) -> Any:
+    truths = data.array.dtype.kind == "b"
+    return (data.array.astype("int8") if truths else data.array).astype(object)
+
+
+_constant.sizes = _sizes_of_constant
 
 
 def print_literal(p: Printing) -> str:

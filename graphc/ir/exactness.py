@@ -36,23 +36,28 @@ def fits(size: Size, range_of: Callable[[Symbol], Range], within: Range) -> bool
     return whole and parts_fit(size, range_of, within)
 
 
-def stays_within(size: Size, dtype: DType) -> bool:
-    """Whether integers of a dtype compute a formula without wrapping around.
+def wrapped(size: Size, dtype: DType) -> Size | None:
+    """A formula as arithmetic of a dtype computes it, which drops the upper bits.
 
-    The parts of it are known to do.
+    None where it wraps around for some sizes only. The parts of the formula do not.
     """
-    return _inside(_ranges(_range).of(size), _limits(dtype))
+    low, high = limits(dtype)
+    period = high - low + 1
+    if isinstance(size, int):
+        return (size - low) % period + low
+    ends = _ranges(_range).of(size).numbers
+    if ends is None:
+        return None
+    turns = (ends[0] - low) // period
+    return size - turns * period if turns == (ends[1] - low) // period else None
 
 
-def wrapped(number: int, dtype: DType) -> int:
-    """An integer as it is in a dtype, which drops its upper bits."""
-    low, high = _limits(dtype)
-    return (number - low) % (high - low + 1) + low
-
-
-def _limits(dtype: DType) -> Range:
-    limits = np.iinfo(dtype)
-    return int(limits.min), int(limits.max)
+def limits(dtype: DType) -> Range:
+    """The least and the most of a dtype of integers; a bool has one bit."""
+    if dtype.kind == "b":
+        return 0, 1
+    found = np.iinfo(dtype)
+    return int(found.min), int(found.max)
 
 
 def _range(symbol: Symbol) -> Range:
@@ -64,7 +69,7 @@ def _range(symbol: Symbol) -> Range:
         high = min(high, symbol.upper)
     dtype = getattr(symbol.origin, "dtype", None)
     if dtype is not None:
-        least, most = _limits(dtype)
+        least, most = limits(dtype)
         low, high = max(low, least), min(high, most)
     return low, high
 

@@ -6,20 +6,16 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, TypeVar
 
-import numpy as np
-
 from graphc.errors import ErrorKind, GraphError, graph_error
-from graphc.ir.dims import Dim, Size, equal, less_equal, may_be_one, weight
-from graphc.ir.exactness import stays_within, wrapped
-from graphc.ir.graph import Guard, Node, Params, Value, intern_node, known_sizes
+from graphc.ir.dims import Size, equal, less_equal, may_be_one
+from graphc.ir.following import followed
+from graphc.ir.graph import Guard, Node, Params, Value, intern_node
 from graphc.ir.kinds import KINDS, ParamKind, ParamKinds
 from graphc.ir.namespace import user_op
 from graphc.ir.primitives import REGISTRY
 from graphc.ir.rules import RuleTable
-from graphc.ir.types import DType, TensorType, is_integer
+from graphc.ir.types import TensorType
 
-MOST_TERMS = 32  # of a formula that is followed further
-MOST_SIZES = 16  # an integer vector of at most so many elements can hold sizes
 Array = Value  # in a type rule: an input, needed at run time only
 TypeRule = Callable[..., TensorType | tuple[TensorType, ...]]
 NamedRange = tuple[str, int | None, Size | None]
@@ -90,12 +86,14 @@ class Primitive:
     `infer` is the type rule: inputs positional, normalised params keyword-only, whose
     annotations are the kinds that they are of: see `graphc.ir.kinds`.
     Rules of gradients, batching, padding and the text of each backend stand in tables,
-    which its decorators fill. `sizes`, where given, computes integer results as sizes;
-    where the op `wraps`, these may leave the range of its dtype. `inline` ops are
-    printed inside the expressions that use them. `literals`: where a scalar constant
-    may be printed as a bare Python number, since another input of its dtype stands
-    beside it, or always. `imports` names a module that the printed text needs, by
-    backend.
+    which its decorators fill. `sizes`, where given, computes integers and bools as
+    sizes (see `ops.common.known`); where the op `wraps`, these may leave the range of
+    its dtype. `inline` ops are printed inside the expressions that use them.
+    `literals`: where a scalar constant may be printed as a bare Python number, since
+    another input of its dtype stands beside it, or always. `imports` names a module
+    that the printed text needs, by backend. `bounds_check` gives the conditions, with
+    messages, that `check=True` must find true (see `ops.common.conditions`);
+    `bounds_kind` is the kind of the error where it does not.
 
     Of gradient and batching each primitive has a rule or a reason for having none.
     `elementwise`: the inputs broadcast, and an element of the result depends on one of
@@ -183,8 +181,11 @@ class Primitive:
         types, guards = infer_types(self, inputs, params)
         if not self.interned:
             return Node(self, inputs, params, types, guards)
+        found = followed(self, inputs, params, types[0])
+        guards += found.guards
         node = intern_node(self, inputs, params, types, guards)
-        _fill_sizes(node)
+        if found.sizes is not None:
+            node.outputs[0].sizes = found.sizes
         return node
 
     def emit(
@@ -394,60 +395,6 @@ def require_at_most(
         raise type_error(f"{reason}: {a} is more than {b}")
     if answer is None:
         _guard("<=", a, b, reason, kind, memory)
-
-
-def _fill_sizes(node: Node) -> None:
-    rule = node.primitive.sizes
-    first = node.outputs[0]
-    if rule is None or first.sizes is not None or not holds_sizes(first.type):
-        return
-    if any(map(_is_symbolic, node.params.values())):
-        return  # which elements these are is not known before the call
-    known = [known_sizes(v) for v in node.inputs]
-    if all(k is not None for k in known):
-        found = _bounded(rule(*known, **node.params))
-        # A size that is converted does not wrap around: the program refuses it.
-        is_size = all(v.type.weak for v in node.inputs)
-        if found is not None and node.primitive.wraps and not is_size:
-            found = _as_computed(found, first.dtype)
-        first.sizes = found
-
-
-def _is_symbolic(param: Any) -> bool:
-    items = param if isinstance(param, tuple) else (param,)
-    return any(isinstance(item, Dim) for item in items)
-
-
-def holds_sizes(type: TensorType) -> bool:
-    """Whether a value of this type is small enough to be followed as sizes."""
-    if not is_integer(type.dtype) or type.dtype.itemsize < 4:
-        return False
-    size = type.size
-    return isinstance(size, int) and size <= MOST_SIZES
-
-
-def _bounded(result: Any) -> "np.ndarray[Any, Any] | None":
-    """Sizes as an object array, or None where the formulas have grown too long."""
-    array = np.empty(np.shape(result), dtype=object)
-    array[...] = result
-    if any(weight(size) > MOST_TERMS for size in array.flat):
-        return None
-    return array
-
-
-def _as_computed(
-    sizes: "np.ndarray[Any, Any]", dtype: DType
-) -> "np.ndarray[Any, Any] | None":
-    """The sizes as arithmetic of a dtype gives them; None where they may wrap around.
-
-    Numbers wrap around; of formulas it is not known where they would.
-    """
-    for place, size in np.ndenumerate(sizes):
-        if isinstance(size, int):
-            sizes[place] = wrapped(size, dtype)
-        elif not stays_within(size, dtype):
-            return None
-    return sizes
 
 
 def rebuild(node: Node, inputs: tuple[Value, ...], params: Params) -> Node:

@@ -7,18 +7,18 @@ and never cut. A level is then split and merged by the sizes that vary (`groupin
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import replace
 
-from graphc.analysis.binding_time import Time, binding_times
 from graphc.ir.build import INPUT, SIZE_OP
-from graphc.ir.dims import symbol_dim
+from graphc.ir.dims import Symbol, symbol_dim
 from graphc.ir.dims_names import shown_name
-from graphc.ir.graph import Graph, Node, Value, origins
+from graphc.ir.graph import Graph, Node, Value
 from graphc.ir.inner import runs_in_python
 from graphc.ir.op import EMISSION
-from graphc.ir.walk import ancestors, depth_first
-from graphc.ops.effects.assertions import ASSERT
+from graphc.ir.replay import symbols_needed
+from graphc.ir.walk import ancestors
+from graphc.transform.derived import in_axes
+from graphc.transform.facts import Facts, facts_of, sizes_needed
 from graphc.transform.grouping import (
     CostModel,
     Keys,
@@ -33,7 +33,6 @@ from graphc.transform.loops.python_bodies import body_graph
 from graphc.transform.padding import PaddedGraph
 from graphc.transform.placement import postpone
 from graphc.transform.plan import (
-    Check,
     HostNode,
     JoinedPieces,
     Plan,
@@ -43,69 +42,6 @@ from graphc.transform.plan import (
     Segment,
 )
 from graphc.transform.storage import symbols_in
-
-
-@dataclass(frozen=True)
-class _Facts:
-    """The facts about the nodes before they are grouped."""
-
-    graph: Graph
-    aliases: dict[Value, Value]
-    checks: tuple[Check, ...]
-    times: dict[Node, Time]
-    compiled: tuple[Node, ...]
-    demanded: tuple[Value, ...]  # sizes
-
-    def resolve(self, value: Value) -> Value:
-        return self.aliases.get(value, value)
-
-    @cached_property
-    def free(self) -> set[Node]:
-        return {node for node in self.compiled if is_free(node)}
-
-    @cached_property
-    def operands(self) -> dict[Node, list[Node]]:
-        """The nodes that each node uses."""
-        real = self.aliases
-        return {n: [real.get(v, v).node for v in n.inputs] for n in self.compiled}
-
-    @cached_property
-    def held_operands(self) -> dict[Node, list[Node]]:
-        """The operands that are not free, also those of free operands."""
-        return {node: self._held(node) for node in self.compiled}
-
-    def _held(self, node: Node) -> list[Node]:
-        operands = self.operands[node]
-        if self.free.isdisjoint(operands):
-            return operands
-        found, stack = [], list(operands)
-        while stack:
-            operand = stack.pop()
-            if operand in self.free:
-                stack += self.operands[operand]
-            else:
-                found.append(operand)
-        return found
-
-    @cached_property
-    def places(self) -> dict[Node, int]:
-        """Where each node stands in this program; others may share older ones."""
-
-        def needed(node: Node) -> list[Value]:
-            return [self.resolve(v) for v in (*node.inputs, *sizes_needed(node))]
-
-        found = [self.resolve(v).node for v in self.graph.outputs]
-        found += [c.condition.node for c in self.checks]
-        return {n: i for i, n in enumerate(depth_first(found, needed))}
-
-    def is_data(self, value: Value) -> bool:
-        return self.times[value.node] is Time.DATA
-
-    def device_sizes(self, node: Node) -> list[Value]:
-        """The sizes of a node that are computed on the device."""
-        if not node.demands and not node.guards:
-            return []
-        return [self.resolve(v) for v in sizes_needed(node) if self.is_data(v)]
 
 
 def partition(
@@ -119,7 +55,7 @@ def partition(
     `padded` is where the graph comes from, if it was padded; `first` is the number of
     the first segment.
     """
-    facts = _facts(graph)
+    facts = facts_of(graph)
     levels = _levels(facts)
     roots = _roots(facts)
     held = [n for n in facts.compiled if n in roots or n not in facts.free]
@@ -130,17 +66,10 @@ def partition(
     parts = merge_parts(waves, operands, model or CostModel())
     host_only = [n for n in held if levels[n] % 2]
     assembly = _Assembly(facts, model or CostModel(), first)
-    steps = _host_steps(facts) + assembly.steps(parts, host_only, levels)
+    steps = assembly.steps(parts, host_only, levels)
+    steps = _host_steps(facts, _asked_outside(facts, steps)) + steps
     statics = _static_inputs(facts)
     return Plan(graph, tuple(steps), statics, facts.aliases, padded)
-
-
-def sizes_needed(node: Node) -> list[Value]:
-    """The values that must be integers on the host to compile `node`."""
-    found = list(node.demands)
-    for guard in node.guards:
-        found += origins(guard.left) + origins(guard.right)
-    return found
 
 
 def is_driven(node: Node) -> bool:
@@ -148,72 +77,7 @@ def is_driven(node: Node) -> bool:
     return node.primitive.driven or runs_in_python(node)
 
 
-def is_free(node: Node) -> bool:
-    """Whether a node is cloned wherever it is used, and never crosses segments.
-
-    These are literals, sizes as numbers, and arrays filled from such numbers. Users of
-    a literal array are not: a draw from a constant key is drawn once.
-    """
-    if node.primitive.inline:
-        return True
-    if node.primitive is INPUT or node.primitive not in EMISSION["jax"]:
-        return False
-    for value in node.inputs:
-        made = value.node
-        if value.type.shape or made.inputs or not made.primitive.inline:
-            return False
-    return True
-
-
-def _check(node: Node) -> Check:
-    message, error = node.params["message"].content, node.params["error"].content
-    return Check(node.inputs[1], message, node.params["kind"], error, node.place)
-
-
-def _facts(graph: Graph) -> _Facts:
-    checks: list[Check] = []
-    aliases: dict[Value, Value] = {}
-    nodes = ancestors(graph.outputs)
-    for node in nodes:
-        if node.primitive.passes_on:
-            for output, x in zip(node.outputs, node.inputs, strict=False):
-                aliases[output] = aliases.get(x, x)
-        if node.primitive is ASSERT:
-            checks.append(_check(node))
-    if checks:
-        nodes = ancestors([*graph.outputs, *(c.condition for c in checks)])
-    times = binding_times(nodes)
-    compiled, demanded = _needed(graph, aliases, checks, times)
-    return _Facts(graph, aliases, tuple(checks), times, compiled, demanded)
-
-
-def _needed(
-    graph: Graph,
-    aliases: dict[Value, Value],
-    checks: Iterable[Check],
-    times: dict[Node, Time],
-) -> tuple[tuple[Node, ...], tuple[Value, ...]]:
-    """The nodes that run on the device, and the sizes that they need on the host."""
-    wanted = [aliases.get(v, v) for v in graph.outputs]
-    wanted += [c.condition for c in checks if times[c.condition.node] is Time.DATA]
-    stack = [v.node for v in wanted]
-    seen: set[Node] = set()
-    asked: dict[Value, None] = {}
-    while stack:
-        node = stack.pop()
-        if node in seen or node.primitive is INPUT:
-            continue
-        seen.add(node)
-        for value in sizes_needed(node):
-            size = aliases.get(value, value)
-            asked.setdefault(size)
-            if times[size.node] is Time.DATA:
-                stack.append(size.node)
-        stack += [aliases.get(v, v).node for v in node.inputs]
-    return tuple(sorted(seen, key=lambda n: n.serial)), tuple(asked)
-
-
-def _levels(facts: _Facts) -> dict[Node, int]:
+def _levels(facts: Facts) -> dict[Node, int]:
     levels: dict[Node, int] = {}
     for node in facts.compiled:
         level = max([levels.get(o, 0) for o in facts.operands[node]], default=0)
@@ -226,7 +90,7 @@ def _levels(facts: _Facts) -> dict[Node, int]:
     return levels
 
 
-def _roots(facts: _Facts) -> set[Node]:
+def _roots(facts: Facts) -> set[Node]:
     """Nodes that must stand in a segment although they could be cloned anywhere."""
     values = [facts.resolve(v) for v in facts.graph.outputs]
     values += [v for v in facts.demanded if facts.is_data(v)]
@@ -238,9 +102,24 @@ def _roots(facts: _Facts) -> set[Node]:
     return {v.node for v in values}
 
 
-def _host_steps(facts: _Facts) -> list[PlanStep]:
+def _asked_outside(facts: Facts, steps: Iterable[PlanStep]) -> list[Value]:
+    """The sizes that the driver must know, beside those that segments derive."""
+    derived: set[Symbol] = set()
+    passed: set[Symbol] = set()
+    for step in steps:
+        if isinstance(step, Segment):
+            derived.update(step.derived)
+            passed.update(step.statics)
+        elif isinstance(step, PythonLoop):
+            passed.update(symbols_needed(step.node))
+        elif isinstance(step, HostNode):
+            passed.update(v.symbol for v in map(facts.resolve, sizes_needed(step.node)))
+    sizes = [v for v in facts.demanded if not facts.is_data(v)]
+    return [v for v in sizes if v.symbol not in derived or v.symbol in passed]
+
+
+def _host_steps(facts: Facts, wanted: Iterable[Value]) -> list[PlanStep]:
     """The steps on the host: arithmetic on small arguments, and checks of these."""
-    wanted = [v for v in facts.demanded if not facts.is_data(v)]
     checks = [c for c in facts.checks if not facts.is_data(c.condition)]
     steps: list[PlanStep] = []
     for node in ancestors([*wanted, *(c.condition for c in checks)]):
@@ -256,7 +135,7 @@ def _host_steps(facts: _Facts) -> list[PlanStep]:
     return steps + list(checks)
 
 
-def _static_inputs(facts: _Facts) -> tuple[int, ...]:
+def _static_inputs(facts: Facts) -> tuple[int, ...]:
     """Positions of the inputs whose numbers are needed before compilation."""
     wanted = [v for v in facts.demanded if not facts.is_data(v)]
     needed = {n for n in ancestors(wanted) if n.primitive is INPUT}
@@ -266,7 +145,7 @@ def _static_inputs(facts: _Facts) -> tuple[int, ...]:
 class _Assembly:
     """Puts segments and host nodes in order, each read just before it is needed."""
 
-    def __init__(self, facts: _Facts, model: CostModel, first: int) -> None:
+    def __init__(self, facts: Facts, model: CostModel, first: int) -> None:
         self._facts, self._model, self._next = facts, model, first
 
     def steps(
@@ -331,7 +210,7 @@ def _remedy(size: Value) -> str:
 
 
 def _reads(
-    facts: _Facts, nodes: Iterable[Node], read: set[Value]
+    facts: Facts, nodes: Iterable[Node], read: set[Value]
 ) -> list[tuple[Value, Node]]:
     """The device sizes that these nodes need and that are not yet on the host.
 
@@ -359,7 +238,7 @@ def _read(size: Value, node: Node) -> Read:
     )
 
 
-def _members(piece: Part | Node, facts: _Facts) -> list[Node]:
+def _members(piece: Part | Node, facts: Facts) -> list[Node]:
     """The nodes of a piece, with clones of the free nodes that they use."""
     if isinstance(piece, Part):
         return _with_free(piece.nodes, facts)
@@ -367,7 +246,7 @@ def _members(piece: Part | Node, facts: _Facts) -> list[Node]:
     return [n for n in nodes if n is piece or n.primitive.inline]
 
 
-def _loop(index: int, node: Node, facts: _Facts) -> Segment:
+def _loop(index: int, node: Node, facts: Facts) -> Segment:
     """The segment of a capacity-doubling loop."""
     part = Part(0, varying(node), [node])
     plain = _segment(index, [node], part, facts, set())
@@ -399,7 +278,7 @@ def _numpy_step(node: Node) -> HostNode:
     )
 
 
-def _with_free(nodes: Iterable[Node], facts: _Facts) -> list[Node]:
+def _with_free(nodes: Iterable[Node], facts: Facts) -> list[Node]:
     """The nodes of a part, with clones of the free nodes that they use."""
     found = set(nodes)
     stack = list(found)
@@ -411,7 +290,7 @@ def _with_free(nodes: Iterable[Node], facts: _Facts) -> list[Node]:
     return sorted(found, key=lambda n: n.serial)
 
 
-def _crossing(facts: _Facts, members: Iterable[list[Node]]) -> set[Value]:
+def _crossing(facts: Facts, members: Iterable[list[Node]]) -> set[Value]:
     """The values that are used outside of the piece that computes them."""
     values = [facts.resolve(v) for v in facts.graph.outputs]
     values += [v for v in facts.demanded if facts.is_data(v)]
@@ -429,7 +308,7 @@ def _segment(
     index: int,
     nodes: list[Node],
     part: Part,
-    facts: _Facts,
+    facts: Facts,
     crossing: set[Value],
 ) -> Segment:
     made = set(nodes)
@@ -442,26 +321,40 @@ def _segment(
     outputs = tuple(v for n in part.nodes for v in n.outputs if v in crossing)
     given = {size for v in inputs for size in v.type.shape}
     keys = tuple(sorted(part.keys, key=lambda s: (s.name, s.serial)))
-    needed = frozenset().union(*map(printed, nodes))
+    asked = frozenset().union(*map(varying, nodes)) & facts.derived.keys()
+    derived = tuple(sorted(asked, key=lambda s: (s.name, s.serial)))
+    axes = [facts.derived[s] for s in derived]
+    needed = frozenset().union(*map(printed, nodes), *axes)
     statics = [
         symbol
         for symbol in keys
         if symbol_dim(symbol) not in given
         and (symbol in needed or symbol.origin is not None)
     ]
-    reason = _segment_reason(part.keys)
     return Segment(
-        index, tuple(nodes), tuple(inputs), tuple(statics), outputs, keys, reason
+        index,
+        tuple(nodes),
+        tuple(inputs),
+        tuple(statics),
+        outputs,
+        keys,
+        _segment_reason(keys),
+        derived=derived,
     )
 
 
-def _keys(facts: _Facts, nodes: Iterable[Node]) -> dict[Node, Keys]:
+def _keys(facts: Facts, nodes: Iterable[Node]) -> dict[Node, Keys]:
     """The keys that each node varies with, and those of the free nodes it uses."""
     free: dict[Node, Keys] = {}
+    derived = facts.derived
     for node in facts.compiled:
         if node in facts.free:
-            free[node] = _with_operands(varying(node), facts.operands[node], free)
-    return {n: _with_operands(varying(n), facts.operands[n], free) for n in nodes}
+            own = in_axes(varying(node), derived)
+            free[node] = _with_operands(own, facts.operands[node], free)
+    return {
+        n: _with_operands(in_axes(varying(n), derived), facts.operands[n], free)
+        for n in nodes
+    }
 
 
 def _with_operands(own: Keys, operands: Iterable[Node], free: dict[Node, Keys]) -> Keys:
@@ -478,7 +371,7 @@ def _traced_inputs(node: Node, keys: Keys) -> Iterable[Value]:
     return node.inputs
 
 
-def _segment_reason(keys: Keys) -> str:
+def _segment_reason(keys: Iterable[Symbol]) -> str:
     if not keys:
         return "its shapes are all static: it is compiled once"
     names = ", ".join(sorted(map(shown_name, keys)))

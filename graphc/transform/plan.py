@@ -19,8 +19,10 @@ class Segment:
     """A part of the graph that is compiled as one jitted function.
 
     It is compiled anew for each value of its `keys`; those in `statics` are passed
-    as static arguments, the others follow from the shapes of `inputs`. A capacity-
-    doubling loop is its own segment, called until it ends; `rows` counts its slices.
+    as static arguments, the others follow from the shapes of `inputs`. `derived` are
+    sizes that follow from keys by arithmetic on the host, done when it is traced. A
+    capacity-doubling loop is its own segment, called until it ends; `rows` counts its
+    slices.
     """
 
     index: int
@@ -31,6 +33,7 @@ class Segment:
     keys: tuple[Symbol, ...]
     reason: str
     rows: Symbol | None = None
+    derived: tuple[Symbol, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -135,6 +135,16 @@ OPERATIONS = [
     lambda a, b: gt.remainder(a, 7),
     lambda a, b: gt.astype(a, "int32"),
     lambda a, b: gt.astype(a, "int64"),
+    lambda a, b: gt.astype(a, "int8"),
+    lambda a, b: gt.invert(a),
+    lambda a, b: gt.absolute(a),
+    lambda a, b: gt.sign(a),
+    lambda a, b: gt.square(a),
+    lambda a, b: gt.left_shift(a, 3),
+    lambda a, b: gt.right_shift(a, 3),
+    lambda a, b: gt.where(gt.less(a, b), a, b),
+    lambda a, b: gt.where(gt.invert(gt.equal(a, b)), 7, a),
+    lambda a, b: gt.astype(gt.logical_xor(a, gt.greater_equal(a, b)), "int64"),
     lambda a, b: gt.sum(gt.stack([gt.astype(a, "int64"), gt.astype(b, "int64")])),
 ]
 

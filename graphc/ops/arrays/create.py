@@ -28,6 +28,7 @@ from graphc.ir.op import Array, op, require_at_most, type_error
 from graphc.ir.types import BOOL, DType, TensorType, dtype_of, is_integer
 from graphc.ops.common.batching import Batched
 from graphc.ops.common.broadcasting import common_dtype, require_room, with_room
+from graphc.ops.common.known import KnownSizes
 from graphc.ops.common.padding import PaddedValue, Padding, constant_fill
 
 
@@ -48,6 +49,7 @@ _full.emit(lambda p: f"{p.xp}.full({p.code(p.node.params['shape'])}, {p.inputs[0
            f"{p.code(p.node.outputs[0].dtype)})")
 
 
+_full.sizes = lambda value, *, shape: np.full(shape, value, object)
 _full.vjp(lambda g, value, *, shape: (F.sum(g),))
 _full.linear = True
 
@@ -153,7 +155,14 @@ def _print_iota(p: Any) -> str:
 
 
 _iota.rounding = "stored"
+def _sizes_of_range(
+    *, start: Size, step: Size, length: int, dtype: DType
+) -> KnownSizes:
+    return np.array([start + i * step for i in range(length)], dtype=object)
+
+
 _iota.emit(_print_iota)
+_iota.sizes, _iota.wraps = _sizes_of_range, True
 
 
 @_iota.padding

@@ -24,6 +24,7 @@ from graphc.ir.types import TensorType, is_integer
 from graphc.ops.common.batching import Batched, batch_with_axes, spread
 from graphc.ops.common.broadcasting import promoted, require_room
 from graphc.ops.common.conditions import BOUNDS, BoundsRule, telling
+from graphc.ops.common.known import repeated
 from graphc.ops.common.padded_reads import number
 from graphc.ops.common.padding import PaddedValue, Padding
 
@@ -223,6 +224,7 @@ def _tile(x: Array, *, reps: Shape) -> TensorType:
 
 _tile.rounding = "none"
 _tile.emit("{xp}.tile({x}, {reps})")
+_tile.sizes = lambda x, *, reps: np.tile(x, reps)
 _tile.linear = True
 _tile.batch(lambda n, batched, x, *, reps: _tile(x, reps=(1, *reps)))
 
@@ -274,6 +276,7 @@ def _repeat(x: Array, *, repeats: Size, axis: AxisParam) -> TensorType:
 
 _repeat.rounding = "none"
 _repeat.emit("{xp}.repeat({x}, {repeats}, axis={axis})")
+_repeat.sizes = lambda x, *, repeats, axis: np.repeat(x, repeats, axis)
 _repeat.linear = True
 batch_with_axes(_repeat, "axis")
 
@@ -318,6 +321,7 @@ def _repeat_checks(node: Node) -> list[tuple[Value, str]]:
 
 
 BOUNDS.define(_repeat_counts, BoundsRule(_repeat_checks, "shape"))
+_repeat_counts.sizes = repeated
 _repeat_counts.linear = True
 
 

@@ -22,6 +22,7 @@ from graphc.ir.op import Array, Printing, op, require_at_most, type_error
 from graphc.ir.types import BOOL, TensorType, is_integer
 from graphc.ops.common.batching import Batched, spread
 from graphc.ops.common.broadcasting import require_room
+from graphc.ops.common.known import KnownSizes, is_symbolic
 from graphc.ops.common.padded_reads import is_known, moved, number, places, read
 from graphc.ops.common.padding import PaddedValue, Padding
 
@@ -70,6 +71,15 @@ def _print_pad(p: Printing) -> str:
     return f"{p.xp}.pad({x}, {widths}, constant_values={fill})"
 
 
+def _sizes_around(
+    x: KnownSizes, fill: KnownSizes, *, low: Shape, high: Shape
+) -> KnownSizes:
+    if is_symbolic((*low, *high)):
+        return None
+    widths: Any = list(zip(low, high, strict=True))
+    return np.pad(x, widths, constant_values=fill[()])
+
+
 def pad_or_crop(xp: Any, x: Any, widths: Any, fill: Any) -> Any:
     """Printed into programs: as `pad`, and then cut where a width is negative."""
     around = [(max(a, 0), max(b, 0)) for a, b in widths]
@@ -81,6 +91,7 @@ def pad_or_crop(xp: Any, x: Any, widths: Any, fill: Any) -> Any:
 _pad.rounding = "none"
 _pad.literals = "beside"
 _pad.emit(_print_pad)
+_pad.sizes = _sizes_around
 _pad.linear = True
 
 

@@ -29,6 +29,7 @@ def _broadcast_arrays(*arrays: Array) -> tuple[TensorType, ...]:
 _broadcast_arrays.rounding = "none"
 _broadcast_arrays.several = True
 _broadcast_arrays.emit("{xp}.broadcast_arrays({arrays})")
+_broadcast_arrays.sizes = lambda *arrays: np.broadcast_arrays(*arrays)[0]
 _broadcast_arrays.views = views_of_inputs
 _broadcast_arrays.stretches = True
 

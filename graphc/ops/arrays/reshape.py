@@ -230,6 +230,7 @@ def _transpose(x: Array, *, axes: AxesParam) -> TensorType:
 
 _transpose.rounding = "none"
 _transpose.emit("{xp}.transpose({x}, {axes})")
+_transpose.sizes = lambda x, *, axes: np.transpose(x, axes)
 _transpose.views = views_of_inputs
 _transpose.linear = _transpose.layout = True
 
@@ -405,6 +406,7 @@ def _broadcast_to(x: Array, *, shape: Shape) -> TensorType:
 
 _broadcast_to.rounding = "none"
 _broadcast_to.emit("{xp}.broadcast_to({x}, {shape})")
+_broadcast_to.sizes = lambda x, *, shape: np.broadcast_to(x, shape)
 _broadcast_to.views = views_of_inputs
 _broadcast_to.stretches = True
 _broadcast_to.linear = True
@@ -455,6 +457,7 @@ def _specify_shape(x: Array, *, shape: tuple[Size | None, ...]) -> TensorType:
 
 _specify_shape.rounding = "none"
 _specify_shape.emit("{x}")
+_specify_shape.sizes = lambda x, *, shape: x
 _specify_shape.views = views_of_inputs
 _specify_shape.linear = True
 _specify_shape.vjp(lambda g, x, *, shape: (F.specify_shape(g, x.type.shape),))

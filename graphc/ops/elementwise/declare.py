@@ -40,6 +40,7 @@ from graphc.ir.op import (
     op,
     type_error,
 )
+from graphc.ir.truths import choose, truth
 from graphc.ir.types import BOOL, INT64, DType, TensorType, dtype_of, is_integer
 from graphc.ops.common.broadcasting import (
     WEAK_KEYS,
@@ -49,6 +50,7 @@ from graphc.ops.common.broadcasting import (
     promoted,
     weak_key,
 )
+from graphc.ops.common.known import KnownSizes, each
 from graphc.ops.common.padding import ELEMENTS
 
 
@@ -110,9 +112,8 @@ def _apply_weak(primitive: Primitive, ufunc: Ufunc, values: list[Value]) -> Valu
     if loop is None:
         raise _no_loop(primitive, values)
     values = [cast(v, dtype, True) for v, dtype in zip(values, loop, strict=False)]
-    if primitive.sizes is not None and is_integer(loop[-1]):
-        return _weak_size(primitive, values)
-    return primitive(*values)
+    size = _weak_size(primitive, values) if is_integer(loop[-1]) else None
+    return primitive(*values) if size is None else as_value(size_value(size))
 
 
 def _no_loop(primitive: Primitive, values: list[Any]) -> Exception:
@@ -120,11 +121,13 @@ def _no_loop(primitive: Primitive, values: list[Any]) -> Exception:
     return graph_error("no loop for these dtypes", op=primitive.name, got=got)
 
 
-def _weak_size(primitive: Primitive, values: list[Value]) -> Value:
+def _weak_size(primitive: Primitive, values: list[Value]) -> Size | None:
     """Arithmetic on sizes: done by the dims themselves."""
-    assert primitive.sizes is not None
-    size = primitive.sizes(*(known_sizes(v)[()] for v in values))  # type: ignore[index]
-    return as_value(size_value(size))
+    known = [known_sizes(v) for v in values]
+    if primitive.sizes is None or any(k is None for k in known):
+        return None
+    size: Size | None = primitive.sizes(*(k[()] for k in known if k is not None))
+    return size
 
 
 def elementwise(
@@ -220,7 +223,11 @@ def _(g: Value, x: Value, *, dtype: DType, weak: bool) -> tuple[Value]:
     return (cast(g, x.dtype),)
 
 
-_convert.sizes, _convert.wraps = lambda x, *, dtype, weak: x, True
+def _converted_sizes(x: KnownSizes, *, dtype: DType, weak: bool) -> KnownSizes:
+    return each(truth, 1)(x) if dtype == BOOL else x
+
+
+_convert.sizes, _convert.wraps = _converted_sizes, True
 enroll(_convert, "_convert")
 CONVERT = _convert
 
@@ -243,6 +250,7 @@ def _where(condition: Array, x: Array, y: Array) -> TensorType:
 
 _where.rounding = "none"
 _where.elementwise = _where.linear = _where.chooses = _where.picks = True
+_where.sizes = each(choose, 3)
 
 
 @_where.vjp

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from graphc.ir import dims
 from graphc.ir.build import literal_of
+from graphc.ir.dims import Size, maximum
 from graphc.ir.graph import Value
 from graphc.ir.namespace import FUNCTIONS, F, enroll
 from graphc.ir.op import (
@@ -26,16 +26,45 @@ from graphc.ir.op import (
     Vjp,
     type_error,
 )
+from graphc.ir.truths import (
+    at_most,
+    below,
+    both,
+    differ,
+    either,
+    is_truth,
+    one_of,
+    same,
+    truth,
+)
 from graphc.ir.types import TensorType, is_integer
+from graphc.ops.common.known import KnownSizes, each, maxima, minima, of_numbers
 from graphc.ops.elementwise.declare import elementwise, elementwise_rule
 
 
-def _minimum_sizes(x: Any, y: Any) -> Any:
-    return np.frompyfunc(dims.minimum, 2, 1)(x, y)
+def _power_size(x: Size, exponent: Size) -> Size | None:
+    if isinstance(exponent, int) and 0 <= exponent <= MOST_POWER:
+        return math.prod([x] * exponent)
+    return None
 
 
-def _maximum_sizes(x: Any, y: Any) -> Any:
-    return np.frompyfunc(dims.maximum, 2, 1)(x, y)
+def _shifted_size(x: Size, bits: Size, left: bool) -> Size | None:
+    if not isinstance(bits, int) or not 0 <= bits < 63:
+        return None
+    return x * 2**bits if left else x // 2**bits
+
+
+def _bitwise(
+    function: Callable[[int, int], int], of_truths: Callable[[Size, Size], Size]
+) -> Callable[..., KnownSizes]:
+    """The rule of a bitwise op: of numbers, and of truths."""
+
+    def rule(x: Size, y: Size) -> Size | None:
+        if isinstance(x, int) and isinstance(y, int):
+            return function(x, y)
+        return of_truths(x, y) if is_truth(x) and is_truth(y) else None
+
+    return each(rule, 2)
 
 
 def _power_rule(x: Array, y: Array) -> TensorType:
@@ -110,6 +139,7 @@ def _print_lcm(p: Printing) -> str:
     return f"{p.helper(lcm_jax)}(jax, {gcd}, {', '.join(p.inputs)})"
 
 
+MOST_POWER = 8  # of a size, that is written as a product
 Cotangents = tuple[Value | None, ...]
 
 
@@ -287,7 +317,10 @@ _VJP: dict[str, Vjp] = {
     "heaviside": _vjp_heaviside,
 }
 _LINEAR = {"add", "subtract", "negative", "positive", "conjugate", "deg2rad", "rad2deg"}
-_WRAPS = {"add", "subtract", "multiply", "negative", "floor_divide"}
+_WRAPS = {
+    *("add", "subtract", "multiply", "negative", "floor_divide", "power", "square"),
+    *("absolute", "invert", "left_shift"),
+}
 _PICKS = frozenset({  # their derivatives jump
     *("minimum", "maximum", "fmin", "fmax", "absolute", "sign", "copysign"),
     *("remainder", "fmod", "heaviside"),
@@ -329,9 +362,9 @@ _ARITHMETIC: dict[str, tuple[str, Callable[..., Any] | None]] = {
     "true_divide": ("{x} / {y}", None),
     "floor_divide": ("{x} // {y}", operator.floordiv),
     "remainder": ("{x} % {y}", operator.mod),
-    "power": ("{x} ** {y}", None),
-    "minimum": ("{xp}.minimum({x}, {y})", _minimum_sizes),
-    "maximum": ("{xp}.maximum({x}, {y})", _maximum_sizes),
+    "power": ("{x} ** {y}", each(_power_size, 2)),
+    "minimum": ("{xp}.minimum({x}, {y})", minima),
+    "maximum": ("{xp}.maximum({x}, {y})", maxima),
     "negative": ("-{x}", operator.neg),
     "positive": ("+{x}", lambda x: x),
 }
@@ -347,34 +380,42 @@ for _name, (_text, _sizes) in _ARITHMETIC.items():
         **_numerics(_name),
     )
 
-_COMPARE = {
-    "equal": ("==", operator.eq),
-    "not_equal": ("!=", operator.ne),
-    "less": ("<", operator.lt),
-    "less_equal": ("<=", operator.le),
-    "greater": (">", operator.gt),
-    "greater_equal": (">=", operator.ge),
+_COMPARE: dict[str, tuple[str, Callable[..., bool], Callable[..., Size]]] = {
+    "equal": ("==", operator.eq, same),
+    "not_equal": ("!=", operator.ne, differ),
+    "less": ("<", operator.lt, below),
+    "less_equal": ("<=", operator.le, at_most),
+    "greater": (">", operator.gt, lambda a, b: below(b, a)),
+    "greater_equal": (">=", operator.ge, lambda a, b: at_most(b, a)),
 }
-for _name, (_sign, _compares) in _COMPARE.items():
+for _name, (_sign, _compares, _truth) in _COMPARE.items():
     _ufunc = getattr(np, _name)
     elementwise(
         _name,
         f"{{x}} {_sign} {{y}}",
         _ufunc,
         compares=_compares,
+        sizes=each(_truth, 2),
         **_numerics(_name),
     )
 
-_BITWISE = {
-    "bitwise_and": "{x} & {y}",
-    "bitwise_or": "{x} | {y}",
-    "bitwise_xor": "{x} ^ {y}",
-    "left_shift": "{x} << {y}",
-    "right_shift": "{x} >> {y}",
-    "invert": "~{x}",
+_BITWISE: dict[str, tuple[str, Callable[..., KnownSizes]]] = {
+    "bitwise_and": ("{x} & {y}", _bitwise(operator.and_, both)),
+    "bitwise_or": ("{x} | {y}", _bitwise(operator.or_, either)),
+    "bitwise_xor": ("{x} ^ {y}", _bitwise(operator.xor, one_of)),
+    "left_shift": ("{x} << {y}", each(lambda x, n: _shifted_size(x, n, True), 2)),
+    "right_shift": ("{x} >> {y}", each(lambda x, n: _shifted_size(x, n, False), 2)),
+    "invert": ("~{x}", lambda x: -1 - x),
 }
-for _name, _text in _BITWISE.items():
-    elementwise(_name, _text, getattr(np, _name), **_numerics(_name))
+for _name, (_text, _sizes) in _BITWISE.items():
+    elementwise(
+        _name,
+        _text,
+        getattr(np, _name),
+        sizes=_sizes,
+        wraps=_name in _WRAPS,
+        **_numerics(_name),
+    )
 
 _SAME_NAME = (
     "absolute", "sign", "square", "sqrt", "cbrt", "reciprocal", "exp", "exp2", "expm1",
@@ -385,6 +426,18 @@ _SAME_NAME = (
     "hypot", "fmin", "fmax", "fmod", "logaddexp", "logaddexp2", "copysign", "nextafter",
     "heaviside", "gcd", "lcm"
 )
+_KNOWN: dict[str, Callable[..., KnownSizes]] = {
+    "absolute": each(lambda x: maximum(x, -x), 1),
+    "sign": each(lambda x: at_most(1, x) - at_most(x, -1), 1),
+    "square": lambda x: x * x,
+    "logical_not": each(lambda x: 1 - truth(x), 1),
+    "logical_and": each(both, 2),
+    "logical_or": each(either, 2),
+    "logical_xor": each(one_of, 2),
+    "conjugate": lambda x: x,
+    "gcd": of_numbers(np.gcd),
+    "lcm": of_numbers(np.lcm),
+}
 _METHODS = {"conjugate"}
 for _name in _SAME_NAME:
     _ufunc = getattr(np, _name)
@@ -394,6 +447,8 @@ for _name in _SAME_NAME:
         f"{{xp}}.{_name}({_call})",
         _ufunc,
         jax=_IN_JAX.get(_name),
+        sizes=_KNOWN.get(_name),
+        wraps=_name in _WRAPS,
         method=_name in _METHODS,
         **_numerics(_name),
     )

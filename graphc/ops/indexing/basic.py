@@ -9,6 +9,7 @@ from graphc.ir.namespace import F, enroll
 from graphc.ir.op import Array, Printing, op, views_of_inputs
 from graphc.ir.types import TensorType
 from graphc.ops.common.batching import Batched
+from graphc.ops.common.known import KnownSizes, is_symbolic
 from graphc.ops.indexing.parse import (
     FULL_ITEM,
     BasicItem,
@@ -72,7 +73,7 @@ _basic_index.emit(lambda p: f"{p.inputs[0]}[{subscript(p)}]")
 _basic_index.views = _views
 
 
-def _static_items(items: tuple[tuple[Any, ...], ...]) -> tuple[Any, ...]:
+def static_items(items: tuple[tuple[Any, ...], ...]) -> tuple[Any, ...]:
     """The same items for an object array of sizes: all bounds are numbers."""
     made: list[Any] = []
     for kind, start, stop, step in items:
@@ -83,9 +84,11 @@ def _static_items(items: tuple[tuple[Any, ...], ...]) -> tuple[Any, ...]:
 
 
 def _sizes_of_index(
-    x: Any, *, kinds: str, starts: Bounds, stops: Bounds, steps: Bounds
-) -> Any:
-    return x[_static_items(tuple(zip(kinds, starts, stops, steps, strict=True)))]
+    x: KnownSizes, *, kinds: str, starts: Bounds, stops: Bounds, steps: Bounds
+) -> KnownSizes:
+    if is_symbolic((*starts, *stops, *steps)):
+        return None
+    return x[static_items(tuple(zip(kinds, starts, stops, steps, strict=True)))]
 
 
 _basic_index.sizes = _sizes_of_index

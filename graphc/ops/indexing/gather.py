@@ -40,6 +40,7 @@ from graphc.ir.types import INT32, INT64, TensorType, is_integer
 from graphc.ops.common.batching import Batched, lined_up
 from graphc.ops.common.broadcasting import broadcast
 from graphc.ops.common.conditions import BOUNDS, BoundsRule, telling
+from graphc.ops.common.known import KnownSizes, numbers, taken
 from graphc.ops.indexing.basic import basic
 from graphc.ops.indexing.parse import (
     FULL_ITEM,
@@ -117,6 +118,17 @@ def _slice_checks(node: Node) -> list[tuple[Any, str]]:
 
 
 BOUNDS.define(_dynamic_slice, BoundsRule(_slice_checks))
+def _sizes_of_slice(
+    x: KnownSizes, start: KnownSizes, *, axis: int, length: int
+) -> KnownSizes:
+    if numbers(start) is None:
+        return None
+    n, first = x.shape[axis], int(start[()])
+    first = min(max(first + n if first < 0 else first, 0), n - length)
+    return x[(slice(None),) * axis + (slice(first, first + length),)]
+
+
+_dynamic_slice.sizes = _sizes_of_slice
 _dynamic_slice.linear = True
 DYNAMIC_SLICE = _dynamic_slice
 
@@ -183,6 +195,9 @@ def _gather(
     `inside`: which arrays cannot leave their axis; the others are clamped.
     """
     return x.type.like(gathered(x, indices, axes, inside))
+
+
+_gather.sizes = taken
 
 
 def advanced_items(p: Printing, indices: tuple[str, ...]) -> str:

@@ -19,7 +19,13 @@ from graphc.ir.types import TensorType, product
 from graphc.ops.common.batching import Batched, spread
 from graphc.ops.common.broadcasting import require_stretchable, summed_to
 from graphc.ops.common.conditions import BOUNDS, BoundsRule
-from graphc.ops.indexing.basic import BASIC_INDEX, behind_batch, subscript
+from graphc.ops.common.known import KnownSizes, is_symbolic, written
+from graphc.ops.indexing.basic import (
+    BASIC_INDEX,
+    behind_batch,
+    static_items,
+    subscript,
+)
 from graphc.ops.indexing.gather import (
     GATHER,
     advanced_items,
@@ -119,6 +125,7 @@ _scatter.rounding = "stored"
 _scatter.emit(numpy=_print_scatter_numpy, jax=_print_scatter_jax)
 _scatter.picks = True
 BOUNDS.define(_scatter, BoundsRule(stray_checks))
+_scatter.sizes = written
 SCATTER = enroll(_scatter, "_scatter")
 
 
@@ -311,6 +318,20 @@ def slice_update_numpy(x: Any, v: Any, items: Any, how: Any) -> Any:
 def _print_slice_update_numpy(p: Printing) -> str:
     name, how = p.helper(slice_update_numpy), p.node.params["how"]
     return f"{name}({', '.join(p.inputs)}, np.s_[{subscript(p)}], {how!r})"
+
+
+def _sizes_of_update(
+    x: KnownSizes, v: KnownSizes, *, how: str, kinds: str,
+    starts: Bounds, stops: Bounds, steps: Bounds,
+) -> KnownSizes:
+    if how != "set" or is_symbolic((*starts, *stops, *steps)):
+        return None
+    new = x.copy()
+    new[static_items(tuple(zip(kinds, starts, stops, steps, strict=True)))] = v[()]
+    return new
+
+
+_slice_update.sizes = _sizes_of_update
 
 
 def slice_update_jax(jnp: Any, x: Any, v: Any, items: Any, how: Any) -> Any:

@@ -21,6 +21,7 @@ from graphc.ir.op import Array, Primitive, Printing, op, require_equal, type_err
 from graphc.ir.types import BOOL, TensorType, dtype_of
 from graphc.ops.common.batching import Batched, batch_with_axes, spread
 from graphc.ops.common.broadcasting import loop_dtypes, promoted_as_arrays
+from graphc.ops.common.known import maxima, minima, running
 from graphc.ops.common.monoids import least, most
 from graphc.ops.common.padding import PaddedValue, Padding
 from graphc.ops.reductions.reduce import numpy_sum_dtype, unwidened
@@ -64,8 +65,12 @@ def _cumulative(name: str, numpy: str, jax: str, sizes: Any = None) -> Primitive
 
 _cumsum = _cumulative("cumsum", "np.cumsum", "jnp.cumsum", np.cumsum)
 _cumprod = _cumulative("cumprod", "np.cumprod", "jnp.cumprod", np.cumprod)
-_cummax = _cumulative("cummax", "np.maximum.accumulate", "jax.lax.cummax")
-_cummin = _cumulative("cummin", "np.minimum.accumulate", "jax.lax.cummin")
+_cummax = _cumulative(
+    "cummax", "np.maximum.accumulate", "jax.lax.cummax", running(maxima)
+)
+_cummin = _cumulative(
+    "cummin", "np.minimum.accumulate", "jax.lax.cummin", running(minima)
+)
 _cumlogsumexp = _cumulative(
     "cumlogsumexp", "np.logaddexp.accumulate", "jax.lax.cumlogsumexp"
 )

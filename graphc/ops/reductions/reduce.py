@@ -20,6 +20,7 @@ from graphc.ir.op import (
     require_at_most,
     type_error,
 )
+from graphc.ir.truths import both, either
 from graphc.ir.types import (
     BOOL,
     INT64,
@@ -28,6 +29,7 @@ from graphc.ir.types import (
     dtype_of,
 )
 from graphc.ops.common.batching import Batched, batch_with_axes, shifted, spread
+from graphc.ops.common.known import each, folded, maxima, minima
 from graphc.ops.common.monoids import MONOIDS, Monoid, least, most, one, zero
 from graphc.ops.common.padding import PaddedValue, Padding, kept
 
@@ -108,10 +110,12 @@ _sum = _reduction("sum", sizes=np.sum)
 _prod = _reduction("prod", sizes=np.prod)
 _max = _reduction("max", nonempty=True)
 _min = _reduction("min", nonempty=True)
+_max.sizes, _min.sizes = folded(maxima), folded(minima)
 _max_from = _reduction_from("max")
 _min_from = _reduction_from("min")
 _any = _reduction("any").no_gradient("its result is of bools")
 _all = _reduction("all").no_gradient("its result is of bools")
+_any.sizes, _all.sizes = folded(each(either, 2)), folded(each(both, 2))
 _sum.linear = True
 for _primitive in (_max, _min, _max_from, _min_from):
     _primitive.rounding = "none"

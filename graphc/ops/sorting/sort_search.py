@@ -1,5 +1,6 @@
 """Sorting, searching, and the ops whose size depends on what an array holds."""
 
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -22,6 +23,7 @@ from graphc.ir.types import BOOL, INT64, TensorType, is_integer, product
 from graphc.ops.common.batching import Batched, batch_with_axes, spread
 from graphc.ops.common.broadcasting import promoted
 from graphc.ops.common.conditions import BOUNDS, BoundsRule, telling
+from graphc.ops.common.known import of_numbers
 from graphc.ops.common.padding import PaddedValue, Padding, last
 
 
@@ -33,6 +35,7 @@ def _sort(x: Array, *, axis: AxisParam) -> TensorType:
 
 _sort.rounding = "stored"
 _sort.emit("{xp}.sort({x}, axis={axis})")
+_sort.sizes = of_numbers(np.sort)
 batch_with_axes(_sort, "axis")
 
 
@@ -89,6 +92,7 @@ _argsort.emit(
     numpy='np.argsort({x}, axis={axis}, kind="stable")',
     jax='jnp.argsort({x}, axis={axis}, stable=True).astype("int64")',
 )
+_argsort.sizes = of_numbers(partial(np.argsort, kind="stable"))
 _argsort.no_gradient("its result is of integers")
 batch_with_axes(_argsort, "axis")
 

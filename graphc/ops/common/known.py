@@ -1,0 +1,112 @@
+"""Rules for known integers: object arrays of sizes in, an object array out.
+
+A rule gives None, for all elements or for one, where its result is not known before
+the call. See `Primitive.sizes`.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from graphc.ir import dims
+
+KnownSizes = Any  # an object array of sizes, or a single one
+
+
+def each(function: Callable[..., Any], count: int) -> Callable[..., KnownSizes]:
+    """The rule that applies a function of `count` sizes element by element."""
+    return np.frompyfunc(function, count, 1)
+
+
+minima = each(dims.minimum, 2)
+maxima = each(dims.maximum, 2)
+
+
+def numbers(sizes: KnownSizes) -> Any:
+    """The sizes as an array of int64; None where one is a formula or too large."""
+    found = np.asarray(sizes, dtype=object)
+    if not all(type(n) is int and -(2**63) <= n < 2**63 for n in found.flat):
+        return None
+    return found.astype("int64")
+
+
+def of_numbers(function: Callable[..., Any]) -> Callable[..., KnownSizes]:
+    """The rule that is a function of NumPy where all sizes are numbers."""
+
+    def rule(*sizes: KnownSizes, **params: Any) -> KnownSizes:
+        found = [numbers(n) for n in sizes]
+        if any(n is None for n in found):
+            return None
+        return np.asarray(function(*found, **params)).astype(object)
+
+    return rule
+
+
+def folded(function: Any) -> Callable[..., KnownSizes]:
+    """The rule of a reduction by a function of two sizes."""
+
+    def rule(x: KnownSizes, *, axes: Sequence[int], keepdims: bool) -> KnownSizes:
+        if 0 in [x.shape[axis] for axis in axes]:
+            return None
+        for axis in sorted(axes, reverse=True):
+            x = np.asarray(function.reduce(x, axis=axis, keepdims=keepdims), object)
+        return x
+
+    return rule
+
+
+def running(function: Any) -> Callable[..., KnownSizes]:
+    """The cumulative form of a function of two sizes."""
+    return lambda x, axis: function.accumulate(x, axis=axis)
+
+
+def _places(
+    x: KnownSizes, indices: Sequence[KnownSizes], axes: Sequence[int]
+) -> tuple[Any, ...] | None:
+    """The index of known positions, all within their axes."""
+    items: list[Any] = [slice(None)] * x.ndim
+    for axis, index in zip(axes, indices, strict=True):
+        found, n = numbers(index), x.shape[axis]
+        if found is None or not np.all((-n <= found) & (found < n)):
+            return None
+        items[axis] = found
+    return tuple(items)
+
+
+def taken(
+    x: KnownSizes, *indices: KnownSizes, axes: Sequence[int], inside: Any
+) -> KnownSizes:
+    """The rule of a read at known positions."""
+    places = _places(x, indices, axes)
+    return None if places is None else x[places]
+
+
+def repeated(x: KnownSizes, counts: KnownSizes, *, total: int, axis: int) -> KnownSizes:
+    """The rule of repeats by known counts."""
+    found = numbers(counts)
+    if found is None or found.min(initial=0) < 0:
+        return None
+    return np.repeat(x, found, axis)
+
+
+def written(
+    x: KnownSizes,
+    v: KnownSizes,
+    *indices: KnownSizes,
+    axes: Sequence[int],
+    how: str,
+    inside: Any,
+) -> KnownSizes:
+    """The rule of a write at known positions."""
+    places = _places(x, indices, axes)
+    if places is None or how != "set":
+        return None
+    new = x.copy()
+    new[places] = v[()]
+    return new
+
+
+def is_symbolic(items: Sequence[Any]) -> bool:
+    """Whether a bound of a slice is a formula."""
+    return any(isinstance(bound, dims.Dim) for bound in items)

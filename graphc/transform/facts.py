@@ -1,0 +1,163 @@
+"""Facts about the nodes of a graph before they are grouped into segments."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+
+from graphc.analysis.binding_time import Time, binding_times
+from graphc.ir.build import INPUT
+from graphc.ir.dims import Symbol
+from graphc.ir.graph import Graph, Node, Value, origins
+from graphc.ir.op import EMISSION
+from graphc.ir.walk import ancestors, depth_first
+from graphc.ops.effects.assertions import ASSERT
+from graphc.transform.derived import derived_sizes
+from graphc.transform.grouping import Keys
+from graphc.transform.plan import Check
+
+
+@dataclass(frozen=True)
+class Facts:
+    """The facts about the nodes before they are grouped."""
+
+    graph: Graph
+    aliases: dict[Value, Value]
+    checks: tuple[Check, ...]
+    times: dict[Node, Time]
+    compiled: tuple[Node, ...]
+    demanded: tuple[Value, ...]  # sizes
+
+    def resolve(self, value: Value) -> Value:
+        """The value that is computed for `value`."""
+        return self.aliases.get(value, value)
+
+    @cached_property
+    def derived(self) -> dict[Symbol, Keys]:
+        """The sizes that segments work out from their axes when they are traced."""
+        return derived_sizes(self.demanded, self.times, self.compiled)
+
+    @cached_property
+    def free(self) -> set[Node]:
+        """The nodes that are cloned wherever they are used."""
+        return {node for node in self.compiled if is_free(node)}
+
+    @cached_property
+    def operands(self) -> dict[Node, list[Node]]:
+        """The nodes that each node uses."""
+        real = self.aliases
+        return {n: [real.get(v, v).node for v in n.inputs] for n in self.compiled}
+
+    @cached_property
+    def held_operands(self) -> dict[Node, list[Node]]:
+        """The operands that are not free, also those of free operands."""
+        return {node: self._held(node) for node in self.compiled}
+
+    def _held(self, node: Node) -> list[Node]:
+        operands = self.operands[node]
+        if self.free.isdisjoint(operands):
+            return operands
+        found, stack = [], list(operands)
+        while stack:
+            operand = stack.pop()
+            if operand in self.free:
+                stack += self.operands[operand]
+            else:
+                found.append(operand)
+        return found
+
+    @cached_property
+    def places(self) -> dict[Node, int]:
+        """Where each node stands in this program; others may share older ones."""
+
+        def needed(node: Node) -> list[Value]:
+            return [self.resolve(v) for v in (*node.inputs, *sizes_needed(node))]
+
+        found = [self.resolve(v).node for v in self.graph.outputs]
+        found += [c.condition.node for c in self.checks]
+        return {n: i for i, n in enumerate(depth_first(found, needed))}
+
+    def is_data(self, value: Value) -> bool:
+        """Whether a value is computed on the device."""
+        return self.times[value.node] is Time.DATA
+
+    def device_sizes(self, node: Node) -> list[Value]:
+        """The sizes of a node that are computed on the device."""
+        if not node.demands and not node.guards:
+            return []
+        return [self.resolve(v) for v in sizes_needed(node) if self.is_data(v)]
+
+
+def sizes_needed(node: Node) -> list[Value]:
+    """The values that must be integers on the host to compile `node`."""
+    found = list(node.demands)
+    for guard in node.guards:
+        found += origins(guard.left) + origins(guard.right)
+    return found
+
+
+def is_free(node: Node) -> bool:
+    """Whether a node is cloned wherever it is used, and never crosses segments.
+
+    These are literals, sizes as numbers, and arrays filled from such numbers. Users of
+    a literal array are not: a draw from a constant key is drawn once.
+    """
+    if node.primitive.inline:
+        return True
+    if node.primitive is INPUT or node.primitive not in EMISSION["jax"]:
+        return False
+    for value in node.inputs:
+        made = value.node
+        if value.type.shape or made.inputs or not made.primitive.inline:
+            return False
+    return True
+
+
+def _check(node: Node) -> Check:
+    message, error = node.params["message"].content, node.params["error"].content
+    return Check(node.inputs[1], message, node.params["kind"], error, node.place)
+
+
+def facts_of(graph: Graph) -> Facts:
+    """The facts about a graph."""
+    checks: list[Check] = []
+    aliases: dict[Value, Value] = {}
+    nodes = ancestors(graph.outputs)
+    for node in nodes:
+        if node.primitive.passes_on:
+            for output, x in zip(node.outputs, node.inputs, strict=False):
+                aliases[output] = aliases.get(x, x)
+        if node.primitive is ASSERT:
+            checks.append(_check(node))
+    if checks:
+        nodes = ancestors([*graph.outputs, *(c.condition for c in checks)])
+    times = binding_times(nodes)
+    compiled, demanded = _needed(graph, aliases, checks, times)
+    return Facts(graph, aliases, tuple(checks), times, compiled, demanded)
+
+
+def _needed(
+    graph: Graph,
+    aliases: dict[Value, Value],
+    checks: Iterable[Check],
+    times: dict[Node, Time],
+) -> tuple[tuple[Node, ...], tuple[Value, ...]]:
+    """The nodes that run on the device, and the sizes that they need on the host."""
+    wanted = [aliases.get(v, v) for v in graph.outputs]
+    wanted += [c.condition for c in checks if times[c.condition.node] is Time.DATA]
+    stack = [v.node for v in wanted]
+    seen: set[Node] = set()
+    asked: dict[Value, None] = {}
+    while stack:
+        node = stack.pop()
+        if node in seen or node.primitive is INPUT:
+            continue
+        seen.add(node)
+        for value in sizes_needed(node):
+            size = aliases.get(value, value)
+            asked.setdefault(size)
+            if times[size.node] is Time.DATA:
+                stack.append(size.node)
+        stack += [aliases.get(v, v).node for v in node.inputs]
+    return tuple(sorted(seen, key=lambda n: n.serial)), tuple(asked)
+
+
