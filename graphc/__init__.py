@@ -23,6 +23,7 @@ from graphc.rewriting.rule import rewrite
 from graphc.runtime.compile import function
 from graphc.runtime.examine import Input
 from graphc.runtime.ragged import Rows, ragged
+from graphc.transform.budget import Budget
 from graphc.transform.custom_vjp import custom_vjp
 from graphc.transform.gradients import (
     hvp,
@@ -36,6 +37,7 @@ from graphc.transform.policies import Bound, Pad, Specialize, learned
 
 __all__ = [
     "Bound",
+    "Budget",
     "CallError",
     "Dim",
     "FallbackWarning",

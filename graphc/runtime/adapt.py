@@ -1,10 +1,9 @@
 """`dims="auto"`: specialized at first, padded where a size turns out to vary."""
 
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 
 from graphc.backends.program import Source
-from graphc.errors import GraphError, RecompilationWarning
+from graphc.errors import GraphError
 from graphc.ir.build import INPUT
 from graphc.ir.dims import Symbol, evaluate
 from graphc.ir.graph import Graph, Value
@@ -15,7 +14,6 @@ from graphc.transform.policies import Bound, Pad, Policy, symbols_of
 
 MANY = 3  # so many sizes of one dim are a sign of more to come
 PER_CALL = 50e-6  # seconds by which padding and cutting make a call longer
-TOO_MANY = 8  # so many are worth a warning where they are specialized for good
 SPARSE = 8  # a bound this many times the sizes seen wastes too much
 
 Compile = Callable[[dict[Symbol, Policy]], tuple[Plan, Source]]
@@ -137,35 +135,3 @@ class Adapter:
         except GraphError:  # the size of a value outside of all segments
             return Bound()
         return Bound() if most <= SPARSE * max(self._seen.sizes[symbol]) else Pad()
-
-
-class Advisor:
-    """Warns where a function that shall specialize is compiled for ever new sizes."""
-
-    def __init__(self, graph: Graph, names: Mapping[object, str]) -> None:
-        self._names = names
-        self._seen = Seen(symbols_of(graph))
-        self._warned: set[Symbol] = set()
-        self._done: list[Compilation] = []
-
-    def notice(
-        self, new: Sequence[Compilation], sizes: dict[str, Symbol], calls: int
-    ) -> Change | None:
-        """Warn once per dim; the program stays as it is."""
-        done = self._done
-        done += new
-        self._seen.add(new, sizes)
-        for symbol, found in self._seen.sizes.items():
-            if len(found) >= TOO_MANY and symbol not in self._warned:
-                self._warned.add(symbol)
-                lost = sum(c.seconds for c in done)
-                name = self._names.get(symbol, symbol.name)
-                warnings.warn(
-                    f"{name} took {len(found)} sizes, the last "
-                    f"{self._seen.last[symbol]}: {len(done)} compilations, {lost:.1f} s"
-                    f"\n  hint: dims={{{name!r}: graphc.Pad()}} compiles for "
-                    "capacities only",
-                    RecompilationWarning,
-                    stacklevel=4,
-                )
-        return None

@@ -20,12 +20,14 @@ from graphc.rewriting.cleanup import CLEANUP
 from graphc.rewriting.default import DEFAULT, NONE
 from graphc.rewriting.engine import Application, finished, rewritten
 from graphc.rewriting.rule import Rule, Rules
-from graphc.runtime.adapt import Adapter, Advisor
+from graphc.runtime.adapt import Adapter
+from graphc.runtime.advice import Advisor, Overseer
 from graphc.runtime.arguments import Backend
 from graphc.runtime.examine import Unused, examine
-from graphc.runtime.function import Function
+from graphc.runtime.function import Function, Watcher
 from graphc.runtime.stretching import Family, Stretching
 from graphc.runtime.tiering import require_both
+from graphc.transform.budget import Budget, PlanOf, Spending, spending
 from graphc.transform.grouping import CostModel
 from graphc.transform.loops.bounds_checks import watched
 from graphc.transform.loops.doubling import grown
@@ -67,6 +69,8 @@ def function(
     is `graphc.Specialize()`, one compilation per size; `graphc.Pad(...)`, arrays at
     capacities, masked by rule; `graphc.Bound()`, for a size that depends on data, its
     upper bound; or "specialize", "pad" or "bound". Results are those of true sizes.
+    `graphc.Budget(...)` chooses capacities for all sizes, so that compilations stay
+    within a number.
     "auto" specializes, until an axis has taken three sizes: from then on it is padded,
     where every op can be masked; `stats()` tells.
     `tier` is the backend, or "auto": NumPy for what is new, compiled once that pays;
@@ -142,8 +146,23 @@ def _compiled(
                 _require_one_segment(plan)
             return plan, emit(plan, structure)
 
+    def planned(policies: dict[Symbol, Policy]) -> Plan:
+        with naming(names):
+            return _planned(graph, policies, model, emit, how.rewrites)[0]
+
     policies, auto = _policies(graph, how.dims, emit, written)
+    watcher: Watcher = (
+        Adapter(graph, compile, names) if auto else Advisor(graph, names, planned)
+    )
+    told = ""
+    budget = config.dims if how.dims is None else how.dims
+    if isinstance(budget, Budget) and emit is not emit_unjitted:
+        spend = partial(_spent, graph, names, planned)
+        spent = spend(budget)
+        policies, watcher = spent.policies, Overseer(budget, spent, names, spend)
+        told = spent.told(budget)
     plan, source = compile(policies)
+    plan = replace(plan, budget=told)
     log = *simplified.log, *late
     tested = policies or _tests_of_rules(plan, log) or _has_driven_loops(plan)
     return make(
@@ -154,7 +173,7 @@ def _compiled(
         defaults,
         log,
         _without_tests(written, how.rewrites, how.casting) if tested else None,
-        Adapter(graph, compile, names) if auto else Advisor(graph, names),
+        watcher,
         _on_numpy(graph, structure, how) if how.tier == "auto" else None,
         names,
     )
@@ -165,6 +184,14 @@ _EMIT = {
     ("jax", True): emit_jax,
     ("jax", False): emit_unjitted,
 }
+
+
+def _spent(
+    graph: Graph, names: Mapping[object, str], plan_of: PlanOf, budget: Budget
+) -> Spending:
+    """The policies that keep to a budget."""
+    with naming(names):
+        return spending(graph, budget, plan_of)
 
 
 def _without_tests(graph: Graph, rewrites: Rules, casting: Casting) -> Plan:
@@ -212,6 +239,8 @@ def _policies(
     chosen = config.dims if dims is None else dims
     if isinstance(chosen, str) and chosen == "auto":
         return {}, emit is emit_jax
+    if isinstance(chosen, Budget):  # chosen when it is planned
+        chosen = "pad" if emit is emit_unjitted else {}
     policies = policies_of(graph, chosen, before)
     if policies and emit is emit_unjitted:
         if dims is None:

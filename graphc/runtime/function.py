@@ -10,13 +10,16 @@ from graphc.errors import CallError, graph_error
 from graphc.ir.dims_names import naming
 from graphc.rewriting.engine import Application, applied
 from graphc.runtime import alarms, xla
-from graphc.runtime.adapt import Adapter, Advisor
+from graphc.runtime.adapt import Adapter
+from graphc.runtime.advice import Advisor, Overseer
 from graphc.runtime.arguments import Backend, Signature
 from graphc.runtime.failure import Program, ProgramCallError, call_error, running
 from graphc.runtime.log import Compilation, Log, Stats
 from graphc.runtime.tiering import Tiers
 from graphc.transform.plan import Plan
 from graphc.transform.report import explain
+
+Watcher = Adapter | Advisor | Overseer
 
 
 class Function:
@@ -35,7 +38,7 @@ class Function:
         defaults: Mapping[int, Any],
         rewrites: tuple[Application, ...] = (),
         unjitted: Plan | None = None,
-        adapter: Adapter | Advisor | None = None,
+        adapter: Watcher | None = None,
         numpy: tuple[Plan, Source] | None = None,
         names: Mapping[object, str] = {},
     ) -> None:
@@ -109,7 +112,7 @@ class Function:
                 self._adapt(self._adapter, new)
         return result
 
-    def _adapt(self, adapter: Adapter | Advisor, new: list[Compilation]) -> None:
+    def _adapt(self, adapter: Watcher, new: list[Compilation]) -> None:
         """Change the program where sizes have turned out to vary."""
         originals = self.plan.originals
         sizes = {k: originals.get(s, s) for k, s in self._log.sizes.items()}

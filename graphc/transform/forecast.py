@@ -12,6 +12,7 @@ from graphc.transform.padding import PaddedGraph
 from graphc.transform.policies import Pad
 
 SizeValues = Mapping[Symbol, int]
+SizesGiven = Sequence[int] | Mapping[int, int] | int
 
 
 @dataclass(frozen=True)
@@ -37,7 +38,7 @@ def forecast(
     padded: PaddedGraph | None,
     keys: Sequence[Sequence[Symbol]],
     reads: int,
-    sizes: Mapping[str, Sequence[int] | int],
+    sizes: Mapping[str, SizesGiven],
 ) -> Forecast:
     """Forecast calls of a plan with these sizes, with nothing compiled before.
 
@@ -45,7 +46,7 @@ def forecast(
     and `keys` are the sizes that each segment is compiled for. See `Plan.forecast`.
     """
     given = {s.name: s for s in _asked(called)}
-    calls = _calls(sizes, given)
+    calls = _calls({k: _as_list(n) for k, n in sizes.items()}, given)
     known = [_with_capacities(padded, call) for call in calls]
     for call in known:
         _add_steps(call, {s for symbols in keys for s in symbols})
@@ -73,6 +74,13 @@ def _asked(graph: Graph) -> list[Symbol]:
         if value._symbol is not None:
             found[value._symbol] = None
     return list(found)
+
+
+def _as_list(given: SizesGiven) -> Sequence[int] | int:
+    """The sizes of calls, of which a distribution says how often each occurs."""
+    if isinstance(given, Mapping):
+        return [n for n, count in given.items() for _ in range(count)]
+    return given
 
 
 def _calls(
@@ -112,6 +120,10 @@ def _with_capacities(padded: PaddedGraph | None, call: SizeValues) -> dict[Symbo
         known[capacity] = policy.capacity(call[symbol])
     for symbol, value in zip(padded.lengths, _lengths(padded), strict=True):
         known[value.symbol] = call[symbol]
+    for capacity, symbol in padded.stored_as.items():  # those of integer arguments
+        chosen = padded.policies.get(symbol)
+        if symbol in call and isinstance(chosen, Pad):
+            known.setdefault(capacity, chosen.capacity(call[symbol]))
     return known
 
 

@@ -1,6 +1,6 @@
 """The compilation plan as data: segments, glue, and why each of them is there."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from graphc.errors import ErrorKind, SourceLocation
@@ -9,7 +9,7 @@ from graphc.ir.dims import Symbol
 from graphc.ir.dims_names import CAPACITY
 from graphc.ir.graph import Graph, Node, Value
 from graphc.ir.op import EMISSION
-from graphc.transform.forecast import Forecast, forecast
+from graphc.transform.forecast import Forecast, SizesGiven, forecast
 from graphc.transform.grouping import printed, varying
 from graphc.transform.padding import PaddedGraph
 
@@ -109,7 +109,8 @@ class Plan:
     `static_inputs` are positions of the inputs whose numbers must be known before
     compilation. `aliases` maps values to equal values (checked ones to their operands).
     `originals` maps symbols to the symbols that they replace. `casting` says which
-    arguments the program takes in other dtypes.
+    arguments the program takes in other dtypes, `budget` how many compilations the
+    policies were chosen for.
     """
 
     graph: Graph
@@ -119,6 +120,7 @@ class Plan:
     padded: PaddedGraph | None = None
     originals: dict[Symbol, Symbol] = field(default_factory=dict)
     casting: Casting = "safe"
+    budget: str = ""
 
     @property
     def called(self) -> Graph:
@@ -141,12 +143,12 @@ class Plan:
         """The steps that the driver runs between segments."""
         return tuple(s for s in self.steps if not isinstance(s, Segment))
 
-    def forecast(self, sizes: Mapping[str, Sequence[int] | int]) -> Forecast:
+    def forecast(self, sizes: Mapping[str, SizesGiven]) -> Forecast:
         """Forecast the cost of calls with these sizes, before anything has run.
 
         `sizes` gives by name the sizes of axes and the numbers of integer inputs: one
-        per call, or one for all calls. Raises GraphError for a name that is missing or
-        unknown.
+        per call, or one for all calls; or a distribution, a dict from each size to how
+        many calls have it. Raises GraphError for a name that is missing or unknown.
 
         >>> import graphc, graphc.tensor as gt
         >>> x = gt.tensor("x", "float32", ("n",))

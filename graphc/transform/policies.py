@@ -29,8 +29,9 @@ class Pad:
 
     Capacities are `minimum` times powers of `growth`, rounded up; or the listed
     `buckets`; or multiples of `multiple`. `strict`: compiling raises where an op needs
-    the true size; otherwise that op is compiled for each. Raises GraphError for what is
-    no capacity.
+    the true size; otherwise that op is compiled for each. `open_ended`: sizes beyond
+    the last bucket are no error, but take the last times powers of `growth`. Raises
+    GraphError for what is no capacity.
     """
 
     growth: float = 2.0
@@ -38,6 +39,7 @@ class Pad:
     buckets: tuple[int, ...] = ()
     multiple: int = 0
     strict: bool = False
+    open_ended: bool = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "buckets", tuple(sorted(self.buckets)))
@@ -47,7 +49,8 @@ class Pad:
 
     def __str__(self) -> str:
         if self.buckets:
-            return f"padded to one of {', '.join(map(str, self.buckets))}"
+            more = " ..." if self.open_ended else ""
+            return f"padded to one of {', '.join(map(str, self.buckets))}{more}"
         if self.multiple:
             return f"padded to a multiple of {self.multiple}"
         first = [self.capacity(self.minimum)]
@@ -58,7 +61,9 @@ class Pad:
     @property
     def capacities(self) -> Capacities:
         """The same as a param of the op that rounds up."""
-        return Capacities(self.growth, self.minimum, self.buckets, self.multiple)
+        return Capacities(
+            self.growth, self.minimum, self.buckets, self.multiple, self.open_ended
+        )
 
     def capacity(self, size: int) -> int:
         """The smallest capacity with room for `size`; raises ValueError without."""
@@ -203,6 +208,9 @@ def _policy(given: Any) -> Policy:
         op="function",
         got=f"dims={shortened(repr(given))}",
         expected="Specialize(), Pad(...), Bound(), or the name of one of these",
+        hint="a Budget is for all sizes together: dims=graphc.Budget(...)"
+        if type(given).__name__ == "Budget"
+        else "",
     )
 
 

@@ -51,6 +51,7 @@ def _paddings(plan: Plan) -> list[str]:
     if plan.padded is None:
         return []
     lines = [f"size {shown_name(s)}: {p}" for s, p in plan.padded.policies.items()]
+    lines += [plan.budget] * bool(plan.budget)
     cuts: dict[tuple[str, str, str], int] = {}
     for cut in plan.padded.cuts:
         key = cut.node.reported, _at(cut.place), cut.reason

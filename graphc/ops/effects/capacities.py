@@ -14,13 +14,15 @@ class Capacities:
     """Which capacities there are.
 
     `minimum` times powers of `growth`, rounded up; or the listed `buckets`; or
-    multiples of `multiple`.
+    multiples of `multiple`. Where the list is `open_ended`, it goes on with powers of
+    `growth` times its last.
     """
 
     growth: float = 2.0
     minimum: int = 16
     buckets: tuple[int, ...] = ()
     multiple: int = 0
+    open_ended: bool = False
 
 
 def geometric(size: int, growth: float, minimum: int) -> int:
@@ -39,6 +41,13 @@ def listed(size: int, buckets: tuple[int, ...]) -> int:
     raise ValueError(f"no bucket has room for {size}: there are {buckets}")
 
 
+def listed_and_on(size: int, buckets: tuple[int, ...], growth: float) -> int:
+    """The same; beyond the last, the first of last*growth, last*growth**2, ..."""
+    if size > buckets[-1]:
+        return geometric(size, growth, buckets[-1])
+    return listed(size, buckets)
+
+
 def multiple_of(size: int, multiple: int) -> int:
     """The first multiple, at least one, with room for `size`."""
     return max(-(-size // multiple), 1) * multiple
@@ -46,6 +55,8 @@ def multiple_of(size: int, multiple: int) -> int:
 
 def capacity_call(capacities: Capacities) -> tuple[Any, tuple[Any, ...]]:
     """The function that rounds up, and its arguments after the size."""
+    if capacities.open_ended and capacities.buckets:
+        return listed_and_on, (capacities.buckets, capacities.growth)
     if capacities.buckets:
         return listed, (capacities.buckets,)
     if capacities.multiple:

@@ -1,0 +1,244 @@
+"""A budget of compilations: capacities for all sizes of a program together.
+
+Each segment is compiled once per combination of the capacities that it depends on. The
+planner pads all sizes that vary, reads off which segment depends on which of them, and
+chooses how many capacities each has, so that all combinations together stay within the
+budget and the least work is done on padding.
+"""
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from graphc.errors import GraphError, graph_error, shortened
+from graphc.ir.build import INPUT
+from graphc.ir.dims import Symbol
+from graphc.ir.dims_names import shown_name
+from graphc.ir.graph import Graph, Value
+from graphc.transform.padding import Cut, PaddedGraph
+from graphc.transform.plan import Plan, Read, Segment, asked_by
+from graphc.transform.policies import Bound, Pad, Policy, learned, symbols_of
+from graphc.transform.storage import symbols_in
+
+SAMPLES = 64  # sizes that stand for all between the smallest and the largest
+MOST_TRIED = 4096  # choices of the numbers of capacities
+Counts = tuple[int, ...]  # of capacities, per size
+
+
+@dataclass(frozen=True)
+class Budget:
+    """At most so many compilations, whatever the sizes are.
+
+    The capacities are chosen for sizes from `smallest` to `largest`, or for those that
+    `sizes` lists by name, each as often as it is expected. Other sizes are no error,
+    but may go over the budget, which is told once by a RecompilationWarning.
+    Compiling raises GraphError where the budget cannot be met.
+    """
+
+    compilations: int = 8
+    smallest: int = 16
+    largest: int = 4096
+    sizes: Mapping[str, Sequence[int]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.compilations < 1 or not 1 <= self.smallest <= self.largest:
+            raise graph_error(
+                "a budget needs one compilation, and 1 <= smallest <= largest",
+                op="Budget",
+                got=shortened(repr(self)),
+            )
+
+
+@dataclass(frozen=True)
+class Spending:
+    """Policies that keep to a budget: at most `compilations` for the sizes planned.
+
+    `waste` is the work done at capacities over that at true sizes, on average.
+    """
+
+    policies: dict[Symbol, Policy]
+    compilations: int
+    waste: float
+    largest: dict[Symbol, int]
+
+    def told(self, budget: Budget) -> str:
+        """The line of reports."""
+        return (
+            f"budget of {budget.compilations} compilations: at most "
+            f"{self.compilations} for the sizes planned, {self.waste:.2f} times the "
+            "work of true sizes"
+        )
+
+
+PlanOf = Callable[[dict[Symbol, Policy]], Plan]
+
+
+def spending(graph: Graph, budget: Budget, plan_of: PlanOf) -> Spending:
+    """The policies for all sizes of a graph that keep to a budget.
+
+    `plan_of` plans the graph with policies. Raises GraphError, with the size and the
+    line, where no capacities do.
+    """
+    trial = {s: _trial(s) for s in symbols_of(graph)}
+    plan = plan_of(trial)
+    keys = [_sizes_of(segment, plan.padded) for segment in plan.segments]
+    true = _true_sizes(plan, budget)
+    padded = [s for s, p in trial.items() if isinstance(p, Pad)]
+    needed = [s for s in padded if any(s in found for found in keys)]
+    expected = [_expected(s, budget) for s in needed]
+    best: tuple[float, int, Counts] | None = None
+    for counts in _affordable(needed, keys, true, budget.compilations):
+        wasted = math.prod(map(_waste, expected, counts))
+        choice = wasted, _total(needed, keys, true, counts), counts
+        best = choice if best is None or choice < best else best
+    assert best is not None
+    if best[1] > budget.compilations:
+        raise _too_many(plan, budget, best[1])
+    chosen = {
+        s: _pad(sizes, count)
+        for s, sizes, count in zip(needed, expected, best[2], strict=True)
+    }
+    largest = {s: max(e) for s, e in zip(needed, expected, strict=True)}
+    return Spending(trial | chosen, best[1], best[0], largest)
+
+
+def _trial(symbol: Symbol) -> Policy:
+    """Counts stay at their bounds, where they have one; all else is padded."""
+    origin = symbol.origin
+    counted = isinstance(origin, Value) and origin.node.primitive is not INPUT
+    return Bound() if counted and symbol.upper is not None else Pad()
+
+
+def _sizes_of(segment: Segment, padded: PaddedGraph | None) -> set[Symbol]:
+    """The sizes whose capacities a segment is compiled for."""
+    stored = {} if padded is None else padded.stored_as
+    return {stored.get(s, s) for s in segment.keys}
+
+
+def _true_sizes(plan: Plan, budget: Budget) -> dict[Symbol, int]:
+    """The true sizes that segments are compiled for: how many of each there will be.
+
+    Raises GraphError where that is not known, so that there may be any number.
+    """
+    padded, found = plan.padded, dict[Symbol, int]()
+    stored = {} if padded is None else padded.stored_as
+    originals = {} if padded is None else padded.originals
+    for segment in plan.segments:
+        for symbol in segment.keys:
+            if symbol not in stored:
+                given = _listed(originals.get(symbol, symbol), budget)
+                if given is None:
+                    raise _needs_true_size(plan, segment, symbol)
+                found[symbol] = len(set(given))
+    return found
+
+
+def _too_many(plan: Plan, budget: Budget, least: int) -> GraphError:
+    """The error of a program that has too many segments, or true sizes."""
+    reads = [step for step in plan.glue if isinstance(step, Read)]
+    cuts = () if plan.padded is None else plan.padded.cuts
+    why, hint, place = "", "", None
+    if reads:
+        why, hint, place = f": {reads[0].reason}", reads[0].remedy, reads[0].place
+    elif cuts:
+        why = f": {cuts[0].node.reported} needs true sizes, as {cuts[0].reason}"
+        place = cuts[0].place
+    return graph_error(
+        f"a budget of {budget.compilations} compilations cannot be met: the program "
+        f"takes at least {least}, in {len(plan.segments)} segments{why}",
+        op="function",
+        hint=hint,
+        where=place,
+    )
+
+
+def _needs_true_size(plan: Plan, segment: Segment, symbol: Symbol) -> GraphError:
+    """The error of a size that some op needs as it is."""
+    cut = _cut_at(plan.padded, symbol)
+    original = plan.padded.originals.get(symbol, symbol) if plan.padded else symbol
+    if cut is None:
+        node = asked_by(segment, symbol)
+        name, place, why = node.reported, node.place, "it has no capacity"
+    else:
+        name, place, why = cut.node.reported, cut.place, cut.reason
+    return graph_error(
+        f"a budget of compilations cannot be met: {name} needs the true size "
+        f"{shown_name(original)}, and is compiled for each: {why}",
+        op="function",
+        hint="leave that op to another function, or give dims= as a dict of policies",
+        where=place,
+    )
+
+
+def _cut_at(padded: PaddedGraph | None, symbol: Symbol) -> Cut | None:
+    """The first fallback at true size in which a size stands."""
+    if padded is None:
+        return None
+    old = padded.originals.get(symbol, symbol)
+    for cut in padded.cuts:
+        values = [*cut.node.inputs, *cut.node.outputs]
+        if any(old in symbols_in(n) for v in values for n in v.type.shape):
+            return cut
+    return padded.cuts[0] if padded.cuts else None
+
+
+def _expected(symbol: Symbol, budget: Budget) -> list[int]:
+    """The sizes to plan for: those given, or some between smallest and largest."""
+    given = _listed(symbol, budget)
+    if given:
+        return given
+    low, high = budget.smallest, budget.largest
+    step = (high / low) ** (1 / SAMPLES)
+    return [round(low * step**i) for i in range(SAMPLES + 1)]
+
+
+def _listed(symbol: Symbol, budget: Budget) -> list[int] | None:
+    """The sizes that are expected of a symbol, if they are given by name."""
+    given = budget.sizes.get(shown_name(symbol), budget.sizes.get(symbol.name))
+    return None if given is None else [max(int(n), 1) for n in given]
+
+
+def _pad(sizes: Sequence[int], count: int) -> Pad:
+    """Capacities for sizes: so many of them, and more for what is larger."""
+    return Pad(buckets=learned(sizes, count).buckets, open_ended=True)
+
+
+def _waste(sizes: Sequence[int], count: int) -> float:
+    pad = _pad(sizes, count)
+    return sum(pad.capacity(n) for n in sizes) / sum(sizes)
+
+
+def _total(
+    needed: Sequence[Symbol],
+    keys: Sequence[set[Symbol]],
+    true: Mapping[Symbol, int],
+    counts: Counts,
+) -> int:
+    """How many compilations these numbers of capacities take."""
+    of = {**true, **dict(zip(needed, counts, strict=True))}
+    return sum(math.prod(of.get(s, 1) for s in found) for found in keys)
+
+
+def _affordable(
+    needed: Sequence[Symbol],
+    keys: Sequence[set[Symbol]],
+    true: Mapping[Symbol, int],
+    most: int,
+) -> Iterator[Counts]:
+    """The numbers of capacities that cost at most so much, to which none can be added.
+
+    The least is one of them, whatever it costs.
+    """
+    start = (1,) * len(needed)
+    stack, seen = [start], {start}
+    while stack and len(seen) < MOST_TRIED:
+        counts = stack.pop()
+        more = [
+            (*counts[:i], counts[i] + 1, *counts[i + 1 :]) for i in range(len(counts))
+        ]
+        fitting = [c for c in more if _total(needed, keys, true, c) <= most]
+        if not fitting:
+            yield counts
+        stack += [c for c in fitting if c not in seen]
+        seen.update(fitting)
+    yield start

@@ -1,0 +1,132 @@
+"""A budget of compilations: capacities are chosen for all sizes together."""
+
+import warnings
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import graphc
+import graphc.tensor as gt
+from graphc.transform.policies import Pad
+
+x = gt.tensor("x", "float32", ("n",))
+y = gt.tensor("y", "float32", ("m",))
+k = gt.iscalar("k")
+
+
+def outer():
+    return gt.sum(gt.exp(x)[:, None] * gt.tanh(y)) + gt.sum(gt.arange(k))
+
+
+def refused(outputs, *, inputs=(x,), **options):
+    with pytest.raises(graphc.GraphError) as caught:
+        graphc.function(list(inputs), outputs, dims=graphc.Budget(**options))
+    return str(caught.value)
+
+
+def test_all_sizes_together_stay_within_it():
+    f = graphc.function([x, y, k], outer(), dims=graphc.Budget(8))
+    sizes = np.random.default_rng(0).integers(1, 4096, (25, 3)).tolist()
+    for n, m, number in sizes:
+        got = f(np.zeros(n, "float32"), np.ones(m, "float32"), number)
+        expected = n * m * np.tanh(1) + number * (number - 1) // 2
+        np.testing.assert_allclose(got, expected, rtol=1e-4)
+    assert len(f.stats().compilations) <= 8
+    columns = dict(zip("nmk", map(list, zip(*sizes, strict=True)), strict=True))
+    told = f.plan.forecast(columns)
+    assert told.compilations == len(f.stats().compilations) and told.unknown == ()
+    assert "budget of 8 compilations: at most 8" in f.explain()
+
+
+LISTS = st.lists(st.integers(1, 500), min_size=1, max_size=12)
+
+
+@settings(max_examples=40, deadline=None)
+@given(most=st.integers(2, 20), ns=LISTS, ms=LISTS)
+def test_what_is_planned_is_kept(most, ns, ms):
+    """All pairs of the sizes that are listed cost at most the budget."""
+    outputs = gt.sum(x) * gt.sum(gt.sort(y))
+    budget = graphc.Budget(most, sizes={"n": ns, "m": ms})
+    f = graphc.function([x, y], outputs, dims=budget)
+    pairs = [(n, m) for n in ns for m in ms]
+    told = f.plan.forecast({"n": [n for n, _ in pairs], "m": [m for _, m in pairs]})
+    assert told.compilations <= most
+    fewer = graphc.function([x, y], outputs, dims=graphc.Budget(1, sizes=budget.sizes))
+    assert told.waste <= fewer.plan.forecast({"n": ns[0], "m": ms[0]}).waste + 500
+
+
+def test_more_compilations_waste_less():
+    wastes = []
+    for most in (1, 2, 4, 8):
+        f = graphc.function([x], gt.mean(x), dims=graphc.Budget(most, largest=1024))
+        wastes.append(f.plan.forecast({"n": range(1, 1024)}).waste)
+    assert wastes == sorted(wastes, reverse=True) and wastes[-1] < 1.5
+
+
+def test_a_distribution_of_sizes():
+    f = graphc.function([x], gt.mean(x), dims={"n": Pad(buckets=(4, 8))})
+    assert f.plan.forecast({"n": {4: 3, 5: 1}}).waste == 20 / 17
+    assert f.plan.forecast({"n": {4: 3, 5: 0}}).compilations == 1
+
+
+def test_a_size_that_does_not_matter_is_accepted():
+    f = graphc.function(
+        [x, y], gt.sum(x), dims=graphc.Budget(2, sizes={"m": [1]}), unused="ignore"
+    )
+    assert f(np.ones(3, "float32"), np.ones(2, "float32")) == 3
+
+
+def test_a_true_size_that_an_op_needs():
+    text = refused(gt.fft.fft(x))
+    assert text.startswith(
+        "function: a budget of compilations cannot be met: fft.fft needs the true size "
+        "n, and is compiled for each: fft: a transform of more points has other "
+        "frequencies\n  hint: leave that op to another function, or give dims= as a "
+        "dict of policies\n  at "
+    )
+    assert "test_budget.py" in text
+    sizes = {"n": [16, 20, 16]}
+    f = graphc.function([x], gt.fft.fft(x), dims=graphc.Budget(8, sizes=sizes))
+    assert f.plan.forecast(sizes).compilations <= 8
+
+
+def test_too_many_segments():
+    chosen = x[x > 0]
+    budget = {"compilations": 2, "sizes": {"chosen_count": [4, 5, 6]}}
+    text = refused(gt.fft.fft(chosen), **budget)
+    assert "budget of 2 compilations cannot be met: the program takes at least" in text
+    assert "test_budget.py" in text
+
+
+@pytest.mark.parametrize(
+    "options", [{"compilations": 0}, {"smallest": 9, "largest": 8}, {"smallest": 0}]
+)
+def test_budgets_that_make_no_sense(options):
+    with pytest.raises(graphc.GraphError, match="a budget needs one compilation"):
+        graphc.Budget(**options)
+
+
+def test_a_budget_is_no_policy_of_one_size():
+    with pytest.raises(graphc.GraphError, match="a Budget is for all sizes together"):
+        graphc.function([x], gt.sum(x), dims={"n": graphc.Budget()})
+
+
+def test_going_over_it_warns_once_with_a_remedy_that_works():
+    f = graphc.function([x], gt.sum(x), dims=graphc.Budget(2, largest=64))
+    for n in (3, 60):
+        f(np.ones(n, "float32"))
+    with pytest.warns(graphc.RecompilationWarning) as caught:
+        f(np.ones(100, "float32"))
+    text = str(caught[0].message)
+    assert text.startswith(
+        "3 compilations, over the budget of 2\n  the last: n_capacity changed from 64 "
+        "to 128, asked for by sum at "
+    )
+    assert "dims=graphc.Budget(compilations=2, largest=128) takes at most 2" in text
+    g = graphc.function([x], gt.sum(x), dims=graphc.Budget(2, largest=128))
+    assert g.plan.forecast({"n": range(1, 129)}).compilations == 2
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert f(np.ones(1000, "float32")) == 1000
