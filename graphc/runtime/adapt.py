@@ -12,12 +12,13 @@ from graphc.transform.padding import padded
 from graphc.transform.plan import Plan
 from graphc.transform.policies import Bound, Pad, Policy, symbols_of
 
-MANY = 3  # so many sizes of one dim are a sign of more to come
+MANY = 2  # so many sizes of one dim are a sign of more to come
 PER_CALL = 50e-6  # seconds by which padding and cutting make a call longer
 SPARSE = 8  # a bound this many times the sizes seen wastes too much
 
 Compile = Callable[[dict[Symbol, Policy]], tuple[Plan, Source]]
 Change = tuple[Plan, Source, str]
+_Taken = tuple[list[Symbol], Plan, Source]
 
 
 class Seen:
@@ -81,9 +82,16 @@ class Adapter:
         self._originals: dict[Symbol, Symbol] = {}
 
     def notice(
-        self, new: Sequence[Compilation], sizes: dict[str, Symbol], calls: int
+        self,
+        new: Sequence[Compilation],
+        sizes: dict[str, Symbol],
+        calls: int,
+        plan: Plan,
     ) -> Change | None:
-        """The program to go on with, and why; None where nothing changes."""
+        """The program to go on with, and why; None where nothing changes.
+
+        `plan` is that of the program so far.
+        """
         names = {name: self._originals.get(s, s) for name, s in sizes.items()}
         seen = self._seen
         seen.add(new, names)
@@ -93,10 +101,10 @@ class Adapter:
             if len(found) >= MANY and seen.lost[s] > calls * PER_CALL
         ]
         settled = {*self._policies, *self._refused}
-        told = self._taken([s for s in varying if s not in settled])
-        if not told:
+        found = self._taken([s for s in varying if s not in settled], plan)
+        if found is None:
             return None
-        plan, source = self._compile(self._policies)
+        told, plan, source = found
         if plan.padded is not None:
             self._originals = plan.padded.originals
         reasons = [
@@ -104,26 +112,38 @@ class Adapter:
             f"{self._policies[s]}"
             for s in told
         ]
-        return plan, source, f"{'; '.join(reasons)}, from now on"
+        segments = len(plan.segments)
+        price = "1 compilation" if segments == 1 else f"{segments} compilations"
+        why = f"{'; '.join(reasons)}, from now on, at {price} per capacity"
+        return plan, source, why
 
-    def _taken(self, symbols: list[Symbol]) -> list[Symbol]:
-        """Take up policies for sizes: for all at once, or for those that can be."""
-        if not symbols or self._takes(symbols):
-            return symbols
-        told = [s for s in symbols if len(symbols) > 1 and self._takes([s])]
-        self._refused.update(s for s in symbols if s not in told)
-        return told
+    def _taken(self, symbols: list[Symbol], plan: Plan) -> _Taken | None:
+        """Take up policies for sizes: for all at once, or for one that can be."""
+        tries = [symbols, *([s] for s in symbols)] if len(symbols) > 1 else [symbols]
+        for some in tries if symbols else ():
+            found = self._takes(some, plan)
+            if found is not None:
+                return some, *found
+        self._refused.update(symbols)
+        return None
 
-    def _takes(self, symbols: list[Symbol]) -> bool:
-        """Take up policies for sizes, unless some op would need the true ones."""
+    def _takes(self, symbols: list[Symbol], plan: Plan) -> tuple[Plan, Source] | None:
+        """Take up policies for sizes, if the program does not get worse.
+
+        It does where an op would need true sizes, or where there are more segments:
+        these would be compiled for each capacity, and called each time.
+        """
         policies = self._policies | {s: self._choice(s) for s in symbols}
         try:
-            fits = not padded(self._graph, policies).cuts
+            if padded(self._graph, policies).cuts:
+                return None
+            found = self._compile(policies)
         except GraphError:
-            fits = False
-        if fits:
-            self._policies = policies
-        return fits
+            return None
+        if len(found[0].segments) > len(plan.segments):
+            return None
+        self._policies = policies
+        return found
 
     def _choice(self, symbol: Symbol) -> Policy:
         origin = symbol.origin

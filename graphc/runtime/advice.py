@@ -30,7 +30,11 @@ class Advisor:
         self._done: list[Compilation] = []
 
     def notice(
-        self, new: Sequence[Compilation], sizes: dict[str, Symbol], calls: int
+        self,
+        new: Sequence[Compilation],
+        sizes: dict[str, Symbol],
+        calls: int,
+        plan: Plan,
     ) -> Change | None:
         """Warn once per dim; the program stays as it is."""
         done = self._done
@@ -82,7 +86,11 @@ class Overseer:
         self._warned = False
 
     def notice(
-        self, new: Sequence[Compilation], sizes: dict[str, Symbol], calls: int
+        self,
+        new: Sequence[Compilation],
+        sizes: dict[str, Symbol],
+        calls: int,
+        plan: Plan,
     ) -> Change | None:
         """Warn once; the program stays as it is."""
         self._count += len(new)

@@ -71,8 +71,8 @@ def function(
     upper bound; or "specialize", "pad" or "bound". Results are those of true sizes.
     `graphc.Budget(...)` chooses capacities for all sizes, so that compilations stay
     within a number.
-    "auto" specializes, until an axis has taken three sizes: from then on it is padded,
-    where every op can be masked; `stats()` tells.
+    "auto" specializes, until an axis has taken two sizes: from then on others are
+    padded, where every op can be masked and no segment is added; `stats()` tells.
     `tier` is the backend, or "auto": NumPy for what is new, compiled once that pays;
     results are NumPy arrays. `unused` says what to do about inputs on which no output
     depends: "warn" with an `UnusedInputWarning`, "ignore" or "error".

@@ -14,6 +14,7 @@ from graphc.runtime.adapt import Adapter
 from graphc.runtime.advice import Advisor, Overseer
 from graphc.runtime.arguments import Backend, Signature
 from graphc.runtime.failure import Program, ProgramCallError, call_error, running
+from graphc.runtime.generations import Generation, Generations
 from graphc.runtime.log import Compilation, Log, Stats
 from graphc.runtime.tiering import Tiers
 from graphc.transform.plan import Plan
@@ -49,8 +50,10 @@ class Function:
         self._outputs = outputs
         self._defaults = defaults
         self._adapter = adapter
+        self._changing = isinstance(adapter, Adapter) and numpy is None
         self._calls = 0
         self._before: list[Compilation] = []
+        self._generations = Generations()
         self._changes: list[str] = []
         self._jax_callable: Callable[..., Any] | None = None
         self._tiers = numpy and Tiers(*numpy, outputs, self._changes.append)
@@ -76,6 +79,9 @@ class Function:
         self._run: Callable[..., Any] = module.program
         if self.jax is not None and plan.padded is not None:
             self._run = alarms.around(self.jax, self._run)
+        self._newest = Generation(plan, self._program, self._run, self._log)
+        self._notes = self._changing and self._newest.split
+        self._run = self._generations.around(self._run)
         if self._tiers is not None:
             self._run = self._tiers.around(plan, self._run, self._pending)
         self._signature = Signature(
@@ -106,20 +112,31 @@ class Function:
             failure = self._failure(error, args)
             raise failure from failure.__cause__
         self._calls += 1
+        if self._notes:
+            self._newest.note(args)
         if self._pending or len(xla.EVENTS) != start:
-            new = self._log.settle(xla.since(start))
-            if self._adapter is not None:
-                self._adapt(self._adapter, new)
+            self._settle(args, max(start, self._generations.start))
         return result
+
+    def _settle(self, args: tuple[Any, ...], start: int) -> None:
+        """Record what the call has compiled, and change the program if that helps."""
+        new = self._log.settle(xla.since(start))
+        if self._changing and new:
+            self._newest.note(args)
+        if self._adapter is not None:
+            self._adapt(self._adapter, new)
 
     def _adapt(self, adapter: Watcher, new: list[Compilation]) -> None:
         """Change the program where sizes have turned out to vary."""
         originals = self.plan.originals
         sizes = {k: originals.get(s, s) for k, s in self._log.sizes.items()}
-        change = adapter.notice(new, sizes, self._calls)
+        change = adapter.notice(new, sizes, self._calls, self.plan)
         if change is not None:
             plan, source, why = change
-            self._before += self._log.done
+            if self._changing:
+                self._generations.older.append(self._newest)
+            else:
+                self._before += self._log.done
             self._changes.append(why)
             self._install(plan, source)
 
@@ -127,7 +144,8 @@ class Function:
         """The error of a failed call; segments that were compiled stay compiled."""
         if type(error) is CallError:  # from the signature
             return error.with_traceback(None)
-        program = self._program
+        older = self._generations.running
+        program = self._program if older is None else older.program
         self._log.fail(running(error, program))
         misfit = self._signature.check(args)  # sees the arguments as they were given
         if misfit is not None:
@@ -155,7 +173,7 @@ class Function:
 
     def stats(self) -> Stats:
         """Calls and compilations so far."""
-        done = [*self._before, *self._log.done]
+        done = [*self._before, *self._generations.compilations, *self._log.done]
         numpy = 0 if self._tiers is None else self._tiers.calls
         return Stats(self._calls, done, list(self._changes), numpy)
 

@@ -58,7 +58,7 @@ def test_it_tells_its_story(example, capsys):
     counts = re.findall(r"(\d+) lengths.*?: (\d+) compilations", out)
     (learned_from, few), (read, some) = [tuple(map(int, pair)) for pair in counts]
     assert learned_from > 50 and few == 2
-    assert read > 20 and some <= 3 + 4 and "n took 3 sizes: padded" in out
+    assert read > 20 and some <= 3 + 4 and "n took 2 sizes: padded" in out
     bits, by_frequency = map(float, re.findall(r"[:y] (\d\.\d\d)", out))
     assert bits < by_frequency - 1
     assert out.endswith("everything agrees\n")

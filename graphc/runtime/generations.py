@@ -1,0 +1,83 @@
+"""Programs that a function has changed from stay in use where they are compiled.
+
+A call whose sizes an older program was compiled for runs on that one: nothing that is
+compiled is compiled again. A size that only data tells is no part of that; where an
+older program compiles something for such a one, its arguments' sizes go to the newest
+program from then on.
+"""
+
+from collections.abc import Callable, Hashable
+from typing import Any
+
+from graphc.runtime.failure import Program
+from graphc.runtime.log import Compilation, Log
+from graphc.runtime.tiering import parts_of
+from graphc.runtime.xla import EVENTS, since
+from graphc.transform.plan import Plan
+
+Key = tuple[Hashable, ...]
+
+
+class Generation:
+    """One program of a function, and the sizes of arguments that it is compiled for."""
+
+    def __init__(
+        self, plan: Plan, program: Program, run: Callable[..., Any], log: Log
+    ) -> None:
+        self._parts = [part for _, part in parts_of(plan)]
+        self.program = program
+        self.run = run
+        self.log = log
+        self.seen: set[Key] = set()
+        self.split = len(plan.segments) > 1
+
+    def key(self, args: tuple[Any, ...]) -> Key:
+        """The sizes of arguments that its segments depend on."""
+        return tuple([part(args) for part in self._parts])
+
+    def note(self, args: tuple[Any, ...]) -> None:
+        """It is compiled for the sizes of these arguments."""
+        self.seen.add(self.key(args))
+
+
+class Generations:
+    """The older programs of a function, and what they have compiled lately."""
+
+    def __init__(self) -> None:
+        self.older: list[Generation] = []
+        self.running: Generation | None = None
+        self.start = 0  # of the events that are of the newest program
+
+    def around(self, newest: Callable[..., Any]) -> Callable[..., Any]:
+        """The function that runs a call on the program that is compiled for it."""
+        if not self.older:
+            return newest
+
+        def run(*args: Any) -> Any:
+            self.running = None
+            for one in self.older:
+                try:
+                    key = one.key(args)
+                except (AttributeError, TypeError):  # as of an argument that is traced
+                    break
+                if key in one.seen:
+                    return self._on_older(one, key, args)
+            return newest(*args)
+
+        return run
+
+    def _on_older(self, one: Generation, key: Key, args: tuple[Any, ...]) -> Any:
+        start = len(EVENTS)
+        self.running = one
+        result = one.run(*args)
+        self.running = None
+        if one.log.pending or len(EVENTS) != start:
+            one.log.settle(since(start))
+            one.seen.discard(key)
+            self.start = len(EVENTS)
+        return result
+
+    @property
+    def compilations(self) -> list[Compilation]:
+        """Those of the older programs."""
+        return [c for one in self.older for c in one.log.done]

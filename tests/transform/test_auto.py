@@ -1,0 +1,94 @@
+"""`dims="auto"` never regrets: nothing compiled is lost, and nothing gets worse."""
+
+import numpy as np
+import pytest
+
+import graphc
+import graphc.tensor as gt
+from graphc.runtime import adapt
+
+x = gt.tensor("x", "float32", ("n",))
+y = gt.tensor("y", "float32", ("m",))
+k = gt.iscalar("k")
+
+
+@pytest.fixture(autouse=True)
+def eager(monkeypatch):
+    """However short compilations are, a size that varies is padded at once."""
+    monkeypatch.setattr(adapt, "PER_CALL", 0.0)
+
+
+def floats(n):
+    return np.linspace(-1, 1, n, dtype="float32")
+
+
+PROGRAMS = {
+    "sum": ([x], lambda: gt.sum(gt.exp(x)), [(5,), (7,), (20,), (9,), (40,)]),
+    "two axes": (
+        [x, y],
+        lambda: gt.sum(x[:, None] * gt.tanh(y), 0),
+        [(5, 3), (7, 3), (7, 4), (9, 20), (5, 4), (6, 3)],
+    ),
+    "an integer": ([x, k], lambda: x[:k] * 2, [(9, 3), (9, 4), (12, 4), (9, 5)]),
+    "a count": ([x], lambda: gt.sort(x[x > 0]), [(5,), (7,), (20,), (8,), (30,)]),
+    "several segments": (
+        [x, y],
+        lambda: [gt.fft.fft(x), gt.sort(y[y > 0]), gt.cumsum(y)],
+        [(4, 3), (5, 4), (4, 9), (6, 3), (6, 4)],
+    ),
+}
+
+
+def arguments(inputs, sizes):
+    return [floats(n) if v.type.rank else n for v, n in zip(inputs, sizes, strict=True)]
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_sizes_seen_before_compile_nothing(name):
+    """Whatever was padded in between, in any order; and results are right."""
+    inputs, outputs, calls = PROGRAMS[name]
+    f = graphc.function(inputs, outputs(), dims="auto")
+    exact = graphc.function(inputs, outputs(), backend="numpy", dims="specialize")
+    for sizes in calls:
+        f(*arguments(inputs, sizes))
+    compiled = len(f.stats().compilations)
+    for sizes in [*reversed(calls), *calls]:
+        given = arguments(inputs, sizes)
+        got, expected = f(*given), exact(*given)
+        if not isinstance(got, list):
+            got, expected = [got], [expected]
+        for a, b in zip(got, expected, strict=True):
+            assert a.shape == b.shape and a.dtype == b.dtype
+            np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-5)
+    assert len(f.stats().compilations) == compiled
+
+
+def test_a_second_size_is_the_sign():
+    f = graphc.function([x], gt.sum(x), dims="auto")
+    assert [float(f(np.ones(n, "float32"))) for n in (3, 4, 5, 6)] == [3, 4, 5, 6]
+    assert len(f.stats().compilations) == 3
+    assert f.stats().changes == [
+        "n took 2 sizes: padded to 16, 32, 64 ..., from now on, at 1 compilation per "
+        "capacity"
+    ]
+
+
+def test_it_stays_where_padding_takes_more_segments():
+    outputs = [gt.fft.fft(x), gt.cumsum(x)]
+    f = graphc.function([x], outputs, dims="auto")
+    for n in (3, 4, 5, 6):
+        f(floats(n))
+    assert f.plan.padded is None and len(f.stats().compilations) == 4
+
+
+def test_failures_of_an_older_program_name_its_lines():
+    positive = gt.assert_(gt.all(x > 0), "not positive", gt.sum(x))
+    f = graphc.function([x], positive, dims="auto")
+    for n in (3, 4, 5):
+        f(np.ones(n, "float32"))
+    assert f.stats().changes
+    for n in (3, 5):
+        with pytest.raises(graphc.CallError, match="not positive") as caught:
+            f(-np.ones(n, "float32"))
+        assert "test_auto.py" in str(caught.value)
+    assert f(np.ones(3, "float32")) == 3
