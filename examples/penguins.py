@@ -186,7 +186,7 @@ def main() -> int:
         print(f"-> {name}: {value.type}")
 
     heading("The plan")
-    print(on_jax.explain())
+    print(on_jax.explain(full=True))
 
     heading("The emitted source of the last segment")
     print(segment_source(on_jax.source, len(on_jax.plan.segments) - 1))

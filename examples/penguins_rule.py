@@ -84,7 +84,7 @@ def main() -> int:
 
     for title, f in (("without", before), ("with", after)):
         print(f"\n--- The plan {title} the rule ---")
-        print(f.explain())
+        print(f.explain(full=True))
 
     print("\n--- The check of the rule ---")
     print(graphc.rewrites.check(median_of_selected, examples=5))

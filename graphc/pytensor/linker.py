@@ -50,14 +50,14 @@ class StepsProgram:
         """The compiled parts."""
         return [s.function for s in self.steps if isinstance(s, Compiled)]
 
-    def explain(self) -> str:
+    def explain(self, full: bool = False) -> str:
         """The steps, why they are there, and the plans of the compiled parts."""
-        return "\n\n".join(map(_explained, self.steps))
+        return "\n\n".join([_explained(step, full) for step in self.steps])
 
 
-def _explained(step: Step) -> str:
+def _explained(step: Step, full: bool) -> str:
     if isinstance(step, Compiled):
-        return step.function.explain()
+        return step.function.explain(full)
     return (
         f"host: PyTensor performs {step.node.op}\n"
         f"  because {step.reason}\n"

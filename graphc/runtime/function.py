@@ -19,6 +19,7 @@ from graphc.runtime.log import Compilation, Log, Stats
 from graphc.runtime.tiering import Tiers
 from graphc.transform.plan import Plan
 from graphc.transform.report import explain
+from graphc.transform.summary import summary
 
 Watcher = Adapter | Advisor | Overseer
 
@@ -177,10 +178,15 @@ class Function:
         numpy = 0 if self._tiers is None else self._tiers.calls
         return Stats(self._calls, done, list(self._changes), numpy)
 
-    def explain(self) -> str:
-        """Why the program is split as it is, with the user's lines."""
+    def explain(self, full: bool = False) -> str:
+        """Why the program is split as it is: a line per segment and per reason.
+
+        `full`: each step, with the user's lines, guards, and the rules applied before.
+        """
         tier = "" if self._tiers is None else self._tiers.explain()
         with naming(self.plan.names(self._names)):
+            if not full:
+                return summary(self.plan, self.backend) + tier
             return explain(self.plan, self.backend) + tier + applied(self.rewrites)
 
     @property

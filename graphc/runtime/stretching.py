@@ -185,7 +185,7 @@ class Stretching(Function):
             total.changes += [f"{change}, {where}" for change in more.changes]
         return total
 
-    def explain(self) -> str:
+    def explain(self, full: bool = False) -> str:
         """Why the programs made so far are split as they are, one after another."""
         family = self._family
         first = next(iter(family.axes))
@@ -193,8 +193,8 @@ class Stretching(Function):
             f"a program for each set of axes that are 1, of {len(family.axes)} that "
             f"may be; f.program({plain_name(first)!r}) is that where {first.name} is",
         ]
-        programs = [(family.first, super().explain())]
-        programs += [(ones, p.explain()) for ones, p in family.made.items()]
+        programs = [(family.first, super().explain(full))]
+        programs += [(ones, p.explain(full)) for ones, p in family.made.items()]
         for ones, text in programs:
             lines += ["", f"{family.text(ones)}:", text]
         return "\n".join(lines)

@@ -15,7 +15,7 @@ def masked():
 
 
 def test_every_cut_has_its_line_its_reason_and_a_way_out():
-    text = masked().explain()
+    text = masked().explain(full=True)
     assert text.startswith("JAX program of (x: float32[n, 3], k: int64[])")
     assert "2 compiled segments, 1 glue step" in text
     assert "static arguments, used as sizes: k" in text
@@ -27,11 +27,30 @@ def test_every_cut_has_its_line_its_reason_and_a_way_out():
     assert "static argument k" in last and "head = gt.sum(kept[:k], axis=0)" in last
 
 
+def test_the_short_form_has_a_line_per_segment_and_per_reason():
+    lines = masked().explain().splitlines()
+    assert lines[0] == "JAX program of (x: float32[n, 3], k: int64[])"
+    assert lines[1].startswith("  segment 0: ") and lines[1].endswith("compiled per n")
+    assert lines[2].endswith("compiled per k (static), kept_count, n")
+    assert lines[3].startswith("  read at ") and "nonzero needs the size" in lines[3]
+    assert lines[4:] == ["explain(full=True) has each step, with your lines"]
+    assert "kept = x" not in "".join(lines)
+
+
+def test_the_short_form_names_sizes_that_dims_takes():
+    x = gt.tensor("x", "float32", ("n", 3))
+    outputs = [gt.fft.fft(x, axis=0), gt.fft.ifft(x, axis=0), gt.sort(x, 0)]
+    text = graphc.function([x], outputs, dims="pad").explain()
+    assert "\n  n: padded to 16, 32, 64 ...\n" in text and "n_capacity" not in text
+    assert "true size of n" in text and "capacity of n" in text
+    assert text.count("needs true sizes") == 2
+
+
 def test_guards_are_told():
     x = gt.tensor("x", "float32", ("n",))
     y = gt.tensor("y", "float32", ("m",))
     f = graphc.function([x, y], x + y)
-    text = f.explain()
+    text = f.explain(full=True)
     assert "guard n == m: shapes do not broadcast" in text
     assert "declare both axes with the same name" in text
 
@@ -39,7 +58,8 @@ def test_guards_are_told():
 def test_numpy_programs_are_one_piece():
     x = gt.tensor("x", "float32", ("n",))
     f = graphc.function([x], x[x > 0], backend="numpy")
-    assert "NumPy program" in f.explain() and "nothing is compiled" in f.explain()
+    for text in (f.explain(), f.explain(full=True)):
+        assert "NumPy program" in text and "nothing is compiled" in text
 
 
 def test_plan_is_the_same_as_data():
@@ -47,7 +67,7 @@ def test_plan_is_the_same_as_data():
     assert [s.index for s in f.plan.segments] == [0, 1]
     (read,) = f.plan.glue
     assert read.place.code == "kept = x[x[:, 0] > 0]"
-    assert read.reason in f.explain() and read.remedy in f.explain()
+    assert read.reason in f.explain(full=True) and read.remedy in f.explain(full=True)
 
 
 def test_the_log_names_size_numbers_and_line():

@@ -63,7 +63,7 @@ def test_names_that_are_printed_are_taken(inputs, outputs):
         for size in range(1, 10):
             call(f, size)
     told = [str(w.message) for w in caught]
-    names = names_in("\n".join([f.explain(), str(f.stats()), repr(f), *told]))
+    names = names_in("\n".join([f.explain(full=True), str(f.stats()), repr(f), *told]))
     assert names or any(s.rows for s in f.plan.segments)
     for name in names:
         for policy in ("specialize", "pad"):
@@ -81,12 +81,12 @@ def test_sizes_of_one_name_are_told_apart(backend):
     )
     assert "(float32[x_0], float32[x_0_2])" in repr(f)
     if backend == "jax":
-        assert "  guard x_0 == x_0_2: shapes do not broadcast\n" in f.explain()
+        assert "  guard x_0 == x_0_2: shapes do not broadcast\n" in f.explain(full=True)
 
 
 def test_one_of_two_sizes_of_a_name_can_be_padded():
     f = graphc.function([x, second], [x * 2, second * 3], dims={"x_0_2": "pad"})
-    assert names_in(f.explain()) >= {"x_0", "x_0_2"}
+    assert names_in(f.explain(full=True)) >= {"x_0", "x_0_2"}
     both_of_them = graphc.function(
         [x, second], [x * 2, second * 3], dims={"x_0": "pad"}
     )

@@ -302,4 +302,4 @@ def test_one_switch():
     for rules in (default - hoisting, default.exact(), default - "large_in_blocks"):
         assert not loops(graphc.function(inputs, outputs, rewrites=rules))
     f = graphc.function(inputs, outputs)
-    assert "large_in_blocks" in f.explain()
+    assert "large_in_blocks" in f.explain(full=True)

@@ -459,7 +459,7 @@ def test_one_switch():
     _, ys = running(xs, w)
     loss = gt.mean((ys - t) ** 2)
     f = graphc.function(inputs, loss)
-    assert "reduction_in_scan" in f.explain()
+    assert "reduction_in_scan" in f.explain(full=True)
     assert [str(a.rule.name) for a in f.rewrites] == ["reduction_in_scan"]
     stacked = scans([loss], none)
     for gone in ("reduction_in_scan", "scan_in_chunks"):

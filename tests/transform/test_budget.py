@@ -37,7 +37,7 @@ def test_all_sizes_together_stay_within_it():
     columns = dict(zip("nmk", map(list, zip(*sizes, strict=True)), strict=True))
     told = f.plan.forecast(columns)
     assert told.compilations == len(f.stats().compilations) and told.unknown == ()
-    assert "budget of 8 compilations: at most 8" in f.explain()
+    assert "budget of 8 compilations: at most 8" in f.explain(full=True)
 
 
 LISTS = st.lists(st.integers(1, 500), min_size=1, max_size=12)

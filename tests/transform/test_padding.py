@@ -151,8 +151,8 @@ def test_an_op_without_a_rule_is_compiled_for_each_size_alone():
     for c in f.stats().compilations:
         counts[c.segment] += 1
     assert sorted(counts) == [1, 4]
-    assert "fft is computed at true sizes, compiled for each" in f.explain()
-    assert "size n: padded to 8, 16, 32 ..." in f.explain()
+    assert "fft is computed at true sizes, compiled for each" in f.explain(full=True)
+    assert "size n: padded to 8, 16, 32 ..." in f.explain(full=True)
 
 
 def test_strict_raises_where_an_op_has_no_rule():
@@ -198,7 +198,7 @@ def test_auto_pads_what_turns_out_to_vary():
         "n took 2 sizes: padded to 16, 32, 64 ..., from now on, at 1 compilation per "
         "capacity"
     ]
-    assert "n took 2 sizes" in str(stats) and "size n: padded" in f.explain()
+    assert "n took 2 sizes" in str(stats) and "size n: padded" in f.explain(full=True)
     assert [s.name for s in f.plan.padded.policies] == ["n"]
 
 
@@ -297,7 +297,7 @@ def test_every_size_that_is_explained_can_be_given_a_policy():
     kept = y[y > 0]
     outputs = [gt.sort(x), gt.zeros(k) + gt.sum(y), gt.sort(kept)]
     f = graphc.function([x, y, k], outputs, backend="jax", dims="pad")
-    said = f.explain()
+    said = f.explain(full=True)
     names = set(re.findall(r"\w+_capacity", said))
     sizes = {name.removesuffix("_capacity") for name in names}
     assert sizes == {"x_0", "n", "n_2", "kept_count"}
@@ -305,7 +305,7 @@ def test_every_size_that_is_explained_can_be_given_a_policy():
         dims = {name: graphc.Pad(multiple=7)}
         made = graphc.function([x, y, k], outputs, backend="jax", dims=dims)
         size = name.removesuffix("_capacity")
-        assert f"size {size}: padded to a multiple of 7" in made.explain()
+        assert f"size {size}: padded to a multiple of 7" in made.explain(full=True)
 
 
 def test_a_default_for_the_process(monkeypatch):

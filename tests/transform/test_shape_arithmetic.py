@@ -80,7 +80,7 @@ def check_one_segment(steps, backend="jax"):
     outputs = gt.sum(x) + gt.zeros(size_of(gt, vector)), vector
     f = graphc.function([x], outputs, backend=backend)
     if backend == "jax":
-        assert len(f.plan.steps) == 1, f"{steps}\n{f.explain()}"
+        assert len(f.plan.steps) == 1, f"{steps}\n{f.explain(full=True)}"
         assert not f.plan.segments[0].statics
     sized, numbers = f(np.ones(SHAPE, "float32"))
     assert sized.shape == (size_of(np, expected),), steps
@@ -102,7 +102,7 @@ def test_compositions_never_split(steps):
     x = gt.tensor("x", "float32", ("n", "m"))
     vector = composed(gt, gt.stack(x.shape), steps)
     f = graphc.function([x], gt.sum(x) + gt.zeros(size_of(gt, vector)))
-    assert len(f.plan.steps) == 1, f"{steps}\n{f.explain()}"
+    assert len(f.plan.steps) == 1, f"{steps}\n{f.explain(full=True)}"
     assert not f.plan.segments[0].statics
 
 

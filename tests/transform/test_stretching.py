@@ -276,8 +276,8 @@ def test_what_functions_show_of_their_programs():
         "<graphc.Function (float64[1, n], float64[m, n], float64[1, n]) -> "
         "(float64[m, n]) on numpy>"
     )
-    assert "x0: float64[1, n]" in f.program("b").explain()
-    headings = [line for line in f.explain().splitlines() if "where" in line]
+    assert "x0: float64[1, n]" in f.program("b").explain(full=True)
+    headings = [line for line in f.explain(full=True).splitlines() if "where" in line]
     assert headings == [
         "a program for each set of axes that are 1, of 2 that may be; f.program('b') "
         "is that where b? is",

@@ -134,9 +134,9 @@ class JitFunction:
         """Calls and compilations so far, and what is compiled exactly for a reason."""
         return stats_of(self._calls, self._families.values())
 
-    def explain(self) -> str:
+    def explain(self, full: bool = False) -> str:
         """The compiled programs, their sizes, and the reasons."""
-        return explained(self._function, self._families.values())
+        return explained(self._function, self._families.values(), full)
 
     @property
     def source(self) -> str:

@@ -42,16 +42,18 @@ def _shown(sizes: Iterable[tuple[int, ...]]) -> str:
     return ", ".join(map(str, sizes)) or "without arrays"
 
 
-def explained(function: Callable[..., Any], families: Iterable[SizeFamily]) -> str:
+def explained(
+    function: Callable[..., Any], families: Iterable[SizeFamily], full: bool
+) -> str:
     """The compiled programs of these kinds of calls, and the reasons."""
     name = getattr(function, "__name__", "the function")
     lines = [f"jit of {name}"]
     for family in families:
-        lines += _lines(family)
+        lines += _lines(family, full)
     return "\n".join(lines)
 
 
-def _lines(family: SizeFamily) -> Iterator[str]:
+def _lines(family: SizeFamily, full: bool) -> Iterator[str]:
     for sizes, one in family.compiled.items():
         how = "as JAX traces it" if one.rewritten is None else "rewritten"
         yield f"compiled exactly for {_shown(sizes)}: {how}"
@@ -65,7 +67,7 @@ def _lines(family: SizeFamily) -> Iterator[str]:
     for program in family.programs:
         yield f"compiled for all sizes {program.pattern}:"
         yield from map(_foreign, program.source.foreign)
-        yield program.compiled.explain()
+        yield program.compiled.explain(full)
 
 
 def _foreign(reason: str) -> str:

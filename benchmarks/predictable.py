@@ -1,0 +1,259 @@
+"""Everyday programs over 50 sizes: how often they are compiled, and what calls cost.
+
+    python -m benchmarks.predictable [name of a program]
+
+Sizes lie within a factor of 256. Compared are `dims="auto"` (the default), `dims="pad"`
+and JAX with padding and masks written by hand. Targets: at most 9 compilations under
+`pad`, in one segment, never more than by default; steady calls at most 1.15 times as
+long as by hand. A program is compiled for all sizes first, then calls are timed.
+"""
+
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import graphc
+import graphc.tensor as gt
+from benchmarks.harness import (
+    Row,
+    compare,
+    named,
+    print_table,
+    row,
+    same,
+    setting,
+    some,
+    xla_compilations,
+)
+
+LEAST, MOST = 16, 4096
+COUNT = setting(50, 3)
+TIMED = setting(10, 2)
+Array = Any
+MOST_COMPILATIONS = 9
+capacity = graphc.Pad().capacity
+
+
+@dataclass(frozen=True)
+class Work:
+    """A program: its graph, the arguments of a size, and what a person writes.
+
+    `by_hand` is jitted; it gets arrays whose first axes are padded with zeros, then
+    the true size; where `cut`, its result is cut to that size.
+    """
+
+    name: str
+    graph: Callable[..., Any]
+    types: Sequence[tuple[str, tuple[Any, ...]]]
+    arguments: Callable[[int], list[Any]]
+    by_hand: Callable[..., Any]
+    cut: bool = False
+    segments: int = 1
+
+
+def floats(*shape: int) -> Array:
+    return np.random.default_rng(sum(shape)).normal(size=shape).astype("float32")
+
+
+def inside(x: Array, n: Array) -> Array:
+    """A mask of the first n rows."""
+    return jnp.arange(x.shape[0]) < n
+
+
+def attention(q: Any, keys: Any, values: Any, n: Any) -> Any:
+    return gt.nn.softmax(q @ keys[:n].T) @ values[:n]
+
+
+def masked_attention(q: Array, keys: Array, values: Array, n: Array) -> Array:
+    scores = jnp.where(inside(keys, n), q @ keys.T, -jnp.inf)
+    return jax.nn.softmax(scores) @ values
+
+
+def causal(x: Any) -> Any:
+    n = x.shape[0]
+    scores = gt.where(gt.tri(n, dtype="bool"), x @ x.T, -np.inf)
+    return gt.nn.softmax(scores, axis=-1) @ x
+
+
+def masked_causal(x: Array, n: Array) -> Array:
+    keep = jnp.tri(x.shape[0], dtype=bool) & inside(x, n)
+    return jax.nn.softmax(jnp.where(keep, x @ x.T, -jnp.inf), axis=-1) @ x
+
+
+def windows(x: Any) -> Any:
+    n = x.shape[0] // 4
+    return gt.max(gt.reshape(x[: 4 * n], (n, 4)), axis=1).sum()
+
+
+def masked_windows(x: Array, n: Array) -> Array:
+    found = jnp.max(jnp.reshape(x, (-1, 4)), axis=1)
+    return jnp.sum(jnp.where(inside(found, n // 4), found, 0))
+
+
+def rotary(x: Any) -> Any:
+    """Pairs of features turned by angles that grow with the position."""
+    shape = gt.stack(x.shape)
+    half = shape[-1] // 2
+    angle = gt.arange(shape[0])[:, None] / 100.0 ** (gt.arange(half) / half)
+    first, second = gt.reshape(x, (*x.shape[:1], 2, half)).swapaxes(0, 1)
+    cos, sin = gt.cos(angle), gt.sin(angle)
+    turned = gt.stack([first * cos - second * sin, first * sin + second * cos], 1)
+    return gt.reshape(turned, shape[np.array([0, 1])]).astype("float32")
+
+
+def rotary_by_hand(x: Array, n: Array) -> Array:
+    half = x.shape[1] // 2
+    angle = jnp.arange(x.shape[0])[:, None] / 100.0 ** (jnp.arange(half) / half)
+    first, second = x[:, :half], x[:, half:]
+    cos, sin = jnp.cos(angle), jnp.sin(angle)
+    return jnp.concatenate([first * cos - second * sin, first * sin + second * cos], 1)
+
+
+def polynomial(x: Any, y: Any) -> Any:
+    """A cubic through points, by least squares."""
+    powers = gt.stack([x**i for i in range(4)], axis=1)
+    return gt.linalg.solve(powers.T @ powers + 1e-3 * np.eye(4, dtype="float32"),
+                           powers.T @ y)
+
+
+def polynomial_by_hand(x: Array, y: Array, n: Array) -> Array:
+    powers = jnp.stack([x**i for i in range(4)], axis=1)
+    powers = jnp.where(inside(x, n)[:, None], powers, 0)
+    return jnp.linalg.solve(powers.T @ powers + 1e-3 * jnp.eye(4), powers.T @ y)
+
+
+def moments_by_hand(x: Array, n: Array) -> Array:
+    mask = inside(x, n)
+    mean = jnp.sum(jnp.where(mask, x, 0)) / n
+    return jnp.stack([mean, jnp.sum(jnp.where(mask, (x - mean) ** 2, 0)) / n])
+
+
+def softmax_by_hand(x: Array, n: Array) -> Array:
+    return jax.nn.softmax(jnp.where(inside(x, n), x, -jnp.inf))
+
+
+def prefix_minima(x: Any, f: Any) -> Any:
+    def step(t: Any, best: Any) -> Any:
+        return best + gt.min(f[gt.arange(t)] + x[:t])
+
+    return gt.fori_loop(1, x.shape[0], step, gt.zeros((), "float32"))
+
+
+def prefix_minima_by_hand(x: Array, f: Array, n: Array) -> Array:
+    def step(t: Array, best: Array) -> Array:
+        return best + jnp.min(jnp.where(inside(x, t), f + x, jnp.inf))
+
+    return jax.lax.fori_loop(1, n, step, jnp.zeros((), "float32"))
+
+
+VECTOR = [("x", ("n",))]
+ROWS = floats(MOST, 8)
+QUERY = floats(8)
+LINE = np.linspace(-1, 1, MOST, dtype="float32")
+
+WORK = [
+    Work("moments", lambda x: gt.stack([gt.mean(x), gt.var(x)]), VECTOR,
+         lambda n: [floats(n)], moments_by_hand),
+    Work("exp(x[:k])", lambda x, k: gt.exp(x[:k]), [("x", ("n",)), ("k", ())],
+         lambda n: [LINE, n], lambda x, n, _: jnp.exp(x), cut=True),
+    Work("softmax(q @ K[:n].T) @ V[:n]", attention,
+         [("q", (8,)), ("keys", ("m", 8)), ("values", ("m", 8)), ("k", ())],
+         lambda n: [QUERY, ROWS, ROWS, n],
+         lambda q, keys, values, n, _: masked_attention(q, keys, values, n)),
+    Work("causal attention", causal, [("x", ("n", 8))], lambda n: [floats(n // 8, 8)],
+         masked_causal, cut=True),
+    Work("softmax(x)", lambda x: gt.nn.softmax(x), VECTOR, lambda n: [floats(n)],
+         softmax_by_hand, cut=True),
+    Work("pooled windows", windows, VECTOR, lambda n: [floats(n)], masked_windows),
+    Work("cubic by least squares", polynomial, [("x", ("n",)), ("y", ("n",))],
+         lambda n: [np.linspace(-1, 1, n, dtype="float32"), floats(n)],
+         polynomial_by_hand),
+    Work("rotary embedding", rotary, [("x", ("n", "m"))], lambda n: [floats(n, 8)],
+         rotary_by_hand, cut=True),
+    Work("prefix minima in a loop", prefix_minima, [("x", ("n",)), ("f", ("n",))],
+         lambda n: [floats(n // 8), floats(n // 8)], prefix_minima_by_hand),
+]  # fmt: skip
+
+
+def inputs_of(work: Work) -> list[Any]:
+    return [
+        gt.tensor(name, "float32" if shape else "int64", shape)
+        for name, shape in work.types
+    ]
+
+
+def compiled(work: Work, dims: Any) -> Any:
+    inputs = inputs_of(work)
+    return graphc.function(inputs, work.graph(*inputs), dims=dims)
+
+
+def hand_written(work: Work) -> Callable[..., Array]:
+    """Padding, masks and cutting as a person writes them."""
+    run = jax.jit(work.by_hand)
+    symbolic = [bool(shape) and isinstance(shape[0], str) for _, shape in work.types]
+
+    def call(*args: Array) -> Array:
+        n = next(len(a) for a, pads in zip(args, symbolic, strict=True) if pads)
+        room = capacity(n)
+        given = []
+        for a, pads in zip(args, symbolic, strict=True):
+            if pads:
+                wide = np.zeros((room, *a.shape[1:]), a.dtype)
+                wide[:n] = a
+                a = wide
+            given.append(a)
+        result = run(*given, n)
+        size = args[-1] if np.ndim(args[-1]) == 0 else n
+        return np.asarray(result)[:size] if work.cut else result
+
+    return call
+
+
+def counted(f: Callable[..., Array], calls: list[list[Any]]) -> int:
+    """How often XLA compiles for these calls."""
+    with warnings.catch_warnings(), xla_compilations() as found:
+        warnings.simplefilter("ignore", graphc.RecompilationWarning)
+        for args in calls:
+            jax.block_until_ready(f(*args))
+    return len(found)
+
+
+def rows_of(work: Work) -> list[Row]:
+    """Compilations, segments and steady calls of one program."""
+    logs = np.random.default_rng(0).uniform(np.log(LEAST), np.log(MOST), COUNT)
+    calls = [work.arguments(int(n)) for n in np.exp(logs)]
+    default, pad = compiled(work, "auto"), compiled(work, "pad")
+    hand = hand_written(work)
+    of_hand = counted(hand, calls)
+    of_default, of_pad = counted(default, calls), counted(pad, calls)
+    for args in calls[:TIMED]:
+        same(np.asarray(pad(*args)), np.asarray(hand(*args)), rtol=1e-3)
+    assert counted(default, calls) == counted(pad, calls) == 0
+    texts = f"pad {of_pad}, default {of_default}", f"by hand {of_hand}"
+    most = min(MOST_COMPILATIONS, of_default)
+    steady = compare(
+        lambda: [pad(*args) for args in calls[:TIMED]],
+        lambda: [hand(*args) for args in calls[:TIMED]],
+    )
+    segments = len(pad.plan.segments)
+    return [
+        Row("compilations", *texts, number=of_pad, target=most),
+        Row("segments", f"pad {segments}", number=segments, target=work.segments),
+        row("steady calls", steady, 1.15),
+    ]
+
+
+def main() -> None:
+    """Print the table."""
+    for work in some([w for w in WORK if w.name in named()] or WORK):
+        title = f"{work.name}, {COUNT} sizes from {LEAST} to {MOST}"
+        print_table(title, rows_of(work), "number")
+
+
+if __name__ == "__main__":
+    main()

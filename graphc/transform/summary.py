@@ -1,0 +1,84 @@
+"""The plan in a few lines: one per segment, and one per reason for what is not one.
+
+`report` has the whole, with the user's code.
+"""
+
+from collections.abc import Iterable
+
+from graphc.ir.build import INPUT
+from graphc.ir.dims import Symbol
+from graphc.ir.dims_names import shown_name
+from graphc.ir.graph import Value
+from graphc.transform.plan import Check, Plan, PythonLoop, Read, Segment
+
+
+def summary(plan: Plan, backend: str) -> str:
+    """The short form of a report."""
+    named = zip(plan.called.input_names, plan.called.inputs, strict=True)
+    inputs = ", ".join(f"{name}: {value.type}" for name, value in named)
+    title = {"jax": "JAX", "numpy": "NumPy"}[backend]
+    lines = [f"{title} program of ({inputs})", *_sizes(plan)]
+    if backend == "numpy":
+        return "\n".join([*lines, "  one straight program: nothing is compiled"])
+    lines += _segments(plan)
+    lines += dict.fromkeys([*_true_sizes(plan), *_reasons(plan)])
+    return "\n".join([*lines, "explain(full=True) has each step, with your lines"])
+
+
+def _sizes(plan: Plan) -> list[str]:
+    if plan.padded is None:
+        return []
+    lines = [f"  {shown_name(s)}: {p}" for s, p in plan.padded.policies.items()]
+    return lines + [f"  {plan.budget}"] * bool(plan.budget)
+
+
+def _segments(plan: Plan) -> Iterable[str]:
+    for segment in plan.segments:
+        nodes = [n for n in segment.nodes if not n.primitive.inline] or segment.nodes
+        first, last = nodes[0].place, nodes[-1].place
+        where = f"{first}" if first.line == last.line else f"{first} to {last.line}"
+        yield (
+            f"  segment {segment.index}: {len(nodes)} "
+            f"node{'s' * (len(nodes) != 1)} from {where}, {_compiled(plan, segment)}"
+        )
+
+
+def _compiled(plan: Plan, segment: Segment) -> str:
+    """How often a segment is compiled, by the sizes that users can name."""
+    stored = {} if plan.padded is None else plan.padded.stored_as
+    names = dict.fromkeys(_named(plan, s) for s in segment.keys if s not in stored)
+    padded = dict.fromkeys(shown_name(stored[s]) for s in segment.keys if s in stored)
+    parts = [", ".join(names)] * bool(names)
+    parts += [f"capacity of {', '.join(padded)}"] * bool(padded)
+    if segment.rows is not None:
+        parts.append("capacity of its rows")
+    return f"compiled per {' and '.join(parts)}" if parts else "compiled once"
+
+
+def _named(plan: Plan, symbol: Symbol) -> str:
+    originals = {} if plan.padded is None else plan.padded.originals
+    if symbol in originals:
+        return f"true size of {shown_name(originals[symbol])}"
+    origin = symbol.origin
+    static = isinstance(origin, Value) and origin.node.primitive is INPUT
+    return shown_name(symbol) + " (static)" * static
+
+
+def _true_sizes(plan: Plan) -> Iterable[str]:
+    """The ops that are computed at true sizes."""
+    for cut in () if plan.padded is None else plan.padded.cuts:
+        name = cut.node.reported
+        yield f"  {name} at {cut.place} needs true sizes: {cut.reason}"
+
+
+def _reasons(plan: Plan) -> Iterable[str]:
+    """Whatever the driver does, one line for each reason."""
+    for step in plan.glue:
+        if isinstance(step, Read):
+            yield f"  read at {step.place}: {step.reason}; else: {step.remedy}"
+        elif isinstance(step, Check):
+            yield f"  check at {step.place}: {step.message}"
+        elif isinstance(step, PythonLoop):
+            yield f"  loop in Python: {step.reason}; else: {step.remedy}"
+        else:
+            yield f"  on the host at {step.place}: {step.reason}"
