@@ -17,7 +17,7 @@ from graphc.transform.plan import Check
 
 
 @dataclass(frozen=True)
-class Facts:
+class NodeFacts:
     """The facts about the nodes before they are grouped."""
 
     graph: Graph
@@ -117,7 +117,7 @@ def _check(node: Node) -> Check:
     return Check(node.inputs[1], message, node.params["kind"], error, node.place)
 
 
-def facts_of(graph: Graph) -> Facts:
+def facts_of(graph: Graph) -> NodeFacts:
     """The facts about a graph."""
     checks: list[Check] = []
     aliases: dict[Value, Value] = {}
@@ -132,7 +132,7 @@ def facts_of(graph: Graph) -> Facts:
         nodes = ancestors([*graph.outputs, *(c.condition for c in checks)])
     times = binding_times(nodes)
     compiled, demanded = _needed(graph, aliases, checks, times)
-    return Facts(graph, aliases, tuple(checks), times, compiled, demanded)
+    return NodeFacts(graph, aliases, tuple(checks), times, compiled, demanded)
 
 
 def _needed(

@@ -18,7 +18,7 @@ from graphc.ir.op import EMISSION
 from graphc.ir.replay import symbols_needed
 from graphc.ir.walk import ancestors
 from graphc.transform.derived import in_axes
-from graphc.transform.facts import Facts, facts_of, sizes_needed
+from graphc.transform.facts import NodeFacts, facts_of, sizes_needed
 from graphc.transform.grouping import (
     CostModel,
     Keys,
@@ -77,7 +77,7 @@ def is_driven(node: Node) -> bool:
     return node.primitive.driven or runs_in_python(node)
 
 
-def _levels(facts: Facts) -> dict[Node, int]:
+def _levels(facts: NodeFacts) -> dict[Node, int]:
     levels: dict[Node, int] = {}
     for node in facts.compiled:
         level = max([levels.get(o, 0) for o in facts.operands[node]], default=0)
@@ -90,7 +90,7 @@ def _levels(facts: Facts) -> dict[Node, int]:
     return levels
 
 
-def _roots(facts: Facts) -> set[Node]:
+def _roots(facts: NodeFacts) -> set[Node]:
     """Nodes that must stand in a segment although they could be cloned anywhere."""
     values = [facts.resolve(v) for v in facts.graph.outputs]
     values += [v for v in facts.demanded if facts.is_data(v)]
@@ -102,7 +102,7 @@ def _roots(facts: Facts) -> set[Node]:
     return {v.node for v in values}
 
 
-def _asked_outside(facts: Facts, steps: Iterable[PlanStep]) -> list[Value]:
+def _asked_outside(facts: NodeFacts, steps: Iterable[PlanStep]) -> list[Value]:
     """The sizes that the driver must know, beside those that segments derive."""
     derived: set[Symbol] = set()
     passed: set[Symbol] = set()
@@ -118,7 +118,7 @@ def _asked_outside(facts: Facts, steps: Iterable[PlanStep]) -> list[Value]:
     return [v for v in sizes if v.symbol not in derived or v.symbol in passed]
 
 
-def _host_steps(facts: Facts, wanted: Iterable[Value]) -> list[PlanStep]:
+def _host_steps(facts: NodeFacts, wanted: Iterable[Value]) -> list[PlanStep]:
     """The steps on the host: arithmetic on small arguments, and checks of these."""
     checks = [c for c in facts.checks if not facts.is_data(c.condition)]
     steps: list[PlanStep] = []
@@ -135,7 +135,7 @@ def _host_steps(facts: Facts, wanted: Iterable[Value]) -> list[PlanStep]:
     return steps + list(checks)
 
 
-def _static_inputs(facts: Facts) -> tuple[int, ...]:
+def _static_inputs(facts: NodeFacts) -> tuple[int, ...]:
     """Positions of the inputs whose numbers are needed before compilation."""
     wanted = [v for v in facts.demanded if not facts.is_data(v)]
     needed = {n for n in ancestors(wanted) if n.primitive is INPUT}
@@ -145,7 +145,7 @@ def _static_inputs(facts: Facts) -> tuple[int, ...]:
 class _Assembly:
     """Puts segments and host nodes in order, each read just before it is needed."""
 
-    def __init__(self, facts: Facts, model: CostModel, first: int) -> None:
+    def __init__(self, facts: NodeFacts, model: CostModel, first: int) -> None:
         self._facts, self._model, self._next = facts, model, first
 
     def steps(
@@ -210,7 +210,7 @@ def _remedy(size: Value) -> str:
 
 
 def _reads(
-    facts: Facts, nodes: Iterable[Node], read: set[Value]
+    facts: NodeFacts, nodes: Iterable[Node], read: set[Value]
 ) -> list[tuple[Value, Node]]:
     """The device sizes that these nodes need and that are not yet on the host.
 
@@ -238,7 +238,7 @@ def _read(size: Value, node: Node) -> Read:
     )
 
 
-def _members(piece: Part | Node, facts: Facts) -> list[Node]:
+def _members(piece: Part | Node, facts: NodeFacts) -> list[Node]:
     """The nodes of a piece, with clones of the free nodes that they use."""
     if isinstance(piece, Part):
         return _with_free(piece.nodes, facts)
@@ -246,7 +246,7 @@ def _members(piece: Part | Node, facts: Facts) -> list[Node]:
     return [n for n in nodes if n is piece or n.primitive.inline]
 
 
-def _loop(index: int, node: Node, facts: Facts) -> Segment:
+def _loop(index: int, node: Node, facts: NodeFacts) -> Segment:
     """The segment of a capacity-doubling loop."""
     part = Part(0, varying(node), [node])
     plain = _segment(index, [node], part, facts, set())
@@ -278,7 +278,7 @@ def _numpy_step(node: Node) -> HostNode:
     )
 
 
-def _with_free(nodes: Iterable[Node], facts: Facts) -> list[Node]:
+def _with_free(nodes: Iterable[Node], facts: NodeFacts) -> list[Node]:
     """The nodes of a part, with clones of the free nodes that they use."""
     found = set(nodes)
     stack = list(found)
@@ -290,7 +290,7 @@ def _with_free(nodes: Iterable[Node], facts: Facts) -> list[Node]:
     return sorted(found, key=lambda n: n.serial)
 
 
-def _crossing(facts: Facts, members: Iterable[list[Node]]) -> set[Value]:
+def _crossing(facts: NodeFacts, members: Iterable[list[Node]]) -> set[Value]:
     """The values that are used outside of the piece that computes them."""
     values = [facts.resolve(v) for v in facts.graph.outputs]
     values += [v for v in facts.demanded if facts.is_data(v)]
@@ -308,7 +308,7 @@ def _segment(
     index: int,
     nodes: list[Node],
     part: Part,
-    facts: Facts,
+    facts: NodeFacts,
     crossing: set[Value],
 ) -> Segment:
     made = set(nodes)
@@ -343,7 +343,7 @@ def _segment(
     )
 
 
-def _keys(facts: Facts, nodes: Iterable[Node]) -> dict[Node, Keys]:
+def _keys(facts: NodeFacts, nodes: Iterable[Node]) -> dict[Node, Keys]:
     """The keys that each node varies with, and those of the free nodes it uses."""
     free: dict[Node, Keys] = {}
     derived = facts.derived
