@@ -79,5 +79,5 @@ class Generations:
 
     @property
     def compilations(self) -> list[Compilation]:
-        """Those of the older programs."""
+        """The compilations of the older programs."""
         return [c for one in self.older for c in one.log.done]
