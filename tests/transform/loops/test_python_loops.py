@@ -118,14 +118,7 @@ def test_sizes_with_a_policy(dims, backend):
     exact = graphc.function([X, A], outputs, backend="numpy")
     alike(f(FOUR, 1.2), exact(FOUR, 1.2))
     if backend == "jax":
-<<<<<<< HEAD:tests/transform/loops/test_python_loops.py
         assert len(f.stats().compilations) == len(f.plan.segments) == 1
-=======
-        segments = len(f.plan.segments)
-        assert len(f.stats().compilations) == segments
-        whole = "in Python" not in f.explain(full=True)
-        assert (segments == 1) == whole == (dims == "bound")
->>>>>>> de852e4 (explain() is short by default; benchmarks/predictable.py counts compilations over 50 sizes):tests/transform/test_python_loops.py
 
 
 def test_sizes_in_steps_need_no_policy():
@@ -136,12 +129,7 @@ def test_sizes_in_steps_need_no_policy():
     for n in (4, 5, 6, 7, 11):
         x = np.linspace(-1.0, 2.0, n)
         alike([f(x, 1.2)], [exact(x, 1.2)])
-<<<<<<< HEAD:tests/transform/loops/test_python_loops.py
     assert len(f.stats().compilations) == 4  # three sizes, and a capacity
-=======
-    assert "in Python" not in f.explain(full=True) and len(f.stats().compilations) < 15
-    assert "count took" in str(f.stats())
->>>>>>> de852e4 (explain() is short by default; benchmarks/predictable.py counts compilations over 50 sizes):tests/transform/test_python_loops.py
 
 
 def test_sizes_in_steps_that_cannot_be_padded():
@@ -150,13 +138,8 @@ def test_sizes_in_steps_that_cannot_be_padded():
     f = graphc.function([X, A], ys, dims={"count": "pad"}, backend="numpy")
     below = [np.sum(FOUR[v > FOUR]) for v in FOUR]
     alike([f(FOUR, 1.2)], [np.array(below)])
-<<<<<<< HEAD:tests/transform/loops/test_python_loops.py
     why = "computed at true sizes, compiled for each\n  because eigvalsh in it: "
-    assert why in f.explain()
-=======
-    why = "scan is computed at true sizes, compiled for each\n  because full in it: "
     assert why in f.explain(full=True)
->>>>>>> de852e4 (explain() is short by default; benchmarks/predictable.py counts compilations over 50 sizes):tests/transform/test_python_loops.py
 
 
 def test_loops_that_are_counted_in_a_body_become_one():
