@@ -5,6 +5,7 @@ import numpy as np
 from graphc.checking.compare import NDArray
 from graphc.ir.build import CONSTANT, INPUT
 from graphc.ir.graph import Value
+from graphc.ir.kinds import Text
 
 
 class Counterexample(Exception):
@@ -33,4 +34,4 @@ def expression(value: Value) -> str:
 def _param(param: object) -> str:
     if isinstance(param, tuple):
         return f"({', '.join(map(_param, param))})"
-    return str(param)
+    return repr(param.content) if isinstance(param, Text) else str(param)

@@ -204,7 +204,7 @@ def _(pad: Padding, *values: PaddedValue, **params: Any) -> tuple[Any, ...] | No
         going=None if going is None else going.value,
         unroll=params["unroll"],
         replay=params["replay"],
-        per_chunk=_padded_chunks(pad, params["per_chunk"]),
+        per_chunk=_padded_chunks(pad, pad.node.params["per_chunk"]),
     )
     steps = [] if going is None else [stacked.pop(0)]
     places = enumerate(stacked, len(ends) + len(steps))

@@ -36,7 +36,7 @@ def with_size_checks(before: Graph, after: Graph) -> Graph:
 
 def _limits(node: Node) -> Iterator[Limit]:
     """Sizes that the checks of a node compare and that are not sure to be in order."""
-    for guard in node.guards:
+    for guard in (g for g in node.guards if not g.memory):
         for low, high in ((guard.left, guard.right), (guard.right, guard.left)):
             wanted = guard.relation == "==" or low is guard.left
             if wanted and not at_most(low, high):

@@ -126,8 +126,11 @@ def values_in(sizes: Iterable[Size]) -> set[Value]:
 
 
 def asks_late(node: Node) -> bool:
-    """Whether a node checks sizes that are known only when the program runs."""
-    return any(values_in((g.left, g.right)) for g in node.guards)
+    """Whether a node checks sizes that are known only when the program runs.
+
+    Whether its result fits into memory is no question where that is not made.
+    """
+    return any(values_in((g.left, g.right)) for g in node.guards if not g.memory)
 
 
 def tested(value: Value, nodes: list[Node]) -> Value:

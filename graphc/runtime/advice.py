@@ -50,7 +50,7 @@ class Advisor:
                     f"{self._seen.last[symbol]}: {len(done)} compilations, {lost:.1f} s"
                     f"\n  hint: {self._remedy(symbol, name)}",
                     RecompilationWarning,
-                    stacklevel=4,
+                    stacklevel=5,
                 )
         return None
 
@@ -101,7 +101,7 @@ class Overseer:
                 f"{self._budget.compilations}\n  the last: {new[-1].reason}"
                 f"\n  hint: {self._remedy(new[-1])}",
                 RecompilationWarning,
-                stacklevel=4,
+                stacklevel=5,
             )
         return None
 

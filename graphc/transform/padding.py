@@ -375,8 +375,8 @@ class _PaddingPass:
                 continue
             seen.add(node)
             for guard in node.guards:
-                if guard.memory:
-                    continue
+                if guard.memory or guard.kind == "range":
+                    continue  # positions of masks have 32 bits, as those of arrays
                 symbols = {*symbols_in(guard.left), *symbols_in(guard.right)}
                 pair = guard.left, guard.right
                 if guard.relation == "<=" and any(

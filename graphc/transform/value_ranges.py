@@ -107,9 +107,23 @@ class ValueRanges:
         return SizeRange(0, RANGES["min"](found).high)
 
     def _computed(self, value: Value) -> SizeRange:
-        node, sizes = value.node, value.sizes
-        if sizes is not None and sizes.size:
-            return either([self.of_size(n) for n in sizes.flat])
+        found = self._followed(value)
+        if None not in found:
+            return found
+        low, high = self._of_result(value)
+        return SizeRange(
+            low if found.low is None else found.low,
+            high if found.high is None else found.high,
+        )
+
+    def _followed(self, value: Value) -> SizeRange:
+        """The range of integers that are known as sizes."""
+        if value.sizes is None or not value.sizes.size:
+            return UNKNOWN
+        return either([self.of_size(n) for n in value.sizes.flat])
+
+    def _of_result(self, value: Value) -> SizeRange:
+        node = value.node
         if node.primitive is SIZE_OP:
             return self.of_size(node.params["size"])
         literal = literal_of(value)

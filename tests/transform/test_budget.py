@@ -82,7 +82,7 @@ def test_a_true_size_that_an_op_needs():
     text = refused(gt.fft.fft(x))
     assert text.startswith(
         "function: a budget of compilations cannot be met: fft.fft needs the true size "
-        "n, and is compiled for each: fft: a transform of more points has other "
+        "n, and is compiled for each: a transform of more points has other "
         "frequencies\n  hint: leave that op to another function, or give dims= as a "
         "dict of policies\n  at "
     )
