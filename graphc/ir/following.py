@@ -43,12 +43,20 @@ def followed(
     known = [known_sizes(v) for v in inputs]
     if any(k is None for k in known):
         return OPAQUE
+    if type.dtype.kind == "b" and any(map(_has_data, known)):
+        return OPAQUE  # what depends on data is chosen there, not by a formula
     found = _bounded(primitive.sizes(*known, **params))
     # A size that is converted does not wrap around: the program refuses it.
     wide = type.dtype.itemsize >= 4 and all(v.type.weak for v in inputs)
     if found is None or not primitive.wraps or wide:
         return Followed(found)
     return _as_computed(found, type.dtype)
+
+
+def _has_data(sizes: Any) -> bool:
+    """Whether some of these sizes are integers of a program, and no axes."""
+    found = (n.symbols for n in sizes.flat if isinstance(n, Dim))
+    return any(s.origin is not None for symbols in found for s in symbols)
 
 
 def holds_sizes(type: TensorType) -> bool:

@@ -4,6 +4,7 @@ from collections.abc import Hashable, Iterable
 
 from graphc.errors import GraphError, graph_error
 from graphc.ir.build import INPUT
+from graphc.ir.following import followed
 from graphc.ir.graph import Graph, Guard, Node, Value, origins
 from graphc.ir.inner import Body, axes_of, bodies
 from graphc.ir.op import PRIMITIVES, infer_types
@@ -120,6 +121,8 @@ def _verify_types(node: Node) -> None:
     if len(types) != len(recorded) or not all(map(TensorType.same, types, recorded)):
         problem = "the recorded type does not follow from the inputs"
         raise _wrong(node, problem, _listed(recorded), _listed(types))
+    if node.primitive.interned and node.outputs:
+        guards += followed(node.primitive, node.inputs, node.params, types[0]).guards
     if len(guards) != len(node.guards) or not all(map(_same, guards, node.guards)):
         problem = "the recorded guards do not follow from the inputs"
         raise _wrong(node, problem, _guards(node.guards), _guards(guards))

@@ -13,6 +13,7 @@ from graphc.transform.plan import Plan
 from graphc.transform.policies import Bound, Pad, Policy, symbols_of
 
 MANY = 2  # so many sizes of one dim are a sign of more to come
+MANY_IN_SEGMENTS = 3  # where a change makes several segments anew
 PER_CALL = 50e-6  # seconds by which padding and cutting make a call longer
 SPARSE = 8  # a bound this many times the sizes seen wastes too much
 
@@ -92,13 +93,14 @@ class Adapter:
 
         `plan` is that of the program so far.
         """
+        many = MANY if len(plan.segments) == 1 else MANY_IN_SEGMENTS
         names = {name: self._originals.get(s, s) for name, s in sizes.items()}
         seen = self._seen
         seen.add(new, names)
         varying = [
             s
             for s, found in seen.sizes.items()
-            if len(found) >= MANY and seen.lost[s] > calls * PER_CALL
+            if len(found) >= many and seen.lost[s] > calls * PER_CALL
         ]
         settled = {*self._policies, *self._refused}
         found = self._taken([s for s in varying if s not in settled], plan)
