@@ -13,7 +13,7 @@ from graphc.transform.plan import Plan
 from graphc.transform.policies import Bound, Pad, Policy, symbols_of
 
 MANY = 2  # so many sizes of one dim are a sign of more to come
-MANY_IN_SEGMENTS = 3  # where a change makes several segments anew
+MANY_IN_SEGMENTS = 4  # where a change makes several segments anew
 PER_CALL = 50e-6  # seconds by which padding and cutting make a call longer
 SPARSE = 8  # a bound this many times the sizes seen wastes too much
 

@@ -180,7 +180,8 @@ def check_that_they_agree(program, backend):
         found = f(*arrays, np.zeros((5, 3), "float32"))
     except graphc.CallError:
         return
-    assert int(found[0]) == int(found[1])
+    apart = int(found[0]) - int(found[1])
+    assert (apart % 2**64 if backend == "jax" else apart) == 0  # see README
 
 
 @settings(max_examples=150, deadline=None)

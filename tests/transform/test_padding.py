@@ -231,7 +231,7 @@ def test_auto_bounds_a_count_unless_it_is_small(limit, policy, reads):
     assert len(f.plan.forecast({}).unknown) == reads
     assert f.plan.forecast({}).reads == reads
     (change,) = f.stats().changes
-    assert change.startswith(f"count took 2 sizes: {policy}")
+    assert change.startswith(f"count took 4 sizes: {policy}")
 
 
 def test_a_count_is_noticed_after_its_axis():
