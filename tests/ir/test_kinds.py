@@ -270,7 +270,7 @@ def test_rules_of_emission_take_no_text_but_from_params():
                 read = ast.unparse(node)
                 assert node.attr not in ("place", "asking", "symbol"), read
                 if node.attr == "name":
-                    names = "primitive.name", "dtype.name", "content.name"  # of a helper
+                    names = "primitive.name", "dtype.name", "content.name"
                     assert read.endswith(names), (file, read)
                 if node.attr == "content":
                     graphs_and_functions = "body", "branches", "params['function']"
