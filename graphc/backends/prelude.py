@@ -64,7 +64,7 @@ def integer(name: str, value: Any, remedy: str = "") -> int:
 
 
 def kind(scalar: Any) -> Any:
-    """What tells scalars apart that may fit and that may not."""
+    """The type of a scalar, by which it may fit or may not."""
     found = type(scalar)
     if hasattr(scalar, "dtype"):
         weak = getattr(scalar, "weak_type", False)

@@ -315,8 +315,8 @@ class _Matching:
         All that it takes is from before all blocks then, though the others' is not.
         """
         for nodes, takes in zip(self._result.rows, self._result.takes, strict=True):
-            if row in dict.fromkeys(takes) and all(map(self._starts_otherwise, takes)):
-                return self._by_chance(tuple([n.outputs[0] for n in nodes]))
+            if row in set(takes) and all(map(self._starts_otherwise, takes)):
+                return tuple([n.outputs[0] for n in nodes])
         return row
 
     def _extend(self) -> None:

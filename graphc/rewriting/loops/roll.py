@@ -7,7 +7,6 @@ the slices of what the first scan stacks.
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
 from itertools import islice
 from typing import NamedTuple
 
@@ -20,7 +19,6 @@ from graphc.ir.graph import Graph, Node, Value
 from graphc.ir.namespace import F
 from graphc.ir.op import rebuild
 from graphc.ir.primitives import OP
-from graphc.ir.replay import renewed
 from graphc.ir.walk import ancestors, operands
 from graphc.rewriting.loops.repeats import (
     Counterparts,
@@ -28,6 +26,7 @@ from graphc.rewriting.loops.repeats import (
     found_repeats,
     place_of,
 )
+from graphc.rewriting.loops.scan_view import with_made
 from graphc.rewriting.loops.stream_reductions import PRODUCTS
 from graphc.rewriting.rule import Replaced, Rule, Rules, whole_graph
 
@@ -46,7 +45,6 @@ def rolling(least_saved: int = LEAST_SAVED, least_work: int = LEAST_WORK) -> Rul
     It applies where at least so many nodes need not be compiled, and a block takes at
     least so many operations; and to chains of gathers, however little they do.
     """
-
     ops = [primitive.name for primitive in (*HEAVY, OP.gather)]
 
     @whole_graph(over=ops, exact=False, name="repeated_blocks", compiling=True)
@@ -64,24 +62,9 @@ def rolling(least_saved: int = LEAST_SAVED, least_work: int = LEAST_WORK) -> Rul
         if best is None:
             return None
         made = best.made()
-        outputs = _rebuilt(graph.outputs, nodes, made)
-        return replace(graph, outputs=outputs), [next(iter(made.items()))]
+        return with_made(graph, nodes, made, {})[0], [next(iter(made.items()))]
 
     return rule
-
-
-def _rebuilt(
-    outputs: Sequence[Value], nodes: Sequence[Node], made: dict[Value, Value]
-) -> tuple[Value, ...]:
-    """The outputs, with what depends on replaced values built anew."""
-    new = dict(made)
-    for node in nodes:
-        if any(v in new for v in node.outputs):
-            continue
-        if any(v in new for v in operands(node)):
-            fresh = renewed(node, new, node.place)
-            new.update(zip(node.outputs, fresh.outputs, strict=True))
-    return tuple([new.get(v, v) for v in outputs])
 
 
 class _Rolled:
