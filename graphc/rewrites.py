@@ -7,13 +7,15 @@
 are also those rules that are not applied by default, `hoisting` those about what loops
 stack and what is made in blocks (`blocking(block_bytes=...)` says how large these are,
 `scan_in_chunks(16)` how many steps a chunk has, `rolling()` which repeated blocks are
-one loop), and `check(my_rule)` tries it on
-graphs that it matches.
+one loop), and `check(my_rule)` tries it on graphs that it matches.
+`default.on(Costs(...))` are the rules for a device of other costs;
+`python -m graphc calibrate` prints those of the device at hand.
 """
 
 import importlib
 from typing import Any
 
+from graphc.analysis.cost import Costs
 from graphc.rewriting.default import ALL as everything
 from graphc.rewriting.default import DEFAULT as default
 from graphc.rewriting.default import NONE as none
@@ -36,6 +38,7 @@ def check(rule: Rule, **options: Any) -> Any:
 
 __all__ = [
     "Application",
+    "Costs",
     "Rewritten",
     "Rule",
     "Rules",

@@ -28,10 +28,13 @@ def needed(size: Size, narrow: bool) -> Arithmetic:
     """The arithmetic in which a formula of arrays does not wrap around.
 
     `narrow`: its result is taken as an integer of 32 bits, so that sums and products
-    may wrap around before that.
+    may wrap around before that. Arrays of bytes and without signs wrap around earlier
+    than those of int32: even the negative of one does.
     """
     exact = parts_fit if narrow else fits
-    return Arithmetic.TRACED if exact(size, _range, INT32) else Arithmetic.WIDE
+    signed = isinstance(size, int) or all(map(_is_signed, size.symbols))
+    traced = signed and exact(size, _range, INT32)
+    return Arithmetic.TRACED if traced else Arithmetic.WIDE
 
 
 def _range(symbol: Symbol) -> Range:
@@ -41,9 +44,15 @@ def _range(symbol: Symbol) -> Range:
 
 
 def is_wide(symbol: Symbol) -> bool:
-    """Whether the array that stands for a symbol has 64 bits."""
+    """Whether the array that stands for a symbol is of int64."""
     origin = symbol.origin
-    return isinstance(origin, Value) and origin.dtype.itemsize == 8
+    return isinstance(origin, Value) and origin.dtype == "int64"
+
+
+def _is_signed(symbol: Symbol) -> bool:
+    """Whether what stands for a symbol is an integer of Python, of int32 or int64."""
+    origin = symbol.origin
+    return not isinstance(origin, Value) or origin.dtype in ("int32", "int64")
 
 
 class _ArrayPrinter(Printer):

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
+from graphc.analysis.cost import Costs
 from graphc.errors import SourceLocation, graph_error
 from graphc.ir.graph import Graph, Node, Value
 from graphc.rewriting.pattern import (
@@ -50,6 +51,7 @@ class Rule:
     whole: Whole | None = None  # replaces in a whole graph, instead of by a pattern
     late: bool = False  # for graphs whose capacities are settled
     compiling: bool = False  # saves compilation only; for graphs as they are written
+    tuned: "Callable[[Costs], Rule] | None" = None  # gives the rule for a device
 
     @property
     def op(self) -> str:
@@ -103,6 +105,7 @@ class Rules:
     def __init__(self, rules: tuple[Rule, ...] = ()) -> None:
         self.rules = rules
         self._candidates: dict[tuple[str, ...], tuple[Rule, ...]] = {}
+        self._tuned: dict[Costs, Rules] = {}
         for name, count in Counter(rule.name for rule in rules).items():
             if count > 1:
                 raise graph_error(f"two rules are called {name}", op="rewrite")
@@ -182,6 +185,12 @@ class Rules:
         kept = tuple(filter(chosen, self.rules))
         return self if len(kept) == len(self.rules) else Rules(kept)
 
+    def on(self, costs: Costs) -> "Rules":
+        """The rules with the thresholds of a device, for good."""
+        if costs not in self._tuned:
+            self._tuned[costs] = Rules(tuple([_tuned(rule, costs) for rule in self]))
+        return self._tuned[costs]
+
     def compiling(self) -> "Rules":
         """The rules that only save compilation."""
         return self._only(lambda rule: rule.compiling)
@@ -239,6 +248,7 @@ def whole_graph(
     name: str = "",
     compiling: bool = False,
     late: bool = False,
+    tuned: Callable[[Costs], Rule] | None = None,
 ) -> Callable[[Whole], Rule]:
     """Decorator: a rule that looks at a whole graph, in which some node is `over`.
 
@@ -246,6 +256,8 @@ def whole_graph(
     replaced; None where there is nothing to replace. One that only saves `compiling`
     sees the graph as it is written, and is not for NumPy. A `late` rule is applied
     behind all others, and when sizes are padded: no mask rule sees what it makes.
+    Where thresholds depend on the device, `tuned` gives the rule for one; as it stands
+    it is for CPUs.
     """
 
     def declare(function: Whole) -> Rule:
@@ -256,9 +268,13 @@ def whole_graph(
         called = name or function.__name__
         claims = exact, place, doc
         rule = Rule(called, pattern, _never, (), *claims, whole=function)
-        return replace(rule, compiling=compiling, late=late)
+        return replace(rule, compiling=compiling, late=late, tuned=tuned)
 
     return declare
+
+
+def _tuned(rule: Rule, costs: Costs) -> Rule:
+    return replace(rule.tuned(costs), tuned=None) if rule.tuned else rule
 
 
 def _never() -> None:

@@ -23,6 +23,7 @@ from graphc.rewriting.rule import Rule, Rules
 from graphc.runtime.adapt import Adapter
 from graphc.runtime.advice import Advisor, Overseer
 from graphc.runtime.arguments import Backend
+from graphc.runtime.devices import Target, target_of
 from graphc.runtime.examine import Unused, examine
 from graphc.runtime.function import Function, Watcher
 from graphc.runtime.stretching import Family, Stretching
@@ -55,6 +56,7 @@ def function(
     tier: Tier | None = None,
     unused: Unused = "warn",
     casting: Casting | None = None,
+    device: Any = None,
 ) -> Function:
     """Compile the graph between `inputs` and `outputs`.
 
@@ -81,15 +83,21 @@ def function(
     nothing by NumPy's rules, "same_kind" float64 for float32 too, "exact" none. Lists
     are taken unless it is "exact". The default is `graphc.config.casting`, "safe".
 
+    `device` says where a JAX program runs: a platform as "cpu" or "gpu", or a
+    `jax.Device`; None is where JAX would run it. Arguments go there unless they are
+    committed to another device. Rewrites are chosen by the costs of the device.
+
     Raises GraphError, with the op and the line, where this cannot be done.
     """
     _check_options(backend, jit, check, unused)
     backend = _backend(tier, backend, jit)
     rewrites = _rules(rewrites, backend == "jax" and jit is False)
     rewrites -= rewrites.compiling() if backend == "numpy" else NONE
+    target = target_of(device, backend)
     rule = config.casting if casting is None else check_casting(casting)
     graph, structure, defaults = examine(inputs, outputs, rule, unused)
-    options = _Options(backend, jit, rewrites, dims, tier, rule, check)
+    rewrites = rewrites.on(target.costs)
+    options = _Options(backend, jit, rewrites, dims, tier, rule, check, target)
     graph = merged(graph)
     if axes_maybe_one(graph):
         return _stretching(graph, structure, defaults, options)
@@ -107,6 +115,7 @@ class _Options:
     tier: Tier | None
     casting: Casting
     check: bool
+    target: Target
 
 
 def _stretching(
@@ -176,6 +185,7 @@ def _compiled(
         watcher,
         _on_numpy(graph, structure, how) if how.tier == "auto" else None,
         names,
+        how.target,
     )
 
 

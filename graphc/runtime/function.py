@@ -13,6 +13,7 @@ from graphc.runtime import alarms, xla
 from graphc.runtime.adapt import Adapter
 from graphc.runtime.advice import Advisor, Overseer
 from graphc.runtime.arguments import Backend, Signature
+from graphc.runtime.devices import ON_DEFAULT, Target
 from graphc.runtime.failure import Program, ProgramCallError, call_error, running
 from graphc.runtime.generations import Generation, Generations
 from graphc.runtime.log import Compilation, Log, Stats
@@ -43,7 +44,9 @@ class Function:
         adapter: Watcher | None = None,
         numpy: tuple[Plan, Source] | None = None,
         names: Mapping[object, str] = {},
+        target: Target = ON_DEFAULT,
     ) -> None:
+        self._target = target
         self._names = names  # of sizes, where not their own
         self._unjitted = unjitted or plan  # exact, without tests that the host makes
         self.rewrites = rewrites
@@ -77,7 +80,7 @@ class Function:
             self._log.traces = lambda: not self.jax.config.jax_disable_jit
         if hasattr(module, "on_device"):
             module.on_device = xla.quick(self.jax, module.on_device)
-        self._run: Callable[..., Any] = module.program
+        self._run: Callable[..., Any] = self._target.around(self.jax, module.program)
         if self.jax is not None and plan.padded is not None:
             self._run = alarms.around(self.jax, self._run)
         self._newest = Generation(plan, self._program, self._run, self._log)

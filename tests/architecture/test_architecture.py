@@ -32,7 +32,7 @@ LAYERS = [
     "tensor",
     "pytensor",
     "pymc",
-    "cli",
+    "__main__",
 ]
 
 

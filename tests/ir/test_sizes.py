@@ -184,6 +184,19 @@ def check_that_they_agree(program, backend):
     assert (apart % 2**64 if backend == "jax" else apart) == 0  # see README
 
 
+@pytest.mark.parametrize("dtype", DTYPES[:-1])  # none is wide enough for uint64
+def test_sizes_of_narrow_integers_and_of_those_without_a_sign(dtype):
+    """The negative of a uint8 is none, and 200 is no int8; a size is computed so."""
+    i = gt.tensor("i", dtype, ())
+    wide = gt.astype(i, "int64")
+    numbers = [gt.absolute(i), -wide, wide - 200, gt.minimum(wide * 300, 1000)]
+    sizes = [size_value(as_size(number)) for number in numbers]
+    f = graphc.function([i], numbers + sizes)
+    for given_one in (0, 1, 100, np.iinfo(dtype).max % 2**40):
+        found = [int(v) for v in f(np.array(given_one, dtype))]
+        assert found[:4] == found[4:]
+
+
 @settings(max_examples=150, deadline=None)
 @given(programs())
 def test_numbers_and_sizes_agree(program):

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from graphc.analysis.cost import CPU, Costs
 from graphc.errors import standing_at
 from graphc.ir.build import CONSTANT, cast, constant
 from graphc.ir.dims import Dim, Size, substitute
@@ -32,22 +33,30 @@ from graphc.rewriting.rule import Replaced, Rule, Rules, whole_graph
 
 HEAVY = (*PRODUCTS, OP.conv)
 LEAST_SAVED = 1000  # nodes that need not be compiled: XLA takes about 1 ms for each
-LEAST_WORK = 2**15  # operations in a block of a scan, whose steps cost as much each
 LEAST_REUSE = 16  # operations per element that must be stacked first
 TYPICAL = 64  # the size taken for one that is not known
 MOST_COMPARED = 3  # chains, of which the longest is taken
 MOST_GATHERS = 8  # in a chain: XLA's fusion makes each twice as long to compile
 
 
-def rolling(least_saved: int = LEAST_SAVED, least_work: int = LEAST_WORK) -> Rule:
+def rolling(least_saved: int = LEAST_SAVED, least_work: int | None = None) -> Rule:
     """The rule that makes a scan of a chain of blocks that are alike.
 
     It applies where at least so many nodes need not be compiled, and a block takes at
-    least so many operations; and to chains of gathers, however little they do.
+    least so many operations, by default those that take as long as the step of a loop
+    by itself; and to chains of gathers, however little they do.
     """
     ops = [primitive.name for primitive in (*HEAVY, OP.gather)]
+    least_of_block = CPU.step_work if least_work is None else least_work
 
-    @whole_graph(over=ops, exact=False, name="repeated_blocks", compiling=True)
+    def tuned(costs: Costs) -> Rule:
+        return rolling(
+            least_saved, costs.step_work if least_work is None else least_work
+        )
+
+    @whole_graph(
+        over=ops, exact=False, name="repeated_blocks", compiling=True, tuned=tuned
+    )
     def rule(graph: Graph) -> Replaced | None:
         """Blocks that are alike, each on the results of the one before, are a scan."""
         nodes = ancestors(graph.outputs)
@@ -57,7 +66,7 @@ def rolling(least_saved: int = LEAST_SAVED, least_work: int = LEAST_WORK) -> Rul
             return None
         found = found_repeats(nodes, least)
         chains = (_Rolled(repeats, nodes, graph.outputs) for repeats in found)
-        paying = (r for r in chains if r.pays(least_saved, least_work))
+        paying = (r for r in chains if r.pays(least_saved, least_of_block))
         best = max(islice(paying, MOST_COMPARED), key=lambda r: r.saved, default=None)
         if best is None:
             return None
@@ -75,6 +84,8 @@ class _Rolled:
     ) -> None:
         self._repeats = repeats
         self._carried = list(repeats.carried)
+        groups = zip(repeats.rows, repeats.takes, strict=True)
+        self._groups = sorted(groups, key=lambda pair: pair[0][0].serial)
         inside = repeats.nodes
         used = dict.fromkeys(outputs)
         for node in nodes:
@@ -105,9 +116,7 @@ class _Rolled:
     def pays(self, least_saved: int, least_work: int) -> bool:
         """Whether the work of a block is worth a step, and what is stacked for it."""
         blocks = self._repeats
-        if blocks.count > MOST_GATHERS and any(
-            row[0].primitive is OP.gather for row in blocks.rows
-        ):
+        if blocks.count > MOST_GATHERS and self._gathers_of_gathers():
             return True
         if self.saved < least_saved:
             return False
@@ -121,6 +130,17 @@ class _Rolled:
             if not _are_constants(row)
         )
         return work >= max(least_work, LEAST_REUSE * stacked)
+
+    def _gathers_of_gathers(self) -> bool:
+        """Whether blocks gather from what they carry, so that gathers are nested."""
+        from_before = set(self._carried)
+        for nodes, takes in self._groups:
+            if any(row in from_before for row in takes):
+                if nodes[0].primitive is OP.gather:
+                    return True
+                made = zip(*(node.outputs for node in nodes), strict=True)
+                from_before.update(made)
+        return False
 
     def made(self) -> dict[Value, Value]:
         """The values that are used outside of the blocks, from the scan."""
@@ -155,8 +175,7 @@ class _Rolled:
         known = dict(zip(self._carried, carry, strict=True))
         for row, value in zip(self._given, given, strict=True):
             known[row] = _as_weak(value, row[0])
-        groups = zip(self._repeats.rows, self._repeats.takes, strict=True)
-        for nodes, takes in sorted(groups, key=lambda pair: pair[0][0].serial):
+        for nodes, takes in self._groups:
             inputs = tuple([known.get(row, row[0]) for row in takes])
             with standing_at(nodes[0].place.plain):
                 fresh = rebuild(nodes[0], inputs, nodes[0].params)

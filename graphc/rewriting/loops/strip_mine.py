@@ -8,7 +8,9 @@ the outputs of one chunk are materialised at a time.
 
 import heapq
 from collections.abc import Iterable
+from functools import partial
 
+from graphc.analysis.cost import CPU, Costs
 from graphc.errors import standing_at
 from graphc.ir.dims import Size
 from graphc.ir.graph import Graph, Node, Value
@@ -36,7 +38,6 @@ from graphc.rewriting.loops.tile_consumers import GraphFacts, TileConsumers
 from graphc.rewriting.loops.tile_rules import block_source
 from graphc.rewriting.rule import Replaced, Rule, whole_graph
 
-BYTES = 2**20  # of the largest value in a chunk
 STEPS = 16  # in a chunk at least
 FEW = 4  # chunks: so many may all be materialised
 
@@ -46,9 +47,18 @@ def scan_in_chunks(chunk: int | None = None, few: int = FEW) -> Rule:
 
     Where a gradient is made of `few` chunks or less, no step is done again for it.
     """
-    limits = Limits(0, chunk, few) if chunk else Limits(BYTES, STEPS, few)
+    return _scan_in_chunks(chunk, few, CPU)
 
-    @whole_graph(over=("scan",), exact=False, name="scan_in_chunks", late=True)
+
+def _scan_in_chunks(chunk: int | None, few: int, costs: Costs) -> Rule:
+    """The rule for a device: two values of a chunk stay in its cache."""
+    most = costs.temporary // 2
+    limits = Limits(0, chunk, few) if chunk else Limits(most, STEPS, few)
+    tuned = partial(_scan_in_chunks, chunk, few)
+
+    @whole_graph(
+        over=("scan",), exact=False, name="scan_in_chunks", late=True, tuned=tuned
+    )
     def rule(graph: Graph) -> Replaced | None:
         """The ys of a scan are reduced chunk by chunk, where one step is too small."""
 

@@ -15,6 +15,7 @@ there are, and more rows share what is read for a tile.
 from collections.abc import Container, Iterable
 from dataclasses import replace
 
+from graphc.analysis.cost import CPU, Costs
 from graphc.errors import standing_at
 from graphc.ir.dims import Size
 from graphc.ir.graph import Graph, Node, Value
@@ -39,33 +40,38 @@ from graphc.rewriting.loops.tile_consumers import (
 from graphc.rewriting.loops.tile_reductions import POSITIONS
 from graphc.rewriting.rule import Replaced, Rule, whole_graph
 
-BYTES = 2**21  # of the largest value in a tile
 ROWS = 32  # in a tile that is multiplied by a matrix
 WIDE = 256  # in one that is computed in tiles of columns
 MOST_WORK = 1.25  # how many more products such tiles may take, made anew
 OF_SCANS = "keeps", "stores", "own", "marks"  # params of loops that belong to a scan
 
 
-def blocking(block_bytes: int = BYTES, rows: int = WIDE) -> Rule:
+def blocking(block_bytes: int | None = None, rows: int = WIDE) -> Rule:
     """The rule that makes reductions of what is large in blocks.
 
-    The largest value in a block has about so many bytes: as many as stay in the cache.
+    The largest value in a block has about so many bytes; by default as many as stay in
+    the cache of a CPU, or as an accelerator has to spare for one temporary.
     `graphc.rewrites.default - "large_in_blocks" + blocking(2**24)` are rules with more.
     Blocks of `rows` rows of products are made in blocks of columns if they have more
     bytes than that; with `rows=0` they never are.
     """
+    most = CPU.temporary if block_bytes is None else block_bytes
+
+    def tuned(costs: Costs) -> Rule:
+        return blocking(costs.temporary if block_bytes is None else block_bytes, rows)
 
     @whole_graph(
         over=tuple(op.name for op in (*PRODUCTS, *REDUCTIONS, *POSITIONS)),
         exact=False,
         name="large_in_blocks",
         late=True,
+        tuned=tuned,
     )
     def rule(graph: Graph) -> Replaced | None:
         """Reductions of outer-product temporaries are computed tile by tile."""
-        found = tiled(graph, block_bytes)
+        found = tiled(graph, most)
         if found is None and rows:
-            found = _tiled_inside(graph, block_bytes, rows)
+            found = _tiled_inside(graph, most, rows)
         return found
 
     return rule

@@ -1,0 +1,87 @@
+"""Measure the costs of the device on which JAX runs, as a row of the cost model."""
+
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from graphc.analysis.cost import Costs, costs_of
+
+REPEATS = 5
+SIDE = 2048  # of the matrices that are multiplied
+STEPS, SMALL = 20_000, 8  # of a loop whose steps do next to nothing, on such matrices
+SMALLEST, LARGEST = 2**16, 2**26  # bytes of arrays that may stay in a cache
+PASSED = 2**28  # bytes that are read in all, for each of these sizes
+SLOWER = 1.25  # so much longer a byte takes where an array no longer fits
+SHARE = 64  # a temporary may take such a part of an accelerator's memory
+
+
+def calibrated() -> Costs:
+    """The row of the device on which JAX runs what it is not told to run elsewhere.
+
+    It takes some seconds. Other work on the machine makes the device look slower.
+    """
+    platform = jax.default_backend()
+    on_cpu = platform == "cpu"
+    temporary = _cached_bytes() if on_cpu else _spared_bytes(jax.devices()[0])
+    device = "cpu" if on_cpu else "tpu" if platform == "tpu" else "gpu"
+    return Costs(device, temporary, _products(), _step())
+
+
+def _products() -> float:
+    """Operations per second in a product of float32 matrices."""
+    a = jnp.ones((SIDE, SIDE), "float32")
+    return 2 * SIDE**3 / _seconds(partial(jax.jit(jnp.matmul), a, a))
+
+
+def _step() -> float:
+    """Seconds of one step of a scan that multiplies by a small matrix of its own."""
+    x, each = jnp.eye(SMALL), jnp.ones((STEPS, SMALL, SMALL)) / SMALL
+
+    def step(x: Any, own: Any) -> Any:
+        return jnp.tanh(x @ own), None
+
+    loop = jax.jit(lambda x, each: jax.lax.scan(step, x, each)[0])
+    return _seconds(partial(loop, x, each)) / STEPS
+
+
+def _cached_bytes() -> int:
+    """The largest array, in powers of two, that is read as fast as a small one."""
+    size, best, found = SMALLEST, float("inf"), SMALLEST
+    while size <= LARGEST:
+        per_byte = _pass_over(size)
+        best = min(best, per_byte)
+        if per_byte > SLOWER * best:
+            break
+        found, size = size, 2 * size
+    return found
+
+
+def _pass_over(size: int) -> float:
+    """Seconds per byte of passes over an array of so many bytes."""
+    x, passes = jnp.ones(size // 4, "float32"), PASSED // size
+
+    def loop(x: Any) -> Any:
+        return jax.lax.fori_loop(0, passes, lambda i, x: jnp.exp(-x), x)
+
+    return _seconds(partial(jax.jit(loop), x)) / PASSED
+
+
+def _spared_bytes(device: Any) -> int:
+    """The part of a device's memory that one temporary may take."""
+    limit = (device.memory_stats() or {}).get("bytes_limit")
+    return limit // SHARE if limit else costs_of(device.platform).temporary
+
+
+def _seconds(call: Callable[[], Any]) -> float:
+    """The shortest time of some calls, after one that compiles."""
+    call().block_until_ready()
+    times = []
+    for _ in range(REPEATS):
+        start = time.perf_counter()
+        call().block_until_ready()
+        times.append(time.perf_counter() - start)
+    return min(times)

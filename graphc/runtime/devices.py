@@ -1,0 +1,84 @@
+"""Devices: where a program runs, and the costs that its rewrites are chosen by."""
+
+import importlib
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from graphc.analysis.cost import CPU, Costs, costs_of
+from graphc.errors import graph_error
+
+
+class Target(NamedTuple):
+    """The device that was asked for, if one was, and the costs of where it will run."""
+
+    costs: Costs
+    device: Any = None  # a jax.Device
+
+    def around(self, jax: Any, run: Callable[..., Any]) -> Callable[..., Any]:
+        """`run` on the device; arrays that are committed to another stay there."""
+        if self.device is None:
+            return run
+
+        def on_device(*args: Any) -> Any:
+            with jax.default_device(self.device):
+                return run(*args)
+
+        return on_device
+
+
+ON_DEFAULT = Target(CPU)
+
+
+def target_of(device: Any, backend: str) -> Target:
+    """The target that `device` means: None, a platform of JAX or a `jax.Device`.
+
+    Raises GraphError where there is no such device.
+    """
+    if backend == "numpy":
+        return _of_numpy(device)
+    jax = importlib.import_module("jax")
+    if device is None:
+        return Target(costs_of(_default_platform(jax)))
+    found = _named(jax, device) if isinstance(device, str) else device
+    if not isinstance(found, jax.Device):
+        raise graph_error(
+            "`device` must say where JAX runs the program",
+            op="function",
+            got=repr(device),
+            expected='None, a platform as "cpu" or "gpu", or a jax.Device',
+        )
+    return Target(costs_of(found.platform), found)
+
+
+def _of_numpy(device: Any) -> Target:
+    if device in (None, "cpu"):
+        return Target(CPU)
+    raise graph_error(
+        "NumPy runs on the CPU",
+        op="function",
+        got=f"device={device!r}",
+        hint='leave `device` out, or take backend="jax"',
+    )
+
+
+def _default_platform(jax: Any) -> str:
+    """The platform where JAX runs what it is not told to run elsewhere."""
+    chosen = jax.config.jax_default_device
+    if isinstance(chosen, str):
+        return chosen
+    platform: str = jax.default_backend() if chosen is None else chosen.platform
+    return platform
+
+
+def _named(jax: Any, platform: str) -> Any:
+    """The first device of a platform."""
+    try:
+        return jax.devices(platform)[0]
+    except RuntimeError:
+        there = sorted({"cpu", *(device.platform for device in jax.devices())})
+        raise graph_error(
+            f"JAX has no device of the platform {platform!r} here",
+            op="function",
+            expected=", ".join(map(repr, there)),
+            hint="leave `device` out to run where JAX runs by default",
+        ) from None

@@ -1,0 +1,65 @@
+"""Thresholds of rules follow the costs of the device that a program is for."""
+
+import pytest
+
+import graphc.tensor as gt
+from graphc.analysis.cost import COSTS, CPU, GPU, TPU, Costs, costs_of
+from graphc.ir.graph import Graph
+from graphc.ir.inner import has_inner
+from graphc.ir.walk import ancestors
+from graphc.rewrites import blocking, default, rolling, scan_in_chunks
+from graphc.rewriting.engine import finished, rewritten
+
+
+def loops_on(costs, inputs, output, rules=default):
+    """How many loops the rules make of a program for a device."""
+    names = tuple(v.name for v in inputs), ("",)
+    chosen = rules.on(costs)
+    early = rewritten(Graph(tuple(inputs), (output,), *names), chosen.early()).graph
+    found = finished(early, chosen).graph
+    return sum(has_inner(node) for node in ancestors(found.outputs))
+
+def attention(keys):
+    q, k, v = (gt.tensor(name, "float32", (keys, 64)) for name in "qkv")
+    return [q, k, v], gt.nn.softmax(q @ k.T) @ v
+
+@pytest.mark.parametrize("costs", [GPU, TPU])
+def test_an_accelerator_makes_no_loop_for_what_fits_in_memory(costs):
+    inputs, output = attention(4096)
+    assert loops_on(CPU, inputs, output) > 0
+    assert loops_on(costs, inputs, output) == 0
+
+def test_what_does_not_fit_is_made_in_tiles_on_an_accelerator_too():
+    inputs, output = attention(2**17)
+    assert loops_on(GPU, inputs, output) > 0
+
+def test_blocks_worth_a_step_on_a_cpu_are_not_worth_one_on_an_accelerator():
+    x = gt.tensor("x", "float32", (64, 64))
+    ws = [gt.tensor(f"w{i}", "float32", (64, 64)) for i in range(8)]
+    y = x
+    for w in ws:
+        y = gt.tanh(y @ w)
+    rules = default - "repeated_blocks" + rolling(least_saved=8)
+    for costs, loops in ((CPU, 1), (GPU, 0)):
+        assert loops_on(costs, [x, *ws], y, rules) == loops
+
+def test_thresholds_that_are_given_hold_on_every_device():
+    rules = blocking(2**20) + rolling(8, 8) + scan_in_chunks(16)
+    inputs, output = attention(4096)
+    assert loops_on(GPU, inputs, output, rules) > 0
+
+def test_rules_of_a_device_have_the_names_and_the_order_of_the_others():
+    names = [rule.name for rule in default]
+    assert [rule.name for rule in default.on(GPU)] == names
+    assert default.on(GPU) is default.on(GPU)
+    assert "repeated_blocks" not in (default - "repeated_blocks").on(TPU)
+
+def test_rules_that_were_tuned_keep_their_thresholds():
+    inputs, output = attention(4096)
+    assert loops_on(CPU, inputs, output, default.on(GPU)) == 0
+
+def test_platforms():
+    assert costs_of("cpu") is CPU
+    assert costs_of("cuda") is costs_of("rocm") is COSTS["gpu"]
+    assert costs_of("tpu") is TPU
+    assert Costs("own", 2**20, 1e9, 1e-6).step_work == 1000
