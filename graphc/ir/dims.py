@@ -63,9 +63,21 @@ def _size(terms: Poly) -> Size:
 
 
 def _call(op: str, *args: Size) -> Dim:
+    made = _made(op, *args)
+    if made is not None:
+        return made
+    return symbol_dim(_calls.setdefault(_key(op, args), Call(op, args)))
+
+
+def _made(op: str, *args: Size) -> Dim | None:
+    """The call if it was made before: then it was proved to be nothing simpler."""
+    call = _calls.get(_key(op, args))
+    return None if call is None else symbol_dim(call)
+
+
+def _key(op: str, args: tuple[Size, ...]) -> Hashable:
     marks = [(id(x),) if isinstance(x, Dim) else int(x) for x in args]
-    key = op, frozenset(marks) if op in UNORDERED else tuple(marks)
-    return symbol_dim(_calls.get(key) or _calls.setdefault(key, Call(op, args)))
+    return op, frozenset(marks) if op in UNORDERED else tuple(marks)
 
 
 def _method(function: Callable[[Dim, Size], Size]) -> Callable[[Dim, Size], Size]:
@@ -233,6 +245,9 @@ def ceil_div(a: Size, b: Size) -> Size:
 
 
 def _extreme(op: str, *sizes: Size) -> Size:
+    known = _made(op, *sizes)
+    if known is not None:
+        return known
     side = SIDES[op]
     kept: list[Size] = []
     flat: list[Size] = []
@@ -320,6 +335,9 @@ def stretch(*sizes: Size) -> Size:
 
 def clip(index: Size, size: Size) -> Size:
     """`slice(index).indices(size)[1]`, for a `size` that is not negative."""
+    known = _made("clip", index, size)
+    if known is not None:
+        return known
     if less_equal(size, -1):
         raise GraphError(f"an axis cannot have {size} elements")
     if less_equal(0, index):

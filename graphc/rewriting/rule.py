@@ -68,12 +68,7 @@ class Rule:
         return pattern.ops
 
     def may_fit(self, op: str, inputs: Sequence[str]) -> bool:
-        """Whether it may replace a value of `op` on inputs of such primitives.
-
-        A rule that looks at a whole graph replaces no value alone.
-        """
-        if self.whole is not None:
-            return False
+        """Whether it may replace a value of `op` on inputs of such primitives."""
         if isinstance(self.pattern, Traced):
             return self.pattern.may_fit(op, inputs)
         return may_fit(self.pattern, op, inputs)
@@ -145,8 +140,18 @@ class Rules:
         key = (node.primitive.name, *inputs)
         found = self._candidates.get(key)
         if found is None:
-            found = tuple([rule for rule in self.rules if rule.may_fit(key[0], inputs)])
+            at_root = self._by_root.get(key[0], ())
+            found = tuple([rule for rule in at_root if rule.may_fit(key[0], inputs)])
             self._candidates[key] = found
+        return found
+
+    @cached_property
+    def _by_root(self) -> dict[str, list[Rule]]:
+        """The rules that replace values, by the primitives of these."""
+        found: dict[str, list[Rule]] = {}
+        for rule in self.rules:
+            for op in dict.fromkeys(rule.ops if rule.whole is None else ()):
+                found.setdefault(op, []).append(rule)
         return found
 
     def unchecked(self) -> "Rules":
@@ -164,6 +169,10 @@ class Rules:
     def functions(self) -> "Rules":
         """The rules whose pattern is a function."""
         return self._functions
+
+    @cached_property
+    def _interpreted(self) -> "Rules":
+        return self._only(lambda rule: not rule.compiling)
 
     @cached_property
     def _unchecked(self) -> "Rules":
@@ -191,9 +200,9 @@ class Rules:
             self._tuned[costs] = Rules(tuple([_tuned(rule, costs) for rule in self]))
         return self._tuned[costs]
 
-    def compiling(self) -> "Rules":
-        """The rules that only save compilation."""
-        return self._only(lambda rule: rule.compiling)
+    def interpreted(self) -> "Rules":
+        """The rules that do more than to save compilation."""
+        return self._interpreted
 
     def exact(self) -> "Rules":
         """The rules that change no value, not even by rounding."""

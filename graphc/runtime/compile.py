@@ -17,7 +17,7 @@ from graphc.ir.graph import Graph, Value
 from graphc.ir.inner import runs_in_python
 from graphc.ir.walk import ancestors
 from graphc.rewriting.cleanup import CLEANUP
-from graphc.rewriting.default import DEFAULT, NONE
+from graphc.rewriting.default import DEFAULT
 from graphc.rewriting.engine import Application, finished, rewritten
 from graphc.rewriting.rule import Rule, Rules
 from graphc.runtime.adapt import Adapter
@@ -92,7 +92,7 @@ def function(
     _check_options(backend, jit, check, unused)
     backend = _backend(tier, backend, jit)
     rewrites = _rules(rewrites, backend == "jax" and jit is False)
-    rewrites -= rewrites.compiling() if backend == "numpy" else NONE
+    rewrites = rewrites.interpreted() if backend == "numpy" else rewrites
     target = target_of(device, backend)
     rule = config.casting if casting is None else check_casting(casting)
     graph, structure, defaults = examine(inputs, outputs, rule, unused)
@@ -181,7 +181,7 @@ def _compiled(
         structure,
         defaults,
         log,
-        _without_tests(written, how.rewrites, how.casting) if tested else None,
+        partial(_without_tests, written, how) if tested else None,
         watcher,
         _on_numpy(graph, structure, how) if how.tier == "auto" else None,
         names,
@@ -204,10 +204,10 @@ def _spent(
         return spending(graph, budget, plan_of)
 
 
-def _without_tests(graph: Graph, rewrites: Rules, casting: Casting) -> Plan:
+def _without_tests(graph: Graph, how: _Options) -> Plan:
     """The plan at true sizes, without tests that rules put in."""
-    plan = partition(rewritten(graph, rewrites.unchecked()).graph)
-    return replace(plan, casting=casting)
+    plan = partition(rewritten(graph, how.rewrites.unchecked()).graph)
+    return replace(plan, casting=how.casting)
 
 
 def _on_numpy(

@@ -2,6 +2,7 @@
 
 import ast
 from collections.abc import Callable, Mapping
+from functools import cached_property
 from typing import Any
 
 from graphc.backends.linear import emit_unjitted
@@ -40,7 +41,7 @@ class Function:
         outputs: Outputs,
         defaults: Mapping[int, Any],
         rewrites: tuple[Application, ...] = (),
-        unjitted: Plan | None = None,
+        unjitted: Callable[[], Plan] | None = None,
         adapter: Watcher | None = None,
         numpy: tuple[Plan, Source] | None = None,
         names: Mapping[object, str] = {},
@@ -48,7 +49,7 @@ class Function:
     ) -> None:
         self._target = target
         self._names = names  # of sizes, where not their own
-        self._unjitted = unjitted or plan  # exact, without tests that the host makes
+        self._plan_unjitted = unjitted or (lambda: plan)
         self.rewrites = rewrites
         self.backend = backend
         self._outputs = outputs
@@ -159,6 +160,11 @@ class Function:
         if self._tiers is not None and self._tiers.program.frames(error):
             program = self._tiers.program
         return call_error(error, program, self._signature.text(args))
+
+    @cached_property
+    def _unjitted(self) -> Plan:
+        """The plan at true sizes, without tests that the host makes."""
+        return self._plan_unjitted()
 
     @property
     def static_argnums(self) -> tuple[int, ...]:
