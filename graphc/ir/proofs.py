@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import local
 from typing import TYPE_CHECKING
 
 from graphc.ir.polynomials import Atom, Call, Monomial, Poly, Symbol, polynomial
@@ -15,9 +18,34 @@ SHORT = 16  # terms of a polynomial; one so many times as long counts as so many
 _Step = tuple[Poly, int, "Size | None", "Size | None"]
 
 
+class _Memory(local):
+    """The bounds that this thread has found, where it remembers them."""
+
+    bounds: dict[frozenset[tuple[Monomial, int]], float] | None = None
+
+
+_MEMORY = _Memory()
+
+
+@contextmanager
+def remembering() -> Iterator[None]:
+    """Find each bound once within this context, which keeps its polynomials alive."""
+    before, _MEMORY.bounds = _MEMORY.bounds, _MEMORY.bounds or {}
+    try:
+        yield
+    finally:
+        _MEMORY.bounds = before
+
+
 def lower(p: Poly) -> float:
     """A number that p is never below; infinite where none is known."""
-    return _Proof().bound(p)
+    known = _MEMORY.bounds
+    if known is None:
+        return _Proof().bound(p)
+    key = frozenset(p.items())
+    if key not in known:
+        known[key] = _Proof().bound(p)
+    return known[key]
 
 
 def upper(p: Poly) -> float:

@@ -15,6 +15,7 @@ from graphc.ir.dims import Symbol
 from graphc.ir.dims_names import SHOWN, naming
 from graphc.ir.graph import Graph, Value
 from graphc.ir.inner import runs_in_python
+from graphc.ir.proofs import remembering
 from graphc.ir.walk import ancestors
 from graphc.rewriting.cleanup import CLEANUP
 from graphc.rewriting.default import DEFAULT
@@ -99,9 +100,10 @@ def function(
     rewrites = rewrites.on(target.costs)
     options = _Options(backend, jit, rewrites, dims, tier, rule, check, target)
     graph = merged(graph)
-    if axes_maybe_one(graph):
-        return _stretching(graph, structure, defaults, options)
-    return _compiled(graph, structure, defaults, options)
+    with remembering():
+        if axes_maybe_one(graph):
+            return _stretching(graph, structure, defaults, options)
+        return _compiled(graph, structure, defaults, options)
 
 
 @dataclass(frozen=True)
@@ -148,7 +150,7 @@ def _compiled(
     names = names_of(written)
 
     def compile(policies: dict[Symbol, Policy]) -> tuple[Plan, Source]:
-        with naming(names):
+        with naming(names), remembering():
             plan, late[:] = _planned(graph, policies, model, emit, how.rewrites)
             plan = replace(plan, casting=how.casting)
             if how.jit is True and how.backend == "jax":
@@ -156,7 +158,7 @@ def _compiled(
             return plan, emit(plan, structure)
 
     def planned(policies: dict[Symbol, Policy]) -> Plan:
-        with naming(names):
+        with naming(names), remembering():
             return _planned(graph, policies, model, emit, how.rewrites)[0]
 
     policies, auto = _policies(graph, how.dims, emit, written)
