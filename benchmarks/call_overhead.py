@@ -1,9 +1,11 @@
 """What a call costs beyond hand-written `jax.jit`, for arrays of 10 elements.
 
-    python -m benchmarks.call_overhead
+    taskset -c 1 python -m benchmarks.call_overhead
 
-Targets: one segment at most 1.1x; two segments with one host integer between them at
-most 2.5x one jitted call plus the read of an integer.
+Seconds are those of the processor. Targets: one segment and `graphc.jit` at most 1.05x
+with arrays of JAX, 1.1x with arrays of NumPy; a padded call at most 10 us more than one
+at the true size; two segments with one host integer between them at most 2.5x one
+jitted call plus the read of an integer.
 """
 
 from collections.abc import Iterator
@@ -16,9 +18,32 @@ import numpy as np
 
 import graphc
 import graphc.tensor as gt
-from benchmarks.harness import Row, Run, compare, print_table, row, same
+from benchmarks.harness import (
+    CPU,
+    Comparison,
+    Row,
+    Run,
+    compare,
+    print_table,
+    row,
+    same,
+    time_text,
+)
 
-ROUNDS, CALLS = 201, 100
+ROUNDS, CALLS = 101, 100
+OPTIONS: Any = {"rounds": ROUNDS, "calls": CALLS, "clock": CPU}
+
+
+def measured(what: str, ours: Run, theirs: Run, target: float | None = None) -> Row:
+    """A row of both in turns, with the ratio of their fastest turns."""
+    result = compare(ours, theirs, **OPTIONS)
+    return row(what, result, target, f"of the fastest {fastest(result):.3g}")
+
+
+def fastest(result: Comparison) -> float:
+    """The ratio of the fastest turns."""
+    ours, theirs = result.least
+    return ours / theirs
 
 
 @contextmanager
@@ -33,7 +58,7 @@ def global_x64() -> Iterator[None]:
 
 def total(*xs: Any) -> Any:
     """A few additions and products."""
-    y = xs[0]
+    y = xs[0] * 2
     for x in xs[1:]:
         y = y * 0.5 + x
     return y
@@ -58,11 +83,13 @@ def one_segment(count: int) -> list[Row]:
     same(f(*host), hand(*host))
     assert len(f.plan.segments) == len(f.stats().compilations) == 1
     rows = []
-    for kind, args in (("JAX", device), ("NumPy", host)):
-        result = compare(
-            lambda a=args: f(*a), lambda a=args: hand(*a), rounds=ROUNDS, calls=CALLS
-        )
-        rows.append(row(f"{count} inputs, float32, {kind} arrays", result, 1.1))
+    for kind, args, target in (("JAX", device, 1.05), ("NumPy", host, 1.1)):
+        ours, theirs = lambda a=args: f(*a), lambda a=args: hand(*a)
+        what = f"{count} inputs, float32, {kind} arrays"
+        rows.append(measured(what, ours, theirs, target))
+    bare, rival = f.compiled(*device), hand.lower(*device).compile()
+    what = f"{count} inputs, f.compiled; rival: lower().compile()"
+    rows.append(measured(what, lambda: bare(*device), lambda: rival(*device), 1.05))
     return rows
 
 
@@ -76,18 +103,67 @@ def doubles(count: int) -> list[Row]:
     scoped = under_x64(lambda: hand(*device))
     same(f(*device), scoped(), 1e-12)
     what = f"{count} inputs, float64, "
-    options = {"rounds": ROUNDS, "calls": CALLS}
-    rows = [
-        row(
-            what + "no flag; rival: jax.enable_x64",
-            compare(lambda: f(*device), scoped, **options),
-            1.1,
-        )
-    ]
+    no_flag = what + "no flag; rival: jax.enable_x64"
+    rows = [measured(no_flag, lambda: f(*device), scoped, 1.05)]
+    numpy = under_x64(lambda: hand(*host))
+    rows.append(measured(f"{no_flag}, NumPy arrays", lambda: f(*host), numpy, 1.1))
     with global_x64():
-        both = compare(lambda: f(*device), lambda: hand(*device), **options)
-    rows.append(row(what + "both under the global flag", both, 1.1))
+        both = what + "both under the global flag"
+        rows.append(measured(both, lambda: f(*device), lambda: hand(*device), 1.05))
     return rows
+
+
+def functions_of_jax() -> list[Row]:
+    """`graphc.jit` where `jax.jit` stood: arrays, a tree of them, arrays of NumPy."""
+    ours, theirs = graphc.jit(total), jax.jit(total)
+    host = [np.linspace(0, i + 1, 10, dtype="float32") for i in range(3)]
+    device = [jnp.asarray(x) for x in host]
+    tree = {"w": device[0], "rest": device[1:]}
+    mine, other = graphc.jit(of_tree), jax.jit(of_tree)
+    same(mine(tree), other(tree))
+    return [
+        measured("graphc.jit, 3", lambda: ours(*device), lambda: theirs(*device), 1.05),
+        measured("graphc.jit, a tree", lambda: mine(tree), lambda: other(tree), 1.05),
+        measured("graphc.jit, NumPy", lambda: ours(*host), lambda: theirs(*host), 1.05),
+    ]
+
+
+def of_tree(tree: Any) -> Any:
+    """A function of a dict and a list."""
+    return tree["w"] * tree["rest"][0] + tree["rest"][1]
+
+
+def padded() -> list[Row]:
+    """Calls at a capacity of 16, beyond those at the true size: in seconds."""
+    host = np.linspace(0, 1, 10, dtype="float32")
+    x = gt.tensor("x", "float32", ("n",))
+    rows = []
+    for what, value in (("a sum", gt.sum(x)), ("a result that is cut", x * 2)):
+        ways = "pad", "specialize"
+        pad, exact = (graphc.function([x], value, dims=way) for way in ways)
+        for kind, array in (("JAX", jnp.asarray(host)), ("NumPy", host)):
+            same(pad(array), exact(array))
+            found = compare(lambda: pad(array), lambda: exact(array), **OPTIONS)
+            more, least = found.ours - found.theirs, found.least
+            rows.append(
+                Row(
+                    f"padded, {what}, {kind} arrays; rival: exact",
+                    *map(time_text, (found.ours, found.theirs)),
+                    more * 1e6,
+                    10,
+                    f"us more; by the fastest {1e6 * (least[0] - least[1]):.3g}",
+                )
+            )
+        assert len(pad.stats().compilations) == 1
+    return rows
+
+
+def on_numpy() -> list[Row]:
+    """The NumPy backend, against the same by hand."""
+    xs = [gt.tensor(f"x{i}", "float64", ("n",)) for i in range(3)]
+    f, host = graphc.function(xs, total(*xs), backend="numpy"), [np.ones(10)] * 3
+    what = "3 inputs, the NumPy backend; rival: NumPy"
+    return [measured(what, lambda: f(*host), lambda: total(*host))]
 
 
 @jax.jit
@@ -121,20 +197,28 @@ def two_segments() -> list[Row]:
     f = graphc.function([x], x[x > 0], dims="specialize")
     same(f(device), partitioned(device))
     assert [len(f.plan.segments), len(f.plan.glue)] == [2, 1]
-    options = {"rounds": ROUNDS, "calls": CALLS // 2}
-    read = compare(lambda: f(device), lambda: int(_first(device)[1]), **options)
-    hand = compare(lambda: f(device), lambda: partitioned(device), **options)
-    assert len(f.stats().compilations) == 2
-    return [
-        row("two segments; rival: one jit and the read", read, 2.5),
-        row("two segments; rival: partitioned by hand", hand),
+    rows = [
+        measured(
+            "two segments; rival: one jit and the read",
+            lambda: f(device),
+            lambda: int(_first(device)[1]),
+            2.5,
+        ),
+        measured(
+            "two segments; rival: partitioned by hand",
+            lambda: f(device),
+            lambda: partitioned(device),
+        ),
     ]
+    assert len(f.stats().compilations) == 2
+    return rows
 
 
 def main() -> None:
     """Print the table."""
-    rows = [*one_segment(3), *one_segment(20), *doubles(3), *doubles(20)]
-    print_table("call overhead (time per call)", [*rows, *two_segments()])
+    rows = [r for count in (1, 3, 20) for r in (*one_segment(count), *doubles(count))]
+    rows += [*functions_of_jax(), *padded(), *on_numpy(), *two_segments()]
+    print_table("call overhead (time per call)", rows)
 
 
 if __name__ == "__main__":

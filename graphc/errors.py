@@ -178,6 +178,14 @@ def _user_frame() -> tuple[FrameType | None, CodeType | None]:
     return frame, called
 
 
+def user_level() -> int:
+    """The `stacklevel` by which a warning of the caller names the user's line."""
+    level, frame = 1, sys._getframe(1)
+    while frame.f_back is not None and _is_inside(frame.f_code.co_filename):
+        level, frame = level + 1, frame.f_back
+    return level
+
+
 def own_caller() -> str:
     """The function of ours that the user called, "" for operators and other code."""
     _, called = _user_frame()

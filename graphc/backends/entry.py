@@ -24,12 +24,20 @@ def with_padding(array: Any, shape: Any) -> Any:
     return result
 
 
+def on_host(array: Any) -> Any:
+    """Printed into programs: an array of JAX as one of NumPy, not copied on a CPU."""
+    try:
+        return np.asarray(memoryview(array))
+    except (TypeError, ValueError, BufferError):  # elsewhere, or bfloat16
+        return np.asarray(array)
+
+
 def with_padding_jax(jax: Any, array: Any, shape: Any) -> Any:
     """Printed into programs: on the host, where nothing is compiled for a size."""
     if isinstance(array, jax.core.Tracer):
         widths = [(0, n - m) for n, m in zip(shape, array.shape)]  # noqa: B905
         return jax.numpy.pad(array, widths)
-    found = with_padding(np.asarray(array), shape)
+    found = with_padding(on_host(array), shape)
     if not jax.config.jax_disable_jit:
         return found
     with jax.enable_x64(True):  # what is not traced is written for arrays of JAX
@@ -49,10 +57,11 @@ def without_padding_jax(jax: Any, on_device: Any, array: Any, shape: Any) -> Any
     """
     if isinstance(array, jax.core.Tracer) or len(array.sharding.device_set) > 1:
         return without_padding(array, shape)
-    found = without_padding(np.asarray(array), shape)
-    if found.shape == array.shape:
+    stored = on_host(array)
+    found = without_padding(stored, shape)
+    if found.shape == stored.shape:
         return array
-    if 2 * found.size < array.size:
+    if 2 * found.size < stored.size:
         found = found.copy()
     return on_device(found, array)
 

@@ -3,7 +3,7 @@
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 
-from graphc.errors import GraphError, RecompilationWarning
+from graphc.errors import GraphError, RecompilationWarning, user_level
 from graphc.ir.dims import Symbol
 from graphc.ir.graph import Graph
 from graphc.runtime.adapt import Change, Seen
@@ -50,7 +50,7 @@ class Advisor:
                     f"{self._seen.last[symbol]}: {len(done)} compilations, {lost:.1f} s"
                     f"\n  hint: {self._remedy(symbol, name)}",
                     RecompilationWarning,
-                    stacklevel=5,
+                    stacklevel=user_level(),
                 )
         return None
 
@@ -101,7 +101,7 @@ class Overseer:
                 f"{self._budget.compilations}\n  the last: {new[-1].reason}"
                 f"\n  hint: {self._remedy(new[-1])}",
                 RecompilationWarning,
-                stacklevel=5,
+                stacklevel=user_level(),
             )
         return None
 

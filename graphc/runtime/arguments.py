@@ -23,7 +23,7 @@ Backend = Literal["jax", "numpy"]
 ArgumentValues = tuple[Any, ...]
 _MOST_SHOWN = 8  # arguments in a message
 _ALIGNED = 64  # bytes, where XLA takes an array as it is
-_SMALL = 2**14  # bytes, which XLA may as well copy once more
+SMALL = 2**14  # bytes, which XLA may as well copy once more
 _KINDS = {"b": 0, "i": 1, "u": 1, "c": 3}
 
 
@@ -57,6 +57,7 @@ class Signature:
         self._mixed = False  # whether arrays of JAX have come in other dtypes
         self._dtypes = tuple(v.dtype for v in inputs)
         self.plain: set[type] = {float, complex, bool}
+        self.arrays: set[type] = set()  # of JAX, where they are plain
         if backend == "numpy":
             self.plain.add(np.ndarray)
         if all(v.dtype == INT64 for v in inputs if not v.type.rank):
@@ -197,10 +198,7 @@ class Signature:
     def _of_jax(self, i: int, array: Any) -> Any:
         if self._backend == "jax":
             self._mixed = self._mixed or _differs(array, self._dtypes[i])
-            if self._mixed:
-                self.plain.discard(type(array))
-            else:
-                self.plain.add(type(array))
+            self._know(type(array))
             return array
         try:
             weak = getattr(array, "weak_type", False) and not array.shape
@@ -209,6 +207,26 @@ class Signature:
             problem = "is traced by jax.jit, jax.vmap or jax.grad: NumPy cannot take it"
             hint = 'compile with backend="jax"'
             raise self._refusal(i, problem, "traced", hint) from None
+
+    def _know(self, kind: type) -> None:
+        """Arrays of JAX need no admission, unless some must be cast."""
+        if self._mixed:
+            self.plain.discard(kind)
+            self.arrays = set()
+        else:
+            self.plain.add(kind)
+            if not kind.__name__.endswith("Tracer"):
+                self.arrays = {kind}
+
+    def fits(self, args: ArgumentValues) -> bool:
+        """Whether all are arrays of JAX, in the dtypes of the inputs."""
+        if len(args) != len(self._dtypes) or self._jax is None:
+            return False
+        array, tracer = self._jax.Array, self._jax.core.Tracer
+        return all(
+            isinstance(a, array) and not isinstance(a, tracer) and not _differs(a, d)
+            for a, d in zip(args, self._dtypes, strict=True)
+        )
 
     def check(self, args: ArgumentValues) -> CallError | None:
         """The error of the arguments, if they do not fit."""
@@ -254,7 +272,7 @@ def _own(argument: Any) -> Any:
 
 def _copy(array: "np.ndarray[Any, Any]") -> "np.ndarray[Any, Any]":
     """A copy; a large one lies where XLA does not copy it a second time."""
-    if array.nbytes < _SMALL:
+    if array.nbytes < SMALL:
         return array.copy()
     room = np.empty(array.nbytes + _ALIGNED, np.uint8)
     start = -room.__array_interface__["data"][0] % _ALIGNED

@@ -3,7 +3,9 @@
 import ast
 from collections.abc import Callable, Mapping
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from graphc.backends.linear import emit_unjitted
 from graphc.backends.program import Outputs, Source
@@ -13,17 +15,27 @@ from graphc.rewriting.engine import Application, applied
 from graphc.runtime import alarms, xla
 from graphc.runtime.adapt import Adapter
 from graphc.runtime.advice import Advisor, Overseer
-from graphc.runtime.arguments import Backend, Signature
+from graphc.runtime.ahead import OnlySegment, only_segment, structs_at, structs_of
+from graphc.runtime.arguments import SMALL, Backend, Signature
 from graphc.runtime.devices import ON_DEFAULT, Target
+from graphc.runtime.dispatch import ANY, Way, dispatcher, kept_by, taking
 from graphc.runtime.failure import Program, ProgramCallError, call_error, running
 from graphc.runtime.generations import Generation, Generations
 from graphc.runtime.log import Compilation, Log, Stats
 from graphc.runtime.tiering import Tiers
+from graphc.runtime.xla import EVENTS
+from graphc.transform.forecast import SizesGiven
 from graphc.transform.plan import Plan
 from graphc.transform.report import explain
 from graphc.transform.summary import summary
 
+_NUMPY = {np.ndarray}
 Watcher = Adapter | Advisor | Overseer
+CALL = """Run the program.
+
+Raises CallError where the arguments do not fit, or what an `assert_` asks for; nothing
+is changed then. `__call__` is the function that runs the next call, which is counted.
+"""
 
 
 class Function:
@@ -56,7 +68,8 @@ class Function:
         self._defaults = defaults
         self._adapter = adapter
         self._changing = isinstance(adapter, Adapter) and numpy is None
-        self._calls = 0
+        self._ways: list[Way] = []
+        self._failed = 0
         self._before: list[Compilation] = []
         self._generations = Generations()
         self._changes: list[str] = []
@@ -81,14 +94,6 @@ class Function:
             self._log.traces = lambda: not self.jax.config.jax_disable_jit
         if hasattr(module, "on_device"):
             module.on_device = xla.quick(self.jax, module.on_device)
-        self._run: Callable[..., Any] = self._target.around(self.jax, module.program)
-        if self.jax is not None and plan.padded is not None:
-            self._run = alarms.around(self.jax, self._run)
-        self._newest = Generation(plan, self._program, self._run, self._log)
-        self._notes = self._changing and self._newest.split
-        self._run = self._generations.around(self._run)
-        if self._tiers is not None:
-            self._run = self._tiers.around(plan, self._run, self._pending)
         self._signature = Signature(
             plan.called.inputs,
             plan.called.input_names,
@@ -99,33 +104,125 @@ class Function:
             self.jax if self._tiers is None else None,
         )
         self._plain = self._signature.plain
+        self._dtypes = tuple([v.dtype for v in plan.called.inputs])
+        self._segment = only_segment(plan, module)
+        self._run = self._runner(plan, module)
+        self._lead()
 
-    def __call__(self, /, *args: Any, **named: Any) -> Any:
-        """Run the program.
+    def _runner(self, plan: Plan, module: Any) -> Callable[..., Any]:
+        """The function that runs a call on the program of this plan, or an older."""
+        run: Callable[..., Any] = module.program
+        segment = self._segment
+        if segment is not None and plan.padded is None and segment.wide:
+            run = xla.wide(self.jax, run, segment.jitted)
+        run = self._target.around(self.jax, run)
+        if self.jax is not None and plan.padded is not None:
+            run = alarms.around(self.jax, run)
+        self._newest = Generation(plan, self._program, run, self._log)
+        if self._changing and len(plan.segments) > 1:
+            run = self._newest.noting(run)
+        run = self._generations.around(run)
+        if self._tiers is not None:
+            run = self._tiers.around(plan, run, self._pending)
+        return run
 
-        Raises CallError where the arguments do not fit, or what an `assert_` asks for;
-        nothing is changed then.
-        """
-        start = len(xla.EVENTS)
+    def _lead(self) -> None:
+        """Let calls go their ways: where all is one jitted function, JAX's own."""
+        self._on_host = self._on_device = self._on_numpy = Way(self._call)
+        others = self._tiers, self._target.device, self.plan.padded
+        alone = others == (None, None, None) and not self._generations.older
+        if self._segment is not None and alone:
+            self._lead_to(self._segment)
+        self._ways += {self._on_host, self._on_device, self._on_numpy}
+        self._take = self._on_device.take
+
+    def _lead_to(self, segment: OnlySegment) -> None:
+        """Let calls of arrays alone go straight to a jitted function, if JAX can."""
+        miss = kept_by(segment.jitted)
+        made = dispatcher(self.jax, segment.jitted, self._missed, self._call)
+        inner = dispatcher(self.jax, segment.jitted, miss, self._plainly)
+        if miss is None or made is None or inner is None:
+            return
+        self._miss, self._inner = miss, inner
+        if segment.wide:
+            self._miss = self.jax.enable_x64(True)(miss)
+            self._inner = xla.wide(self.jax, self._plainly, inner)
+        self._on_device, self._on_numpy = Way(made), Way(self._call_on_numpy)
+
+    if TYPE_CHECKING:
+
+        def __call__(self, /, *args: Any, **named: Any) -> Any:
+            """Run the program."""
+
+    else:
+        __call__ = taking(CALL)
+        __signature__ = ANY
+
+    def _call(self, /, *args: Any, **named: Any) -> Any:
+        """Run the program on arguments that may have to be bound, and admitted."""
+        start = len(EVENTS)
         try:
             if named or len(args) != self._count:
                 args = self._signature.bind(args, named)
-            if not self._plain.issuperset(map(type, args)):
+            kinds = set(map(type, args))
+            if kinds == self._signature.arrays:
+                self._take = self._on_device.take
+            elif not kinds <= self._plain:
+                if kinds == _NUMPY:
+                    self._take = self._on_numpy.take
                 args = self._signature.admit(args)
             result = self._run(*args)
         except Exception as error:
-            failure = self._failure(error, args)
+            failure = self._fail(error, args)
             raise failure from failure.__cause__
-        self._calls += 1
-        if self._notes:
-            self._newest.note(args)
-        if self._pending or len(xla.EVENTS) != start:
-            self._settle(args, max(start, self._generations.start))
+        if self._pending or len(EVENTS) != start:
+            self._settle(args, start)
         return result
+
+    def _missed(self, /, *args: Any, **named: Any) -> Any:
+        """A call that JAX has no program for: results, and what it shall keep.
+
+        Arrays of JAX in the dtypes of the inputs need nothing the next time.
+        """
+        if named or not self._signature.fits(args):
+            self._take = self._on_host.take
+            return self._call(*args, **named), None, False
+        start = len(EVENTS)
+        try:
+            found = self._miss(*args)
+        except Exception as error:
+            failure = self._fail(error, args)
+            raise failure from failure.__cause__
+        if self._pending or len(EVENTS) != start:
+            self._settle(args, start)
+        return found
+
+    def _call_on_numpy(self, /, *args: Any, **named: Any) -> Any:
+        """As `_call`, at less cost for small arrays of NumPy that need no cast."""
+        own = []
+        for a, dtype in zip(args, self._dtypes, strict=False):
+            if type(a) is np.ndarray and a.dtype is dtype and a.nbytes < SMALL:
+                own.append(a.copy())
+        if named or not len(own) == len(args) == self._count:
+            self._take = self._on_host.take
+            return self._call(*args, **named)
+        start = len(EVENTS)
+        try:
+            result = self._inner(*own)
+        except Exception as error:
+            failure = self._fail(error, args)
+            raise failure from failure.__cause__
+        if self._pending or len(EVENTS) != start:
+            self._settle(args, start)
+        return result
+
+    def _plainly(self, /, *args: Any) -> Any:
+        """The results for arrays of NumPy where JAX does not compile."""
+        return self._run(*self._signature.admit(args))
 
     def _settle(self, args: tuple[Any, ...], start: int) -> None:
         """Record what the call has compiled, and change the program if that helps."""
-        new = self._log.settle(xla.since(start))
+        new = self._log.settle(xla.since(max(start, self._generations.start)))
         if self._changing and new:
             self._newest.note(args)
         if self._adapter is not None:
@@ -135,7 +232,7 @@ class Function:
         """Change the program where sizes have turned out to vary."""
         originals = self.plan.originals
         sizes = {k: originals.get(s, s) for k, s in self._log.sizes.items()}
-        change = adapter.notice(new, sizes, self._calls, self.plan)
+        change = adapter.notice(new, sizes, self._calls(), self.plan)
         if change is not None:
             plan, source, why = change
             if self._changing:
@@ -145,8 +242,17 @@ class Function:
             self._changes.append(why)
             self._install(plan, source)
 
+    def _calls(self) -> int:
+        """The calls so far that have not failed."""
+        return sum(way.taken for way in self._ways) - self._failed
+
+    def _fail(self, error: Exception, args: tuple[Any, ...]) -> Exception:
+        """The error of a failed call, which is not counted."""
+        self._failed += 1
+        return self._failure(error, args)
+
     def _failure(self, error: Exception, args: tuple[Any, ...]) -> Exception:
-        """The error of a failed call; segments that were compiled stay compiled."""
+        """The error of a failure; segments that were compiled stay compiled."""
         if type(error) is CallError:  # from the signature
             return error.with_traceback(None)
         older = self._generations.running
@@ -160,6 +266,68 @@ class Function:
         if self._tiers is not None and self._tiers.program.frames(error):
             program = self._tiers.program
         return call_error(error, program, self._signature.text(args))
+
+    def compiled(self, *given: Any) -> Any:
+        """The bare executable for arguments of these shapes, as JAX has it.
+
+        One shape per input, or what has a shape. It takes arrays of JAX in the dtypes
+        of the inputs, checks and casts nothing, and is not counted in `stats()`; calls
+        of these shapes find it compiled. Raises GraphError unless the program is one
+        segment at true sizes.
+        """
+        segment = self._only("compiled", padded=False)
+        args = structs_of(self.jax, self._signature.bind(given, {}), self.plan.called)
+        return self._made(segment, [args])[0]
+
+    def compile(
+        self, sizes: Mapping[str, SizesGiven], threads: int | None = None
+    ) -> list[Compilation]:
+        """Compile for these sizes now, so that no call has to wait.
+
+        `sizes` are given as to `plan.forecast`. XLA compiles on `threads`, by default
+        as many as there are processors. Returns what was compiled, as in `stats()`.
+        Raises GraphError unless the program is one segment, whose sizes are known.
+        """
+        segment = self._only("compile", padded=True)
+        args = structs_at(self.jax, self.plan, sizes)
+        count = len(self._log.done)
+        self._made(segment, args, threads)
+        return self._log.done[count:]
+
+    def _only(self, op: str, padded: bool) -> OnlySegment:
+        """The jitted function that is all there is to compile."""
+        if self._segment is None:
+            raise graph_error(
+                "the program is more than one jitted function",
+                op=op,
+                got=f"{len(self.plan.segments)} segments on {self.backend}",
+                hint="explain() says what splits it",
+            )
+        if self.plan.padded is not None and not padded:
+            raise graph_error(
+                "the program is padded: nothing is compiled for true sizes",
+                op=op,
+                hint='compile(sizes) takes it as it is; or pass dims="specialize"',
+            )
+        return self._segment
+
+    def _made(
+        self,
+        segment: OnlySegment,
+        calls: list[tuple[Any, ...]],
+        threads: int | None = 1,
+    ) -> list[Any]:
+        """The executables for arguments, recorded as compilations."""
+        try:
+            compiled = self._target.around(self.jax, segment.compiled)
+            made = compiled(self.jax, calls, threads)
+        except Exception as error:
+            failure = self._failure(error, calls[0])
+            raise failure from failure.__cause__
+        self._log.settle()
+        for args in calls if self._changing and self.plan.padded is None else ():
+            self._newest.note(args)
+        return made
 
     @cached_property
     def _unjitted(self) -> Plan:
@@ -185,7 +353,7 @@ class Function:
         """Calls and compilations so far."""
         done = [*self._before, *self._generations.compilations, *self._log.done]
         numpy = 0 if self._tiers is None else self._tiers.calls
-        return Stats(self._calls, done, list(self._changes), numpy)
+        return Stats(self._calls(), done, list(self._changes), numpy)
 
     def explain(self, full: bool = False) -> str:
         """Why the program is split as it is: a line per segment and per reason.

@@ -29,7 +29,6 @@ class Generation:
         self.run = run
         self.log = log
         self.seen: set[Key] = set()
-        self.split = len(plan.segments) > 1
 
     def key(self, args: tuple[Any, ...]) -> Key:
         """The sizes of arguments that its segments depend on."""
@@ -38,6 +37,16 @@ class Generation:
     def note(self, args: tuple[Any, ...]) -> None:
         """It is compiled for the sizes of these arguments."""
         self.seen.add(self.key(args))
+
+    def noting(self, run: Callable[..., Any]) -> Callable[..., Any]:
+        """`run` of this program; each call is noted."""
+
+        def noted(*args: Any) -> Any:
+            result = run(*args)
+            self.note(args)
+            return result
+
+        return noted
 
 
 class Generations:

@@ -13,6 +13,7 @@ from graphc.ir.dims_names import naming
 from graphc.ir.graph import Graph, Value
 from graphc.ir.inner import within
 from graphc.ir.walk import ancestors
+from graphc.runtime.ahead import structs_of
 from graphc.runtime.function import Function
 from graphc.runtime.log import Compilation, Stats
 from graphc.transform.stretching import (
@@ -172,6 +173,15 @@ class Stretching(Function):
         """
         found = self._family.named(ones)
         return self if found == self._family.first else self._family.program(found)
+
+    def compiled(self, *given: Any) -> Any:
+        """The bare executable of the program of the axes that are 1 in these shapes."""
+        bound = self._signature.bind(given, {})
+        args = structs_of(self.jax, bound, self.plan.called)
+        ones = self._family.ones(args)
+        if ones == self._family.first:
+            return super().compiled(*args)
+        return self._family.program(ones).compiled(*args)
 
     def stats(self) -> Stats:
         """Calls and compilations so far, of all programs."""

@@ -3,13 +3,15 @@
 `jax` is an argument throughout: importing graphc does not import JAX.
 """
 
-import inspect
+import re
 from collections.abc import Callable
+from functools import lru_cache
 from threading import get_ident
 from typing import Any, NamedTuple
 
 COMPILED = "/jax/core/compile/backend_compile_duration"
-PUT = ["aval", "sharding", "xs", "devices", "committed", "enable_x64"]
+PUT = ["aval", "sharding", "xs", "devices", "committed"]
+_TYPES = 1024  # of arrays that are remembered
 
 
 class Event(NamedTuple):
@@ -42,30 +44,58 @@ def since(start: int) -> list[Event]:
 
 
 def quick(jax: Any, on_device: Callable[..., Any]) -> Callable[..., Any]:
-    """`on_device` of a program, at a fifth of its time where an array is like another.
+    """`on_device` of a program, at a tenth of its time where an array is like another.
 
-    It ends in the function of JAX that `jax.device_put` ends in, after many checks. No
-    public one does without them; where JAX has changed it, `on_device` is as good.
+    It ends in the function that `jax.device_put` ends in, after many checks. No public
+    one does without them; where JAX has changed it, `on_device` is as good.
     """
     put = _batched_device_put(jax)
     if put is None:
         return on_device
-    type_of, device_of = jax.core.ShapedArray, jax.Device
+    type_of = lru_cache(_TYPES)(jax.core.ShapedArray)
+    devices_of = lru_cache(_TYPES)(lambda sharding: list(sharding.device_set))
 
     def placed(array: Any, like: Any = None) -> Any:
-        device = None if like is None else like.device
-        if not isinstance(device, device_of):  # unknown, or several
+        if like is None:
+            return on_device(array)
+        sharding = like.sharding
+        devices = devices_of(sharding)
+        if len(devices) > 1:
             return on_device(array, like)
         aval = type_of(array.shape, array.dtype)
-        return put(aval, like.sharding, [array], [device], like.committed, True)
+        return put(aval, sharding, [array], devices, like.committed, enable_x64=True)
 
     return placed
 
 
+def wide(
+    jax: Any, program: Callable[..., Any], jitted: Callable[..., Any]
+) -> Callable[..., Any]:
+    """`program`, which runs `jitted` with 64 bits allowed, at a sixth of its time.
+
+    It calls what the context `jax.enable_x64(True)` calls. Where JAX has changed that,
+    `program` is as good.
+    """
+    swap = getattr(jax.enable_x64, "swap_local", None)
+    restore = getattr(jax.enable_x64, "set_local", None)
+    if swap is None or restore is None:
+        return program
+
+    def run(*args: Any) -> Any:
+        before = swap(True)
+        try:
+            return jitted(*args)
+        finally:
+            restore(before)
+
+    return run
+
+
 def _batched_device_put(jax: Any) -> Callable[..., Any] | None:
-    """JAX's own function, if it still is what it was."""
+    """The function of jaxlib, if it still is what it was."""
     try:
-        put: Callable[..., Any] = jax._src.interpreters.pxla.batched_device_put
+        put: Callable[..., Any] = jax._src.lib._jax.batched_device_put
     except AttributeError:
         return None
-    return put if list(inspect.signature(put).parameters) == PUT else None
+    named = re.findall(r"(\w+):", put.__doc__ or "")
+    return put if named[: len(PUT)] == PUT else None

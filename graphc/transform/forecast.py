@@ -45,8 +45,7 @@ def forecast(
     `called` is the graph as it is called, `inputs` are those of the graph that runs,
     and `keys` are the sizes that each segment is compiled for. See `Plan.forecast`.
     """
-    given = {s.name: s for s in _asked(called)}
-    calls = _calls({k: _as_list(n) for k, n in sizes.items()}, given)
+    calls = _calls(called, sizes, "forecast")
     known = [_with_capacities(padded, call) for call in calls]
     for call in known:
         _add_steps(call, {s for symbols in keys for s in symbols})
@@ -62,6 +61,13 @@ def forecast(
     )
     waste = kept / true if true else 1.0
     return Forecast(sum(counts), tuple(counts), waste, reads, tuple(unknown))
+
+
+def known_sizes(
+    called: Graph, padded: PaddedGraph | None, sizes: Mapping[str, SizesGiven], op: str
+) -> list[dict[Symbol, int]]:
+    """The sizes of each call, by symbol, and the capacities that follow from them."""
+    return [_with_capacities(padded, call) for call in _calls(called, sizes, op)]
 
 
 def _asked(graph: Graph) -> list[Symbol]:
@@ -84,14 +90,16 @@ def _as_list(given: SizesGiven) -> Sequence[int] | int:
 
 
 def _calls(
-    sizes: Mapping[str, Sequence[int] | int], given: Mapping[str, Symbol]
+    called: Graph, listed: Mapping[str, SizesGiven], op: str
 ) -> list[dict[Symbol, int]]:
+    given = {s.name: s for s in _asked(called)}
+    sizes = {k: _as_list(n) for k, n in listed.items()}
     wrong = sorted({*sizes} ^ {*given})
     if wrong:
         problem = "is missing" if wrong[0] in given else "is no size of the arguments"
         raise graph_error(
             f"{wrong[0]} {problem}",
-            op="forecast",
+            op=op,
             got=", ".join(sizes) or "no sizes",
             expected=", ".join(given) or "no sizes",
         )
@@ -99,7 +107,7 @@ def _calls(
     if len(lengths) > 1:
         raise graph_error(
             "the lists of sizes have different lengths",
-            op="forecast",
+            op=op,
             got=", ".join(map(str, sorted(lengths))),
         )
     count = lengths.pop() if lengths else 1

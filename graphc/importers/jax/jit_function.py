@@ -4,7 +4,7 @@ from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 from functools import partial, update_wrapper, wraps
 from types import MethodType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 from jax.extend.core import get_opaque_trace_state
@@ -20,6 +20,7 @@ from graphc.importers.jax.tracing import Spec
 from graphc.rewriting.default import DEFAULT
 from graphc.rewriting.rule import Rules
 from graphc.runtime.arguments import Backend
+from graphc.runtime.dispatch import Way, dispatcher, kept_by, taking
 
 
 def _trace_state() -> Any:
@@ -61,54 +62,66 @@ class JitFunction:
         self._shapes, self._options = shapes, options
         self._families: dict[Hashable, SizeFamily] = {}
         self._varies = shapes is not None
-        self._calls = 0
-        self._arrays: set[type] = set()
+        self._plainly = 0  # calls that JAX transforms, or does not compile
+        self._lead()
 
-    def __call__(self, /, *args: Any, **named: Any) -> Any:
-        """The results for these arguments, as `jax.jit` of the function gives them."""
+    def _lead(self) -> None:
+        """Let JAX dispatch what is compiled exactly."""
+        self._miss = kept_by(self._exact) or self._run
+        made = dispatcher(jax, self._exact, self._missed, self._call)
+        self._way = Way(made or self._call)
+        self._take = self._way.take
+
+    def _run(self, /, *args: Any, **named: Any) -> Any:
+        """As the cache miss of a jitted function, with nothing to keep."""
+        return self._exact(*args, **named), None, False
+
+    if TYPE_CHECKING:
+
+        def __call__(self, /, *args: Any, **named: Any) -> Any:
+            """The results for these arguments."""
+
+    else:
+        __call__ = taking("The results, as `jax.jit` of the function gives them.")
+
+    def _call(self, /, *args: Any, **named: Any) -> Any:
+        """A call where JAX does not dispatch: it is told not to compile, or changed."""
         if runs_plainly():
+            self._plainly += 1
             return self._function(*args, **named)
-        known = not named and self._arrays.issuperset(map(type, args))
-        if not known and self._holds_tracers(args, named):
-            return self._plain(*args, **named)
-        self._calls += 1
+        return self._missed(*args, **named)[0]
+
+    def _missed(self, /, *args: Any, **named: Any) -> Any:
+        """A call that JAX has no program for: results, and what it shall keep."""
+        if _trace_state() != _OUTSIDE:
+            self._plainly += 1
+            return self._plain(*args, **named), None, False
         if not self._varies:
             try:
-                return self._exact(*args, **named)
+                return self._miss(*args, **named)
             except SizesVary:
                 self._varies = True
         return self._for_sizes(args, named)
-
-    def _holds_tracers(self, args: tuple[Any, ...], named: Mapping[str, Any]) -> bool:
-        """Whether JAX transforms the call; types are noted that hold no tracers."""
-        leaves = jax.tree_util.tree_leaves((args, named))
-        if any(isinstance(leaf, jax.core.Tracer) for leaf in leaves):
-            return True
-        whole = {id(leaf) for leaf in leaves}
-        self._arrays.update(type(a) for a in args if id(a) in whole)
-        return False
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         return self if instance is None else MethodType(self, instance)
 
     def _for_sizes(self, args: tuple[Any, ...], named: Mapping[str, Any]) -> Any:
-        """A call, by a program for many sizes where there is one."""
-        if _trace_state() != _OUTSIDE:
-            return self._plain(*args, **named)
+        """As `_missed`, by a program for many sizes where there is one."""
         try:
             call = self._arguments.call(args, named)
             specs = call.specs()
             family = self._family(call, specs)
         except TypeError:  # arguments that are no arrays: JAX says which
-            return self._exact(*args, **named)
+            return self._miss(*args, **named)
         sizes = shapes_of(specs)
         program = family.program_at(sizes) if family.wants_program(sizes) else None
         if program is not None:
             try:
-                return program(call, specs)
+                return program(call, specs), None, False
             except GraphError:
                 family.failed(sizes)
-        return self._exact(*args, **named)
+        return self._miss(*args, **named)
 
     def _planned(self, *args: Any, **named: Any) -> Any:
         """The function as JAX traces it; raises SizesVary where it need not."""
@@ -132,7 +145,7 @@ class JitFunction:
 
     def stats(self) -> JitStats:
         """Calls and compilations so far, and what is compiled exactly for a reason."""
-        return stats_of(self._calls, self._families.values())
+        return stats_of(self._way.taken - self._plainly, self._families.values())
 
     def explain(self, full: bool = False) -> str:
         """The compiled programs, their sizes, and the reasons."""

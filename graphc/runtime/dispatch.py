@@ -1,0 +1,83 @@
+"""Calls that JAX dispatches by itself, in C++, and how many there were.
+
+What `jax.jit` returns keeps what is compiled for each signature of a call: shapes,
+dtypes, placements, kinds of arguments, settings of JAX. It runs that without a line of
+Python, and asks a Python function, its cache miss, about all other calls. `dispatcher`
+makes such an object with a function of ours in that place. All that a call needs beside
+its run, as admitting arrays of NumPy or explaining errors, is done there, and only what
+needs none of it is given to C++ to keep.
+
+So there is no place left to count calls. `Way` counts how often its function was asked
+for: `__call__` of a class is a property that takes it, in C as well. Whoever looks the
+attribute up and does not call it is counted too; `callable` does not look.
+"""
+
+import sys
+from collections.abc import Callable
+from functools import update_wrapper
+from inspect import Parameter, Signature
+from itertools import repeat
+from operator import length_hint, methodcaller
+from typing import Any
+
+Call = Callable[..., Any]
+ANY = Signature(
+    [
+        Parameter("args", Parameter.VAR_POSITIONAL),
+        Parameter("named", Parameter.VAR_KEYWORD),
+    ]
+)
+_MOST = sys.maxsize
+
+
+class Way:
+    """A function to call, and how often it was taken: before each call, once."""
+
+    def __init__(self, function: Call) -> None:
+        self._left = repeat(function, _MOST)
+        self.take: Callable[[], Call] = self._left.__next__
+
+    @property
+    def taken(self) -> int:
+        """How often it was taken."""
+        return _MOST - length_hint(self._left)
+
+
+def taking(doc: str) -> Any:
+    """A `__call__` for a class whose `_take` is that of the way of its next call."""
+    return property(methodcaller("_take"), doc=doc)
+
+
+def dispatcher(
+    jax: Any, jitted: Any, missed: Call | None, plainly: Call
+) -> Call | None:
+    """`jitted`, but for `missed` in place of its cache miss; None if JAX has changed.
+
+    `missed` returns the results; what C++ shall keep for calls of this signature, None
+    for nothing; and False. The first two are the first two of `kept_by(jitted)`.
+    `plainly` is called where JAX does not compile, or looks for a NaN.
+    """
+    if missed is None:
+        return None
+    try:
+        own = jitted.__getstate__()
+        made: Any = jax._src.lib._jax.pjit(
+            own["function_name"],
+            plainly,
+            missed,
+            own["static_argnums"],
+            own["static_argnames"],
+            own["global_cache_key"],
+            own["pytree_registry"],
+            own["shard_arg_fallback"],
+        )
+        update_wrapper(made, jitted)
+        made._fun = plainly
+    except (AttributeError, KeyError, TypeError):
+        return None
+    return made
+
+
+def kept_by(jitted: Any) -> Call | None:
+    """The cache miss of a jitted function: results, what to keep, whether to clear."""
+    return getattr(jitted, "_cache_miss", None)
