@@ -8,14 +8,14 @@ are also those rules that are not applied by default, `hoisting` those about wha
 stack and what is made in blocks (`blocking(block_bytes=...)` says how large these are,
 `scan_in_chunks(16)` how many steps a chunk has, `rolling()` which repeated blocks are
 one loop), and `check(my_rule)` tries it on graphs that it matches.
-`default.on(Costs(...))` are the rules for a device of other costs;
+`default.on(DeviceCosts(...))` are the rules for a device of other costs;
 `python -m graphc calibrate` prints those of the device at hand.
 """
 
 import importlib
 from typing import Any
 
-from graphc.analysis.cost import Costs
+from graphc.analysis.cost import DeviceCosts
 from graphc.rewriting.default import ALL as everything
 from graphc.rewriting.default import DEFAULT as default
 from graphc.rewriting.default import NONE as none
@@ -38,7 +38,7 @@ def check(rule: Rule, **options: Any) -> Any:
 
 __all__ = [
     "Application",
-    "Costs",
+    "DeviceCosts",
     "Rewritten",
     "Rule",
     "Rules",

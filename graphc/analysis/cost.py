@@ -1,4 +1,4 @@
-"""Costs of devices, from which the thresholds of rewrites follow.
+"""DeviceCosts of devices, from which the thresholds of rewrites follow.
 
 A loop over tiles keeps what it computes in the cache of a CPU, whose steps cost next
 to nothing. On an accelerator each step launches kernels, and memory is fast: there, a
@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Costs:
-    """Costs of work on one kind of device.
+class DeviceCosts:
+    """DeviceCosts of work on one kind of device.
 
     `temporary` is the most bytes of an array that a loop computes in each of its steps:
     on a CPU what stays in the cache of a core, on an accelerator the part of its memory
@@ -35,12 +35,12 @@ class Costs:
 # others, memory and rates are those of data sheets (NVIDIA H100 and H200, Google TPU
 # v5e, AMD MI300), a temporary may take 1/64 of the memory, and a step is taken to
 # launch some kernels at 4 us each. Calibrate where it matters.
-CPU = Costs("cpu", 2**21, 32e9, 1.024e-6)
-GPU = Costs("gpu", 2**30, 60e12, 16e-6)
-TPU = Costs("tpu", 2**28, 100e12, 4e-6)
+CPU = DeviceCosts("cpu", 2**21, 32e9, 1.024e-6)
+GPU = DeviceCosts("gpu", 2**30, 60e12, 16e-6)
+TPU = DeviceCosts("tpu", 2**28, 100e12, 4e-6)
 COSTS = {row.device: row for row in (CPU, GPU, TPU)}
 
 
-def costs_of(platform: str) -> Costs:
+def costs_of(platform: str) -> DeviceCosts:
     """The row of a platform of JAX; "cuda" and "rocm" are GPUs, others accelerators."""
     return COSTS.get(platform, GPU)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from graphc.analysis.cost import Costs
+from graphc.analysis.cost import DeviceCosts
 from graphc.errors import SourceLocation, graph_error
 from graphc.ir.graph import Graph, Node, Value
 from graphc.rewriting.pattern import (
@@ -51,7 +51,7 @@ class Rule:
     whole: Whole | None = None  # replaces in a whole graph, instead of by a pattern
     late: bool = False  # for graphs whose capacities are settled
     compiling: bool = False  # saves compilation only; for graphs as they are written
-    tuned: "Callable[[Costs], Rule] | None" = None  # gives the rule for a device
+    tuned: "Callable[[DeviceCosts], Rule] | None" = None  # gives the rule for a device
 
     @property
     def op(self) -> str:
@@ -100,7 +100,7 @@ class Rules:
     def __init__(self, rules: tuple[Rule, ...] = ()) -> None:
         self.rules = rules
         self._candidates: dict[tuple[str, ...], tuple[Rule, ...]] = {}
-        self._tuned: dict[Costs, Rules] = {}
+        self._tuned: dict[DeviceCosts, Rules] = {}
         for name, count in Counter(rule.name for rule in rules).items():
             if count > 1:
                 raise graph_error(f"two rules are called {name}", op="rewrite")
@@ -194,7 +194,7 @@ class Rules:
         kept = tuple(filter(chosen, self.rules))
         return self if len(kept) == len(self.rules) else Rules(kept)
 
-    def on(self, costs: Costs) -> "Rules":
+    def on(self, costs: DeviceCosts) -> "Rules":
         """The rules with the thresholds of a device, for good."""
         if costs not in self._tuned:
             self._tuned[costs] = Rules(tuple([_tuned(rule, costs) for rule in self]))
@@ -257,7 +257,7 @@ def whole_graph(
     name: str = "",
     compiling: bool = False,
     late: bool = False,
-    tuned: Callable[[Costs], Rule] | None = None,
+    tuned: Callable[[DeviceCosts], Rule] | None = None,
 ) -> Callable[[Whole], Rule]:
     """Decorator: a rule that looks at a whole graph, in which some node is `over`.
 
@@ -282,7 +282,7 @@ def whole_graph(
     return declare
 
 
-def _tuned(rule: Rule, costs: Costs) -> Rule:
+def _tuned(rule: Rule, costs: DeviceCosts) -> Rule:
     return replace(rule.tuned(costs), tuned=None) if rule.tuned else rule
 
 

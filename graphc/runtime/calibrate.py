@@ -8,7 +8,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from graphc.analysis.cost import Costs, costs_of
+from graphc.analysis.cost import DeviceCosts, costs_of
 
 REPEATS = 5
 SIDE = 2048  # of the matrices that are multiplied
@@ -19,7 +19,7 @@ SLOWER = 1.25  # so much longer a byte takes where an array no longer fits
 SHARE = 64  # a temporary may take such a part of an accelerator's memory
 
 
-def calibrated() -> Costs:
+def calibrated() -> DeviceCosts:
     """The row of the device on which JAX runs what it is not told to run elsewhere.
 
     It takes some seconds. Other work on the machine makes the device look slower.
@@ -28,7 +28,7 @@ def calibrated() -> Costs:
     on_cpu = platform == "cpu"
     temporary = _cached_bytes() if on_cpu else _spared_bytes(jax.devices()[0])
     device = "cpu" if on_cpu else "tpu" if platform == "tpu" else "gpu"
-    return Costs(device, temporary, _products(), _step())
+    return DeviceCosts(device, temporary, _products(), _step())
 
 
 def _products() -> float:

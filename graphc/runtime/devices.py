@@ -4,14 +4,14 @@ import importlib
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from graphc.analysis.cost import CPU, Costs, costs_of
+from graphc.analysis.cost import CPU, DeviceCosts, costs_of
 from graphc.errors import graph_error
 
 
 class Target(NamedTuple):
     """The device that was asked for, if one was, and the costs of where it will run."""
 
-    costs: Costs
+    costs: DeviceCosts
     device: Any = None  # a jax.Device
 
     def around(self, jax: Any, run: Callable[..., Any]) -> Callable[..., Any]:

@@ -3,7 +3,7 @@
 import pytest
 
 import graphc.tensor as gt
-from graphc.analysis.cost import COSTS, CPU, GPU, TPU, Costs, costs_of
+from graphc.analysis.cost import COSTS, CPU, GPU, TPU, DeviceCosts, costs_of
 from graphc.ir.graph import Graph
 from graphc.ir.inner import has_inner
 from graphc.ir.walk import ancestors
@@ -62,4 +62,4 @@ def test_platforms():
     assert costs_of("cpu") is CPU
     assert costs_of("cuda") is costs_of("rocm") is COSTS["gpu"]
     assert costs_of("tpu") is TPU
-    assert Costs("own", 2**20, 1e9, 1e-6).step_work == 1000
+    assert DeviceCosts("own", 2**20, 1e9, 1e-6).step_work == 1000

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from graphc.analysis.cost import CPU, Costs
+from graphc.analysis.cost import CPU, DeviceCosts
 from graphc.errors import standing_at
 from graphc.ir.build import CONSTANT, cast, constant
 from graphc.ir.dims import Dim, Size, substitute
@@ -49,7 +49,7 @@ def rolling(least_saved: int = LEAST_SAVED, least_work: int | None = None) -> Ru
     ops = [primitive.name for primitive in (*HEAVY, OP.gather)]
     least_of_block = CPU.step_work if least_work is None else least_work
 
-    def tuned(costs: Costs) -> Rule:
+    def tuned(costs: DeviceCosts) -> Rule:
         return rolling(
             least_saved, costs.step_work if least_work is None else least_work
         )

@@ -10,7 +10,7 @@ import heapq
 from collections.abc import Iterable
 from functools import partial
 
-from graphc.analysis.cost import CPU, Costs
+from graphc.analysis.cost import CPU, DeviceCosts
 from graphc.errors import standing_at
 from graphc.ir.dims import Size
 from graphc.ir.graph import Graph, Node, Value
@@ -50,7 +50,7 @@ def scan_in_chunks(chunk: int | None = None, few: int = FEW) -> Rule:
     return _scan_in_chunks(chunk, few, CPU)
 
 
-def _scan_in_chunks(chunk: int | None, few: int, costs: Costs) -> Rule:
+def _scan_in_chunks(chunk: int | None, few: int, costs: DeviceCosts) -> Rule:
     """The rule for a device: two values of a chunk stay in its cache."""
     most = costs.temporary // 2
     limits = Limits(0, chunk, few) if chunk else Limits(most, STEPS, few)

@@ -15,7 +15,7 @@ there are, and more rows share what is read for a tile.
 from collections.abc import Container, Iterable
 from dataclasses import replace
 
-from graphc.analysis.cost import CPU, Costs
+from graphc.analysis.cost import CPU, DeviceCosts
 from graphc.errors import standing_at
 from graphc.ir.dims import Size
 from graphc.ir.graph import Graph, Node, Value
@@ -57,7 +57,7 @@ def blocking(block_bytes: int | None = None, rows: int = WIDE) -> Rule:
     """
     most = CPU.temporary if block_bytes is None else block_bytes
 
-    def tuned(costs: Costs) -> Rule:
+    def tuned(costs: DeviceCosts) -> Rule:
         return blocking(costs.temporary if block_bytes is None else block_bytes, rows)
 
     @whole_graph(
