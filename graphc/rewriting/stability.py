@@ -44,8 +44,21 @@ def log_of_sigmoid(x: Value) -> Value | None:
 
 @rewrite(p.log1p(once(p.exp(v.x))), exact=False)
 def log_one_plus_exp(x: Value) -> Value | None:
-    """log(1 + exp(x)), softplus, where exp(x) overflows."""
-    return F.logaddexp(x, 0) if is_float(x.dtype) else None
+    """log(1 + exp(x)), softplus, where exp(x) overflows; that of -|x| never does."""
+    safe = x.node.primitive is OP.negative and _is_absolute(x.node.inputs[0])
+    return F.logaddexp(x, 0) if is_float(x.dtype) and not safe else None
+
+
+def _is_absolute(x: Value) -> bool:
+    return x.node.primitive is OP.absolute
+
+
+@rewrite(v.y(p.logaddexp(v.x, 0)), exact=False)
+def log_add_exp_of_zero(x: Value, y: Value) -> Value | None:
+    """softplus without the tests for infinities that two free sides need."""
+    if not _is_float_of(x, y) or x.dtype != y.dtype:
+        return None
+    return F.maximum(x, 0) + F.log1p(F.exp(-F.absolute(x)))
 
 
 @rewrite(v.y(p.subtract(1, once(p.expit(v.x)))), exact=False)
@@ -105,6 +118,7 @@ STABILITY = Rules(
         exp_minus_one,
         log_of_sigmoid,
         log_one_plus_exp,
+        log_add_exp_of_zero,
         one_minus_sigmoid,
         log_of_sum_of_exp,
         written_softmax,

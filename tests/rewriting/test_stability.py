@@ -174,3 +174,22 @@ def test_texts_before_and_after():
 
 def test_every_rule_says_what_it_does():
     assert all(rule.doc and not rule.exact for rule in STABILITY)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_softplus_at_its_ends(dtype):
+    x = gt.tensor("x", dtype, ("n",))
+    y = gt.logaddexp(x, 0)
+    outputs = [y, graphc.grad(gt.sum(y), x)]
+    f = graphc.function([x], outputs, backend="numpy")
+    ends = np.array([-np.inf, -1e4, -80, -1, -0.0, 0, 1e-30, 90, np.inf, np.nan], dtype)
+    expected = np.logaddexp(ends, 0), scipy.special.expit(ends)
+    for found, wanted in zip(f(ends), expected, strict=True):
+        np.testing.assert_allclose(found, wanted, rtol=1e-6)
+    assert "log_add_exp_of_zero" in [a.rule.name for a in f.rewrites]
+
+
+def test_a_softplus_that_is_written_safely_stays():
+    z = gt.tensor("z", "float64", ("n",))
+    y = gt.maximum(z, 0) + gt.log1p(gt.exp(-gt.absolute(z)))
+    assert graphc.function([z], y, backend="numpy").rewrites == ()
