@@ -17,6 +17,7 @@ from graphc.backends.program import entry
 from graphc.errors import graph_error, shortened
 from graphc.ir.dims import Symbol, evaluate
 from graphc.ir.graph import Graph, Value
+from graphc.runtime.devices import Target
 from graphc.transform.forecast import SizesGiven, known_sizes
 from graphc.transform.plan import Plan
 
@@ -27,23 +28,25 @@ class OnlySegment:
 
     jitted: Any
     wide: bool
+    target: Target
 
     def compiled(
         self, jax: Any, calls: Sequence[tuple[Any, ...]], threads: int | None
     ) -> list[Any]:
         """The executables for arguments; XLA compiles them on threads."""
-        with jax.enable_x64(True) if self.wide else nullcontext():
+        bits = jax.enable_x64(True) if self.wide else nullcontext()
+        with bits, self.target.context(jax):
             lowered = [self.jitted.lower(*args) for args in calls]
         with ThreadPoolExecutor(threads or os.cpu_count()) as pool:
             return list(pool.map(methodcaller("compile"), lowered))
 
 
-def only_segment(plan: Plan, module: Any) -> OnlySegment | None:
+def only_segment(plan: Plan, module: Any, target: Target) -> OnlySegment | None:
     """The segment of a plan that has no other, if `module` is its program for JAX."""
     jitted = getattr(module, "segment_0", None)  # not in a program without jit
     if jitted is None or not is_direct(plan):
         return None
-    return OnlySegment(jitted, jitted is not getattr(module, entry(plan)))
+    return OnlySegment(jitted, jitted is not getattr(module, entry(plan)), target)
 
 
 def structs_of(jax: Any, given: Sequence[Any], called: Graph) -> tuple[Any, ...]:

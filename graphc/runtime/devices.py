@@ -2,6 +2,7 @@
 
 import importlib
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, NamedTuple
 
 from graphc.analysis.cost import CPU, DeviceCosts, costs_of
@@ -14,13 +15,21 @@ class Target(NamedTuple):
     costs: DeviceCosts
     device: Any = None  # a jax.Device
 
+    def context(self, jax: Any) -> AbstractContextManager[Any]:
+        """The context in which JAX takes the device for its default."""
+        return nullcontext() if self.device is None else self._default(jax)
+
+    def _default(self, jax: Any) -> AbstractContextManager[Any]:
+        found: AbstractContextManager[Any] = jax.default_device(self.device)
+        return found
+
     def around(self, jax: Any, run: Callable[..., Any]) -> Callable[..., Any]:
         """`run` on the device; arrays that are committed to another stay there."""
         if self.device is None:
             return run
 
         def on_device(*args: Any) -> Any:
-            with jax.default_device(self.device):
+            with self._default(jax):
                 return run(*args)
 
         return on_device

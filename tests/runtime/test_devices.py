@@ -23,6 +23,10 @@ for n in (3, 4, 9):
     assert all(y.devices() == {second} for y in f(a)), f(a)
     assert f(jax.numpy.asarray(a))[0].devices() == {second}
     assert g(a).devices() == {first}
+h = graphc.function([x], gt.exp(x), device=second, dims="specialize")
+there = jax.device_put(np.ones(5, "float32"), second)
+assert h.compiled((5,))(there).devices() == {second}
+assert h(np.ones(5, "float32")).devices() == {second}
 """
 
 
