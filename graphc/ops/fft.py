@@ -32,8 +32,8 @@ from graphc.ir.op import Array, Printing, op, require_at_most, type_error
 from graphc.ir.types import DType, TensorType, dtype_of, is_float, is_inexact, same_size
 from graphc.ops.common.batching import batch_with_axes
 from graphc.ops.common.broadcasting import require_room
-from graphc.ops.common.padded_reads import is_known, number, places, read
-from graphc.ops.common.padding import NotPadded, PaddedValue, Padding
+from graphc.ops.common.padded_reads import number, places, read
+from graphc.ops.common.padding import PaddedValue, Padding
 
 FLOAT16 = np.dtype("float16")
 Norm = Literal["backward", "ortho", "forward"] | None
@@ -84,17 +84,9 @@ def _print_fft(p: Printing) -> str:
     return f"{p.xp}.fft.{kind}({', '.join(texts)})"
 
 
+FFT = _fft
 _fft.emit(_print_fft)
 batch_with_axes(_fft, "axes")
-
-
-@_fft.padding
-def _(
-    pad: Padding, x: PaddedValue, *, sizes: Shape, axes: tuple[int, ...], **how: Any
-) -> Value:
-    if not all(is_known(pad, n) for n in pad.node.params["sizes"]):
-        raise NotPadded("a transform of more points has other frequencies")
-    return _fft(pad.filled(x, axes, 0), sizes=sizes, axes=axes, **how)
 
 
 @_fft.vjp

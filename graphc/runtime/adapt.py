@@ -15,6 +15,7 @@ from graphc.transform.policies import Bound, Pad, Policy, symbols_of
 MANY = 2  # so many sizes of one dim are a sign of more to come
 MANY_IN_SEGMENTS = 4  # where a change makes several segments anew
 PER_CALL = 50e-6  # seconds by which padding and cutting make a call longer
+CHEAP = 4096  # up to so many elements, work that padding adds is less than compiling
 SPARSE = 8  # a bound this many times the sizes seen wastes too much
 
 Compile = Callable[[dict[Symbol, Policy]], tuple[Plan, Source]]
@@ -137,7 +138,8 @@ class Adapter:
         """
         policies = self._policies | {s: self._choice(s) for s in symbols}
         try:
-            if padded(self._graph, policies).cuts:
+            trial = padded(self._graph, policies)
+            if trial.cuts or (trial.prices and self._largest(symbols) > CHEAP):
                 return None
             found = self._compile(policies)
         except GraphError:
@@ -146,6 +148,10 @@ class Adapter:
             return None
         self._policies = policies
         return found
+
+    def _largest(self, symbols: list[Symbol]) -> int:
+        """The largest size that any of these has taken."""
+        return max(n for s in symbols for n in self._seen.sizes[s])
 
     def _choice(self, symbol: Symbol) -> Policy:
         origin = symbol.origin

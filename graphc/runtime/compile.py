@@ -27,16 +27,18 @@ from graphc.runtime.arguments import Backend
 from graphc.runtime.devices import Target, target_of
 from graphc.runtime.examine import Unused, examine
 from graphc.runtime.function import Function, Watcher
+from graphc.runtime.rehearsal import rehearsed
 from graphc.runtime.stretching import Family, Stretching
 from graphc.runtime.tiering import require_both
 from graphc.transform.budget import Budget, PlanOf, Spending, spending
+from graphc.transform.forecast import Forecast, SizesGiven
 from graphc.transform.grouping import CostModel
 from graphc.transform.loops.bounds_checks import watched
 from graphc.transform.loops.doubling import grown
 from graphc.transform.loops.pipelined_writes import in_place
 from graphc.transform.padding import padded
 from graphc.transform.partition import partition
-from graphc.transform.plan import Check, Plan, needs_device, own_names
+from graphc.transform.plan import Check, Plan, Rehearsal, needs_device, own_names
 from graphc.transform.policies import Policy, names_of, policies_of
 from graphc.transform.stretching import Resolved, axes_maybe_one, dims_of
 
@@ -173,7 +175,8 @@ def _compiled(
         policies, watcher = spent.policies, Overseer(budget, spent, names, spend)
         told = spent.told(budget)
     plan, source = compile(policies)
-    plan = replace(plan, budget=told)
+    rehearse = _rehearsal(graph, names, planned, plan, how) if auto else None
+    plan = replace(plan, budget=told, rehearse=rehearse)
     log = *simplified.log, *late
     tested = policies or _tests_of_rules(plan, log) or _has_driven_loops(plan)
     return make(
@@ -189,6 +192,25 @@ def _compiled(
         names,
         how.target,
     )
+
+
+def _rehearsal(
+    graph: Graph,
+    names: Mapping[object, str],
+    planned: PlanOf,
+    plan: Plan,
+    how: _Options,
+) -> Rehearsal:
+    """The forecast of a function that adapts, by plans alone."""
+
+    def compile(policies: dict[Symbol, Policy]) -> tuple[Plan, Source]:
+        return planned(policies), Source("", {}, {})
+
+    def rehearse(sizes: Mapping[str, SizesGiven]) -> Forecast:
+        adapter = Adapter(graph, compile, names)
+        return rehearsed(adapter, plan, how.tier != "auto", sizes)
+
+    return rehearse
 
 
 _EMIT = {

@@ -22,7 +22,9 @@ class Forecast:
     `waste` is the number of elements of all arguments at their capacities, for all
     calls, over that of the arguments as they are given. `reads` are integers read from
     the device per call. `unknown` are sizes that depend on data: a segment that is
-    compiled for each of their values counts as compiled once per known sizes.
+    compiled for each of their values counts as compiled once per known sizes. Under
+    "auto", `segments` are those of each program in turn. With `tier="auto"` these are
+    the most: a size that does not come often enough stays on NumPy.
     """
 
     compilations: int
@@ -32,33 +34,52 @@ class Forecast:
     unknown: tuple[str, ...]
 
 
-def forecast(
-    called: Graph,
-    inputs: Sequence[Value],
-    padded: PaddedGraph | None,
-    keys: Sequence[Sequence[Symbol]],
-    reads: int,
-    sizes: Mapping[str, SizesGiven],
-) -> Forecast:
-    """Forecast calls of a plan with these sizes, with nothing compiled before.
+@dataclass(frozen=True)
+class PlannedSizes:
+    """The sizes that the segments of a plan are compiled for.
 
     `called` is the graph as it is called, `inputs` are those of the graph that runs,
-    and `keys` are the sizes that each segment is compiled for. See `Plan.forecast`.
+    and `keys` are the sizes that each segment is compiled for.
     """
-    calls = _calls(called, sizes, "forecast")
-    known = [_with_capacities(padded, call) for call in calls]
-    for call in known:
-        _add_steps(call, {s for symbols in keys for s in symbols})
+
+    called: Graph
+    inputs: Sequence[Value]
+    padded: PaddedGraph | None
+    keys: Sequence[Sequence[Symbol]]
+
+    def calls(self, sizes: Mapping[str, SizesGiven]) -> list[dict[Symbol, int]]:
+        """The sizes of each call. See `Plan.forecast`."""
+        return _calls(self.called, sizes, "forecast")
+
+    def known(self, call: SizeValues) -> dict[Symbol, int]:
+        """The sizes of a call, with capacities, true sizes, and trip counts."""
+        found = _with_capacities(self.padded, call)
+        _add_steps(found, {s for symbols in self.keys for s in symbols})
+        return found
+
+    def true_elements(self, call: SizeValues) -> int:
+        """The number of elements of all arguments."""
+        return sum(_elements(v, call) for v in self.called.inputs)
+
+    def elements(self, known: SizeValues) -> int:
+        """The number of elements of all arguments at their capacities."""
+        given = self.inputs[: len(self.called.inputs)]
+        return sum(_elements(v, known) for v in given)
+
+
+def forecast(
+    plan: PlannedSizes, reads: int, sizes: Mapping[str, SizesGiven]
+) -> Forecast:
+    """Forecast calls of a plan with these sizes, with nothing compiled before."""
+    calls = plan.calls(sizes)
+    known = [plan.known(call) for call in calls]
     unknown: dict[str, None] = {}
     counts = []
-    for symbols in keys:
+    for symbols in plan.keys:
         told = [s for s in symbols if all(s in call for call in known)]
         unknown |= {s.name: None for s in symbols if s not in told}
         counts.append(len({tuple(call[s] for s in told) for call in known}))
-    true = sum(_elements(v, call) for call in calls for v in called.inputs)
-    kept = sum(
-        _elements(v, call) for call in known for v in inputs[: len(called.inputs)]
-    )
+    true, kept = sum(map(plan.true_elements, calls)), sum(map(plan.elements, known))
     waste = kept / true if true else 1.0
     return Forecast(sum(counts), tuple(counts), waste, reads, tuple(unknown))
 

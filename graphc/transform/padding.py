@@ -38,8 +38,8 @@ from graphc.transform.value_ranges import ValueRanges
 
 
 @dataclass(frozen=True)
-class Cut:
-    """A fallback: a node computed at true sizes, with the reason and the line."""
+class Remark:
+    """A remark on a node: the reason why it is computed as it is."""
 
     node: Node
     reason: str
@@ -48,6 +48,14 @@ class Cut:
     def place(self) -> SourceLocation:
         """The user's line."""
         return self.node.place
+
+
+class Cut(Remark):
+    """A fallback: a node computed at true sizes, and why."""
+
+
+class Price(Remark):
+    """A node whose mask rule does much more work than its op at true sizes."""
 
 
 @dataclass(frozen=True)
@@ -70,6 +78,7 @@ class PaddedGraph:
     counts: tuple[Symbol, ...]
     ragged: tuple[frozenset[int], ...]
     cuts: tuple[Cut, ...]
+    prices: tuple[Price, ...]
     guards: tuple[tuple[Guard, Node], ...]
     originals: dict[Symbol, Symbol]
     stored_as: dict[Symbol, Symbol]
@@ -114,6 +123,7 @@ class _PaddingPass:
         self._clean = clean
         self._made: dict[Value, PaddedValue] = {}
         self._cuts: list[Cut] = []
+        self._prices: list[Price] = []
         self._trusted: set[Node] = set()
         self._bodies = 0  # depth of the bodies that the walk is in
         driven = any(map(runs_in_python, self._nodes))
@@ -148,6 +158,7 @@ class _PaddingPass:
             counts,
             tuple(self._made[v].axes for v in self._graph.outputs),
             tuple(self._cuts),
+            tuple(self._prices),
             tuple(self._guards()),
             self._sizes.originals,
             self._sizes.stored_as,
@@ -284,6 +295,7 @@ class _PaddingPass:
             if not problem:
                 raise  # a fault of the rule
             raise NotPadded(problem) from None
+        self._prices += [Price(node, price) for price in pad.prices]
         results = list(made) if isinstance(made, tuple) else [made]
         found = [
             self._accepted(node, value, result)

@@ -1,6 +1,6 @@
 """The compilation plan as data: segments, glue, and why each of them is there."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from graphc.errors import ErrorKind, SourceLocation
@@ -9,7 +9,7 @@ from graphc.ir.dims import Symbol
 from graphc.ir.dims_names import CAPACITY
 from graphc.ir.graph import Graph, Node, Value
 from graphc.ir.op import EMISSION
-from graphc.transform.forecast import Forecast, SizesGiven, forecast
+from graphc.transform.forecast import Forecast, PlannedSizes, SizesGiven, forecast
 from graphc.transform.grouping import printed, varying
 from graphc.transform.padding import PaddedGraph
 
@@ -99,6 +99,7 @@ def needs_device(step: "Glue") -> bool:
 
 
 Glue = Read | HostNode | Check | PythonLoop
+Rehearsal = Callable[[Mapping[str, SizesGiven]], Forecast]
 PlanStep = Segment | Read | HostNode | Check | PythonLoop
 
 
@@ -110,7 +111,8 @@ class Plan:
     compilation. `aliases` maps values to equal values (checked ones to their operands).
     `originals` maps symbols to the symbols that they replace. `casting` says which
     arguments the program takes in other dtypes, `budget` how many compilations the
-    policies were chosen for.
+    policies were chosen for. `rehearse` forecasts for functions that change
+    their plans.
     """
 
     graph: Graph
@@ -121,6 +123,7 @@ class Plan:
     originals: dict[Symbol, Symbol] = field(default_factory=dict)
     casting: Casting = "safe"
     budget: str = ""
+    rehearse: Rehearsal | None = field(default=None, repr=False, compare=False)
 
     @property
     def called(self) -> Graph:
@@ -157,10 +160,20 @@ class Plan:
         >>> told.compilations, round(told.waste, 2)
         (3, 1.37)
         """
+        if self.rehearse is not None:
+            return self.rehearse(sizes)
+        return forecast(self.sizes, self.reads, sizes)
+
+    @property
+    def sizes(self) -> PlannedSizes:
+        """The sizes that its segments are compiled for."""
         keys = [segment.keys for segment in self.segments]
-        reads = sum(isinstance(step, Read) for step in self.steps)
-        inputs = self.graph.inputs
-        return forecast(self.called, inputs, self.padded, keys, reads, sizes)
+        return PlannedSizes(self.called, self.graph.inputs, self.padded, keys)
+
+    @property
+    def reads(self) -> int:
+        """How many integers are read from the device in a call."""
+        return sum(isinstance(step, Read) for step in self.steps)
 
     def names(self, given: Mapping[object, str]) -> dict[object, str]:
         """The names to print sizes with, also of symbols that replace others."""

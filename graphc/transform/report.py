@@ -60,6 +60,9 @@ def _paddings(plan: Plan) -> list[str]:
         times = f" ({count} times)" if count > 1 else ""
         lines.append(f"{name}{times} is computed at true sizes, compiled for each")
         lines += [f"  because {reason}", f"  asked for at {place}"]
+    for price in dict.fromkeys(plan.padded.prices):
+        lines.append(f"{price.node.reported} is padded at a price: {price.reason}")
+        lines.append(f"  asked for at {_at(price.place)}")
     return lines
 
 

@@ -69,6 +69,9 @@ def _true_sizes(plan: Plan) -> Iterable[str]:
     for cut in () if plan.padded is None else plan.padded.cuts:
         name = cut.node.reported
         yield f"  {name} at {cut.place} needs true sizes: {cut.reason}"
+    for price in () if plan.padded is None else plan.padded.prices:
+        name = price.node.reported
+        yield f"  {name} at {price.place} is padded at a price: {price.reason}"
 
 
 def _reasons(plan: Plan) -> Iterable[str]:

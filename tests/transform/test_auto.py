@@ -6,6 +6,7 @@ import pytest
 import graphc
 import graphc.tensor as gt
 from graphc.runtime import adapt
+from tests.transform.uncovered import uncovered
 
 x = gt.tensor("x", "float32", ("n",))
 y = gt.tensor("y", "float32", ("m",))
@@ -33,7 +34,7 @@ PROGRAMS = {
     "a count": ([x], lambda: gt.sort(x[x > 0]), [(5,), (7,), (20,), (8,), (30,)]),
     "several segments": (
         [x, y],
-        lambda: [gt.fft.fft(x), gt.sort(y[y > 0]), gt.cumsum(y)],
+        lambda: [uncovered(x[:, None]), gt.sort(y[y > 0]), gt.cumsum(y)],
         [(4, 3), (5, 4), (4, 9), (6, 3), (6, 4)],
     ),
 }
@@ -74,7 +75,7 @@ def test_a_second_size_is_the_sign():
 
 
 def test_it_stays_where_padding_takes_more_segments():
-    outputs = [gt.fft.fft(x), gt.cumsum(x)]
+    outputs = [uncovered(x[:, None]), gt.cumsum(x)]
     f = graphc.function([x], outputs, dims="auto")
     for n in (3, 4, 5, 6):
         f(floats(n))

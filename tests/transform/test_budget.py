@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 import graphc
 import graphc.tensor as gt
 from graphc.transform.policies import Pad
+from tests.transform.uncovered import uncovered
 
 x = gt.tensor("x", "float32", ("n",))
 y = gt.tensor("y", "float32", ("m",))
@@ -79,23 +80,23 @@ def test_a_size_that_does_not_matter_is_accepted():
 
 
 def test_a_true_size_that_an_op_needs():
-    text = refused(gt.fft.fft(x))
+    text = refused(uncovered(x[:, None]))
     assert text.startswith(
-        "function: a budget of compilations cannot be met: fft.fft needs the true size "
-        "n, and is compiled for each: a transform of more points has other "
-        "frequencies\n  hint: leave that op to another function, or give dims= as a "
+        "function: a budget of compilations cannot be met: random.permutation needs "
+        "the true size n, and is compiled for each: draws are others in a longer "
+        "array\n  hint: leave that op to another function, or give dims= as a "
         "dict of policies\n  at "
     )
-    assert "test_budget.py" in text
+    assert "uncovered.py" in text
     sizes = {"n": [16, 20, 16]}
-    f = graphc.function([x], gt.fft.fft(x), dims=graphc.Budget(8, sizes=sizes))
+    f = graphc.function([x], uncovered(x[:, None]), dims=graphc.Budget(8, sizes=sizes))
     assert f.plan.forecast(sizes).compilations <= 8
 
 
 def test_too_many_segments():
     chosen = x[x > 0]
     budget = {"compilations": 2, "sizes": {"chosen_count": [4, 5, 6]}}
-    text = refused(gt.fft.fft(chosen), **budget)
+    text = refused(uncovered(chosen[:, None]), **budget)
     assert "budget of 2 compilations cannot be met: the program takes at least" in text
     assert "test_budget.py" in text
 

@@ -25,7 +25,7 @@ from graphc.ops.common.batching import Batched, batch_with_axes, spread
 from graphc.ops.common.broadcasting import promoted, require_room
 from graphc.ops.common.conditions import BOUNDS, BoundsRule, telling
 from graphc.ops.common.known import repeated
-from graphc.ops.common.padded_reads import number
+from graphc.ops.common.padded_reads import is_known, number, read
 from graphc.ops.common.padding import PaddedValue, Padding
 
 Shape = tuple[Size, ...]
@@ -237,18 +237,17 @@ def _(g: Value, x: Value, *, reps: Shape) -> tuple[Value]:
 
 
 @_tile.padding
-def _(pad: Padding, x: PaddedValue, *, reps: Shape) -> Value | None:
-    shift = len(reps) - x.type.rank
-    if any(isinstance(n, Dim) for n in pad.node.params["reps"]):
-        return None
-    found: Value = x.value
-    spread_over = [1 if a - shift in x.axes else n for a, n in enumerate(reps)]
-    found = _tile(found, reps=tuple(spread_over))
-    for axis, n in enumerate(reps):
-        if spread_over[axis] != n:
-            length = number(pad, x.type.shape[axis - shift])
-            place = F.remainder(pad.positions(pad.out[axis]), F.maximum(length, 1))
-            found = F._gather(found, place, axes=(axis,), inside=(True,))
+def _(pad: Padding, x: PaddedValue, *, reps: Shape) -> Value:
+    alone = [
+        axis in x.axes or not is_known(pad, n)
+        for axis, n in enumerate(pad.node.params["reps"])
+    ]
+    pairs = zip(reps, alone, strict=True)
+    found: Value = _tile(x.value, reps=tuple(1 if own else n for n, own in pairs))
+    for axis, n in enumerate(x.type.shape):
+        if alone[axis]:
+            at = pad.positions(pad.out[axis]) % F.maximum(number(pad, n), 1)
+            found = read(found, axis, at)
     return found
 
 
@@ -289,11 +288,13 @@ def _(g: Value, x: Value, *, repeats: Size, axis: int) -> tuple[Value]:
 
 
 @_repeat.padding
-def _(pad: Padding, x: PaddedValue, *, repeats: Size, axis: int) -> Value | None:
-    if isinstance(pad.node.params["repeats"], Dim):
-        return None
-    found: Value = _repeat(x.value, repeats=repeats, axis=axis)
-    return found
+def _(pad: Padding, x: PaddedValue, *, repeats: Size, axis: int) -> Value:
+    true = pad.node.params["repeats"]
+    if is_known(pad, true):
+        found: Value = _repeat(x.value, repeats=repeats, axis=axis)
+        return found
+    at = pad.positions(pad.out[axis]) // F.maximum(number(pad, true), 1)
+    return read(x.value, axis, at)
 
 
 @op()

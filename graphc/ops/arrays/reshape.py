@@ -18,7 +18,7 @@ from graphc.ir.build import (
     shape_text,
     strong,
 )
-from graphc.ir.dims import Dim, Size
+from graphc.ir.dims import Dim, Size, equal
 from graphc.ir.graph import Value
 from graphc.ir.kinds import AxesParam, NewAxesParam
 from graphc.ir.namespace import F, enroll, enroll_method, public
@@ -38,7 +38,7 @@ from graphc.ops.common.broadcasting import (
     require_stretchable,
     summed_to,
 )
-from graphc.ops.common.padded_reads import nonempty, number
+from graphc.ops.common.padded_reads import at_flat_places, flat_places, places, read
 from graphc.ops.common.padding import PaddedValue, Padding, constant_fill
 
 NEGATIVE = "a size must not be negative; -1 is worked out in a constant or a vector"
@@ -107,12 +107,26 @@ def _(pad: Padding, x: PaddedValue, *, shape: Shape) -> Any:
     ):
         fill = {a: n for a, n in x.fill.items() if a <= same}
         fill |= {a + len(after) - len(before): n for a, n in x.fill.items() if a > same}
-        return pad.result(_reshape(x.value, shape=shape), fill)
+        return pad.result(_in_front(x.value, shape, same, end), fill)
     moved = _blocks(before, after)
     if moved is not None:
         fill = {moved[a]: n for a, n in x.fill.items() if a in moved}
         return pad.result(_reshape(x.value, shape=shape), fill)
-    return _compacted(pad, x, shape)
+    return _compacted(pad, x, shape, same, end)
+
+
+def _in_front(x: Value, shape: Shape, same: int, end: int) -> Value:
+    """Reshape the axes between the first `same` and the last `end` ones.
+
+    Where these hold more or less at their capacities than the result, they are cut or
+    go on with elements that do not matter.
+    """
+    before, stop = x.type.shape, len(shape) - end
+    own, wanted = product(before[same : len(before) - end]), product(shape[same:stop])
+    if equal(own, wanted) is True:
+        return _reshape(x, shape=shape)
+    flat = _reshape(x, shape=(*before[:same], own, *before[len(before) - end :]))
+    return _reshape(read(flat, same, places(wanted)), shape=shape)
 
 
 def _blocks(before: Shape, after: Shape) -> dict[int, int] | None:
@@ -131,32 +145,23 @@ def _blocks(before: Shape, after: Shape) -> dict[int, int] | None:
     return dict(moved)
 
 
-def _compacted(pad: Padding, x: PaddedValue, shape: Shape) -> Value:
-    """Each element of the result from its place in the padded `x`."""
-    place = _flat_places(pad, pad.out, [pad.positions(n) for n in pad.out])
-    coordinates = []
-    for n in reversed(x.type.shape):
-        length = F.maximum(number(pad, n), 1)
-        coordinates.append(F.remainder(place, length))
-        place = F.floor_divide(place, length)
-    axes = tuple(range(x.type.rank))
-    every = (False,) * len(axes)
-    if not axes:
-        return F.broadcast_to(x.value, shape)
-    value = x.value
-    for axis in axes:
-        value = nonempty(value, axis)
-    return F._gather(value, *reversed(coordinates), axes=axes, inside=every)
+def _compacted(
+    pad: Padding, x: PaddedValue, shape: Shape, same: int, end: int
+) -> Value:
+    """Each element of the result from its place in the padded `x`.
+
+    The first `same` axes and the last `end` ones stay as they are.
+    """
+    before = x.type.shape[same : x.type.rank - end]
+    if not before:
+        return F.broadcast_to(_reshape_to_ones(x.value, shape, same, end), shape)
+    place = flat_places(pad, pad.out[same : len(shape) - end])
+    return at_flat_places(pad, x.value, before, place, same)
 
 
-def _flat_places(pad: Padding, shape: Shape, at: list[Value]) -> Value:
-    """The number of each element in row-major order among the true ones."""
-    place = as_value(np.zeros((1,) * len(shape), "int32"))
-    for axis, (n, positions) in enumerate(zip(shape, at, strict=True)):
-        others = tuple(a for a in range(len(shape)) if a != axis)
-        length = number(pad, n)
-        place = place * length + expand_dims(positions, others)
-    return broadcast_to(place, tuple(map(pad.stored, shape)))
+def _reshape_to_ones(x: Value, shape: Shape, same: int, end: int) -> Value:
+    """With an axis of size 1 for each between the first `same` and the last `end`."""
+    return expand_dims(x, tuple(range(same, len(shape) - end)))
 
 
 @public()

@@ -1,5 +1,9 @@
 """Mask rules of ops that move the elements of an axis by its true size."""
 
+from collections.abc import Sequence
+
+import numpy as np
+
 from graphc.ir.build import as_value, cast
 from graphc.ir.dims import Size, equal, less_equal
 from graphc.ir.graph import Value
@@ -46,4 +50,34 @@ def moved(
     inside = F.logical_and(at >= 0, at < number(pad, n))
     inside = F.expand_dims(inside, tuple(range(1, x.type.rank - axis)))
     found: Value = F.where(inside, read(x, axis, at), as_value(fill))
+    return found
+
+
+def flat_places(pad: Padding, shape: Sequence[Size]) -> Value:
+    """The number of each element of a true shape, in row-major order of true ones."""
+    place = as_value(np.zeros((1,) * len(shape), "int32"))
+    for axis, n in enumerate(shape):
+        others = tuple(a for a in range(len(shape)) if a != axis)
+        place = place * number(pad, n) + F.expand_dims(pad.positions(n), others)
+    found: Value = F.broadcast_to(place, tuple(map(pad.stored, shape)))
+    return found
+
+
+def at_flat_places(
+    pad: Padding, x: Value, shape: Sequence[Size], place: Value, first: int = 0
+) -> Value:
+    """The elements of `x` with these numbers among those of a true shape.
+
+    The shape is that of the axes of `x` from `first` on.
+    """
+    coordinates = []
+    for n in reversed(shape):
+        length = F.maximum(number(pad, n), 1)
+        coordinates.append(F.remainder(place, length))
+        place = F.floor_divide(place, length)
+    axes = tuple(range(first, first + len(shape)))
+    for axis in axes:
+        x = nonempty(x, axis)
+    every = (False,) * len(axes)
+    found: Value = F._gather(x, *reversed(coordinates), axes=axes, inside=every)
     return found

@@ -75,6 +75,11 @@ class Padding:
         self.stored = stored
         self.exact = exact
         self.body = body
+        self.prices: list[str] = []
+
+    def costs(self, price: str) -> None:
+        """State that the rule does much more work than its node at true sizes."""
+        self.prices.append(price)
 
     def length(self, size: Size) -> Value:
         """A true size as a number, known when the program runs."""

@@ -432,8 +432,8 @@ _checked(_eig, "the iteration does not converge")
 _checked(_eigvals, "the iteration does not converge")
 batch_behind(_eig)
 batch_behind(_eigvals)
-for _primitive in (_eig, _eigvals):
-    _primitive.no_padding("eigenvalues come in no order: padding has some too")
+padding.by_unit(_eig)
+padding.by_unit(_eigvals)
 
 
 @_eig.vjp

@@ -12,6 +12,7 @@ from graphc.ir.types import DType, TensorType
 from graphc.ops.common.batching import batch_behind
 from graphc.ops.common.broadcasting import broadcast
 from graphc.ops.linalg import gradients as rules
+from graphc.ops.linalg import padding
 from graphc.ops.linalg.decompositions import (
     _eigh,
     _eigvalsh,
@@ -127,7 +128,7 @@ def _print_schur(p: Printing) -> str:
 _schur.emit(_print_schur)
 _schur.imports.update(numpy="scipy.linalg", jax="jax.scipy.linalg")
 batch_behind(_schur)
-_schur.no_padding("eigenvalues come in no order: padding has some too")
+padding.by_unit(_schur)
 _schur.no_gradient("the factors are not unique: take linalg.eig, linalg.eigh or expm")
 
 

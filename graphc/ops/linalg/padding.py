@@ -32,7 +32,11 @@ def with_zeros(pad: Padding, x: PaddedValue) -> Value:
 
 
 def by_unit(primitive: Primitive) -> None:
-    """Declare the mask rule of an op: a unit matrix in the padding."""
+    """Declare the mask rule of an op: a unit matrix in the padding.
+
+    Eigenvalues without an order stay in front too: LAPACK sets rows apart that are zero
+    beside the diagonal before it iterates, from the last one on.
+    """
     primitive.padding(lambda pad, x, **params: primitive(with_unit(pad, x), **params))
 
 

@@ -280,10 +280,10 @@ def loggamma_numpy(key: Any, a: Any, shape: Any, dtype: Any) -> Any:
 
     A variate for a is one for a + 1 times u**(1/a): no underflow for small a.
     """
-    rng = philox_numpy(key)
+    first, second = map(philox_numpy, split_keys_numpy(key, (2,)))
     a = np.broadcast_to(np.asarray(a, "float64"), shape)
-    raised = np.log(rng.standard_gamma(np.where(a >= 0, a, 0) + 1, shape))
-    shrunk = np.log1p(-rng.random(shape)) / a
+    raised = np.log(first.standard_gamma(np.where(a >= 0, a, 0) + 1, shape))
+    shrunk = np.log1p(-second.random(shape)) / a
     return np.where(a >= 0, raised + shrunk, np.nan).astype(dtype)
 
 

@@ -1,22 +1,38 @@
-"""Random draws with padding: the first draws of many are those of few.
+"""Random draws with padding: the same numbers as at true sizes.
 
-Where a draw is a function of bits that are counted through in row-major order, those
-along its first axis do not depend on how many follow; in JAX that holds of its default
-generator with its default settings. Draws of other axes, and of the streams that
-rejection samplers use on NumPy, are other numbers in longer arrays. Examples that have
-keys of their own do not depend on how many examples there are.
+Draws are functions of bits that are counted through in row-major order, in JAX with its
+default generator and its default settings: the first draws of many are those of few.
+So along the first axis draws stay as they are; of other axes, as many as there is room
+for are drawn in a row, and each element takes that of its number among the true ones.
+Examples that have keys of their own do not depend on how many examples there are.
 """
 
+from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
-from graphc.ir.build import Shape
+import numpy as np
+
+from graphc.ir.build import Shape, as_value, cast
+from graphc.ir.dims import Size
 from graphc.ir.graph import Value
+from graphc.ir.namespace import F
 from graphc.ir.op import Primitive
 from graphc.ir.primitives import OP
-from graphc.ir.types import same_size
-from graphc.ops.common.padded_reads import is_known
+from graphc.ir.types import product, same_size
+from graphc.ops.common.padded_reads import (
+    at_flat_places,
+    flat_places,
+    is_known,
+    number,
+    places,
+    read,
+)
 from graphc.ops.common.padding import NotPadded, PaddedValue, Padding
+
+# Orders are sorted by random words once more from each of these sizes on: the rounds
+# that JAX makes of them are ceil(3 * log(n) / log(2**32 - 1)).
+ROUNDS = (2, 1626, 2642246)
 
 
 @cache
@@ -28,7 +44,9 @@ def _counted() -> frozenset[Primitive]:
         *(OP.random_pareto, OP.random_rayleigh, OP.random_weibull_min),
         *(OP.random_maxwell, OP.random_laplace, OP.random_cauchy, OP.random_logistic),
         *(OP.random_gumbel, OP.random_triangular, OP.random_wald, OP.random_randint),
-        *(OP.random_bernoulli, OP.random_geometric),
+        *(OP.random_bernoulli, OP.random_geometric, OP.random_gamma),
+        *(OP.random_loggamma, OP.random_beta, OP.random_chisquare, OP.random_t),
+        *(OP.random_f, OP.random_poisson, OP.random_binomial, OP.random_dirichlet),
     })  # fmt: skip
 
 
@@ -44,12 +62,31 @@ def declare(primitive: Primitive) -> None:
 
     @primitive.padding
     def _(pad: Padding, *inputs: PaddedValue, **params: Any) -> Value:
+        found = _drawn_apart(pad, inputs, params)
+        if found is not None:
+            return found
         problem = _problem(pad, inputs)
         if problem:
             raise NotPadded(problem)
         filled = [pad.filled(x, sorted(x.axes), 1) for x in inputs]
         made: Value = primitive(*filled, **params)
         return made
+
+
+def _drawn_apart(
+    pad: Padding, inputs: Sequence[PaddedValue], params: dict[str, Any]
+) -> Value | None:
+    """Draws that are made in another way than by the op at capacities."""
+    op, given = pad.node.primitive, pad.node.params
+    if given.get("each"):
+        return None
+    if op is OP.random_permutation:
+        return _permuted(pad, *inputs, axis=given["axis"], alike=_is_alike(pad))
+    if op is OP.random_choice and not is_known(pad, given["n"]):
+        return _chosen(pad, *inputs, **params)
+    if op in _counted() - {OP.random_dirichlet} and not _is_first(pad, given["shape"]):
+        return _in_a_row(pad, inputs, params)
+    return None
 
 
 def _problem(pad: Padding, inputs: tuple[PaddedValue, ...]) -> str:
@@ -67,6 +104,8 @@ def _problem(pad: Padding, inputs: tuple[PaddedValue, ...]) -> str:
         return "draws are others in a longer array"
     if op in _whole() and any(x.axes for x in inputs):
         return "draws of more categories, or longer vectors, are others"
+    if op is OP.random_dirichlet and not is_known(pad, pad.out[-1]):
+        return "draws of more categories, or longer vectors, are others"
     if not is_known(pad, given.get("n", 0)) or not _is_first(pad, shape):
         return "only draws along the first axis are the same in a longer array"
     return ""
@@ -76,3 +115,80 @@ def _is_first(pad: Padding, shape: Shape) -> bool:
     """Whether all sizes are known, except the first that is not 1."""
     more = [n for n in shape if not same_size(n, 1)]
     return all(is_known(pad, n) for n in more[1:])
+
+
+def _in_a_row(
+    pad: Padding, inputs: Sequence[PaddedValue], params: dict[str, Any]
+) -> Value:
+    """The draws of an array as a vector, each by its number among the true ones."""
+    true, stored = pad.node.params["shape"], params["shape"]
+    count = product(stored)
+    at = places(count)
+    key, *parameters = inputs
+    flat = [key.value]
+    for x in parameters:
+        value = pad.filled(x, sorted(x.axes), 1)
+        if x.type.rank:
+            value = F.broadcast_to(value, stored)
+            value = at_flat_places(pad, value, true, at)
+        flat.append(value)
+    row = pad.node.primitive(*flat, **params | {"shape": (count,)})
+    return read(row, 0, flat_places(pad, true))
+
+
+def _is_alike(pad: Padding) -> bool:
+    """Whether all rows of a random order move together."""
+    given = pad.node.params
+    return not given["independent"] or pad.node.inputs[1].type.rank == 1
+
+
+def _permuted(
+    pad: Padding, key: PaddedValue, x: PaddedValue, *, axis: int, alike: bool
+) -> Value | None:
+    """The elements along an axis in the order of their number of elements."""
+    n = x.type.shape[axis]
+    if not alike:
+        return None
+    if is_known(pad, n):
+        given = {"axis": axis, "independent": False}
+        found: Value = OP.random_permutation(key.value, x.value, **given)
+        return found
+    return read(x.value, axis, _order(pad, key.value, n))
+
+
+def _order(pad: Padding, key: Value, n: Size) -> Value:
+    """A random order of `n` positions, the padding left after them.
+
+    By random words, of which those of the padding sort last; so often as it takes for
+    equal words not to matter.
+    """
+    order = places(pad.stored(n))
+    inside = order < number(pad, n)
+    for least in ROUNDS:
+        key, drawn = (F.random.split(key)[i] for i in range(2))
+        words = F.random.bits(drawn, order.type.shape, "uint32")
+        words = F.where(inside, words, np.uint32(2**32 - 1))
+        again = number(pad, n) >= least
+        order = F.where(again, F.take(order, F.argsort(words, stable=True)), order)
+    return order
+
+
+def _chosen(
+    pad: Padding,
+    key: PaddedValue,
+    *chances: PaddedValue,
+    n: Size,
+    shape: Shape,
+    replace: bool,
+    dtype: Any,
+) -> Value | None:
+    """Uniform choices of fewer elements than there is room for."""
+    true = pad.node.params
+    if chances or not _is_first(pad, true["shape"]):
+        return None
+    if replace:
+        most = cast(as_value(pad.length(true["n"])), dtype)
+        found: Value = F.random.randint(key.value, shape, 0, most, dtype)
+        return found
+    order = cast(_order(pad, key.value, true["n"]), dtype)
+    return F.reshape(read(order, 0, places(product(shape))), shape)

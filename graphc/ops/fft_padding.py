@@ -1,0 +1,114 @@
+"""The mask rule of Fourier transforms: frequencies are those of the true size.
+
+A transform of more points has other frequencies, so that zeros do not help. Bluestein's
+algorithm ("A linear filtering approach to the computation of discrete Fourier
+transform", 1970) writes the transform of n points as a convolution with a chirp, which
+depends on n by its numbers alone: three transforms of twice the capacity. They take
+about six times as long as one of n points, and are as exact up to rounding.
+"""
+
+import numpy as np
+
+from graphc.ir.build import Shape, as_value, cast
+from graphc.ir.dims import Size, equal, maximum, minimum
+from graphc.ir.graph import Value
+from graphc.ir.namespace import F
+from graphc.ir.types import INT64
+from graphc.ops.common.padded_reads import is_known, number, places, read
+from graphc.ops.common.padding import PaddedValue, Padding
+from graphc.ops.fft import FFT
+
+COSTS = "it takes about six times as long as a transform of the true size"
+
+
+@FFT.padding
+def _(
+    pad: Padding,
+    x: PaddedValue,
+    *,
+    kind: str,
+    sizes: Shape,
+    axes: tuple[int, ...],
+    norm: str | None,
+) -> Value:
+    value = pad.filled(x, axes, 0)
+    if all(is_known(pad, n) for n in pad.node.params["sizes"]):
+        return FFT(value, kind=kind, sizes=sizes, axes=axes, norm=norm)
+    pad.costs(COSTS)
+    plain = kind.replace("r", "")
+    true = zip(pad.node.params["sizes"], axes, strict=True)
+    steps = [(n, axis, plain) for n, axis in true]
+    steps[-1] = (*steps[-1][:2], kind)
+    for n, axis, step in steps if kind == "irfft" else reversed(steps):
+        value = _along(pad, value, x.type.shape[axis], n, axis, step, norm)
+    return value
+
+
+def _along(
+    pad: Padding, x: Value, own: Size, n: Size, axis: int, kind: str, norm: str | None
+) -> Value:
+    """The transform of `n` points along an axis that has `own` elements, then zeros."""
+    if is_known(pad, n):
+        return FFT(x, kind=kind, sizes=(n,), axes=(axis,), norm=norm)
+    dtype = np.result_type(x.dtype, np.complex64)
+    given = n // 2 + 1 if kind == "irfft" else n
+    signal = cast(_resized(pad, x, own, given, axis), dtype)
+    if kind == "irfft":
+        signal = _mirrored(pad, signal, n, axis)
+    found = _bluestein(pad, signal, n, axis, inverse=kind.startswith("i"))
+    scaled = norm == "ortho" or (norm == "forward") == (not kind.startswith("i"))
+    if scaled:
+        points = cast(F.maximum(pad.length(n), 1), np.finfo(dtype).dtype)
+        found = found / (F.sqrt(points) if norm == "ortho" else points)
+    if kind == "rfft":
+        return _resized(pad, found, n, n // 2 + 1, axis)
+    return F.real(found) if kind == "irfft" else found
+
+
+def _resized(pad: Padding, x: Value, own: Size, size: Size, axis: int) -> Value:
+    """The first elements of an axis at the capacity of `size`; zeros after `own`."""
+    stored = pad.stored(size)
+    if equal(x.type.shape[axis], stored) is not True:
+        x = read(x, axis, places(stored))
+    if own is size:
+        return x
+    inside = places(stored) < number(pad, minimum(own, size))
+    return F.where(_along_axis(inside, x, axis), x, 0)
+
+
+def _mirrored(pad: Padding, half: Value, n: Size, axis: int) -> Value:
+    """The spectrum of `n` real numbers from the half of it that is given."""
+    at = places(pad.stored(n))
+    given = at < number(pad, n // 2 + 1)
+    whole = read(half, axis, F.where(given, at, number(pad, n) - at))
+    given = _along_axis(given, whole, axis)
+    return F.where(given, whole, F.conjugate(whole))
+
+
+def _bluestein(pad: Padding, x: Value, n: Size, axis: int, *, inverse: bool) -> Value:
+    """The sum over j < n of x[j] * exp(-2 pi i j k / n), without - if `inverse`."""
+    points = F.maximum(cast(pad.length(n), INT64), 1)
+    stored = pad.stored(n)
+    at = cast(places(stored), INT64)
+    room = maximum(1, 2 * stored)  # there may be no point
+    twice = cast(places(room), INT64)
+    around = F.minimum(twice, as_value(F.size_value(room)) - twice)
+    sign = -1.0 if inverse else 1.0
+
+    def chirp(j: Value) -> Value:
+        angle = cast(j * j % (2 * points), np.dtype("float64")) * (sign * np.pi)
+        turned = angle / points
+        return _along_axis(cast(F.cos(turned) + 1j * F.sin(turned), x.dtype), x, axis)
+
+    def transform(y: Value, kind: str) -> Value:
+        return FFT(y, kind=kind, sizes=(room,), axes=(axis,), norm=None)
+
+    back = F.conjugate(chirp(at))
+    signal = F.where(_along_axis(at < points, x, axis), x, 0) * back
+    product = transform(signal, "fft") * transform(chirp(around), "fft")
+    return F._part(transform(product, "ifft"), axis, 0, stored) * back
+
+
+def _along_axis(vector: Value, x: Value, axis: int) -> Value:
+    """A vector as an array of the rank of `x`, along an axis."""
+    return F.expand_dims(vector, tuple(a for a in range(x.type.rank) if a != axis))

@@ -1,0 +1,11 @@
+"""An op that no mask rule covers: it is computed at true sizes."""
+
+import graphc.tensor as gt
+
+NAME = "random_permutation"
+REASON = "draws are others in a longer array"
+
+
+def uncovered(x):
+    """Each column of an array in a random order of its own."""
+    return gt.random.permutation(gt.random.key(1), x, independent=True)
