@@ -2,7 +2,6 @@
 
 import ast
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -236,7 +235,6 @@ class Function:
         change = adapter.notice(new, sizes, self._calls(), self.plan)
         if change is not None:
             plan, source, why = change
-            plan = replace(plan, rehearse=self.plan.rehearse)
             if self._changing:
                 self._generations.older.append(self._newest)
             else:

@@ -7,7 +7,7 @@ from itertools import accumulate
 from typing import Any
 
 from graphc.errors import graph_error, shortened
-from graphc.ir.build import as_size
+from graphc.ir.build import SIZE_OP, as_size
 from graphc.ir.dims import Dim, Symbol, symbol_dim
 from graphc.ir.dims_names import CAPACITY, distinct
 from graphc.ir.graph import Graph, Node, Value
@@ -192,6 +192,8 @@ def _symbols_of(nodes: Iterable[Node]) -> Iterator[Symbol]:
                     yield from size.symbols
         if node.primitive is SLICE_UPDATE:  # the slice has a size, though no value has
             yield from printed(node)
+        if node.primitive is SIZE_OP:  # of an argument of which only sizes matter
+            yield from (s for s in printed(node) if s.origin is None)
 
 
 def _takes(symbol: Symbol, policy: Policy) -> bool:

@@ -16,7 +16,7 @@ from graphc.ir.graph import Guard, Node, Value
 from graphc.ir.inner import within_sized
 from graphc.ir.types import INT32, TensorType
 from graphc.ir.walk import ancestors
-from graphc.ops.effects.capacities import bucketed
+from graphc.ops.effects.capacities import BUCKET, bucketed
 from graphc.transform.policies import Pad, Policy
 
 MOST_COMPARED = 12  # sizes, and terms of one, that are compared with others
@@ -103,7 +103,8 @@ class Storage:
 
     def _pad_axis(self, symbol: Symbol, policy: Policy, place: SourceLocation) -> None:
         self.policies[symbol] = policy
-        capacity = Symbol(f"{shown_name(symbol)}{CAPACITY}", lower=1)
+        least = policy.capacity(0) if isinstance(policy, Pad) else 1
+        capacity = Symbol(f"{shown_name(symbol)}{CAPACITY}", lower=least)
         with standing_at(place):
             length = variable(symbol.name, TensorType(INT32, ()))
         length._symbol = Symbol(symbol.name, length, 0, symbol_dim(capacity))
@@ -211,9 +212,12 @@ class Storage:
         return found
 
     def is_known(self, size: Size) -> bool:
-        """Whether a stored size depends on arguments only."""
+        """Whether a stored size is known on the host before it is used.
+
+        It depends on arguments only, or on capacities, which are chosen there.
+        """
         values = [s for s in symbols_in(size) if s not in self.capacities.values()]
-        return all(map(_is_argument, values))
+        return all(_is_argument(s) or _is_capacity(s) for s in values)
 
     def number(self, symbol: Symbol) -> Size:
         """The true size of a symbol."""
@@ -361,6 +365,11 @@ def _is_argument(symbol: Symbol) -> bool:
     if not isinstance(origin, Value):
         return True
     return binding_times(ancestors([origin]))[origin.node] is not Time.DATA
+
+
+def _is_capacity(symbol: Symbol) -> bool:
+    origin = symbol.origin
+    return isinstance(origin, Value) and origin.node.primitive is BUCKET
 
 
 def _axis_symbol(size: Size) -> Symbol | None:

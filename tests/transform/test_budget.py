@@ -98,7 +98,7 @@ def test_too_many_segments():
     budget = {"compilations": 2, "sizes": {"chosen_count": [4, 5, 6]}}
     text = refused(uncovered(chosen[:, None]), **budget)
     assert "budget of 2 compilations cannot be met: the program takes at least" in text
-    assert "test_budget.py" in text
+    assert "uncovered.py" in text
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from graphc.ir.build import (
     size_value,
     strong,
 )
-from graphc.ir.dims import Size
+from graphc.ir.dims import Size, less_equal
 from graphc.ir.graph import Node, Value
 from graphc.ir.kinds import AxisParam
 from graphc.ir.namespace import F, enroll, enroll_method, public
@@ -337,13 +337,13 @@ _bincount.linear = True
 @_bincount.padding
 def _(
     pad: Padding, x: PaddedValue, weights: PaddedValue, *, length: Size
-) -> Value | None:
+) -> Value:
     """Padding counts for nothing, as a weight of 0 at 0; it needs an element there."""
-    if not isinstance(length, int) or length < 1:
-        return None
     numbers, shares = pad.filled(x, (0,), 0), pad.filled(weights, (0,), 0)
-    found: Value = _bincount(numbers, shares, length=length)
-    return found
+    if less_equal(1, length) is True:
+        found: Value = _bincount(numbers, shares, length=length)
+        return found
+    return F._part(_bincount(numbers, shares, length=length + 1), 0, 0, length)
 
 
 @_bincount.vjp
