@@ -19,6 +19,7 @@ from graphc.backends.program import (
 )
 from graphc.backends.source import Module, PrintedBody, indent
 from graphc.ir.build import INPUT
+from graphc.ir.dims import Dim
 from graphc.ir.graph import Value
 from graphc.ir.walk import ancestors
 from graphc.transform.grouping import printed
@@ -60,8 +61,15 @@ COMPILING = [
 
 
 def is_direct(plan: Plan) -> bool:
-    """Whether the program is one jitted function of exactly the inputs."""
+    """Whether the program is one jitted function of exactly the inputs.
+
+    JAX compiles it for all shapes of these: an array that it does not use is left out.
+    """
     if len(plan.steps) != 1 or not isinstance(plan.steps[0], Segment):
+        return False
+    used = set(plan.steps[0].inputs)
+    unused = [v for v in plan.graph.inputs if v not in used]
+    if any(isinstance(n, Dim) for v in unused for n in v.type.shape):
         return False
     return not plan.steps[0].statics
 

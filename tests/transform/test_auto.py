@@ -93,3 +93,45 @@ def test_failures_of_an_older_program_name_its_lines():
             f(-np.ones(n, "float32"))
         assert "test_auto.py" in str(caught.value)
     assert f(np.ones(3, "float32")) == 3
+
+
+def test_shapes_of_what_is_not_used_compile_nothing():
+    f = graphc.function([x, y], gt.sum(y), dims="pad", unused="ignore")
+    for n in (3, 50, 400):
+        assert f(floats(n), np.ones(5, "float32")) == 5
+    assert len(f.stats().compilations) == 1
+
+
+def test_sizes_of_an_argument_whose_elements_do_not_matter_are_padded():
+    f = graphc.function([x, y], gt.sum(y) * x.shape[0], dims="pad")
+    for n in (3, 5, 7):
+        assert f(floats(n), np.ones(5, "float32")) == 5 * n
+    assert len(f.stats().compilations) == 1
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_what_comes_is_forecast(name):
+    """As often as is compiled where no size depends on data, at the same waste."""
+    inputs, outputs, calls = PROGRAMS[name]
+    f = graphc.function(inputs, outputs(), dims="auto")
+    given = {
+        "n": [sizes[0] for sizes in calls],
+        "m": [sizes[-1] for sizes in calls],
+        "k": [sizes[-1] for sizes in calls],
+    }
+    asked = [str(n) for v in inputs for n in v.type.shape or ("k",)]
+    told = f.plan.forecast({name: given[name] for name in asked})
+    assert told.compilations == sum(told.segments) and told.waste >= 1
+    for sizes in calls:
+        f(*arguments(inputs, sizes))
+    if not told.unknown:
+        assert len(f.stats().compilations) == told.compilations
+
+
+def test_with_two_tiers_the_forecast_is_the_most():
+    f = graphc.function([x], gt.sum(gt.exp(x)), dims="auto", tier="auto")
+    told = f.plan.forecast({"n": [3, 4, 5, 6, 3, 4]})
+    assert (told.compilations, told.segments) == (3, (2, 1)) and told.waste > 2
+    for n in (3, 4, 5, 6, 3, 4):
+        f(floats(n))
+    assert len(f.stats().compilations) <= told.compilations
