@@ -151,6 +151,92 @@ def prefix_minima_by_hand(x: Array, f: Array, n: Array) -> Array:
     return jax.lax.fori_loop(1, n, step, jnp.zeros((), "float32"))
 
 
+def change_points(x: Any) -> Any:
+    """The least cost of cutting a series before each point, by dynamic programming."""
+    sums = gt.concatenate([gt.zeros(1, "float32"), gt.cumsum(x)])
+
+    def step(t: Any, best: Any) -> Any:
+        i = gt.arange(t)
+        cost = 1 - (sums[t] - sums[i]) ** 2 / (t - i)
+        return best.at[t].set(gt.min(best[:t] + cost))
+
+    n = x.shape[0]
+    return gt.fori_loop(1, n + 1, step, gt.zeros(n + 1, "float32"))[1:]
+
+
+def change_points_by_hand(x: Array, n: Array) -> Array:
+    sums = jnp.concatenate([jnp.zeros(1, "float32"), jnp.cumsum(x)])
+    at = jnp.arange(sums.size)
+
+    def step(t: Array, best: Array) -> Array:
+        cost = 1 - (sums[t] - sums) ** 2 / jnp.where(at < t, t - at, 1)
+        return best.at[t].set(jnp.min(jnp.where(at < t, best + cost, jnp.inf)))
+
+    return jax.lax.fori_loop(1, n + 1, step, jnp.zeros_like(sums))[1:]
+
+
+def sieve(x: Any) -> Any:
+    """Which of 0, 1, ... are primes."""
+    n = x.shape[0]
+
+    def step(i: Any, found: Any) -> Any:
+        return gt.where(found[i], found.at[i * i :: i].set(False), found)
+
+    return gt.fori_loop(2, n, step, gt.arange(n) >= 2)
+
+
+def sieve_by_hand(x: Array, n: Array) -> Array:
+    at = jnp.arange(x.shape[0])
+
+    def step(i: Array, found: Array) -> Array:
+        return found & ~(found[i] & (at >= i * i) & (at % i == 0))
+
+    return jax.lax.fori_loop(2, n, step, at >= 2)
+
+
+def cells(xp: Any, low: Any, width: Any, rate: Any, parts: Any) -> Any:
+    """Simpson's rule for exp(-rate * t * t) on cells, each in `parts` of at most 8."""
+    i = xp.arange(8)[:, None].astype("float32")
+    step = width / parts
+    points = [low + (i + share) * step for share in (0.0, 0.5, 1.0)]
+    a, b, c = (xp.exp(-rate * t * t) for t in points)
+    return xp.sum(xp.where(i < parts, (a + 4 * b + c) * step / 6, 0), 0)
+
+
+def simpson(x: Any, rate: Any) -> Any:
+    """An integral over cells, which are halved until it is exact, and its slope."""
+    low, width = x[:-1], x[1:] - x[:-1]
+
+    def halve(carry: Any) -> Any:
+        parts, before, _ = carry
+        found = cells(gt, low, width, rate[0], 2 * parts)
+        return 2 * parts, found, gt.max(gt.abs(found - before))
+
+    parts = gt.ones((), "float32")
+    first = parts, cells(gt, low, width, rate[0], parts), gt.ones((), "float32")
+    more = lambda carry: (carry[0] < 8) & (carry[2] > 1e-6)  # noqa: E731
+    total = gt.sum(gt.while_loop(more, halve, first, max_steps=3)[1])
+    return gt.concatenate([total[None], graphc.grad(total, rate)])
+
+
+def simpson_by_hand(x: Array, rate: Array, n: Array) -> Array:
+    inner = inside(x, n - 1)[:-1]
+    low, width = x[:-1], jnp.where(inner, x[1:] - x[:-1], 0)
+
+    def total(rate: Array) -> Array:
+        def halve(carry: Any, parts: Array) -> Any:
+            before, exact = carry
+            found = cells(jnp, low, width, rate[0], parts)
+            now = jnp.where(exact, before, found)
+            return (now, exact | (jnp.max(jnp.abs(found - before)) <= 1e-6)), None
+
+        first = cells(jnp, low, width, rate[0], 1.0)
+        found, _ = jax.lax.scan(halve, (first, False), jnp.array([2.0, 4.0, 8.0]))
+        return jnp.sum(found[0])
+
+    return jnp.concatenate([total(rate)[None], jax.grad(total)(rate)])
+
+
 VECTOR = [("x", ("n",))]
 ROWS = floats(MOST, 8)
 QUERY = floats(8)
@@ -177,6 +263,12 @@ WORK = [
          rotary_by_hand, cut=True),
     Work("prefix minima in a loop", prefix_minima, [("x", ("n",)), ("f", ("n",))],
          lambda n: [floats(n // 8), floats(n // 8)], prefix_minima_by_hand),
+    Work("change points", change_points, VECTOR, lambda n: [floats(n // 8)],
+         change_points_by_hand, cut=True),
+    Work("sieve", sieve, VECTOR, lambda n: [floats(n // 8)], sieve_by_hand, cut=True),
+    Work("Simpson's rule and its slope", simpson, [("x", ("n",)), ("rate", (1,))],
+         lambda n: [np.linspace(0, 2, n, dtype="float32"), np.ones(1, "float32")],
+         simpson_by_hand),
 ]  # fmt: skip
 
 

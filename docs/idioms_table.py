@@ -11,6 +11,7 @@ import numpy as np
 
 import graphc
 import graphc.tensor as gt
+from graphc.runtime.function import Function
 from graphc.transform.plan import Plan, Read
 
 TARGET = pathlib.Path(__file__).with_name("idioms.md")
@@ -132,7 +133,7 @@ def names() -> dict[str, Any]:
     }
 
 
-def compiled(text: str, **how: Any) -> tuple[graphc.Function, bool]:
+def compiled(text: str, **how: Any) -> tuple[Function, bool]:
     """The function of an idiom, and whether `k` is a size in it."""
     known = names()
     inputs = [known[name] for name in ("x", "rows", "square", "k")]
