@@ -86,7 +86,7 @@ GROUPS = {
         "gt.random.categorical(key, rows.T)",
     ),
     "Loops": (
-        "gt.fori_loop(1, n, lambda t, s: s + gt.min(x[:t]), gt.asarray(0.0))",
+        "gt.fori_loop(1, n, lambda t, s: s + gt.min(x[:t]), gt.zeros((), 'float64'))",
         "gt.scan(lambda c, a: (c + a, c * a), gt.zeros(8, 'float64'), rows)[1]",
     ),
 }
@@ -137,7 +137,7 @@ def compiled(text: str, **how: Any) -> tuple[Function, bool]:
     """The function of an idiom, and whether `k` is a size in it."""
     known = names()
     inputs = [known[name] for name in ("x", "rows", "square", "k")]
-    value = eval(text, {"gt": gt}, known)
+    value = eval(text, {"gt": gt, **known})
     f = graphc.function(inputs, value, unused="ignore", **how)
     return f, inputs[-1]._symbol is not None
 

@@ -28,8 +28,8 @@ import graphc.ops.elementwise.dtypes
 import graphc.ops.elementwise.numeric
 import graphc.ops.elementwise.select
 import graphc.ops.elementwise.ufuncs
-import graphc.ops.fft
-import graphc.ops.fft_padding
+import graphc.ops.fft.padding
+import graphc.ops.fft.transforms
 import graphc.ops.indexing.at
 import graphc.ops.indexing.basic
 import graphc.ops.indexing.gather

@@ -16,7 +16,7 @@ from graphc.ir.namespace import F
 from graphc.ir.types import INT64
 from graphc.ops.common.padded_reads import is_known, number, places, read
 from graphc.ops.common.padding import PaddedValue, Padding
-from graphc.ops.fft import FFT
+from graphc.ops.fft.transforms import FFT
 
 COSTS = "it takes about six times as long as a transform of the true size"
 
