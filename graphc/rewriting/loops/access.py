@@ -1,7 +1,7 @@
 """Basic indices, item by item: the positions along one axis that they read or write."""
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from graphc.ir import dims
 from graphc.ir.dims import Size, less_equal
@@ -9,6 +9,7 @@ from graphc.ir.graph import Node, Value
 from graphc.ir.op import PRIMITIVES, rebuild
 from graphc.ir.primitives import OP
 
+SizeT = TypeVar("SizeT")
 NAMES = ("kinds", "starts", "stops", "steps")
 
 
@@ -154,3 +155,11 @@ def item_of(node: Node, axis: int) -> tuple[int, int] | None:
 def same_op(node: Node, inputs: Sequence[Value], **params: Any) -> Value:
     """Apply the op of a node to other inputs, with some params changed."""
     return rebuild(node, tuple(inputs), {**node.params, **params}).outputs[0]
+
+
+def resized(
+    shape: Sequence[SizeT], axis: int, count: Size | None
+) -> tuple[SizeT | Size, ...]:
+    """The shape of a tile of `count` positions along an axis; None: of a slice."""
+    kept = () if count is None else (count,)
+    return (*shape[:axis], *kept, *shape[axis + 1 :])

@@ -11,7 +11,7 @@ from graphc.ir.namespace import F
 from graphc.ir.primitives import OP
 from graphc.ir.types import INT32, same_size
 from graphc.rewriting.loops.access import Slice, Written, same_op, sliced, written
-from graphc.rewriting.loops.slice_rules import source
+from graphc.rewriting.loops.axis_rules import operand_axes
 from graphc.rewriting.sizes import is_one
 
 FARTHEST = 16  # iterations that a slice may read back
@@ -148,12 +148,33 @@ def _number(size: Size) -> Value:
     return cast(as_value(size_value(size)), INT32)
 
 
+class Stream(NamedTuple):
+    """The axis along which a loop goes: slice by slice, or in tiles.
+
+    `backwards`: the last position comes first.
+    """
+
+    length: Size
+    tiled: bool = False
+    backwards: bool = False
+
+    @property
+    def whole(self) -> View:
+        """The view of an axis whose positions are those of the stream."""
+        return View.whole(self.length)
+
+    @property
+    def one(self) -> int | None:
+        """How many positions a reduced part has: a tile keeps its axis."""
+        return 1 if self.tiled else None
+
+
 def derived(node: Node, x: Value, view: View, axis: int) -> View | None:
     """The view of an axis of a result, derived from the view of its input `x`."""
     if node.primitive is OP.slice_update:
         same = x is node.inputs[0] and view.axis == axis
         return view if same else None
-    found = source(node, axis)
+    found = operand_axes(node, axis)
     if found is not None:
         pairs = zip(node.inputs, found, strict=True)
         same = any(v is x and a == view.axis for v, a in pairs)
@@ -164,16 +185,19 @@ def derived(node: Node, x: Value, view: View, axis: int) -> View | None:
     return view.sliced(part, node.outputs[0].type.shape[axis]).along(axis)
 
 
-def parents(node: Node, view: View) -> "list[View | None] | None":
+def parents(node: Node, view: View, tiled: bool = False) -> "list[View | None] | None":
     """Per input, the view of the positions that the positions of a result read.
 
-    None for an input that all positions share; None for all inputs if unknown.
+    None for an input that all positions share; None for all inputs if unknown, and for
+    tiles also if the input has other positions.
     """
-    if node.primitive is OP.slice_update:
+    if node.primitive is OP.slice_update and not tiled:
         return _of_written(node, view)
-    found = source(node, view.axis)
+    found = operand_axes(node, view.axis, tiled)
     if found is not None:
         return [None if a is None else view.along(a) for a in found]
+    if tiled:
+        return None
     part = sliced(node, view.axis)
     if part is None:
         return None

@@ -6,6 +6,7 @@ One of the index arrays counts the slices, so each slice picks from itself only.
 from collections.abc import Sequence
 from typing import Any
 
+from graphc.ir.build import size_value
 from graphc.ir.dims import Size, equal, less_equal
 from graphc.ir.graph import Node, Value, known_sizes
 from graphc.ir.namespace import F
@@ -41,12 +42,26 @@ def _behind(node: Node, axis: int) -> int:
     return _points(node.inputs[1:]) - axis + (first if adjacent else 0)
 
 
-def row_of_gathered(node: Node, axis: int, rows: Sequence[Value]) -> Value:
-    """Gather from one slice."""
+def part_of_gathered(
+    node: Node, axis: int, parts: Sequence[Value], count: Size | None
+) -> Value:
+    """Gather from one slice, or from a tile of `count` positions."""
     found = of_gathered(node, axis)
     assert found is not None and found[0] is not None
-    own = _own_rows(node.inputs[1:], rows[1:], _behind(node, axis))
-    return _without(node, found[0], [rows[0], *own], 1)
+    if count is not None:
+        return _counted(node, 1, found[0], parts, count)
+    own = _own_rows(node.inputs[1:], parts[1:], _behind(node, axis))
+    return _without(node, found[0], [parts[0], *own], 1)
+
+
+def _counted(
+    node: Node, before: int, axis: int, tiles: Sequence[Value], count: Size
+) -> Value:
+    """Apply the op with an index array that counts the positions of the tile."""
+    at = before + node.params["axes"].index(axis)
+    numbers = F.arange(size_value(count), dtype=tiles[at].dtype)
+    mine = _counter(tiles[at], numbers)
+    return same_op(node, [*tiles[:at], mine, *tiles[at + 1 :]])
 
 
 def _own_rows(
@@ -95,14 +110,18 @@ def _after(node: Node) -> int:
     return int(node.inputs[0].type.rank - 1 - node.params["axes"][-1])
 
 
-def row_of_scattered(node: Node, axis: int, rows: Sequence[Value]) -> Value:
-    """Scatter into one slice."""
+def part_of_scattered(
+    node: Node, axis: int, parts: Sequence[Value], count: Size | None
+) -> Value:
+    """Scatter into one slice, or into a tile of `count` positions."""
+    if count is not None:
+        return _counted(node, 2, axis, parts, count)
     _, update, *indices = node.inputs
     behind = _behind_counting(node, axis)
     assert behind is not None
-    own = _own_rows([update], rows[1:2], behind + _after(node))
-    own += _own_rows(indices, rows[2:], behind)
-    return _without(node, axis, [rows[0], *own], 2)
+    own = _own_rows([update], parts[1:2], behind + _after(node))
+    own += _own_rows(indices, parts[2:], behind)
+    return _without(node, axis, [parts[0], *own], 2)
 
 
 def _along(index: Value, behind: int) -> int | None:
@@ -154,7 +173,7 @@ def _clips(node: Node, size: Size) -> bool:
     return equal(bound, size - 1) is True
 
 
-def counter(index: Value, numbers: Value) -> Value:
+def _counter(index: Value, numbers: Value) -> Value:
     """Other numbers along the axis that an index array counts, with its rank."""
     node, at = index.node, 0
     shapes = []

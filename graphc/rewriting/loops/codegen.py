@@ -1,7 +1,7 @@
 """The body of a loop over tiles."""
 
 from collections.abc import Iterable, Mapping
-from itertools import accumulate, filterfalse, pairwise
+from itertools import filterfalse
 from types import MappingProxyType
 
 from graphc.errors import standing_at
@@ -12,8 +12,10 @@ from graphc.ir.namespace import F
 from graphc.ir.replay import replayed
 from graphc.ir.types import INT32, product
 from graphc.ir.walk import ancestors, operands
+from graphc.rewriting.loops.access import resized
+from graphc.rewriting.loops.producers import PartPlace, Resolve
+from graphc.rewriting.loops.stream_reductions import Carries
 from graphc.rewriting.loops.tile_consumers import TileConsumers
-from graphc.rewriting.loops.tile_producers import Cone, Resolve, TilePlace
 from graphc.rewriting.sizes import guarded
 
 StepResult = tuple[list[Value], list[Value]]
@@ -27,48 +29,43 @@ class Blocks:
 
     def __init__(self, region: TileConsumers, known: Resolve) -> None:
         self._region, self._known = region, known
-        self._joins = region.joins
-        placed = any(how.placed for how in self._joins.values())
-        self._place = [self._first_place()] * placed
-        starts = [how.start(known) for how in self._joins.values()]
-        self.start = [*self._place, *(v for start in starts for v in start)]
-        ends = accumulate(map(len, starts), initial=len(self._place))
-        self._ranges = [slice(*pair) for pair in pairwise(ends)]
-        self.given = [(known(v), a) for v, a in region.cone.given]
-        self.axes = [region.rows[v] for v in region.shown]
+        self._carries = Carries(region.reductions, known)
+        self._place = [self._first_place()] * self._carries.placed
+        self.start = [*self._place, *self._carries.start]
+        given = region.producers.given
+        self.given = [(known(v), view.axis) for v, view in given]
+        self.axes = [region.rows[v].axis for v in region.shown]
 
     def _first_place(self) -> Value:
         """The first position of the first tile, or the end if the last comes first."""
-        region = self._region
-        return cast(as_value(size_value(region.length * region.backwards)), INT32)
+        stream = self._region.stream
+        return cast(as_value(size_value(stream.length * stream.backwards)), INT32)
 
     def step(
         self,
         carry: list[Value],
-        blocks: list[Value],
+        tiles: list[Value],
         count: Size,
-        more: Mapping[TilePlace, Value] = MappingProxyType({}),
+        more: Mapping[PartPlace, Value] = MappingProxyType({}),
     ) -> StepResult:
         """The carries after a tile, and its live-out tiles; `more` are inputs too."""
-        return self.left(carry, self.made(blocks, count, more), count)
+        return self.left(carry, self.made(tiles, count, more), count)
 
     def made(
-        self, blocks: list[Value], count: Size, more: Mapping[TilePlace, Value]
-    ) -> dict[TilePlace, Value]:
+        self, tiles: list[Value], count: Size, more: Mapping[PartPlace, Value]
+    ) -> dict[PartPlace, Value]:
         """All tiles that are computed from the input tiles."""
-        cone = self._region.cone
-        given = dict(zip(cone.given, blocks, strict=True))
-        return cone.computed({**given, **more}, count, self._known)
+        producers = self._region.producers
+        given = dict(zip(producers.given, tiles, strict=True))
+        return producers.computed({**given, **more}, count=count, known=self._known)
 
     def left(
-        self, carry: list[Value], made: Mapping[TilePlace, Value], count: Size
+        self, carry: list[Value], made: Mapping[PartPlace, Value], count: Size
     ) -> StepResult:
         """The carries after a tile, and its live-out tiles."""
-        region, tiles = self._region, self._region.parts(made)
+        region, split = self._region, len(self._place)
         after, first = self._next_place(carry, count)
-        for (node, how), own in zip(self._joins.items(), self._ranges, strict=True):
-            with standing_at(node.place.plain):
-                after += how.step(carry[own], tiles, first)
+        after += self._carries.step(carry[split:], made, first)
         return after, [made[v, region.rows[v]] for v in region.shown]
 
     def _next_place(self, carry: list[Value], count: Size) -> tuple[list[Value], Value]:
@@ -76,7 +73,7 @@ class Blocks:
         if not self._place:
             return [], as_value(0)
         many = cast(as_value(size_value(count)), INT32)
-        if self._region.backwards:
+        if self._region.stream.backwards:
             first: Value = F.subtract(carry[0], many)
             return [first], first
         return [F.add(carry[0], many)], carry[0]
@@ -84,11 +81,13 @@ class Blocks:
     def end(self, ends: list[Value], found: list[Value]) -> dict[Value, Value]:
         """Replacements of the live-out values, from the final carries and ys."""
         made = dict(zip(self._region.shown, found, strict=True))
-        for (node, how), own in zip(self._joins.items(), self._ranges, strict=True):
+        for node, how, own in self._carries.of_each(ends[len(self._place) :]):
             with standing_at(node.place.plain):
-                made[node.outputs[0]] = how.end(ends[own], self._after(made))
-        cone = self._region.cone
-        return {old: _guarded(cone, old, new) for old, new in made.items()}
+                made[node.outputs[0]] = how.end(own, self._after(made))
+        producers = self._region.producers
+        return {
+            old: guarded(producers.guarded(new), old.node) for old, new in made.items()
+        }
 
     def _after(self, made: Mapping[Value, Value]) -> Resolve:
         """Look up a value after the loop, which may depend on results of it."""
@@ -112,18 +111,10 @@ class Blocks:
         return resolve
 
 
-def bytes_of_one(values: Iterable[TilePlace]) -> Size:
+def bytes_of_one(values: Iterable[PartPlace]) -> Size:
     """The bytes of one position of the largest of some values."""
     sizes: dict[Size, None] = {}
-    for value, axis in values:
-        shape = value.type.shape
-        others = product([*shape[:axis], *shape[axis + 1 :]])
+    for value, view in values:
+        others = product(resized(value.type.shape, view.axis, None))
         sizes[others * value.dtype.itemsize] = None
     return maximum(1, *sizes)
-
-
-def _guarded(cone: Cone, old: Value, new: Value) -> Value:
-    """Keep the size checks of the replaced nodes."""
-    for node in cone.nodes:
-        new = guarded(new, node)
-    return guarded(new, old.node)

@@ -2,27 +2,25 @@
 
 from collections.abc import Iterable
 
-from graphc.ir.dims import equal, less_equal
+from graphc.ir.dims import Size, equal, less_equal
 from graphc.ir.graph import Node, Value
 from graphc.ir.primitives import OP
 from graphc.ir.walk import operands
 from graphc.rewriting.loops.access import picked
-from graphc.rewriting.loops.affine_reads import View, derived, parents, usable
-from graphc.rewriting.loops.folds import Running, picking, running
-from graphc.rewriting.loops.inactive import InactiveSteps
-from graphc.rewriting.loops.online_softmax import Shifts
-from graphc.rewriting.loops.producers import SlicePlace, UsersOf
-from graphc.rewriting.loops.scan_view import Loop
-from graphc.rewriting.loops.slice_rules import REDUCTIONS
-from graphc.rewriting.loops.stream_reductions import (
-    StreamReduction,
-    contracted,
-    of_product,
-    of_rows,
-    stays_large,
+from graphc.rewriting.loops.affine_reads import (
+    Stream,
+    View,
+    derived,
+    parents,
+    usable,
 )
-from graphc.rewriting.loops.welford import Centring
-from graphc.rewriting.sizes import is_wide
+from graphc.rewriting.loops.axis_rules import REDUCTIONS
+from graphc.rewriting.loops.folds import picking
+from graphc.rewriting.loops.inactive import InactiveSteps
+from graphc.rewriting.loops.producers import PartPlace, UsersOf
+from graphc.rewriting.loops.scan_view import Loop
+from graphc.rewriting.loops.stream_reductions import StreamReduction
+from graphc.rewriting.loops.streamed import Streamed
 
 MOST_PICKS = 3  # slices of one array: each step compares its number for each of them
 SHRINKING = {*REDUCTIONS, OP.argmax, OP.argmin}
@@ -36,19 +34,16 @@ def flag_of(node: Node) -> Value:
     return flag
 
 
-class Consumers:
+class Consumers(Streamed):
     """The values that are computed from the ys of a scan, slice by slice."""
 
     def __init__(self, loop: Loop, nodes: Iterable[Node], uses: UsersOf) -> None:
+        super().__init__(Stream(loop.length, backwards=loop.reverse), uses)
         self._loop = loop
         self._dependent: set[Node] = {loop.node}
         # Values that need the final carries only, and no slices.
         self._ended: set[Value] = {*loop.ends, *loop.given[: loop.stops]}
-        whole = View.whole(loop.length)
-        self.views: dict[Value, View] = dict.fromkeys(loop.stacked, whole)
-        self.tasks: dict[Node, StreamReduction] = {}
-        self._late = Shifts(self, loop.length), Centring(self, loop.length)
-        self.uses = uses
+        self.views |= dict.fromkeys(loop.stacked, self.stream.whole)
         self.undone = InactiveSteps(loop)
         for node in nodes:
             if node.serial > loop.node.serial:
@@ -67,9 +62,10 @@ class Consumers:
         if mask is not None:
             self.views[node.outputs[0]] = mask
             return
-        task = self._any_task(node)
-        if task is not None:
-            self.tasks[node] = task
+        counts = self.undone.count_nothing(node)
+        found = self._reduction(node) if counts else None
+        if found is not None:
+            self.reductions[node] = found
             return
         for axis in range(node.outputs[0].type.rank):
             view = self._view(node, axis)
@@ -77,54 +73,21 @@ class Consumers:
                 self.views[node.outputs[0]] = view
                 self.undone.visit(node, view)
                 return
-        for late in self._late:
-            late.visit(node)
-            view = late.view(node.inputs[1]) if len(node.inputs) > 1 else None
+        for rescaled in self._rescaled:
+            rescaled.visit(node)
+            view = rescaled.view(node.inputs[1]) if len(node.inputs) > 1 else None
             if view is not None and self.undone.passed(node, view.said):
-                late.hide(node, node.inputs[1])
+                rescaled.hide(node, node.inputs[1])
                 self.undone.visit(node, view)
 
-    def _any_task(self, node: Node) -> StreamReduction | None:
-        """The reduction by which the loop computes a node, if it has one."""
-        if not self.undone.count_nothing(node):
-            return None
-        task = self._task(node) or self._product(node)
-        for late in self._late:
-            task = task or late.task(node)
-        return task
-
-    def _task(self, node: Node) -> StreamReduction | None:
-        """The fold of a node that reduces its first input along the sliced axis."""
-        view = self.views.get(node.inputs[0]) if node.inputs else None
-        if view is None or any(v.node in self._dependent for v in node.inputs[1:]):
-            return None
-        run = self._running(node, view)
-        return None if run is None else of_rows(node, run, view, self._loop.length)
-
-    def _product(self, node: Node) -> StreamReduction | None:
-        """The fold of a product that sums products of slices, if it does."""
-        if not is_wide(node.outputs[0].dtype):
-            return None
-        for i, axes in enumerate(contracted(node)):
-            known = [self.views.get(x) for x in node.inputs]
-            for view, axis in zip(known, axes, strict=True):
-                if view is None or view.axis != axis or not stays_large(node, i):
-                    continue
-                views = (view.along(axes[0]), view.along(axes[1]))
-                if all(map(self.is_row, node.inputs, views)):
-                    return of_product(node, i, views, self._loop.length)
-        return None
-
-    def _running(self, node: Node, view: View) -> Running | None:
-        at = picked(node, view.axis)
-        if at is None:
-            return running(node, view.axis, self._loop.reverse)
+    def _picking(self, node: Node, view: View, at: Size) -> StreamReduction | None:
+        """The fold of a node that picks one slice, if there are few of them."""
         last = 0 if self._loop.reverse else self._loop.length - 1
         surely = equal(view.start + view.step * at, last) is True
         latest = surely and not self._loop.stops
         if not latest and self._picks(node.inputs[0], view.axis) > MOST_PICKS:
             return None
-        return picking(node, view.axis, at, latest)
+        return picking(node, view, at, self.stream, latest)
 
     def _picks(self, value: Value, axis: int) -> int:
         """How many slices of a value are asked for, each by itself."""
@@ -141,12 +104,12 @@ class Consumers:
             view = None if known is None else derived(node, x, known, axis)
             if view is not None:
                 found = parents(node, view)
-                fits = found and all(map(self.is_row, node.inputs, found))
+                fits = found and all(map(self.is_part, node.inputs, found))
                 if fits or self._is_checked(node, found):
                     return view
         return None
 
-    def is_row(self, value: Value, view: View | None) -> bool:
+    def is_part(self, value: Value, view: View | None) -> bool:
         """Whether a value has slices with this view, or one for all iterations.
 
         Slices of some iterations before count too.
@@ -155,7 +118,7 @@ class Consumers:
             return view is not None and self.own_place((value, view)) is not None
         return view is None or usable(value, view, self._loop.length)
 
-    def own_place(self, place: SlicePlace) -> tuple[SlicePlace, int] | None:
+    def own_place(self, place: PartPlace) -> tuple[PartPlace, int] | None:
         """Where the slices of a value are computed, and how many iterations before."""
         value, view = place
         known = self.views.get(value)
@@ -169,7 +132,7 @@ class Consumers:
         if node.primitive is not OP.assert_ or found is None:
             return False
         held = flag_of(node) in self._ended
-        return held and self.is_row(node.inputs[0], found[0])
+        return held and self.is_part(node.inputs[0], found[0])
 
     def leaves(self, values: Iterable[Value]) -> set[Value]:
         """The ys that values are computed from, slice by slice."""
@@ -190,14 +153,14 @@ class Consumers:
     def nodes(self) -> set[Node]:
         """The nodes that are computed slice by slice, or that reduce such slices."""
         rows = {v.node for v in self.views if v.node is not self._loop.node}
-        return rows.union(self.tasks, *(late.nodes for late in self._late))
+        return rows.union(self.reductions, self._rescaled_nodes())
 
     def shown(self) -> list[Value]:
         """The live-out values: the sliced values that nodes outside need."""
         inside = self.nodes
         shown = [v for v in self.views if not self.uses.are_among(v, inside)]
-        for late in self._late:
-            shown += late.shown(inside)
+        for rescaled in self._rescaled:
+            shown += rescaled.shown(inside)
         return list(dict.fromkeys(shown))
 
     def is_small(self, value: Value) -> bool:

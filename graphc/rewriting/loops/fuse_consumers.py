@@ -8,7 +8,6 @@ to stack. Sums are added up in another order.
 """
 
 from collections.abc import Iterable
-from itertools import pairwise
 
 from graphc.errors import standing_at
 from graphc.ir.build import as_value
@@ -18,9 +17,13 @@ from graphc.ops.effects.assertions import ASSERT
 from graphc.rewriting.loops.consumers import Consumers, flag_of
 from graphc.rewriting.loops.fuse_producers import PRODUCERS
 from graphc.rewriting.loops.per_chunk import scan_of_chunks
-from graphc.rewriting.loops.producers import UsersOf, Wanted
+from graphc.rewriting.loops.producers import Producers, Resolve, UsersOf
 from graphc.rewriting.loops.scan_view import Late, Loop, at_each_loop, with_made
-from graphc.rewriting.loops.stream_reductions import Resolve, StreamReduction
+from graphc.rewriting.loops.stream_reductions import (
+    Carries,
+    OwnCarry,
+    StreamReduction,
+)
 from graphc.rewriting.loops.strip_mine import scan_in_chunks
 from graphc.rewriting.loops.tile import blocking
 from graphc.rewriting.rule import Replaced, whole_graph
@@ -36,10 +39,10 @@ class _Hoist:
         small = [v for v in shown if region.is_small(v)]
         large = [v for v in shown if v not in set(small)]
         self._kept = region.leaves(large)
-        self._tasks = {
-            node: task
-            for node, task in region.tasks.items()
-            if region.leaves([v for v, _ in task.places]) - self._kept
+        self._reductions = {
+            node: how
+            for node, how in region.reductions.items()
+            if region.leaves([v for v, _ in how.places]) - self._kept
         }
         self._small = [
             (v, region.views[v]) for v in small if region.leaves([v]) - self._kept
@@ -48,14 +51,20 @@ class _Hoist:
     @property
     def found(self) -> bool:
         """Whether there is anything to fuse."""
-        return bool(self._tasks or self._small)
+        return bool(self._reductions or self._small)
 
     def made(self, graph: Graph, nodes: Iterable[Node]) -> Replaced:
         """The graph with the fused scan, and the replacement of each reduction."""
         loop, region = self._loop, self._region
-        read = [place for task in self._tasks.values() for place in task.places]
-        has = *loop.stacked, *region.undone.masks
-        wanted = Wanted(loop.length, region.uses, has, region.nodes, region.own_place)
+        read = [place for how in self._reductions.values() for place in how.places]
+        has, sliced = {*loop.stacked, *region.undone.masks}, region.nodes
+        wanted = Producers(
+            region.stream,
+            region.uses,
+            lambda value: value.node in sliced,
+            has,
+            region.own_place,
+        )
         wanted.collect([*read, *self._small], region.nodes)
         stacked = [v for v in loop.stacked if v in self._kept]
         ends, found, carries = self._scanned(wanted, stacked)
@@ -76,12 +85,12 @@ class _Hoist:
 
             return value
 
-        def ended(task: StreamReduction, carry: list[Value]) -> Late:
-            return lambda known: task.end(carry, known)
+        def ended(how: StreamReduction, carry: list[Value]) -> Late:
+            return lambda known: how.end(carry, known)
 
         late: dict[Value, Late] = {}
-        for (node, task), carry in zip(self._tasks.items(), carries, strict=True):
-            late[node.outputs[0]] = checked(node.outputs[0], ended(task, carry))
+        for node, how, carry in carries:
+            late[node.outputs[0]] = checked(node.outputs[0], ended(how, carry))
         small = found[len(count) + len(stacked) :]
         for (old, view), rows in zip(self._small, small, strict=True):
             part = F.moveaxis(view.part(rows, loop.length), 0, view.axis)
@@ -89,17 +98,15 @@ class _Hoist:
         return with_made(graph, nodes, made, late)
 
     def _scanned(
-        self, wanted: Wanted, stacked: list[Value]
-    ) -> tuple[list[Value], list[Value], list[list[Value]]]:
+        self, wanted: Producers, stacked: list[Value]
+    ) -> tuple[list[Value], list[Value], Iterable[OwnCarry]]:
         """The final carries of the new scan, its ys, and those of each reduction."""
-        loop, tasks = self._loop, list(self._tasks.values())
-        placed = wanted.placed or any(task.placed for task in tasks)
+        loop, carries = self._loop, Carries(self._reductions, lambda v: v)
+        placed = wanted.placed or carries.placed
         rows_of = len(loop.sequences)
         place, memory = [loop.first_place()] * placed, wanted.first_kept()
-        own = [task.start(lambda v: v) for task in tasks]
-        starts = [place, memory, *own]
         before = loop.carries + placed
-        ranges = _ranges(before + len(memory), own)
+        behind = before + len(memory)
         masks = self._region.undone.masks
 
         def step(
@@ -110,30 +117,21 @@ class _Hoist:
             row_of |= dict.fromkeys(masks, as_value(True))
             row_of |= zip(wanted.sequences, given[rows_of:], strict=True)
             number = carry[loop.carries] if placed else as_value(0)
-            kept = carry[before : before + len(memory)]
-            rows = wanted.computed(row_of, number, kept)
+            kept = carry[before:behind]
+            rows = wanted.slices(row_of, number, kept)
             after += [loop.next_place(number)] if placed else []
             after += wanted.next_kept(kept, rows)
-            for task, (a, b) in zip(tasks, ranges, strict=True):
-                after += task.step(carry[a:b], rows, number)
+            after += carries.step(carry[behind:], rows, number)
             small = [rows[place] for place in self._small]
             return after, [*row[: loop.stops], *(row_of[v] for v in stacked), *small]
 
-        first = [*loop.first, *(v for start in starts for v in start)]
+        first = [*loop.first, *place, *memory, *carries.start]
         ends, found = loop.again(step, first, [*loop.sequences, *wanted.sequences])
-        return ends[: loop.carries], found, [ends[a:b] for a, b in ranges]
+        return ends[: loop.carries], found, carries.of_each(ends[behind:])
 
 
 def _same(value: Value) -> Late:
     return lambda known: value
-
-
-def _ranges(start: int, carries: Iterable[list[Value]]) -> list[tuple[int, int]]:
-    """The range of the carries of each reduction."""
-    ends = [start]
-    for own in carries:
-        ends.append(ends[-1] + len(own))
-    return list(pairwise(ends))
 
 
 def _hoisted(

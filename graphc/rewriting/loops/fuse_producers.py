@@ -14,10 +14,10 @@ from graphc.ir.graph import Graph, Node, Value
 from graphc.ir.primitives import OP
 from graphc.ir.replay import region_between, substituted
 from graphc.ir.walk import operands
-from graphc.rewriting.loops.affine_reads import View
-from graphc.rewriting.loops.producers import LIGHT, UsersOf, Wanted
+from graphc.rewriting.loops.affine_reads import Stream, View
+from graphc.rewriting.loops.axis_rules import REDUCTIONS
+from graphc.rewriting.loops.producers import LIGHT, Producers, UsersOf
 from graphc.rewriting.loops.scan_view import Loop, at_each_loop, has_rows, with_made
-from graphc.rewriting.loops.slice_rules import REDUCTIONS
 from graphc.rewriting.rule import Replaced, Rules, whole_graph
 
 SequenceSlices = Mapping[Value, Value]  # of sequences
@@ -96,13 +96,13 @@ def _making(
     return _in_place(graph, nodes, loop, _with_made(loop, chosen, wanted))
 
 
-def _with_made(loop: Loop, chosen: Iterable[Value], wanted: Wanted) -> list[Value]:
+def _with_made(loop: Loop, chosen: Iterable[Value], wanted: Producers) -> list[Value]:
     """The outputs of the loop, with some sequences computed slice by slice."""
     whole, gone = View.whole(loop.length), set(chosen)
     kept = [v for v in loop.sequences if v not in gone]
 
     def rows(given: SequenceSlices, number: Value) -> SequenceSlices:
-        made = wanted.computed(given, number)
+        made = wanted.slices(given, number)
         return {**given, **{v: made[v, whole] for v in gone}}
 
     sequences = list(dict.fromkeys([*kept, *wanted.sequences]))
@@ -125,9 +125,11 @@ class _Finder:
     def _is_of_scan(self, value: Value) -> bool:
         return value.node in self._made or _is_stacked(value)
 
-    def wanted(self, values: Iterable[Value], whole: View) -> Wanted:
+    def wanted(self, values: Iterable[Value], whole: View) -> Producers:
         """The producers of the slices of sequences."""
-        wanted = Wanted(whole.size, self._uses, made=self._made)
+        wanted = Producers(
+            Stream(whole.size), self._uses, lambda value: value.node in self._made
+        )
         wanted.collect([(v, whole) for v in values], self._scans)
         return wanted
 

@@ -21,10 +21,14 @@ from graphc.ir.graph import Node, Value
 from graphc.ir.namespace import F
 from graphc.ir.primitives import OP
 from graphc.ir.types import same_shape
-from graphc.rewriting.loops.access import same_op
-from graphc.rewriting.loops.affine_reads import parents
-from graphc.rewriting.loops.folds import Carry
-from graphc.rewriting.loops.producers import SlicePlace
+from graphc.rewriting.loops.access import resized
+from graphc.rewriting.loops.affine_reads import Stream, parents
+from graphc.rewriting.loops.contractions import (
+    contracted,
+    product_of_parts,
+    stays_large,
+)
+from graphc.rewriting.loops.producers import PartPlace, Resolve
 from graphc.rewriting.loops.rescaled import (
     Factor,
     Scaled,
@@ -32,20 +36,15 @@ from graphc.rewriting.loops.rescaled import (
     Sums,
     difference,
     row_of,
-    row_shape,
     summed,
     walked,
     whole_or_zero,
     with_fixed,
 )
 from graphc.rewriting.loops.stream_reductions import (
+    Carry,
     PartsRead,
-    Resolve,
     StreamReduction,
-    contracted,
-    counted,
-    product_of_slices,
-    stays_large,
 )
 from graphc.rewriting.sizes import is_wide
 
@@ -58,7 +57,7 @@ class Shifted(Scaled):
     """
 
     subtracted: Node
-    masks: tuple[SlicePlace, ...] = ()
+    masks: tuple[PartPlace, ...] = ()
 
 
 class Shifts(Sums[Shifted]):
@@ -66,8 +65,8 @@ class Shifts(Sums[Shifted]):
 
     LINEAR = MappingProxyType({OP.multiply: 2, OP.true_divide: 1})
 
-    def __init__(self, known: Stepwise, length: Size, tiled: bool = False) -> None:
-        super().__init__(known, length, tiled)
+    def __init__(self, known: Stepwise) -> None:
+        super().__init__(known)
         self._differences: dict[Value, Shifted] = {}
 
     def __contains__(self, value: Value) -> bool:
@@ -114,33 +113,33 @@ class Shifts(Sums[Shifted]):
             return None
         found = parents(node, known.view)
         seen = found[0] if found else None
-        if seen is None or not self._known.is_row(mask, seen):
+        if seen is None or not self._known.is_part(mask, seen):
             return None
         return replace(known, masks=(*known.masks, (mask, seen)))
 
-    def task(self, node: Node) -> StreamReduction | None:
+    def reduction(self, node: Node) -> StreamReduction | None:
         """The reduction by which the loop computes a sum, or a product, of such."""
-        return super().task(node) or self._product(node)
+        return super().reduction(node) or self._product(node)
 
-    def _task(self, node: Node, known: Shifted) -> StreamReduction:
-        return _RescaledSum(node, known, self._length, self._tiled).task()
+    def _sum(self, node: Node, known: Shifted) -> StreamReduction:
+        return _RescaledSum(node, known, self._known.stream).reduction()
 
     def _product(self, node: Node) -> StreamReduction | None:
         """A product that contracts the sliced axis of such a value."""
         pairs = contracted(node)
         if len(pairs) != 1 or not is_wide(node.outputs[0].dtype):
             return None
-        if not self._tiled and not stays_large(node, 0):
+        if not self._known.stream.tiled and not stays_large(node, 0):
             return None
         for at, axis in enumerate(pairs[0]):
             known, other = self._found.get(node.inputs[at]), node.inputs[1 - at]
             if known is None or known.view.axis != axis or other in self:
                 continue
             beside = known.view.along(pairs[0][1 - at])
-            if self._known.is_row(other, beside):
+            if self._known.is_part(other, beside):
                 sliced = _Product(at, (other, beside))
-                own = node, known, self._length, self._tiled, sliced
-                return _RescaledSum(*own).task()
+                own = node, known, self._known.stream, sliced
+                return _RescaledSum(*own).reduction()
         return None
 
 
@@ -148,14 +147,12 @@ class _Product(NamedTuple):
     """The number of the exponentials among the factors, and the place of the other."""
 
     at: int
-    other: SlicePlace
+    other: PartPlace
 
     def of(self, node: Node, weights: Value, other: Value, tiled: bool) -> Value:
         """The product of parts."""
         pair = (weights, other) if self.at == 0 else (other, weights)
-        if tiled:
-            return same_op(node, pair)
-        return product_of_slices(node, 0, pair)
+        return product_of_parts(node, 0, pair, tiled)
 
     def scale(self, node: Node, scale: Value) -> Value:
         """A factor for each sum of exponentials, along the axes of the product."""
@@ -176,28 +173,25 @@ class _RescaledSum:
         self,
         node: Node,
         shifted: Shifted,
-        length: Size,
-        tiled: bool,
+        stream: Stream,
         product: _Product | None = None,
     ) -> None:
         self._node = node
         self._shifted = shifted
-        self._length = length
-        self._tiled = tiled
+        self._stream = stream
         self._product = product
 
-    def task(self) -> StreamReduction:
+    def reduction(self) -> StreamReduction:
         """The reduction: it carries the running maximum and the rescaled sum.
 
         And whether the masks, if any, have held: a sum of nothing is 0, not NaN.
         """
         shifted, product = self._shifted, self._product
-        view = shifted.x[1]
         places = [shifted.x, *(f.other for f in shifted.path if f.other is not None)]
         places += shifted.masks
         places += [] if product is None else [product.other]
-        placed = not view.covers(self._length)
-        return StreamReduction(places, self._start, self._step, self._end, placed)
+        found = StreamReduction(places, self._start, self._step, self._end)
+        return found.seen(shifted.x[1], self._stream.length)
 
     def _start(self, known: Resolve) -> Carry:
         x, view = self._shifted.x
@@ -213,8 +207,7 @@ class _RescaledSum:
 
     def _shape(self, value: Value, axis: int) -> tuple[Size, ...]:
         """The shape of a slice, or of a tile that is reduced to one."""
-        row = row_shape(value, axis)
-        return (*row[:axis], 1, *row[axis:]) if self._tiled else row
+        return resized(value.type.shape, axis, self._stream.one)
 
     def _step(self, carry: Carry, parts: PartsRead, number: Value) -> Carry:
         shifted, (top, total, *some) = self._shifted, carry
@@ -224,13 +217,12 @@ class _RescaledSum:
         total = total * self._scaled(scale)
         weights = self._weights(parts[shifted.x], _safe(new), parts)
         total = total + self._summed(weights, parts)
-        after = [new, total, *(F.logical_or(v, self._any_held(parts)) for v in some)]
-        return counted(after, carry, shifted.view.holds(number, self._length))
+        return [new, total, *(F.logical_or(v, self._any_held(parts)) for v in some)]
 
     def _any_held(self, parts: PartsRead) -> Value:
         """Where the masks hold for some element of a part."""
         held: Value = reduce(F.logical_and, [parts[m] for m in self._shifted.masks])
-        if self._tiled:
+        if self._stream.tiled:
             x = self._shifted.x[0].type
             axis = self._shifted.x[1].axis - (x.rank - held.type.rank)
             held = F.any(held, axis, keepdims=True) if axis >= 0 else held
@@ -238,7 +230,7 @@ class _RescaledSum:
 
     def _largest(self, x: Value) -> Value:
         """The largest elements of a part."""
-        if not self._tiled:
+        if not self._stream.tiled:
             return x
         return F.max(x, self._shifted.x[1].axis, keepdims=True, initial=-np.inf)
 
@@ -248,7 +240,7 @@ class _RescaledSum:
         def beside(factor: Factor) -> Value | None:
             return None if factor.other is None else parts[factor.other]
 
-        made = walked(self._shifted.path, F.exp(x - new), beside, self._tiled)
+        made = walked(self._shifted.path, F.exp(x - new), beside, self._stream.one)
         return self._masked(made, parts, 0)
 
     def _masked(self, value: Value, parts: PartsRead, other: float) -> Value:
@@ -262,15 +254,15 @@ class _RescaledSum:
         """The sum of a part, or its product with a part of the other factor."""
         if self._product is not None:
             other = parts[self._product.other]
-            return self._product.of(self._node, weights, other, self._tiled)
-        if self._tiled:
+            return self._product.of(self._node, weights, other, self._stream.tiled)
+        if self._stream.tiled:
             return F.sum(weights, self._shifted.view.axis, keepdims=True)
         return weights
 
     def _end(self, carry: Carry, known: Resolve) -> Value:
         node, view = self._node, self._shifted.view
         top, total, *some = carry
-        if self._tiled:
+        if self._stream.tiled:
             top, *some = (F.squeeze(v, self._shifted.x[1].axis) for v in (top, *some))
             total = total if self._product else F.squeeze(total, view.axis)
         subtracted = self._shifted.subtracted
@@ -288,10 +280,10 @@ class _RescaledSum:
 
     def _scaled(self, scale: Value) -> Value:
         """How much less the sum before a part counts, along the axes of the sum."""
-        made = walked(self._shifted.path, scale, lambda factor: None, self._tiled)
+        made = walked(self._shifted.path, scale, lambda factor: None, self._stream.one)
         if self._product is None:
             return made
-        if self._tiled:
+        if self._stream.tiled:
             made = F.squeeze(made, self._shifted.view.axis)
         return self._product.scale(self._node, made)
 

@@ -13,9 +13,9 @@ from graphc.ir.graph import Graph, Node, Value
 from graphc.ir.primitives import OP
 from graphc.ir.types import product
 from graphc.ir.walk import operands
-from graphc.rewriting.loops.stream_reductions import PRODUCTS, contracted
-from graphc.rewriting.loops.tile_reductions import reduces
-from graphc.rewriting.loops.tile_rules import block_source
+from graphc.rewriting.loops.axis_rules import operand_axes
+from graphc.rewriting.loops.contractions import PRODUCTS, contracted
+from graphc.rewriting.loops.folds import reduces
 from graphc.rewriting.sizes import is_one, varies
 
 TIMES_LARGER = 8  # at least, than its operands, where sizes are known
@@ -74,7 +74,7 @@ def _moved(node: Node, i: int, pairs: Pairs) -> Pairs | None:
     """The axes of a result that keeps both sides of an input."""
     sides: tuple[list[int], list[int]] = ([], [])
     for axis in range(node.outputs[0].type.rank):
-        found = block_source(node, axis)
+        found = operand_axes(node, axis, tiled=True)
         if found is None:
             continue
         sides[0].extend([axis] * (found[i] in pairs.rows))
@@ -88,7 +88,7 @@ def _of_product(node: Node) -> Pairs | None:
     shape = node.outputs[0].type.shape
     sides: tuple[list[int], list[int]] = ([], [])
     for axis, n in enumerate(shape):
-        found = block_source(node, axis)
+        found = operand_axes(node, axis, tiled=True)
         if found is not None and not is_one(n):
             own = [
                 a is not None and not is_one(x.type.shape[a])
@@ -157,7 +157,9 @@ def _closes(node: Node, i: int, pairs: Pairs) -> bool:
         return False
     if reduces(node, i, pairs.axes):
         return True
-    found = [block_source(node, a) for a in range(node.outputs[0].type.rank)]
+    found = [
+        operand_axes(node, a, tiled=True) for a in range(node.outputs[0].type.rank)
+    ]
     return any(f is not None and f[i] in pairs.axes for f in found)
 
 

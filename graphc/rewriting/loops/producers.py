@@ -1,12 +1,11 @@
-"""Fused producers: values computed inside a loop, slice by slice, instead of before it.
+"""Fused producers: values computed inside a loop, part by part, instead of before it.
 
-A `Wanted` collects the computation of slices of some values in a new body, down to
-slices that the body has and to sequences that the loop must read.
+`Producers` are the computation of parts of some values in a new body, down to parts
+that the body has, and to those of sequences, or tiles of arrays, that the loop reads.
 """
 
 import heapq
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
-from typing import Any, TypeVar
 
 from graphc.errors import standing_at
 from graphc.ir.dims import Size
@@ -14,12 +13,21 @@ from graphc.ir.graph import Graph, Node, Value
 from graphc.ir.namespace import F
 from graphc.ir.primitives import OP
 from graphc.ir.walk import operands
-from graphc.rewriting.loops.affine_reads import View, parents, updated, usable, whole_of
-from graphc.rewriting.loops.slice_rules import row
+from graphc.rewriting.loops.access import resized
+from graphc.rewriting.loops.affine_reads import (
+    Stream,
+    View,
+    parents,
+    updated,
+    usable,
+    whole_of,
+)
+from graphc.rewriting.loops.axis_rules import part
 from graphc.rewriting.sizes import guarded, is_one
 
-SlicePlace = tuple[Value, View]  # a value, and the view of its slices
-P = TypeVar("P", bound=tuple[Value, Any])
+PartPlace = tuple[Value, View]  # a value, and the view of its parts
+OwnPlace = Callable[[PartPlace], tuple[PartPlace, int] | None]
+Resolve = Callable[[Value], Value]  # the replacement of a value of the graph
 LIGHT = frozenset({
     *(OP.broadcast_to, OP.full, OP.expand_dims, OP.squeeze, OP.transpose),
     OP.specify_shape,
@@ -53,9 +61,12 @@ class UsersOf:
         return node.primitive.elementwise and self.are_among(value, nodes)
 
 
-def after_users(places: Iterable[P], needed: Callable[[P], list[P | None]]) -> None:
+def _after_users(
+    places: Iterable[PartPlace],
+    needed: Callable[[PartPlace], list[PartPlace | None]],
+) -> None:
     """Visit places and all that they need, each after the places that need it."""
-    found: dict[P, None] = dict.fromkeys(places)
+    found: dict[PartPlace, None] = dict.fromkeys(places)
     heap = [(-p[0].node.serial, i, p) for i, p in enumerate(found)]
     heapq.heapify(heap)
     while heap:
@@ -65,46 +76,48 @@ def after_users(places: Iterable[P], needed: Callable[[P], list[P | None]]) -> N
                 heapq.heappush(heap, (-place[0].node.serial, len(found), place))
 
 
-class Wanted:
-    """The slices that the body of a loop of `length` iterations shall compute.
+def _itself(value: Value) -> Value:
+    return value
 
-    `has`: values whose slices the body has. `made`: nodes that are known to be sliced;
-    other elementwise nodes are too, if nothing else uses them. `own_place` tells where
-    a slice is computed, and how many iterations before: it is carried for so long.
+
+class Producers:
+    """The parts that the body of a loop along `stream` shall compute.
+
+    `has`: values whose parts the body has. `cloned`: whether a value is computed part
+    by part whatever else uses it; others are too if that is cheaper. `own_place` tells
+    where a slice is computed, and how many iterations before: it is carried so long.
     """
 
     def __init__(
         self,
-        length: Size,
+        stream: Stream,
         uses: UsersOf,
-        has: Iterable[Value] = (),
-        made: Iterable[Node] = (),
-        own_place: Callable[
-            [SlicePlace], tuple[SlicePlace, int] | None
-        ] = lambda place: None,
+        cloned: Callable[[Value], bool],
+        has: Container[Value] = frozenset(),
+        own_place: OwnPlace = lambda place: None,
     ) -> None:
-        self._length = length
+        self._stream = stream
         self._uses = uses
-        self._has = set(has)
-        self._made = set(made)
-        self._order: list[SlicePlace] = []  # computed places, each after its operands
-        self._parents: dict[SlicePlace, list[SlicePlace | None]] = {}
-        self._own: dict[SlicePlace, Value] = {}  # slices that the body has
-        self._given: dict[SlicePlace, Value] = {}  # slices of sequences
-        self._fixed: dict[SlicePlace, Value] = {}  # the same for all slices
+        self._cloned = cloned
+        self._has = has
+        self.made: list[PartPlace] = []  # computed, each after its operands
+        self._parents: dict[PartPlace, list[PartPlace | None]] = {}
+        self.had: dict[PartPlace, Value] = {}  # places of values in `has`
+        self.given: dict[PartPlace, Value] = {}  # what the loop reads for a place
+        self._fixed: dict[PartPlace, Value] = {}  # the same for all parts
         self._own_place = own_place
-        self._earlier: dict[SlicePlace, tuple[SlicePlace, int]] = {}
+        self._earlier: dict[PartPlace, tuple[PartPlace, int]] = {}
         self.possible = True
 
     @property
     def sequences(self) -> list[Value]:
         """The sequences that the loop must read."""
-        return list(dict.fromkeys(self._given.values()))
+        return list(dict.fromkeys(self.given.values()))
 
     @property
     def nodes(self) -> list[Node]:
         """The nodes that are cloned into the body."""
-        return list(dict.fromkeys(v.node for v, _ in self._order))
+        return list(dict.fromkeys(v.node for v, _ in self.made))
 
     def guarded(self, value: Value) -> Value:
         """A value with the size checks of those nodes."""
@@ -112,15 +125,23 @@ class Wanted:
             value = guarded(value, node)
         return value
 
+    def outside(self) -> list[Value]:
+        """The values from outside the loop that the parts are computed from."""
+        found = [v for v, _ in [*self.given, *self._fixed]]
+        for place in self.made:
+            parents = zip(place[0].node.inputs, self._parents[place], strict=True)
+            found += [x for x, of in parents if of is None]
+        return found
+
     @property
     def placed(self) -> bool:
         """Whether the body needs the number of the iteration."""
         return any(node.primitive is OP.slice_update for node in self.nodes)
 
     @property
-    def _kept(self) -> dict[SlicePlace, int]:
+    def _kept(self) -> dict[PartPlace, int]:
         """The number of slices to carry of each place that later iterations read."""
-        found: dict[SlicePlace, int] = {}
+        found: dict[PartPlace, int] = {}
         for place, behind in self._earlier.values():
             found[place] = max(behind, found.get(place, 0))
         return found
@@ -129,13 +150,12 @@ class Wanted:
         """The init of the carried slices: zeros before the first iteration."""
         found = []
         for (value, view), count in self._kept.items():
-            shape = value.type.shape
-            shape = shape[: view.axis] + shape[view.axis + 1 :]
+            shape = resized(value.type.shape, view.axis, None)
             found += [F.zeros(shape, value.dtype)] * count
         return found
 
     def next_kept(
-        self, kept: Sequence[Value], rows: Mapping[SlicePlace, Value]
+        self, kept: Sequence[Value], rows: Mapping[PartPlace, Value]
     ) -> list[Value]:
         """The slices carried after an iteration, the latest of each place first."""
         rest, found = iter(kept), list[Value]()
@@ -143,24 +163,25 @@ class Wanted:
             found += [rows[place], *[next(rest) for _ in range(count)][:-1]]
         return found
 
-    def collect(self, places: Iterable[SlicePlace], ends: Iterable[Node]) -> None:
-        """Collect the producers of these slices, which nodes `ends` use."""
+    def collect(self, places: Iterable[PartPlace], ends: Iterable[Node]) -> None:
+        """Collect the producers of these parts, which nodes `ends` use."""
         inside = set(ends)
-        after_users(places, lambda place: self._needed(place, inside))
-        self._order.reverse()
+        _after_users(places, lambda place: self._needed(place, inside))
+        self.made.reverse()
 
-    def _needed(self, place: SlicePlace, inside: set[Node]) -> list[SlicePlace | None]:
-        """The places that the slice at a place is computed from."""
+    def _needed(self, place: PartPlace, inside: set[Node]) -> list[PartPlace | None]:
+        """The places that the part at a place is computed from."""
         value, view = place
         own = self._own_place(place)
         if own is not None and own[1] and not _is_moved(value.node, view):
             self._earlier[place] = own
             return [own[0]]
         if value in self._has:
-            self._own[place] = value
+            self.had[place] = value
             return []
         if own is None and is_one(value.type.shape[view.axis]):
-            self._fixed[place] = F.squeeze(value, view.axis)
+            tiled = self._stream.tiled
+            self._fixed[place] = value if tiled else F.squeeze(value, view.axis)
             return []
         views = self._views(value, view, inside)
         if views is None:
@@ -169,55 +190,70 @@ class Wanted:
         pairs = zip(value.node.inputs, views, strict=True)
         needed = [None if v is None else (x, v) for x, v in pairs]
         inside.add(value.node)
-        self._order.append(place)
+        self.made.append(place)
         self._parents[place] = needed
         return needed
 
-    def _give(self, place: SlicePlace) -> None:
-        value, view = place
-        self.possible = self.possible and usable(value, view, self._length)
+    def _give(self, place: PartPlace) -> None:
+        (value, view), length = place, self._stream.length
+        if self._stream.tiled:
+            self.given[place] = value
+            return
+        self.possible = self.possible and usable(value, view, length)
         if self.possible:
-            self._given[place] = view.aligned(value, self._length)
+            self.given[place] = view.aligned(value, length)
 
     def _views(
         self, value: Value, view: View, inside: set[Node]
     ) -> list[View | None] | None:
         """The views of a value's operands; None if its node is not to be cloned."""
-        node = value.node
-        if node not in self._made and not self._uses.is_better_among(value, inside):
-            before = whole_of(node, view, self._length)
-            return None if before is None else [before]
-        return parents(node, view)
+        node, tiled = value.node, self._stream.tiled
+        if self._cloned(value) or self._uses.is_better_among(value, inside):
+            return parents(node, view, tiled)
+        before = None if tiled else whole_of(node, view, self._stream.length)
+        return None if before is None else [before]
 
-    def _of_kept(self, kept: Sequence[Value]) -> dict[SlicePlace, Value]:
+    def _of_kept(self, kept: Sequence[Value]) -> dict[PartPlace, Value]:
         """The slices of iterations before, from the carries."""
-        starts, start = dict[SlicePlace, int](), 0
+        starts, start = dict[PartPlace, int](), 0
         for place, count in self._kept.items():
             starts[place] = start
             start += count
         pairs = self._earlier.items()
         return {place: kept[starts[own] + b - 1] for place, (own, b) in pairs}
 
+    def slices(
+        self, row_of: Mapping[Value, Value], number: Value, kept: Sequence[Value] = ()
+    ) -> dict[PartPlace, Value]:
+        """The slices at an iteration, from slices of `has` and of `sequences`."""
+        known = {**self.had, **self.given}
+        read = {place: row_of[value] for place, value in known.items()}
+        return self.computed({**self._of_kept(kept), **read}, number)
+
     def computed(
         self,
-        row_of: Mapping[Value, Value],
-        number: Value,
-        kept: Sequence[Value] = (),
-    ) -> dict[SlicePlace, Value]:
-        """The slices at an iteration, from slices of `has` and of `sequences`."""
-        rows: dict[SlicePlace, Value] = {**self._fixed, **self._of_kept(kept)}
-        known = {**self._own, **self._given}
-        rows |= {place: row_of[value] for place, value in known.items()}
-        for place in self._order:
+        parts: Mapping[PartPlace, Value],
+        number: Value | None = None,
+        count: Size | None = None,
+        known: Resolve = _itself,
+    ) -> dict[PartPlace, Value]:
+        """All parts, from those that the body has and reads: tiles, if of a `count`.
+
+        `known` maps a value that all parts share to its replacement.
+        """
+        found = {place: known(value) for place, value in self._fixed.items()}
+        found |= parts
+        for place in self.made:
             view, node = place[1], place[0].node
             pairs = zip(node.inputs, self._parents[place], strict=True)
-            inputs = [x if of is None else rows[of] for x, of in pairs]
+            inputs = [known(x) if of is None else found[of] for x, of in pairs]
             with standing_at(node.place.plain):
-                if node.primitive is OP.slice_update:
-                    rows[place] = updated(node, view, inputs, number, self._length)
+                if number is not None and node.primitive is OP.slice_update:
+                    length = self._stream.length
+                    found[place] = updated(node, view, inputs, number, length)
                 else:
-                    rows[place] = row(node, view.axis, inputs)
-        return rows
+                    found[place] = part(node, view.axis, inputs, count)
+        return found
 
 
 def _is_moved(node: Node, view: View) -> bool:

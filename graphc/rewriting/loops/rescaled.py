@@ -18,25 +18,23 @@ from graphc.ir.op import Primitive, rebuild
 from graphc.ir.primitives import OP
 from graphc.ir.types import is_float, same_shape
 from graphc.ops.indexing.parse import FULL_ITEM
-from graphc.rewriting.loops.access import items_of, same_op
-from graphc.rewriting.loops.affine_reads import View, parents
-from graphc.rewriting.loops.producers import SlicePlace, UsersOf
-from graphc.rewriting.loops.slice_rules import row, source
+from graphc.rewriting.loops.access import items_of
+from graphc.rewriting.loops.affine_reads import Stream, View, parents
+from graphc.rewriting.loops.axis_rules import operand_axes, part
+from graphc.rewriting.loops.producers import PartPlace, UsersOf
 from graphc.rewriting.loops.stream_reductions import StreamReduction
 from graphc.rewriting.sizes import at_most, is_one
 
 
 class Stepwise(Protocol):
-    """The facts about the values that depend on a scan."""
+    """The facts about the values that a loop computes part by part."""
 
+    stream: Stream
     views: dict[Value, View]
     uses: UsersOf
 
-    def depends(self, value: Value) -> bool:
-        """Whether a value depends on the scan."""
-
-    def is_row(self, value: Value, view: View | None) -> bool:
-        """Whether a value is computed slice by slice, with this view."""
+    def is_part(self, value: Value, view: View | None) -> bool:
+        """Whether parts of a value with this view can be had; None: all of it."""
 
 
 class Factor(NamedTuple):
@@ -49,7 +47,7 @@ class Factor(NamedTuple):
     node: Node
     at: int
     axis: int
-    other: SlicePlace | None = None
+    other: PartPlace | None = None
     fixed: tuple[Value, View | None] | None = None
 
 
@@ -60,7 +58,7 @@ Beside = Callable[[Factor], Value | None]
 class Scaled:
     """A function of the slices `x`, times the factors of `path`; its view is `view`."""
 
-    x: SlicePlace
+    x: PartPlace
     view: View
     path: tuple[Factor, ...] = ()
 
@@ -73,10 +71,8 @@ class Sums(ABC, Generic[Form]):
 
     LINEAR: Mapping[Primitive, int]  # how many leading inputs an op is linear in
 
-    def __init__(self, known: Stepwise, length: Size, tiled: bool = False) -> None:
+    def __init__(self, known: Stepwise) -> None:
         self._known = known
-        self._length = length
-        self._tiled = tiled
         self._found: dict[Value, Form] = {}
 
     def _pairs(self) -> Iterable[tuple[Value, Form]]:
@@ -125,20 +121,20 @@ class Sums(ABC, Generic[Form]):
         """Record a node that passes on `value` for each iteration."""
         self._found[node.outputs[0]] = self._found[value]
 
-    def task(self, node: Node) -> StreamReduction | None:
+    def reduction(self, node: Node) -> StreamReduction | None:
         """The reduction by which the loop computes a sum of such a value."""
         known = self._found.get(node.inputs[0]) if node.inputs else None
         if known is None or node.primitive is not OP.sum:
             return None
         over_rows = known.view.axis in node.params["axes"]
-        return self._task(node, known) if over_rows else None
+        return self._sum(node, known) if over_rows else None
 
     @abstractmethod
-    def _task(self, node: Node, known: Form) -> StreamReduction:
+    def _sum(self, node: Node, known: Form) -> StreamReduction:
         """The reduction of a sum."""
 
 
-def difference(known: Stepwise, node: Node, at: int) -> tuple[SlicePlace, View] | None:
+def difference(known: Stepwise, node: Node, at: int) -> tuple[PartPlace, View] | None:
     """The slices at one side of a difference, and the view of the difference.
 
     None if the other side is not the same for all slices.
@@ -172,7 +168,7 @@ def factor_of(known: Stepwise, node: Node, at: int, view: View) -> Factor | None
     seen = found[1 - at]
     if is_fixed(other, seen):
         return Factor(node, at, axis, fixed=(other, seen))
-    if seen is None or not known.is_row(other, seen):
+    if seen is None or not known.is_part(other, seen):
         return None
     return Factor(node, at, axis, other=(other, seen))
 
@@ -180,7 +176,7 @@ def factor_of(known: Stepwise, node: Node, at: int, view: View) -> Factor | None
 def _axis_of(node: Node, at: int, axis: int) -> int | None:
     """The axis of a result that an axis of an input becomes."""
     for made in range(node.outputs[0].type.rank):
-        found = source(node, made)
+        found = operand_axes(node, made)
         if found is not None and found[at] == axis:
             return made
     return None
@@ -194,16 +190,16 @@ def only_moves(node: Node) -> bool:
 
 
 def walked(
-    path: tuple[Factor, ...], value: Value, beside: Beside, tiled: bool = False
+    path: tuple[Factor, ...], value: Value, beside: Beside, count: Size | None = None
 ) -> Value:
-    """Apply the factors of a path to a slice, where `beside` knows the other input.
+    """Apply the factors of a path to a part, where `beside` knows the other input.
 
-    `tiled`: the value is a tile, and keeps its axis.
+    The part is a slice, or a tile of a `count`.
     """
     for factor in path:
         node = factor.node
         if len(node.inputs) == 1:
-            value = same_op(node, [value]) if tiled else row(node, factor.axis, [value])
+            value = part(node, factor.axis, [value], count)
             continue
         other = beside(factor)
         if other is not None:
@@ -228,12 +224,6 @@ def row_of(value: Value, view: View | None) -> Value:
     """The one slice of a value that all iterations share."""
     found: Value = value if view is None else F.squeeze(value, view.axis)
     return found
-
-
-def row_shape(value: Value, axis: int) -> tuple[Size, ...]:
-    """The shape of a slice."""
-    shape = value.type.shape
-    return shape[:axis] + shape[axis + 1 :]
 
 
 def summed(node: Node, view: View, total: Value) -> Value:

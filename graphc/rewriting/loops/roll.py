@@ -21,6 +21,7 @@ from graphc.ir.namespace import F
 from graphc.ir.op import rebuild
 from graphc.ir.primitives import OP
 from graphc.ir.walk import ancestors, operands
+from graphc.rewriting.loops.contractions import PRODUCTS
 from graphc.rewriting.loops.repeats import (
     Counterparts,
     Repeats,
@@ -28,7 +29,6 @@ from graphc.rewriting.loops.repeats import (
     place_of,
 )
 from graphc.rewriting.loops.scan_view import with_made
-from graphc.rewriting.loops.stream_reductions import PRODUCTS
 from graphc.rewriting.rule import Replaced, Rule, Rules, whole_graph
 
 HEAVY = (*PRODUCTS, OP.conv)

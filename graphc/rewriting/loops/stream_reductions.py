@@ -4,26 +4,19 @@ A loop reduces slices one by one, or tiles of several positions. For either a re
 says where its parts are, and how the carries change with each.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import accumulate, pairwise
 
-from graphc.ir.dims import Size, equal
+from graphc.errors import standing_at
+from graphc.ir.dims import Size
 from graphc.ir.graph import Node, Value
 from graphc.ir.namespace import F
-from graphc.ir.primitives import OP
-from graphc.ir.rules import RuleTable
-from graphc.ir.types import product
-from graphc.rewriting.loops.access import same_op
 from graphc.rewriting.loops.affine_reads import View
-from graphc.rewriting.loops.folds import Carry, Running
-from graphc.rewriting.loops.producers import SlicePlace
-from graphc.rewriting.loops.slice_rules import is_large
-from graphc.rewriting.sizes import is_one
+from graphc.rewriting.loops.producers import PartPlace, Resolve
 
-ContractedAxes = Callable[[Node], list[tuple[int, int]]]
-CONTRACTIONS: RuleTable[ContractedAxes] = RuleTable("contracted axes")
-PartsRead = Mapping[SlicePlace, Value]  # slices, or tiles, which keep their axis
-Resolve = Callable[[Value], Value]  # the replacement of a value of the graph
+Carry = list[Value]
+PartsRead = Mapping[PartPlace, Value]  # slices, or tiles, which keep their axis
 Start = Callable[[Resolve], Carry]
 ReductionStep = Callable[[Carry, PartsRead, Value], Carry]
 End = Callable[[Carry, Resolve], Value]
@@ -34,31 +27,28 @@ class StreamReduction:
     """A reduction of the parts at `places`: slices of them, or tiles.
 
     `start` is the init, from replacements of values from before the loop. `step` takes
-    the carries, the parts, and the number of the iteration, or the first position of a
-    tile; `placed`: it uses the number. `end` projects the final carries to the result,
+    the carries, the parts, and the position of the slice, or the first of a tile;
+    `placed`: it uses the position. `end` projects the final carries to the result,
     from replacements of values after the loop. `needs`: values that `start` reads.
     """
 
-    places: list[SlicePlace]
+    places: Sequence[PartPlace]
     start: Start
     step: ReductionStep
     end: End
     placed: bool = False
     needs: Sequence[Value] = ()
 
+    def seen(self, view: View, length: Size) -> "StreamReduction":
+        """The reduction by iterations, where positions belong to them as in a view."""
+        if view.covers(length):
+            return self
 
-def of_rows(node: Node, run: Running, view: View, length: Size) -> StreamReduction:
-    """The reduction of one value, slice by slice."""
-    place = node.inputs[0], view
+        def step(carry: Carry, parts: PartsRead, number: Value) -> Carry:
+            after = self.step(carry, parts, view.position(number))
+            return counted(after, carry, view.holds(number, length))
 
-    def step(carry: Carry, rows: PartsRead, number: Value) -> Carry:
-        after = run.step(carry, rows[place], view.position(number))
-        return counted(after, carry, view.holds(number, length))
-
-    placed = run.placed or not view.covers(length)
-    return StreamReduction(
-        [place], lambda _: run.start, step, lambda carry, _: run.end(carry), placed
-    )
+        return replace(self, step=step, placed=True)
 
 
 def counted(after: Carry, before: Carry, held: Value | None) -> Carry:
@@ -68,95 +58,29 @@ def counted(after: Carry, before: Carry, held: Value | None) -> Carry:
     return [F.where(held, a, b) for a, b in zip(after, before, strict=True)]
 
 
-def contracted(node: Node) -> list[tuple[int, int]]:
-    """The pairs of axes that a product contracts; none if the node is no product."""
-    rule = CONTRACTIONS.find(node.primitive)
-    return rule(node) if rule else []
+OwnCarry = tuple[Node, StreamReduction, Carry]
 
 
-def _of_matmul(node: Node) -> list[tuple[int, int]]:
-    x, y = node.inputs
-    return [(x.type.rank - 1, max(y.type.rank - 2, 0))]
+class Carries:
+    """The carries of some reductions in one loop, one reduction after the other."""
 
+    def __init__(self, found: Mapping[Node, StreamReduction], known: Resolve) -> None:
+        self._found = found
+        starts = [how.start(known) for how in found.values()]
+        self.start = [v for start in starts for v in start]
+        ends = accumulate(map(len, starts), initial=0)
+        self._ranges = [slice(*pair) for pair in pairwise(ends)]
+        self.placed = any(how.placed for how in found.values())
 
-def _of_vecdot(node: Node) -> list[tuple[int, int]]:
-    x, y = node.inputs
-    return [(x.type.rank - 1, y.type.rank - 1)]
+    def step(self, carry: Carry, parts: PartsRead, position: Value) -> Carry:
+        """The carries after an iteration."""
+        after = []
+        for node, how, own in self.of_each(carry):
+            with standing_at(node.place.plain):
+                after += how.step(own, parts, position)
+        return after
 
-
-def _of_tensordot(node: Node) -> list[tuple[int, int]]:
-    return list(zip(*node.params["axes"], strict=True))
-
-
-CONTRACTIONS.of(OP.matmul)(_of_matmul)
-CONTRACTIONS.of(OP.vecdot)(_of_vecdot)
-CONTRACTIONS.of(OP.tensordot)(_of_tensordot)
-PRODUCTS = (OP.matmul, OP.tensordot, OP.vecdot)
-
-
-def stays_large(node: Node, i: int) -> bool:
-    """Whether a product per position of a contracted axis is as fast as all at once.
-
-    It is where no element is read more than once, as for a matrix and a vector.
-    """
-    x, y = node.inputs
-    pairs = contracted(node)
-    if _is_batched(node):
-        return _reads_once(node)
-    if any(v.type.rank == len(pairs) for v in (x, y)):
-        return True
-    sizes = [x.type.shape[a] for a, _ in pairs]
-    return is_large(product(sizes[:i] + sizes[i + 1 :]))
-
-
-def _is_batched(node: Node) -> bool:
-    """Whether a product has axes that both factors share and it does not contract."""
-    matrices = node.primitive is OP.matmul
-    many = max(x.type.rank for x in node.inputs) > 2
-    return node.primitive is OP.vecdot or (matrices and many)
-
-
-def _reads_once(node: Node) -> bool:
-    """Whether a batched product is one of a vector and a matrix in each batch."""
-    x, y = node.inputs
-    own = 1 if node.primitive is OP.vecdot else 2
-    if x.type.rank != y.type.rank:
-        return False
-    outer = zip(x.type.shape[:-own], y.type.shape[:-own], strict=True)
-    if not all(equal(a, b) is True for a, b in outer):
-        return False
-    return own == 1 or is_one(x.type.shape[-2]) or is_one(y.type.shape[-1])
-
-
-def of_product(
-    node: Node, i: int, views: tuple[View, View], size: Size
-) -> StreamReduction:
-    """The reduction of a product that sums over slices, along its i-th pair of axes."""
-    x, y = zip(node.inputs, views, strict=True)
-
-    def step(carry: Carry, rows: PartsRead, number: Value) -> Carry:
-        found = product_of_slices(node, i, [rows[x], rows[y]])
-        return counted([F.add(carry[0], found)], carry, views[0].holds(number, size))
-
-    type = node.outputs[0].type
-    placed = not views[0].covers(size)
-    return StreamReduction(
-        [x, y],
-        lambda _: [F.zeros(type.shape, type.dtype)],
-        step,
-        lambda carry, _: carry[0],
-        placed,
-    )
-
-
-def product_of_slices(node: Node, i: int, slices: Sequence[Value]) -> Value:
-    """The product of one slice of each factor, along the i-th pair of axes."""
-    pairs = contracted(node)
-    if _is_batched(node):
-        tiles = zip(slices, pairs[i], strict=True)
-        return same_op(node, [F.expand_dims(x, axis) for x, axis in tiles])
-    rest = pairs[:i] + pairs[i + 1 :]
-    sides = (tuple(p[k] - (p[k] > pairs[i][k]) for p in rest) for k in (0, 1))
-    x, y = slices
-    found: Value = F.tensordot(x, y, axes=tuple(sides))
-    return found
+    def of_each(self, carry: Carry) -> Iterator[OwnCarry]:
+        """Each reduction, with its own carries."""
+        for (node, how), own in zip(self._found.items(), self._ranges, strict=True):
+            yield node, how, carry[own]

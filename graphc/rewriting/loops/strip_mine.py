@@ -17,6 +17,7 @@ from graphc.ir.graph import Graph, Node, Value
 from graphc.ir.inner import runs_in_python
 from graphc.ir.namespace import F
 from graphc.ir.walk import ancestors, operands
+from graphc.rewriting.loops.axis_rules import operand_axes
 from graphc.rewriting.loops.codegen import Blocks, StepResult, bytes_of_one
 from graphc.rewriting.loops.consumers import SHRINKING
 from graphc.rewriting.loops.outer_products import (
@@ -35,7 +36,6 @@ from graphc.rewriting.loops.strip_mine_pair import (
     next_place,
 )
 from graphc.rewriting.loops.tile_consumers import GraphFacts, TileConsumers
-from graphc.rewriting.loops.tile_rules import block_source
 from graphc.rewriting.rule import Replaced, Rule, whole_graph
 
 STEPS = 16  # in a chunk at least
@@ -112,8 +112,8 @@ def _alone(loop: Loop, facts: GraphFacts, limits: Limits) -> dict[Value, Value]:
     """Replacements of the results of a scan, if only reductions use its ys."""
     region = TileConsumers(dict.fromkeys(facts.roots, 0), facts, given=True)
     stacks = any(not facts.uses.are_among(v, region.nodes) for v in facts.roots)
-    some = region.joins or region.shown
-    if stacks or not some or not (loop.sequences or region.cone.given):
+    some = region.reductions or region.shown
+    if stacks or not some or not (loop.sequences or region.producers.given):
         return {}
     return _made(loop, region, limits)
 
@@ -154,7 +154,7 @@ def _row_axis(node: Node, large: Large) -> int | None:
     if len(node.outputs) != 1 or node.primitive in SHRINKING:
         return None
     for axis in range(node.outputs[0].type.rank):
-        found = block_source(node, axis)
+        found = operand_axes(node, axis, tiled=True)
         pairs = zip(node.inputs, found or (), strict=found is not None)
         if any(x in large and a == large[x].rows[0] for x, a in pairs):
             return axis
@@ -179,18 +179,19 @@ def _made(loop: Loop, region: TileConsumers, limits: Limits) -> dict[Value, Valu
             count=limit,
             unroll=loop.node.params["unroll"],
         )
-        own = {(v, 0): x for v, x in zip(loop.stacked, stacked, strict=True)}
+        pairs = zip(loop.stacked, stacked, strict=True)
+        own = {(v, region.stream.whole): x for v, x in pairs}
         after, left = blocks.step(carry[behind:], given[split:], steps, own)
         return [*ends, *place, *after], left
 
-    large = [p for p in region.cone.made if p[0] in region.facts.large]
+    large = [p for p in region.producers.made if p[0] in region.facts.large]
     ends, found = F._run_blocks(
         step,
         [*loop.first, *first, *blocks.start],
         [*((v, 0) for v in loop.sequences), *blocks.given],
         blocks.axes,
         length=loop.length,
-        each=bytes_of_one([*large, *((v, 0) for v in loop.stacked)]),
+        each=bytes_of_one([*large, *((v, region.stream.whole) for v in loop.stacked)]),
         most=limits.most,
         least=limits.least,
         reverse=loop.reverse,

@@ -21,11 +21,12 @@ from graphc.ir.primitives import OP
 from graphc.ir.replay import for_sizes, region_between, replayed
 from graphc.ir.types import same_size
 from graphc.ir.walk import operands
+from graphc.rewriting.loops.affine_reads import View
 from graphc.rewriting.loops.codegen import Blocks, StepResult, bytes_of_one
 from graphc.rewriting.loops.outer_products import Large, outer_values
+from graphc.rewriting.loops.producers import PartPlace, Resolve
 from graphc.rewriting.loops.scan_view import Loop
 from graphc.rewriting.loops.tile_consumers import GraphFacts, TileConsumers
-from graphc.rewriting.loops.tile_producers import Resolve, TilePlace
 from graphc.rewriting.sizes import guarded
 
 Replacements = dict[Value, Value]
@@ -87,10 +88,11 @@ class Both:
     ) -> None:
         self._loop, self._back, self._limits = loop, back, limits
         roots = dict.fromkeys(loop.stacked, 0)
+        whole = self._whole = View.whole(loop.length)
         first = TileConsumers(roots, facts, given=True)
         known = {v.node for v in first.left}
         later = replace(facts, behind=_later(facts.nodes, loop, known))
-        rows = [(v, 0) for v in back.sequences if later.behind[v.node]]
+        rows = [(v, whole) for v in back.sequences if later.behind[v.node]]
         given = (v for v in back.sequences if not later.behind[v.node])
         self._rows = list(dict.fromkeys([*loop.sequences, *given]))
         self._second = TileConsumers(
@@ -99,8 +101,8 @@ class Both:
         # Values that both use are computed in both.
         self._first = TileConsumers(roots, facts, True, of=self._second.nodes)
         # The ys of the first loop that the second one needs.
-        self._own = list(dict.fromkeys(v for v, _ in self._second.cone.had))
-        made = [p for r in (self._first, self._second) for p in r.cone.made]
+        self._own = list(dict.fromkeys(v for v, _ in self._second.producers.had))
+        made = [p for r in (self._first, self._second) for p in r.producers.made]
         self._large = [p for p in made if p[0] in facts.large]
 
     @property
@@ -124,7 +126,7 @@ class Both:
     @property
     def _extent(self) -> dict[str, Any]:
         """The numbers of iterations and of chunks."""
-        large = [*self._large, *((v, 0) for v in self._loop.stacked)]
+        large = [*self._large, *((v, self._whole) for v in self._loop.stacked)]
         limits = asdict(self._limits)
         return {"length": self._loop.length, "each": bytes_of_one(large), **limits}
 
@@ -133,12 +135,12 @@ class Both:
         loop, blocks = self._loop, Blocks(self._first, lambda v: v)
         place, split = first_place(loop), len(loop.sequences)
         count = loop.carries + len(place)
-        used = {*self._own, *(v for v, _ in self._first.cone.had)}
+        used = {*self._own, *(v for v, _ in self._first.producers.had)}
 
         def step(carry: list[Value], given: list[Value], steps: Size) -> StepResult:
             ends, own = self._steps(carry[:count], given[:split], steps, used)
             after, left = blocks.step(carry[count:], given[split:], steps, own)
-            return [*ends, *after], [*left, *(own[v, 0] for v in self._own)]
+            return [*ends, *after], [*left, *(own[v, self._whole] for v in self._own)]
 
         ends, found = F._run_blocks(
             step,
@@ -168,14 +170,15 @@ class Both:
             row_of = dict(zip(rows, given, strict=False))
             own_rows, marks = [row_of[v] for v in loop.sequences], given[ends_at:]
             _, own = self._steps(marks, own_rows, steps, set(self._own))
-            return [own[v, 0] for v in self._own]
+            return [own[v, self._whole] for v in self._own]
 
         def step(carry: list[Value], given: list[Value], steps: Size) -> StepResult:
             behind = ends_at + len(self._own)
             pairs = zip(self._own, given[ends_at:behind], strict=True)
-            own = {(v, 0): x for v, x in pairs}
+            own = {(v, self._whole): x for v, x in pairs}
             made = blocks.made(given[len(rows) : ends_at], steps, own)
-            made |= {(v, 0): x for v, x in zip(rows, given, strict=False)}
+            read = zip(rows, given, strict=False)
+            made |= {(v, self._whole): x for v, x in read}
             limit = next_place(loop, given[behind + loop.carries :], steps)[1]
             extent = steps, back.reverse, limit
             ends, stacked = self._steps_back(carry[:count], made, extent, known)
@@ -196,7 +199,7 @@ class Both:
         size = len(back.stacked)
         made = dict(zip(back.ends, ends, strict=False))
         made |= zip(back.stacked, found, strict=False)
-        for node in second.cone.nodes:
+        for node in second.producers.nodes:
             made = {old: guarded(new, node) for old, new in made.items()}
         return made | blocks.end(ends[count:], found[size:])
 
@@ -212,7 +215,7 @@ class Both:
     def _steps_back(
         self,
         carry: list[Value],
-        made: Mapping[TilePlace, Value],
+        made: Mapping[PartPlace, Value],
         extent: tuple[Size, bool, Value | None],
         known: Resolve,
     ) -> StepResult:
@@ -225,14 +228,14 @@ class Both:
             found = back.body.call([*carry, *row, *rest], sizes)
             return found[:count], found[count:]
 
-        rows = [made[v, 0] for v in back.sequences]
+        rows = [made[v, self._whole] for v in back.sequences]
         options = {"count": extent[2], "unroll": back.node.params["unroll"]}
         pair: StepResult = F._run_scan(step, carry, rows, *extent[:2], **options)
         return pair
 
     def _steps(
         self, carry: list[Value], rows: list[Value], steps: Size, used: set[Value]
-    ) -> tuple[list[Value], dict[TilePlace, Value]]:
+    ) -> tuple[list[Value], dict[PartPlace, Value]]:
         """Iterations of the first loop: the carries after them, and their slices."""
         loop, count = self._loop, self._loop.carries
         wanted = [i for i, v in enumerate(loop.stacked) if v in used]
@@ -246,7 +249,7 @@ class Both:
         extent = steps, loop.reverse
         ends, stacked = F._run_scan(step, carry[:count], rows, *extent, **options)
         pairs = zip(wanted, stacked, strict=True)
-        return [*ends, *place], {(loop.stacked[i], 0): x for i, x in pairs}
+        return [*ends, *place], {(loop.stacked[i], self._whole): x for i, x in pairs}
 
 
 def _later(nodes: Sequence[Node], loop: Loop, known: set[Node]) -> dict[Node, int]:

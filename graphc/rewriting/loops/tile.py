@@ -25,19 +25,19 @@ from graphc.ir.op import Opaque, rebuild
 from graphc.ir.primitives import OP
 from graphc.ir.replay import renewed
 from graphc.ir.walk import ancestors, operands
+from graphc.rewriting.loops.axis_rules import REDUCTIONS
 from graphc.rewriting.loops.codegen import Blocks, bytes_of_one
+from graphc.rewriting.loops.contractions import PRODUCTS
 from graphc.rewriting.loops.equal_carries import without_equal_carries
+from graphc.rewriting.loops.folds import POSITIONS
 from graphc.rewriting.loops.outer_products import families, outer_values
 from graphc.rewriting.loops.scan_view import with_made
-from graphc.rewriting.loops.slice_rules import REDUCTIONS
-from graphc.rewriting.loops.stream_reductions import PRODUCTS
 from graphc.rewriting.loops.tile_consumers import (
     GraphFacts,
     TileConsumers,
     best_region,
     facts_of,
 )
-from graphc.rewriting.loops.tile_reductions import POSITIONS
 from graphc.rewriting.rule import Replaced, Rule, whole_graph
 
 ROWS = 32  # in a tile that is multiplied by a matrix
@@ -168,13 +168,13 @@ class _Rebuilt:
         """Replacements of the live-out values of a region, by a tiled loop."""
         blocks = Blocks(region, self._known)
         products = any(node.primitive in PRODUCTS for node in region.nodes)
-        large = [p for p in region.cone.made if p[0] in region.facts.large]
+        large = [p for p in region.producers.made if p[0] in region.facts.large]
         ends, found = F._run_blocks(
             blocks.step,
             blocks.start,
             blocks.given,
             blocks.axes,
-            length=region.length,
+            length=region.stream.length,
             each=bytes_of_one(large),
             most=self._most,
             least=self._least if products else 1,

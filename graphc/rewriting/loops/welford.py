@@ -20,24 +20,23 @@ from graphc.ir.graph import Node, Value, known_sizes
 from graphc.ir.namespace import F
 from graphc.ir.primitives import OP
 from graphc.ir.types import INT32, product, same_shape
-from graphc.rewriting.loops.affine_reads import parents
+from graphc.rewriting.loops.access import resized
+from graphc.rewriting.loops.affine_reads import Stream, View, parents
 from graphc.rewriting.loops.axis_gathers import plain
-from graphc.rewriting.loops.folds import Carry
-from graphc.rewriting.loops.producers import SlicePlace
+from graphc.rewriting.loops.producers import PartPlace, Resolve
 from graphc.rewriting.loops.rescaled import (
     Factor,
     Scaled,
     Sums,
     difference,
     row_of,
-    row_shape,
     summed,
     walked,
     with_fixed,
 )
 from graphc.rewriting.loops.stream_reductions import (
+    Carry,
     PartsRead,
-    Resolve,
     StreamReduction,
     counted,
 )
@@ -54,7 +53,7 @@ class Centred(Scaled):
     node: Node
     at: int
     squared: bool = False
-    mask: SlicePlace | None = None
+    mask: PartPlace | None = None
 
 
 class Centring(Sums[Centred]):
@@ -98,7 +97,7 @@ class Centring(Sums[Centred]):
             return None
         found = parents(node, known.view)
         seen = found[0] if found else None
-        if seen is None or not self._known.is_row(mask, seen):
+        if seen is None or not self._known.is_part(mask, seen):
             return None
         return replace(known, mask=(mask, seen))
 
@@ -106,8 +105,8 @@ class Centring(Sums[Centred]):
         """Whether a factor is the same for all slices."""
         return factor.other is None
 
-    def _task(self, node: Node, known: Centred) -> StreamReduction:
-        return _CentredSum(node, known, self._length, self._tiled).task()
+    def _sum(self, node: Node, known: Centred) -> StreamReduction:
+        return _CentredSum(node, known, self._known.stream).reduction()
 
 
 def _squares(node: Node) -> bool:
@@ -122,26 +121,25 @@ def _squares(node: Node) -> bool:
 class _CentredSum:
     """A sum of centred values, accumulated slice by slice."""
 
-    def __init__(self, node: Node, centred: Centred, length: Size, tiled: bool) -> None:
+    def __init__(self, node: Node, centred: Centred, stream: Stream) -> None:
         self._node = node
         self._centred = centred
-        self._length = length
-        self._tiled = tiled
+        self._stream = stream
 
-    def task(self) -> StreamReduction:
+    def reduction(self) -> StreamReduction:
         """The reduction: it carries the number of slices and their mean.
 
         And the sum of squares around the mean, where squares are summed.
         """
         centred = self._centred
         (x, view), mask = centred.x, centred.mask
-        row = row_shape(x, view.axis)
-        many = () if mask is None else row_shape(mask[0], mask[1].axis)
+        row = _slice_shape(x, view)
+        many = () if mask is None else _slice_shape(*mask)
         start = [F.zeros(many, INT32), *[F.zeros(row, x.dtype)] * (1 + centred.squared)]
         places = [centred.x] if mask is None else [centred.x, mask]
-        placed = not view.covers(self._length)
-        step = self._step_of_tile if self._tiled else self._step
-        return StreamReduction(places, lambda _: start, step, self._end, placed)
+        step = self._step_of_tile if self._stream.tiled else self._step
+        found = StreamReduction(places, lambda _: start, step, self._end)
+        return found.seen(view, self._stream.length)
 
     def _step(self, carry: Carry, rows: PartsRead, number: Value) -> Carry:
         centred = self._centred
@@ -156,7 +154,7 @@ class _CentredSum:
             after.append(squares[0] + more)
         if centred.mask is not None:
             after = counted(after, carry, rows[centred.mask])
-        return counted(after, carry, centred.x[1].holds(number, self._length))
+        return after
 
     def _step_of_tile(self, carry: Carry, tiles: PartsRead, number: Value) -> Carry:
         (x, view), (count, mean, *squares) = self._centred.x, carry
@@ -199,7 +197,7 @@ class _CentredSum:
             total = F.where(count > 0, total, 0)
         total = walked(centred.path, total, with_fixed(known))
         of_sum = self._node.inputs[0]
-        total = F.broadcast_to(total, row_shape(of_sum, centred.view.axis))
+        total = F.broadcast_to(total, _slice_shape(of_sum, centred.view))
         return summed(self._node, centred.view, total)
 
     def _centre(self, mean: Value, known: Resolve) -> Value:
@@ -262,3 +260,7 @@ def _is_number(value: Value, size: Size) -> bool:
         return whole and equal(int(literal), size) is True
     sizes = known_sizes(plain(value))
     return sizes is not None and not sizes.ndim and equal(sizes.item(), size) is True
+
+
+def _slice_shape(value: Value, view: View) -> tuple[Size, ...]:
+    return resized(value.type.shape, view.axis, None)

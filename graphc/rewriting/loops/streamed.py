@@ -1,0 +1,78 @@
+"""Streamed values: values that a loop computes part by part, and their reductions.
+
+For slices of the ys of a scan, and for tiles of large values, one analysis tells how a
+node reduces the streamed axis.
+"""
+
+from abc import ABC, abstractmethod
+
+from graphc.ir.dims import Size
+from graphc.ir.graph import Node, Value
+from graphc.rewriting.loops.access import picked
+from graphc.rewriting.loops.affine_reads import Stream, View
+from graphc.rewriting.loops.contractions import contracted, stays_large
+from graphc.rewriting.loops.folds import fold, product_of_streams
+from graphc.rewriting.loops.online_softmax import Shifts
+from graphc.rewriting.loops.producers import UsersOf
+from graphc.rewriting.loops.stream_reductions import StreamReduction
+from graphc.rewriting.loops.welford import Centring
+from graphc.rewriting.sizes import is_wide
+
+
+class Streamed(ABC):
+    """The values with a part for each iteration, and reductions of these parts."""
+
+    def __init__(self, stream: Stream, uses: UsersOf) -> None:
+        self.stream, self.uses = stream, uses
+        self.views: dict[Value, View] = {}
+        self.reductions: dict[Node, StreamReduction] = {}
+        self._rescaled = Shifts(self), Centring(self)
+
+    @abstractmethod
+    def depends(self, value: Value) -> bool:
+        """Whether a value depends on the parts."""
+
+    @abstractmethod
+    def is_part(self, value: Value, view: View | None) -> bool:
+        """Whether parts of a value with this view can be had; None: all of it."""
+
+    def _reduction(self, node: Node) -> StreamReduction | None:
+        """The reduction by which the loop computes a node, if it has one."""
+        found = self._fold(node) or self._product(node)
+        for rescaled in self._rescaled:
+            found = found or rescaled.reduction(node)
+        return found
+
+    def _fold(self, node: Node) -> StreamReduction | None:
+        """The fold of a node that reduces its first operand along the streamed axis."""
+        view = self.views.get(node.inputs[0]) if node.inputs else None
+        if view is None or any(map(self.depends, node.inputs[1:])):
+            return None
+        at = picked(node, view.axis)
+        if at is not None:
+            return self._picking(node, view, at)
+        return fold(node, view, self.stream)
+
+    def _picking(self, node: Node, view: View, at: Size) -> StreamReduction | None:
+        """The fold of a node that picks one position."""
+        return None
+
+    def _product(self, node: Node) -> StreamReduction | None:
+        """The fold of a product that sums products of parts, if it does."""
+        if not is_wide(node.outputs[0].dtype):
+            return None
+        for i, axes in enumerate(contracted(node)):
+            known = [self.views.get(x) for x in node.inputs]
+            for view, axis in zip(known, axes, strict=True):
+                if view is None or view.axis != axis:
+                    continue
+                if not (self.stream.tiled or stays_large(node, i)):
+                    continue
+                views = (view.along(axes[0]), view.along(axes[1]))
+                if all(map(self.is_part, node.inputs, views)):
+                    return product_of_streams(node, i, views, self.stream)
+        return None
+
+    def _rescaled_nodes(self) -> set[Node]:
+        """The nodes that compute rescaled values."""
+        return set[Node]().union(*(r.nodes for r in self._rescaled))
