@@ -189,9 +189,22 @@ def test_steps_in_chunks(reverse):
             same(new(*arrays(inputs, (n, 0))), old(*arrays(inputs, (n, 0))))
 
 
-def gradients_of_language_model(
-    loss, reverse=False, dtype="float64", wide=2, words=5
-):
+@pytest.mark.parametrize("reverse", [False, True])
+def test_positions_of_steps_in_chunks(reverse):
+    """The last chunk comes first where a scan goes back; the first of equals counts."""
+    xs, w, out = inputs = variables(("n", 3, 2), (2, 2), (2, 5))
+    step = lambda h, x: (gt.tanh(h @ w + x),) * 2
+    ys = gt.scan(step, gt.zeros((3, 2), xs.dtype), xs, reverse=reverse)[1]
+    logits = ys @ out
+    outputs = gt.argmax(logits, 0), gt.argmin(logits > 0, 0), gt.sum(logits[2] ** 2)
+    old = graphc.function(inputs, outputs, rewrites=none, backend="numpy")
+    new = graphc.function(inputs, outputs, rewrites=CHUNKS, backend="numpy")
+    assert loops(new) == 1 and ", 0, 4)" in new.source
+    for n in (12, 9, 3):
+        same(new(*arrays(inputs, (n, 0))), old(*arrays(inputs, (n, 0))))
+
+
+def gradients_of_language_model(loss, reverse=False, dtype="float64", wide=2, words=5):
     """Loss, and gradient in all that is learned and in what it is given."""
     shapes = ("n", 3, wide), (wide, wide), (wide, words), (words,), ("n", 3)
     xs, w, out, bias, targets = inputs = variables(*shapes, dtype=dtype)

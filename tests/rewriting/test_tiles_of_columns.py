@@ -76,6 +76,19 @@ def variances(q, k, v):
     return some + gt.var(scores) + few[:, None] + gt.sum(scores @ v, 1)[:, None]
 
 
+def cross_entropy(q, k):
+    """Of each query; labels beyond the keys count as the nearest."""
+    scores = scores_of(q, k)
+    labels = gt.astype(q[:, 0] * 50, "int32")
+    return gt.nn.logsumexp(scores, 1) - scores[gt.arange(q.shape[0]), labels]
+
+
+def at_some_keys(q, k):
+    """Of each query, at some keys."""
+    scores = gt.tanh(scores_of(q, k))
+    return gt.nn.logsumexp(scores, 1) - scores[:, 0] * scores[:, -1] + scores[:, 20]
+
+
 PLAIN = ("n", 4), ("m", 4), ("m", 3)
 HEADS = (2, "n", 4), (2, "m", 4), (2, "m", 3)
 CASES = {
@@ -195,6 +208,37 @@ def test_positions_of_extremes_in_tiles(backend):
     same([new(*given)], [old(*given)])
 
 
+@pytest.mark.parametrize("backend", ["numpy", "jax"])
+@pytest.mark.parametrize("build", [cross_entropy, at_some_keys])
+def test_picks_in_tiles(build, backend):
+    inputs = tensors(*PLAIN[:2])
+    found = build(*inputs)
+    outputs = [found, *graphc.grad(gt.sum(gt.sin(found)), inputs)]
+    alone = graphc.function(inputs, outputs[0], rewrites=SMALL, backend=backend)
+    new = graphc.function(inputs, outputs, rewrites=SMALL, backend=backend)
+    old = graphc.function(inputs, outputs, rewrites=none, backend="numpy")
+    assert in_columns(alone)
+    for sizes in [(70, 90), (21, 21), (0, 40)][: 3 if backend == "numpy" else 1]:
+        given = arrays(inputs, sizes)
+        expected = old(*given)
+        same(new(*given), expected)
+        same([alone(*given)], expected[:1])
+
+
+@pytest.mark.parametrize("pick", [cross_entropy, at_some_keys])
+def test_slopes_of_picks_are_written_to_the_tile_that_has_them(pick):
+    """Of keys alone: the loop goes over the keys."""
+    q, k = inputs = tensors(*PLAIN[:2])
+    loss = gt.sum(gt.exp(scores_of(q, k))) + gt.sum(pick(q, k))
+    for wrt in inputs:
+        slope = graphc.grad(loss, wrt)
+        new = graphc.function(inputs, slope, rewrites=SMALL, backend="numpy")
+        old = graphc.function(inputs, slope, rewrites=none, backend="numpy")
+        assert "[n, m]" not in new.source
+        for sizes in [(70, 90), (21, 21), (0, 40)]:
+            same([new(*arrays(inputs, sizes))], [old(*arrays(inputs, sizes))])
+
+
 def peak(f, *shapes):
     names = {"__name__": "emitted"}
     exec(f.source, names)
@@ -220,6 +264,15 @@ def test_memory_of_gradients_is_that_of_tiles():
     n = 16_384
     assert in_columns(f)
     assert peak(f, (n, 8), (n, 8), (n, 8)) < 3 * 2**23  # all pairs: 1 GiB
+
+
+@pytest.mark.parametrize("build", [cross_entropy, at_some_keys])
+def test_gradients_of_picks_stay_in_tiles_of_rows(build):
+    inputs = tensors(*PLAIN[:2], dtype="float32")
+    slopes = graphc.grad(gt.sum(build(*inputs) ** 2), inputs)
+    f = graphc.function(inputs, slopes, dims="specialize")
+    n = 4_096
+    assert peak(f, (n, 4), (n, 4)) < 2**23  # all pairs: 64 MiB
 
 
 def test_few_columns_are_made_at_once():

@@ -4,13 +4,31 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple, TypeVar
 
 from graphc.ir import dims
+from graphc.ir.build import size_value
 from graphc.ir.dims import Size, less_equal
 from graphc.ir.graph import Node, Value
+from graphc.ir.namespace import F
 from graphc.ir.op import PRIMITIVES, rebuild
 from graphc.ir.primitives import OP
 
 SizeT = TypeVar("SizeT")
 NAMES = ("kinds", "starts", "stops", "steps")
+
+
+class Tile(NamedTuple):
+    """How many positions of an axis a tile has, and the number of the first.
+
+    None for the first where nothing that is computed depends on it.
+    """
+
+    size: Size
+    first: Value | None = None
+
+    def numbers(self) -> Value:
+        """The numbers of the positions."""
+        assert self.first is not None
+        found: Value = F.arange(size_value(self.size), dtype="int32") + self.first
+        return found
 
 
 class Slice(NamedTuple):
@@ -158,8 +176,8 @@ def same_op(node: Node, inputs: Sequence[Value], **params: Any) -> Value:
 
 
 def resized(
-    shape: Sequence[SizeT], axis: int, count: Size | None
+    shape: Sequence[SizeT], axis: int, tile: Tile | None
 ) -> tuple[SizeT | Size, ...]:
-    """The shape of a tile of `count` positions along an axis; None: of a slice."""
-    kept = () if count is None else (count,)
+    """The shape of a tile along an axis; None: of a slice."""
+    kept = () if tile is None else (tile.size,)
     return (*shape[:axis], *kept, *shape[axis + 1 :])

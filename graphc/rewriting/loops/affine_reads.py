@@ -10,7 +10,14 @@ from graphc.ir.graph import Node, Value
 from graphc.ir.namespace import F
 from graphc.ir.primitives import OP
 from graphc.ir.types import INT32, same_size
-from graphc.rewriting.loops.access import Slice, Written, same_op, sliced, written
+from graphc.rewriting.loops.access import (
+    Slice,
+    Tile,
+    Written,
+    same_op,
+    sliced,
+    written,
+)
 from graphc.rewriting.loops.axis_rules import operand_axes
 from graphc.rewriting.sizes import is_one
 
@@ -148,6 +155,9 @@ def _number(size: Size) -> Value:
     return cast(as_value(size_value(size)), INT32)
 
 
+ALL = View(-1, 0, 0, 0, 0)  # of a value that each iteration reads as a whole
+
+
 class Stream(NamedTuple):
     """The axis along which a loop goes: slice by slice, or in tiles.
 
@@ -164,22 +174,24 @@ class Stream(NamedTuple):
         return View.whole(self.length)
 
     @property
-    def one(self) -> int | None:
-        """How many positions a reduced part has: a tile keeps its axis."""
-        return 1 if self.tiled else None
+    def one(self) -> Tile | None:
+        """A reduced part: a tile keeps its axis, of one position."""
+        return Tile(1) if self.tiled else None
 
 
-def derived(node: Node, x: Value, view: View, axis: int) -> View | None:
+def derived(
+    node: Node, x: Value, view: View, axis: int, tiled: bool = False
+) -> View | None:
     """The view of an axis of a result, derived from the view of its input `x`."""
-    if node.primitive is OP.slice_update:
+    if node.primitive is OP.slice_update and not tiled:
         same = x is node.inputs[0] and view.axis == axis
         return view if same else None
-    found = operand_axes(node, axis)
+    found = operand_axes(node, axis, tiled)
     if found is not None:
         pairs = zip(node.inputs, found, strict=True)
         same = any(v is x and a == view.axis for v, a in pairs)
         return view.along(axis) if same else None
-    part = sliced(node, axis)
+    part = None if tiled else sliced(node, axis)
     if part is None or part.axis != view.axis:
         return None
     return view.sliced(part, node.outputs[0].type.shape[axis]).along(axis)

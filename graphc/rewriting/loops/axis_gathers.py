@@ -6,14 +6,14 @@ One of the index arrays counts the slices, so each slice picks from itself only.
 from collections.abc import Sequence
 from typing import Any
 
-from graphc.ir.build import size_value
+from graphc.ir.build import cast, size_value
 from graphc.ir.dims import Size, equal, less_equal
 from graphc.ir.graph import Node, Value, known_sizes
 from graphc.ir.namespace import F
 from graphc.ir.primitives import OP
-from graphc.ir.types import same_size
-from graphc.rewriting.loops.access import same_op
-from graphc.rewriting.sizes import is_one
+from graphc.ir.types import INT64, product, same_size
+from graphc.rewriting.loops.access import Tile, resized, same_op
+from graphc.rewriting.sizes import at_most, is_one
 
 
 def of_gathered(node: Node, axis: int) -> list[int | None] | None:
@@ -43,13 +43,13 @@ def _behind(node: Node, axis: int) -> int:
 
 
 def part_of_gathered(
-    node: Node, axis: int, parts: Sequence[Value], count: Size | None
+    node: Node, axis: int, parts: Sequence[Value], tile: Tile | None
 ) -> Value:
-    """Gather from one slice, or from a tile of `count` positions."""
+    """Gather from one slice, or from a tile."""
     found = of_gathered(node, axis)
     assert found is not None and found[0] is not None
-    if count is not None:
-        return _counted(node, 1, found[0], parts, count)
+    if tile is not None:
+        return _counted(node, 1, found[0], parts, tile.size)
     own = _own_rows(node.inputs[1:], parts[1:], _behind(node, axis))
     return _without(node, found[0], [parts[0], *own], 1)
 
@@ -91,6 +91,46 @@ def of_scattered(node: Node, axis: int) -> list[int | None] | None:
     return [axis, _along(update, behind + _after(node)), *along]
 
 
+def tiles_of_scattered(node: Node, axis: int) -> list[int | None] | None:
+    """Per input, the axis whose tiles make the tiles of the result of a scatter.
+
+    Along an indexed axis, updates are written to the tile that has their position.
+    """
+    if is_placed(node, axis):
+        return [axis, *[None] * (len(node.inputs) - 1)]
+    return of_scattered(node, axis)
+
+
+def is_placed(node: Node, axis: int) -> bool:
+    """Whether a scatter writes once for each position of the other indexed axes."""
+    axes = node.params["axes"]
+    if axis not in axes or of_scattered(node, axis) is not None:
+        return False
+    others = all(_behind_counting(node, a) is not None for a in axes if a != axis)
+    x, update = node.inputs[0].type, node.inputs[1].type
+    return others and at_most(update.size, product(resized(x.shape, axis, None)))
+
+
+def _written(node: Node, axis: int, parts: Sequence[Value], tile: Tile) -> Value:
+    """Scatter into a tile; updates of other tiles are out of bounds."""
+    assert tile.first is not None
+    i = node.params["axes"].index(axis)
+    count = size_value(tile.size)
+    index = normal(parts[2 + i], node.inputs[0].type.shape[axis], tile.first)
+    held = F.logical_and(index >= 0, index < count)
+    own = F.where(held, index, count)
+    inside = (*node.params["inside"][:i], False, *node.params["inside"][i + 1 :])
+    inputs = [*parts[: 2 + i], own, *parts[3 + i :]]
+    return same_op(node, inputs, inside=inside)
+
+
+def normal(index: Value, size: Size, first: Value) -> Value:
+    """Indices of an axis of `size` as those of a tile, from its first position on."""
+    wide = cast(index, INT64)
+    own = F.where(wide < 0, wide + size_value(size), wide)
+    return F.subtract(own, cast(first, INT64))
+
+
 def _behind_counting(node: Node, axis: int) -> int | None:
     """How far from the end the axis is along which an index array counts slices.
 
@@ -111,11 +151,13 @@ def _after(node: Node) -> int:
 
 
 def part_of_scattered(
-    node: Node, axis: int, parts: Sequence[Value], count: Size | None
+    node: Node, axis: int, parts: Sequence[Value], tile: Tile | None
 ) -> Value:
-    """Scatter into one slice, or into a tile of `count` positions."""
-    if count is not None:
-        return _counted(node, 2, axis, parts, count)
+    """Scatter into one slice, or into a tile."""
+    if tile is not None and is_placed(node, axis):
+        return _written(node, axis, parts, tile)
+    if tile is not None:
+        return _counted(node, 2, axis, parts, tile.size)
     _, update, *indices = node.inputs
     behind = _behind_counting(node, axis)
     assert behind is not None

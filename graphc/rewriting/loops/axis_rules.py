@@ -8,36 +8,40 @@ axis of each operand that belongs to one of the result, and `part` builds the no
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from graphc.ir.build import size_value
 from graphc.ir.dims import Size, equal, less_equal
 from graphc.ir.graph import Node, Value
 from graphc.ir.namespace import F
 from graphc.ir.primitives import OP
 from graphc.ir.rules import RuleTable
 from graphc.ir.types import product, same_size
+from graphc.ops.common.monoids import MONOIDS
 from graphc.ops.indexing.parse import FULL_ITEM
 from graphc.rewriting.loops.access import (
+    Tile,
     item_of,
     items_of,
     resized,
     same_op,
     without_item,
+    written,
 )
 from graphc.rewriting.loops.axis_gathers import (
+    is_placed,
     of_gathered,
     of_scattered,
     part_of_gathered,
     part_of_scattered,
+    tiles_of_scattered,
 )
 from graphc.rewriting.sizes import is_one
 
 OperandAxes = list[int | None] | None
 OperandAxesOf = Callable[[Node, int], OperandAxes]
 Slices = Callable[[Node, int, Sequence[Value]], Value]
-Parts = Callable[[Node, int, Sequence[Value], Size | None], Value]
+Parts = Callable[[Node, int, Sequence[Value], Tile | None], Value]
 
-REDUCTIONS = (
-    *(OP.sum, OP.prod, OP.max, OP.min, OP.any, OP.all, OP.max_from, OP.min_from),
-)
+REDUCTIONS = tuple(MONOIDS.rules)
 ENOUGH_ROWS = 32  # in a product of matrices
 ALONG = (
     *(OP.peak, OP.argmax, OP.argmin, OP.sort, OP.argsort),
@@ -48,7 +52,7 @@ ALONG = (
 class AxisRule(NamedTuple):
     """Which axes of the operands an axis of a result belongs to, and its parts.
 
-    `part` is given the number of positions of a tile, or None for a slice.
+    `part` is given the extent of a tile, or None for a slice.
     """
 
     operand_axes: OperandAxesOf
@@ -77,22 +81,22 @@ def operand_axes(node: Node, axis: int, tiled: bool = False) -> OperandAxes:
 
 
 def part(
-    node: Node, axis: int, parts: Sequence[Value], count: Size | None = None
+    node: Node, axis: int, parts: Sequence[Value], tile: Tile | None = None
 ) -> Value:
-    """One part of the result, from one of each operand: a tile, if it has a `count`."""
+    """One part of the result, from one of each operand: a slice, or a tile."""
     rule = AXES.find(node.primitive)
     if rule is None or node.primitive.elementwise:
         return same_op(node, parts)
-    return rule.part(node, axis, parts, count)
+    return rule.part(node, axis, parts, tile)
 
 
 def _sliced(of_slice: Slices) -> Parts:
     """Only slices differ from the whole: a tile keeps its axis, and so all others."""
 
     def found(
-        node: Node, axis: int, parts: Sequence[Value], count: Size | None
+        node: Node, axis: int, parts: Sequence[Value], tile: Tile | None
     ) -> Value:
-        if count is not None:
+        if tile is not None:
             return same_op(node, parts)
         return of_slice(node, axis, parts)
 
@@ -228,6 +232,26 @@ def _first(node: Node, axis: int) -> OperandAxes:
     return [axis, *[None] * (len(node.inputs) - 1)]
 
 
+def _tiles_of_update(node: Node, axis: int) -> OperandAxes:
+    """Tiles of the target, and of an update of all positions; or of one of them."""
+    if _only_place(node, axis) is not None:
+        return [axis, None]
+    write, n = written(node, axis), node.inputs[0].type.shape[axis]
+    if write is None or write.at is not None or not same_size(write.size, n):
+        return None
+    step = 1 if write.part is None else write.part.step
+    return [axis, write.axis] if step == 1 else None
+
+
+def _only_place(node: Node, axis: int) -> Size | None:
+    """The position along an axis that an update writes, all along other axes."""
+    write = written(node, axis)
+    if write is None or node.params["how"] not in ("add", "set"):
+        return None
+    full = all(item == FULL_ITEM for item in zip(*write.items.values(), strict=True))
+    return write.at if full else None
+
+
 def _none(node: Node, axis: int) -> OperandAxes:
     return None
 
@@ -245,24 +269,45 @@ def _without(axes: Sequence[int], gone: int) -> tuple[int, ...]:
 
 
 def _broadcast(
-    node: Node, axis: int, parts: Sequence[Value], count: Size | None
+    node: Node, axis: int, parts: Sequence[Value], tile: Tile | None
 ) -> Value:
-    found: Value = F.broadcast_to(parts[0], resized(node.params["shape"], axis, count))
+    found: Value = F.broadcast_to(parts[0], resized(node.params["shape"], axis, tile))
     return found
 
 
 def _reshaped(
-    node: Node, axis: int, parts: Sequence[Value], count: Size | None
+    node: Node, axis: int, parts: Sequence[Value], tile: Tile | None
 ) -> Value:
-    shape = resized(node.outputs[0].type.shape, axis, count)
+    shape = resized(node.outputs[0].type.shape, axis, tile)
     found: Value = F.reshape(parts[0], shape)
     return found
 
 
-def _resized(
-    node: Node, axis: int, parts: Sequence[Value], count: Size | None
-) -> Value:
-    return same_op(node, parts, shape=resized(node.params["shape"], axis, count))
+def _resized(node: Node, axis: int, parts: Sequence[Value], tile: Tile | None) -> Value:
+    return same_op(node, parts, shape=resized(node.params["shape"], axis, tile))
+
+
+def _updated(node: Node, axis: int, parts: Sequence[Value], tile: Tile | None) -> Value:
+    """A tile with an update of all its positions, or of one if it has that."""
+    at = _only_place(node, axis)
+    if at is None:
+        return same_op(node, parts)
+    assert tile is not None
+    old, new = parts
+    row = F.expand_dims(F.broadcast_to(new, resized(old.type.shape, axis, None)), axis)
+    others = tuple(a for a in range(old.type.rank) if a != axis)
+    held = F.expand_dims(F.equal(tile.numbers(), size_value(at)), others)
+    if node.params["how"] == "add":
+        row = F.add(old, row)
+    found: Value = F.where(held, row, old)
+    return found
+
+
+def is_placed_tile(node: Node, axis: int) -> bool:
+    """Whether a tile of a result depends on its place, not on its operands alone."""
+    if node.primitive is OP.scatter:
+        return is_placed(node, axis)
+    return node.primitive is OP.slice_update and _only_place(node, axis) is not None
 
 
 @_sliced
@@ -327,9 +372,12 @@ AXES.of(OP.concatenate, OP.stack)(AxisRule(_of_joined, _joined))
 AXES.of(OP.matmul)(AxisRule(_of_product, _multiplied))
 AXES.of(OP.assert_)(AxisRule(_first, _checked))
 AXES.of(OP.specify_shape)(AxisRule(_first, _resized))
+AXES.of(OP.slice_update)(AxisRule(_none, _updated))
 AXES.of(*REDUCTIONS)(AxisRule(_of_reduced, _reduced))
 AXES.of(*ALONG)(AxisRule(_of_along, _along))
 TILE_AXES.of(OP.matmul)(_tiles_of_product)
 TILE_AXES.of(OP.tensordot)(_tiles_of_tensordot)
 TILE_AXES.of(OP.vecdot)(_tiles_of_vecdot)
+TILE_AXES.of(OP.scatter)(tiles_of_scattered)
+TILE_AXES.of(OP.slice_update)(_tiles_of_update)
 TILE_AXES.of(OP.assert_)(_none)

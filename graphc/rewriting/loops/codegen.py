@@ -12,7 +12,7 @@ from graphc.ir.namespace import F
 from graphc.ir.replay import replayed
 from graphc.ir.types import INT32, product
 from graphc.ir.walk import ancestors, operands
-from graphc.rewriting.loops.access import resized
+from graphc.rewriting.loops.access import Tile, resized
 from graphc.rewriting.loops.producers import PartPlace, Resolve
 from graphc.rewriting.loops.stream_reductions import Carries
 from graphc.rewriting.loops.tile_consumers import TileConsumers
@@ -30,7 +30,8 @@ class Blocks:
     def __init__(self, region: TileConsumers, known: Resolve) -> None:
         self._region, self._known = region, known
         self._carries = Carries(region.reductions, known)
-        self._place = [self._first_place()] * self._carries.placed
+        placed = self._carries.placed or region.producers.placed
+        self._place = [self._first_place()] * placed
         self.start = [*self._place, *self._carries.start]
         given = region.producers.given
         self.given = [(known(v), view.axis) for v, view in given]
@@ -49,15 +50,20 @@ class Blocks:
         more: Mapping[PartPlace, Value] = MappingProxyType({}),
     ) -> StepResult:
         """The carries after a tile, and its live-out tiles; `more` are inputs too."""
-        return self.left(carry, self.made(tiles, count, more), count)
+        return self.left(carry, self.made(carry, tiles, count, more), count)
 
     def made(
-        self, tiles: list[Value], count: Size, more: Mapping[PartPlace, Value]
+        self,
+        carry: list[Value],
+        tiles: list[Value],
+        count: Size,
+        more: Mapping[PartPlace, Value],
     ) -> dict[PartPlace, Value]:
         """All tiles that are computed from the input tiles."""
         producers = self._region.producers
         given = dict(zip(producers.given, tiles, strict=True))
-        return producers.computed({**given, **more}, count=count, known=self._known)
+        tile = Tile(count, self._next_place(carry, count)[1])
+        return producers.computed({**given, **more}, tile=tile, known=self._known)
 
     def left(
         self, carry: list[Value], made: Mapping[PartPlace, Value], count: Size

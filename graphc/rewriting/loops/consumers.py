@@ -1,8 +1,8 @@
 """Fused consumers: values computed from the ys of a scan by slice, and reductions."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
-from graphc.ir.dims import Size, equal, less_equal
+from graphc.ir.dims import equal, less_equal
 from graphc.ir.graph import Node, Value
 from graphc.ir.primitives import OP
 from graphc.ir.walk import operands
@@ -10,13 +10,11 @@ from graphc.rewriting.loops.access import picked
 from graphc.rewriting.loops.affine_reads import (
     Stream,
     View,
-    derived,
-    parents,
     usable,
 )
 from graphc.rewriting.loops.axis_rules import REDUCTIONS
-from graphc.rewriting.loops.folds import picking
 from graphc.rewriting.loops.inactive import InactiveSteps
+from graphc.rewriting.loops.picks import picking
 from graphc.rewriting.loops.producers import PartPlace, UsersOf
 from graphc.rewriting.loops.scan_view import Loop
 from graphc.rewriting.loops.stream_reductions import StreamReduction
@@ -67,12 +65,11 @@ class Consumers(Streamed):
         if found is not None:
             self.reductions[node] = found
             return
-        for axis in range(node.outputs[0].type.rank):
-            view = self._view(node, axis)
-            if view is not None:
-                self.views[node.outputs[0]] = view
-                self.undone.visit(node, view)
-                return
+        seen = self._view(node)
+        if seen is not None:
+            self.views[node.outputs[0]] = seen
+            self.undone.visit(node, seen)
+            return
         for rescaled in self._rescaled:
             rescaled.visit(node)
             view = rescaled.view(node.inputs[1]) if len(node.inputs) > 1 else None
@@ -80,34 +77,25 @@ class Consumers(Streamed):
                 rescaled.hide(node, node.inputs[1])
                 self.undone.visit(node, view)
 
-    def _picking(self, node: Node, view: View, at: Size) -> StreamReduction | None:
+    def _picking(self, node: Node, view: View) -> StreamReduction | None:
         """The fold of a node that picks one slice, if there are few of them."""
+        at = picked(node, view.axis)
+        if at is None:
+            return None
         last = 0 if self._loop.reverse else self._loop.length - 1
         surely = equal(view.start + view.step * at, last) is True
         latest = surely and not self._loop.stops
         if not latest and self._picks(node.inputs[0], view.axis) > MOST_PICKS:
             return None
-        return picking(node, view, at, self.stream, latest)
+        return picking(node, view, self.stream, latest)
 
     def _picks(self, value: Value, axis: int) -> int:
         """How many slices of a value are asked for, each by itself."""
         users = self.uses.of(value)
         return sum(u.inputs[0] is value and picked(u, axis) is not None for u in users)
 
-    def _view(self, node: Node, axis: int) -> View | None:
-        """The view of an axis of a result, if it is computed slice by slice.
-
-        Its slices are available as soon as the last of the slices that they read.
-        """
-        for x in node.inputs:
-            known = self.views.get(x)
-            view = None if known is None else derived(node, x, known, axis)
-            if view is not None:
-                found = parents(node, view)
-                fits = found and all(map(self.is_part, node.inputs, found))
-                if fits or self._is_checked(node, found):
-                    return view
-        return None
+    def _fits(self, node: Node, views: Sequence[View | None]) -> bool:
+        return super()._fits(node, views) or self._is_checked(node, views)
 
     def is_part(self, value: Value, view: View | None) -> bool:
         """Whether a value has slices with this view, or one for all iterations.
@@ -127,12 +115,12 @@ class Consumers(Streamed):
         behind = view.behind(known, self._loop.reverse)
         return None if behind is None else ((value, known), behind)
 
-    def _is_checked(self, node: Node, found: "list[View | None] | None") -> bool:
+    def _is_checked(self, node: Node, views: Sequence[View | None]) -> bool:
         """Whether a node is a check whose condition is available after the scan."""
-        if node.primitive is not OP.assert_ or found is None:
+        if node.primitive is not OP.assert_:
             return False
         held = flag_of(node) in self._ended
-        return held and self.is_part(node.inputs[0], found[0])
+        return held and self.is_part(node.inputs[0], views[0])
 
     def leaves(self, values: Iterable[Value]) -> set[Value]:
         """The ys that values are computed from, slice by slice."""

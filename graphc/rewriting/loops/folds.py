@@ -10,16 +10,15 @@ from typing import Any
 import numpy as np
 
 from graphc.errors import standing_at
-from graphc.ir.build import as_value, cast, size_value
-from graphc.ir.dims import Size
+from graphc.ir.build import as_value, cast
 from graphc.ir.graph import Node, Value
 from graphc.ir.namespace import F
 from graphc.ir.op import Primitive
 from graphc.ir.primitives import OP
 from graphc.ir.rules import RuleTable
-from graphc.ir.types import INT32, DType, dtype_of, is_float, is_inexact
+from graphc.ir.types import DType, dtype_of, is_float, is_inexact
 from graphc.ops.common.monoids import MONOIDS, Monoid, least, most
-from graphc.rewriting.loops.access import resized, row_of_picked, same_op
+from graphc.rewriting.loops.access import resized, same_op
 from graphc.rewriting.loops.affine_reads import Stream, View
 from graphc.rewriting.loops.contractions import contracted, product_of_parts
 from graphc.rewriting.loops.producers import PartPlace, Resolve
@@ -83,26 +82,6 @@ def product_of_streams(
 
     found = StreamReduction([x, y], start, step, _first)
     return found.seen(views[0], stream.length)
-
-
-def picking(
-    node: Node, view: View, at: Size, stream: Stream, last: bool
-) -> StreamReduction:
-    """The fold that keeps the slice at one position; `last`: that slice comes last."""
-    place = node.inputs[0], view
-
-    def step(carry: Carry, parts: PartsRead, position: Value) -> Carry:
-        found = row_of_picked(node, view.axis, parts[place])
-        if last:
-            return [found]
-        return [F.where(F.equal(position, number), found, carry[0])]
-
-    type = node.outputs[0].type
-    with standing_at(node.place.plain):
-        number = cast(as_value(size_value(at)), INT32)
-        start = F.zeros(type.shape, type.dtype)
-    found = StreamReduction([place], lambda _: [start], step, _first, placed=not last)
-    return found.seen(view, stream.length)
 
 
 def _first(carry: Carry, known: Resolve) -> Value:
@@ -242,8 +221,8 @@ def _position(
             return [F.where(won, top, best), F.where(won, cast(found, at.dtype), at)]
 
         def start(known: Resolve) -> Carry:
-            at = _filled(node, place, stream, 0, node.outputs[0].dtype)
-            return [_filled(node, place, stream, number, dtype), at]
+            best = _filled(node, place, stream, number, dtype)
+            return [best, _filled(node, place, stream, 0, node.outputs[0].dtype)]
 
         def end(carry: Carry, known: Resolve) -> Value:
             return _whole(node, place, stream, carry[1])

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from graphc.ir.build import as_value, literal_of
+from graphc.ir.build import as_value
 from graphc.ir.dims import Size
 from graphc.ir.graph import Node, Value
 from graphc.ir.namespace import F
@@ -98,24 +98,14 @@ class Shifts(Sums[Shifted]):
 
     def _masked(self, node: Node) -> Shifted | None:
         """Such a value where a sliced condition holds, 0 elsewhere."""
-        if node.primitive is not OP.where:
-            return None
-        mask, value, zero = node.inputs
-        known, none = self._found.get(value), literal_of(zero)
-        if known is None or none is None or none.ndim or none:
+        known, mask = self._chosen(node)
+        if known is None or mask is None:
             return None
         if any(len(factor.node.inputs) == 1 for factor in known.path):
             return None
-        x, out = known.x[0].type, node.outputs[0].type
-        if not same_shape(x.shape, value.type.shape) or not same_shape(
-            x.shape, out.shape
-        ):
+        if not same_shape(known.x[0].type.shape, node.outputs[0].type.shape):
             return None
-        found = parents(node, known.view)
-        seen = found[0] if found else None
-        if seen is None or not self._known.is_part(mask, seen):
-            return None
-        return replace(known, masks=(*known.masks, (mask, seen)))
+        return replace(known, masks=(*known.masks, mask))
 
     def reduction(self, node: Node) -> StreamReduction | None:
         """The reduction by which the loop computes a sum, or a product, of such."""

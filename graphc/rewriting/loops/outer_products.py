@@ -16,6 +16,7 @@ from graphc.ir.walk import operands
 from graphc.rewriting.loops.axis_rules import operand_axes
 from graphc.rewriting.loops.contractions import PRODUCTS, contracted
 from graphc.rewriting.loops.folds import reduces
+from graphc.rewriting.loops.picks import picks
 from graphc.rewriting.sizes import is_one, varies
 
 TIMES_LARGER = 8  # at least, than its operands, where sizes are known
@@ -156,6 +157,8 @@ def _closes(node: Node, i: int, pairs: Pairs) -> bool:
     if len(node.outputs) != 1:
         return False
     if reduces(node, i, pairs.axes):
+        return True
+    if not i and any(picks(node, axis) for axis in pairs.axes):
         return True
     found = [
         operand_axes(node, a, tiled=True) for a in range(node.outputs[0].type.rank)

@@ -8,13 +8,13 @@ import heapq
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 
 from graphc.errors import standing_at
-from graphc.ir.dims import Size
 from graphc.ir.graph import Graph, Node, Value
 from graphc.ir.namespace import F
 from graphc.ir.primitives import OP
 from graphc.ir.walk import operands
-from graphc.rewriting.loops.access import resized
+from graphc.rewriting.loops.access import Tile, resized
 from graphc.rewriting.loops.affine_reads import (
+    ALL,
     Stream,
     View,
     parents,
@@ -22,7 +22,7 @@ from graphc.rewriting.loops.affine_reads import (
     usable,
     whole_of,
 )
-from graphc.rewriting.loops.axis_rules import part
+from graphc.rewriting.loops.axis_rules import is_placed_tile, part
 from graphc.rewriting.sizes import guarded, is_one
 
 PartPlace = tuple[Value, View]  # a value, and the view of its parts
@@ -59,6 +59,14 @@ class UsersOf:
         if node.primitive in LIGHT:
             return True
         return node.primitive.elementwise and self.are_among(value, nodes)
+
+    def is_little_written(self, value: Value, nodes: Container[Node]) -> bool:
+        """Whether a value is a fill with few elements written, for these nodes only."""
+        node = value.node
+        if node.primitive not in (OP.scatter, OP.slice_update):
+            return False
+        fill = node.inputs[0].node.primitive is OP.full
+        return fill and self.are_among(value, nodes)
 
 
 def _after_users(
@@ -135,7 +143,9 @@ class Producers:
 
     @property
     def placed(self) -> bool:
-        """Whether the body needs the number of the iteration."""
+        """Whether the body needs the number of the iteration, or of a position."""
+        if self._stream.tiled:
+            return any(is_placed_tile(v.node, view.axis) for v, view in self.made)
         return any(node.primitive is OP.slice_update for node in self.nodes)
 
     @property
@@ -179,6 +189,9 @@ class Producers:
         if value in self._has:
             self.had[place] = value
             return []
+        if view is ALL:
+            self._fixed[place] = value
+            return []
         if own is None and is_one(value.type.shape[view.axis]):
             tiled = self._stream.tiled
             self._fixed[place] = value if tiled else F.squeeze(value, view.axis)
@@ -208,7 +221,8 @@ class Producers:
     ) -> list[View | None] | None:
         """The views of a value's operands; None if its node is not to be cloned."""
         node, tiled = value.node, self._stream.tiled
-        if self._cloned(value) or self._uses.is_better_among(value, inside):
+        cloned = self._cloned(value) or self._uses.is_better_among(value, inside)
+        if cloned or (tiled and self._uses.is_little_written(value, inside)):
             return parents(node, view, tiled)
         before = None if tiled else whole_of(node, view, self._stream.length)
         return None if before is None else [before]
@@ -234,10 +248,10 @@ class Producers:
         self,
         parts: Mapping[PartPlace, Value],
         number: Value | None = None,
-        count: Size | None = None,
+        tile: Tile | None = None,
         known: Resolve = _itself,
     ) -> dict[PartPlace, Value]:
-        """All parts, from those that the body has and reads: tiles, if of a `count`.
+        """All parts, from those that the body has and reads: slices, or tiles.
 
         `known` maps a value that all parts share to its replacement.
         """
@@ -252,7 +266,7 @@ class Producers:
                     length = self._stream.length
                     found[place] = updated(node, view, inputs, number, length)
                 else:
-                    found[place] = part(node, view.axis, inputs, count)
+                    found[place] = part(node, view.axis, inputs, tile)
         return found
 
 

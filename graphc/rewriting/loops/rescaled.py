@@ -10,15 +10,14 @@ from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
-from graphc.ir.build import size_value
-from graphc.ir.dims import Size
+from graphc.ir.build import literal_of, size_value
 from graphc.ir.graph import Node, Value
 from graphc.ir.namespace import F
 from graphc.ir.op import Primitive, rebuild
 from graphc.ir.primitives import OP
 from graphc.ir.types import is_float, same_shape
 from graphc.ops.indexing.parse import FULL_ITEM
-from graphc.rewriting.loops.access import items_of
+from graphc.rewriting.loops.access import Tile, items_of
 from graphc.rewriting.loops.affine_reads import Stream, View, parents
 from graphc.rewriting.loops.axis_rules import operand_axes, part
 from graphc.rewriting.loops.producers import PartPlace, UsersOf
@@ -109,6 +108,21 @@ class Sums(ABC, Generic[Form]):
                 return replace(known, view=view, path=(*known.path, factor))
         return None
 
+    def _chosen(self, node: Node) -> tuple[Form | None, PartPlace | None]:
+        """A value found that holds where a condition does, 0 elsewhere; and that."""
+        if node.primitive is not OP.where:
+            return None, None
+        mask, value, zero = node.inputs
+        known, none = self._found.get(value), literal_of(zero)
+        if known is None or none is None or none.any():
+            return None, None
+        found = parents(node, known.view)
+        seen = found[0] if found else None
+        fits = same_shape(value.type.shape, node.outputs[0].type.shape)
+        if not fits or seen is None or not self._known.is_part(mask, seen):
+            return None, None
+        return known, (mask, seen)
+
     def _takes(self, factor: Factor) -> bool:
         """Whether a factor may be multiplied in."""
         return True
@@ -190,16 +204,16 @@ def only_moves(node: Node) -> bool:
 
 
 def walked(
-    path: tuple[Factor, ...], value: Value, beside: Beside, count: Size | None = None
+    path: tuple[Factor, ...], value: Value, beside: Beside, tile: Tile | None = None
 ) -> Value:
     """Apply the factors of a path to a part, where `beside` knows the other input.
 
-    The part is a slice, or a tile of a `count`.
+    The part is a slice, or a tile.
     """
     for factor in path:
         node = factor.node
         if len(node.inputs) == 1:
-            value = part(node, factor.axis, [value], count)
+            value = part(node, factor.axis, [value], tile)
             continue
         other = beside(factor)
         if other is not None:

@@ -66,7 +66,10 @@ class Carries:
 
     def __init__(self, found: Mapping[Node, StreamReduction], known: Resolve) -> None:
         self._found = found
-        starts = [how.start(known) for how in found.values()]
+        starts = []
+        for node, how in found.items():
+            with standing_at(node.place.plain):
+                starts.append(how.start(known))
         self.start = [v for start in starts for v in start]
         ends = accumulate(map(len, starts), initial=0)
         self._ranges = [slice(*pair) for pair in pairwise(ends)]

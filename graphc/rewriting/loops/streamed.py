@@ -5,14 +5,20 @@ node reduces the streamed axis.
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from itertools import product
 
-from graphc.ir.dims import Size
 from graphc.ir.graph import Node, Value
-from graphc.rewriting.loops.access import picked
-from graphc.rewriting.loops.affine_reads import Stream, View
+from graphc.rewriting.loops.affine_reads import (
+    Stream,
+    View,
+    derived,
+    parents,
+)
 from graphc.rewriting.loops.contractions import contracted, stays_large
 from graphc.rewriting.loops.folds import fold, product_of_streams
 from graphc.rewriting.loops.online_softmax import Shifts
+from graphc.rewriting.loops.picks import picking, picks
 from graphc.rewriting.loops.producers import UsersOf
 from graphc.rewriting.loops.stream_reductions import StreamReduction
 from graphc.rewriting.loops.welford import Centring
@@ -48,14 +54,13 @@ class Streamed(ABC):
         view = self.views.get(node.inputs[0]) if node.inputs else None
         if view is None or any(map(self.depends, node.inputs[1:])):
             return None
-        at = picked(node, view.axis)
-        if at is not None:
-            return self._picking(node, view, at)
+        if picks(node, view.axis):
+            return self._picking(node, view)
         return fold(node, view, self.stream)
 
-    def _picking(self, node: Node, view: View, at: Size) -> StreamReduction | None:
-        """The fold of a node that picks one position."""
-        return None
+    def _picking(self, node: Node, view: View) -> StreamReduction | None:
+        """The fold of a node that picks elements at some positions."""
+        return picking(node, view, self.stream)
 
     def _product(self, node: Node) -> StreamReduction | None:
         """The fold of a product that sums products of parts, if it does."""
@@ -72,6 +77,26 @@ class Streamed(ABC):
                 if all(map(self.is_part, node.inputs, views)):
                     return product_of_streams(node, i, views, self.stream)
         return None
+
+    def _view(self, node: Node) -> View | None:
+        """The view of a result that is computed part by part, or None.
+
+        Its parts are available as soon as the last of the parts that they read.
+        """
+        tiled, axes = self.stream.tiled, range(node.outputs[0].type.rank)
+        for axis, x in product(axes, node.inputs):
+            known = self.views.get(x)
+            view = None if known is None else derived(node, x, known, axis, tiled)
+            if view is None:
+                continue
+            found = parents(node, view, tiled)
+            if found is not None and self._fits(node, found):
+                return view
+        return None
+
+    def _fits(self, node: Node, views: Sequence[View | None]) -> bool:
+        """Whether all operands of a node can be had part by part, with these views."""
+        return all(map(self.is_part, node.inputs, views))
 
     def _rescaled_nodes(self) -> set[Node]:
         """The nodes that compute rescaled values."""

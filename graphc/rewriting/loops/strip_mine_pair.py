@@ -89,17 +89,18 @@ class Both:
         self._loop, self._back, self._limits = loop, back, limits
         roots = dict.fromkeys(loop.stacked, 0)
         whole = self._whole = View.whole(loop.length)
-        first = TileConsumers(roots, facts, given=True)
+        first = TileConsumers(roots, facts, given=True, backwards=loop.reverse)
         known = {v.node for v in first.left}
         later = replace(facts, behind=_later(facts.nodes, loop, known))
         rows = [(v, whole) for v in back.sequences if later.behind[v.node]]
         given = (v for v in back.sequences if not later.behind[v.node])
         self._rows = list(dict.fromkeys([*loop.sequences, *given]))
-        self._second = TileConsumers(
-            roots, later, True, rows, [back.node, *first.nodes]
-        )
+        ends = [back.node, *first.nodes]
+        self._second = TileConsumers(roots, later, True, rows, ends, back.reverse)
         # Values that both use are computed in both.
-        self._first = TileConsumers(roots, facts, True, of=self._second.nodes)
+        self._first = TileConsumers(
+            roots, facts, True, of=self._second.nodes, backwards=loop.reverse
+        )
         # The ys of the first loop that the second one needs.
         self._own = list(dict.fromkeys(v for v, _ in self._second.producers.had))
         made = [p for r in (self._first, self._second) for p in r.producers.made]
@@ -176,9 +177,9 @@ class Both:
             behind = ends_at + len(self._own)
             pairs = zip(self._own, given[ends_at:behind], strict=True)
             own = {(v, self._whole): x for v, x in pairs}
-            made = blocks.made(given[len(rows) : ends_at], steps, own)
-            read = zip(rows, given, strict=False)
-            made |= {(v, self._whole): x for v, x in read}
+            read = given[len(rows) : ends_at]
+            made = blocks.made(carry[count:], read, steps, own)
+            made |= {(v, self._whole): x for v, x in zip(rows, given, strict=False)}
             limit = next_place(loop, given[behind + loop.carries :], steps)[1]
             extent = steps, back.reverse, limit
             ends, stacked = self._steps_back(carry[:count], made, extent, known)

@@ -9,7 +9,7 @@ from graphc.ir.graph import Graph, Node, Value
 from graphc.ir.primitives import OP
 from graphc.ir.walk import ancestors, operands
 from graphc.rewriting.loops.affine_reads import Stream, View
-from graphc.rewriting.loops.axis_rules import REDUCTIONS, operand_axes
+from graphc.rewriting.loops.axis_rules import REDUCTIONS
 from graphc.rewriting.loops.outer_products import Large, kept_values, outer_values
 from graphc.rewriting.loops.producers import LIGHT, PartPlace, Producers, UsersOf
 from graphc.rewriting.loops.streamed import Streamed
@@ -81,8 +81,8 @@ class TileConsumers(Streamed):
         super().__init__(Stream(length, True, backwards), facts.uses)
         self.facts = facts
         self._bit = facts.roots[self.seed]
-        for value, own in seeds.items():
-            self._see(value, own)
+        whole = self.stream.whole
+        self.views |= {value: whole.along(own) for value, own in seeds.items()}
         self.rows: dict[Value, View] = {}  # smaller values, with one tile for each tile
         self._walk()
         has = frozenset(seeds if given else ())
@@ -94,14 +94,6 @@ class TileConsumers(Streamed):
 
     def _is_within(self, value: Value) -> bool:
         return self.facts.is_gone(value) or value in self.views
-
-    def _see(self, value: Value, axis: int) -> None:
-        """Record that a value has tiles along an axis."""
-        self.views[value] = self.stream.whole.along(axis)
-
-    def _axis(self, value: Value) -> int | None:
-        """The tiled axis of a value, or None."""
-        return self.views[value].axis if value in self.views else None
 
     def _walk(self) -> None:
         """Visit the users of tiles, in order."""
@@ -164,43 +156,25 @@ class TileConsumers(Streamed):
         if found is not None:
             self.reductions[node] = found
             return
-        out, axis = node.outputs[0], self._view(node)
-        if axis is None:
+        out, view = node.outputs[0], self._view(node)
+        if view is None:
             if closes and out not in self.facts.kept:
                 for rescaled in self._rescaled:
                     rescaled.visit(node)
             return
-        if out in self.facts.large:
-            self._see(out, axis)
-        elif closes:
-            self._see(out, axis)
-            self.rows[out] = self.views[out]
-        elif node.primitive.elementwise or node.primitive in BRIDGES:
-            self._see(out, axis)
-
-    def _view(self, node: Node) -> int | None:
-        """The tiled axis of a result, or None."""
-        views = list(map(self._axis, node.inputs))
-        for axis in range(node.outputs[0].type.rank):
-            found = operand_axes(node, axis, tiled=True)
-            if found is None:
-                continue
-            pairs = zip(views, found, strict=True)
-            if any(v is not None and v == a for v, a in pairs):
-                fits = all(map(self._is_tiled, node.inputs, found))
-                return axis if fits else None
-        return None
+        light = node.primitive.elementwise or node.primitive in BRIDGES
+        if closes or light or out in self.facts.large:
+            self.views[out] = view
+        if closes and out not in self.facts.large:
+            self.rows[out] = view
 
     def is_part(self, value: Value, view: View | None) -> bool:
         """Whether tiles of a value with this view can be had; None: all of it."""
-        return self._is_tiled(value, None if view is None else view.axis)
-
-    def _is_tiled(self, value: Value, axis: int | None) -> bool:
         if self.depends(value):
-            return axis is not None and self._axis(value) == axis
-        if axis is None:
+            return view is not None and self.views.get(value) == view
+        if view is None:
             return True
-        n = value.type.shape[axis]
+        n = value.type.shape[view.axis]
         return is_one(n) or equal(n, self.stream.length) is not False
 
     @property

@@ -19,7 +19,7 @@ from graphc.ir.dims import Size, equal
 from graphc.ir.graph import Node, Value, known_sizes
 from graphc.ir.namespace import F
 from graphc.ir.primitives import OP
-from graphc.ir.types import INT32, product, same_shape
+from graphc.ir.types import INT32, product
 from graphc.rewriting.loops.access import resized
 from graphc.rewriting.loops.affine_reads import Stream, View, parents
 from graphc.rewriting.loops.axis_gathers import plain
@@ -86,20 +86,10 @@ class Centring(Sums[Centred]):
 
     def _masked(self, node: Node) -> Centred | None:
         """A centred value where a sliced condition holds, 0 elsewhere."""
-        if node.primitive is not OP.where:
-            return None
-        mask, value, zero = node.inputs
-        known = self._found.get(value)
+        known, mask = self._chosen(node)
         if known is None or known.mask is not None or known.path:
             return None
-        none, shape = literal_of(zero), node.outputs[0].type.shape
-        if none is None or none.any() or not same_shape(value.type.shape, shape):
-            return None
-        found = parents(node, known.view)
-        seen = found[0] if found else None
-        if seen is None or not self._known.is_part(mask, seen):
-            return None
-        return replace(known, mask=(mask, seen))
+        return replace(known, mask=mask)
 
     def _takes(self, factor: Factor) -> bool:
         """Whether a factor is the same for all slices."""
