@@ -106,8 +106,12 @@ def blocks_numpy(
     keeps: Any,
 ) -> Any:
     """Printed into NumPy programs."""
+    if length <= size:
+        found = body(*carry, *rows, *[x[0] for x in marks], *rest)
+        kept = [x[None] for x in carry[:keeps]]
+        return (*found[: len(carry)], *kept, *found[len(carry) :])
     parts, kept = [], []
-    for start in range(0, max(length, 1), size)[:: -1 if reverse else 1]:
+    for start in range(0, length, size)[:: -1 if reverse else 1]:
         at, number = slice(start, start + size), start // size
         cut = [x[(slice(None),) * a + (at,)] for x, a in zip(rows, axes)]  # noqa: B905
         found = body(*carry, *cut, *[x[number] for x in marks], *rest)
@@ -116,8 +120,6 @@ def blocks_numpy(
         parts.append(found[len(carry) :])
     order = slice(None, None, -1 if reverse else 1)
     before = [np.stack(x) for x in zip(*kept[order])]  # noqa: B905
-    if len(parts) == 1:
-        return (*carry, *before, *parts[0])
     made = zip(*parts[order])  # noqa: B905
     whole = [np.concatenate(x, a) for x, a in zip(made, joined)]  # noqa: B905
     return (*carry, *before, *whole)

@@ -136,8 +136,8 @@ def _sum_of_written(count: int) -> Rule:
         shape, node = table.type.shape, table.node
         if limited(table) or not all(node.params["inside"]) or asks_late(node):
             return None
-        if not is_wide(table.dtype) or not all(at_most(1, shape[a]) for a in axes):
-            return None  # nothing can be written to what has no element
+        if not is_wide(table.dtype):
+            return None
         points = _points(node.inputs[2:])
         if not table.type.rank == len(points) == count:
             return None
@@ -146,6 +146,9 @@ def _sum_of_written(count: int) -> Rule:
             if a not in axes and not (once_each and same_size(points[a], n)):
                 return None
         made = SUM(F.broadcast_to(w, points), axes=axes, keepdims=keepdims)
+        for n in (shape[a] for a in axes if not at_most(1, shape[a])):
+            # Nothing can be written to what has no element.
+            made = F.where(F.greater(size_value(n), 0), made, 0)
         return guarded(made, node)
 
     return rule
