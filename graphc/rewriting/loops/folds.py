@@ -19,7 +19,7 @@ from graphc.ir.rules import RuleTable
 from graphc.ir.types import DType, dtype_of, is_float, is_inexact
 from graphc.ops.common.monoids import MONOIDS, Monoid, least, most
 from graphc.rewriting.loops.access import resized, same_op
-from graphc.rewriting.loops.affine_reads import Stream, View
+from graphc.rewriting.loops.affine_reads import ALL, Stream, View
 from graphc.rewriting.loops.contractions import contracted, product_of_parts
 from graphc.rewriting.loops.producers import PartPlace, Resolve
 from graphc.rewriting.loops.stream_reductions import (
@@ -122,11 +122,11 @@ def _joined(node: Node, place: PartPlace, stream: Stream) -> StreamReduction | N
         return None
     held = _wide(dtype) if monoid.widened else dtype
     neutral = as_value(np.asarray(monoid.neutral(dtype)).astype(held))
-    needs = node.inputs[1:]
+    begun = node.inputs[1:]
     join = getattr(F, monoid.join)
 
     def start(known: Resolve) -> Carry:
-        number = known(needs[0]) if needs else neutral
+        number = known(begun[0]) if begun else neutral
         return [_filled(node, place, stream, number, held)]
 
     def step(carry: Carry, parts: PartsRead, number: Value) -> Carry:
@@ -138,7 +138,7 @@ def _joined(node: Node, place: PartPlace, stream: Stream) -> StreamReduction | N
     def end(carry: Carry, known: Resolve) -> Value:
         return _whole(node, place, stream, cast(carry[0], dtype))
 
-    return StreamReduction([place], start, step, end, needs=needs)
+    return StreamReduction([place, *((x, ALL) for x in begun)], start, step, end)
 
 
 def _of_tile(node: Node, tile: Value, neutral: Value) -> Value:

@@ -29,7 +29,8 @@ class StreamReduction:
     `start` is the init, from replacements of values from before the loop. `step` takes
     the carries, the parts, and the position of the slice, or the first of a tile;
     `placed`: it uses the position. `end` projects the final carries to the result,
-    from replacements of values after the loop. `needs`: values that `start` reads.
+    from replacements of values after the loop. Values that `start` reads, or each step
+    as a whole, are among the places too, seen as `ALL`.
     """
 
     places: Sequence[PartPlace]
@@ -37,7 +38,6 @@ class StreamReduction:
     step: ReductionStep
     end: End
     placed: bool = False
-    needs: Sequence[Value] = ()
 
     def seen(self, view: View, length: Size) -> "StreamReduction":
         """The reduction by iterations, where positions belong to them as in a view."""

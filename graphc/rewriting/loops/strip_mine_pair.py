@@ -207,8 +207,8 @@ class Both:
     def _known(self, first: Replacements) -> Resolve:
         """Look up replacements of values after the first loop."""
         back = self._back
-        values = [*self._second.outside(), *back.first, *back.rest, *self._rows]
-        values += back.node.demands
+        values = [*back.first, *back.rest, *self._rows, *back.node.demands]
+        values += self._second.producers.outside()
         new = replayed(values, first, region_between(values, first))
         known = dict(zip(values, new, strict=True))
         return lambda v: known.get(v, v)

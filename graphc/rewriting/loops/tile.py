@@ -138,7 +138,7 @@ class _Rebuilt:
 
     def _loop(self, region: TileConsumers, at: Node) -> None:
         """Build a loop, or give it up if it needs a live-out value of a later loop."""
-        needed = self._behind(region.outside(), at)
+        needed = self._behind(region.producers.outside(), at)
         if any(
             v in self._waiting and v not in self._new for n in needed for v in n.outputs
         ):

@@ -207,13 +207,6 @@ class TileConsumers(Streamed):
         """The live-out values of the region."""
         return [*self.shown, *(node.outputs[0] for node in self.reductions)]
 
-    def outside(self) -> list[Value]:
-        """The values from outside the loop that the region reads."""
-        found = self.producers.outside()
-        for how in self.reductions.values():
-            found += how.needs
-        return found
-
 
 def best_region(
     seed: Value, facts: GraphFacts, inside: Container[Size] = ()
