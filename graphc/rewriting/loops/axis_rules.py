@@ -38,8 +38,8 @@ from graphc.rewriting.sizes import is_one
 
 OperandAxes = list[int | None] | None
 OperandAxesOf = Callable[[Node, int], OperandAxes]
-Slices = Callable[[Node, int, Sequence[Value]], Value]
-Parts = Callable[[Node, int, Sequence[Value], Tile | None], Value]
+SliceOf = Callable[[Node, int, Sequence[Value]], Value]
+PartOf = Callable[[Node, int, Sequence[Value], Tile | None], Value]
 
 REDUCTIONS = tuple(MONOIDS.rules)
 ENOUGH_ROWS = 32  # in a product of matrices
@@ -56,7 +56,7 @@ class AxisRule(NamedTuple):
     """
 
     operand_axes: OperandAxesOf
-    part: Parts
+    part: PartOf
 
 
 AXES: RuleTable[AxisRule] = RuleTable("parts along an axis")
@@ -90,7 +90,7 @@ def part(
     return rule.part(node, axis, parts, tile)
 
 
-def _sliced(of_slice: Slices) -> Parts:
+def _sliced(of_slice: SliceOf) -> PartOf:
     """Only slices differ from the whole: a tile keeps its axis, and so all others."""
 
     def found(
