@@ -8,6 +8,7 @@ from graphc.backends.program import (
     needs_64_bits,
     print_check,
     print_return,
+    size_checks,
 )
 from graphc.backends.source import Module, PrintedBody, indent, tuple_text
 from graphc.ir.graph import Value
@@ -36,7 +37,7 @@ def emit_driver(
     for step in plan.steps:
         _print_step(body, step)
     print_return(body, plan, outputs)
-    lines = body.lines
+    lines = size_checks(module, plan, names) + body.lines
     if needs_64_bits(module, plan):
         lines = ["with jax.enable_x64(True):", *indent(lines)]
     head = [f"def {entry(plan)}({', '.join(names)}):"]

@@ -15,6 +15,7 @@ from graphc.backends.program import (
     needs_64_bits,
     new_module,
     print_return,
+    size_checks,
     title,
 )
 from graphc.backends.source import Module, PrintedBody, indent
@@ -80,6 +81,7 @@ def _direct(module: Module, plan: Plan, names: list[str]) -> list[str]:
         return [f"{entry(plan)} = segment_0"]
     arguments = ", ".join(names)
     lines = [
+        *size_checks(module, plan, names),
         "if jax.config.jax_enable_x64:",
         f"    return segment_0({arguments})",
         "with jax.enable_x64(True):",

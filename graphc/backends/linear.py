@@ -17,7 +17,7 @@ from graphc.backends.program import (
     title,
 )
 from graphc.backends.source import PrintedBody, indent
-from graphc.errors import graph_error, label
+from graphc.errors import graph_error
 from graphc.ir.build import INPUT
 from graphc.ir.graph import Node, Value
 from graphc.ir.types import BFLOAT16
@@ -93,9 +93,7 @@ def emit_unjitted(plan: Plan, outputs: Outputs) -> Source:
 
 def _bind_static(body: PrintedBody, value: Value, name: str) -> None:
     """A static integer: as a size it is itself, as a number it gets its dtype."""
-    size = body.module.size_name(value.symbol)
-    body.line(f'{size} = integer("{label(value.symbol.name)}", {name})')
-    body.bind_size(value.symbol, size)
+    size = body.size(value.symbol)
     body.line(f"{name} = np.{value.dtype.name}({size})")
 
 

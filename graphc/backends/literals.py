@@ -4,6 +4,9 @@ from typing import Any
 
 import numpy as np
 
+from graphc.ir.graph import Node, Value
+from graphc.ir.types import BFLOAT16
+
 NDArray = np.ndarray[Any, Any]
 MOST_INLINE = 8  # elements of an array that still reads well in one line
 LARGEST_BARE = {"uint32": 2**31 - 1, "uint64": 2**63 - 1}
@@ -66,3 +69,20 @@ def array_text(array: NDArray) -> str:
     if not array.size:
         return f"np.zeros({array.shape}, {dtype})"
     return _from_bytes(array)
+
+
+def beside_an_array(node: Node, value: Value) -> bool:
+    """Whether another input of the same dtype is an array and fixes the dtype.
+
+    NumPy does not adapt Python numbers to bfloat16.
+    """
+    return value.dtype != BFLOAT16 and any(
+        v.dtype == value.dtype and not v.node.primitive.inline for v in node.inputs
+    )
+
+
+def of_python_numbers(node: Node) -> bool:
+    """Whether Python numbers go in and an array comes out, as in `n > 3`."""
+    if node.primitive.literals != "beside" or node.outputs[0].type.weak:
+        return False
+    return bool(node.inputs) and all([v.type.weak for v in node.inputs])

@@ -40,8 +40,11 @@ def require(
         raise ProgramError(f"{message}{got}", place, kind)
 
 
-def integer(name: str, value: Any, remedy: str = "") -> int:
-    """The Python integer of a size; `remedy` is for where it is being traced."""
+def integer(name: str, value: Any, remedy: str = "", cut: bool = False) -> int:
+    """The Python integer of a size; `remedy` is for where it is being traced.
+
+    One that is `cut` is the bound of a slice: it may be beyond any axis.
+    """
     found = type(value).__name__
     try:
         number: int = value.__index__()
@@ -57,6 +60,8 @@ def integer(name: str, value: Any, remedy: str = "") -> int:
         got = f"{found} {value!r}"
         problem = f"{name} must be an integer, got {got}"
         raise ProgramError(problem, kind="dtype") from None
+    if cut:
+        return max(-(2**49), min(number, 2**49))
     if not -(2**48) <= number <= 2**48:
         problem = f"{name} is used as a size, which is at most 2**48, got {number}"
         raise ProgramError(problem, kind="range")

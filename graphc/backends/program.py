@@ -9,6 +9,8 @@ import numpy as np
 from graphc.backends.names import Hints
 from graphc.backends.placing import placed
 from graphc.backends.prelude import check_inputs, checked, helpers
+from graphc.backends.sizes import is_wide
+from graphc.backends.slice_bounds import slice_bounds
 from graphc.backends.source import Module, PrintedBody, docstring, tuple_text
 from graphc.ir.build import INPUT
 from graphc.ir.dims import Symbol
@@ -77,7 +79,9 @@ def new_module(plan: Plan) -> tuple[Module, list[str]]:
     for value, name in zip(graph.outputs, graph.output_names, strict=True):
         if name:
             outputs.setdefault(plan.resolve(value), name)
-    module = Module(Hints(nodes, outputs), _aliases(plan))
+    checks = [c.condition for c in checks_of(plan)]
+    cut = slice_bounds((graph, plan.called), checks, plan.resolve)
+    module = Module(Hints(nodes, outputs), _aliases(plan), cut)
     if plan.padded is not None:
         for old, new in zip(plan.called.inputs, graph.inputs, strict=False):
             module.share_name(new, old)
@@ -126,6 +130,21 @@ def needs_64_bits(
         v.dtype in WIDE and not v.node.primitive.inline
         for v in (*made, *given, *others)
     )
+
+
+def size_checks(module: Module, plan: Plan, names: list[str]) -> list[str]:
+    """Lines that check integers with which segments compute sizes.
+
+    Those that only bound slices are cut off there. The segments are in the module.
+    """
+    checked = {s for s in module.summed - module.slice_bounds if is_wide(s)}
+    return [
+        f'if not isinstance({name}, jax.core.Tracer): integer("{given}", {name})'
+        for value, name, given in zip(
+            plan.graph.inputs, names, plan.graph.input_names, strict=True
+        )
+        if value._symbol in checked
+    ]
 
 
 def argument_check(plan: Plan, names: list[str]) -> list[str]:

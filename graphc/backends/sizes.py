@@ -4,12 +4,12 @@ from collections.abc import Callable, Mapping
 from enum import IntEnum
 from functools import reduce
 
-from graphc.errors import GraphError
+from graphc.errors import GraphError, label
 from graphc.ir.dims import Dim, Size, substitute, symbol_dim
 from graphc.ir.dims_text import Printer
 from graphc.ir.exactness import Range, fits, parts_fit
 from graphc.ir.graph import Value
-from graphc.ir.polynomials import Atom, Symbol
+from graphc.ir.polynomials import Atom, Symbol, calls_in, polynomial
 
 INT32: Range = (-(2**31), 2**31 - 1)
 MOST_PADDED = 2**30  # elements along a padded axis: its capacity fits int32
@@ -53,6 +53,38 @@ def _is_signed(symbol: Symbol) -> bool:
     """Whether what stands for a symbol is an integer of Python, of int32 or int64."""
     origin = symbol.origin
     return not isinstance(origin, Value) or origin.dtype in ("int32", "int64")
+
+
+def reading(symbol: Symbol, value: str, cut: bool) -> str:
+    """The call that gives the integer of a value as a size.
+
+    One that is `cut` may be beyond any axis.
+    """
+    assert isinstance(symbol.origin, Value)
+    remedy = symbol.origin.node.primitive.size_remedy
+    more = f", {remedy!r}" * bool(remedy) + ", cut=True" * cut
+    return f'integer("{label(symbol.name)}", {value}{more})'
+
+
+def widened(symbol: Symbol, name: str) -> str:
+    """A traced integer as one of 64 bits with which sums do not wrap around."""
+    if not is_wide(symbol):
+        return f'{name}.astype("int64")'
+    assert isinstance(symbol.origin, Value)
+    if symbol.origin.dtype.kind == "u":
+        return f'jnp.minimum({name}, 2**49).astype("int64")'
+    return f"jnp.clip({name}, -(2**49), 2**49)"
+
+
+def in_sums(size: Dim) -> set[Symbol]:
+    """The symbols that a formula computes sums or products with.
+
+    Others are compared only, or are all there is.
+    """
+    parts = [size, *(part for call in calls_in(size) for part in call.formulas)]
+    long = [polynomial(p) for p in parts if polynomial(p).only_atom() is None]
+    long += [polynomial(p) for c in calls_in(size) if c.op == "*" for p in c.formulas]
+    return {atom for p in long for atom in p.atoms() if isinstance(atom, Symbol)}
 
 
 class _ArrayPrinter(Printer):

@@ -1,7 +1,7 @@
 """Where text is laid out: functions line by line, modules part by part."""
 
 import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
 from functools import partial
 from typing import Any
 
@@ -9,10 +9,25 @@ import numpy as np
 
 from graphc.backends.foreign import Foreigns
 from graphc.backends.function_source import globals_used, plain_source
-from graphc.backends.literals import array_text, number, typed_number
+from graphc.backends.literals import (
+    array_text,
+    beside_an_array,
+    number,
+    of_python_numbers,
+    typed_number,
+)
 from graphc.backends.names import Hints, Names, of_same_name
-from graphc.backends.sizes import Arithmetic, array_size, is_wide, needed, solved
-from graphc.errors import GraphError, SourceLocation, graph_error, label, printable
+from graphc.backends.sizes import (
+    Arithmetic,
+    array_size,
+    in_sums,
+    is_wide,
+    needed,
+    reading,
+    solved,
+    widened,
+)
+from graphc.errors import GraphError, SourceLocation, graph_error, printable
 from graphc.ir import inner
 from graphc.ir.build import CONSTANT, INPUT, SIZE_OP, Data
 from graphc.ir.dims import MOST_SHOWN, Dim, Size, Symbol, expression, symbol_dim
@@ -22,8 +37,7 @@ from graphc.ir.graph import Guard, Node, Value
 from graphc.ir.kinds import Text
 from graphc.ir.op import EMISSION, Printing
 from graphc.ir.primitives import OP
-from graphc.ir.types import BFLOAT16, INT32, DType
-from graphc.transform.grouping import printed
+from graphc.ir.types import INT32, DType
 
 INDENT = "    "
 _LITERALS = bool, int, float, str
@@ -32,15 +46,22 @@ _LITERALS = bool, int, float, str
 class Module:
     """The source of one program in the making: parts in order, names, constants."""
 
-    def __init__(self, hints: Hints, aliases: dict[Value, Value]) -> None:
+    def __init__(
+        self,
+        hints: Hints,
+        aliases: dict[Value, Value],
+        slice_bounds: frozenset[Symbol] = frozenset(),
+    ) -> None:
         self.names = Names()
         self.hints = hints
         self.aliases = aliases
+        self.slice_bounds = slice_bounds  # integers that may be beyond any axis
         self.helpers: dict[Callable[..., Any], tuple[str, str]] = {}
         self.imports: dict[str, None] = {}
         self.constants: dict[Data, tuple[str, str]] = {}
         self.functions: dict[inner.Body, tuple[str, list[str]]] = {}
         self.widens = False  # whether sizes are computed with 64 bits
+        self.summed: set[Symbol] = set()  # integers that sizes are computed with there
         self.hooks: dict[str, list[str]] = {}  # functions that a caller may replace
         self.foreigns = Foreigns(self.names)
         self._values: dict[Value, str] = {}
@@ -239,10 +260,8 @@ class PrintedBody:
             if symbol in self._axes:
                 text = self._axes[symbol]
             elif isinstance(origin, Value) and self.reads:
-                value = self.module.resolve(origin)
-                remedy = origin.node.primitive.size_remedy
-                more = f", {remedy!r}" if remedy else ""
-                text = f'integer("{label(symbol.name)}", {self.value(value)}{more})'
+                value = self.value(self.module.resolve(origin))
+                text = reading(symbol, value, symbol in self.module.slice_bounds)
             elif isinstance(origin, Value):
                 return self.value(self.module.resolve(origin))  # traced arithmetic
             else:
@@ -293,24 +312,31 @@ class PrintedBody:
 
     def _formula(self, size: Dim, how: Arithmetic) -> str:
         named = {**self._parts[Arithmetic.PYTHON], **self._parts[how]}
-        name_of = self._wide_size if how is Arithmetic.WIDE else self.size
+        wide = partial(self._wide_size, in_sums(size))
+        name_of = wide if how is Arithmetic.WIDE else self.size
         if how is not Arithmetic.PYTHON and self.backend == "jax":
             return array_size(size, name_of, named)
         text = expression(size, name_of, named=named)
         return f"int({text})" if how is Arithmetic.TRACED else text
 
-    def _wide_size(self, symbol: Symbol) -> str:
-        """As `size`, but with 64 bits where it is an array of JAX."""
+    def _wide_size(self, summed: Container[Symbol], symbol: Symbol) -> str:
+        """As `size`, but with 64 bits where it is an array of JAX.
+
+        Of one that has them, sums do not wrap around.
+        """
         name = self.size(symbol)
         if self._is_integer(symbol):
             return name
         if self.backend == "numpy":
             return f"int({name})"
-        if not is_wide(symbol) and symbol not in self._wide:
+        if is_wide(symbol) and symbol not in summed:
+            return name
+        if symbol not in self._wide:
             self.module.widens = True
+            self.module.summed.add(symbol)
             self._wide[symbol] = self.module.names.unique(f"{name}_wide")
-            self.line(f'{self._wide[symbol]} = {name}.astype("int64")')
-        return self._wide.get(symbol, name)
+            self.line(f"{self._wide[symbol]} = {widened(symbol, name)}")
+        return self._wide[symbol]
 
     def value(self, value: Value) -> str:
         """The expression of a value in scope."""
@@ -336,7 +362,7 @@ class PrintedBody:
         if value.node.primitive is CONSTANT and value.type.rank == 0:
             array = value.node.params["data"].array
             if node.primitive.literals == "always" or (
-                node.primitive.literals == "beside" and _beside(node, value)
+                node.primitive.literals == "beside" and beside_an_array(node, value)
             ):
                 return number(array)
         if value.node.primitive is SIZE_OP and value not in self._names:
@@ -371,7 +397,7 @@ class PrintedBody:
             self.inner,
         )
         text = EMISSION[self.backend].rules[node.primitive](p)
-        if _leaves_python(node):
+        if of_python_numbers(node):
             text = f"{self.xp}.asarray({text})"
         names = [self.module.value_name(v) for v in node.outputs]
         unpacked = node.primitive.several and len(names) == 1
@@ -455,31 +481,6 @@ def _printed_body(module: Module, xp: str, graph: inner.Body) -> str:
     head = f"def {name}({', '.join([*parameters, *sizes])}):"
     module.functions[graph] = name, [head, *indent(body.lines)]
     return name
-
-
-def _leaves_python(node: Node) -> bool:
-    """Whether Python numbers go in and an array comes out, as in `n > 3`."""
-    if node.primitive.literals != "beside" or node.outputs[0].type.weak:
-        return False
-    return bool(node.inputs) and all([v.type.weak for v in node.inputs])
-
-
-def _beside(node: Node, value: Value) -> bool:
-    """Whether another input of the same dtype is an array and fixes the dtype.
-
-    NumPy does not adapt Python numbers to bfloat16.
-    """
-    return value.dtype != BFLOAT16 and any(
-        v.dtype == value.dtype and not v.node.primitive.inline for v in node.inputs
-    )
-
-
-def printed_sizes(nodes: Iterable[Node]) -> list[Symbol]:
-    """The symbols whose numbers the text of these nodes needs, in order."""
-    found: dict[Symbol, None] = {}
-    for node in nodes:
-        found.update(dict.fromkeys(sorted(printed(node), key=lambda s: s.name)))
-    return list(found)
 
 
 def docstring(text: str) -> str:

@@ -8,13 +8,15 @@ from collections.abc import Callable
 
 import numpy as np
 
-from graphc.ir.dims import Size, Symbol
+from graphc.ir.dims import Dim, Size, Symbol, equal, fresh_axis, substitute, symbol_dim
 from graphc.ir.dims_ranges import SizeRange, SizeRanges
 from graphc.ir.polynomials import calls_in
 from graphc.ir.types import DType
 
 Range = tuple[int, int]  # the least and the most
 MOST = 2**48  # elements of an axis, and the largest integer that is read as a size
+MOST_TERMS = 16  # of a formula that is proved to be cut off
+CUT = 2**49  # a bound of a slice beyond it is taken for it: it is beyond any axis
 
 
 def parts_fit(size: Size, range_of: Callable[[Symbol], Range], within: Range) -> bool:
@@ -52,6 +54,25 @@ def wrapped(size: Size, dtype: DType) -> Size | None:
     return size - turns * period if turns == (ends[1] - low) // period else None
 
 
+def saturates(size: Dim, symbol: Symbol) -> bool:
+    """Whether a formula is provably the same for all of a symbol beyond `CUT`.
+
+    So is the bound of a slice, as Python cuts it off. Other symbols that are cut off
+    lie within as much.
+    """
+    if size.weight > MOST_TERMS:
+        return False
+    others: dict[Symbol, Size] = {}
+    for other in set(size.symbols) - {symbol}:
+        ends = _range(other, MOST if other.origin is None else CUT)
+        others[other] = symbol_dim(Symbol(other.name, None, *ends))
+    more = fresh_axis("more")
+    return all(
+        equal(*(substitute(size, others | {symbol: n}) for n in (end, beyond))) is True
+        for end, beyond in ((CUT, CUT + more), (-CUT, -CUT - more))
+    )
+
+
 def limits(dtype: DType) -> Range:
     """The least and the most of a dtype of integers; a bool has one bit."""
     if dtype.kind == "b":
@@ -60,9 +81,9 @@ def limits(dtype: DType) -> Range:
     return int(found.min), int(found.max)
 
 
-def _range(symbol: Symbol) -> Range:
+def _range(symbol: Symbol, most: int = MOST) -> Range:
     """The least and the most that the integer of a symbol can be."""
-    low, high = -MOST, MOST
+    low, high = -most, most
     if symbol.lower is not None:
         low = max(low, symbol.lower)
     if isinstance(symbol.upper, int):

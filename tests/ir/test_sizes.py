@@ -1,5 +1,7 @@
 """Integers that are followed as sizes: how far, and that names do not matter."""
 
+import sys
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -242,9 +244,51 @@ def test_what_cannot_wrap_around_is_followed():
 @pytest.mark.parametrize("number", [2**48 + 1, -(2**48) - 1])
 def test_a_size_that_is_too_large_is_refused(number):
     i = gt.tensor("i", "int64", ())
-    f = graphc.function([i], gt.arange(3)[i:], backend="numpy")
+    f = graphc.function([i], gt.zeros(gt.maximum(i, 1 - i)), backend="numpy")
+    refused(f, number)
+
+
+def refused(f, *numbers):
     with pytest.raises(graphc.CallError) as info:
-        f(number)
-    said = f"i is used as a size, which is at most 2**48, got {number}"
+        f(*numbers)
+    said = f"i is used as a size, which is at most 2**48, got {numbers[0]}"
     assert str(info.value).split("\n")[0] == said
     assert info.value.kind == "range"
+
+
+HUGE = [sys.maxsize, -sys.maxsize - 1, 2**60, -(2**48) - 1]
+V = gt.tensor("v", "float64", ("n",))
+I, J = (gt.tensor(name, "int64", ()) for name in "ij")
+SLICED = (
+    lambda x, i: x[:i],
+    lambda x, i: x[i:],
+    lambda x, i: x[i::-1],
+    lambda x, i: x[:i:2],
+    lambda x, i: x[-i:],
+    lambda x, i: x[2 * i :][i:],
+    lambda x, i: x[: i + 1].sum(),
+    lambda x, i: x[i - 1 :].cumsum().sum(),
+)
+
+
+@pytest.mark.parametrize(
+    ("backend", "dims"),
+    [("numpy", "specialize"), ("numpy", "pad"), ("jax", "pad"), ("jax", "auto")],
+)
+def test_bounds_of_slices_are_cut_off(backend, dims):
+    """As Python cuts them off, and nothing wraps around on the way."""
+    outputs = [of(V, I) for of in SLICED]
+    f = graphc.function([V, I], outputs, backend=backend, dims=dims)
+    a = np.arange(5.0)
+    for number in (2, *HUGE):
+        for of, found in zip(SLICED, f(a, number), strict=True):
+            np.testing.assert_array_equal(found, of(a, number))
+
+
+@pytest.mark.parametrize("backend", ["numpy", "jax"])
+def test_bounds_that_are_numbers_too_are_not_cut_off(backend):
+    """Nor are those whose difference counts."""
+    for outputs in ([V[:I], I * 2], [V[: I - J]], [gt.sum(V[: I - J])]):
+        options = {"backend": backend, "unused": "ignore"}
+        f = graphc.function([V, I, J], outputs, **options)
+        refused(lambda i, f=f: f(np.ones(3), i, 2**48), sys.maxsize)

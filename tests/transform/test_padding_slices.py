@@ -29,6 +29,7 @@ PROGRAMS = {
     "of a constant size": ([y, a, b], with_gradient(y[a:b], y)),
     "in steps": ([x, a], with_gradient(x[a::3], x)),
     "of a slice": ([x, a, b], with_gradient(x[:a][b:], x)),
+    "of a rest": ([x, a, b], with_gradient(x[a:][:b], x)),
     "two axes": ([m, a, b], [*with_gradient(m[:a, b:], m), m[a:, None, b::2]]),
     "written in two axes": ([m, a, b], [m.at[:a, b:].set(3), m.at[a::2, b:].add(1)]),
     "backwards": ([x, a], with_gradient(x[a::-1], x)),
@@ -90,6 +91,20 @@ def test_nothing_behind_a_slice_leaks(name, backend):
     exact = graphc.function(inputs, outputs, backend="numpy")
     for given in calls(inputs, (5,)):
         same(f(*given), exact(*given))
+
+
+@pytest.mark.parametrize("name", ["of a slice", "of a rest", "neighbours", "joined"])
+def test_each_size_padded_alone(name):
+    """Axes at true sizes may be empty, those at capacities never are."""
+    inputs, outputs = PROGRAMS[name]
+    exact = graphc.function(inputs, outputs, backend="numpy", dims="specialize")
+    names = {v.name for v in inputs[1:]} | {str(x.shape[0])}
+    for alone in names:
+        dims = dict.fromkeys(names, graphc.Specialize()) | {alone: graphc.Pad()}
+        f = graphc.function(inputs, outputs, backend="numpy", dims=dims)
+        for pair in itertools.product((0, 3, 9, -4), (1, -1)):
+            given = arguments(inputs, 6, pair)
+            same(f(*given), exact(*given))
 
 
 @BACKENDS

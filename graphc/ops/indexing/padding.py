@@ -165,6 +165,8 @@ def _(pad: Padding, x: PaddedValue, **params: Any) -> Any:
         places = _places(pad, x, part, length)
         most = F.maximum(number(pad, x.type.shape[part.axis]) - 1, 0)
         places = F.clip(places, 0, most)
+        if not scalar:  # an axis that is not padded may be empty
+            found = nonempty(found, part.at)
         found = GATHER(found, places, axes=(part.at,), inside=(False,))
     return found
 

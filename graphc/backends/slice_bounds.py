@@ -1,0 +1,67 @@
+"""Integers that serve as bounds of slices only: there they may be beyond any axis.
+
+Python cuts such bounds off. So may a program, before it computes sizes with them: it
+takes them for 2**49, and no axis has as many elements.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+
+from graphc.backends.sizes import is_wide
+from graphc.ir.build import SIZE_OP
+from graphc.ir.dims import Dim, Size, Symbol, clip, substitute
+from graphc.ir.exactness import saturates
+from graphc.ir.graph import Graph, Node, Value
+from graphc.ir.inner import has_inner, within_sized
+from graphc.ir.primitives import OP
+from graphc.ir.walk import ancestors
+
+SLICED = (OP.basic_index, OP.slice_update)
+
+
+def slice_bounds(
+    graphs: Iterable[Graph], checked: Iterable[Value], resolve: Callable[[Value], Value]
+) -> frozenset[Symbol]:
+    """The integers of 64 bits that are the same in all graphs if they are cut off.
+
+    `checked` are conditions that the program tests besides.
+    """
+    outputs = [*(v for graph in graphs for v in graph.outputs), *checked]
+    numbers = {resolve(v) for v in outputs}
+    sizes: dict[Dim, None] = {}
+    for node, given in within_sized(ancestors(outputs)):
+        if node.primitive is not SIZE_OP:
+            numbers.update(map(resolve, node.inputs))
+        for size in _sizes(node):
+            found = substitute(size, given) if isinstance(size, Dim) else size
+            if isinstance(found, Dim):
+                sizes[found] = None
+    asked = [(s, size) for size in sizes for s in size.symbols if _is_read(s)]
+    kept = {s for s, size in asked if s.origin in numbers or not saturates(size, s)}
+    return frozenset(s for s, _ in asked if s not in kept)
+
+
+def _is_read(symbol: Symbol) -> bool:
+    return isinstance(symbol.origin, Value) and is_wide(symbol)
+
+
+def _sizes(node: Node) -> Iterator[Size]:
+    """The sizes that a node depends on, bounds of slices as Python cuts them off.
+
+    Those that are given to a body are looked at where it depends on them.
+    """
+    rest = dict(node.params)
+    if has_inner(node):
+        del rest["sizes"]
+    if node.primitive in SLICED:
+        starts, stops = rest.pop("starts"), rest.pop("stops")
+        axes = iter(node.inputs[0].type.shape)
+        for kind, *ends in zip(rest["kinds"], starts, stops, strict=True):
+            n = 1 if kind == "n" else next(axes)
+            given = [end for end in ends if isinstance(end, Dim)]
+            yield from given if kind == "i" else [clip(end, n) for end in given]
+    for param in rest.values():
+        yield from param if isinstance(param, tuple) else (param,)
+    for value in node.outputs:
+        yield from value.type.shape
+    for guard in node.guards:
+        yield from (guard.left, guard.right)
