@@ -16,7 +16,14 @@ from graphc.ir.dims import (
     minimum,
     symbol_dim,
 )
-from graphc.ir.dims_ranges import UNKNOWN, SizeRange, SizeRanges, largest
+from graphc.ir.dims_ranges import (
+    UNKNOWN,
+    SizeRange,
+    SizeRanges,
+    largest,
+    range_between,
+    sum_of,
+)
 from tests.ir.test_dims import (
     ASSIGNMENTS,
     DIMS,
@@ -77,6 +84,12 @@ def test_largest(size: Size, most: Size | None) -> None:
     assert found is most if most is None else equal(found, most)
 
 
+def test_sums_of_ranges() -> None:
+    assert sum_of(SizeRange(1, 3), SizeRange(2, 5)) == (3, 8)
+    assert sum_of(SizeRange(1, 3), SizeRange(2, 5), -2) == (-9, -1)
+    assert sum_of(SizeRange(1, None), SizeRange(None, 5), -1) == (-4, None)
+
+
 def test_what_does_not_vary_is_kept() -> None:
     assert equal(largest(n - m, of_m_fixed), N - m)
     assert equal(largest(clip(m - 2, n), of_m_fixed), clip(m - 2, N))
@@ -89,18 +102,46 @@ def test_nothing_is_known_of_symbols_without_a_range() -> None:
     assert equal(largest(clip(index, n), no_index), N)
 
 
-@given(recipes(5), st.sampled_from([range_of, of_m_fixed]))
+def from_minus_1(symbol: Symbol) -> SizeRange:
+    """As `range_of`, but the index, which may be negative, is at least -1."""
+    low = -1 if symbol is index.symbols[0] else symbol.lower
+    return SizeRange(low, symbol_dim(CAPACITIES[symbol]))
+
+
+@pytest.mark.parametrize(
+    ("size", "low", "high"),
+    [
+        (n * index, None, None),
+        (n * m, 0, N * M),
+        (index // (m + 1), -1, INDEX),
+        ((index - 3) // (m + 2), -2, maximum(INDEX - 3, 0) // 2),
+        ((n + 5) // (m + 1), 5 // (M + 1), N + 5),
+        (minimum(n, index), -1, minimum(N, INDEX)),
+        (maximum(n, index), 0, maximum(N, INDEX)),
+        (n - 2 * index, -2 * INDEX, N + 2),
+        (clip(n + 2, m + 1), 1, minimum(N + 2, M + 1)),
+    ],
+)
+def test_both_ends(size: Size, low: Size | None, high: Size | None) -> None:
+    for end, wanted in zip(range_between(size, from_minus_1), (low, high), strict=True):
+        assert end is wanted or (wanted is not None and equal(end, wanted) is True)
+
+
+@given(recipes(5), st.sampled_from([range_of, of_m_fixed, from_minus_1]))
 @settings(deadline=None, max_examples=40)
-def test_no_value_is_larger(
+def test_no_value_is_beyond(
     recipe: Recipe, ranges: Callable[[Symbol], SizeRange]
 ) -> None:
     """Neither of a size nor of what it cuts off an axis, with just enough capacity."""
-    found = built(recipe)
+    found, at = built(recipe), index.symbols[0]
     for size in (found, -found, clip(found, n), n - clip(found, n), found // 2):
-        most = largest(size, ranges)
-        for sizes in ASSIGNMENTS[::23] if most is not None else []:
-            if python_value(recipe, sizes) is not None:
-                assert evaluate(size, sizes) <= evaluate(most, within(sizes))
+        low, most = range_between(size, ranges)
+        for sizes in ASSIGNMENTS[::23]:
+            inside = ranges is not from_minus_1 or sizes[at] >= -1
+            if inside and python_value(recipe, sizes) is not None:
+                number, known = evaluate(size, sizes), within(sizes)
+                assert most is None or number <= evaluate(most, known)
+                assert low is None or number >= evaluate(low, known)
 
 
 def within(sizes: dict[Symbol, int]) -> dict[Symbol, int]:

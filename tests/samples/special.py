@@ -170,7 +170,6 @@ SAMPLES = [
         call(a(3), a(4, 1, values="positive"), 2.5, a(3, values="unit")),
         ulps=128,
         dtypes=FLOATS,
-        refused={"jax": "JAX's hyp2f1 is wrong near 1 and below -1"},
     ),
     sample(
         "special.polygamma",

@@ -7,6 +7,9 @@ tails are straight, kept within a bracket that is halved where a step would leav
 
 from typing import Any
 
+import numpy as np
+import scipy.special
+
 from graphc.ops.special.series import incomplete_gamma, log_beta
 
 
@@ -157,3 +160,27 @@ def owens_function(h: Any, a: Any, jax: Any) -> Any:
     found = jnp.where(large, jnp.where(size <= 0.67, near, far) - inner, inner)
     found = jnp.where(jnp.isnan(h) | jnp.isnan(a), jnp.nan, found)
     return jnp.where(a < 0, -found, found)
+
+
+def hypergeometric(a: Any, b: Any, c: Any, x: Any, jax: Any) -> Any:
+    """2F1 by SciPy, on the host: JAX's own is far off in most places.
+
+    Numbers go there and back as words of 32 bits, which JAX does not cast on the way.
+    """
+    values = jax.numpy.broadcast_arrays(a, b, c, x)
+    dtype, count = x.dtype, x.dtype.itemsize // 4
+
+    def on_host(*words: Any) -> Any:
+        numbers = [np.asarray(w).view(dtype)[..., 0] for w in words]
+        found = np.asarray(scipy.special.hyp2f1(*numbers), dtype)
+        return found[..., None].view("uint32")
+
+    def words_of(value: Any) -> Any:
+        words = jax.lax.bitcast_convert_type(value, "uint32")
+        return words.reshape(*value.shape, count)
+
+    result = jax.ShapeDtypeStruct((*values[0].shape, count), "uint32")
+    given = map(words_of, values)
+    found = jax.pure_callback(on_host, result, *given, vmap_method="broadcast_all")
+    found = found if count > 1 else found[..., 0]
+    return jax.lax.bitcast_convert_type(found, dtype)
