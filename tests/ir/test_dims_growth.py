@@ -6,7 +6,17 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from graphc.ir.dims import Dim, Size, clip, evaluate, fresh_axis, maximum, minimum
+from graphc.ir.dims import (
+    Dim,
+    Size,
+    Symbol,
+    clip,
+    evaluate,
+    fresh_axis,
+    maximum,
+    minimum,
+    symbol_dim,
+)
 from graphc.ir.dims_growth import grows
 from tests.ir.test_dims import (
     ASSIGNMENTS,
@@ -24,6 +34,8 @@ from tests.ir.test_dims import (
     recipes,
 )
 
+shifted = symbol_dim(Symbol("shifted", origin="argument", lower=-3))
+
 
 @pytest.mark.parametrize(
     ("size", "answer"),
@@ -34,6 +46,7 @@ from tests.ir.test_dims import (
         (m - 3 * k, True),  # neither of which varies
         (n * m, True),
         (n * index, False),
+        (n * shifted, False),
         (n // 2, True),
         (-(n // 2), False),
         ((5 - n) // 2, False),

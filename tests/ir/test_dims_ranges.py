@@ -127,6 +127,12 @@ def test_both_ends(size: Size, low: Size | None, high: Size | None) -> None:
         assert end is wanted or (wanted is not None and equal(end, wanted) is True)
 
 
+def test_quotients_by_what_has_no_end() -> None:
+    unending = lambda s: SizeRange(s.lower, None if s is m.symbols[0] else N)  # noqa: E731
+    assert range_between(n // (m + 1), unending) == (0, N)
+    assert range_between(-n // (m + 1), unending) == (-N, 0)
+
+
 @given(recipes(5), st.sampled_from([range_of, of_m_fixed, from_minus_1]))
 @settings(deadline=None, max_examples=40)
 def test_no_value_is_beyond(

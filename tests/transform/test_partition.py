@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 import graphc
 import graphc.tensor as gt
 from graphc.ir.walk import ancestors
-from graphc.transform.plan import HostNode, Read, Segment
+from graphc.transform.plan import Check, HostNode, Read, Segment
 
 NONE = graphc.rewrites.none  # plans of programs as they are written
 
@@ -178,6 +178,26 @@ def test_vector_elements_as_sizes_need_no_glue():
     assert f.static_argnums == (0,)
 
 
+@pytest.mark.parametrize("backend", ["jax", "numpy"])
+def test_checks_are_made_as_soon_as_they_can_be(backend):
+    """Those of arguments before anything runs, those of data once it is there."""
+    x, k = gt.tensor("x", "float32", ("n",)), gt.iscalar("k")
+    few = gt.assert_(k * 2 + 1 < 9, "too many", k)
+    kept = gt.assert_(gt.sum(x) > 0, "none", x[x > 0])
+    f = graphc.function([x, k], gt.tile(kept, few), backend=backend)
+    if backend == "jax":
+        check_plan(f.plan)
+        kinds = [type(step) for step in f.plan.steps]
+        first, last = (s for s in f.plan.steps if isinstance(s, Check))
+        assert (first.message, last.message) == ("too many", "none")
+        assert kinds.index(Check) < kinds.index(Segment)
+    a = np.array([-1, 2], "float32")
+    np.testing.assert_array_equal(f(a, 2), [2, 2])
+    for args, said in (((a, 4), "too many"), ((-a, 2), "none"), ((-a, 4), "too many")):
+        with pytest.raises(graphc.CallError, match=said):
+            f(*args)
+
+
 def test_an_integer_may_be_a_size_and_a_number():
     n = gt.iscalar("n")
     f = graphc.function([n], gt.arange(n) * n / 2)
@@ -215,6 +235,7 @@ def test_what_shrinks_on_the_way_is_made_where_it_is_used():
     f = graphc.function([x], gt.sum(wide[h > 0]), rewrites=NONE)
     crossing = {v for s in f.plan.segments for v in s.outputs}
     assert wide not in crossing and h in crossing
+    check_plan(f.plan)
 
 
 def test_depth_of_25_000_needs_no_recursion():
@@ -284,14 +305,21 @@ def check_plan(plan):
             inside = set(made)
             for node in step.nodes:
                 if not node.primitive.inline:
-                    free = {v for v in node.inputs if v.node.primitive.inline}
-                    assert inside.issuperset(set(node.inputs) - free)
+                    given = set(map(plan.resolve, node.inputs))
+                    free = {v for v in given if v.node.primitive.inline}
+                    assert inside.issuperset(given - free)
                 inside.update(node.outputs)
             made.update(step.outputs)
+        elif isinstance(step, HostNode):  # no constants, nothing that JAX computes
+            assert not step.node.primitive.inline
+            assert not any(v.type.rank for v in step.node.outputs)
+            made.update(step.node.outputs)
         elif isinstance(step, Read):
             assert step.value in made and step.value not in reads
             reads.add(step.value)
     placed = {n for s in plan.segments for n in s.nodes}
+    placed |= {s.node for s in plan.steps if isinstance(s, HostNode)}
+    placed |= {value.node for value in plan.aliases}
     for node in ancestors(plan.graph.outputs):
         fixed = node.primitive.inline or node.primitive.name == "input"
         assert fixed or node in placed
