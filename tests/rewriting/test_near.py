@@ -75,6 +75,7 @@ BEYOND = (  # the last condition that keeps a rule from these
     f"{SAME} @ gt.broadcast_to(pairs, (8, 8, 3))",
     "gt.argmax(gt.exp(x - y), 1)",
     "gt.argmax(gt.exp(x) / y, 1)",
+    "gt.argmax(gt.exp(x) / gt.sum(gt.exp(gt.stack([x, y])), 0), 1)",
     "gt.argmax(gt.exp(x - w), 1)",
     "gt.take(gt.tanh(pairs + w), gt.asarray([0, 2]), 1)",
     "gt.max(gt.tanh(x.reshape(2, -1, 3)), 0, keepdims=True).reshape(-1, 3)",

@@ -45,6 +45,27 @@ def test_what_does_not_fit_is_refused(name, backend):
     assert rewritten == plain
 
 
+tall = gt.broadcast_to(w[0], (k, 1))
+TOO_MANY = {
+    **{f"sum of {op}": (lambda op=op: gt.sum(getattr(gt, op)(tall, v)))
+       for op in ("add", "subtract", "multiply", "true_divide")},
+    "sum of squares": lambda: gt.sum(gt.square(tall - v)),
+    "sum of powers": lambda: gt.sum((v - tall) ** 2),
+    "sum of equal elements": lambda: gt.sum(gt.broadcast_to(w[0], (k, k))),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", TOO_MANY)
+def test_too_many_elements_are_refused(name):
+    """Though what a rule makes would have few; they take no memory here."""
+    many, others = np.broadcast_to(np.float64(1), 2**30), np.ones((2, 3))
+    for rules in (none, everything):
+        options = {"backend": "numpy", "unused": "ignore", "rewrites": rules}
+        f = graphc.function(INPUTS, TOO_MANY[name](), **options)
+        with pytest.raises(graphc.CallError, match="array is too large"):
+            f(many, many, others, others[0], 2**30)
+
+
 @pytest.mark.parametrize("k", range(6))
 def test_the_largest_of_no_pairs_is_refused(k):
     """log-sum-exp of pairs, in ways that ask for the largest of them."""
