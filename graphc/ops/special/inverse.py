@@ -2,10 +2,10 @@
 
 On JAX the inverses solve for the function as it is there, so that they are as accurate
 as it: mostly to 100 units, to a few thousand where the function is as flat. Results
-that are subnormal are 0 there.
+that are subnormal are 0 there. 2F1 is SciPy's there too, called back on the host.
 """
 
-from graphc.ir.op import Printing
+from graphc.ir.op import PRIMITIVES, Printing
 from graphc.ops.special import inverse_series as series
 from graphc.ops.special.functions import special
 
@@ -40,7 +40,8 @@ special(
 
 
 def _print_hyp2f1(p: Printing) -> str:
-    return f"{p.helper(series.hypergeometric)}({', '.join(p.inputs)}, jax)"
+    function = p.helper(series.hypergeometric)
+    return f"{function}({', '.join(p.inputs)}, jax, scipy)"
 
 
 special(
@@ -49,6 +50,7 @@ special(
     "Gauss's hypergeometric function F(a, b; c; x) of real numbers.",
     jax=_print_hyp2f1,
 )
+PRIMITIVES["hyp2f1"].imports["jax"] = "scipy.special"  # on the host
 
 
 def _print_owens_t(p: Printing) -> str:

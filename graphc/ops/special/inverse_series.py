@@ -8,7 +8,6 @@ tails are straight, kept within a bracket that is halved where a step would leav
 from typing import Any
 
 import numpy as np
-import scipy.special
 
 from graphc.ops.special.series import incomplete_gamma, log_beta
 
@@ -162,8 +161,8 @@ def owens_function(h: Any, a: Any, jax: Any) -> Any:
     return jnp.where(a < 0, -found, found)
 
 
-def hypergeometric(a: Any, b: Any, c: Any, x: Any, jax: Any) -> Any:
-    """2F1 by SciPy, on the host: JAX's own is far off in most places.
+def hypergeometric(a: Any, b: Any, c: Any, x: Any, jax: Any, scipy: Any) -> Any:
+    """2F1 by SciPy, on the host: JAX's own is far off in many places.
 
     Numbers go there and back as words of 32 bits, which JAX does not cast on the way.
     """

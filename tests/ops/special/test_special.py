@@ -326,3 +326,18 @@ def test_numpy_programs_call_scipy_and_jax_programs_jax():
     f = graphc.function([x], gt.special.erf(x), backend="jax")
     assert "jax.scipy.special.erf(x)" in f.source
     assert "import scipy.special" not in f.source
+
+
+def test_hyp2f1_in_a_compiled_loop_is_that_of_scipy():
+    """JAX casts what it hands to the host: all bits arrive nevertheless."""
+    x = gt.tensor("x", "float64", ("n",))
+    total = gt.scan(
+        lambda c, v: (c + gt.special.hyp2f1(1.25, 1.5, 2.5, v), []), np.float64(0), x
+    )[0]
+    found = [total, graphc.grad(total, x)]
+    a = np.array([-5.0, 0.3, 0.999])
+    f = graphc.function([x], found, jit=True)
+    first, slope = (np.asarray(v) for v in f(a))
+    np.testing.assert_allclose(first, sp.hyp2f1(1.25, 1.5, 2.5, a).sum(), rtol=1e-15)
+    wanted = 0.75 * sp.hyp2f1(2.25, 2.5, 3.5, a)
+    np.testing.assert_allclose(slope, wanted, rtol=1e-14)
