@@ -97,10 +97,10 @@ def _(op: Any, node: Any, *items: Value) -> Value:
     return gt.stack([gt.astype(x, op.dtype) for x in items])
 
 
-@rule("TensorFromScalar", "ScalarFromTensor", "CpuContiguous", "DeepCopyOp", "ViewOp")
-@rule("TypeCastingOp", "OutputGuard", "SpecifyAssumptions", "ZeroGrad", "GradClip")
-@rule("DisconnectedGrad", "GradScale", "UndefinedGrad", "XTypeCastOp")
+@rule("TensorFromScalar", "ScalarFromTensor", "CpuContiguous", "DeepCopyOp")
+@rule("TypeCastingOp")
 def _(op: Any, node: Any, x: Value) -> Value:
+    """The input itself; `value_and_grad` knows of Ops that change gradients."""
     return x
 
 
@@ -178,6 +178,12 @@ def _(op: Any, node: Any, x: Value, value: Value) -> Value:
     return gt.fill_diagonal(x, value)
 
 
+@rule("FillDiagonalOffset")
+def _(op: Any, node: Any, x: Value, value: Value, offset: Value) -> Value:
+    rows, columns = gt.arange(x.shape[0])[:, None], gt.arange(x.shape[1])
+    return gt.where(columns - rows == offset, value, x)
+
+
 @rule("SortOp")
 def _(op: Any, node: Any, x: Value, *axis: Value) -> Value:
     return gt.sort(x, axis=_sorted_axis(op, axis))
@@ -194,7 +200,49 @@ def _sorted_axis(op: Any, axis: tuple[Value, ...]) -> int:
 
 
 @rule("PermuteRowElements")
-def _(op: Any, node: Any, x: Value, order: Value, *inverse: Any) -> Value:
-    if inverse or order.ndim != 1 or x.ndim != 1:
-        raise NotConverted("rows are permuted one by one")
-    return x[gt.argsort(order)] if op.inverse else x[order]
+def _(op: Any, node: Any, x: Value, order: Value) -> Value:
+    """Rows and permutations are paired as if they were broadcast."""
+    order = gt.argsort(order, axis=-1) if op.inverse else order
+    if order.ndim == 1:
+        return x[..., order]
+    rows, orders = gt.broadcast_arrays(x, order)
+    return gt.take_along_axis(rows, orders, axis=-1)
+
+
+@rule("Choose")
+def _(op: Any, node: Any, index: Value, choices: Value) -> Value:
+    """Without checks, an index that is out of bounds takes the nearest choice."""
+    n = choices.shape[0]
+    inside = index % n if op.mode == "wrap" else gt.clip(index, 0, n - 1)
+    chosen, rows = gt.broadcast_arrays(inside[None], choices)
+    return gt.take_along_axis(rows, chosen[:1], axis=0)[0]
+
+
+def _strides(dims: Value, count: int, order: str) -> list[Any]:
+    """How far apart neighbours along each axis are in an array of `dims`."""
+    axes = range(count) if order == "F" else reversed(range(count))
+    strides, size = {}, gt.asarray(1)
+    for axis in axes:
+        strides[axis] = size
+        size = size * dims[axis]
+    return [strides[axis] for axis in range(count)]
+
+
+@rule("UnravelIndex")
+def _(op: Any, node: Any, index: Value, dims: Value) -> list[Value]:
+    """Without checks, an index that is out of bounds is that of the nearest element."""
+    inside = gt.clip(index, 0, gt.prod(dims) - 1)
+    strides = _strides(dims, len(node.outputs), op.order)
+    return [inside // stride % dims[i] for i, stride in enumerate(strides)]
+
+
+@rule("RavelMultiIndex")
+def _(op: Any, node: Any, *inputs: Value) -> Value:
+    *indices, dims = inputs
+    strides = _strides(dims, len(indices), op.order)
+    total = gt.asarray(0)
+    for i, (index, stride) in enumerate(zip(indices, strides, strict=True)):
+        wrapped = op.mode == "wrap"
+        inside = index % dims[i] if wrapped else gt.clip(index, 0, dims[i] - 1)
+        total = total + inside * stride
+    return total

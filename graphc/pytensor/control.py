@@ -26,7 +26,8 @@ def _(op: Any, node: Any, condition: Value, *values: Value) -> list[Value]:
 @rule("LazyIfElse")
 def _(op: Any, node: Any, condition: Value, *values: Value) -> list[Value]:
     def branch(inner: Any) -> Any:
-        return lambda: converted(inner.outputs, inner.inputs, values)
+        graph = inner.fgraph
+        return lambda: converted(graph.outputs, graph.inputs, values)
 
     test = gt.astype(condition, "bool")
     return list(gt.cond(test, branch(op.true_branch), branch(op.false_branch)))

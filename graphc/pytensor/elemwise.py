@@ -32,8 +32,11 @@ def _(op: Any, node: Any, x: Value) -> Value:
 
 
 def to_float(x: Value, dtype: str) -> Value:
-    """An integer as a number of the dtype of the result, where that has fractions."""
-    if is_inexact(dtype_of(dtype)) and not is_inexact(x.dtype):
+    """A number of the dtype of the result, where that has fractions and x has fewer."""
+    wanted = dtype_of(dtype)
+    if wanted.kind == "f" and x.dtype.kind != "c" and x.dtype != wanted:
+        return gt.astype(x, dtype)
+    if is_inexact(wanted) and not is_inexact(x.dtype):
         return gt.astype(x, dtype)
     return x
 
@@ -181,6 +184,7 @@ for _name, _function in FUNCTIONS.items():
 
 @rule("PolyGamma")
 def _(op: Any, node: Any, order: Value, x: Value) -> Value:
+    x = to_float(x, node.outputs[0].type.dtype)
     return special.polygamma(gt.astype(order, "int64"), x)
 
 

@@ -1,21 +1,39 @@
 """A cost of PyTensor and its gradient, which graphc takes."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from graphc.errors import graph_error
-from graphc.ir.graph import Graph
+import pytensor
+from pytensor.graph.traversal import io_toposort
+
+from graphc.errors import GraphError, graph_error
+from graphc.ir.graph import Graph, Value
 from graphc.pytensor.convert import convert
 from graphc.pytensor.linker import mode
+from graphc.pytensor.registry import RULES
 from graphc.transform.gradients import grad
 
+# Ops that give what they get, and something else for its gradient.
+GRADIENT_OPS = {"ZeroGrad", "UndefinedGrad", "DisconnectedGrad", "GradClip", "GradScale"}
+OVERRIDES = ("pullback_overrides", "lop_overrides", "grad_overrides")
 
-def value_and_grad(cost: Any, wrt: Any, inputs: Sequence[Any]) -> Graph:
+
+def value_and_grad(
+    cost: Any,
+    wrt: Any,
+    inputs: Sequence[Any],
+    rewrite: Callable[[Any], Any] | None = None,
+) -> Graph:
     """The graph of a scalar of PyTensor and its gradient by some of the inputs.
 
     The cost is converted and differentiated by graphc: this compiles faster than the
-    gradient that PyTensor makes, and scans keep less. Shared variables follow the
-    inputs, as in `convert`. Inputs without effect on the cost have gradients of zeros.
+    gradient that PyTensor makes, and scans keep less. PyTensor's gradient is converted
+    where graphc has no formula, and where an Op has a gradient that its value does not
+    tell: `grad_clip` and its like, a scan with `truncate_gradient`, an `OpFromGraph`
+    with a gradient of its own. Shared
+    variables follow the inputs, as in `convert`; `rewrite` is that of `convert` too, by
+    default the rewrites of the mode "GRAPHC". Inputs without effect on the cost have
+    gradients of zeros.
 
     >>> import graphc, graphc.pytensor, pytensor.tensor as pt
     >>> x = pt.dvector("x")
@@ -30,9 +48,56 @@ def value_and_grad(cost: Any, wrt: Any, inputs: Sequence[Any]) -> Graph:
             problem = "gradients are taken by inputs"
             hint = "give the variable among the inputs"
             raise graph_error(problem, op="value_and_grad", got=str(v), hint=hint)
-    graph = convert(cost, inputs, rewrite=mode().optimizer.rewrite)
+    rewrite = rewrite or mode().optimizer.rewrite
     places = [list(inputs).index(v) for v in listed]
-    by = [graph.inputs[i] for i in places]
-    slopes = grad(graph.outputs[0], by, disconnected="zero")
-    names = (*graph.output_names, *(f"d_{graph.input_names[i]}" for i in places))
-    return Graph(graph.inputs, (*graph.outputs, *slopes), graph.input_names, names)
+    graph = convert(cost, inputs, rewrite)
+    outputs = _with_gradient(graph, [graph.inputs[i] for i in places], cost)
+    if outputs is None:
+        theirs = pytensor.grad(
+            cost, listed, disconnected_inputs="ignore", return_disconnected="zero"
+        )
+        graph = convert([cost, *theirs], inputs, rewrite)
+        outputs = graph.outputs
+    slopes = (f"d_{graph.input_names[i]}" for i in places)
+    names = (graph.output_names[0], *slopes)
+    return Graph(graph.inputs, outputs, graph.input_names, names)
+
+
+def _with_gradient(
+    graph: Graph, by: Sequence[Value], cost: Any
+) -> tuple[Value, ...] | None:
+    """The cost and its gradient; None where graphc has none, or PyTensor another."""
+    if any(map(tells_its_gradient, ops_of([cost]))):
+        return None
+    try:
+        return *graph.outputs, *grad(graph.outputs[0], by, disconnected="zero")
+    except GraphError:
+        return None
+
+
+def ops_of(outputs: Sequence[Any]) -> Iterator[Any]:
+    """The Ops on which variables depend, those of inner graphs too."""
+    left = [node.op for node in io_toposort([], outputs)]
+    while left:
+        op = left.pop()
+        yield op
+        left += [v for n in ("core_op", "scalar_op") if (v := getattr(op, n, None))]
+        for graph in _inner_graphs(op):
+            left += [node.op for node in graph.toposort()]
+
+
+def _inner_graphs(op: Any) -> list[Any]:
+    """The graphs inside of an Op: of a scan, a subgraph, a branch."""
+    branches = [getattr(op, name, None) for name in ("true_branch", "false_branch")]
+    graphs = [getattr(one, "fgraph", None) for one in (op, *branches)]
+    return [graph for graph in graphs if graph is not None]
+
+
+def tells_its_gradient(op: Any) -> bool:
+    """Whether the gradient of an Op is not the derivative of its value."""
+    name = type(op).__name__
+    if name in GRADIENT_OPS or getattr(op, "truncate_gradient", -1) != -1:
+        return True
+    converted_whole = name in RULES and name != "OpFromGraph"
+    overrides = (getattr(op, attribute, None) for attribute in OVERRIDES)
+    return not converted_whole and any(v is not None for v in overrides)

@@ -140,6 +140,16 @@ def _(op: Any, node: Any, a: Value, b: Value, c: Value) -> Value:
     return la.solve_sylvester(a, b, c)
 
 
+@rule("TensorInv")
+def _(op: Any, node: Any, a: Value) -> Value:
+    return la.tensorinv(a, op.ind)
+
+
+@rule("TensorSolve")
+def _(op: Any, node: Any, a: Value, b: Value) -> Value:
+    return la.tensorsolve(a, b, op.axes)
+
+
 @rule("BlockDiagonal")
 def _(op: Any, node: Any, *matrices: Value) -> Value:
     return la.block_diag(*matrices)

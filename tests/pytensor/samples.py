@@ -255,13 +255,13 @@ algebra("Solve", lambda a, b: pt.linalg.solve(a, b), SQUARE, SQUARE[:, :2])
 algebra("Solve_vector", lambda a, b: pt.linalg.solve(a, b, b_ndim=1), SQUARE, SQUARE[0])
 algebra(
     "Solve_pos",
-    lambda a, b: pt.linalg.solve(a, b, assume_a="pos"),
+    lambda a, b: pt.linalg.solve(a + a.T, b, assume_a="pos"),
     SQUARE,
     SQUARE[:, :2],
 )
 algebra(
     "Solve_sym",
-    lambda a, b: pt.linalg.solve(a, b, assume_a="sym"),
+    lambda a, b: pt.linalg.solve(a + a.T, b, assume_a="sym"),
     SQUARE,
     SQUARE[:, :2],
 )

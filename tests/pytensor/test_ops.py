@@ -3,6 +3,7 @@
 The samples of a family are outputs of one function: compiling is most of the time.
 """
 
+from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
@@ -11,43 +12,71 @@ import pytensor.tensor as pt
 import pytest
 
 import graphc.pytensor
+import tests.pytensor.rare_samples  # noqa: F401  (they join the others)
+from graphc.pytensor import elemwise
+from graphc.pytensor.gradients import ops_of
+from graphc.pytensor.registry import RULES
 from graphc.pytensor.steps import Performed
-from tests.pytensor.samples import SAMPLES
+from tests.pytensor.samples import SAMPLES, Sample
 
 pytestmark = pytest.mark.usefixtures("compiled_quickly", "python_only")
 # There is no conversion of these, or not with the parameters of the samples.
-PERFORMED = {"CAReduce", "Choose", "Lstsq", "UnravelIndex"}
+PERFORMED = {"CAReduce", "Elemwise", "Lstsq"}
+SCALARS = set(elemwise.FUNCTIONS) | {"Cast", "Imag", "PolyGamma", "Real", "Angle"}
 # Functions of graphc are tested on both backends elsewhere: here it is conversions, and
 # on JAX those that make loops, branches and reads by index.
 BACKENDS = [(name, "numpy") for name in SAMPLES if name != "loops"]
 BACKENDS += [(name, "jax") for name in ("control", "loops", "parts")]
 
 
-def graph_of(sample):
-    """Inputs, and outputs with the gradients of a sum of them."""
+@dataclass
+class Part:
+    """The graph of a sample: outputs, a cost of them, and its gradient."""
+
+    sample: Sample
+    inputs: list
+    outputs: list
+    wrt: list
+    cost: object = 0.0
+    slopes: tuple = ()
+
+
+def part_of(sample):
     given = sample.arrays
     inputs = [pt.tensor(dtype=a.dtype.name, shape=(None,) * a.ndim) for a in given]
     made = sample.build(*inputs)
     outputs = list(made) if isinstance(made, (list, tuple)) else [made]
-    if sample.smooth:
-        cost = sum(
-            (v * pt.cos(pt.arange(v.size).reshape(v.shape))).sum() for v in outputs
-        )
-        wrt = [v for v in inputs if v.dtype == "float64"]
-        outputs += pytensor.grad(cost, wrt, disconnected_inputs="ignore")
-    return inputs, outputs
+    if not sample.smooth:
+        return Part(sample, inputs, outputs, [])
+    weighted = [v * pt.cos(pt.arange(v.size).reshape(v.shape)) for v in outputs]
+    cost = sum(v.sum() for v in weighted)
+    wrt = [v for v in inputs if v.dtype == "float64"]
+    slopes = pytensor.grad(cost, wrt, disconnected_inputs="ignore")
+    return Part(sample, inputs, outputs, wrt, cost, slopes)
+
+
+class Family:
+    """The graphs of all samples of a family as one, and PyTensor's results."""
+
+    def __init__(self, name):
+        parts = [part_of(s) for s in SAMPLES[name]]
+        self.inputs = [v for p in parts for v in p.inputs]
+        self.outputs = [v for p in parts for v in (*p.outputs, *p.slopes)]
+        self.owners = [
+            p.sample.name for p in parts for _ in (*p.outputs, *p.slopes)
+        ]
+        self.arrays = [a for p in parts for a in p.sample.arrays]
+        self.expected = reference(self.inputs, self.outputs)(*self.arrays)
+        self.cost = sum(p.cost for p in parts)
+        self.wrt = [v for p in parts for v in p.wrt]
+        self.wrt_owners = [p.sample.name for p in parts for _ in p.wrt]
+        found = dict(zip(self.outputs, self.expected, strict=True))
+        self.slopes = [found[v] for p in parts for v in p.slopes]
 
 
 @cache
 def family(name):
-    """The graph of all samples of a family, their arrays, and PyTensor's results."""
-    samples = SAMPLES[name]
-    parts = [graph_of(s) for s in samples]
-    inputs = [v for own, _ in parts for v in own]
-    outputs = [v for _, own in parts for v in own]
-    owners = [s.name for s, (_, own) in zip(samples, parts, strict=True) for _ in own]
-    arrays = [a for s in samples for a in s.arrays]
-    return inputs, outputs, arrays, owners, reference(inputs, outputs)(*arrays)
+    return Family(name)
 
 
 def reference(inputs, outputs):
@@ -58,12 +87,13 @@ def reference(inputs, outputs):
 
 @pytest.mark.parametrize(("name", "backend"), BACKENDS)
 def test_results_are_those_of_pytensor(name, backend):
-    inputs, outputs, arrays, owners, expected = family(name)
+    made = family(name)
     mode = graphc.pytensor.mode(backend=backend)
-    f = pytensor.function(inputs, outputs, mode=mode, on_unused_input="ignore")
-    found = f(*arrays)
+    options = {"mode": mode, "on_unused_input": "ignore"}
+    f = pytensor.function(made.inputs, made.outputs, **options)
+    expected = map(np.asarray, made.expected)
     for owner, ours, theirs in zip(
-        owners, found, map(np.asarray, expected), strict=True
+        made.owners, f(*made.arrays), expected, strict=True
     ):
         assert (ours.dtype, ours.shape) == (theirs.dtype, theirs.shape), owner
         rtol = 1e-5 if theirs.dtype.name == "float32" else 1e-9
@@ -71,3 +101,27 @@ def test_results_are_those_of_pytensor(name, backend):
     steps = graphc.pytensor.program_of(f).steps
     performed = {type(s.node.op).__name__ for s in steps if isinstance(s, Performed)}
     assert performed <= PERFORMED
+
+
+def test_every_conversion_has_a_sample():
+    made = {type(op) for name in SAMPLES for op in ops_of(family(name).outputs)}
+    used = {next((c.__name__ for c in k.__mro__ if c.__name__ in RULES), "") for k in made}
+    here = {kind.__name__ for kind in subclasses(pytensor.graph.op.Op)}
+    assert sorted((set(RULES) & here) - used - SCALARS) == []
+
+
+def subclasses(kind):
+    for own in kind.__subclasses__():
+        yield own
+        yield from subclasses(own)
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_our_gradient_is_that_of_pytensor(name):
+    """One cost of all smooth samples, each of which has inputs of its own."""
+    made = family(name)
+    graph = graphc.pytensor.value_and_grad(made.cost, made.wrt, made.inputs)
+    f = graphc.function(graph.inputs, graph.outputs, backend="numpy", unused="ignore")
+    slopes = f(*made.arrays)[1:]
+    for owner, ours, theirs in zip(made.wrt_owners, slopes, made.slopes, strict=True):
+        np.testing.assert_allclose(ours, theirs, 1e-8, 1e-10, err_msg=owner)

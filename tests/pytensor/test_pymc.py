@@ -1,0 +1,142 @@
+"""PyMC's models: as PyTensor computes them, over sizes, and by several samplers."""
+
+import numpy as np
+import pytensor
+import pytensor.tensor as pt
+import pytest
+
+pm = pytest.importorskip("pymc")
+
+import graphc.pymc
+import graphc.pytensor
+from tests.pytensor.pymc_models import MODELS, apart, reference
+
+pytestmark = pytest.mark.usefixtures("compiled_quickly", "wide")
+QUIET = {"progressbar": False, "random_seed": 1, "compute_convergence_checks": False}
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_density_and_gradient_are_those_of_pytensor(name):
+    assert apart(name) < 1e-8
+
+
+def grouped(members=2):
+    """A model whose groups and observations follow the data."""
+    with pm.Model() as found:
+        group = pm.Data("group", np.repeat(np.arange(3), members))
+        y = pm.Data("y", np.linspace(-1.0, 1.0, 3 * members))
+        count = pm.Data("count", np.array(3))
+        spread = pm.HalfNormal("spread", 1.0)
+        own = pm.Normal("own", 0.0, spread, shape=count)
+        share = pm.Dirichlet("share", pt.ones(count))
+        pm.Normal("seen", own[group] + share[group], 0.5, observed=y, shape=y.shape)
+    return found
+
+
+def test_groups_and_observations_may_change():
+    model = grouped()
+    f = graphc.pymc.logp_and_grad(model, dims="pad")
+    before = len(f.initial)
+    for groups, members in [(3, 2), (4, 1), (5, 2), (3, 3), (6, 4), (7, 1)]:
+        data = {
+            "group": np.repeat(np.arange(groups), members),
+            "y": np.sin(np.arange(groups * members)),
+            "count": np.array(groups),
+        }
+        with model:
+            pm.set_data(data)
+        at = f.initial + 0.1
+        assert len(at) == before + 2 * (groups - 3)
+        for ours, theirs in zip(f(at), reference(model)(at), strict=True):
+            np.testing.assert_allclose(ours, theirs, 1e-8)
+    assert len(f.function.stats().compilations) < 6
+    with pytest.raises(graphc.CallError, match="specify_shape"):
+        f(at[:-1])
+
+
+def test_parameters_out_of_bounds_have_no_density():
+    with pm.Model() as model:
+        pm.Normal("y", 0.0, pm.Normal("scale"), observed=np.ones(3))
+    f = graphc.pymc.logp_and_grad(model)
+    assert f(np.array([-1.0]))[0] == -np.inf
+    assert np.isfinite(f(np.array([1.0]))[0])
+
+
+def test_pymc_samples():
+    with pm.Model() as model:
+        level = pm.Normal("level", 1.0, 1.0)
+        x = pm.Data("x", np.ones(4))
+        pm.Normal("y", level * x, 1.0, observed=np.full(4, 2.0), shape=x.shape)
+        drawn = pm.sample(
+            300,
+            tune=300,
+            chains=2,
+            cores=1,
+            compile_kwargs={"mode": "GRAPHC"},
+            **QUIET,
+        )
+    found = drawn.posterior["level"].values
+    assert found.shape == (2, 300)
+    assert abs(found.mean() - 1.8) < 0.15 and abs(found.std() - 0.2**0.5) < 0.1
+    for n in (2, 3, 5):
+        with model:
+            pm.set_data({"x": np.zeros(n)})
+            predicted = pm.sample_posterior_predictive(
+                drawn,
+                predictions=True,
+                progressbar=False,
+                random_seed=1,
+                compile_kwargs={"mode": graphc.pytensor.mode(backend="numpy")},
+            )
+        y = predicted.predictions["y"].values
+        assert y.shape == (2, 300, n) and abs(y.mean()) < 0.2
+
+
+def target():
+    with pm.Model() as model:
+        place = pm.Normal("place", 1.0, 2.0, shape=2)
+        pm.Normal("y", place, pm.HalfNormal("noise", 1.0), observed=np.ones((5, 2)))
+    return graphc.pymc.logp_and_grad(model)
+
+
+def test_the_gradient_of_the_density_on_jax_is_ours():
+    jax = pytest.importorskip("jax")
+    f = target()
+    at = f.initial + 0.3
+    value, slope = jax.jit(jax.value_and_grad(f.jax_density))(at)
+    for ours, theirs in zip(f(at), (value, slope), strict=True):
+        np.testing.assert_allclose(ours, theirs, 1e-12)
+    many = jax.vmap(jax.grad(f.jax_density))(np.stack([at, at + 1]))
+    np.testing.assert_allclose(many[0], slope, 1e-12)
+
+
+def test_nuts_of_numpyro():
+    infer = pytest.importorskip("numpyro.infer")
+    jax = pytest.importorskip("jax")
+    f = target()
+    density = f.jax_density
+    kernel = infer.NUTS(potential_fn=lambda z: -density(z))
+    chain = infer.MCMC(kernel, num_warmup=300, num_samples=500, progress_bar=False)
+    chain.run(jax.random.key(0), init_params=f.initial)
+    drawn = chain.get_samples()
+    assert drawn.shape == (500, 3) and np.all(np.isfinite(drawn))
+    assert abs(drawn[:, :2].mean() - 1.0) < 0.2
+
+
+def test_nuts_of_blackjax():
+    blackjax = pytest.importorskip("blackjax")
+    jax = pytest.importorskip("jax")
+    f = target()
+    warm = blackjax.window_adaptation(blackjax.nuts, f.jax_density)
+    key = jax.random.key(0)
+    (state, found), _ = warm.run(key, f.initial, 300)
+    kernel = blackjax.nuts(f.jax_density, **found)
+
+    def step(state, key):
+        state, _ = kernel.step(key, state)
+        return state, state.position
+
+    drawn = jax.jit(lambda s, k: jax.lax.scan(step, s, k))(
+        state, jax.random.split(key, 500)
+    )[1]
+    assert abs(drawn[:, :2].mean() - 1.0) < 0.2
