@@ -25,10 +25,11 @@ Written by `python docs/pytensor_ops_table.py`.
 
 Ops are named by their classes, whichever version of PyTensor has them; subclasses
 within PyTensor are converted as their bases are, to functions of graphc, which run on
-both backends. Results of most are compared with PyTensor's in
-`tests/pytensor/test_ops.py`, by the samples of a family: all families on NumPy, loops,
-control flow and indexing on JAX too. All other Ops are performed by PyTensor, on the
-host.
+both backends. Each is compared with PyTensor's in `tests/pytensor/test_ops.py`, by the
+samples of a family, and so are gradients, PyTensor's and ours: all families on NumPy,
+loops, control flow and indexing on JAX too. Scalar functions are compared by dtypes and
+special values in `tests/pytensor/test_scalar_ops.py`. All other Ops are performed by
+PyTensor, on the host. PyMC has a few Ops of its own: `I0e` and `I1e` are among these.
 
 | module | samples | Ops |
 |---|---|---|

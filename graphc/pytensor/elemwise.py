@@ -7,6 +7,7 @@ from typing import Any
 
 import graphc.tensor as gt
 from graphc.ir.graph import Value
+from graphc.ir.namespace import F
 from graphc.ir.types import dtype_of, is_inexact
 from graphc.pytensor.convert import converted
 from graphc.pytensor.registry import ConvertOp, convert_op, rule
@@ -143,8 +144,6 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {  # by the name of the class
     "Tanh": lambda x: gt.tanh(x),
     "ArcTanh": lambda x: gt.arctanh(x),
     "Conj": lambda x: gt.conj(x),
-    "Complex": lambda x, y: x + 1j * y,
-    "ComplexFromPolar": lambda r, t: r * gt.cos(t) + 1j * (r * gt.sin(t)),
     "Erf": special.erf,
     "Erfc": special.erfc,
     "Erfcx": special.erfcx,
@@ -167,6 +166,8 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {  # by the name of the class
     "Iv": special.iv,
     "I1": special.i1,
     "I0": special.i0,
+    "I0e": special.i0e,
+    "I1e": special.i1e,
     "Ive": special.ive,
     "Kve": special.kve,
     "Sigmoid": special.expit,
@@ -191,6 +192,16 @@ def _(op: Any, node: Any, order: Value, x: Value) -> Value:
 @rule("Cast")
 def _(op: Any, node: Any, x: Value) -> Value:
     return gt.astype(x, node.outputs[0].type.dtype)
+
+
+@rule("Complex", "ComplexFromPolar")
+def _(op: Any, node: Any, x: Value, y: Value) -> Value:
+    """Computed in the dtype of the parts of the result."""
+    part = "float32" if node.outputs[0].type.dtype == "complex64" else "float64"
+    x, y = gt.broadcast_arrays(gt.astype(x, part), gt.astype(y, part))
+    if type(op).__name__ == "Complex":
+        return F._from_parts(x, y)
+    return F._from_parts(x * gt.cos(y), x * gt.sin(y))
 
 
 @rule("Real")

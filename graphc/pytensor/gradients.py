@@ -14,7 +14,13 @@ from graphc.pytensor.registry import RULES
 from graphc.transform.gradients import grad
 
 # Ops that give what they get, and something else for its gradient.
-GRADIENT_OPS = {"ZeroGrad", "UndefinedGrad", "DisconnectedGrad", "GradClip", "GradScale"}
+GRADIENT_OPS = {
+    "ZeroGrad",
+    "UndefinedGrad",
+    "DisconnectedGrad",
+    "GradClip",
+    "GradScale",
+}
 OVERRIDES = ("pullback_overrides", "lop_overrides", "grad_overrides")
 
 

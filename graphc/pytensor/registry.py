@@ -14,7 +14,7 @@ except ImportError:
 
 ConvertOp = Callable[..., Any]  # (op, node, *inputs) -> a value, or one per output
 
-RULES: dict[str, ConvertOp] = {}  # for classes of PyTensor, whose modules move, by name
+RULES: dict[str, ConvertOp] = {}  # by class names: in PyTensor and PyMC, modules move
 
 
 class NotConverted(Exception):
@@ -61,8 +61,10 @@ def has_conversion(op: object) -> bool:
 
 
 def _named_rule(op: object) -> ConvertOp | None:
-    """The rule for the first class that has one, among those of PyTensor itself."""
+    """The rule for the first class that has one, among those of PyTensor and PyMC."""
     for kind in type(op).__mro__:
-        if kind.__name__ in RULES and kind.__module__.startswith("pytensor."):
+        if kind.__name__ in RULES and kind.__module__.startswith(
+            ("pytensor.", "pymc.")
+        ):
             return RULES[kind.__name__]
     return None

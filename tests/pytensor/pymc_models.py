@@ -101,7 +101,7 @@ def categorical():
 
 @model
 def ordinal():
-    order = getattr(pm.distributions.transforms, "ordered")
+    order = pm.distributions.transforms.ordered
     cuts = pm.Normal("cuts", 0, 2, shape=2, transform=order, initval=[-1.0, 1.0])
     slope = pm.Normal("slope", 0, 1)
     pm.OrderedLogistic("y", eta=slope * X[:, 0], cutpoints=cuts, observed=LEVELS)
@@ -150,7 +150,7 @@ def dirichlet_multinomial():
 
 @model
 def mixture():
-    order = getattr(pm.distributions.transforms, "ordered")
+    order = pm.distributions.transforms.ordered
     share = pm.Dirichlet("share", np.ones(2))
     places = pm.Normal("places", 0, 2, shape=2, transform=order, initval=[-1.0, 1.0])
     width = pm.HalfNormal("width", 1, shape=2)
@@ -159,7 +159,9 @@ def mixture():
 
 @model
 def stick_breaking():
-    share = pm.StickBreakingWeights("share", alpha=1.5, K=5)
+    broken = pm.Beta("broken", 1, 1.5, shape=5)
+    left = pt.concatenate([[1.0], pt.cumprod(1 - broken)])
+    share = pt.concatenate([broken, [1.0]]) * left
     places = pm.Normal("places", 0, 2, shape=6)
     parts = pm.Normal.dist(places, 1.0, shape=6)
     pm.Mixture("y", w=share, comp_dists=parts, observed=Y)
@@ -356,14 +358,15 @@ def item_response():
     skill, hard = pm.Normal("skill", 0, 1, shape=6), pm.Normal("hard", 0, 1, shape=5)
     sharp = pm.LogNormal("sharp", 0, 0.5, shape=5)
     answers = HITS.reshape(6, 5)
-    pm.Bernoulli(
-        "y", logit_p=sharp * (skill[:, None] - hard[None]), observed=answers
-    )
+    pm.Bernoulli("y", logit_p=sharp * (skill[:, None] - hard[None]), observed=answers)
 
 
 @model
 def factors():
-    left, right = pm.Normal("left", 0, 1, shape=(6, 2)), pm.Normal("right", shape=(5, 2))
+    left, right = (
+        pm.Normal("left", 0, 1, shape=(6, 2)),
+        pm.Normal("right", shape=(5, 2)),
+    )
     pm.Normal("y", left @ right.T, 0.5, observed=Y.reshape(6, 5))
 
 

@@ -136,11 +136,25 @@ rare(
 
 # --- elementwise ----------------------------------------------------------------------
 
-rare("elementwise", found("complex_from_polar", "scalar.basic"), lambda op, r, t: Elemwise(op)(r, t),
-     POSITIVE, REAL)
-rare("elementwise", found("identity", "scalar.basic"), lambda op, x: Elemwise(op)(x), REAL)
-rare("elementwise", found("ndtri_exp", "scalar.math"),
-     lambda op, x: Elemwise(op)(x), -POSITIVE)
+rare(
+    "elementwise",
+    found("complex_from_polar", "scalar.basic"),
+    lambda op, r, t: Elemwise(op)(r, t),
+    POSITIVE,
+    REAL,
+)
+rare(
+    "elementwise",
+    found("identity", "scalar.basic"),
+    lambda op, x: Elemwise(op)(x),
+    REAL,
+)
+rare(
+    "elementwise",
+    found("ndtri_exp", "scalar.math"),
+    lambda op, x: Elemwise(op)(x),
+    -POSITIVE,
+)
 LOOP = found("ScalarLoop", "scalar.loop")
 
 

@@ -1,15 +1,15 @@
 """PyMC's models: as PyTensor computes them, over sizes, and by several samplers."""
 
 import numpy as np
-import pytensor
 import pytensor.tensor as pt
 import pytest
 
 pm = pytest.importorskip("pymc")
 
-import graphc.pymc
-import graphc.pytensor
-from tests.pytensor.pymc_models import MODELS, apart, reference
+import graphc  # noqa: E402
+import graphc.pymc  # noqa: E402
+import graphc.pytensor  # noqa: E402
+from tests.pytensor.pymc_models import MODELS, apart, reference  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("compiled_quickly", "wide")
 QUIET = {"progressbar": False, "random_seed": 1, "compute_convergence_checks": False}
@@ -36,8 +36,8 @@ def grouped(members=2):
 def test_groups_and_observations_may_change():
     model = grouped()
     f = graphc.pymc.logp_and_grad(model, dims="pad")
-    before = len(f.initial)
-    for groups, members in [(3, 2), (4, 1), (5, 2), (3, 3), (6, 4), (7, 1)]:
+    before, counts = len(f.initial), []
+    for groups, members in [(3, 2), (4, 1), (5, 2)]:
         data = {
             "group": np.repeat(np.arange(groups), members),
             "y": np.sin(np.arange(groups * members)),
@@ -49,7 +49,8 @@ def test_groups_and_observations_may_change():
         assert len(at) == before + 2 * (groups - 3)
         for ours, theirs in zip(f(at), reference(model)(at), strict=True):
             np.testing.assert_allclose(ours, theirs, 1e-8)
-    assert len(f.function.stats().compilations) < 6
+        counts.append(len(f.function.stats().compilations))
+    assert len(set(counts)) == 1
     with pytest.raises(graphc.CallError, match="specify_shape"):
         f(at[:-1])
 
@@ -68,7 +69,7 @@ def test_pymc_samples():
         x = pm.Data("x", np.ones(4))
         pm.Normal("y", level * x, 1.0, observed=np.full(4, 2.0), shape=x.shape)
         drawn = pm.sample(
-            300,
+            200,
             tune=300,
             chains=2,
             cores=1,
@@ -76,7 +77,7 @@ def test_pymc_samples():
             **QUIET,
         )
     found = drawn.posterior["level"].values
-    assert found.shape == (2, 300)
+    assert found.shape == (2, 200)
     assert abs(found.mean() - 1.8) < 0.15 and abs(found.std() - 0.2**0.5) < 0.1
     for n in (2, 3, 5):
         with model:
@@ -89,7 +90,7 @@ def test_pymc_samples():
                 compile_kwargs={"mode": graphc.pytensor.mode(backend="numpy")},
             )
         y = predicted.predictions["y"].values
-        assert y.shape == (2, 300, n) and abs(y.mean()) < 0.2
+        assert y.shape == (2, 200, n) and abs(y.mean()) < 0.2
 
 
 def target():

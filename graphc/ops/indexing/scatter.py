@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from graphc.ir.build import as_value, cast, size_value
+from graphc.ir.build import INPUT, as_value, cast, is_body_input, size_value
 from graphc.ir.dims import Size, equal
 from graphc.ir.graph import Value
 from graphc.ir.kinds import AxesParam
@@ -337,7 +337,7 @@ _slice_update.sizes = _sizes_of_update
 def slice_update_jax(jnp: Any, x: Any, v: Any, items: Any, how: Any) -> Any:
     """Printed into JAX programs for writes that may be to all of an array.
 
-    XLA aborts where what such a scatter gives is reversed.
+    XLA aborts where such a scatter into one number, repeated, is reversed.
     """
     part = x[items]
     if part.size != x.size or not x.ndim:
@@ -352,11 +352,12 @@ def slice_update_jax(jnp: Any, x: Any, v: Any, items: Any, how: Any) -> Any:
 
 
 def _print_slice_update_jax(p: Printing) -> str:
-    """A write that is known to leave something out is printed as users write it."""
+    """As users write it where it is into an argument, or leaves something out."""
     x, items, how = p.node.inputs[0], subscript(p), p.node.params["how"]
     region = BASIC_INDEX.infer(x, **{k: p.node.params[k] for k in _ITEMS})
     assert isinstance(region, TensorType)
-    if equal(product(region.shape), product(x.type.shape)) is False:
+    partial = equal(product(region.shape), product(x.type.shape)) is False
+    if partial or (x.node.primitive is INPUT and not is_body_input(x.node)):
         return f"{p.inputs[0]}.at[{items}].{how}({p.inputs[1]})"
     name = p.helper(slice_update_jax)
     return f"{name}(jnp, {', '.join(p.inputs)}, np.s_[{items}], {how!r})"

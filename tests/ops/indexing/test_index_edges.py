@@ -115,6 +115,7 @@ def test_a_write_to_all_of_an_array_may_be_reversed(backend, how):
         getattr(x.at[k:], how)(v[k:])[::-1],
         getattr(x.at[::-1], how)(v[:n])[::-1],
         getattr(x[None].at[:, k:], how)(v[k:])[:, ::-1],
+        getattr(gt.full_like(x, 3.0).at[k:], how)(v[k:])[::-1],
     ]
     f = graphc.function([x, v, k], outputs, backend=backend)
     a, b = np.array([1.0, 5.0, 3.0]), np.array([4.0, 2.0, 6.0])
@@ -123,6 +124,18 @@ def test_a_write_to_all_of_an_array_may_be_reversed(backend, how):
     for start in (0, 1):
         partly = np.concatenate([a[:start], change[how](a, b)[start:]])[::-1]
         turned = change[how](a, b[::-1])[::-1]
-        expected = [partly, turned, partly[None]]
+        threes = np.full(3, 3.0)
+        filled = np.concatenate([threes[:start], change[how](threes, b)[start:]])
+        expected = [partly, turned, partly[None], filled[::-1]]
         for found, wanted in zip(f(a, b, start), expected, strict=True):
             np.testing.assert_array_equal(found, wanted)
+
+
+def test_a_write_into_an_argument_is_printed_as_users_write_it():
+    """Only into one number, repeated, is it what XLA aborts on."""
+    x, k = gt.vector("x", "float64"), gt.iscalar("k")
+    source = graphc.function([x, k], x.at[k:].add(1.0)).source
+    assert "x.at[k_size:].add(" in source
+    assert "slice_update_jax" not in source
+    filled = graphc.function([x, k], gt.ones_like(x).at[k:].add(1.0)).source
+    assert "slice_update_jax" in filled
