@@ -4,6 +4,7 @@ Where an Op stands in PyTensor depends on the version; some have few of them.
 """
 
 from importlib import import_module
+from inspect import signature
 
 import numpy as np
 import pytensor.tensor as pt
@@ -283,3 +284,14 @@ def lazy(op, c, x):
 
 rare("control", LAZY, lazy, 1.0, VECTOR)
 rare("control", LAZY, lazy, -1.0, VECTOR)
+
+
+def overridden(op, x):
+    """A subgraph whose gradient is told: three times the cotangent."""
+    a, told = pt.dvector(), signature(op.__init__).parameters
+    name = "pullback" if "pullback" in told else "lop_overrides"
+    rule = {name: lambda inputs, outputs, slopes: [3 * slopes[0]]}
+    return op([a], [pt.exp(a)], **rule)(x)
+
+
+rare("control", SUBGRAPH, overridden, VECTOR, smooth=True)
