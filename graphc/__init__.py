@@ -12,7 +12,7 @@ from graphc.errors import (
 )
 from graphc.explain.dump import dump
 from graphc.importers.derivatives import grad, hessian, jacobian, value_and_grad
-from graphc.importers.functions import checkpoint, vmap
+from graphc.importers.functions import checkpoint, ragged, vmap
 from graphc.ir.build import config
 from graphc.ir.dims import Dim
 from graphc.ir.graph import Value
@@ -22,7 +22,7 @@ from graphc.ops.effects.barriers import stop_gradient
 from graphc.rewriting.rule import rewrite
 from graphc.runtime.compile import function
 from graphc.runtime.examine import Input
-from graphc.runtime.ragged import Rows, ragged
+from graphc.runtime.ragged import Rows
 from graphc.transform.budget import Budget
 from graphc.transform.custom_vjp import custom_vjp
 from graphc.transform.gradients import (

@@ -1,13 +1,21 @@
-"""`vmap` and `checkpoint` of functions of values, and of arrays of JAX."""
+"""`vmap`, `checkpoint` and `ragged` of functions of values, and of arrays of JAX."""
 
+import importlib
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import Any
 
-from graphc.ir.graph import Graph
+from graphc.errors import graph_error
+from graphc.ir.build import Casting
+from graphc.ir.graph import Graph, Value
+from graphc.rewriting.default import DEFAULT
+from graphc.rewriting.rule import Rules
+from graphc.runtime import ragged as examples
+from graphc.runtime.arguments import Backend
 from graphc.transform import checkpoint as checkpoints
 from graphc.transform import vectorize
+from graphc.transform.policies import Pad
 
 
 def _jax_of(arguments: Any) -> Any:
@@ -86,3 +94,56 @@ def checkpoint(function: Callable[..., Any]) -> Callable[..., Any]:
 
     return recomputed
 
+
+def ragged(
+    inputs: Sequence[Value] | Callable[..., Any],
+    outputs: Any = None,
+    *,
+    shared: Sequence[Value] | Sequence[int] = (),
+    total: bool = False,
+    pad: Pad | None = None,
+    group: bool = False,
+    batch: int | None = None,
+    backend: Backend = "jax",
+    rewrites: Rules = DEFAULT,
+    casting: Casting | None = None,
+) -> Any:
+    """Compile the graph of one example, to be called with lists of examples.
+
+    The inputs in `shared` are given once, for all examples. Examples are stacked at
+    the capacity of the largest (see `graphc.Pad`), their true sizes are traced: what
+    is compiled depends on capacities only. `group=True` makes one call per capacity
+    instead of one for all, which wastes less where sizes differ much. `batch` packs the
+    examples, in the order of their sizes, into calls of at most so many: memory is
+    bounded, and what is compiled depends on the sizes of examples alone. `total` sums
+    each output over the examples, as gradients of a loss need; otherwise each output
+    is a list of NumPy arrays of their true sizes. `casting` is as for `function`.
+
+    In the place of inputs and outputs there may be a function of one example, written
+    for JAX; `shared` are then the positions of the arguments that are given once. It is
+    called with a list of examples for each of the others, whose axes vary where their
+    sizes do.
+
+    Raises GraphError where an op needs true sizes, and for a batch of no examples.
+
+    >>> import numpy as np, graphc, graphc.tensor as gt
+    >>> x = gt.tensor("x", "float32", ("n",))
+    >>> f = graphc.ragged([x], x / gt.sum(x), backend="numpy")
+    >>> for row in f([np.float32([1, 3]), np.float32([2, 1, 1])]):
+    ...     print(row)
+    [0.25 0.75]
+    [0.5  0.25 0.25]
+    >>> g = graphc.ragged(lambda w, x: w * x.sum(), shared=[0], total=True)
+    >>> print(g(2.0, [np.float32([1, 3]), np.float32([2, 1, 1])]))
+    16.0
+    """
+    options: dict[str, Any] = {"total": total, "pad": pad, "group": group}
+    options |= {"batch": batch, "backend": backend, "rewrites": rewrites}
+    if not callable(inputs):
+        own: Any = shared
+        return examples.ragged(inputs, outputs, shared=own, casting=casting, **options)
+    if outputs is not None or casting is not None:
+        problem = "a function tells its outputs, and its arguments are taken as by JAX"
+        raise graph_error(problem, op="ragged", hint="leave outputs and casting out")
+    module = importlib.import_module("graphc.importers.jax.ragged")
+    return module.RaggedFunction(inputs, tuple(shared), options)

@@ -1,7 +1,9 @@
 """From user input (numbers, arrays, lists, values) to values and sizes."""
 
 import reprlib
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, Literal
 
 import numpy as np
@@ -385,6 +387,25 @@ def check_casting(casting: Any) -> Casting:
     return casting  # type: ignore[return-value]
 
 
+class _OfThread(threading.local):
+    """The default float of a thread, where it is not that of the process."""
+
+    float: DType | None = None
+
+
+_OWN = _OfThread()
+
+
+@contextmanager
+def default_float(name: str) -> Iterator[None]:
+    """Within, in this thread: floats whose dtype is not said are of this one."""
+    before, _OWN.float = _OWN.float, dtype_of(name)
+    try:
+        yield
+    finally:
+        _OWN.float = before
+
+
 class Config:
     """Defaults that hold for the whole process.
 
@@ -414,7 +435,8 @@ class Config:
     @property
     def float(self) -> DType:
         """The default floating-point dtype."""
-        return self._float
+        own = _OWN.float
+        return self._float if own is None else own
 
     @float.setter
     def float(self, name: Any) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from graphc.backends.program import Outputs
 from graphc.control.loop_cse import merged
 from graphc.errors import (
     CallError,
@@ -53,41 +54,36 @@ def ragged(
     outputs: Any,
     *,
     shared: Sequence[Value] = (),
+    casting: Casting | None = None,
+    **options: Any,
+) -> "Ragged":
+    """Compile the graph of one example, to be called with lists of examples.
+
+    See `graphc.ragged`; the other options are those of `ragged_graph`.
+    """
+    graph, structure, _ = examine(inputs, outputs, "safe", "warn")
+    for value in shared:
+        if all(value is not v for v in graph.inputs):
+            got = shortened(repr(value))
+            raise graph_error("a shared value is no input", op="ragged", got=got)
+    return ragged_graph(graph, structure, shared, casting, **options)
+
+
+def ragged_graph(
+    graph: Graph,
+    structure: Outputs,
+    shared: Sequence[Value],
+    casting: Casting | None,
+    *,
     total: bool = False,
     pad: Pad | None = None,
     group: bool = False,
     batch: int | None = None,
     backend: Backend = "jax",
     rewrites: Rules = DEFAULT,
-    casting: Casting | None = None,
 ) -> "Ragged":
-    """Compile the graph of one example, to be called with lists of examples.
-
-    The inputs in `shared` are given once, for all examples. Examples are stacked at
-    the capacity of the largest (see `graphc.Pad`), their true sizes are traced: what
-    is compiled depends on capacities only. `group=True` makes one call per capacity
-    instead of one for all, which wastes less where sizes differ much. `batch` packs the
-    examples, in the order of their sizes, into calls of at most so many: memory is
-    bounded, and what is compiled depends on the sizes of examples alone. `total` sums
-    each output over the examples, as gradients of a loss need; otherwise each output
-    is a list of NumPy arrays of their true sizes. `casting` is as for `function`.
-
-    Raises GraphError where an op needs true sizes, and for a batch of no examples.
-
-    >>> import numpy as np, graphc, graphc.tensor as gt
-    >>> x = gt.tensor("x", "float32", ("n",))
-    >>> f = graphc.ragged([x], x / gt.sum(x), backend="numpy")
-    >>> for row in f([np.float32([1, 3]), np.float32([2, 1, 1])]):
-    ...     print(row)
-    [0.25 0.75]
-    [0.5  0.25 0.25]
-    """
-    graph, structure, _ = examine(inputs, outputs, "safe", "warn")
+    """The compiled program of many examples of a graph."""
     _refuse_maybe_one(graph)
-    for value in shared:
-        if all(value is not v for v in graph.inputs):
-            got = shortened(repr(value))
-            raise graph_error("a shared value is no input", op="ragged", got=got)
     if batch is not None and (isinstance(batch, bool) or batch < 1):
         raise graph_error("a batch has no examples", op="ragged", got=repr(batch))
     chosen = Pad() if pad is None else pad
@@ -145,7 +141,7 @@ class Ragged:
         self,
         made: RaggedGraph,
         function: Function,
-        structure: Any,
+        structure: Outputs,
         pad: Pad,
         total: bool,
         packing: Packing,

@@ -6,7 +6,7 @@ is compiled as it is, and gives the results of `jax.jit` to the bit.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -53,6 +53,19 @@ class Exact:
         return (
             str(self.traced.jaxpr) if self.rewritten is None else self.rewritten.source
         )
+
+    def compilations(self) -> list[str]:
+        """A text for each: it is one, by `jax.jit`."""
+        return [""]
+
+    def told(self, full: bool) -> Iterator[str]:
+        """Lines about how it is compiled."""
+        yield "as JAX traces it" if self.rewritten is None else "rewritten"
+        if self.reason:
+            yield f"  it was not read as a graph: {self.reason}"
+        if self.rewritten is not None:
+            yield from (f"  {a}" for a in self.rewritten.rewrites)
+            yield from (f"  run by JAX in it: {reason}" for reason in self.foreign)
 
 
 def exact(

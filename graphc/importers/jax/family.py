@@ -1,13 +1,13 @@
 """Calls that differ in sizes alone: compiled exactly, or by one program for many."""
 
 import warnings
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
-from typing import Any
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, Generic, Protocol, TypeVar
 
-from graphc.errors import GraphError
+from graphc.errors import GraphError, user_place
 from graphc.importers.jax.arguments import JaxCall
-from graphc.importers.jax.exact import Exact, exact
 from graphc.importers.jax.pattern import (
     LEAST,
     ShapesOfCall,
@@ -15,33 +15,63 @@ from graphc.importers.jax.pattern import (
     generalised,
     varying,
 )
-from graphc.importers.jax.program import (
-    JaxProgram,
-    Options,
-    program_for,
-    program_of_samples,
-)
-from graphc.importers.jax.subject import Subject
+from graphc.importers.jax.program import Options
 from graphc.importers.jax.tracing import Spec
 from graphc.importers.jax.unsupported import Unsupported
 from graphc.importers.jax.words import pattern_of
-
-CHECKED = 3  # sizes at which a program is compared with a trace of their own
-SAMPLED = 4  # calls seen whose traces are put together into one for all sizes
-MOST_PROGRAMS = 8  # for sizes that turn out to be more general
-
-
-class SizesVary(Exception):
-    """Raised while JAX traces a call that a program for many sizes shall do."""
+from graphc.runtime.function import Function
 
 
 class FallbackWarning(UserWarning):
     """A function of JAX that is compiled once for each size after all."""
 
 
+class ManySizes(Protocol):
+    """A program for all sizes of a pattern."""
+
+    @property
+    def pattern(self) -> SizePattern:
+        """The shapes of the arguments."""
+        ...
+
+    @property
+    def compiled(self) -> Function:
+        """The function that runs it."""
+        ...
+
+    @property
+    def foreign(self) -> tuple[str, ...]:
+        """What JAX runs in it, and why."""
+        ...
+
+
+class OneSize(Protocol):
+    """A program for single sizes."""
+
+    @property
+    def source(self) -> str:
+        """Its text."""
+        ...
+
+    def compilations(self) -> list[str]:
+        """A text for each, after the sizes."""
+        ...
+
+    def told(self, full: bool) -> Iterator[str]:
+        """Lines about how it is compiled, the first after the sizes."""
+        ...
+
+
+ManyT = TypeVar("ManyT", bound=ManySizes)
+OneT = TypeVar("OneT", bound=OneSize)
+
+
 @dataclass
-class SizeFamily:
-    """The calls of one function that differ in nothing but sizes."""
+class SizeFamily(ABC, Generic[ManyT, OneT]):
+    """The calls of one function that differ in nothing but sizes.
+
+    `compiled` are programs for single sizes, `programs` those for many.
+    """
 
     function: Callable[..., Any]
     call: JaxCall  # the first
@@ -49,21 +79,17 @@ class SizeFamily:
     shapes: Any
     options: Options
     refused: str = ""  # why there is no program for many sizes
-    programs: list[JaxProgram] = field(default_factory=list)  # the last one is in use
+    programs: list[ManyT] = field(default_factory=list)  # the last one is in use
+    compiled: dict[ShapesOfCall, OneT] = field(default_factory=dict)
     seen: list[ShapesOfCall] = field(default_factory=list)
-    compiled: dict[ShapesOfCall, Exact] = field(default_factory=dict)
     exactly: set[ShapesOfCall] = field(default_factory=set)
     checked: set[ShapesOfCall] = field(default_factory=set)
+    otherwise = ""  # how that is done, in a warning
 
     @property
-    def program(self) -> JaxProgram | None:
+    def program(self) -> ManyT | None:
         """The program for many sizes, where there is one."""
         return self.programs[-1] if self.programs else None
-
-    @property
-    def subject(self) -> Subject:
-        """The function of the leaves of its arguments."""
-        return Subject(self.function, self.call)
 
     def wants_program(self, sizes: ShapesOfCall) -> bool:
         """Whether a call of these sizes is one for a program for many."""
@@ -92,12 +118,6 @@ class SizeFamily:
     def _said(self, sizes: ShapesOfCall) -> SizePattern:
         return pattern_of(self.shapes, self.call.form, sizes)
 
-    def trace(self, sizes: ShapesOfCall) -> Exact:
-        """Compile one call with JAX, whose sizes are numbers."""
-        found = exact(self.subject, self.specs_at(sizes), self.names(), self.options)
-        self.compiled[sizes] = found
-        return found
-
     def specs_at(self, sizes: ShapesOfCall) -> list[Spec]:
         """The arguments at these sizes."""
         pairs = zip(sizes, self.specs, strict=True)
@@ -107,7 +127,7 @@ class SizeFamily:
         """The names of the inputs of graphs."""
         return [f"x{i}" for i in range(len(self.specs))]
 
-    def program_at(self, sizes: ShapesOfCall) -> JaxProgram | None:
+    def program_at(self, sizes: ShapesOfCall) -> ManyT | None:
         """The program for a call of these sizes; None where it is to be exact."""
         try:
             program = self._fitting(sizes)
@@ -122,7 +142,7 @@ class SizeFamily:
             return None
         return program
 
-    def _fitting(self, sizes: ShapesOfCall) -> JaxProgram:
+    def _fitting(self, sizes: ShapesOfCall) -> ManyT:
         """The program so far, or a more general one where the sizes do not fit it."""
         program = self.program
         if program and program.pattern.has(sizes) and self._serves(program, sizes):
@@ -136,70 +156,17 @@ class SizeFamily:
         self.programs.append(made)
         return made
 
-    def _serves(self, program: JaxProgram, sizes: ShapesOfCall) -> bool:
-        if program.template is None or len(self.programs) == MOST_PROGRAMS:
-            return True
-        return program.admits(self.subject, sizes, self.specs_at(sizes))
+    def _serves(self, program: ManyT, sizes: ShapesOfCall) -> bool:
+        """Whether a program is one for a call whose shapes fit its pattern."""
+        return True
 
-    def _made(self, pattern: SizePattern, sizes: ShapesOfCall) -> JaxProgram:
-        """The program for a pattern, by the first way that there is."""
-        reasons: list[Unsupported] = []
-        sampled = self.program is not None and self.program.template is not None
-        ways = self._of_symbols, self._of_larger_symbols, self._of_samples
-        for way in ways[-1:] if sampled else ways:
-            try:
-                made = way(pattern, sizes)
-                self.checked = set()
-                for known in (*self.seen, sizes):
-                    self._check(made, known)
-                return made
-            except Unsupported as error:
-                reasons.append(error)
-        told = f"{reasons[0]}; traces at several sizes: {reasons[-1].reason}"
-        raise Unsupported(told) from None
+    @abstractmethod
+    def _made(self, pattern: SizePattern, sizes: ShapesOfCall) -> ManyT:
+        """The program for a pattern. Raises Unsupported, or GraphError, for none."""
 
-    def _of_symbols(self, pattern: SizePattern, _: ShapesOfCall) -> JaxProgram:
-        return program_for(
-            self.subject, pattern, self.specs, self.names(), self.options
-        )
-
-    def _of_larger_symbols(
-        self, pattern: SizePattern, sizes: ShapesOfCall
-    ) -> JaxProgram:
-        """The program for no smaller sizes.
-
-        Python code can compare sizes with numbers, which JAX decides for large ones.
-        """
-        least = min((pattern.sizes(sizes) or {}).values(), default=LEAST)
-        return self._of_symbols(replace(pattern, least=least), sizes)
-
-    def _of_samples(self, pattern: SizePattern, sizes: ShapesOfCall) -> JaxProgram:
-        """The program by traces at single sizes: of this call, of others, and twice."""
-        own = pattern.sizes(sizes) or {}
-        samples = [own, *({**own, name: 2 * n} for name, n in own.items())]
-        for seen in self.seen[-SAMPLED:]:
-            found = pattern.sizes(seen)
-            if found and found not in samples and pattern.has(seen):
-                samples.append(found)
-        subject, names, how = self.subject, self.names(), self.options
-        return program_of_samples(subject, pattern, self.specs, names, how, samples)
-
-    def _check(self, program: JaxProgram, sizes: ShapesOfCall) -> None:
-        """Compare with what JAX traces for these very sizes, where that may differ."""
-        named = program.pattern.sizes(sizes) or {}
-        if sizes in self.checked or not program.pattern.has(sizes):
-            return
-        if program.template is not None:
-            if not program.admits(self.subject, sizes, self.specs_at(sizes)):
-                raise Unsupported("its steps depend on the sizes")
-            self.checked.add(sizes)
-            return
-        if len(self.checked) < CHECKED or program.pattern.coincides(named):
-            direct = self.subject.read(self.specs_at(sizes))
-            if not program.agrees(direct, named):
-                shown = ", ".join(f"{k} = {n}" for k, n in named.items())
-                raise Unsupported(f"JAX traces something else for {shown}")
-            self.checked.add(sizes)
+    @abstractmethod
+    def _check(self, program: ManyT, sizes: ShapesOfCall) -> None:
+        """Raise Unsupported where the program is not the function at some sizes."""
 
     def _refuse(self, sizes: ShapesOfCall, error: Unsupported) -> None:
         """Compile these sizes exactly from now on, or all where there is no program."""
@@ -209,9 +176,10 @@ class SizeFamily:
             return  # it does the others
         self.refused = str(error)
         name = getattr(self.function, "__name__", "the function")
-        text = f"{name} is compiled once for each size, as by jax.jit: {error}"
-        warnings.warn(FallbackWarning(text), stacklevel=6)
+        text = f"{name} is compiled once for each size{self.otherwise}: {error}"
+        place = user_place()
+        warnings.warn_explicit(FallbackWarning(text), None, place.filename, place.line)
 
     def failed(self, sizes: ShapesOfCall) -> None:
-        """The program could not do a call of these sizes: JAX does."""
+        """The program could not do a call of these sizes: one of their own does."""
         self.exactly.add(sizes)

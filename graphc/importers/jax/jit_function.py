@@ -1,26 +1,30 @@
 """`graphc.jit`: a function of JAX, compiled for many sizes at once."""
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import partial, update_wrapper, wraps
-from types import MethodType
-from typing import TYPE_CHECKING, Any
+from functools import partial, wraps
+from typing import TYPE_CHECKING, Any, Literal
 
 import jax
 from jax.extend.core import get_opaque_trace_state
 
-from graphc.errors import GraphError
+from graphc.errors import GraphError, graph_error
 from graphc.importers.jax.arguments import Arguments, JaxCall, Positional, StaticNames
-from graphc.importers.jax.family import SizeFamily, SizesVary
 from graphc.importers.jax.pattern import shapes_of
 from graphc.importers.jax.program import Options
-from graphc.importers.jax.report import JitStats, explained, source_of, stats_of
+from graphc.importers.jax.report import JitStats, stats_of
 from graphc.importers.jax.settings import runs_plainly
+from graphc.importers.jax.sized import SizedFunction
+from graphc.importers.jax.traced_family import JaxFamily
 from graphc.importers.jax.tracing import Spec
+from graphc.importers.jax.way_out import tell_way_out
+from graphc.importers.numpy.function import NumpyFunction
 from graphc.rewriting.default import DEFAULT
 from graphc.rewriting.rule import Rules
 from graphc.runtime.arguments import Backend
 from graphc.runtime.dispatch import Way, dispatcher, kept_by, taking
+
+Frontend = Literal["jax", "numpy"]
 
 
 def _trace_state() -> Any:
@@ -46,21 +50,22 @@ class Told:
         return jax.jit(function, **given)
 
 
-class JitFunction:
+class SizesVary(Exception):
+    """Raised while JAX traces a call that a program for many sizes shall do."""
+
+
+class JitFunction(SizedFunction[JaxFamily]):
     """A function of JAX that is compiled when it is called; see `jit`."""
 
     def __init__(
         self, function: Callable[..., Any], told: Told, shapes: Any, options: Options
     ) -> None:
-        update_wrapper(self, function)
-        self._function = function
-        self._arguments = Arguments(function, told.static_argnums, told.static_argnames)
+        arguments = Arguments(function, told.static_argnums, told.static_argnames)
+        super().__init__(function, arguments, shapes, options)
         planned = self._planned
         named = wraps(function)(lambda *args, **named: planned(*args, **named))
         self._exact = told.jitted(named)
         self._plain = told.jitted(function)
-        self._shapes, self._options = shapes, options
-        self._families: dict[Hashable, SizeFamily] = {}
         self._varies = shapes is not None
         self._plainly = 0  # calls that JAX transforms, or does not compile
         self._lead()
@@ -103,9 +108,6 @@ class JitFunction:
                 self._varies = True
         return self._for_sizes(args, named)
 
-    def __get__(self, instance: Any, owner: Any = None) -> Any:
-        return self if instance is None else MethodType(self, instance)
-
     def _for_sizes(self, args: tuple[Any, ...], named: Mapping[str, Any]) -> Any:
         """As `_missed`, by a program for many sizes where there is one."""
         try:
@@ -131,30 +133,19 @@ class JitFunction:
         sizes = shapes_of(specs)
         if family.wants_program(sizes):
             raise SizesVary
-        return family.trace(sizes)(call.leaves)
+        try:
+            traced = family.trace(sizes)
+        except (jax.errors.JAXTypeError, jax.errors.JAXIndexError) as error:
+            tell_way_out(error)
+            raise
+        return traced(call.leaves)
 
-    def _family(self, call: JaxCall, specs: list[Spec]) -> SizeFamily:
-        kind = call.kind(specs)
-        found = self._families.get(kind)
-        if found is None:
-            form = JaxCall([None] * len(call.leaves), call.form, call.statics)
-            found = self._families[kind] = SizeFamily(
-                self._function, form, specs, self._shapes, self._options
-            )
-        return found
+    def _new_family(self, form: JaxCall, specs: list[Spec]) -> JaxFamily:
+        return JaxFamily(self._function, form, specs, self._shapes, self._options)
 
     def stats(self) -> JitStats:
         """Calls and compilations so far, and what is compiled exactly for a reason."""
         return stats_of(self._way.taken - self._plainly, self._families.values())
-
-    def explain(self, full: bool = False) -> str:
-        """The compiled programs, their sizes, and the reasons."""
-        return explained(self._function, self._families.values(), full)
-
-    @property
-    def source(self) -> str:
-        """The text of the compiled programs: of graphs, or jaxprs."""
-        return source_of(self._families.values())
 
     def lower(self, *args: Any, **named: Any) -> Any:
         """Lower one exact compilation for these arguments, as in JAX."""
@@ -162,9 +153,6 @@ class JitFunction:
             return self._exact.lower(*args, **named)
         except SizesVary:
             return self._plain.lower(*args, **named)
-
-    def __repr__(self) -> str:
-        return f"<graphc.jit of {self._function!r}>"
 
 
 def jit(
@@ -177,6 +165,7 @@ def jit(
     donate_argnums: Positional = None,
     rewrites: Rules = DEFAULT,
     backend: Backend = "jax",
+    frontend: Frontend = "jax",
 ) -> Any:
     """`function`, written for JAX, compiled as by `jax.jit`, and for many sizes.
 
@@ -194,6 +183,10 @@ def jit(
     of JAX it is `jax.jit` of the function. The other options are those of `jax.jit`;
     arguments are donated where a call is compiled exactly.
 
+    `frontend="numpy"` is for a function written with the names of `numpy`: it is traced
+    on values of graphc, dtypes are those of NumPy, and sizes may depend on data, as in
+    `x[mask]`, `np.nonzero` and `np.unique`.
+
     >>> import jax.numpy as jnp, numpy as np, graphc
     >>> @graphc.jit
     ... def mean_square(x):
@@ -202,15 +195,30 @@ def jit(
     ...     value = mean_square(np.ones(size, "float32"))
     >>> print(value, len(mean_square.stats().compilations) < 6)
     1.0 True
+    >>> @graphc.jit(frontend="numpy", backend="numpy")
+    ... def positive(x):
+    ...     return np.sort(x[x > 0])
+    >>> positive(np.array([3.0, -1.0, 2.0]))
+    array([2., 3.])
     """
     told = Told(static_argnums, static_argnames, donate_argnums)
     options = Options(dims, rewrites, backend)
-    if function is None:
-        return partial(_jitted, told=told, shapes=shapes, options=options)
-    return _jitted(function, told, shapes, options)
+    if frontend not in _FRONTENDS:
+        problem, expected = f"frontend cannot be {frontend!r}", "one of 'jax', 'numpy'"
+        raise graph_error(problem, op="jit", expected=expected)
+    make = partial(_FRONTENDS[frontend], told=told, shapes=shapes, options=options)
+    return make if function is None else make(function)
 
 
-def _jitted(
+def _of_numpy(
     function: Callable[..., Any], told: Told, shapes: Any, options: Options
-) -> JitFunction:
-    return JitFunction(function, told, shapes, options)
+) -> NumpyFunction:
+    if told.donate_argnums is not None:
+        got = f"donate_argnums={told.donate_argnums}"
+        problem = "arguments are donated to functions of JAX only"
+        raise graph_error(problem, op="jit", got=got)
+    arguments = Arguments(function, told.static_argnums, told.static_argnames)
+    return NumpyFunction(function, arguments, shapes, options)
+
+
+_FRONTENDS = {"jax": JitFunction, "numpy": _of_numpy}

@@ -53,6 +53,11 @@ class JaxProgram:
     template: Template | None = None
     numbers: dict[ShapesOfCall, list[Any]] = field(default_factory=dict)
 
+    @property
+    def foreign(self) -> tuple[str, ...]:
+        """Equations that JAX runs in it, and why."""
+        return self.source.foreign
+
     def __call__(self, call: JaxCall, specs: Sequence[Spec]) -> Any:
         """The results of a call, in their structure."""
         given = [*call.arrays(specs), *self.source.captured]
@@ -75,18 +80,28 @@ class JaxProgram:
         return True
 
     def agrees(self, direct: TracedFunction, sizes: Mapping[str, int]) -> bool:
-        """Whether it computes at some sizes what JAX traces for them.
+        """Whether it computes at some sizes what JAX traces for them."""
+        return agrees(self.traced, self.source, direct, sizes)
 
-        Python code can decide by a size, and JAX answers for all of them at once.
-        """
-        names = [v.name for v in self.source.graph.inputs[: len(direct.inner.invars)]]
-        inputs = inputs_of(direct, {}, names)
-        try:
-            own = imported(self.traced, dict(sizes), inputs).graph
-            other = imported(direct, {}, inputs).graph
-        except Unsupported:
-            return False
-        return alike(own, other) or agree(own, other)
+
+def agrees(
+    found: TracedFunction,
+    source: Imported,
+    direct: TracedFunction,
+    sizes: Mapping[str, int],
+) -> bool:
+    """Whether a trace for many sizes computes what JAX traces for some of them.
+
+    Python code can decide by a size, and JAX answers for all of them at once.
+    """
+    names = [v.name for v in source.graph.inputs[: len(direct.inner.invars)]]
+    inputs = inputs_of(direct, {}, names)
+    try:
+        own = imported(found, dict(sizes), inputs).graph
+        other = imported(direct, {}, inputs).graph
+    except Unsupported:
+        return False
+    return alike(own, other) or agree(own, other)
 
 
 def restored(found: Sequence[Any], function: TracedFunction) -> list[Any]:
@@ -111,8 +126,20 @@ def program_for(
     options: Options,
 ) -> JaxProgram:
     """A program for all sizes of a pattern. Raises Unsupported where there is none."""
+    found, source = graph_for(subject, pattern, specs, names)
+    results = subject.results(found, specs)
+    return JaxProgram(pattern, found, results, source, compiled(source, options))
+
+
+def graph_for(
+    subject: Subject, pattern: SizePattern, specs: Sequence[Spec], names: Sequence[str]
+) -> tuple[TracedFunction, Imported]:
+    """The trace for all sizes of a pattern, and its graph.
+
+    Raises Unsupported where there is none.
+    """
     try:
-        found = subject.read(pattern.specs(specs), pattern.least)
+        found = subject.read(pattern.specs(specs), max(pattern.least, 1))
     except Exception as error:  # whatever Python code does with a size that is none
         line = str(error).strip().splitlines() or [""]
         reason = f"{type(error).__name__}: {line[0]}"
@@ -122,10 +149,7 @@ def program_for(
     sizes: dict[str, Size] = {
         name: symbol_dim(Symbol(name, lower=pattern.least)) for name in pattern.names
     }
-    inputs = inputs_of(found, sizes, names)
-    source = subject.graph(found, sizes, inputs)
-    results = subject.results(found, specs)
-    return JaxProgram(pattern, found, results, source, compiled(source, options))
+    return found, subject.graph(found, sizes, inputs_of(found, sizes, names))
 
 
 def program_of_samples(

@@ -22,15 +22,18 @@ class JitStats:
     foreign: list[str] = field(default_factory=list)
 
 
-def stats_of(calls: int, families: Iterable[SizeFamily]) -> JitStats:
+def stats_of(calls: int, families: Iterable[SizeFamily[Any, Any]]) -> JitStats:
     """The calls and compilations of these kinds of calls."""
     stats = JitStats(calls)
     for family in families:
-        stats.compilations.extend(f"exactly {_shown(s)}" for s in family.compiled)
+        for sizes, one in family.compiled.items():
+            start = f"exactly {_shown(sizes)}"
+            texts = one.compilations()
+            stats.compilations.extend(f"{start}: {t}" if t else start for t in texts)
         stats.fallbacks.extend(filter(None, [family.refused]))
         for program in family.programs:
             own = program.compiled.stats()
-            stats.foreign.extend(program.source.foreign)
+            stats.foreign.extend(program.foreign)
             stats.changes.extend(own.changes)
             stats.compilations.extend(
                 f"{program.pattern}: {one.reason}" for one in own.compilations
@@ -43,7 +46,7 @@ def _shown(sizes: Iterable[tuple[int, ...]]) -> str:
 
 
 def explained(
-    function: Callable[..., Any], families: Iterable[SizeFamily], full: bool
+    function: Callable[..., Any], families: Iterable[SizeFamily[Any, Any]], full: bool
 ) -> str:
     """The compiled programs of these kinds of calls, and the reasons."""
     name = getattr(function, "__name__", "the function")
@@ -53,28 +56,20 @@ def explained(
     return "\n".join(lines)
 
 
-def _lines(family: SizeFamily, full: bool) -> Iterator[str]:
+def _lines(family: SizeFamily[Any, Any], full: bool) -> Iterator[str]:
     for sizes, one in family.compiled.items():
-        how = "as JAX traces it" if one.rewritten is None else "rewritten"
-        yield f"compiled exactly for {_shown(sizes)}: {how}"
-        if one.reason:
-            yield f"  it was not read as a graph: {one.reason}"
-        if one.rewritten is not None:
-            yield from (f"  {a}" for a in one.rewritten.rewrites)
-            yield from map(_foreign, one.foreign)
+        first, *more = one.told(full)
+        yield f"compiled exactly for {_shown(sizes)}: {first}"
+        yield from more
     if family.refused:
         yield f"compiled once for each size: {family.refused}"
     for program in family.programs:
         yield f"compiled for all sizes {program.pattern}:"
-        yield from map(_foreign, program.source.foreign)
+        yield from (f"  run by JAX in it: {reason}" for reason in program.foreign)
         yield program.compiled.explain(full)
 
 
-def _foreign(reason: str) -> str:
-    return f"  run by JAX in it: {reason}"
-
-
-def source_of(families: Iterable[SizeFamily]) -> str:
+def source_of(families: Iterable[SizeFamily[Any, Any]]) -> str:
     """The texts of the compiled programs, one after another."""
     found: list[Any] = []
     for family in families:

@@ -67,26 +67,27 @@ class Subject:
             return imported(read, sizes, inputs, keeps_rules=self.keeps_rules)
         source = imported(read, sizes, inputs, differentiates=True)
         given = source.graph
-        wrt = [inputs[i] for i in self._wrt(how)]
+        wrt = [inputs[i] for i in wrt_leaves(self.call, how)]
         if not all(is_inexact(v.dtype) for v in wrt):
             raise Unsupported("derivatives are taken in floats")
-        outputs = _derived(how, given.outputs, wrt)
+        outputs = derived(how, given.outputs, wrt)
         unnamed = ("",) * len(outputs)
         graph = Graph(given.inputs, tuple(outputs), given.input_names, unnamed)
         return replace(source, graph=graph)
 
-    def _wrt(self, how: Differentiated) -> list[int]:
-        """The leaves that it is differentiated in."""
-        args, _ = self.call.arguments(range(len(self.call.leaves)))
-        statics = {where for where, _ in self.call.statics}
-        numbers = (how.argnums,) if isinstance(how.argnums, int) else how.argnums
-        own = [i % len(args) for i in numbers]
-        if not statics.isdisjoint(own):
-            raise Unsupported("it is differentiated in a static argument")
-        return [leaf for i in own for leaf in jax.tree.leaves(args[i])]
+
+def wrt_leaves(call: JaxCall, how: Differentiated) -> list[int]:
+    """The leaves of a call that a function is differentiated in."""
+    args, _ = call.arguments(range(len(call.leaves)))
+    statics = {where for where, _ in call.statics}
+    numbers = (how.argnums,) if isinstance(how.argnums, int) else how.argnums
+    own = [i % len(args) for i in numbers]
+    if not statics.isdisjoint(own):
+        raise Unsupported("it is differentiated in a static argument")
+    return [leaf for i in own for leaf in jax.tree.leaves(args[i])]
 
 
-def _derived(
+def derived(
     how: Differentiated, outputs: Sequence[Value], wrt: list[Value]
 ) -> list[Value]:
     """The derivatives of the outputs, in the order of JAX."""

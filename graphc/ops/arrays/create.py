@@ -23,7 +23,7 @@ from graphc.ir.build import (
 )
 from graphc.ir.dims import Size
 from graphc.ir.graph import Value
-from graphc.ir.namespace import F, enroll, public
+from graphc.ir.namespace import F, enroll, enroll_method, public
 from graphc.ir.op import Array, op, require_at_most, type_error
 from graphc.ir.types import BOOL, DType, TensorType, dtype_of, is_integer
 from graphc.ops.common.batching import Batched
@@ -314,5 +314,11 @@ def _plain_numbers(x: Any) -> bool:
     return type(x) in (int, float, complex)
 
 
+def _copy(x: Value) -> Value:
+    """The value itself: values never change."""
+    return x
+
+
+enroll_method(_copy, "copy")
 enroll(asarray, "array")
 enroll(asarray, "constant")

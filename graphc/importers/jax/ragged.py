@@ -1,0 +1,256 @@
+"""`graphc.ragged` of functions of JAX: of one example, called with many."""
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import update_wrapper
+from typing import Any
+
+import jax
+import numpy as np
+
+from graphc.backends.program import Outputs
+from graphc.errors import CallError, ErrorKind, describe, graph_error, user_place
+from graphc.importers.jax.arguments import Arguments, JaxCall
+from graphc.importers.jax.jit_function import JitFunction, jit
+from graphc.importers.jax.pattern import (
+    LEAST,
+    ShapesOfCall,
+    SizePattern,
+    generalised,
+    shapes_of,
+)
+from graphc.importers.jax.program import agrees, graph_for
+from graphc.importers.jax.report import JitStats
+from graphc.importers.jax.subject import Subject
+from graphc.importers.jax.tracing import Imported, Spec, TracedFunction
+from graphc.importers.jax.unsupported import Unsupported
+from graphc.runtime.ragged import Ragged, Rows, ragged_graph
+
+CHECKED = 3  # sizes of two or more that are compared with a trace of their own
+
+
+@dataclass(frozen=True)
+class Examples:
+    """The examples of a call, each as a call of its own."""
+
+    calls: list[JaxCall]
+    shared: list[bool]  # which leaves are the same in all
+
+    @property
+    def sizes(self) -> list[ShapesOfCall]:
+        """The shapes of the leaves of each."""
+        return [shapes_of(call.specs()) for call in self.calls]
+
+
+@dataclass
+class RaggedProgram:
+    """A compiled program for examples of all sizes of a pattern."""
+
+    pattern: SizePattern
+    subject: Subject
+    traced: TracedFunction
+    source: Imported
+    results: TracedFunction
+    compiled: Ragged
+    checked: dict[ShapesOfCall, bool] = field(default_factory=dict)
+
+    def serves(self, sizes: ShapesOfCall, specs: list[Spec]) -> bool:
+        """Whether it computes what JAX traces for an example of these sizes.
+
+        Each size of one or none is looked at, which JAX may trace otherwise.
+        """
+        if sizes not in self.checked:
+            named = self.pattern.sizes(sizes) or {}
+            small = any(n < LEAST for n in named.values())
+            known = sum(self.checked.values()) >= CHECKED
+            if known and not small and not self.pattern.coincides(named):
+                return True
+            pairs = zip(sizes, specs, strict=True)
+            own = [Spec(shape, s.dtype, s.weak) for shape, s in pairs]
+            direct = self.subject.read(own)
+            found = agrees(self.traced, self.source, direct, named)
+            self.checked[sizes] = found
+        return self.checked[sizes]
+
+
+@dataclass
+class RaggedFamily:
+    """Examples that differ in sizes alone, and their program."""
+
+    seen: list[ShapesOfCall] = field(default_factory=list)
+    program: RaggedProgram | None = None
+
+
+class RaggedFunction:
+    """A function of one example, compiled for lists of them; see `ragged`."""
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        shared: tuple[int, ...],
+        options: Mapping[str, Any],
+    ) -> None:
+        update_wrapper(self, function)
+        self._function = function
+        self._shared = shared
+        self._options = dict(options)
+        self._arguments = Arguments(function, None, None)
+        self._families: dict[Hashable, RaggedFamily] = {}
+        self._alone: JitFunction = jit(function, rewrites=options["rewrites"])
+        self._calls = 0
+
+    def __call__(self, /, *args: Any) -> Any:
+        """The results per example, in lists, or their sums.
+
+        Raises CallError where the arguments are no examples of one kind.
+        """
+        self._calls += 1
+        examples = self._examples(args)
+        specs = examples.calls[0].specs()
+        family = self._family(examples, specs)
+        program = self._program(family, examples, specs)
+        served = [program.serves(sizes, specs) for sizes in examples.sizes]
+        together = [i for i, s in enumerate(served) if s]
+        found = _run(program, examples, together)
+        alone = {i: self._by_itself(examples, i) for i, s in enumerate(served) if not s}
+        return self._joined(program, found, together, alone)
+
+    def _examples(self, args: tuple[Any, ...]) -> Examples:
+        """The calls for single examples. Raises CallError for different numbers."""
+        own = {i % len(args) if args else i for i in self._shared}
+        lists = {i: _listed(a, i) for i, a in enumerate(args) if i not in own}
+        counts = {len(items) for items in lists.values()}
+        if len(counts) != 1:
+            got = ", ".join(map(str, sorted(counts))) or "no list of examples"
+            raise _misfit("the arguments have different numbers of examples", got)
+        count = counts.pop()
+        if not count:
+            raise _misfit("there are no examples, so nothing tells what they are", "0")
+        rows = [
+            tuple(lists[i][k] if i in lists else a for i, a in enumerate(args))
+            for k in range(count)
+        ]
+        shared = [i in own for i, a in enumerate(rows[0]) for _ in jax.tree.leaves(a)]
+        return Examples([self._arguments.call(row, {}) for row in rows], shared)
+
+    def _family(self, examples: Examples, specs: list[Spec]) -> RaggedFamily:
+        kinds = [call.kind(call.specs()) for call in examples.calls]
+        for i, kind in enumerate(kinds):
+            if kind != kinds[0]:
+                got = f"example 0: {_types(examples.calls[0])}; "
+                got += f"example {i}: {_types(examples.calls[i])}"
+                raise _misfit("examples differ in more than sizes", got, "dtype")
+        return self._families.setdefault(kinds[0], RaggedFamily())
+
+    def _program(
+        self, family: RaggedFamily, examples: Examples, specs: list[Spec]
+    ) -> RaggedProgram:
+        """The program so far, or one for more sizes."""
+        distinct = list(dict.fromkeys(examples.sizes))
+        program = family.program
+        if program is None or not all(map(program.pattern.has, distinct)):
+            family.seen += [s for s in distinct if s not in family.seen]
+            program = family.program = self._made(family.seen, examples, specs)
+        return program
+
+    def _made(
+        self, seen: Sequence[ShapesOfCall], examples: Examples, specs: list[Spec]
+    ) -> RaggedProgram:
+        call = examples.calls[0]
+        form = JaxCall([None] * len(call.leaves), call.form, call.statics)
+        subject = Subject(self._function, form)
+        pattern = generalised(seen)
+        sizes = [n for s in seen for n in (pattern.sizes(s) or {}).values()]
+        pattern = replace(pattern, least=min([LEAST, *sizes]))
+        names = [f"x{i}" for i in range(len(specs))]
+        subject.read(specs)  # errors of the function itself are those of JAX
+        try:
+            found, source = graph_for(subject, pattern, specs, names)
+        except Unsupported as error:
+            problem = f"this function of JAX cannot be read: {error.reason}"
+            raise graph_error(problem, op="ragged", where=error.place) from None
+        graph = source.graph
+        given = list(zip(graph.inputs, examples.shared, strict=False))
+        shared = [v for v, same in given if same]
+        shared += graph.inputs[len(given) :]
+        structure = Outputs("list", (), (Outputs("single"),) * len(graph.outputs))
+        compiled = ragged_graph(graph, structure, shared, "exact", **self._options)
+        results = subject.results(found, specs)
+        return RaggedProgram(pattern, subject, found, source, results, compiled)
+
+    def _by_itself(self, examples: Examples, number: int) -> list[Any]:
+        """The results of one example that is not like the others, as a list."""
+        args, _ = examples.calls[number].arguments(examples.calls[number].leaves)
+        return jax.tree.leaves(self._alone(*args))
+
+    def _joined(
+        self,
+        program: RaggedProgram,
+        found: list[Any] | None,
+        together: list[int],
+        alone: Mapping[int, list[Any]],
+    ) -> Any:
+        """The results of all examples, in the structure of those of one."""
+        tree = program.results.tree
+        parts = []
+        for k in range(tree.num_leaves):
+            if self._options["total"]:
+                terms = [results[k] for results in alone.values()]
+                terms += [] if found is None else [found[k]]
+                parts.append(sum(terms[1:], terms[0]))
+                continue
+            rows = {i: results[k] for i, results in alone.items()}
+            rows |= dict(zip(together, [] if found is None else found[k], strict=True))
+            parts.append([rows[i] for i in sorted(rows)])
+        return jax.tree.unflatten(tree, parts)
+
+    def stats(self) -> JitStats:
+        """Calls and compilations so far, those of single examples included."""
+        alone = self._alone.stats()
+        stats = JitStats(self._calls, fallbacks=alone.fallbacks, foreign=alone.foreign)
+        for family in self._families.values():
+            if family.program is not None:
+                own = family.program.compiled.function.stats()
+                pattern = family.program.pattern
+                texts = [f"{pattern}: {one.reason}" for one in own.compilations]
+                stats.compilations.extend(texts)
+        stats.compilations.extend(f"one example {t}" for t in alone.compilations)
+        return stats
+
+    def __repr__(self) -> str:
+        return f"<graphc.ragged of {self._function!r}>"
+
+
+def _listed(argument: Any, position: int) -> list[Any]:
+    if isinstance(argument, Rows):
+        return argument.examples()
+    if isinstance(argument, (list, tuple)) or np.ndim(argument):
+        return list(argument)
+    problem = f"argument {position} must be a list of examples"
+    raise _misfit(problem, type(argument).__name__, "argument")
+
+
+def _run(
+    program: RaggedProgram, examples: Examples, numbers: Sequence[int]
+) -> list[Any] | None:
+    """The results of some of the examples by one program; None of no examples."""
+    if not numbers:
+        return None
+    calls = [examples.calls[i] for i in numbers]
+    columns = zip(*(call.arrays(call.specs()) for call in calls), strict=True)
+    given = [
+        column[0] if same else list(column)
+        for column, same in zip(columns, examples.shared, strict=True)
+    ]
+    found: list[Any] = program.compiled(*given, *program.source.captured)
+    return found
+
+
+def _types(call: JaxCall) -> str:
+    """The arguments of an example as text, with types in the place of arrays."""
+    shown = [f"{s.dtype}{list(s.shape)}" for s in call.specs()]
+    return str(call.arguments(shown)[0])[1:-1].replace("'", "")
+
+
+def _misfit(problem: str, got: str, kind: ErrorKind = "shape") -> CallError:
+    return CallError(describe(problem, op="ragged", got=got, where=user_place()), kind)

@@ -1,0 +1,97 @@
+"""The calls of a function of JAX that differ in sizes alone, as JAX traces them."""
+
+from dataclasses import dataclass, replace
+
+from graphc.importers.jax.exact import Exact, exact
+from graphc.importers.jax.family import SizeFamily
+from graphc.importers.jax.pattern import LEAST, ShapesOfCall, SizePattern
+from graphc.importers.jax.program import JaxProgram, program_for, program_of_samples
+from graphc.importers.jax.subject import Subject
+from graphc.importers.jax.unsupported import Unsupported
+
+CHECKED = 3  # sizes at which a program is compared with a trace of their own
+SAMPLED = 4  # calls seen whose traces are put together into one for all sizes
+MOST_PROGRAMS = 8  # for sizes that turn out to be more general
+
+
+@dataclass
+class JaxFamily(SizeFamily[JaxProgram, Exact]):
+    """The calls of one function of JAX that differ in nothing but sizes."""
+
+    otherwise = ", as by jax.jit"
+
+    @property
+    def subject(self) -> Subject:
+        """The function of the leaves of its arguments."""
+        return Subject(self.function, self.call)
+
+    def trace(self, sizes: ShapesOfCall) -> Exact:
+        """Compile one call with JAX, whose sizes are numbers."""
+        found = exact(self.subject, self.specs_at(sizes), self.names(), self.options)
+        self.compiled[sizes] = found
+        return found
+
+    def _serves(self, program: JaxProgram, sizes: ShapesOfCall) -> bool:
+        if program.template is None or len(self.programs) == MOST_PROGRAMS:
+            return True
+        return program.admits(self.subject, sizes, self.specs_at(sizes))
+
+    def _made(self, pattern: SizePattern, sizes: ShapesOfCall) -> JaxProgram:
+        """The program for a pattern, by the first way that there is."""
+        reasons: list[Unsupported] = []
+        sampled = self.program is not None and self.program.template is not None
+        ways = self._of_symbols, self._of_larger_symbols, self._of_samples
+        for way in ways[-1:] if sampled else ways:
+            try:
+                made = way(pattern, sizes)
+                self.checked = set()
+                for known in (*self.seen, sizes):
+                    self._check(made, known)
+                return made
+            except Unsupported as error:
+                reasons.append(error)
+        told = f"{reasons[0]}; traces at several sizes: {reasons[-1].reason}"
+        raise Unsupported(told) from None
+
+    def _of_symbols(self, pattern: SizePattern, _: ShapesOfCall) -> JaxProgram:
+        return program_for(
+            self.subject, pattern, self.specs, self.names(), self.options
+        )
+
+    def _of_larger_symbols(
+        self, pattern: SizePattern, sizes: ShapesOfCall
+    ) -> JaxProgram:
+        """The program for no smaller sizes.
+
+        Python code can compare sizes with numbers, which JAX decides for large ones.
+        """
+        least = min((pattern.sizes(sizes) or {}).values(), default=LEAST)
+        return self._of_symbols(replace(pattern, least=least), sizes)
+
+    def _of_samples(self, pattern: SizePattern, sizes: ShapesOfCall) -> JaxProgram:
+        """The program by traces at single sizes: of this call, of others, and twice."""
+        own = pattern.sizes(sizes) or {}
+        samples = [own, *({**own, name: 2 * n} for name, n in own.items())]
+        for seen in self.seen[-SAMPLED:]:
+            found = pattern.sizes(seen)
+            if found and found not in samples and pattern.has(seen):
+                samples.append(found)
+        subject, names, how = self.subject, self.names(), self.options
+        return program_of_samples(subject, pattern, self.specs, names, how, samples)
+
+    def _check(self, program: JaxProgram, sizes: ShapesOfCall) -> None:
+        """Compare with what JAX traces for these very sizes, where that may differ."""
+        named = program.pattern.sizes(sizes) or {}
+        if sizes in self.checked or not program.pattern.has(sizes):
+            return
+        if program.template is not None:
+            if not program.admits(self.subject, sizes, self.specs_at(sizes)):
+                raise Unsupported("its steps depend on the sizes")
+            self.checked.add(sizes)
+            return
+        if len(self.checked) < CHECKED or program.pattern.coincides(named):
+            direct = self.subject.read(self.specs_at(sizes))
+            if not program.agrees(direct, named):
+                shown = ", ".join(f"{k} = {n}" for k, n in named.items())
+                raise Unsupported(f"JAX traces something else for {shown}")
+            self.checked.add(sizes)

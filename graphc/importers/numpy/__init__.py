@@ -1,0 +1,1 @@
+"""Functions written with NumPy's names, as graphs and as compiled programs."""

@@ -1,0 +1,52 @@
+"""Arguments of functions of NumPy: arrays, and Python numbers, of NumPy's dtypes."""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import numpy as np
+
+from graphc.importers.jax.arguments import JaxCall
+from graphc.importers.jax.tracing import Spec
+from graphc.ir.types import DTYPES
+
+PYTHON = {int: "int64", float: "float64", complex: "complex128"}
+
+
+def specs_of(call: JaxCall, function: Callable[..., Any]) -> list[Spec]:
+    """The types of the leaves. Raises TypeError for a leaf that is no array."""
+    found = [_spec(leaf) for leaf in call.leaves]
+    if None not in found:
+        return found  # type: ignore[return-value]
+    at = found.index(None)
+    name = getattr(function, "__name__", "the function")
+    kind = type(call.leaves[at]).__name__
+    raise TypeError(
+        f"{_path(call, at)} of {name} is of type {kind}, which is no array and no "
+        "number; say static_argnums or static_argnames for an argument that stays as "
+        "it is"
+    )
+
+
+def _spec(leaf: Any) -> Spec | None:
+    """The type of an array, or of a Python number; None for anything else."""
+    if type(leaf) in PYTHON:
+        return Spec((), np.dtype(PYTHON[type(leaf)]), True)
+    dtype = getattr(leaf, "dtype", None) or np.asarray(leaf).dtype
+    known = getattr(dtype, "name", "") in DTYPES
+    return Spec(np.shape(leaf), np.dtype(dtype)) if known else None
+
+
+def _path(call: JaxCall, number: int) -> str:
+    """How a leaf is written: `args[0]['x']`, `named['y']`."""
+    numbered = jax.tree.unflatten(call.form, range(len(call.leaves)))
+    paths = [path for path, _ in jax.tree_util.tree_leaves_with_path(numbered)]
+    start, *rest = paths[number]
+    kind = "named" if start == jax.tree_util.SequenceKey(1) else "args"
+    return kind + jax.tree_util.keystr(tuple(rest))
+
+
+def arrays_of(call: JaxCall, specs: list[Spec]) -> list[Any]:
+    """The leaves as arrays; Python numbers in the dtypes that NumPy gives them."""
+    pairs = zip(call.leaves, specs, strict=True)
+    return [x if hasattr(x, "dtype") else np.asarray(x, s.dtype) for x, s in pairs]

@@ -1,0 +1,101 @@
+"""The calls of a function of NumPy that differ in sizes alone, and their programs."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+
+from graphc.importers.jax.arguments import JaxCall
+from graphc.importers.jax.family import SizeFamily
+from graphc.importers.jax.pattern import ShapesOfCall, SizePattern
+from graphc.importers.jax.tracing import Spec
+from graphc.importers.jax.unsupported import Unsupported
+from graphc.importers.numpy.arguments import arrays_of
+from graphc.importers.numpy.tracing import NumpyTrace, traced
+from graphc.runtime.compile import function
+from graphc.runtime.function import Function
+
+CHECKED = 3  # sizes at which a program is compared with a trace of their own
+
+
+@dataclass(frozen=True)
+class NumpyProgram:
+    """A function of NumPy for all sizes of a pattern, which may be numbers."""
+
+    pattern: SizePattern
+    trace: NumpyTrace
+    compiled: Function
+    foreign: tuple[str, ...] = ()
+
+    def __call__(self, call: JaxCall, specs: list[Spec]) -> Any:
+        """The results of a call, in their structure."""
+        results = self.compiled(*arrays_of(call, specs))
+        return jax.tree.unflatten(self.trace.tree, results)
+
+    def in_jax(self, call: JaxCall, specs: list[Spec]) -> Any:
+        """The results of a call that JAX traces; in one segment, or an error."""
+        with jax.enable_x64(True):  # dtypes are those of the graph, not of the mode
+            results = self.compiled.jax_callable(*arrays_of(call, specs))
+        return jax.tree.unflatten(self.trace.tree, results)
+
+    @property
+    def source(self) -> str:
+        """The text of the compiled program."""
+        return self.compiled.source
+
+    def compilations(self) -> list[str]:
+        """Why there was each."""
+        return [one.reason for one in self.compiled.stats().compilations]
+
+    def told(self, full: bool) -> Iterator[str]:
+        """Lines about how it is compiled."""
+        yield "on values of graphc"
+        yield self.compiled.explain(full)
+
+
+@dataclass
+class NumpyFamily(SizeFamily[NumpyProgram, NumpyProgram]):
+    """The calls of one function of NumPy that differ in nothing but sizes."""
+
+    def alone(self, sizes: ShapesOfCall) -> NumpyProgram:
+        """The program for these very sizes."""
+        if sizes not in self.compiled:
+            self.compiled[sizes] = self._program(SizePattern(sizes))
+        return self.compiled[sizes]
+
+    def _trace(self, pattern: SizePattern) -> NumpyTrace:
+        return traced(self.function, self.call, pattern, self.specs, self.names())
+
+    def _program(self, pattern: SizePattern) -> NumpyProgram:
+        trace, how = self._trace(pattern), self.options
+        graph = trace.graph
+        made = function(
+            list(graph.inputs),
+            list(graph.outputs),
+            dims=how.dims,
+            rewrites=how.rewrites,
+            backend=how.backend,
+            unused="ignore",
+            casting="exact",
+        )
+        return NumpyProgram(pattern, trace, made)
+
+    def _made(self, pattern: SizePattern, sizes: ShapesOfCall) -> NumpyProgram:
+        made = self._program(pattern)
+        self.checked = set()
+        for known in (*self.seen, sizes):
+            self._check(made, known)
+        return made
+
+    def _check(self, program: NumpyProgram, sizes: ShapesOfCall) -> None:
+        """Compare types with a trace at these sizes, where they are numbers of Python.
+
+        Python code cannot decide by a size that has only a name: that is an error.
+        """
+        done = sizes in self.checked or len(self.checked) >= CHECKED
+        if done or not program.pattern.has(sizes):
+            return
+        if self._trace(SizePattern(sizes)).types != program.trace.types:
+            raise Unsupported(f"its results have other types for {sizes}")
+        self.checked.add(sizes)

@@ -1,0 +1,43 @@
+"""`graphc.jit(function, frontend="numpy")`: functions written with NumPy's names."""
+
+from typing import Any
+
+import jax
+
+from graphc.errors import GraphError
+from graphc.importers.jax.arguments import JaxCall
+from graphc.importers.jax.pattern import shapes_of
+from graphc.importers.jax.settings import runs_plainly
+from graphc.importers.jax.sized import SizedFunction
+from graphc.importers.jax.tracing import Spec
+from graphc.importers.numpy.arguments import specs_of
+from graphc.importers.numpy.family import NumpyFamily
+
+
+class NumpyFunction(SizedFunction[NumpyFamily]):
+    """A function of NumPy that is compiled when it is called; see `jit`."""
+
+    def __call__(self, /, *args: Any, **named: Any) -> Any:
+        """The results for these arguments, as the function itself gives them.
+
+        Where JAX traces the arguments, they are those of the program as plain JAX.
+        """
+        if runs_plainly():
+            return self._function(*args, **named)
+        self._calls += 1
+        call = self._arguments.call(args, named)
+        specs = specs_of(call, self._function)
+        family = self._family(call, specs)
+        sizes = shapes_of(specs)
+        if any(isinstance(leaf, jax.core.Tracer) for leaf in call.leaves):
+            return family.alone(sizes).in_jax(call, specs)
+        program = family.program_at(sizes) if family.wants_program(sizes) else None
+        if program is not None:
+            try:
+                return program(call, specs)
+            except GraphError:
+                family.failed(sizes)
+        return family.alone(sizes)(call, specs)
+
+    def _new_family(self, form: JaxCall, specs: list[Spec]) -> NumpyFamily:
+        return NumpyFamily(self._function, form, specs, self._shapes, self._options)

@@ -1,0 +1,87 @@
+"""The graph of a function of NumPy: what it does to values, at sizes of a pattern."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+
+from graphc.importers.derivatives import Differentiated
+from graphc.importers.jax.arguments import JaxCall
+from graphc.importers.jax.pattern import SizePattern
+from graphc.importers.jax.subject import derived, wrt_leaves
+from graphc.importers.jax.tracing import Spec
+from graphc.importers.numpy.names import numpy_of_values
+from graphc.ir.build import as_value, strong, variable
+from graphc.ir.dims import Size, symbol_dim
+from graphc.ir.graph import Graph, Value
+from graphc.ir.polynomials import Symbol
+from graphc.ir.types import TensorType
+
+
+@dataclass(frozen=True)
+class NumpyTrace:
+    """A function as a graph of its leaves; `tree` is the structure of its results."""
+
+    graph: Graph
+    tree: Any
+
+    @property
+    def types(self) -> Any:
+        """The structure, and the dtypes and ranks, of the results."""
+        return self.tree, [(v.dtype, v.type.rank) for v in self.graph.outputs]
+
+
+def traced(
+    function: Callable[..., Any],
+    call: JaxCall,
+    pattern: SizePattern,
+    specs: Sequence[Spec],
+    names: Sequence[str],
+) -> NumpyTrace:
+    """The graph of a function, of arguments whose sizes are those of a pattern.
+
+    Raises GraphError, with the user's line, where it does what values cannot do.
+    """
+    inputs = inputs_of(pattern, specs, names)
+    args, named = call.arguments(inputs)
+    how = function if isinstance(function, Differentiated) else None
+    with numpy_of_values():
+        results = (how.function if how else function)(*args, **named)
+        leaves, tree = jax.tree.flatten(results)
+        outputs = [strong(as_value(leaf)) for leaf in leaves]
+        if how is not None:
+            wrt = [inputs[i] for i in wrt_leaves(call, how)]
+            outputs = derived(how, outputs, wrt)
+            tree = jax.tree.structure(_derivatives(how, tree, args))
+    given = tuple(inputs)
+    unnamed = ("",) * len(outputs)
+    return NumpyTrace(Graph(given, tuple(outputs), tuple(names), unnamed), tree)
+
+
+def inputs_of(
+    pattern: SizePattern, specs: Sequence[Spec], names: Sequence[str]
+) -> list[Value]:
+    """New variables for the leaves of a call."""
+    sizes: dict[str, Size] = {
+        name: symbol_dim(Symbol(name, lower=pattern.least)) for name in pattern.names
+    }
+    made = []
+    for name, spec, shape in zip(names, specs, pattern.shapes, strict=True):
+        own = tuple(sizes[n] if isinstance(n, str) else n for n in shape)
+        made.append(variable(name, TensorType(spec.dtype, own, spec.weak)))
+    return made
+
+
+def _derivatives(how: Differentiated, tree: Any, args: Sequence[Any]) -> Any:
+    """A structure like that of the derivatives of results of a structure."""
+    several = not isinstance(how.argnums, int)
+    slopes = tuple(args[i] for i in how.argnums) if several else args[how.argnums]  # type: ignore[union-attr,index]
+    inner = jax.tree.structure(slopes)
+    if how.derivative in ("jacobian", "hessian"):
+        outer = tree if how.derivative == "jacobian" else inner
+        slopes = outer.unflatten([slopes] * outer.num_leaves)
+    results = tree.unflatten(range(tree.num_leaves))
+    if how.derivative == "value_and_grad":
+        return results, slopes
+    return (slopes, results[1]) if how.has_aux else slopes

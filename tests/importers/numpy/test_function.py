@@ -1,0 +1,202 @@
+"""Functions written with NumPy's names: values, dtypes and structures are NumPy's."""
+
+import re
+import threading
+import warnings
+
+import jax
+import numpy as np
+import pytest
+
+import graphc
+from graphc.importers.numpy.names import _functions, numpy_of_values
+
+TABLE = np.arange(10.0)
+
+
+def some(n):
+    return np.cos(np.arange(n) * 1.3).astype("float32")
+
+
+FUNCTIONS = {
+    "mask": lambda x: (x[x > 0].sum(), x[x > 0]),
+    "nonzero": lambda x: np.nonzero(x > 0),
+    "unique": lambda x: np.unique(np.round(x), return_counts=True),
+    "size as a float": lambda x: x / np.sqrt(x.shape[0]),
+    "integers": lambda x: np.mean(np.arange(x.shape[0])) + np.arange(x.size) * 2.5,
+    "table": lambda x: np.take(TABLE, np.arange(x.shape[0])),
+    "reshape": lambda x: np.reshape(np.ones(12), (x.shape[0] // x.shape[0], -1)),
+    "grids": lambda x: (np.linspace(0, 1, x.shape[0]), np.identity(len(TABLE)) @ TABLE),
+    "eye": lambda x: np.eye(x.shape[0]) @ x,
+    "full": lambda x: (np.full(x.shape, 2), np.broadcast_to(1.5, x.shape)),
+    "list": lambda x: np.array([x.sum(), 1.0, x.shape[0]]),
+    "ufunc methods": lambda x: (np.add.reduce(x), np.subtract.outer(x, x)),
+    "accumulate": lambda x: (np.add.accumulate(x), np.maximum.reduce(x)),
+    "copies": lambda x: np.copy(x) + np.ascontiguousarray(x) + x.copy(),
+    "kind of sort": lambda x: np.argsort(x, kind="stable"),
+    "structure": lambda x: {"a": [x, None, (x.shape[0],)], "b": 2.5},
+    "repeat": lambda x: np.repeat(x, (x > 0) + 1),
+    "other floats": lambda x: (np.around(x, 1), x * np.float64(2), np.zeros(3)),
+    "methods": lambda x: (x.mean(), x.argmax(), x.reshape(-1, 1), x.clip(0)),
+}
+
+
+def same(found, wanted):
+    assert jax.tree.structure(found) == jax.tree.structure(wanted)
+    for a, b in zip(*map(jax.tree.leaves, (found, wanted)), strict=True):
+        b = np.asarray(b)
+        assert (a.dtype, a.shape) == (b.dtype, b.shape)
+        np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_functions_are_those_of_numpy(name):
+    function = FUNCTIONS[name]
+    ours = graphc.jit(function, frontend="numpy", backend="numpy")
+    for n in (3, 4, 6, 1):
+        same(ours(some(n)), function(some(n)))
+    assert ours.stats().fallbacks == []
+
+
+@pytest.mark.parametrize("name", ["mask", "size as a float", "structure"])
+def test_they_are_compiled_by_jax(name):
+    function = FUNCTIONS[name]
+    ours = graphc.jit(function, frontend="numpy")
+    for n in (3, 4, 6):
+        same(ours(some(n)), function(some(n)))
+    assert ours.stats().fallbacks == [] and ours.stats().compilations
+
+
+def test_sizes_that_depend_on_data_split_the_program():
+    @graphc.jit(frontend="numpy", shapes="n")
+    def spread(x):
+        kept = x[x > 0]
+        return kept - np.sum(kept) / kept.shape[0]
+
+    same(spread(some(7)), some(7)[some(7) > 0] - some(7)[some(7) > 0].mean())
+    assert "segment 1: " in spread.explain()
+
+
+def test_arguments_are_told_as_to_jax():
+    @graphc.jit(frontend="numpy", backend="numpy", static_argnames="how")
+    def scaled(batch, k, /, *, how="sum", shift=0):
+        x = batch["x"][:k] * k + shift
+        return {"out": getattr(np, how)(x), "k": k}
+
+    for n in (3, 5, 6):
+        for how in ("sum", "max"):
+            batch = {"x": some(n), "rest": None}
+            found = scaled(batch, 2, how=how, shift=True)
+            same(found, scaled.__wrapped__(batch, 2, how=how, shift=True))
+    assert scaled.stats().calls == 6
+
+
+def test_python_numbers_are_weak():
+    ours = graphc.jit(lambda x, k: (x * k, k * 2), frontend="numpy", backend="numpy")
+    for k in (2, 2.5, True, np.float64(2), 1j):
+        same(ours(some(3), k), (some(3) * k, k * 2))
+
+
+def test_what_python_decides_by_a_size_is_compiled_for_each():
+    def unrolled(x):
+        return sum(x[i] * i for i in range(x.shape[0]))
+
+    ours = graphc.jit(unrolled, frontend="numpy", backend="numpy")
+    with pytest.warns(graphc.FallbackWarning) as told:
+        for n in (2, 3, 4):
+            same(ours(some(n)), np.float32(unrolled(some(n))))
+    (text,) = [str(w.message) for w in told]
+    assert text.startswith("unrolled is compiled once for each size: ")
+    assert told[0].filename == __file__
+
+
+def test_a_type_that_only_some_sizes_give_is_noticed():
+    def odd(x):
+        return x.sum() / (2 if isinstance(x.shape[0], int) else np.float64(2))
+
+    ours = graphc.jit(odd, frontend="numpy", backend="numpy")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for n in (3, 4):
+            same(ours(some(n)), odd(some(n)))
+    assert "other types" in ours.stats().fallbacks[0]
+
+
+def test_derivatives_are_taken_here():
+    def cost(w, x):
+        return np.sum(np.tanh(x[x > 0] * w["a"])) + w["b"] ** 2, {"n": x.size}
+
+    def by_hand(w, x):
+        kept = x[x > 0]
+        return np.sum(kept / np.cosh(kept * w["a"]) ** 2), 2 * w["b"]
+
+    told = {"frontend": "numpy", "backend": "numpy"}
+    slope = graphc.jit(graphc.grad(cost, has_aux=True), **told)
+    both = graphc.jit(graphc.value_and_grad(cost, has_aux=True), **told)
+    blocks = graphc.jit(graphc.jacobian(lambda x: {"y": x**2}), **told)
+    for n in (3, 5):
+        w, x = {"a": np.float32(0.5), "b": np.float32(2)}, some(n)
+        a, b = by_hand(w, x)
+        same(slope(w, x), ({"a": a, "b": b}, {"n": n}))
+        same(both(w, x), (cost(w, x), {"a": a, "b": b}))
+        same(blocks(x), {"y": np.diag(2 * x)})
+
+
+def test_transformations_of_jax_see_the_program():
+    ours = graphc.jit(lambda x: np.sum(np.sin(x)), frontend="numpy")
+    slope = jax.jit(jax.grad(ours))(some(4))
+    np.testing.assert_allclose(slope, np.cos(some(4)), rtol=1e-6)
+    batch = np.stack([some(3), some(3) + 1])
+    wanted = np.sin(batch).sum(1)
+    np.testing.assert_allclose(jax.vmap(ours)(batch), wanted, rtol=1e-6)
+    with jax.disable_jit():
+        same(ours(some(4)), np.sum(np.sin(some(4))))
+
+
+def test_numpy_is_as_it_was():
+    def names():
+        return {name: getattr(np, name) for name, _ in _functions()}
+
+    before = names()
+    with numpy_of_values(), numpy_of_values():
+        assert names() != before
+        assert type(np.zeros(2)) is np.ndarray
+        found = []
+        x = graphc.tensor.vector("x")
+
+        def elsewhere():
+            try:
+                np.zeros(x.shape)
+            except graphc.GraphError as error:
+                found.append(error)
+
+        thread = threading.Thread(target=elsewhere)
+        thread.start()
+        thread.join()
+        assert found
+    assert names() == before
+
+
+TEXT = """\
+args[0][1]['x'] of f is of type str, which is no array and no number; say \
+static_argnums or static_argnames for an argument that stays as it is"""
+
+
+def test_leaves_that_are_no_arrays_are_named():
+    def f(x, y=None):
+        return x
+
+    ours = graphc.jit(f, frontend="numpy")
+    with pytest.raises(TypeError, match=f"^{re.escape(TEXT)}$"):
+        ours([some(2), {"x": "text"}])
+    with pytest.raises(TypeError, match=re.escape("named['y'] of f is of type object")):
+        ours(some(2), y=object())
+
+
+def test_options_that_do_not_fit_are_refused():
+    with pytest.raises(graphc.GraphError) as error:
+        graphc.jit(lambda x: x, frontend="torch")
+    assert str(error.value).startswith("jit: frontend cannot be 'torch'")
+    assert "one of 'jax', 'numpy'" in str(error.value)
+    with pytest.raises(graphc.GraphError, match="donated to functions of JAX only"):
+        graphc.jit(lambda x: x, frontend="numpy", donate_argnums=0)
