@@ -8,7 +8,7 @@ import numpy as np
 
 from graphc.errors import GraphError, graph_error
 from graphc.ir.concrete import meant
-from graphc.ir.namespace import FUNCTIONS, F
+from graphc.ir.namespace import FUNCTIONS
 
 RENAMED = {"a_min": "min", "a_max": "max"}  # of np.clip
 SPACES = {"numpy": "", "numpy.linalg": "linalg.", "numpy.fft": "fft."}
@@ -56,7 +56,7 @@ def _as_arrays(found: Any) -> Any:
     """Results as NumPy's functions give them, whose numbers are no Python numbers."""
     if isinstance(found, tuple):
         return tuple(map(_as_arrays, found))
-    return F.asarray(found) if found.type.weak else found
+    return FUNCTIONS["asarray"](found) if found.type.weak else found
 
 
 def _by_method(
@@ -71,9 +71,9 @@ def _by_method(
 
 def _outer(found: Callable[..., Any], a: Any, b: Any, **options: Any) -> Any:
     """A function of each element of one array with each of another."""
-    a, b = F.asarray(a), F.asarray(b)
+    a, b = FUNCTIONS["asarray"](a), FUNCTIONS["asarray"](b)
     new = tuple(range(a.ndim, a.ndim + b.ndim))
-    return found(F.expand_dims(a, new) if new else a, b, **options)
+    return found(FUNCTIONS["expand_dims"](a, new) if new else a, b, **options)
 
 
 def apply_function(

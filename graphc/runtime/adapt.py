@@ -46,15 +46,20 @@ class Seen:
         for compilation in compilations:
             for name, size in compilation.sizes.items():
                 for symbol in self._meant(names.get(name)):
-                    self._note(symbol, size, compilation.seconds)
+                    self.note(symbol, size, compilation.seconds)
 
     def _meant(self, symbol: Symbol | None) -> Sequence[Symbol]:
         """The given symbols that a symbol of a program is, or may be."""
         if symbol is None:
             return []
-        return [symbol] if symbol in self._known else self._named.get(symbol.name, [])
+        return [symbol] if symbol in self._known else self.named(symbol.name)
 
-    def _note(self, symbol: Symbol, size: int, seconds: float) -> None:
+    def named(self, name: str) -> Sequence[Symbol]:
+        """The given symbols of a name."""
+        return self._named.get(name, [])
+
+    def note(self, symbol: Symbol, size: int, seconds: float) -> None:
+        """Record a size that took so long to compile for."""
         before = self.sizes.setdefault(symbol, set())
         again = seconds if before and size not in before else 0.0
         self.lost[symbol] = self.lost.get(symbol, 0.0) + again
@@ -82,6 +87,12 @@ class Adapter:
         self._policies: dict[Symbol, Policy] = {}
         self._refused: set[Symbol] = set()
         self._originals: dict[Symbol, Symbol] = {}
+
+    def took(self, sizes: Mapping[str, int]) -> None:
+        """Record sizes, by name, that calls had for which there was another program."""
+        for name, size in sizes.items():
+            for symbol in self._seen.named(name):
+                self._seen.note(symbol, size, 0.0)
 
     def notice(
         self,

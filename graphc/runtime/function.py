@@ -349,6 +349,14 @@ class Function:
             self._jax_callable = program.load().program
         return self._jax_callable
 
+    def took(self, sizes: Mapping[str, int]) -> None:
+        """Count sizes, by name, that calls had which another program did.
+
+        With `dims="auto"`, they are among those that tell which sizes vary.
+        """
+        if isinstance(self._adapter, Adapter):
+            self._adapter.took(sizes)
+
     def stats(self) -> Stats:
         """Calls and compilations so far."""
         done = [*self._before, *self._generations.compilations, *self._log.done]

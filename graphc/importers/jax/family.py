@@ -41,7 +41,7 @@ class ManySizes(Protocol):
 
     @property
     def foreign(self) -> tuple[str, ...]:
-        """What JAX runs in it, and why."""
+        """Equations that JAX runs in it, and why."""
         ...
 
 
@@ -153,6 +153,9 @@ class SizeFamily(ABC, Generic[ManyT, OneT]):
             self.seen.append(sizes)
             pattern = generalised(self.seen)
         made = self._made(pattern, sizes)
+        for known in self.seen:
+            if known != sizes and pattern.has(known):
+                made.compiled.took(pattern.sizes(known) or {})
         self.programs.append(made)
         return made
 
@@ -175,9 +178,12 @@ class SizeFamily(ABC, Generic[ManyT, OneT]):
         if program is not None and program.pattern.has(sizes):
             return  # it does the others
         self.refused = str(error)
+        self._warn(f"is compiled once for each size{self.otherwise}: {error}")
+
+    def _warn(self, told: str) -> None:
+        """Tell the user about the function, at the line of the call."""
         name = getattr(self.function, "__name__", "the function")
-        text = f"{name} is compiled once for each size{self.otherwise}: {error}"
-        place = user_place()
+        text, place = f"{name} {told}", user_place()
         warnings.warn_explicit(FallbackWarning(text), None, place.filename, place.line)
 
     def failed(self, sizes: ShapesOfCall) -> None:

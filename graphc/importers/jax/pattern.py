@@ -1,11 +1,12 @@
 """Which axes of a function's arguments vary, and together with which others."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from graphc.importers.jax.tracing import Spec, SpecShape
 
 LEAST = 2  # JAX traces an axis of one element, or of none, otherwise than longer ones
+MOST_SHOWN = 4  # arrays whose shapes are all told, where nothing varies in them
 ShapesOfCall = tuple[tuple[int, ...], ...]
 
 
@@ -52,8 +53,22 @@ class SizePattern:
         pairs = zip(self.shapes, like, strict=True)
         return [Spec(shape, one.dtype, one.weak) for shape, one in pairs]
 
+    def fixed(self, name: str, size: int) -> "SizePattern":
+        """The pattern with a number in the place of a name."""
+        shapes = tuple(
+            tuple(size if n == name else n for n in shape) for shape in self.shapes
+        )
+        return replace(self, shapes=shapes)
+
     def __str__(self) -> str:
-        return ", ".join(" ".join(map(str, shape)) or "()" for shape in self.shapes)
+        shown: list[str] = []
+        for shape in self.shapes:
+            text = " ".join(map(str, shape)) or "()"
+            varies = any(isinstance(n, str) for n in shape)
+            plain = len(self.shapes) > MOST_SHOWN and not varies
+            if not (plain and shown[-1:] == ["..."]):
+                shown.append("..." if plain else text)
+        return ", ".join(shown)
 
 
 def shapes_of(specs: Sequence[Spec]) -> ShapesOfCall:

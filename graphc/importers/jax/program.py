@@ -8,6 +8,7 @@ from typing import Any
 import jax
 from jax.extend.core.primitives import convert_element_type_p
 
+from graphc.errors import GraphError
 from graphc.importers.jax.alike import agree, alike
 from graphc.importers.jax.arguments import JaxCall
 from graphc.importers.jax.jaxprs import array_of
@@ -28,7 +29,7 @@ from graphc.ir.dims import Size, symbol_dim
 from graphc.ir.polynomials import Symbol
 from graphc.rewriting.rule import Rules
 from graphc.runtime.arguments import Backend
-from graphc.runtime.compile import function
+from graphc.runtime.compile import Jit, function
 from graphc.runtime.function import Function
 
 
@@ -128,7 +129,8 @@ def program_for(
     """A program for all sizes of a pattern. Raises Unsupported where there is none."""
     found, source = graph_for(subject, pattern, specs, names)
     results = subject.results(found, specs)
-    return JaxProgram(pattern, found, results, source, compiled(source, options))
+    made = compiled(source, options, len(pattern.names) == 1)
+    return JaxProgram(pattern, found, results, source, made)
 
 
 def graph_for(
@@ -172,7 +174,7 @@ def program_of_samples(
     }
     source = subject.graph(found, sizes, inputs_of(found, sizes, names))
     results = subject.results(found, specs)
-    program = compiled(source, options)
+    program = compiled(source, options, len(pattern.names) == 1)
     return JaxProgram(pattern, found, results, source, program, made)
 
 
@@ -186,14 +188,29 @@ def _sampled(subject: Subject, specs: Sequence[Spec]) -> TracedFunction:
         raise Unsupported(f"it cannot be traced for {shown}: {reason}") from error
 
 
-def compiled(source: Imported, options: Options) -> Function:
-    """The function of an imported graph."""
-    graph = source.graph
-    if not graph.outputs:
+def compiled(source: Imported, options: Options, alone: bool = False) -> Function:
+    """The function of an imported graph.
+
+    Where one size varies `alone`, and nothing is said about it, one segment is best:
+    the size is padded soon, and then whatever does not depend on it is compiled anew
+    for few capacities only.
+    """
+    if not source.graph.outputs:
         raise Unsupported("it has no results")
+    if alone and options.dims is None:
+        try:
+            return _compiled(source, options, True)
+        except GraphError:  # something must be read before all can be compiled
+            pass
+    return _compiled(source, options, "auto")
+
+
+def _compiled(source: Imported, options: Options, jit: Jit) -> Function:
+    graph = source.graph
     return function(
         list(graph.inputs),
         list(graph.outputs),
+        jit=jit if options.backend == "jax" else "auto",
         dims=options.dims,
         rewrites=options.rewrites,
         backend=options.backend,

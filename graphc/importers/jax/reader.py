@@ -125,6 +125,8 @@ class Reader:
             raise why
         types = Equation(eqn, self).results
         function = self.origin.foreign(eqn, types)
+        if not types:
+            return []  # it has no effects, so it does nothing
         sizes = [self.sizes.named(name) for name in self.origin.names]
         with standing_at(place):
             made = foreign(function, inputs, [t.shape for t in types], sizes)

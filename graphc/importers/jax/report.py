@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from graphc.importers.jax.family import SizeFamily
+from graphc.importers.jax.pattern import MOST_SHOWN, ShapesOfCall
 
 
 @dataclass(frozen=True)
@@ -41,8 +42,12 @@ def stats_of(calls: int, families: Iterable[SizeFamily[Any, Any]]) -> JitStats:
     return stats
 
 
-def _shown(sizes: Iterable[tuple[int, ...]]) -> str:
-    return ", ".join(map(str, sizes)) or "without arrays"
+def _shown(sizes: ShapesOfCall) -> str:
+    first, last = sizes[:MOST_SHOWN], sizes[MOST_SHOWN:][-1:]
+    shown = list(map(str, (*first, *last)))
+    if len(sizes) > len(shown):
+        shown.insert(MOST_SHOWN, "...")
+    return ", ".join(shown) or "without arrays"
 
 
 def explained(

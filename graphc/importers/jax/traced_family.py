@@ -50,8 +50,32 @@ class JaxFamily(SizeFamily[JaxProgram, Exact]):
                 return made
             except Unsupported as error:
                 reasons.append(error)
+        found = self._of_fixed_axes(pattern, sizes)
+        if found is not None:
+            return found
         told = f"{reasons[0]}; traces at several sizes: {reasons[-1].reason}"
         raise Unsupported(told) from None
+
+    def _of_fixed_axes(
+        self, pattern: SizePattern, sizes: ShapesOfCall
+    ) -> JaxProgram | None:
+        """The program where an axis is fixed that was said to vary, or None.
+
+        A module may have weights of one size for it.
+        """
+        named = pattern.sizes(sizes) or {} if self.shapes is not None else {}
+        for name, size in named.items():
+            try:
+                made = self._of_symbols(pattern.fixed(name, size), sizes)
+                self._check(made, sizes)
+            except Unsupported:
+                continue
+            self._warn(
+                f"takes {size} only for the axis {name}, which does not vary: say "
+                f"{size} or _ in `shapes`"
+            )
+            return made
+        return None
 
     def _of_symbols(self, pattern: SizePattern, _: ShapesOfCall) -> JaxProgram:
         return program_for(
@@ -70,6 +94,7 @@ class JaxFamily(SizeFamily[JaxProgram, Exact]):
 
     def _of_samples(self, pattern: SizePattern, sizes: ShapesOfCall) -> JaxProgram:
         """The program by traces at single sizes: of this call, of others, and twice."""
+        self.subject.read(self.specs_at(sizes))  # an error of its own is the user's
         own = pattern.sizes(sizes) or {}
         samples = [own, *({**own, name: 2 * n} for name, n in own.items())]
         for seen in self.seen[-SAMPLED:]:

@@ -1,12 +1,26 @@
 """`shapes="n d, d -> n"`: which axes vary, in words."""
 
+import re
+from dataclasses import dataclass
 from typing import Any
 
 import jax
 
 from graphc.errors import GraphError, graph_error
 from graphc.importers.jax.pattern import ShapesOfCall, SizePattern
-from graphc.importers.jax.tracing import SpecShape
+
+
+@dataclass(frozen=True)
+class Word:
+    """A part of what is said, and where it starts in the text of the whole."""
+
+    text: str
+    start: int
+
+    def words(self) -> "list[Word]":
+        """The words in it, one after another."""
+        found = re.finditer(r"\S+", self.text)
+        return [Word(m[0], self.start + m.start()) for m in found]
 
 
 def pattern_of(shapes: Any, form: Any, given: ShapesOfCall) -> SizePattern:
@@ -21,49 +35,73 @@ def pattern_of(shapes: Any, form: Any, given: ShapesOfCall) -> SizePattern:
     """
     groups = _groups(shapes, form)
     if len(groups) != len(given):
-        raise _misfit(shapes, f"it describes {len(groups)} arrays of {len(given)}")
+        extra = groups[len(given) :][:1]
+        problem = f"it describes {len(groups)} arrays of {len(given)}"
+        raise _misfit(shapes, problem, *extra)
     pairs = zip(groups, given, strict=True)
-    made = SizePattern(tuple(_shape(shapes, group, own) for group, own in pairs))
-    if made.sizes(given) is None:
-        shown = ", ".join(map(str, given))
-        raise _misfit(shapes, f"the arrays have the shapes {shown}")
-    return made
+    words = [_axes(shapes, group, own) for group, own in pairs]
+    known: dict[str, int] = {}
+    made = [
+        tuple(_size(shapes, w, n, known) for w, n in zip(axes, own, strict=True))
+        for axes, own in zip(words, given, strict=True)
+    ]
+    return SizePattern(tuple(made))
 
 
-def _groups(shapes: Any, form: Any) -> list[str]:
+def _groups(shapes: Any, form: Any) -> list[Word]:
     if isinstance(shapes, str):
-        return [group.strip() for group in shapes.split("->")[0].split(",")]
+        found, start = [], 1  # after the quotation mark
+        for group in shapes.split("->")[0].split(","):
+            found.append(Word(group, start))
+            start += len(group) + 1
+        return found
     leaves, own = jax.tree.flatten((shapes, {}))
     if own != form or not all(isinstance(leaf, str) for leaf in leaves):
         raise _misfit(shapes, "it is no structure of texts like that of the arguments")
-    return leaves
+    return _in_text(leaves, repr(shapes))
 
 
-def _shape(shapes: Any, group: str, own: tuple[int, ...]) -> SpecShape:
-    words = [] if group == "()" else group.split()
-    if words[:1] == ["..."]:
-        words = ["_"] * (len(own) - len(words) + 1) + words[1:]
+def _in_text(leaves: list[str], whole: str) -> list[Word]:
+    """Texts where they stand, one after another, in the text of a structure."""
+    found, end = [], 0
+    for leaf in leaves:
+        start = whole.find(repr(leaf), end)
+        found.append(Word(leaf, start + 1))
+        end = start + len(repr(leaf))
+    return found
+
+
+def _axes(shapes: Any, group: Word, own: tuple[int, ...]) -> list[Word]:
+    """A word for each axis of an array."""
+    words = [] if group.text.strip() == "()" else group.words()
+    if words and words[0].text == "...":
+        more = len(own) - len(words) + 1
+        words = [Word("_", words[0].start)] * more + words[1:]
     if len(words) != len(own):
-        problem = f"{group!r} has {len(words)} axes, the array {len(own)}"
-        raise _misfit(shapes, problem, group)
-    return tuple(_size(shapes, w, n) for w, n in zip(words, own, strict=True))
+        shown = group.text.strip()
+        problem = f"{shown!r} has {len(words)} axes, the array {len(own)}: {own}"
+        start = group.start + len(group.text) - len(group.text.lstrip())
+        raise _misfit(shapes, problem, Word(shown, start))
+    return words
 
 
-def _size(shapes: Any, word: str, own: int) -> int | str:
-    if word == "_":
+def _size(shapes: Any, word: Word, own: int, known: dict[str, int]) -> int | str:
+    """The size that a word says of an axis; `known` are those of names so far."""
+    text = word.text
+    if text == "_":
         return own
-    if word.isdigit():
-        return int(word)
-    if word.isidentifier():
-        return word
-    raise _misfit(shapes, f"{word!r} is no name and no number", word)
+    wanted = int(text) if text.isdigit() else known.setdefault(text, own)
+    if not (text.isdigit() or text.isidentifier()):
+        raise _misfit(shapes, f"{text!r} is no name and no number", word)
+    if wanted != own:
+        so = "" if text.isdigit() else f"{text} is {wanted} before, and "
+        raise _misfit(shapes, f"{so}the axis has the size {own}", word)
+    return int(text) if text.isdigit() else text
 
 
-def _misfit(shapes: Any, problem: str, part: str = "") -> GraphError:
+def _misfit(shapes: Any, problem: str, *parts: Word) -> GraphError:
     """The error, with the part of the text underlined that is meant."""
-    text = repr(shapes)
-    got = f"shapes={text}"
-    at = text.find(part) if part else -1
-    if at >= 0:
-        got += f"\n{' ' * (len('  got: shapes=') + at)}{'^' * len(part)}"
+    got = f"shapes={shapes!r}"
+    for part in parts:
+        got += f"\n{' ' * (len('  got: shapes=') + part.start)}{'^' * len(part.text)}"
     return graph_error(f"`shapes` does not fit: {problem}", op="jit", got=got)

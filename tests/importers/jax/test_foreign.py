@@ -1,10 +1,12 @@
 """What has no rule here is run by JAX inside of a program for many sizes."""
 
 import jax
+import jax.extend
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax import lax
+from jax.interpreters import mlir
 
 import graphc
 import graphc.tensor as gt
@@ -114,3 +116,19 @@ def test_side_effects_are_those_of_jax(capfd):
             ours(vector(n)).block_until_ready()
     jax.effects_barrier()
     assert capfd.readouterr().out.split() == ["sum", "3.0", "sum", "6.0"]
+
+
+def test_an_equation_without_results_does_nothing():
+    silent = jax.extend.core.Primitive("silent")
+    silent.multiple_results = True
+    silent.def_abstract_eval(lambda x: [])
+    mlir.register_lowering(silent, lambda _, x: [])
+
+    def function(x):
+        silent.bind(x)
+        return x * 2
+
+    ours = graphc.jit(function)
+    for n in (3, 4, 6):
+        np.testing.assert_array_equal(ours(vector(n)), vector(n) * 2)
+    assert ours.stats().fallbacks == ours.stats().foreign == []

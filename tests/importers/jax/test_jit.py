@@ -1,6 +1,5 @@
 """`graphc.jit` stands where `jax.jit` does: arguments, results, errors, gradients."""
 
-import re
 import subprocess
 import sys
 import warnings
@@ -213,27 +212,70 @@ def test_axes_can_be_named():
 
 
 WRONG = {
-    "n": "it describes 1 arrays of 2",
-    "n d, d d": "'d d' has 2 axes, the array 1",
-    "n 4, d": "the arrays have the shapes (4, 3), (3,)",
-    "n n!, d": "'n!' is no name and no number",
-    "n n, d": "the arrays have the shapes (4, 3), (3,)",
+    "n": ("it describes 1 arrays of 2", ""),
+    "n d, d, m": ("it describes 3 arrays of 2", " m"),
+    "n d, d d -> n": ("'d d' has 2 axes, the array 1: (3,)", "d d"),
+    "n 4, d": ("the axis has the size 3", "4"),
+    "n n!, d": ("'n!' is no name and no number", "n!"),
+    "d e, d": ("d is 4 before, and the axis has the size 3", "d"),
 }
 
 
 @pytest.mark.parametrize("shapes", WRONG)
-def test_words_that_do_not_fit_are_told(shapes):
+def test_words_that_do_not_fit_are_told_and_underlined(shapes):
     ours = graphc.jit(lambda x, w: x @ w, shapes=shapes)
-    with pytest.raises(graphc.GraphError, match=re.escape(WRONG[shapes])):
-        ours(np.ones((4, 3), "float32"), vector(3))
-
-
-def test_the_word_that_does_not_fit_is_underlined():
-    ours = graphc.jit(lambda x, w: x @ w, shapes="n n!, d")
     with pytest.raises(graphc.GraphError) as error:
         ours(np.ones((4, 3), "float32"), vector(3))
+    problem, word = WRONG[shapes]
+    first, got, *more = str(error.value).splitlines()
+    assert first == f"jit: `shapes` does not fit: {problem}"
+    assert got == f"  got: shapes={shapes!r}"
+    if word:
+        line = more[0]
+        assert got[line.index("^") : line.rindex("^") + 1] == word
+    if shapes == "d e, d":  # the second of two
+        assert more[0].index("^") == got.rindex("d")
+
+
+def test_words_in_a_structure_are_underlined():
+    ours = graphc.jit(lambda b: b["x"] @ b["w"], shapes=({"w": "n", "x": "n n"},))
+    with pytest.raises(graphc.GraphError) as error:
+        ours({"x": np.ones((4, 3), "float32"), "w": vector(3)})
     got, line = str(error.value).splitlines()[1:3]
-    assert got[line.index("^") : line.rindex("^") + 1] == "n!"
+    assert "n is 3 before, and the axis has the size 4" in str(error.value)
+    assert line.index("^") == got.index("n n")
+
+
+def test_an_axis_that_the_function_has_fixed_is_told():
+    weights = jnp.ones((3, 2))
+
+    def layer(x):
+        return jnp.tanh(x @ weights)
+
+    ours = graphc.jit(layer, shapes="n d")
+    with pytest.warns(graphc.FallbackWarning) as told:
+        for n in (4, 5, 6):
+            x = np.ones((n, 3), "float32")
+            same(ours(x), layer(x))
+    assert [str(w.message) for w in told] == [
+        "layer takes 3 only for the axis d, which does not vary: say 3 or _ in `shapes`"
+    ]
+    assert told[0].filename == __file__ and ours.stats().fallbacks == []
+    assert "n 3" in ours.explain()
+
+
+def test_a_size_that_varies_alone_makes_one_segment():
+    def step(w, x):
+        return {k: v - jnp.sum(jnp.tanh(x * v)) for k, v in w.items()}
+
+    w = {str(i): jnp.float32(i) for i in range(8)}
+    ours = graphc.jit(step)
+    for n in (8, 11, 6, 15, 9, 13, 20, 7):
+        same(ours(w, vector(n)), step(w, vector(n)))
+    stats = ours.stats()
+    assert len(stats.compilations) <= 4 and "took 2 sizes" in stats.changes[0]
+    assert stats.compilations[0] == "exactly (), (), (), (), ..., (8,)"
+    assert stats.compilations[1].startswith("..., n: ")
 
 
 def test_importing_graphc_does_not_import_jax():
