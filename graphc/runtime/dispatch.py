@@ -1,6 +1,6 @@
 """Calls that JAX dispatches by itself, in C++, and how many there were.
 
-What `jax.jit` returns keeps what is compiled for each signature of a call: shapes,
+A jitted function of JAX keeps what is compiled for each signature of a call: shapes,
 dtypes, placements, kinds of arguments, settings of JAX. It runs that without a line of
 Python, and asks a Python function, its cache miss, about all other calls. `dispatcher`
 makes such an object with a function of ours in that place. All that a call needs beside
@@ -20,7 +20,7 @@ from itertools import repeat
 from operator import length_hint, methodcaller
 from typing import Any
 
-Call = Callable[..., Any]
+Run = Callable[..., Any]
 ANY = Signature(
     [
         Parameter("args", Parameter.VAR_POSITIONAL),
@@ -33,9 +33,9 @@ _MOST = sys.maxsize
 class Way:
     """A function to call, and how often it was taken: before each call, once."""
 
-    def __init__(self, function: Call) -> None:
+    def __init__(self, function: Run) -> None:
         self._left = repeat(function, _MOST)
-        self.take: Callable[[], Call] = self._left.__next__
+        self.take: Callable[[], Run] = self._left.__next__
 
     @property
     def taken(self) -> int:
@@ -49,8 +49,8 @@ def taking(doc: str) -> Any:
 
 
 def dispatcher(
-    jax: Any, jitted: Any, missed: Call | None, plainly: Call
-) -> Call | None:
+    jax: Any, jitted: Any, missed: Run | None, plainly: Run
+) -> Run | None:
     """`jitted`, but for `missed` in place of its cache miss; None if JAX has changed.
 
     `missed` returns the results; what C++ shall keep for calls of this signature, None
@@ -78,6 +78,6 @@ def dispatcher(
     return made
 
 
-def kept_by(jitted: Any) -> Call | None:
+def kept_by(jitted: Any) -> Run | None:
     """The cache miss of a jitted function: results, what to keep, whether to clear."""
     return getattr(jitted, "_cache_miss", None)

@@ -12,7 +12,7 @@ from graphc.runtime.log import Compilation
 from graphc.transform.forecast import Forecast, SizesGiven
 from graphc.transform.plan import Plan
 
-Key = tuple[int, ...]
+SizesOfSegment = tuple[int, ...]
 SECONDS = 1.0  # a compilation is taken to last: more than padding costs in any call
 
 
@@ -22,12 +22,12 @@ class _Program:
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
         self.sizes = plan.sizes
-        self.compiled: list[dict[Key, None]] = [{} for _ in self.sizes.keys]
-        self.called: set[tuple[Key, ...]] = set()
+        self.compiled: list[dict[SizesOfSegment, None]] = [{} for _ in self.sizes.keys]
+        self.called: set[tuple[SizesOfSegment, ...]] = set()
         self.unknown: dict[str, None] = {}
 
-    def keys(self, call: Mapping[Symbol, int]) -> tuple[Key, ...]:
-        """What each segment would be compiled for."""
+    def keys(self, call: Mapping[Symbol, int]) -> tuple[SizesOfSegment, ...]:
+        """The sizes that each segment would be compiled for."""
         known = self.sizes.known(call)
         for s in (s for symbols in self.sizes.keys for s in symbols if s not in known):
             self.unknown[s.name] = None
