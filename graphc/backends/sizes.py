@@ -44,9 +44,9 @@ def _range(symbol: Symbol) -> Range:
 
 
 def is_wide(symbol: Symbol) -> bool:
-    """Whether the array that stands for a symbol is of int64."""
+    """Whether the array that stands for a symbol has 64 bits."""
     origin = symbol.origin
-    return isinstance(origin, Value) and origin.dtype == "int64"
+    return isinstance(origin, Value) and origin.dtype.itemsize == 8
 
 
 def _is_signed(symbol: Symbol) -> bool:
