@@ -19,7 +19,7 @@ import graphc.pytensor
 from graphc.pytensor.steps import Performed
 
 pytestmark = pytest.mark.usefixtures("compiled_quickly", "python_only")
-COUNT = int(os.environ.get("GRAPHC_FUZZ", "5"))
+COUNT = int(os.environ.get("GRAPHC_FUZZ", "3"))
 PLAIN = pytensor.Mode("py", "minimum_compile")
 FUNCTIONS = [
     lambda x, y: pt.tanh(x) + 0.5 * y,
@@ -212,13 +212,7 @@ def test_scans_as_written(recipe):
     check(recipe, as_written)
 
 
-@examples(max(COUNT // 6, 1))
-@given(recipe=RECIPES)
-def test_scans_that_pytensor_rewrites(recipe):
-    check(recipe, by_mode("numpy"))
-
-
-@examples(max(COUNT // 12, 1))
-@given(recipe=RECIPES)
-def test_scans_on_jax(recipe):
-    check(recipe, by_mode("jax"))
+@examples(max(COUNT // 3, 1))
+@given(recipe=RECIPES, backend=st.sampled_from(["numpy", "jax"]))
+def test_scans_that_pytensor_rewrites(recipe, backend):
+    check(recipe, by_mode(backend))
