@@ -10,7 +10,7 @@ import numpy as np
 import pytensor
 import pytensor.tensor as pt
 import pytest
-from hypothesis import HealthCheck, given, note, settings
+from hypothesis import HealthCheck, given, note, reject, settings
 from hypothesis import strategies as st
 from pytensor.scan.utils import until
 
@@ -175,7 +175,10 @@ def check(recipe, compiled):
     note(str(recipe))
     inputs, outputs, arrays = graph_of(recipe)
     plain = pytensor.function(inputs, outputs, mode=PLAIN, on_unused_input="ignore")
-    theirs = map(np.asarray, plain(*arrays))
+    try:
+        theirs = list(map(np.asarray, plain(*arrays)))
+    except ValueError:  # of PyTensor's gradient, where a loop stops too early for it
+        reject()
     ours = map(np.asarray, compiled(inputs, outputs)(*arrays))
     for one, other in zip(ours, theirs, strict=True):
         assert (one.dtype, one.shape) == (other.dtype, other.shape)
