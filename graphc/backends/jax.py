@@ -35,7 +35,7 @@ def emit_jax(plan: Plan, outputs: Outputs) -> Source:
     If the plan is one segment alone, `program` is that jitted function itself.
     """
     module, names = new_module(plan)
-    direct = is_direct(plan)
+    direct = _is_direct(plan)
     inner = flat(plan, outputs)
     functions = []
     for segment in plan.segments:
@@ -47,12 +47,13 @@ def emit_jax(plan: Plan, outputs: Outputs) -> Source:
         functions.append(_direct(module, plan, names))
     else:
         functions.append(emit_driver(module, plan, names, inner))
+    alone = direct and not size_checks(module, plan, names)
     names = names[: len(plan.called.inputs)]
     if plan.padded is not None:
         functions.append(Entry(module, plan, plan.padded, "jnp").lines(names, outputs))
     functions.append(COMPILING)
     text = assemble(module, plan, names, title(plan, "JAX"), IMPORTS, functions)
-    return Source(text, module.sizes, module.foreigns.functions)
+    return Source(text, module.sizes, module.foreigns.functions, alone)
 
 
 COMPILING = [
@@ -61,7 +62,7 @@ COMPILING = [
 ]
 
 
-def is_direct(plan: Plan) -> bool:
+def _is_direct(plan: Plan) -> bool:
     """Whether the program is one jitted function of exactly the inputs.
 
     JAX compiles it for all shapes of these: an array that it does not use is left out.

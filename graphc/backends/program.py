@@ -57,11 +57,15 @@ class Outputs:
 
 @dataclass(frozen=True)
 class Source:
-    """The text of a program; its entry point is the function `program`."""
+    """The text of a program; its entry point is the function `program`.
+
+    It is `alone` where all that it does is to call its segment, under 64 bits or not.
+    """
 
     text: str
     sizes: dict[str, Symbol]  # by the names that they have in the text
     foreigns: Mapping[str, Callable[..., Any]]  # functions to put into it, by name
+    alone: bool = False
 
 
 def flat(plan: Plan, outputs: "Outputs") -> "Outputs":

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from operator import methodcaller
 from typing import Any
 
-from graphc.backends.jax import is_direct
 from graphc.backends.program import entry
 from graphc.errors import graph_error, shortened
 from graphc.ir.dims import Symbol, evaluate
@@ -41,11 +40,9 @@ class OnlySegment:
             return list(pool.map(methodcaller("compile"), lowered))
 
 
-def only_segment(plan: Plan, module: Any, target: Target) -> OnlySegment | None:
-    """The segment of a plan that has no other, if `module` is its program for JAX."""
-    jitted = getattr(module, "segment_0", None)  # not in a program without jit
-    if jitted is None or not is_direct(plan):
-        return None
+def only_segment(plan: Plan, module: Any, target: Target) -> OnlySegment:
+    """The segment of a plan whose program for JAX, `module`, does nothing else."""
+    jitted = module.segment_0
     return OnlySegment(jitted, jitted is not getattr(module, entry(plan)), target)
 
 

@@ -105,7 +105,9 @@ class Function:
         )
         self._plain = self._signature.plain
         self._dtypes = tuple([v.dtype for v in plan.called.inputs])
-        self._segment = only_segment(plan, module, self._target)
+        self._segment = (
+            only_segment(plan, module, self._target) if source.alone else None
+        )
         self._run = self._runner(plan, module)
         self._lead()
 
