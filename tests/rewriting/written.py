@@ -220,6 +220,7 @@ STABILITY = {
     "exp_minus_one": "gt.exp(x) - 1",
     "log_of_sigmoid": "gt.log(gt.special.expit(x))",
     "log_one_plus_exp": "gt.log1p(gt.exp(x))",
+    "log_add_exp_of_zero": "gt.logaddexp(x, 0)",
     "one_minus_sigmoid": "1 - gt.special.expit(x)",
     "log_of_sum_of_exp": "gt.log(gt.sum(gt.exp(x), 1))",
     "written_softmax": "gt.exp(x) / gt.sum(gt.exp(x), 1, keepdims=True)",
