@@ -239,9 +239,14 @@ def _changed(before: Shape, after: Shape) -> tuple[int, int, int]:
     return lo, len(before) - tail, len(after) - tail
 
 
-def _may_hold(before: Shape, after: Shape) -> bool:
-    """Whether sizes may replace others: those of (0,) and (0, 3) differ in a 3."""
-    return equal(product(before), product(after)) is not False
+def _may_hold(before: Shape, after: Shape, lo: int, hi: int, end: int) -> bool:
+    """Whether sizes from `lo` on may replace others: (0,) and (0, 3) differ in a 3.
+
+    Beside an axis of no elements nothing says that they hold as many.
+    """
+    known = equal(product(before[lo:hi]), product(after[lo:end]))
+    rest = product(before[:lo] + before[hi:])
+    return known is True or (known is None and not same_size(rest, 0))
 
 
 def _reshape(
@@ -249,7 +254,7 @@ def _reshape(
 ) -> Value | None:
     """Replace `y`, which changes the shape of `x`, by producers that have its shape."""
     lo, hi, end = _changed(x.type.shape, y.type.shape)
-    if not _may_hold(x.type.shape[lo:hi], y.type.shape[lo:end]):
+    if not _may_hold(x.type.shape, y.type.shape, lo, hi, end):
         return None
     move = Move(x, uses, through)
     made = move.to(x, lo, hi, y.type.shape[lo:end])
@@ -317,7 +322,7 @@ def _of_reduction(op: str) -> Rule:
         move = Move(x, uses, EXACT)
         if not set(range(lo, hi)) <= set(axes) or end == lo:
             return None
-        if not _may_hold(x.type.shape[lo:hi], before[lo:end]):
+        if not _may_hold(x.type.shape, before, lo, hi, end):
             return None
         made = move.to(x, lo, hi, before[lo:end])
         if made is None or not move.alone():

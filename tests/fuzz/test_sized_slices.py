@@ -155,3 +155,16 @@ def test_one_compilation_on_jax(program):
     for n, j, k in ((5, 1, 3), (6, 0, -2), (0, 2, 2), (1, 1, 1)):
         compared(program, f, exact, n, j, k)
     assert len(f.stats().compilations) == len(f.plan.segments) == 1
+
+
+@pytest.mark.parametrize("backend", ["numpy", "jax"])
+def test_no_elements_are_taken_from_anywhere(backend):
+    """As NumPy does; a slice of some elements must lie within the axis."""
+    outputs = [X[J:J], X.at[J:J].set(7.0), graphc.grad(gt.sum(X[J:J] ** 2), X)]
+    f = graphc.function([X, J], outputs, backend=backend, dims="pad")
+    for n, j in ((0, 1), (3, 5), (4, -9), (4, 2)):
+        x = np.ones(n)
+        part, written, slope = f(x, j)
+        assert part.shape == (0,)
+        np.testing.assert_array_equal(written, x)
+        np.testing.assert_array_equal(slope, np.zeros(n))

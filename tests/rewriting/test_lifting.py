@@ -278,3 +278,13 @@ def test_nothing_is_lifted_between_shapes_without_elements(cost):
     f = graphc.function([x], outputs, backend="numpy")
     value, slope = f(np.zeros((0, 3)))
     assert value == 0 and slope.shape == (0, 3)
+
+
+@pytest.mark.parametrize("count", [0, 1, 2])
+def test_a_reshape_beside_no_elements_asks_for_nothing(count):
+    y = gt.tensor("y", "float64", ("n", 3))
+    flat = gt.ravel(gt.reshape(gt.arange(y.size), y.shape)[:, :count])
+    f = graphc.function([y], flat, backend="numpy")
+    for n in (0, 1, 4):
+        expected = np.arange(3 * n).reshape(n, 3)[:, :count].ravel()
+        np.testing.assert_array_equal(f(np.zeros((n, 3))), expected)

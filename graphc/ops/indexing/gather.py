@@ -428,10 +428,11 @@ def sliced(x: Value, axis: int, start: Value, length: int) -> Value:
     """`x[start:start + length]`, where the length is a constant.
 
     It compiles once for all starts. A start computed from inputs is checked at the
-    call; one computed from data is moved inside the array.
+    call; one computed from data is moved inside the array. No elements can be taken
+    from anywhere.
     """
     taken = _dynamic_slice(x, widened(strong(start)), axis=axis, length=length)
-    if not from_arguments(start):
+    if not length or not from_arguments(start):
         return taken
     message = (
         f"the slice of {length} elements from {as_size(start)} leaves an axis of size "
