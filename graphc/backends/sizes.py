@@ -50,7 +50,7 @@ def is_wide(symbol: Symbol) -> bool:
 
 
 def _is_signed(symbol: Symbol) -> bool:
-    """Whether what stands for a symbol is an integer of Python, of int32 or int64."""
+    """Whether a symbol stands for an integer of Python, of int32 or of int64."""
     origin = symbol.origin
     return not isinstance(origin, Value) or origin.dtype in ("int32", "int64")
 

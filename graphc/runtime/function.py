@@ -1,7 +1,7 @@
 """Compiled functions: binding arguments and calling the program."""
 
 import ast
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -189,15 +189,7 @@ class Function:
         if named or not self._signature.fits(args):
             self._take = self._on_host.take
             return self._call(*args, **named), None, False
-        start = len(EVENTS)
-        try:
-            found = self._miss(*args)
-        except Exception as error:
-            failure = self._fail(error, args)
-            raise failure from failure.__cause__
-        if self._pending or len(EVENTS) != start:
-            self._settle(args, start)
-        return found
+        return self._watched(self._miss, args, args)
 
     def _call_on_numpy(self, /, *args: Any, **named: Any) -> Any:
         """As `_call`, at less cost for small arrays of NumPy that need no cast."""
@@ -208,15 +200,21 @@ class Function:
         if named or not len(own) == len(args) == self._count:
             self._take = self._on_host.take
             return self._call(*args, **named)
+        return self._watched(self._inner, own, args)
+
+    def _watched(
+        self, run: Callable[..., Any], own: Sequence[Any], args: tuple[Any, ...]
+    ) -> Any:
+        """Run on arguments of its own; faults and compilations are of `args`."""
         start = len(EVENTS)
         try:
-            result = self._inner(*own)
+            found = run(*own)
         except Exception as error:
             failure = self._fail(error, args)
             raise failure from failure.__cause__
         if self._pending or len(EVENTS) != start:
             self._settle(args, start)
-        return result
+        return found
 
     def _plainly(self, /, *args: Any) -> Any:
         """The results for arrays of NumPy where JAX does not compile."""

@@ -1,0 +1,21 @@
+"""The row of costs of the device at hand, measured on little work."""
+
+import sys
+
+import jax
+
+from graphc import __main__ as command
+from graphc.runtime import calibrate
+
+
+def test_the_command_prints_a_row(monkeypatch, capsys):
+    little = {"SIDE": 32, "STEPS": 20, "REPEATS": 1, "LARGEST": 2**17, "PASSED": 2**18}
+    for name, value in little.items():
+        monkeypatch.setattr(calibrate, name, value)
+    monkeypatch.setattr(sys, "argv", ["graphc", "calibrate"])
+    command.main()
+    printed = capsys.readouterr().out
+    row = eval(printed, {"DeviceCosts": calibrate.DeviceCosts})
+    assert row.device == jax.default_backend() == "cpu"
+    assert row.temporary in (2**16, 2**17)
+    assert row.products > 0 and row.step > 0
