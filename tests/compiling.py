@@ -1,9 +1,11 @@
 """How XLA compiles the programs of tests: quickly, or as users have them."""
 
 import os
+import threading
 from typing import Any
 
 import jax
+from jax._src.interpreters import mlir
 
 # Most programs are run once or twice: compiling them well takes longer than that saves.
 QUICK = {
@@ -25,6 +27,31 @@ def compile_quickly() -> None:
     """Have all programs of this process, and of those that it starts, compiled so."""
     flags = [f"--{name}={value}".lower() for name, value in QUICK.items()]
     os.environ["XLA_FLAGS"] = " ".join([os.environ.get("XLA_FLAGS", ""), *flags])
+
+
+class Contexts(threading.local):
+    """MLIR contexts of a thread: each serves many programs, and is then replaced.
+
+    JAX makes one per program, which takes longer than lowering a small one. A context
+    keeps the types and constants of all programs that it served.
+    """
+
+    most = 200  # programs of a context
+
+    def __init__(self, make: Any) -> None:
+        self._make, self._context, self._served = make, None, self.most
+
+    def __call__(self) -> Any:
+        if self._served >= self.most:
+            self._context, self._served = self._make(), 0
+        self._served += 1
+        return self._context
+
+
+def lower_quickly() -> None:
+    """Have JAX lower many programs in one context, where it still makes them so."""
+    if hasattr(mlir, "make_ir_context"):
+        mlir.make_ir_context = Contexts(mlir.make_ir_context)
 
 
 def compiled_well(lowered: jax.stages.Lowered) -> Any:

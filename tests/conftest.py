@@ -6,10 +6,11 @@ import os
 import jax
 import pytest
 
-from tests.compiling import USUAL, compile_quickly, compiled_well
+from tests.compiling import USUAL, compile_quickly, compiled_well, lower_quickly
 
 if "GRAPHC_EXAMPLES" not in os.environ:  # at length, they are what users have
     compile_quickly()
+    lower_quickly()
 
 # PyTensor's own functions run in Python: its compilers are slow to start. To be said
 # before it is imported; changed later, PyTensor 3.0 gives wrong numbers of loops.

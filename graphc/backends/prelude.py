@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -183,12 +184,10 @@ TEXTS: tuple[Any, ...] = (ProgramError, require, integer, kind, expect, describe
 TEXTS += (misfit, castable, converted, fits, agree)
 
 
-def helpers() -> list[str]:
-    """The error and the checks that every emitted module ends with."""
-    lines: list[str] = []
-    for item in TEXTS:
-        lines += ["", "", *plain_source(item).splitlines()]
-    return lines
+@cache
+def helpers() -> str:
+    """The error and the checks that every emitted module ends with, as text."""
+    return "".join(f"\n\n{plain_source(item)}\n" for item in TEXTS)
 
 
 def check_inputs(

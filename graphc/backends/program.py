@@ -232,5 +232,5 @@ def assemble(
     lines = [docstring(head), "", *imports, *module.imports]
     for function in [*functions, checks]:
         lines += ["", "", *function]
-    lines += module.preamble() + helpers()
-    return "\n".join(lines) + "\n"
+    lines += module.preamble()
+    return "\n".join(lines) + "\n" + helpers()

@@ -12,6 +12,7 @@ from typing import Any
 
 from graphc.errors import CallError, ErrorKind, describe, shortened, user_place
 from graphc.ops.effects.assertions import EXCEPTIONS
+from graphc.runtime.loading import loaded
 
 
 class ProgramCallError(CallError):
@@ -48,7 +49,8 @@ class Program:
     def load(self) -> Any:
         """The text executed as a module of its own."""
         module = ModuleType("graphc_program")
-        exec(compile(self.text, self.filename, "exec"), module.__dict__)
+        for code in loaded(self.text, self.filename):
+            exec(code, module.__dict__)
         module.__dict__.update(self.foreigns)
         module.__dict__["ProgramError"] = ProgramCallError  # what it raises is ours
         return module

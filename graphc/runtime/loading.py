@@ -1,0 +1,37 @@
+"""The code of emitted text, whose ending is compiled once: every program has the same.
+
+For small programs the ending is most of the text, and compiling it takes longer than
+planning and printing them.
+"""
+
+from functools import cache
+from types import CodeType
+
+from graphc.backends.prelude import helpers
+
+
+def loaded(text: str, filename: str) -> list[CodeType]:
+    """Code objects to execute one after the other, as `text` would be."""
+    ending = helpers()
+    if not text.endswith(ending):
+        return [compile(text, filename, "exec")]
+    start = text[: -len(ending)]
+    moved = _moved(_ending(), filename, start.count("\n"))
+    return [compile(start, filename, "exec"), moved]
+
+
+@cache
+def _ending() -> CodeType:
+    return compile(helpers(), "<graphc program>", "exec")
+
+
+def _moved(code: CodeType, filename: str, lines: int) -> CodeType:
+    """Code as if compiled further down, so that tracebacks show the program's lines."""
+    parts = [
+        _moved(x, filename, lines) if isinstance(x, CodeType) else x
+        for x in code.co_consts
+    ]
+    first = code.co_firstlineno + lines
+    return code.replace(
+        co_filename=filename, co_firstlineno=first, co_consts=tuple(parts)
+    )
