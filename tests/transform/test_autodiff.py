@@ -22,7 +22,7 @@ def value(outputs, given):
 
 def x64(function, *args):
     with jax.enable_x64(True):
-        return jax.tree.map(np.asarray, function(*args))
+        return jax.tree.map(np.asarray, jax.jit(function)(*args))
 
 
 def vector(name="x", n="n"):

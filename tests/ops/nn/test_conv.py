@@ -9,21 +9,11 @@ from jax import lax
 
 import graphc
 import graphc.tensor as gt
-from tests.ops.comparing import BACKENDS, agree
+from tests.ops.comparing import BACKENDS, OfJax, agree
 from tests.ops.refusing import refused
 
 RNG = np.random.default_rng(11)
 ROUNDING = {"float16": 2e-2, "float32": 1e-5, "float64": 1e-12, "complex64": 1e-5}
-
-
-def wide(function):
-    """A function of arrays in JAX's 64-bit mode, giving NumPy arrays."""
-
-    def theirs(*args):
-        with jax.enable_x64(True):
-            return np.asarray(function(*args))
-
-    return theirs
 
 
 def pair(value, count):
@@ -43,7 +33,7 @@ def conv_reference(stride=1, padding="VALID", dilation=1, groups=1):
             feature_group_count=groups,
         )
 
-    return wide(theirs)
+    return OfJax(theirs)
 
 
 def ours(**named):
@@ -218,10 +208,10 @@ def vjp_reference(shape, **named):
             feature_group_count=named.get("groups", 1),
         )
         (out,) = jax.linear_transpose(conv, np.zeros(shape))(y)
-        assert forward(np.zeros(shape), k).shape == y.shape
+        assert forward.function(np.zeros(shape), k).shape == y.shape
         return out
 
-    return wide(theirs)
+    return OfJax(theirs)
 
 
 TRANSPOSED = [
@@ -262,7 +252,7 @@ def test_conv_transpose_same(stride, window):
     mine = lambda x, k: gt.nn.conv_transpose(  # noqa: E731
         x, k, stride=stride, padding="SAME"
     )
-    agree({"same": (mine, wide(theirs))}, x, k)
+    agree({"same": (mine, OfJax(theirs))}, x, k)
 
 
 # pooling
@@ -306,7 +296,7 @@ def test_max_min_and_sum(dtype):
     for how, named in itertools.product(("max", "min", "sum"), POOLS):
         cases[f"{how} {named}"] = (
             lambda x, how=how, named=named: getattr(gt.nn, f"{how}_pool")(x, **named),
-            wide(lambda x, how=how, named=named: windows(x, how, **named)),
+            OfJax(lambda x, how=how, named=named: windows(x, how, **named)),
         )
     agree(cases, x, symbolic=(dtype == "float64",))
 
@@ -322,24 +312,24 @@ def test_average_and_lp():
     cases = {
         "plain": (
             lambda x: gt.nn.avg_pool(x, 2),
-            wide(lambda x: windows(x, "sum", (2, 2), 2) / 4),
+            OfJax(lambda x: windows(x, "sum", (2, 2), 2) / 4),
         ),
         "padding counts": (
             lambda x: gt.nn.avg_pool(x, **padded),
-            wide(lambda x: average(x, 6)),
+            OfJax(lambda x: average(x, 6)),
         ),
         "padding does not count": (
             lambda x: gt.nn.avg_pool(x, count_include_pad=False, **padded),
-            wide(lambda x: average(x, windows(ones, "sum", **padded))),
+            OfJax(lambda x: average(x, windows(ones, "sum", **padded))),
         ),
         "lp 3": (
             lambda x: gt.nn.lp_pool(x, 3, (2,), stride=1),
-            wide(lambda x: windows(np.abs(x) ** 3, "sum", (2,), 1) ** (1 / 3)),
+            OfJax(lambda x: windows(abs(x) ** 3, "sum", (2,), 1) ** (1 / 3)),
         ),
     }
     agree(cases, x)
     integers = {"int": (lambda x: gt.nn.avg_pool(x, 2),
-                        wide(lambda x: windows(x.astype(float), "sum", (2, 2), 2) / 4))}
+                        OfJax(lambda x: windows(x * 1.0, "sum", (2, 2), 2) / 4))}
     agree(integers, RNG.integers(0, 9, (2, 3, 4, 6)))
 
 
@@ -351,7 +341,7 @@ def test_pools_of_small_and_empty(shape):
             lambda x, how=how, padding=padding: getattr(gt.nn, f"{how}_pool")(
                 x, (3,), 2, padding
             ),
-            wide(lambda x, how=how, padding=padding: windows(x, how, (3,), 2, padding)),
+            OfJax(lambda x, how=how, pad=padding: windows(x, how, (3,), 2, pad)),
         )
         for how in ("max", "sum")
         for padding in ("SAME", "VALID")
@@ -365,7 +355,7 @@ def test_symbolic_window():
     for backend in BACKENDS:
         f = graphc.function([x, w], gt.nn.avg_pool(x, w), backend=backend)
         for window in (1, 2, 4):
-            expected = wide(lambda x, w=window: windows(x, "sum", (w,), w) / w)(data)
+            expected = OfJax(lambda x, w=window: windows(x, "sum", (w,), w) / w)(data)
             np.testing.assert_allclose(f(data, window), expected, rtol=1e-12)
 
 

@@ -8,7 +8,7 @@ import scipy.special as sp
 
 import graphc
 import graphc.tensor as gt
-from tests.ops.comparing import BACKENDS, agree
+from tests.ops.comparing import BACKENDS, OfJax, agree
 from tests.ops.refusing import refused
 
 inf, nan = np.inf, np.nan
@@ -17,22 +17,11 @@ EXTREME = [0, -0.0, 1, -1, 3, -3, 6, -6, 20, -20, 90, -90, 1000, -1000, 1e30, in
 ROUNDING = {"float16": 5e-3, "float32": 2e-6, "float64": 1e-12, "bfloat16": 3e-2}
 
 
-def reference(function):
-    """A function of `jax.nn` on NumPy arrays, in 64-bit mode."""
-
-    def theirs(*args):
-        with jax.enable_x64(True):
-            made = jax.tree.map(np.asarray, jax.jit(function)(*args))
-        return list(made) if isinstance(made, tuple) else made
-
-    return theirs
-
-
 def same(name, **options):
     """Ours and theirs with the same name and options."""
     return (
         lambda *args: getattr(gt.nn, name)(*args, **options),
-        reference(lambda *args: getattr(jax.nn, name)(*args, **options)),
+        OfJax(lambda *args: getattr(jax.nn, name)(*args, **options)),
     )
 
 
@@ -110,7 +99,7 @@ def test_gradients_are_those_of_jax(name):
     data = np.array([0, 1, -1, 3, -3, 6, -6, 0.5, 2, 100, -100, 1e3, -1e3, 1e30, -1e30])
     x = gt.vector("x", "float64")
     slope = graphc.grad(getattr(gt.nn, name)(x).sum(), x)
-    expected = reference(jax.grad(lambda x: getattr(jax.nn, name)(x).sum()))(data)
+    expected = OfJax(jax.grad(lambda x: getattr(jax.nn, name)(x).sum()))(data)
     for backend in BACKENDS:
         with np.errstate(all="ignore"):
             got = graphc.function([x], slope, backend=backend)(data)
@@ -181,7 +170,7 @@ def test_masks():
 
     cases = {
         f"{name} {axis}": (masked(gt.nn, name, axis),
-                           reference(masked(jax.nn, name, axis)))
+                           OfJax(masked(jax.nn, name, axis)))
         for name in ("softmax", "log_softmax", "logsumexp", "logmeanexp")
         for axis in (-1, (0, 2))
     }
@@ -250,11 +239,11 @@ def test_layer_and_rms_norm():
         ),
         "standardize": (
             lambda x, w, b, f: gt.nn.standardize(x, 1),
-            reference(lambda x, w, b, f: jax.nn.standardize(x, 1)),
+            OfJax(lambda x, w, b, f: jax.nn.standardize(x, 1)),
         ),
         "standardize where": (
             lambda x, w, b, f: gt.nn.standardize(x, (0, 1), where=x > 0),
-            reference(lambda x, w, b, f: jax.nn.standardize(x, (0, 1), where=x > 0)),
+            OfJax(lambda x, w, b, f: jax.nn.standardize(x, (0, 1), where=x > 0)),
         ),
     }
     agree(cases, x, w, b, full)
@@ -364,7 +353,7 @@ def attention(**named):
 
     return (
         lambda *args: call(gt.nn.dot_product_attention, *args),
-        reference(lambda *args: call(jax.nn.dot_product_attention, *args)),
+        OfJax(lambda *args: call(jax.nn.dot_product_attention, *args)),
     )
 
 

@@ -58,9 +58,10 @@ def with_derivatives(v, a):
     """The end, its gradient, and what is along (cos v, a) of both."""
     end = smooth(len(steps_of(v, a)) - 1)
     at, along = (np.float64(v), np.float64(a)), (np.cos(v), np.float64(a))
-    value, slope = jax.jvp(end, at, along)
-    gradient, curvature = jax.jvp(jax.grad(end, (0, 1)), at, along)
-    return [value, slope, *gradient, *curvature]
+    gradient = jax.grad(end, (0, 1))
+    value, slope = jax.jit(lambda *given: jax.jvp(end, *given))(at, along)
+    slopes, curvature = jax.jit(lambda *given: jax.jvp(gradient, *given))(at, along)
+    return [value, slope, *slopes, *curvature]
 
 
 STARTS = (0.5, 1.5, 3.0, 6.0, 7.4)  # of no step, of one, and of more
