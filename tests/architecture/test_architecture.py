@@ -115,7 +115,7 @@ def test_imports_point_down():
     upward = [
         (a, b) for a, b in dependencies().edges if layer(a) < layer(b) and b != "graphc"
     ]
-    assert upward == []
+    assert upward == [], "see the floors in docs/design.md"
 
 
 def called_through_f(nodes):
@@ -148,7 +148,7 @@ def test_calls_through_f_point_down():
         for used in facts(path).called
         if layer(module_of(path)) < layer(used)
     }
-    assert upward == set()
+    assert upward == set(), "see the floors in docs/design.md"
 
 
 def test_there_are_no_import_cycles():
@@ -183,14 +183,15 @@ def test_op_families_meet_in_the_namespace_only():
     assert any(family(a) != family(b) for a, b in edges)
     assert any(family(a) == family(b) != SHARED for a, b in edges)
     apart = [(a, b) for a, b in edges if family(b) not in (family(a), SHARED)]
-    assert apart == []
+    assert apart == [], "reach the functions of another family through F"
 
 
 def test_op_modules_are_imported_in_one_place():
     """`graphc.ops` leads to every op module; the folders themselves import nothing."""
     modules = {m for m in MODULES if m.startswith(f"{OPS}.")}
     folders = {m for m in modules if (ROOT.parent / m.replace(".", "/")).is_dir()}
-    assert modules - folders - nx.descendants(dependencies(), OPS) == set()
+    apart = modules - folders - nx.descendants(dependencies(), OPS)
+    assert apart == set(), "import them in graphc/ops/__init__.py"
     assert not any(dependencies().has_node(f) and dependencies()[f] for f in folders)
 
 
@@ -244,7 +245,8 @@ def test_ops_are_told_apart_by_identity():
     """`node.primitive is OP.where`, a trait, or a rule in a table: never a name."""
     trees = {module_of(p): ast.parse(p.read_text(encoding="utf-8")) for p in FILES}
     found = {m: found for m, t in trees.items() if (found := [*names_of_primitives(t)])}
-    assert {m: f for m, f in found.items() if m not in BY_NAME} == {}
+    by_name = {m: f for m, f in found.items() if m not in BY_NAME}
+    assert by_name == {}, "write `node.primitive is OP.where`, or a rule in a table"
     assert found.keys() <= BY_NAME
 
 
@@ -269,10 +271,10 @@ def test_primitives_are_told_apart_from_above():
 @pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(ROOT)))
 def test_files_and_functions_stay_small(path):
     found = facts(path)
-    assert found.lines <= 500
+    assert found.lines <= 500, "divide the file: one idea per module"
     for name, lines, imports in found.functions:
-        assert lines <= 60, name
-        assert not imports, f"{name} imports inside"
+        assert lines <= 60, f"divide {name}"
+        assert not imports, f"{name} imports inside: do so at the head of the file"
 
 
 @pytest.mark.parametrize("backend", ["numpy", "jax"])
@@ -280,14 +282,17 @@ def test_every_primitive_runs_or_is_refused_with_a_reason(backend):
     for primitive in PRIMITIVES.values():
         if primitive.name != "input":
             given = primitive in EMISSION[backend]
-            assert given or EMISSION[backend].reason(primitive), primitive.name
+            told = given or EMISSION[backend].reason(primitive)
+            ways = f'.emit({backend}=...) or .refuse("{backend}", why)'
+            assert told, f"{primitive.name} needs {ways}"
 
 
 def test_every_primitive_has_a_gradient_or_a_reason_for_none():
     for primitive in PRIMITIVES.values():
         if primitive.arguments:
-            given = primitive in GRADIENTS
-            assert given != bool(GRADIENTS.reason(primitive)), primitive.name
+            ways = [primitive in GRADIENTS, bool(GRADIENTS.reason(primitive))]
+            told = "needs one of .vjp, .no_gradient(why), .zero_gradient()"
+            assert ways.count(True) == 1, f"{primitive.name} {told}"
             assert primitive.no_gradient_for.keys() <= set(primitive.arguments)
             assert all(primitive.no_gradient_for.values()), primitive.name
 
@@ -300,11 +305,12 @@ def test_every_primitive_can_be_batched_or_has_a_reason():
                 primitive in BATCHING,
                 bool(BATCHING.reason(primitive)),
             ]
-            assert ways.count(True) == 1, primitive.name
+            told = "needs one of .elementwise = True, .batch, .no_batch(why)"
+            assert ways.count(True) == 1, f"{primitive.name} {told}"
 
 
 def test_every_public_function_says_what_it_does():
     silent = [
         n for n, f in FUNCTIONS.items() if not n.startswith("_") and not f.__doc__
     ]
-    assert silent == []
+    assert silent == [], "give each a docstring"

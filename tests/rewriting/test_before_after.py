@@ -1,4 +1,4 @@
-"""What every rule does, before and after, as before_after/*.txt show it.
+"""Every rule, before and after, as before_after/*.txt show it.
 
 `GRAPHC_WRITE=1 pytest tests/rewriting/test_before_after.py` writes these files anew.
 """
@@ -23,6 +23,7 @@ from tests.rewriting.written import FAMILIES, VARIABLES
 
 FOLDER = pathlib.Path(__file__).with_name("before_after")
 WRITE = "GRAPHC_WRITE" in os.environ
+ADD = "run: GRAPHC_WRITE=1 pytest tests/rewriting/test_before_after.py"
 SIMPLER = CLEANUP + SELECTION
 INPUTS = {name: gt.tensor(name, *given) for name, given in VARIABLES.items()}
 
@@ -47,7 +48,8 @@ def block(rule, code):
     """The example of a rule: its code, the graph of that, and what is left."""
     before = graph_of(code, SIMPLER if rule in CONTRACTION else Rules())
     result = rewritten(before, Rules((rule,)))
-    assert result.log, f"{rule.name} does not apply in {code}"
+    shown = "\n".join(ordered(before))
+    assert result.log, f"{rule.name} does not apply in {code}, which is\n{shown}"
     marks = ["exact" if rule.exact else "rounds"] + ["finite"] * rule.finite
     head = f"{rule.name} ({', '.join(marks)}): {code}"
     body = [*ordered(before), "->", *ordered(result.graph)[1:]]
@@ -56,7 +58,10 @@ def block(rule, code):
 
 def text_of(name):
     """The file of a family."""
-    made = [block(rule, FAMILIES[name][rule.name]) for rule in family(name)]
+    rules, codes = family(name), FAMILIES[name]
+    missing = [rule.name for rule in rules if rule.name not in codes]
+    assert not missing, f"tests/rewriting/written.py needs code for {missing}"
+    made = [block(rule, codes[rule.name]) for rule in rules]
     return "\n\n".join([f"The rules of {name}: code, its graph, what is left.", *made])
 
 
@@ -65,10 +70,11 @@ def test_before_and_after(name):
     path, text = FOLDER / f"{name}.txt", text_of(name) + "\n"
     if WRITE:
         path.write_text(text, encoding="utf-8")
-    assert path.read_text(encoding="utf-8") == text
+    assert path.read_text(encoding="utf-8") == text, ADD
 
 
 def test_every_rule_has_its_example():
     shown = [name for examples in FAMILIES.values() for name in examples]
-    assert sorted(shown) == sorted(rule.name for rule in everything)
+    names = {rule.name for rule in everything}
+    assert sorted(shown) == sorted(names), f"see written.py: {names ^ {*shown}}"
     assert sorted(p.stem for p in FOLDER.iterdir()) == sorted(FAMILIES)

@@ -164,7 +164,8 @@ def without_a_rule():
 
 def test_every_primitive_has_a_rule_or_says_why_not():
     missing = sorted(without_a_rule() - WITHOUT)
-    assert not missing, f"mask rules: {', '.join(missing)}"
+    ways = "give a mask rule by .padding, or a reason by .no_padding(why), to"
+    assert not missing, f"{ways} {', '.join(missing)}"
 
 
 X = gt.vector("x", "float64")
