@@ -5,7 +5,10 @@ import importlib.util
 import inspect
 import pathlib
 import pydoc
+import re
 import sys
+
+import numpy as np
 
 import graphc.tensor as gt
 from graphc.ir.namespace import FUNCTIONS, HELP
@@ -51,6 +54,14 @@ def test_the_texts_are_the_generated_ones():
     for names in NAMES[3::20]:
         of = [s for name in names for s in samples.get(name, [])]
         assert HELP[names[0]] == help_texts.section(names, of), ADD
+
+
+def test_functions_that_are_said_to_be_of_numpy_are_those():
+    told = re.compile(r"Elementwise (\w+), as `numpy\.(\w+)`")
+    found = [m for n in FUNCTIONS if (m := told.match(FUNCTIONS[n].__doc__ or ""))]
+    other = [m[0] for m in found if getattr(np, m[1], None) is not getattr(np, m[2])]
+    assert len(found) > 50
+    assert other == [], "give elementwise() a `doc`"
 
 
 def test_every_help_has_all_parts():

@@ -139,10 +139,12 @@ def elementwise(
     jax: str | Emit | None = None,
     sizes: Callable[..., Any] | None = None,
     method: bool = False,
+    doc: str = "",
     **traits: Any,
 ) -> Callable[..., Value]:
     """Declare an elementwise op: its primitive and its public function.
 
+    `ufunc` has the loops, and is the function that is meant unless there is a `doc`.
     `traits` are `vjp=` a rule or `no_gradient=` a reason, `linear=`, `picks=`,
     `rounding=`, `wraps=`, and `compares=` for the function of Python's integers.
     """
@@ -174,7 +176,7 @@ def elementwise(
 
     function.__name__ = function.__qualname__ = name
     function.__code__ = function.__code__.replace(co_name=name)  # for messages
-    function.__doc__ = f"Elementwise {name}, as `numpy.{ufunc.__name__}`."
+    function.__doc__ = doc or f"Elementwise {name}, as `numpy.{ufunc.__name__}`."
     return enroll(function, name, method)
 
 
