@@ -1,4 +1,4 @@
-"""DeviceCosts of devices, from which the thresholds of rewrites follow.
+"""Costs of devices, from which the thresholds of rewrites follow.
 
 A loop over tiles keeps what it computes in the cache of a CPU, whose steps cost next
 to nothing. On an accelerator each step launches kernels, and memory is fast: there, a
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class DeviceCosts:
-    """DeviceCosts of work on one kind of device.
+    """Costs of work on one kind of device.
 
     `temporary` is the most bytes of an array that a loop computes in each of its steps:
     on a CPU what stays in the cache of a core, on an accelerator the part of its memory
