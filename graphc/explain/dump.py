@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 from graphc.backends.names import Hints
 from graphc.errors import graph_error
@@ -10,8 +10,16 @@ from graphc.ir.build import INPUT
 from graphc.ir.graph import Graph, Value
 from graphc.ir.text import Writer, to_text
 from graphc.ir.walk import ancestors
-from graphc.runtime.function import Function
 from graphc.transform.plan import Check, HostNode, Plan, PlanStep, Read, Segment
+
+
+@runtime_checkable
+class Printed(Protocol):
+    """A compiled function, which has the text that runs."""
+
+    @property
+    def source(self) -> str:
+        """The text of its program."""
 
 
 def dump(x: Any) -> str:
@@ -37,7 +45,7 @@ def dump(x: Any) -> str:
             return to_text(x, _hints(x).hint, comments=True)
         case Plan():
             return "\n".join(_plan(x)) + "\n"
-        case Function():
+        case Printed():
             return x.source
     raise graph_error(
         "needs a value, a graph, a plan or a function",

@@ -10,6 +10,8 @@ import numpy as np
 from graphc.backends.linear import emit_unjitted
 from graphc.backends.program import Outputs, Source
 from graphc.errors import CallError, graph_error
+from graphc.explain.report import explain
+from graphc.explain.summary import summary
 from graphc.ir.dims_names import naming
 from graphc.rewriting.engine import Application, applied
 from graphc.runtime import alarms, xla
@@ -26,8 +28,6 @@ from graphc.runtime.tiering import Tiers
 from graphc.runtime.xla import EVENTS
 from graphc.transform.forecast import SizesGiven
 from graphc.transform.plan import Plan
-from graphc.transform.report import explain
-from graphc.transform.summary import summary
 
 _NUMPY = {np.ndarray}
 Watcher = Adapter | Advisor | Overseer
