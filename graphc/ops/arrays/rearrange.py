@@ -249,8 +249,9 @@ def diagonal(x: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Value:
     rows, columns = value.shape[-2:]
     down, right = max(-offset, 0), max(offset, 0)
     length = F.maximum(F.minimum(rows - down, columns - right), 0)
-    i = F.arange(length)
-    return value[..., i + down, i + right]
+    i = F.arange(length, dtype="int32")
+    last = (value.ndim - 2, value.ndim - 1)
+    return F._gather(value, i + down, i + right, axes=last, inside=(True, True))
 
 
 @public()
