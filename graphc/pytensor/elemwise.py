@@ -1,11 +1,15 @@
 """Elementwise Ops and their scalar functions."""
 
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import reduce
 from typing import Any
 
+import numpy as np
+from pytensor.graph.basic import Constant
+
 import graphc.tensor as gt
+from graphc.ir.build import constant
 from graphc.ir.graph import Value
 from graphc.ir.namespace import F
 from graphc.ir.types import dtype_of, is_inexact
@@ -17,7 +21,27 @@ special = gt.special
 
 @rule("Elemwise")
 def _(op: Any, node: Any, *inputs: Value) -> Any:
-    return convert_op(op.scalar_op, node, *inputs)
+    return convert_op(op.scalar_op, node, *_with_numbers(node, inputs))
+
+
+def _with_numbers(node: Any, inputs: Sequence[Value]) -> Sequence[Value]:
+    """The inputs, where constants of one element are numbers beside an array.
+
+    PyTensor stretches a number to the rank of the arrays; the rules of graphc know what
+    to do about a power of 2, not about one of `[[2]]`.
+    """
+    numbers = [_number(v) for v in node.inputs]
+    if all(number is not None for number in numbers):
+        return inputs
+    pairs = zip(inputs, numbers, strict=True)
+    return [x if number is None else number for x, number in pairs]
+
+
+def _number(v: Any) -> Value | None:
+    """The number that a constant of one element is."""
+    if not isinstance(v, Constant) or set(v.type.shape) - {1}:
+        return None
+    return constant(np.asarray(v.data, v.type.dtype).reshape(()))
 
 
 @rule("DimShuffle")

@@ -25,8 +25,10 @@ from graphc.pytensor.convert import (
 from graphc.pytensor.registry import NotConverted, has_conversion
 from graphc.runtime.compile import function
 from graphc.runtime.function import Function
+from graphc.runtime.programs import Programs
 
 VariableStorage = dict[Variable, Any]
+PROGRAMS = Programs()  # PyMC makes functions anew that are as those before
 ARRAYS = (TensorType, ScalarType, SliceType)
 
 
@@ -148,9 +150,9 @@ def _compiled(
             raise _Refused(node, str(missing).splitlines()[0]) from None
     made = [values[v] for v in outputs]
     given = [values[v] for v in inputs]
-    return Compiled(
-        tuple(inputs), tuple(outputs), function(given, made, unused="ignore", **options)
-    )
+    with PROGRAMS.shared():
+        compiled = function(given, made, unused="ignore", **options)
+    return Compiled(tuple(inputs), tuple(outputs), compiled)
 
 
 def own_in_order(nodes: Iterable[Apply]) -> list[Variable]:

@@ -24,6 +24,7 @@ from graphc.runtime.dispatch import ANY, Way, dispatcher, kept_by, taking
 from graphc.runtime.failure import Program, ProgramCallError, call_error, running
 from graphc.runtime.generations import Generation, Generations
 from graphc.runtime.log import Compilation, Log, Stats
+from graphc.runtime.programs import loader
 from graphc.runtime.tiering import Tiers
 from graphc.runtime.xla import EVENTS
 from graphc.transform.forecast import SizesGiven
@@ -60,6 +61,7 @@ class Function:
         target: Target = ON_DEFAULT,
     ) -> None:
         self._target = target
+        self._load = loader()
         self._names = names  # of sizes, where not their own
         self._plan_unjitted = unjitted or (lambda: plan)
         self.rewrites = rewrites
@@ -76,24 +78,20 @@ class Function:
         self._jax_callable: Callable[..., Any] | None = None
         self._tiers = numpy and Tiers(*numpy, outputs, self._changes.append)
         self._install(plan, source)
+        if isinstance(adapter, Adapter):
+            self._resume(adapter)
 
     def _install(self, plan: Plan, source: Source) -> None:
         """Go on with this program."""
         self.plan = plan
         self.source = source.text
         self._count = len(plan.called.inputs)
-        self._log = Log(plan, source.sizes, self._names)
-        self._pending = self._log.pending
         name = f"<graphc {self.backend} program>"
         self._program = Program(source.text, name, source.foreigns)
-        module = self._program.load()
-        module.compiling = self._log.compiling
-        self.jax: Any = getattr(module, "jax", None)  # which NumPy programs lack
-        if self.jax is not None:
-            xla.listen(self.jax)
-            self._log.traces = lambda: not self.jax.config.jax_disable_jit
-        if hasattr(module, "on_device"):
-            module.on_device = xla.quick(self.jax, module.on_device)
+        self._loaded = self._load(self._program)
+        self.jax: Any = self._loaded.jax  # which NumPy programs lack
+        module, self._pending = self._loaded.module, self._loaded.announced.pending
+        self._log = Log(plan, source.sizes, self._names, self._pending)
         self._signature = Signature(
             plan.called.inputs,
             plan.called.input_names,
@@ -110,6 +108,13 @@ class Function:
         )
         self._run = self._runner(plan, module)
         self._lead()
+
+    def _resume(self, adapter: Adapter) -> None:
+        """Go on from the sizes that functions before had of the same programs."""
+        told = None
+        while self._loaded is not told and self._loaded.compilations:
+            told = self._loaded
+            self._adapt(adapter, told.compilations)
 
     def _runner(self, plan: Plan, module: Any) -> Callable[..., Any]:
         """The function that runs a call on the program of this plan, or an older."""
@@ -223,6 +228,7 @@ class Function:
     def _settle(self, args: tuple[Any, ...], start: int) -> None:
         """Record what the call has compiled, and change the program if that helps."""
         new = self._log.settle(xla.since(max(start, self._generations.start)))
+        self._loaded.compilations += new
         if self._changing and new:
             self._newest.note(args)
         if self._adapter is not None:
@@ -235,10 +241,10 @@ class Function:
         change = adapter.notice(new, sizes, self._calls(), self.plan)
         if change is not None:
             plan, source, why = change
-            if self._changing:
-                self._generations.older.append(self._newest)
-            else:
+            if not self._changing:
                 self._before += self._log.done
+            elif self._log.done:
+                self._generations.older.append(self._newest)
             self._changes.append(why)
             self._install(plan, source)
 

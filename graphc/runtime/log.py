@@ -51,29 +51,46 @@ class _Pending:
     segment: int
     sizes: dict[str, int]
     started: float
+    ended: float | None = None  # where the next was started
 
 
-class Log:
-    """Collects compilations; an emitted program reports each by `compiling`."""
+class Announcements:
+    """Compilations that an emitted program has begun; a log takes each over.
 
-    def __init__(
-        self, plan: Plan, sizes: Mapping[str, Symbol], names: Mapping[object, str]
-    ) -> None:
-        self._plan = plan
-        self._names = names
-        self.sizes = dict(sizes)
-        self._seen: dict[int, list[dict[str, int]]] = {}
+    It knows nothing of the function whose call it is: functions may share a program.
+    """
+
+    def __init__(self) -> None:
         self.pending: list[_Pending] = []
-        self.done: list[Compilation] = []
-        self._told = 0
         self.traces: Callable[[], bool] = lambda: True  # not under jax.disable_jit
 
     def compiling(self, segment: int, **sizes: int) -> None:
         """A segment is being traced for these sizes."""
         if not self.traces():
             return
-        self._finish_last()
-        self.pending.append(_Pending(segment, sizes, time.perf_counter()))
+        now = time.perf_counter()
+        if self.pending:
+            self.pending[-1].ended = now
+        self.pending.append(_Pending(segment, sizes, now))
+
+
+class Log:
+    """The compilations of a function, from what its program announces."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        sizes: Mapping[str, Symbol],
+        names: Mapping[object, str],
+        pending: list[_Pending],
+    ) -> None:
+        self._plan = plan
+        self._names = names
+        self.sizes = dict(sizes)
+        self._seen: dict[int, list[dict[str, int]]] = {}
+        self.pending = pending
+        self.done: list[Compilation] = []
+        self._told = 0
 
     def settle(self, events: Iterable[Event] = ()) -> list[Compilation]:
         """End the call and its last compilation, and return the new compilations.
@@ -81,7 +98,7 @@ class Log:
         `events` are the compilations of the call as JAX tells them: a segment that was
         traced before is compiled again for an argument that is placed elsewhere.
         """
-        self._finish_last()
+        self._finish()
         traced = Counter(c.segment for c in self.done[self._told :])
         for event in events:
             found = _SEGMENT.fullmatch(event.name)
@@ -101,17 +118,16 @@ class Log:
         """The call failed in these functions: a segment among them is not compiled."""
         if self.pending and f"segment_{self.pending[-1].segment}" in running:
             self.pending.pop()
-        self._finish_last()
+        self._finish()
 
-    def _finish_last(self) -> None:
-        while self.pending:
-            item = self.pending.pop()
-            seconds = time.perf_counter() - item.started
+    def _finish(self) -> None:
+        now, items = time.perf_counter(), self.pending[:]
+        del self.pending[: len(items)]
+        for item in items:
+            seconds = (item.ended or now) - item.started
             reason = self._reason(item.segment, item.sizes)
             self._seen.setdefault(item.segment, []).append(item.sizes)
-            self.done.append(
-                Compilation(item.segment, seconds, reason, item.sizes)
-            )
+            self.done.append(Compilation(item.segment, seconds, reason, item.sizes))
 
     def _reason(self, segment: int, sizes: dict[str, int]) -> str:
         before = self._seen.get(segment)

@@ -5,10 +5,12 @@ import pytensor.tensor as pt
 import pytest
 
 pm = pytest.importorskip("pymc")
+xr = pytest.importorskip("xarray")
 
 import graphc  # noqa: E402
 import graphc.pymc  # noqa: E402
 import graphc.pytensor  # noqa: E402
+from graphc.runtime.xla import EVENTS  # noqa: E402
 from tests.pytensor.pymc_models import MODELS, apart, reference  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("compiled_quickly", "wide")
@@ -91,6 +93,28 @@ def test_pymc_samples():
             )
         y = predicted.predictions["y"].values
         assert y.shape == (2, 200, n) and abs(y.mean()) < 0.2
+
+
+def test_functions_that_pymc_makes_anew_compile_once_and_not_for_each_size():
+    with pm.Model() as model:
+        x = pm.Data("x", np.ones(4))
+        level = pm.Normal("level", 1.0, 1.0)
+        pm.Normal("y", level * x + x**2, 1.0, observed=np.ones(4), shape=x.shape)
+    drawn = xr.Dataset({"level": (("chain", "draw"), np.ones((1, 3)))})
+    found = []
+    for n in (4, 4, 2, 3, 5, 6, 4):
+        before = len(EVENTS)
+        with model:
+            pm.set_data({"x": np.zeros(n)})
+            pm.sample_posterior_predictive(
+                drawn,
+                predictions=True,
+                progressbar=False,
+                compile_kwargs={"mode": "GRAPHC"},
+            )
+        found.append(len(EVENTS) - before)
+    # The first size, one that tells that sizes vary, and a capacity for the others.
+    assert found == [1, 0, 1, 1, 0, 0, 0]
 
 
 def target():

@@ -1,0 +1,97 @@
+"""Emitted programs as modules that run, and a store where functions share them.
+
+Who builds the same graph again and again, as PyMC does for each call of some of its
+functions, has a program of the same text each time. Functions that share a store find
+it loaded, with all that JAX has compiled for it, and are told the sizes that functions
+before them had.
+"""
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from threading import local
+from typing import Any
+
+from graphc.runtime import xla
+from graphc.runtime.failure import Program
+from graphc.runtime.log import Announcements, Compilation
+
+MOST = 64  # programs of a store: the ones used last
+
+
+@dataclass
+class LoadedProgram:
+    """A module that runs, and the compilations of all functions that have used it.
+
+    It holds no graph, nor what does.
+    """
+
+    program: Program
+    module: Any
+    jax: Any  # None on NumPy
+    announced: Announcements
+    compilations: list[Compilation] = field(default_factory=list)
+
+
+def load(program: Program) -> LoadedProgram:
+    """Execute the text of a program as a module of its own."""
+    module, announced = program.load(), Announcements()
+    jax: Any = getattr(module, "jax", None)
+    module.compiling = announced.compiling
+    if jax is not None:
+        xla.listen(jax)
+        announced.traces = lambda: not jax.config.jax_disable_jit
+    if hasattr(module, "on_device"):
+        module.on_device = xla.quick(jax, module.on_device)
+    return LoadedProgram(program, module, jax, announced)
+
+
+Load = Callable[[Program], LoadedProgram]
+
+
+class _Chosen(local):
+    """How functions that this thread makes load their programs."""
+
+    load: Load = staticmethod(load)
+
+
+_CHOSEN = _Chosen()
+
+
+def loader() -> Load:
+    """How functions that are made now load their programs."""
+    return _CHOSEN.load
+
+
+class Programs:
+    """A store of loaded programs by their texts, of which it keeps the last used."""
+
+    def __init__(self, most: int = MOST) -> None:
+        self._most = most
+        self._loaded: OrderedDict[tuple[str, str], LoadedProgram] = OrderedDict()
+
+    def load(self, program: Program) -> LoadedProgram:
+        """The program as it was loaded before, or loaded now.
+
+        One with functions that have no text is like no other.
+        """
+        if program.foreigns:
+            return load(program)
+        key = program.text, program.filename
+        found = self._loaded.get(key)
+        if found is None:
+            found = self._loaded[key] = load(program)
+        self._loaded.move_to_end(key)
+        while len(self._loaded) > self._most:
+            self._loaded.popitem(last=False)
+        return found
+
+    @contextmanager
+    def shared(self) -> Iterator[None]:
+        """Within: functions that are made share their programs by this store."""
+        outer, _CHOSEN.load = _CHOSEN.load, self.load
+        try:
+            yield
+        finally:
+            _CHOSEN.load = outer
