@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from graphc.errors import GraphError
 from graphc.ir.dims import Dim, Size, Symbol, equal, fresh_axis, substitute, symbol_dim
 from graphc.ir.dims_ranges import SizeRange, SizeRanges
 from graphc.ir.polynomials import calls_in
@@ -67,10 +68,13 @@ def saturates(size: Dim, symbol: Symbol) -> bool:
         ends = _range(other, MOST if other.origin is None else CUT)
         others[other] = symbol_dim(Symbol(other.name, None, *ends))
     more = fresh_axis("more")
-    return all(
-        equal(*(substitute(size, others | {symbol: n}) for n in (end, beyond))) is True
-        for end, beyond in ((CUT, CUT + more), (-CUT, -CUT - more))
-    )
+    try:
+        return all(
+            equal(*(substitute(size, others | {symbol: n}) for n in pair)) is True
+            for pair in ((CUT, CUT + more), (-CUT, -CUT - more))
+        )
+    except GraphError:  # an axis that is sliced would have less than no elements
+        return False
 
 
 def limits(dtype: DType) -> Range:

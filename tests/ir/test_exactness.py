@@ -12,6 +12,7 @@ from graphc.ir.exactness import (
     _ranges,
     fits,
     parts_fit,
+    saturates,
     wrapped,
 )
 from graphc.ir.polynomials import calls_in
@@ -130,3 +131,10 @@ def test_what_stays_within_a_dtype(size: Size, dtype: str, stays: bool) -> None:
 def test_integers_wrap_around_as_those_of_numpy(number: int, dtype: str) -> None:
     bits = np.array(number % 2**64, "uint64").astype(dtype)
     assert wrapped(number, dtype_of(dtype)) == int(bits)
+
+
+def test_the_bound_of_a_slice_saturates_where_its_axis_may_have_any_size():
+    """That of an axis of `n + i` does not by `i`: no size is so negative."""
+    symbol = index.symbols[0]
+    assert saturates(clip(index, n), symbol)
+    assert not saturates(n + index - clip(index, n + index), symbol)
