@@ -100,6 +100,11 @@ def _sign(x: Value) -> Value:
     return gt.sign(x)
 
 
+def _second(x: Value, y: Value) -> Value:
+    """`y` in the shape of both: rules know an array full of a number."""
+    return gt.full_like(x, y) if y.ndim == 0 else gt.broadcast_arrays(x, y)[1]
+
+
 def _clip(x: Value, low: Value, high: Value) -> Value:
     """As PyTensor clips where `low` is above `high`: to `low` first."""
     return gt.where(x < low, low, gt.where(x > high, high, x))
@@ -131,7 +136,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {  # by the name of the class
     "Mod": operator.mod,
     "Pow": lambda x, y: gt.power(x, y),
     "Clip": _clip,
-    "Second": lambda x, y: gt.broadcast_arrays(x, y)[1],
+    "Second": _second,
     "Identity": lambda x: x,
     "Abs": lambda x: gt.abs(x),
     "Sign": _sign,

@@ -1,0 +1,34 @@
+"""Programs that docs/pytensor_jax_mode.md says run in our mode do so."""
+
+import importlib.util
+import pathlib
+
+import pytest
+
+pytest.importorskip("pytensor")
+
+import graphc.pytensor
+
+PATH = pathlib.Path(__file__).parents[2] / "docs" / "pytensor_jax_mode.py"
+SPEC = importlib.util.spec_from_file_location("pytensor_jax_mode", PATH)
+pytensor_jax_mode = importlib.util.module_from_spec(SPEC)
+SPEC.loader.exec_module(pytensor_jax_mode)
+ROWS = pytensor_jax_mode.TARGET.read_text(encoding="utf-8").splitlines()
+SHOWN = [p for p in pytensor_jax_mode.PROGRAMS if f"| {p.text} | " in "\n".join(ROWS)]
+
+
+def test_all_rows_are_of_the_script():
+    assert len(SHOWN) == sum(row.startswith("| ") for row in ROWS) - 1
+
+
+def test_programs_of_the_page_run_here():
+    """On NumPy, as compiling them all takes long; the script compiles them."""
+    mode = graphc.pytensor.mode(backend="numpy")
+    for program in SHOWN:
+        ours = pytensor_jax_mode.compiled(program, mode)
+        assert pytensor_jax_mode.agree(ours, pytensor_jax_mode.expected(program))
+
+
+@pytest.mark.parametrize("program", SHOWN[:3], ids=lambda p: p.text)
+def test_and_not_in_the_mode_jax(program):
+    assert pytensor_jax_mode.told(program)
