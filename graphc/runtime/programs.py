@@ -10,7 +10,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from threading import local
+from threading import Lock, local
 from typing import Any
 
 from graphc.runtime import xla
@@ -68,7 +68,7 @@ class Programs:
     """A store of loaded programs by their texts, of which it keeps the last used."""
 
     def __init__(self, most: int = MOST) -> None:
-        self._most = most
+        self._most, self._lock = most, Lock()
         self._loaded: OrderedDict[tuple[str, str], LoadedProgram] = OrderedDict()
 
     def load(self, program: Program) -> LoadedProgram:
@@ -79,13 +79,12 @@ class Programs:
         if program.foreigns:
             return load(program)
         key = program.text, program.filename
-        found = self._loaded.get(key)
-        if found is None:
-            found = self._loaded[key] = load(program)
-        self._loaded.move_to_end(key)
-        while len(self._loaded) > self._most:
-            self._loaded.popitem(last=False)
-        return found
+        with self._lock:
+            found = self._loaded.pop(key, None) or load(program)
+            self._loaded[key] = found  # the last now
+            while len(self._loaded) > self._most:
+                self._loaded.popitem(last=False)
+            return found
 
     @contextmanager
     def shared(self) -> Iterator[None]:
