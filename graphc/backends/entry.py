@@ -24,24 +24,17 @@ def with_padding(array: Any, shape: Any) -> Any:
     return result
 
 
-def on_host(array: Any) -> Any:
-    """Printed into programs: an array of JAX as one of NumPy, not copied on a CPU."""
-    try:
-        return np.asarray(memoryview(array))
-    except (TypeError, ValueError, BufferError):  # elsewhere, or bfloat16
-        return np.asarray(array)
-
-
 def with_padding_jax(jax: Any, array: Any, shape: Any) -> Any:
-    """Printed into programs: on the host, where nothing is compiled for a size."""
+    """Printed into programs: a copy with zeros behind; nothing is compiled for it."""
     if isinstance(array, jax.core.Tracer):
         widths = [(0, n - m) for n, m in zip(shape, array.shape)]  # noqa: B905
         return jax.numpy.pad(array, widths)
-    found = with_padding(on_host(array), shape)
+    result = np.zeros(shape, array.dtype)
+    result[tuple(map(slice, array.shape))] = array
     if not jax.config.jax_disable_jit:
-        return found
+        return result
     with jax.enable_x64(True):  # what is not traced is written for arrays of JAX
-        return jax.device_put(found)
+        return jax.device_put(result)
 
 
 def without_padding(array: Any, shape: Any) -> Any:
@@ -55,10 +48,11 @@ def without_padding_jax(jax: Any, on_device: Any, array: Any, shape: Any) -> Any
     The result may share memory with the array, unless that would keep much for little.
     What is spread over several devices is cut where it is.
     """
-    if isinstance(array, jax.core.Tracer) or len(array.sharding.device_set) > 1:
-        return without_padding(array, shape)
-    stored = on_host(array)
-    found = without_padding(stored, shape)
+    traced = isinstance(array, jax.core.Tracer)
+    if traced or (array.committed and len(array.sharding.device_set) > 1):
+        return array[tuple(map(slice, shape))]
+    stored = np.asarray(array)
+    found = stored[tuple(map(slice, shape))]
     if found.shape == stored.shape:
         return array
     if 2 * found.size < stored.size:

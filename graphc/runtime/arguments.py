@@ -1,6 +1,6 @@
 """The arguments of a call: brought in order, and fit to be handed to the program."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any, Literal
 
@@ -34,7 +34,8 @@ class Signature:
     dtypes the program sees, and those of NumPy for a NumPy program. JAX would cast
     NumPy's 64-bit arrays silently, and wrap a Python integer that does not fit. `jax`
     is given where the program may read arguments after it has returned, as XLA does:
-    NumPy's arrays are copied then, since the caller may write to them by then.
+    NumPy's arrays are copied then, since the caller may write to them by then. The
+    program itself copies those that it pads.
     """
 
     def __init__(
@@ -46,7 +47,9 @@ class Signature:
         check: Callable[..., Any],
         casting: Casting,
         jax: Any = None,
+        padded: Collection[int] = (),
     ) -> None:
+        self._padded = padded
         self._inputs = inputs
         self._names = names
         self._defaults = dict(defaults)
@@ -122,7 +125,8 @@ class Signature:
         if self._jax is None:
             return tuple(admitted)
         own = self._placed if self._jax.config.jax_disable_jit else _own
-        return tuple(map(own, admitted))
+        padded = self._padded
+        return tuple([a if i in padded else own(a) for i, a in enumerate(admitted)])
 
     def _cast(self, admitted: list[Any], args: ArgumentValues) -> list[Any]:
         """The arguments in the dtypes of the inputs, where that is allowed."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphc.backends.linear import emit_unjitted
-from graphc.backends.program import Outputs, Source
+from graphc.backends.program import Outputs, Source, entry
 from graphc.errors import CallError, graph_error
 from graphc.explain.report import explain
 from graphc.explain.summary import summary
@@ -100,6 +100,7 @@ class Function:
             module.check_inputs,
             plan.casting,
             self.jax if self._tiers is None else None,
+            () if plan.padded is None else plan.padded.padded_inputs,
         )
         self._plain = self._signature.plain
         self._dtypes = tuple([v.dtype for v in plan.called.inputs])
@@ -120,8 +121,11 @@ class Function:
         """The function that runs a call on the program of this plan, or an older."""
         run: Callable[..., Any] = module.program
         segment = self._segment
-        if segment is not None and plan.padded is None and segment.wide:
-            run = xla.wide(self.jax, run, segment.jitted)
+        if segment is not None and segment.wide:
+            name = entry(plan)
+            within = xla.wide(self.jax, getattr(module, name), segment.jitted)
+            setattr(module, name, within)
+            run = module.program
         run = self._target.around(self.jax, run)
         if self.jax is not None and plan.padded is not None:
             run = alarms.around(self.jax, run)

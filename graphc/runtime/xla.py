@@ -53,13 +53,17 @@ def quick(jax: Any, on_device: Callable[..., Any]) -> Callable[..., Any]:
     if put is None:
         return on_device
     type_of = lru_cache(_TYPES)(jax.core.ShapedArray)
-    devices_of = lru_cache(_TYPES)(lambda sharding: list(sharding.device_set))
+    last: tuple[Any, list[Any]] = None, []  # a sharding takes long to hash
 
     def placed(array: Any, like: Any = None) -> Any:
+        nonlocal last
         if like is None:
             return on_device(array)
         sharding = like.sharding
-        devices = devices_of(sharding)
+        known, devices = last
+        if known is not sharding:
+            devices = list(sharding.device_set)
+            last = sharding, devices
         if len(devices) > 1:
             return on_device(array, like)
         aval = type_of(array.shape, array.dtype)

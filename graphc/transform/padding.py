@@ -83,6 +83,12 @@ class PaddedGraph:
     originals: dict[Symbol, Symbol]
     stored_as: dict[Symbol, Symbol]
 
+    @property
+    def padded_inputs(self) -> frozenset[int]:
+        """Positions of the arguments that are stored at capacities."""
+        pairs = zip(self.original.inputs, self.graph.inputs, strict=False)
+        return frozenset(i for i, (old, new) in enumerate(pairs) if old is not new)
+
     def tidied(self, graph: Graph) -> "PaddedGraph":
         """With a simplified graph, which needs no more of the lengths."""
         split = len(self.original.inputs)

@@ -60,6 +60,34 @@ def test_a_warm_call_runs_no_python(flag):
     assert [len(p.stats().compilations) for p in (f, g, h)] == [1, 1, 1]
 
 
+@pytest.mark.parametrize(
+    "inputs, outputs, at_most",
+    [([X], gt.sum(X), 14), ([X], X * 2, 20), ([W], gt.sum(W), 15)],
+)
+def test_a_padded_call_runs_little_python(inputs, outputs, at_most):
+    """Each function costs a microsecond, where JAX has run in between."""
+    f = graphc.function(inputs, outputs, dims="pad")
+    host = np.ones(3, inputs[0].dtype)
+    with jax.enable_x64(True):
+        device = jnp.asarray(host)
+    for given in (host, device):
+        call = lambda given=given: f(given)
+        call(), call()
+        ours = [name for name in lines_run(call) if name != "__hash__"]
+        assert len(ours) <= at_most, ours
+
+
+def test_a_padded_call_keeps_nothing_of_the_caller():
+    """The program copies arrays of NumPy where it pads, also those at a capacity."""
+    y = gt.tensor("y", "float32", (3,))
+    f = graphc.function([X, y], [X * 2, y + X[:3]], dims="pad")
+    for n in (3, 16):
+        given, small = np.ones(n, "float32"), np.ones(3, "float32")
+        found = f(given, small)
+        given[:], small[:] = 5, 5
+        assert [np.asarray(a).tolist() for a in found] == [[2.0] * n, [2.0] * 3]
+
+
 def test_what_is_warm_hides_nothing():
     """Each kind of argument is admitted or refused as if it came first."""
     double = np.arange(3) + 0.1
