@@ -1,6 +1,6 @@
 """`dims="auto"`: specialized at first, padded where a size turns out to vary."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from graphc.backends.program import Source
 from graphc.errors import GraphError
@@ -83,7 +83,9 @@ class Adapter:
         self._graph = graph
         self._names = names
         self._compile = compile
-        self._seen = Seen(symbols_of(graph))
+        symbols = symbols_of(graph)
+        self._integers = [s for s in symbols if isinstance(s.origin, Value)]
+        self._seen = Seen(symbols)
         self._policies: dict[Symbol, Policy] = {}
         self._refused: set[Symbol] = set()
         self._originals: dict[Symbol, Symbol] = {}
@@ -121,36 +123,47 @@ class Adapter:
         told, plan, source = found
         if plan.padded is not None:
             self._originals = plan.padded.originals
-        reasons = [
-            f"{self._names.get(s, s.name)} took {len(seen.sizes[s])} sizes: "
-            f"{self._policies[s]}"
-            for s in told
-        ]
+        reasons = [self._told(s, s in varying) for s in told]
         segments = len(plan.segments)
         price = "1 compilation" if segments == 1 else f"{segments} compilations"
         why = f"{'; '.join(reasons)}, from now on, at {price} per capacity"
         return plan, source, why
 
+    def _told(self, symbol: Symbol, varies: bool) -> str:
+        """The policy of a size, and why it has one."""
+        why = f"took {len(self._seen.sizes[symbol])} sizes" if varies else "beside it"
+        return f"{self._names.get(symbol, symbol.name)} {why}: {self._policies[symbol]}"
+
     def _taken(self, symbols: list[Symbol], plan: Plan) -> _Taken | None:
-        """Take up policies for sizes: for all at once, or for one that can be."""
+        """Take up policies for sizes: for all at once, or for one that can be.
+
+        Where these cannot be padded alone, the integers of the program may be too: an
+        array of `k * n` elements has a capacity where both have one.
+        """
         tries = [symbols, *([s] for s in symbols)] if len(symbols) > 1 else [symbols]
+        beside = [s for s in self._integers if s not in {*self._policies, *symbols}]
+        if beside:
+            tries.insert(1, [*symbols, *beside])
         for some in tries if symbols else ():
-            found = self._takes(some, plan)
+            policies = {s: self._choice(s, s in symbols) for s in some}
+            found = self._takes(policies, plan)
             if found is not None:
                 return some, *found
         self._refused.update(symbols)
         return None
 
-    def _takes(self, symbols: list[Symbol], plan: Plan) -> tuple[Plan, Source] | None:
+    def _takes(
+        self, chosen: dict[Symbol, Policy], plan: Plan
+    ) -> tuple[Plan, Source] | None:
         """Take up policies for sizes, if the program does not get worse.
 
         It does where an op would need true sizes, or where there are more segments:
         these would be compiled for each capacity, and called each time.
         """
-        policies = self._policies | {s: self._choice(s) for s in symbols}
+        policies = self._policies | chosen
         try:
             trial = padded(self._graph, policies)
-            if trial.cuts or (trial.prices and self._largest(symbols) > CHEAP):
+            if trial.cuts or (trial.prices and self._largest(chosen) > CHEAP):
                 return None
             found = self._compile(policies)
         except GraphError:
@@ -160,17 +173,19 @@ class Adapter:
         self._policies = policies
         return found
 
-    def _largest(self, symbols: list[Symbol]) -> int:
+    def _largest(self, symbols: Iterable[Symbol]) -> int:
         """The largest size that any of these has taken."""
-        return max(n for s in symbols for n in self._seen.sizes[s])
+        return max(n for s in symbols for n in self._seen.sizes.get(s, ()))
 
-    def _choice(self, symbol: Symbol) -> Policy:
-        origin = symbol.origin
+    def _choice(self, symbol: Symbol, varies: bool) -> Policy:
+        """The policy for a size: a capacity is close to one that has not varied."""
+        origin, seen = symbol.origin, self._seen.sizes.get(symbol)
+        capacities = Pad() if varies else Pad(minimum=1)
         counted = isinstance(origin, Value) and origin.node.primitive is not INPUT
-        if not counted or symbol.upper is None:
-            return Pad()
+        if not counted or symbol.upper is None or not seen:
+            return capacities
         try:
             most = evaluate(symbol.upper, self._seen.last)
         except GraphError:  # the size of a value outside of all segments
             return Bound()
-        return Bound() if most <= SPARSE * max(self._seen.sizes[symbol]) else Pad()
+        return Bound() if most <= SPARSE * max(seen) else capacities

@@ -31,6 +31,11 @@ PROGRAMS = {
         [(5, 3), (7, 3), (7, 4), (9, 20), (5, 4), (6, 3)],
     ),
     "an integer": ([x, k], lambda: x[:k] * 2, [(9, 3), (9, 4), (12, 4), (9, 5)]),
+    "what it multiplies": (
+        [x, k],
+        lambda: gt.repeat(x, k),
+        [(9, 3), (12, 3), (20, 3), (12, 4), (9, 3)],
+    ),
     "a count": ([x], lambda: gt.sort(x[x > 0]), [(5,), (7,), (20,), (8,), (30,)]),
     "several segments": (
         [x, y],
@@ -72,6 +77,27 @@ def test_a_second_size_is_the_sign():
         "n took 2 sizes: padded to 16, 32, 64 ..., from now on, at 1 compilation per "
         "capacity"
     ]
+
+
+def test_integers_beside_a_size_are_padded_where_it_cannot_be_alone():
+    """An array of k * n elements has a capacity where both have one."""
+    f = graphc.function([x, k], gt.repeat(x, k), dims="auto")
+    for n in (17, 20, 25, 30):
+        np.testing.assert_array_equal(f(floats(n), 3), np.repeat(floats(n), 3))
+    assert len(f.stats().compilations) == 3
+    assert f.stats().changes == [
+        "n took 2 sizes: padded to 16, 32, 64 ...; k beside it: padded to 1, 2, 4 ..., "
+        "from now on, at 1 compilation per capacity"
+    ]
+
+
+def test_the_length_of_a_bincount_need_not_be_padded():
+    v = gt.tensor("v", "int64", ("n",))
+    f = graphc.function([v], gt.bincount(v), dims={"n": "pad"})
+    assert not f.plan.padded.cuts
+    for numbers in ([], [0], [3, 1, 3], [5] * 20):
+        given = np.array(numbers, "int64")
+        np.testing.assert_array_equal(f(given), np.bincount(given))
 
 
 def test_it_stays_where_padding_takes_more_segments():

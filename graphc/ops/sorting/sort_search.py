@@ -376,6 +376,6 @@ def bincount(x: Any, weights: Any = None, minlength: Any = 0) -> Value:
         share = F.ones_like(numbers)
     else:
         share = cast(as_value(weights), np.dtype("float64"))
-    floor = F.reshape(F.asarray(minlength, "int64") - 1, (1,))
-    largest = F.max(F.concatenate([numbers, floor]))
+    floor = F.asarray(minlength, "int64") - 1
+    largest = F.maximum(F.max(numbers, initial=floor), floor)  # surely not below it
     return _bincount(numbers, share, length=as_size(largest + 1))
