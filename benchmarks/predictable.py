@@ -99,11 +99,12 @@ def rotary(x: Any) -> Any:
     """Pairs of features turned by angles that grow with the position."""
     shape = gt.stack(x.shape)
     half = shape[-1] // 2
-    angle = gt.arange(shape[0])[:, None] / 100.0 ** (gt.arange(half) / half)
+    share = (gt.arange(half) / half).astype("float32")
+    angle = gt.arange(shape[0], dtype="float32")[:, None] / 100.0**share
     first, second = gt.reshape(x, (*x.shape[:1], 2, half)).swapaxes(0, 1)
     cos, sin = gt.cos(angle), gt.sin(angle)
     turned = gt.stack([first * cos - second * sin, first * sin + second * cos], 1)
-    return gt.reshape(turned, shape[np.array([0, 1])]).astype("float32")
+    return gt.reshape(turned, shape[np.array([0, 1])])
 
 
 def rotary_by_hand(x: Array, n: Array) -> Array:
@@ -259,7 +260,7 @@ WORK = [
     Work("cubic by least squares", polynomial, [("x", ("n",)), ("y", ("n",))],
          lambda n: [np.linspace(-1, 1, n, dtype="float32"), floats(n)],
          polynomial_by_hand),
-    Work("rotary embedding", rotary, [("x", ("n", "m"))], lambda n: [floats(n, 8)],
+    Work("rotary embedding", rotary, [("x", ("n", 8))], lambda n: [floats(n, 8)],
          rotary_by_hand, cut=True),
     Work("prefix minima in a loop", prefix_minima, [("x", ("n",)), ("f", ("n",))],
          lambda n: [floats(n // 8), floats(n // 8)], prefix_minima_by_hand),
