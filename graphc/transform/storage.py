@@ -243,17 +243,17 @@ class Storage:
     def _representative(self, size: Dim) -> Dim:
         """The size whose capacity all have that are equal by a guard.
 
-        Axes of inputs keep their own.
+        It is one of those known by now. Axes of inputs keep their own.
         """
         if _axis_symbol(size) is not None:
             return size
         group = self._groups.pop(size, None)
         if group is not None:
-            known = all(self._is_settled(s) for n in group for s in n.symbols)
-            chosen = min(group, key=self._preference) if known else None
+            known = [n for n in group if all(map(self._is_settled, n.symbols))]
+            chosen = min(known, key=self._preference, default=size)
             for n in group:
                 self._groups.pop(n, None)
-                self._chosen[n] = n if chosen is None else chosen
+                self._chosen[n] = chosen
         found = self._chosen.get(size, size)
         return found if found is not size else self._first_equal(size)
 

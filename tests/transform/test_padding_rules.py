@@ -175,6 +175,20 @@ def cuts(output, inputs=(X,)):
     return graphc.function(inputs, output, backend="numpy", dims="pad").plan.padded.cuts
 
 
+def test_a_product_of_sizes_is_stored_as_the_array_that_it_must_fit():
+    """Also where the integer is computed after an array of the equal size."""
+    x, k = gt.tensor("x", "float64", ("n",)), gt.iscalar("k")
+    f = graphc.function(
+        [x, k], gt.repeat(x, k) + gt.arange(x.shape[0] * k), dims="pad", backend="numpy"
+    )
+    assert len(f.plan.segments) == 1 and not f.plan.padded.cuts
+    for n, times in ((3, 2), (0, 4), (9, 0), (20, 3)):
+        a = np.linspace(-1, 1, n)
+        np.testing.assert_array_equal(
+            f(a, times), np.repeat(a, times) + np.arange(n * times)
+        )
+
+
 def test_sizes_that_must_be_equal_share_a_capacity():
     """Though their formulas give different ones."""
     assert not cuts(gt.concatenate([X, X, X]) * gt.concatenate([X, X]))
