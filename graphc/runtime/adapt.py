@@ -13,7 +13,7 @@ from graphc.transform.plan import Plan
 from graphc.transform.policies import Bound, Pad, Policy, symbols_of
 
 MANY = 2  # so many sizes of one dim are a sign of more to come
-MANY_IN_SEGMENTS = 4  # where a change makes several segments anew
+MANY_IN_SEGMENTS = 4  # where several segments stay several, which are made anew
 PER_CALL = 50e-6  # seconds by which padding and cutting make a call longer
 CHEAP = 4096  # up to so many elements, work that padding adds is less than compiling
 SPARSE = 8  # a bound this many times the sizes seen wastes too much
@@ -87,7 +87,7 @@ class Adapter:
         self._integers = [s for s in symbols if isinstance(s.origin, Value)]
         self._seen = Seen(symbols)
         self._policies: dict[Symbol, Policy] = {}
-        self._refused: set[Symbol] = set()
+        self._refused: set[tuple[Symbol, int]] = set()  # for so many segments
         self._originals: dict[Symbol, Symbol] = {}
 
     def took(self, sizes: Mapping[str, int]) -> None:
@@ -107,38 +107,47 @@ class Adapter:
 
         `plan` is that of the program so far.
         """
-        many = MANY if len(plan.segments) == 1 else MANY_IN_SEGMENTS
         names = {name: self._originals.get(s, s) for name, s in sizes.items()}
-        seen = self._seen
-        seen.add(new, names)
-        varying = [
-            s
-            for s, found in seen.sizes.items()
-            if len(found) >= many and seen.lost[s] > calls * PER_CALL
-        ]
-        settled = {*self._policies, *self._refused}
-        found = self._taken([s for s in varying if s not in settled], plan)
+        self._seen.add(new, names)
+        found = self._taken(self._varying(MANY, 1, calls), 1)
+        segments = len(plan.segments)
+        if found is None and segments > 1:
+            varying = self._varying(MANY_IN_SEGMENTS, segments, calls)
+            found = self._taken(varying, segments)
         if found is None:
             return None
         told, plan, source = found
         if plan.padded is not None:
             self._originals = plan.padded.originals
-        reasons = [self._told(s, s in varying) for s in told]
+        reasons = list(map(self._told, told))
         segments = len(plan.segments)
         price = "1 compilation" if segments == 1 else f"{segments} compilations"
         why = f"{'; '.join(reasons)}, from now on, at {price} per capacity"
         return plan, source, why
 
-    def _told(self, symbol: Symbol, varies: bool) -> str:
+    def _varying(self, many: int, segments: int, calls: int) -> list[Symbol]:
+        """The sizes that have cost enough to be padded, if in so many segments."""
+        return [
+            s
+            for s, found in self._seen.sizes.items()
+            if len(found) >= many
+            and self._seen.lost[s] > calls * PER_CALL
+            and s not in self._policies
+            and (s, segments) not in self._refused
+        ]
+
+    def _told(self, symbol: Symbol) -> str:
         """The policy of a size, and why it has one."""
-        why = f"took {len(self._seen.sizes[symbol])} sizes" if varies else "beside it"
+        count = len(self._seen.sizes.get(symbol, ()))
+        why = f"took {count} sizes" if count > 1 else "beside it"
         return f"{self._names.get(symbol, symbol.name)} {why}: {self._policies[symbol]}"
 
-    def _taken(self, symbols: list[Symbol], plan: Plan) -> _Taken | None:
+    def _taken(self, symbols: list[Symbol], most: int) -> _Taken | None:
         """Take up policies for sizes: for all at once, or for one that can be.
 
-        Where these cannot be padded alone, the integers of the program may be too: an
-        array of `k * n` elements has a capacity where both have one.
+        The program is to have at most so many segments. Where these sizes cannot
+        be padded alone, the integers of the program may be too: an array of `k * n`
+        elements has a capacity where both have one.
         """
         tries = [symbols, *([s] for s in symbols)] if len(symbols) > 1 else [symbols]
         beside = [s for s in self._integers if s not in {*self._policies, *symbols}]
@@ -146,14 +155,14 @@ class Adapter:
             tries.insert(1, [*symbols, *beside])
         for some in tries if symbols else ():
             policies = {s: self._choice(s, s in symbols) for s in some}
-            found = self._takes(policies, plan)
+            found = self._takes(policies, most)
             if found is not None:
                 return some, *found
-        self._refused.update(symbols)
+        self._refused.update((s, most) for s in symbols)
         return None
 
     def _takes(
-        self, chosen: dict[Symbol, Policy], plan: Plan
+        self, chosen: dict[Symbol, Policy], most: int
     ) -> tuple[Plan, Source] | None:
         """Take up policies for sizes, if the program does not get worse.
 
@@ -168,7 +177,7 @@ class Adapter:
             found = self._compile(policies)
         except GraphError:
             return None
-        if len(found[0].segments) > len(plan.segments):
+        if len(found[0].segments) > most:
             return None
         self._policies = policies
         return found

@@ -91,6 +91,17 @@ def test_integers_beside_a_size_are_padded_where_it_cannot_be_alone():
     ]
 
 
+def test_segments_that_padding_makes_one_change_at_the_second_size():
+    outputs = [gt.repeat(x, k), gt.arange(x.shape[0] * k)]
+    f = graphc.function([x, k], outputs, dims="auto")
+    assert len(f.plan.segments) == 2
+    for n, m in ((17, 3), (20, 2), (25, 2), (17, 3)):
+        got = f(floats(n), m)
+        np.testing.assert_array_equal(got[0], np.repeat(floats(n), m))
+        np.testing.assert_array_equal(got[1], np.arange(n * m))
+    assert len(f.plan.segments) == 1 and len(f.stats().compilations) == 2 * 2 + 1
+
+
 def test_the_length_of_a_bincount_need_not_be_padded():
     v = gt.tensor("v", "int64", ("n",))
     f = graphc.function([v], gt.bincount(v), dims={"n": "pad"})
