@@ -25,12 +25,14 @@ LARGEST = 1e6
 
 @dataclass
 class Known:
-    """A value in both worlds."""
+    """A value in both worlds, and the function and the values that it is made by."""
 
     symbolic: Any
     array: np.ndarray
     exact: bool
     narrow: bool = False  # whether something before was rounded to 32 bits
+    call: Any = None
+    args: "tuple[Known, ...]" = ()
 
 
 @dataclass
@@ -508,10 +510,44 @@ def _apply(
     narrow = narrow or any(k.narrow for k in args)
     widest = np.result_type(np.float32, *(k.array.dtype for k in args))
     narrow = narrow or (kind.narrows and widest in (np.float32, np.complex64))
-    known = Known(symbolic, array, exact or array.dtype.kind in "biu", narrow)
+    exact = exact or array.dtype.kind in "biu"
+    known = Known(symbolic, array, exact, narrow, call, args)
     program.steps.append(f"{kind.name}: {array.dtype}{array.shape}")
     program.made.append(known)
     pool.append(known)
+
+
+def arguments_at(program: Program, factor: int) -> list[np.ndarray]:
+    """Arguments whose symbolic axes are so many times as long."""
+    found = []
+    for value, array in zip(program.inputs, program.arguments, strict=True):
+        for axis, size in enumerate(value.type.shape):
+            if not isinstance(size, int):
+                array = np.concatenate([array] * factor, axis)
+        found.append(array)
+    return found
+
+
+def made_of(program: Program, arguments: list[np.ndarray]) -> list[Any]:
+    """All values by NumPy, for other arguments; None where one cannot be made.
+
+    Those that have grown too large are left out, with all that is made of them.
+    """
+    env = dict(zip(map(id, program.inputs), arguments, strict=True))
+    for known in program.made:
+        given = [env.get(id(k.symbolic)) for k in known.args]
+        found = None
+        if all(a is not None for a in given):
+            try:
+                with np.errstate(all="ignore"):
+                    found = np.asarray(known.call(np, *given))
+            except (ValueError, TypeError, IndexError, np.linalg.LinAlgError):
+                found = None
+        finite = found is not None and found[np.isfinite(found)]
+        if found is not None and np.max(np.abs(finite), initial=0) > LARGEST:
+            found = None
+        env[id(known.symbolic)] = found
+    return [env[id(known.symbolic)] for known in program.made]
 
 
 def tolerance(known: Known) -> dict[str, float]:
