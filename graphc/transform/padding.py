@@ -247,7 +247,7 @@ class _PaddingPass:
             if isinstance(policy, Pad) and policy.strict:
                 raise graph_error(
                     f"the size {shown_name(symbol)} cannot be padded here: {why}",
-                    op=node.primitive.name,
+                    op=node.asking,
                     got=", ".join(str(r.type) for r in inputs),
                     hint="leave strict out: the op is then compiled for each size",
                     where=node.place,

@@ -156,15 +156,6 @@ def test_an_op_without_a_rule_is_compiled_for_each_size_alone():
     assert "size n: padded to 8, 16, 32 ..." in told
 
 
-def test_strict_raises_where_an_op_has_no_rule():
-    x = matrix()
-    with pytest.raises(graphc.GraphError) as caught:
-        graphc.function([x], uncovered(x), dims=graphc.Pad(strict=True))
-    text = str(caught.value)
-    assert text.startswith("random_permutation: the size n cannot be padded here")
-    assert "uncovered.py" in text and "hint: leave strict out" in text
-
-
 @pytest.mark.parametrize("backend", ["numpy", "jax"])
 @pytest.mark.parametrize("policy", ["bound", PAD])
 def test_counted_sizes(policy, backend):

@@ -18,7 +18,7 @@ from graphc.ir.graph import Value
 from graphc.ir.namespace import F
 from graphc.ir.op import Primitive
 from graphc.ir.types import INT32
-from graphc.ops.common.padding import PaddedValue, Padding
+from graphc.ops.common.padding import NotPadded, PaddedValue, Padding
 
 
 def with_unit(pad: Padding, x: PaddedValue) -> Value:
@@ -108,12 +108,14 @@ def behind_largest(pad: Padding, n: Size, *found: tuple[Value, int]) -> list[Val
 def svd(primitive: Primitive, pad: Padding, x: PaddedValue, **params: Any) -> Any:
     """The thin or full decomposition, whose vectors are those of the matrix alone.
 
-    Only of square matrices: zeros would be no other than singular values that are 0.
+    Only of square matrices: zeros would be no other than singular values that are 0,
+    and a decomposition of triangular factors has vectors of other signs.
     """
     if not in_matrix(x):
         return primitive(with_zeros(pad, x), **params)
     if not same(pad, x):
-        return None
+        problem = "vectors of matrices that may not be square would differ in sign"
+        raise NotPadded(f"{problem}; linalg.svdvals has none")
     sizes = F.absolute(with_zeros(pad, x))
     u, s, vh = primitive(with_largest(pad, x, sizes), **params)
     last = x.type.rank - 1

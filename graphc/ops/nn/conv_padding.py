@@ -8,7 +8,7 @@ from graphc.ir.graph import Value
 from graphc.ir.namespace import F
 from graphc.ir.types import INT32
 from graphc.ops.common.padded_reads import is_known, number, places, read
-from graphc.ops.common.padding import PaddedValue, Padding
+from graphc.ops.common.padding import NotPadded, PaddedValue, Padding
 from graphc.ops.nn.conv import CONV
 from graphc.ops.nn.windows import aligned, extent, is_one, steps_are_known
 
@@ -48,7 +48,8 @@ def _by_points(
     counts = [pad.out[axis] for axis in axes]
     known = [n for n in counts if isinstance(n, int)]
     if params["padding"] or len(known) < len(counts) or math.prod(known) > MOST_POINTS:
-        return None
+        problem = "zeros behind a kernel meet elements of other points, maybe NaN"
+        raise NotPadded(f"{problem}; a kernel of a fixed size has none")
     others = set(range(2, given[1].type.rank)) - set(axes)
     low = pad.node.params["low"]
     if not all(is_known(pad, low[axis - 2]) for axis in others):
