@@ -76,6 +76,10 @@ DRAWS = {
     "t": lambda: r.t(key, positive),
     "dirichlet": lambda: r.dirichlet(key, np.array([0.1, 2, 3]), (n,)),
     "split": lambda: r.split(key, (2, n)),
+    "categories": lambda: r.categorical(key, x),
+    "categories of rows": lambda: r.categorical(key, rows),
+    "categories by column": lambda: r.categorical(key, rows, 0, (2, rows.shape[1])),
+    "impossible categories": lambda: r.categorical(key, gt.log(rows), shape=(3, n)),
     "permutation": lambda: r.permutation(key, x),
     "permutation of columns": lambda: r.permutation(key, rows, axis=1),
     "permutation of a number": lambda: r.permutation(key, k),
@@ -129,6 +133,7 @@ ON_JAX = {
     "copies": ("reshape", "repeat", "tile"),
     "transforms": ("rfft", "irfft", "eigenvectors", "schur"),
     "draws": ("uniform", "gamma", "poisson", "permutation", "choice of each"),
+    "categories": ("categories", "categories by column"),
 }
 
 

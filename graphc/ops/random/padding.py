@@ -82,6 +82,8 @@ def _drawn_apart(
         return None
     if op is OP.random_permutation:
         return _permuted(pad, *inputs, axis=given["axis"], alike=_is_alike(pad))
+    if op is OP.random_categorical and given["replace"]:
+        return _categories(pad, *inputs)
     if op is OP.random_choice and not is_known(pad, given["n"]):
         return _chosen(pad, *inputs, **params)
     if op in _counted() - {OP.random_dirichlet} and not _is_first(pad, given["shape"]):
@@ -171,6 +173,19 @@ def _order(pad: Padding, key: Value, n: Size) -> Value:
         again = number(pad, n) >= least
         order = F.where(again, F.take(order, F.argsort(words, stable=True)), order)
     return order
+
+
+def _categories(pad: Padding, key: PaddedValue, logits: PaddedValue) -> Value:
+    """The largest sums of a logit and a Gumbel variate, which the op draws too."""
+    given, rank = pad.node.params, logits.type.rank
+    axis, shape = given["axis"], given["shape"]
+    at = len(shape) - (rank - 1) + axis
+    drawn = (*shape[:at], logits.type.shape[axis], *shape[at:])
+    count = product(tuple(map(pad.stored, drawn)))
+    row = F.random.gumbel(key.value, (count,), logits.type.dtype)
+    noise = read(row, 0, flat_places(pad, drawn))
+    score = noise + pad.filled(logits, logits.ragged([axis]), -np.inf)
+    return cast(F.argmax(score, axis=at), given["dtype"])
 
 
 def _chosen(
