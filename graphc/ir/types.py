@@ -115,6 +115,18 @@ def product(shape: Sequence[Size]) -> Size:
     return total
 
 
+def cancelled(total: Size, sizes: Sequence[Size]) -> tuple[Size, Size]:
+    """A total and the product of sizes, without those that divide the total anyway."""
+    rest: Size = 1
+    for n in sizes:
+        zero = isinstance(n, int) and not n
+        if not zero and same_size((total // n) * n, total):
+            total = total // n
+        else:
+            rest = rest * n
+    return total, rest
+
+
 def same_shape(a: Sequence[Size], b: Sequence[Size]) -> bool:
     """Whether two shapes are structurally identical (no proof is tried)."""
     return len(a) == len(b) and all(map(same_size, a, b))

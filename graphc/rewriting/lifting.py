@@ -112,7 +112,7 @@ class Move:
         if not values_in(shape) <= known:
             return None
         self.met.append(node)
-        made = _reshaped(x, shape, before.size)
+        made = _reshaped(x, shape, node)
         if made is not x:
             self.same = False
             self.asked |= values_in(shape) & values_in(made.type.shape)
@@ -211,20 +211,32 @@ def _shifted(axis: int, span: tuple[int, int], sizes: Shape) -> int:
     return axis if axis < span[0] else axis + len(sizes) - (span[1] - span[0])
 
 
-def _reshaped(x: Value, shape: Shape, size: Size) -> Value:
-    """Reshape `x`, which has `size` elements, reading fewer integers where possible.
+def _reshaped(x: Value, shape: Shape, node: Node) -> Value:
+    """Reshape `x`, which `node` reshapes, reading fewer integers where possible.
 
     The size of one axis, as for the -1 of a reshape, may be derived from `x` itself.
     """
+    size = node.outputs[0].type.size
     for i, n in enumerate(shape):
         before, after = shape[:i], shape[i + 1 :]
         others = product(before + after)
         known_zero = isinstance(others, int) and others == 0
         if isinstance(n, Dim) and not known_zero and n is size // others:
             made: Value = F.reshape(x, (*before, -1, *after))
+            derived = made.type.shape[i]
+            if not at_most(1, others) and not _same_number(derived, n, [node]):
+                continue
             if made is x or values_in(made.type.shape) < values_in(shape):
                 return made
     return F.reshape(x, shape)
+
+
+def _same_number(a: Size, b: Size, checking: Sequence[Node]) -> bool:
+    """Whether two sizes are equal for sure, or by a check of one of these nodes."""
+    if equal(a, b) is True:
+        return True
+    checks = [g for node in checking for g in node.guards if g.relation == "=="]
+    return any(same_size(g.left - g.right, n) for g in checks for n in (a - b, b - a))
 
 
 def _changed(before: Shape, after: Shape) -> tuple[int, int, int]:
@@ -239,14 +251,22 @@ def _changed(before: Shape, after: Shape) -> tuple[int, int, int]:
     return lo, len(before) - tail, len(after) - tail
 
 
-def _may_hold(before: Shape, after: Shape, lo: int, hi: int, end: int) -> bool:
-    """Whether sizes from `lo` on may replace others: (0,) and (0, 3) differ in a 3.
+def _may_hold(before: Shape, after: Shape) -> bool:
+    """Whether sizes may replace others: those of (0,) and (0, 3) differ in a 3."""
+    return equal(product(before), product(after)) is not False
 
-    Beside an axis of no elements nothing says that they hold as many.
+
+def _asks_alike(
+    move: Move, before: Shape, after: Shape, lo: int, hi: int, end: int
+) -> bool:
+    """Whether new reshapes ask for no more than those that they replace.
+
+    These check products of all sizes. Beside an axis of no elements that is no check of
+    the others: (0, 2, 3) is reshaped to (0, 5).
     """
-    known = equal(product(before[lo:hi]), product(after[lo:end]))
-    rest = product(before[:lo] + before[hi:])
-    return known is True or (known is None and not same_size(rest, 0))
+    if move.same or at_most(1, product(before[:lo] + before[hi:])):
+        return True
+    return _same_number(product(before[lo:hi]), product(after[lo:end]), move.met)
 
 
 def _reshape(
@@ -254,11 +274,13 @@ def _reshape(
 ) -> Value | None:
     """Replace `y`, which changes the shape of `x`, by producers that have its shape."""
     lo, hi, end = _changed(x.type.shape, y.type.shape)
-    if not _may_hold(x.type.shape, y.type.shape, lo, hi, end):
+    if not _may_hold(x.type.shape[lo:hi], y.type.shape[lo:end]):
         return None
     move = Move(x, uses, through)
     made = move.to(x, lo, hi, y.type.shape[lo:end])
     if made is None or not move.met or not move.alone():
+        return None
+    if not _asks_alike(move, x.type.shape, y.type.shape, lo, hi, end):
         return None
     nodes = [y.node, *move.met]
     reshapes = all(node.primitive is OP.reshape for node in nodes)
@@ -322,10 +344,12 @@ def _of_reduction(op: str) -> Rule:
         move = Move(x, uses, EXACT)
         if not set(range(lo, hi)) <= set(axes) or end == lo:
             return None
-        if not _may_hold(x.type.shape, before, lo, hi, end):
+        if not _may_hold(x.type.shape[lo:hi], before[lo:end]):
             return None
         made = move.to(x, lo, hi, before[lo:end])
         if made is None or not move.alone():
+            return None
+        if not _asks_alike(move, x.type.shape, before, lo, hi, end):
             return None
         more = end - hi
         own = (*(a for a in axes if a < lo), *range(lo, end))

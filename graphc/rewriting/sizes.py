@@ -8,7 +8,7 @@ from graphc.ir.dims import Dim, Size, less_equal
 from graphc.ir.graph import Guard, Node, Value, origins
 from graphc.ir.namespace import F
 from graphc.ir.primitives import OP
-from graphc.ir.types import DType, is_integer, product, same_size
+from graphc.ir.types import DType, cancelled, is_integer, product
 from graphc.ops.effects.assertions import asserted
 
 Axes = tuple[int, ...]
@@ -158,20 +158,8 @@ def _divisor(node: Node) -> Size:
     for i, n in enumerate(shape):
         others = shape[:i] + shape[i + 1 :]
         if isinstance(n, Dim) and n is total // product(others):
-            return _without_factors(others, total)
+            return cancelled(total, others)[1]
     return 1
-
-
-def _without_factors(sizes: tuple[Size, ...], total: Size) -> Size:
-    """The product of sizes, without those that divide the total anyway."""
-    left: Size = 1
-    for n in sizes:
-        zero = isinstance(n, int) and not n
-        if not zero and same_size((total // n) * n, total):
-            total = total // n
-        else:
-            left = left * n
-    return left
 
 
 def _guards(node: Node) -> list[Guard]:

@@ -82,8 +82,12 @@ def compiled(output, **options):
 def called(made, **arguments):
     """The result; None where the call raises."""
     f, names = made
+    return run(f, [arguments[name] for name in names])
+
+
+def run(f, arguments):
     try:
-        return np.asarray(f(*(arguments[name] for name in names)))
+        return np.asarray(f(*arguments))
     except graphc.CallError:
         return None
 
@@ -288,3 +292,37 @@ def test_a_reshape_beside_no_elements_asks_for_nothing(count):
     for n in (0, 1, 4):
         expected = np.arange(3 * n).reshape(n, 3)[:, :count].ravel()
         np.testing.assert_array_equal(f(np.zeros((n, 3))), expected)
+
+
+@pytest.mark.parametrize("width", [0, 1, 2])
+def test_a_reshape_beside_an_axis_that_may_be_empty(width):
+    """It asks for nothing of the others then, and their sizes stay as they were."""
+    flat, other = gt.vector("flat"), gt.vector("other")
+    p, options = other.shape[0], {"backend": "numpy", "unused": "ignore"}
+    cube = gt.exp(table.reshape(p, 2, d))
+    outputs = [
+        cube.reshape(2 * p, d),
+        gt.sum(gt.sin(cube).reshape(-1, d), 1),
+        gt.exp(gt.concatenate([cube, cube], 2)).reshape(-1, 2 * d),
+        gt.sum(cube * gt.exp(flat.reshape(p, 2, 1)), (0, 1)),
+    ]
+    for output in outputs:
+        before, after = (
+            graphc.function([flat, table, other], output, rewrites=rules, **options)
+            for rules in (none, default)
+        )
+        for rows, half in ((6, 3), (6, 5), (0, 4)):
+            vectors = np.ones(2 * half, "float32"), np.ones(half, "float32")
+            given = vectors[0], np.ones((rows, width)), vectors[1]
+            expected, found = run(before, given), run(after, given)
+            fits = width == 0 or rows == 2 * half
+            assert fits == (expected is not None) == (found is not None)
+            assert expected is None or expected.shape == found.shape
+
+
+def test_what_is_left_for_one_size_divides_also_beside_an_axis_of_no_elements():
+    """As in NumPy, which refuses -1 there: (5, 0) is nothing of two rows."""
+    f = graphc.function([table, k], table.reshape(k, -1, d), backend="numpy")
+    assert f(np.ones((6, 0)), 2).shape == (2, 3, 0)
+    with pytest.raises(graphc.CallError, match="needs n % k == 0"):
+        f(np.ones((5, 0)), 2)

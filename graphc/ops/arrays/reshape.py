@@ -30,7 +30,7 @@ from graphc.ir.op import (
     type_error,
     views_of_inputs,
 )
-from graphc.ir.types import BOOL, TensorType, product, same_size
+from graphc.ir.types import BOOL, TensorType, cancelled, product, same_size
 from graphc.ops.arrays.free_sizes import with_free_sizes
 from graphc.ops.common.batching import Batched, batch_with_axes
 from graphc.ops.common.broadcasting import (
@@ -58,10 +58,10 @@ def _reshape(x: Array, *, shape: Shape) -> TensorType:
     reason = f"cannot reshape {shape_text(x.type.shape)} into {shape_text(shape)}"
     total = x.type.size
     for i, n in enumerate(shape):
-        rest = product(shape[:i] + shape[i + 1 :])
+        rest = product(others := shape[:i] + shape[i + 1 :])
         if isinstance(n, Dim) and isinstance(rest, Dim) and n is total // rest:
-            require_shape(shape[:i] + shape[i + 1 :], NEGATIVE)
-            require_equal(total % rest, 0, reason, kind="divisibility")
+            whole, parts = cancelled(total, require_shape(others, NEGATIVE))
+            require_equal(whole % parts, 0, reason, kind="divisibility")
             return x.type.like(shape)
     require_shape(shape, NEGATIVE)
     require_equal(product(shape), total, reason, kind=_kind_of_misfit(shape, total))
