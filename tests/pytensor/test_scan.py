@@ -177,7 +177,12 @@ def check(recipe, compiled):
     plain = pytensor.function(inputs, outputs, mode=PLAIN, on_unused_input="ignore")
     try:
         theirs = list(map(np.asarray, plain(*arrays)))
-    except ValueError:  # of PyTensor's gradient, where a loop stops too early for it
+    except ValueError as error:
+        # PyTensor's gradient of a loop that stops puts zeros behind what it found, by
+        # the number of steps that were asked for: less than none, if that stops early.
+        none = str(error).startswith("negative dimensions are not allowed")
+        if recipe.limit is None or not none:
+            raise
         reject()
     ours = map(np.asarray, compiled(inputs, outputs)(*arrays))
     for one, other in zip(ours, theirs, strict=True):
