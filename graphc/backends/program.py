@@ -6,12 +6,13 @@ from typing import Any
 
 import numpy as np
 
+from graphc.backends.literals import docstring, tuple_text
 from graphc.backends.names import Hints
 from graphc.backends.placing import placed
 from graphc.backends.prelude import check_inputs, checked, helpers
 from graphc.backends.sizes import is_wide
 from graphc.backends.slice_bounds import slice_bounds
-from graphc.backends.source import Module, PrintedBody, docstring, tuple_text
+from graphc.backends.source import Module, PrintedBody
 from graphc.ir.build import INPUT
 from graphc.ir.dims import Symbol
 from graphc.ir.graph import Graph, Value

@@ -1,17 +1,21 @@
 """Sizes written as arithmetic on traced integers, where they are not static."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
+from dataclasses import dataclass, replace
 from enum import IntEnum
 from functools import reduce
+from typing import Any
 
 from graphc.errors import GraphError, label
+from graphc.ir.build import INPUT, is_body_input
 from graphc.ir.dims import Dim, Size, substitute, symbol_dim
 from graphc.ir.dims_text import Printer
-from graphc.ir.exactness import Range, fits, parts_fit
+from graphc.ir.exactness import Range, fits, lies_within, parts_fit
 from graphc.ir.graph import Value
 from graphc.ir.polynomials import Atom, Symbol, calls_in, polynomial
 
 INT32: Range = (-(2**31), 2**31 - 1)
+EXACT: Range = (-(2**62), 2**62)  # where sums of integers of 64 bits do not wrap around
 MOST_PADDED = 2**30  # elements along a padded axis: its capacity fits int32
 CLIP = "jnp.where({0} < 0, jnp.maximum({0} + {1}, 0), jnp.minimum({0}, {1}))"
 
@@ -49,6 +53,14 @@ def is_wide(symbol: Symbol) -> bool:
     return isinstance(origin, Value) and origin.dtype.itemsize == 8
 
 
+def is_unbounded(symbol: Symbol, slice_bounds: Container[Symbol]) -> bool:
+    """Whether an integer of 64 bits is neither cut off nor an argument, checked."""
+    origin = symbol.origin
+    if not isinstance(origin, Value) or not is_wide(symbol) or symbol in slice_bounds:
+        return False
+    return origin.node.primitive is not INPUT or is_body_input(origin.node)
+
+
 def _is_signed(symbol: Symbol) -> bool:
     """Whether a symbol stands for an integer of Python, of int32 or of int64."""
     origin = symbol.origin
@@ -66,14 +78,18 @@ def reading(symbol: Symbol, value: str, cut: bool) -> str:
     return f'integer("{label(symbol.name)}", {value}{more})'
 
 
-def widened(symbol: Symbol, name: str) -> str:
-    """A traced integer as one of 64 bits with which sums do not wrap around."""
+def widened(symbol: Symbol, name: str, bounded: bool = True) -> str:
+    """A traced integer as one of 64 bits.
+
+    If `bounded`, it is cut off, so that sums of it do not wrap around.
+    """
     if not is_wide(symbol):
         return f'{name}.astype("int64")'
     assert isinstance(symbol.origin, Value)
     if symbol.origin.dtype.kind == "u":
-        return f'jnp.minimum({name}, 2**49).astype("int64")'
-    return f"jnp.clip({name}, -(2**49), 2**49)"
+        most = "2**49" if bounded else "2**63 - 1"
+        return f'jnp.minimum({name}, {most}).astype("int64")'
+    return f"jnp.clip({name}, -(2**49), 2**49)" if bounded else name
 
 
 def in_sums(size: Dim) -> set[Symbol]:
@@ -87,8 +103,52 @@ def in_sums(size: Dim) -> set[Symbol]:
     return {atom for p in long for atom in p.atoms() if isinstance(atom, Symbol)}
 
 
+def cut_off(jnp: Any, exact: Any, rough: Any) -> Any:
+    """Printed into JAX programs: a sum, cut off where integers of 64 bits wrap around.
+
+    `rough` is the same sum of floats.
+    """
+    beyond = (jnp.sign(rough) * 2.0**49).astype("int64")
+    return jnp.where(abs(rough) < 2.0**62, exact, beyond)
+
+
+@dataclass(frozen=True)
+class Sums:
+    """How sums of integers that no check has bounded are written.
+
+    `helper` prints a function into the program, `is_unbounded` tells such integers.
+    """
+
+    helper: Callable[[Callable[..., Any]], str]
+    is_unbounded: Callable[[Symbol], bool]
+
+    def may_wrap(self, size: Dim) -> bool:
+        """Whether a formula is a sum or product that 64 bits may not hold."""
+        atom = polynomial(size).only_atom()
+        computed = atom is None or (not isinstance(atom, Symbol) and atom.op == "*")
+        unbounded = computed and any(map(self.is_unbounded, size.symbols))
+        return unbounded and not lies_within(size, _range, EXACT)
+
+
+@dataclass
 class _ArrayPrinter(Printer):
-    """Writes min, max and clip as functions of arrays."""
+    """Writes min, max and clip as functions of arrays, sums that may wrap as `sums`."""
+
+    sums: Sums | None = None
+
+    def size(self, d: Size) -> str:
+        """The text of a size: a sum."""
+        text = super().size(d)
+        if self.sums is None or isinstance(d, int) or d in self.named:
+            return text
+        if not self.sums.may_wrap(d):
+            return text
+        rough = replace(self, name_of=self._float_of, sums=None).size(d)
+        return f"{self.sums.helper(cut_off)}(jnp, {text}, {rough})"
+
+    def _float_of(self, symbol: Symbol) -> str:
+        name = self.name_of(symbol)
+        return f'{name}.astype("float64")' if is_wide(symbol) else name
 
     def atom(self, atom: Atom, sign: str = "//") -> str:
         """The text of a symbol or of a function of sizes."""
@@ -99,13 +159,16 @@ class _ArrayPrinter(Printer):
 
 
 def array_size(
-    d: Size, name_of: Callable[[Symbol], str], named: Mapping[Dim, str] | None = None
+    d: Size,
+    name_of: Callable[[Symbol], str],
+    named: Mapping[Dim, str] | None = None,
+    sums: Sums | None = None,
 ) -> str:
     """A JAX expression for `d` in terms of integer arrays for its symbols.
 
     Parts that have a name in `named` stand there by it.
     """
-    return _ArrayPrinter(name_of, CLIP, named or {}).size(d)
+    return _ArrayPrinter(name_of, CLIP, named or {}, sums).size(d)
 
 
 def solved(size: Dim, symbol: Symbol, axis: str) -> str:

@@ -14,13 +14,16 @@ from graphc.backends.literals import (
     beside_an_array,
     number,
     of_python_numbers,
+    tuple_text,
     typed_number,
 )
 from graphc.backends.names import Hints, Names, of_same_name
 from graphc.backends.sizes import (
     Arithmetic,
+    Sums,
     array_size,
     in_sums,
+    is_unbounded,
     is_wide,
     needed,
     reading,
@@ -312,12 +315,18 @@ class PrintedBody:
 
     def _formula(self, size: Dim, how: Arithmetic) -> str:
         named = {**self._parts[Arithmetic.PYTHON], **self._parts[how]}
-        wide = partial(self._wide_size, in_sums(size))
-        name_of = wide if how is Arithmetic.WIDE else self.size
+        wide = how is Arithmetic.WIDE
+        name_of = partial(self._wide_size, in_sums(size)) if wide else self.size
         if how is not Arithmetic.PYTHON and self.backend == "jax":
-            return array_size(size, name_of, named)
+            sums = Sums(self.module.helper, self._is_unbounded)
+            return array_size(size, name_of, named, sums if wide else None)
         text = expression(size, name_of, named=named)
         return f"int({text})" if how is Arithmetic.TRACED else text
+
+    def _is_unbounded(self, symbol: Symbol) -> bool:
+        """Whether a symbol is an array that may be any integer of 64 bits."""
+        own = not self._is_integer(symbol)
+        return own and is_unbounded(symbol, self.module.slice_bounds)
 
     def _wide_size(self, summed: Container[Symbol], symbol: Symbol) -> str:
         """As `size`, but with 64 bits where it is an array of JAX.
@@ -334,8 +343,11 @@ class PrintedBody:
         if symbol not in self._wide:
             self.module.widens = True
             self.module.summed.add(symbol)
-            self._wide[symbol] = self.module.names.unique(f"{name}_wide")
-            self.line(f"{self._wide[symbol]} = {widened(symbol, name)}")
+            text = widened(symbol, name, not self._is_unbounded(symbol))
+            self._wide[symbol] = name
+            if text != name:
+                self._wide[symbol] = self.module.names.unique(f"{name}_wide")
+                self.line(f"{self._wide[symbol]} = {text}")
         return self._wide[symbol]
 
     def value(self, value: Value) -> str:
@@ -481,18 +493,6 @@ def _printed_body(module: Module, xp: str, graph: inner.Body) -> str:
     head = f"def {name}({', '.join([*parameters, *sizes])}):"
     module.functions[graph] = name, [head, *indent(body.lines)]
     return name
-
-
-def docstring(text: str) -> str:
-    """A docstring of one line, whatever stands in it."""
-    quoted = printable(text).replace("\\", "\\\\").replace('"', '\\"')
-    return f'"""{quoted}"""'
-
-
-def tuple_text(items: Iterable[str]) -> str:
-    """A tuple of expressions: `(a, b)`, `(a,)` or `()`."""
-    listed = list(items)
-    return f"({listed[0]},)" if len(listed) == 1 else f"({', '.join(listed)})"
 
 
 def indent(lines: Iterable[str], depth: int = 1) -> list[str]:

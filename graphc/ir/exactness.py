@@ -35,8 +35,12 @@ def parts_fit(size: Size, range_of: Callable[[Symbol], Range], within: Range) ->
 
 def fits(size: Size, range_of: Callable[[Symbol], Range], within: Range) -> bool:
     """Whether a formula and all parts of it lie within a range."""
-    whole = _inside(_ranges(range_of).of(size), within)
-    return whole and parts_fit(size, range_of, within)
+    return lies_within(size, range_of, within) and parts_fit(size, range_of, within)
+
+
+def lies_within(size: Size, range_of: Callable[[Symbol], Range], within: Range) -> bool:
+    """Whether a formula lies within a range; its parts may leave it."""
+    return _inside(_ranges(range_of).of(size), within)
 
 
 def wrapped(size: Size, dtype: DType) -> Size | None:

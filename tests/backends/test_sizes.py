@@ -40,3 +40,47 @@ def test_a_size_that_is_only_a_number_is_traced():
         for size in (0, 2, 5):
             np.testing.assert_allclose(f(np.ones(3, "f4"), size), 1 / max(size, 2))
     assert len(f.stats().compilations) == 1
+
+
+x = gt.tensor("x", "float64", ("n",))
+j, k = (gt.tensor(name, "int64", ("m",)) for name in "jk")
+LARGE, ZERO = 2**62, np.float64(0)
+
+
+def summed(start, stop=None):
+    return gt.sum(x[start:stop])
+
+
+def of_carries(c, _):
+    start, stop, total = c
+    return (start, stop, total + summed(stop - start)), None
+
+
+COMPUTED = {  # integers of a step, of the program, and both
+    "rows": gt.scan(lambda c, r: (c + summed(r[1] - r[0]), None), ZERO, (j, k))[0],
+    "carries": gt.scan(of_carries, (gt.max(j), gt.max(k), ZERO), k)[0][2],
+    "captured": gt.scan(lambda c, r: (c + summed(gt.max(k) - r), None), ZERO, j)[0],
+    "outside": summed(gt.max(k) - gt.max(j)),
+    "twice": summed(2 * gt.max(k) - gt.max(j) - gt.min(j)),
+    "within another": summed(gt.minimum(gt.max(k) - gt.max(j), 3) + 1),
+    "remainder": summed(gt.max(j) % 5 - 5),
+}
+
+
+def expected(j, k):
+    numbers = np.arange(1.0, 6.0)
+    bounds = [*[k - j] * 4, 2 * (k - j), min(k - j, 3) + 1]
+    found = [numbers[max(-9, min(9, b)) :].sum() for b in bounds]
+    return [*found, numbers[j % 5 - 5 :].sum()]
+
+
+def test_sums_of_traced_integers_do_not_wrap_around():
+    """As those of Python, also where the integers are beyond any axis."""
+    f = graphc.function([x, j, k], list(COMPUTED.values()), dims="pad")
+    numbers = (1, 3, -5, LARGE, 2 * LARGE - 1, -LARGE, -2 * LARGE)
+    for one, other in itertools.product(numbers, numbers):
+        found = f(np.arange(1.0, 6.0), np.array([one]), np.array([other]))
+        pairs = zip(found, expected(one, other), strict=True)
+        for name, (got, wanted) in zip(COMPUTED, pairs, strict=True):
+            assert np.asarray(got) == wanted, (name, one, other)
+    assert len(f.stats().compilations) == 1
