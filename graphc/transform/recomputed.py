@@ -9,7 +9,7 @@ ties are missed. Rules of such ops get values that are kept.
 
 from graphc.ir.graph import Node, Value
 from graphc.ir.namespace import F
-from graphc.ir.types import is_inexact
+from graphc.ir.types import BOOL, is_inexact
 from graphc.ops.elementwise.declare import CONVERT
 
 MOST_LOOKED_AT = 32  # nodes; a value not shown to be safe by then is kept
@@ -21,10 +21,23 @@ def kept(value: Value) -> Value:
 
 
 def kept_inputs(node: Node) -> tuple[Value, ...]:
-    """The inputs of a node as its gradient rule gets them."""
-    if not node.primitive.picks:
-        return node.inputs
-    return tuple([kept(v) for v in node.inputs])
+    """The inputs of a node as its gradient rule gets them.
+
+    Those of an op that compares them are kept, and so are masks among numbers, as that
+    of `r * (r > 0)`.
+    """
+    if node.primitive.picks:
+        return tuple([kept(v) for v in node.inputs])
+    return tuple([_with_kept_mask(v) for v in node.inputs])
+
+
+def _with_kept_mask(value: Value) -> Value:
+    """A value; if it is a bool as a number, of a bool that is kept."""
+    node = value.node
+    if node.primitive is not CONVERT or node.inputs[0].dtype != BOOL:
+        return value
+    mask = kept(node.inputs[0])
+    return value if mask is node.inputs[0] else F.astype(mask, value.dtype)
 
 
 def may_differ(value: Value) -> bool:

@@ -43,6 +43,7 @@ def masked(r2):
         "maximum": lambda: gt.maximum(r2, 0),
         "where": lambda: gt.where(r2 > 0, r2, 0),
         "absolute": lambda: gt.abs(r2),
+        "product": lambda: r2 * (r2 > 0),
     }
 
 
