@@ -417,6 +417,8 @@ class Config:
     the graph is built or called, before anything is allocated. It is 2**38 (256 GiB).
     """
 
+    __slots__ = "_casting", "_float", "_max_bytes", "dims"  # other names are refused
+
     def __init__(self) -> None:
         self._float = dtype_of("float32")
         self.dims: Any = "auto"

@@ -646,3 +646,5 @@ def test_the_limit_can_be_changed(monkeypatch):
     for wrong in (0, 1.5, True):
         with pytest.raises(graphc.GraphError, match="max_bytes is an integer"):
             graphc.config.max_bytes = wrong
+    with pytest.raises(AttributeError, match="'Config' object has no attribute"):
+        graphc.config.unused = "ignore"
