@@ -181,9 +181,8 @@ def _of_chosen(known: ValueRanges, node: Node) -> SizeRange:
 
 @INTEGER_RANGES.of(OP.argmax, OP.argmin, OP.argsort, OP.argpartition, OP.nonzero)
 def _of_position(known: ValueRanges, node: Node) -> SizeRange:
-    """A position is below the number of elements; of none, there is none."""
-    size = known.of_size(node.inputs[0].type.size)
-    return sum_of(SizeRange(0, size.high), SizeRange(0, 1), -1)._replace(low=0)
+    """A position is not above the number of elements, whatever axis it is on."""
+    return SizeRange(0, known.of_size(node.inputs[0].type.size).high)
 
 
 @INTEGER_RANGES.of(OP.iota)
@@ -231,7 +230,7 @@ def _subtracted(parts: Sequence[SizeRange]) -> SizeRange:
 
 def _remainder(parts: Sequence[SizeRange]) -> SizeRange:
     low, high = parts[1]
-    if low is None or not isinstance(low, int) or low < 1:
+    if not isinstance(low, int) or low < 1:
         return UNKNOWN
     return SizeRange(0, None if high is None else high - 1)
 
