@@ -381,7 +381,7 @@ class _PaddingPass:
         return [
             (self._sizes.exact(g.left), self._sizes.stored(g.right))
             for g in node.guards
-            if g.relation == "<=" and not self._sizes.has_ragged(g.left)
+            if g.relation == "<="
         ]
 
     def _require_trusted(self, value: Value, implied: list[tuple[Size, Size]]) -> None:

@@ -72,7 +72,7 @@ class Storage:
         for guard, _ in guards_of(nodes):
             axes = {_axis_symbol(guard.left), _axis_symbol(guard.right)}
             together = {s for s in axes if s is not None}
-            if guard.relation != "==" or not together:
+            if guard.relation != "==":
                 continue
             if isinstance(guard.left, int) or isinstance(guard.right, int):
                 fixed |= together

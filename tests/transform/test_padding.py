@@ -13,7 +13,7 @@ from tests.conformance.cases import CASES
 from tests.conformance.programs import PROGRAMS
 from tests.conformance.runs import CHECKED, planned_calls
 from tests.ops.test_samples import share
-from tests.transform.dirty import dirty_function
+from tests.transform.dirty import clean_function, dirty_function
 from tests.transform.uncovered import uncovered
 
 PAD = graphc.Pad(minimum=4, growth=1.5)
@@ -440,3 +440,37 @@ def test_everyday_programs(id, policy, backend):
             got, expected = np.asarray(got), np.asarray(expected)
             assert got.shape == expected.shape
             np.testing.assert_allclose(got, expected, rtol=case.rtol, atol=case.atol)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "uint32", "uint64"])
+def test_indices_of_few_bits(dtype):
+    """They count to fewer than the elements, and than the capacity behind them."""
+    x, at = gt.tensor("x", "float64", ("n",)), gt.tensor("at", dtype, ("m",))
+    known = gt.tensor("known", "float64", (300,))
+    cost = gt.sum(gt.exp(x[at] * known[at]))
+    outputs = [x[at], x.at[at].set(7.0), known.at[at].add(1.0), known[at]]
+    outputs += graphc.grad(cost, [x, known])
+    inputs, numbers = [x, at, known], np.linspace(-1, 1, 300)
+    exact = graphc.function(inputs, outputs, backend="numpy")
+    for made in (clean_function, dirty_function):
+        f = made(inputs, outputs, backend="numpy")
+        assert not f.plan.padded.cuts
+        for places in ([0, 3, 126], [], [127] * 5):
+            given = numbers, np.array(places, dtype), numbers
+            same(f(*given), exact(*given))
+
+
+LIMITS = {"float64": (-np.inf, np.nan), "int8": (-128, 127), "uint8": (0, 255)}
+
+
+@pytest.mark.parametrize("dtype", LIMITS)
+@pytest.mark.parametrize("side", ["left", "right"])
+def test_what_sorts_last_goes_before_the_padding(side, dtype):
+    table, x = gt.tensor("table", dtype, ("n",)), gt.tensor("x", dtype, (3,))
+    out = gt.searchsorted(table, x, side=side)
+    least, most = LIMITS[dtype]
+    for made in (clean_function, dirty_function):
+        f = made([table, x], out, backend="numpy")
+        for values in ([1, 2, most], [most] * 5, []):
+            given = np.array(values, dtype), np.array([most, 2, least], dtype)
+            np.testing.assert_array_equal(f(*given), np.searchsorted(*given, side=side))
