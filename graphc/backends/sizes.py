@@ -103,7 +103,7 @@ def in_sums(size: Dim) -> set[Symbol]:
     return {atom for p in long for atom in p.atoms() if isinstance(atom, Symbol)}
 
 
-def cut_off(jnp: Any, exact: Any, rough: Any) -> Any:
+def bounded_sum(jnp: Any, exact: Any, rough: Any) -> Any:
     """Printed into JAX programs: a sum, cut off where integers of 64 bits wrap around.
 
     `rough` is the same sum of floats.
@@ -113,7 +113,7 @@ def cut_off(jnp: Any, exact: Any, rough: Any) -> Any:
 
 
 @dataclass(frozen=True)
-class Sums:
+class UnboundedSums:
     """How sums of integers that no check has bounded are written.
 
     `helper` prints a function into the program, `is_unbounded` tells such integers.
@@ -134,7 +134,7 @@ class Sums:
 class _ArrayPrinter(Printer):
     """Writes min, max and clip as functions of arrays, sums that may wrap as `sums`."""
 
-    sums: Sums | None = None
+    sums: UnboundedSums | None = None
 
     def size(self, d: Size) -> str:
         """The text of a size: a sum."""
@@ -144,7 +144,7 @@ class _ArrayPrinter(Printer):
         if not self.sums.may_wrap(d):
             return text
         rough = replace(self, name_of=self._float_of, sums=None).size(d)
-        return f"{self.sums.helper(cut_off)}(jnp, {text}, {rough})"
+        return f"{self.sums.helper(bounded_sum)}(jnp, {text}, {rough})"
 
     def _float_of(self, symbol: Symbol) -> str:
         name = self.name_of(symbol)
@@ -162,7 +162,7 @@ def array_size(
     d: Size,
     name_of: Callable[[Symbol], str],
     named: Mapping[Dim, str] | None = None,
-    sums: Sums | None = None,
+    sums: UnboundedSums | None = None,
 ) -> str:
     """A JAX expression for `d` in terms of integer arrays for its symbols.
 

@@ -20,7 +20,7 @@ from graphc.backends.literals import (
 from graphc.backends.names import Hints, Names, of_same_name
 from graphc.backends.sizes import (
     Arithmetic,
-    Sums,
+    UnboundedSums,
     array_size,
     in_sums,
     is_unbounded,
@@ -318,7 +318,7 @@ class PrintedBody:
         wide = how is Arithmetic.WIDE
         name_of = partial(self._wide_size, in_sums(size)) if wide else self.size
         if how is not Arithmetic.PYTHON and self.backend == "jax":
-            sums = Sums(self.module.helper, self._is_unbounded)
+            sums = UnboundedSums(self.module.helper, self._is_unbounded)
             return array_size(size, name_of, named, sums if wide else None)
         text = expression(size, name_of, named=named)
         return f"int({text})" if how is Arithmetic.TRACED else text
