@@ -28,7 +28,7 @@ def claim(rule: Rule) -> str:
 def row(rule: Rule) -> str:
     """One line of the table."""
     what = " ".join(rule.doc.split("\n\n")[0].split()).replace("|", r"\|")
-    op = f"`{rule.op}`" if len(rule.ops) == 1 else f"{len(rule.ops)} ops"
+    op = f"`{rule.op}`" if len(rule.ops) == 1 else f"{len(rule.ops) or 'all'} ops"
     return f"| `{rule.name}` | {op} | {claim(rule)} | {what} |\n"
 
 

@@ -67,7 +67,8 @@ class UnusedInputWarning(UserWarning):
 class SourceLocation:
     """A line of user code, and which instruction of which code object it is.
 
-    `called` is the function of ours that is called there.
+    `called` is the function of ours that is called there, `within` the functions that
+    the line stands in, where the code does not tell: "mlp.softmax", the innermost last.
     """
 
     filename: str
@@ -75,6 +76,14 @@ class SourceLocation:
     instruction: int = -1
     bytecode: CodeType | None = field(default=None, repr=False, compare=False)
     called: str = field(default="", repr=False, compare=False)
+    within: str = field(default="", repr=False, compare=False)
+
+    @property
+    def functions(self) -> tuple[str, ...]:
+        """The names of the functions that the line stands in, the innermost last."""
+        code = self.bytecode
+        name = self.within or ("" if code is None else code.co_name)
+        return tuple([part for part in name.split(".") if part.isidentifier()])
 
     @property
     def code(self) -> str:
@@ -111,7 +120,10 @@ class SourceLocation:
     @property
     def plain(self) -> "SourceLocation":
         """The line alone: for what is made for it, but not assigned in it."""
-        return SourceLocation(self.filename, self.line, called=self.called)
+        within = ".".join(self.functions)
+        return SourceLocation(
+            self.filename, self.line, called=self.called, within=within
+        )
 
     def __str__(self) -> str:
         return f"{_shown(self.filename)}:{self.line}"

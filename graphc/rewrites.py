@@ -7,7 +7,8 @@
 are also those rules that are not applied by default, `hoisting` those about what loops
 stack and what is made in blocks (`blocking(block_bytes=...)` says how large these are,
 `scan_in_chunks(16)` how many steps a chunk has, `rolling()` which repeated blocks are
-one loop), and `check(my_rule)` tries it on graphs that it matches.
+one loop, `sharing()` which parts are one function), and `check(my_rule)` tries it on
+graphs that it matches.
 `default.on(DeviceCosts(...))` are the rules for a device of other costs;
 `python -m graphc calibrate` prints those of the device at hand.
 """
@@ -26,6 +27,7 @@ from graphc.rewriting.loops.strip_mine import scan_in_chunks
 from graphc.rewriting.loops.tile import blocking
 from graphc.rewriting.pattern import once, p, v
 from graphc.rewriting.rule import Rule, Rules
+from graphc.rewriting.sharing.share import sharing
 
 
 def check(rule: Rule, **options: Any) -> Any:
@@ -53,5 +55,6 @@ __all__ = [
     "rewritten",
     "rolling",
     "scan_in_chunks",
+    "sharing",
     "v",
 ]

@@ -44,3 +44,19 @@ COSTS = {row.device: row for row in (CPU, GPU, TPU)}
 def costs_of(platform: str) -> DeviceCosts:
     """The row of a platform of JAX; "cuda" and "rocm" are GPUs, others accelerators."""
     return COSTS.get(platform, GPU)
+
+
+# Seconds of a core until XLA compiles: for each node that is traced and lowered, and
+# for each call of a function that has been. Below the least, texts are left as they
+# are.
+LOWERED = 0.2e-3
+CALLED = 0.3e-3
+LEAST_SHARED = 5e-3
+
+
+def worth_sharing(count: int, size: int) -> bool:
+    """Whether `count` parts of `size` nodes are worth a function that is lowered once.
+
+    Calls of it are compiled as if its nodes stood there, so that nothing else changes.
+    """
+    return (count - 1) * size * LOWERED - count * CALLED >= LEAST_SHARED

@@ -1,7 +1,7 @@
 """The driver: plain Python that calls the segments and reads sizes in between."""
 
 from graphc.backends.growing import call_growing, call_in_python, put_together
-from graphc.backends.literals import tuple_text
+from graphc.backends.layout import indent, tuple_text
 from graphc.backends.program import (
     Outputs,
     argument_check,
@@ -11,7 +11,7 @@ from graphc.backends.program import (
     print_return,
     size_checks,
 )
-from graphc.backends.source import Module, PrintedBody, indent
+from graphc.backends.source import Module, PrintedBody
 from graphc.ir.graph import Value
 from graphc.transform.plan import (
     Check,

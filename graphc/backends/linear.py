@@ -2,6 +2,7 @@
 
 from graphc.analysis.aliasing import copied_outputs
 from graphc.backends.entry import Entry
+from graphc.backends.layout import indent
 from graphc.backends.prelude import checked
 from graphc.backends.program import (
     Outputs,
@@ -16,7 +17,7 @@ from graphc.backends.program import (
     print_check,
     title,
 )
-from graphc.backends.source import PrintedBody, indent
+from graphc.backends.source import PrintedBody
 from graphc.errors import graph_error
 from graphc.ir.build import INPUT
 from graphc.ir.graph import Node, Value

@@ -1,11 +1,9 @@
 """Constants as source text: exact, with their dtype."""
 
-from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
-from graphc.errors import printable
 from graphc.ir.graph import Node, Value
 from graphc.ir.types import BFLOAT16
 
@@ -88,15 +86,3 @@ def of_python_numbers(node: Node) -> bool:
     if node.primitive.literals != "beside" or node.outputs[0].type.weak:
         return False
     return bool(node.inputs) and all([v.type.weak for v in node.inputs])
-
-
-def docstring(text: str) -> str:
-    """A docstring of one line, whatever stands in it."""
-    quoted = printable(text).replace("\\", "\\\\").replace('"', '\\"')
-    return f'"""{quoted}"""'
-
-
-def tuple_text(items: Iterable[str]) -> str:
-    """A tuple of expressions: `(a, b)`, `(a,)` or `()`."""
-    listed = list(items)
-    return f"({listed[0]},)" if len(listed) == 1 else f"({', '.join(listed)})"

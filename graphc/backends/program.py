@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from graphc.backends.literals import docstring, tuple_text
+from graphc.backends.layout import docstring, tuple_text
 from graphc.backends.names import Hints
 from graphc.backends.placing import placed
 from graphc.backends.prelude import check_inputs, checked, helpers

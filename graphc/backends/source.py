@@ -1,7 +1,7 @@
 """Where text is laid out: functions line by line, modules part by part."""
 
 import inspect
-from collections.abc import Callable, Container, Iterable
+from collections.abc import Callable, Container
 from functools import partial
 from typing import Any
 
@@ -9,12 +9,12 @@ import numpy as np
 
 from graphc.backends.foreign import Foreigns
 from graphc.backends.function_source import globals_used, plain_source
+from graphc.backends.layout import indent, tuple_text
 from graphc.backends.literals import (
     array_text,
     beside_an_array,
     number,
     of_python_numbers,
-    tuple_text,
     typed_number,
 )
 from graphc.backends.names import Hints, Names, of_same_name
@@ -42,7 +42,6 @@ from graphc.ir.op import EMISSION, Printing
 from graphc.ir.primitives import OP
 from graphc.ir.types import INT32, DType
 
-INDENT = "    "
 _LITERALS = bool, int, float, str
 
 
@@ -405,6 +404,7 @@ class PrintedBody:
             self.code,
             self.module.helper,
             partial(print_body, self.module, self.xp, node),
+            partial(print_body, self.module, self.xp, node),
             self.module.foreigns.add,
             self.inner,
         )
@@ -459,7 +459,14 @@ def _refused(node: Node, backend: str) -> GraphError:
     )
 
 
-def print_body(module: Module, xp: str, user: Node, graph: inner.Body) -> str:
+def print_body(
+    module: Module,
+    xp: str,
+    user: Node,
+    graph: inner.Body,
+    name: str = "body",
+    jitted: bool = False,
+) -> str:
     """Print a body of a node as a function of its inputs, then its sizes; its name.
 
     It returns a tuple. Its own bodies are printed before it.
@@ -468,11 +475,16 @@ def print_body(module: Module, xp: str, user: Node, graph: inner.Body) -> str:
         return module.functions[graph][0]
     (call, *_) = (c for c in user.primitive.body_calls(user) if c.body is graph)
     with naming({**SHOWN.names, **module.name_sizes(call)}):
-        return _printed_body(module, xp, graph)
+        found = _printed_body(module, xp, graph, module.names.unique(name))
+    if jitted:
+        statics = range(len(graph.inputs), len(graph.inputs) + len(graph.size_params))
+        marked = f", static_argnums={tuple(statics)}" if statics else ""
+        lines = module.functions[graph][1]
+        lines += ["", "", f"{found} = jax.jit({found}{marked})"]
+    return found
 
 
-def _printed_body(module: Module, xp: str, graph: inner.Body) -> str:
-    name = module.names.unique("body")
+def _printed_body(module: Module, xp: str, graph: inner.Body, name: str) -> str:
     module.functions[graph] = name, []
     body = PrintedBody(module, xp, reads=graph.in_python, inner=True)
     for node in graph.nodes:
@@ -493,8 +505,3 @@ def _printed_body(module: Module, xp: str, graph: inner.Body) -> str:
     head = f"def {name}({', '.join([*parameters, *sizes])}):"
     module.functions[graph] = name, [head, *indent(body.lines)]
     return name
-
-
-def indent(lines: Iterable[str], depth: int = 1) -> list[str]:
-    """The lines moved in."""
-    return [INDENT * depth + line if line else line for line in lines]

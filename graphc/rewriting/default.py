@@ -10,6 +10,7 @@ from graphc.rewriting.masks import MASKS
 from graphc.rewriting.reduction import REDUCTION
 from graphc.rewriting.rule import Rules
 from graphc.rewriting.selection import SELECTION
+from graphc.rewriting.sharing.share import SHARING
 from graphc.rewriting.stability import STABILITY
 
 NONE = Rules()
@@ -24,6 +25,7 @@ ALL = (
     + CONTRACTION
     + REDUCTION
     + STABILITY
+    + SHARING
 )
 # These two are fast, but where x and y are close, the sums cancel down to rounding.
 DEFAULT = ALL - "sum_of_square" - "sum_of_power"

@@ -75,6 +75,16 @@ def finished(graph: Graph, rules: Rules) -> Rewritten:
     return Rewritten(graph, tuple(log))
 
 
+def settled(graph: Graph, rules: Rules) -> Rewritten:
+    """The graph after the rules for graphs that nothing else changes any more."""
+    last, log = rules.last(), list[Application]()
+    if last:
+        if any(map(has_inner, ancestors(graph.outputs))):
+            graph = _with_bodies(graph, last, log, settled)
+        graph = _replaced(graph, last, log)
+    return Rewritten(graph, tuple(log))
+
+
 def rewritten(graph: Graph, rules: Rules) -> Rewritten:
     """The graph with the rules applied wherever they fit.
 
@@ -95,9 +105,10 @@ def rewritten(graph: Graph, rules: Rules) -> Rewritten:
     if made is not simple:
         made = replace(made, outputs=_fixpoint(rules, made.outputs, log))
     made = _with_bodies(made, rules.unchecked().early(), log, rewritten)
-    last = finished(made, rules)
-    log += last.log
-    final = with_size_checks(graph, last.graph) if log else last.graph
+    for finish in (finished, settled):
+        found = finish(made, rules)
+        made, log = found.graph, [*log, *found.log]
+    final = with_size_checks(graph, made) if log else made
     return Rewritten(final, tuple(log))
 
 
@@ -109,7 +120,14 @@ def _with_bodies(
 ) -> Graph:
     """The graph with the rules applied inside of loops and branches too."""
 
+    known: dict[Body, Body] = {}  # of loops, of which several may share one
+
     def rewritten_body(body: Body) -> Body:
+        if body not in known:
+            known[body] = one(body)
+        return known[body]
+
+    def one(body: Body) -> Body:
         names = ("",) * len(body.inputs), ("",) * len(body.outputs)
         found = apply(Graph(body.inputs, body.outputs, *names), rules)
         new = body.changed(found.graph.outputs) if found.log else None
@@ -139,7 +157,7 @@ def _replaced(
     waiting = [rule for rule in whole if rule.compiling is compiling]
     ops = {n.primitive.name for n in ancestors(graph.outputs)} if waiting else set()
     for rule in waiting:
-        if ops.isdisjoint(rule.ops):
+        if rule.ops and ops.isdisjoint(rule.ops):
             continue
         while rule.whole is not None and (found := rule.whole(graph)) is not None:
             graph, pairs = found

@@ -51,12 +51,16 @@ class Rule:
     whole: Whole | None = None  # replaces in a whole graph, instead of by a pattern
     late: bool = False  # for graphs whose capacities are settled
     compiling: bool = False  # saves compilation only; for graphs as they are written
+    last: bool = False  # for graphs that nothing else changes any more
     tuned: "Callable[[DeviceCosts], Rule] | None" = None  # gives the rule for a device
 
     @property
     def op(self) -> str:
-        """The primitive at the root of the pattern; the first, where it has several."""
-        return self.ops[0]
+        """The primitive at the root of the pattern; the first, where it has several.
+
+        "" for a rule that looks at graphs of whatever ops.
+        """
+        return self.ops[0] if self.ops else ""
 
     @property
     def ops(self) -> tuple[str, ...]:
@@ -166,6 +170,10 @@ class Rules:
         """The rules that need to know the capacities of sizes."""
         return self._late
 
+    def last(self) -> "Rules":
+        """The rules for graphs that nothing else changes any more."""
+        return self._last
+
     def functions(self) -> "Rules":
         """The rules whose pattern is a function."""
         return self._functions
@@ -180,11 +188,15 @@ class Rules:
 
     @cached_property
     def _early(self) -> "Rules":
-        return self._only(lambda rule: not rule.late)
+        return self._only(lambda rule: not rule.late and not rule.last)
 
     @cached_property
     def _late(self) -> "Rules":
         return self._only(lambda rule: rule.late)
+
+    @cached_property
+    def _last(self) -> "Rules":
+        return self._only(lambda rule: rule.last)
 
     @cached_property
     def _functions(self) -> "Rules":
@@ -257,14 +269,17 @@ def whole_graph(
     name: str = "",
     compiling: bool = False,
     late: bool = False,
+    last: bool = False,
     tuned: Callable[[DeviceCosts], Rule] | None = None,
 ) -> Callable[[Whole], Rule]:
     """Decorator: a rule that looks at a whole graph, in which some node is `over`.
 
+    Where `over` is empty, it looks at every graph.
     The function gives the graph after one replacement, or several, and what was
     replaced; None where there is nothing to replace. One that only saves `compiling`
     sees the graph as it is written, and is not for NumPy. A `late` rule is applied
-    behind all others, and when sizes are padded: no mask rule sees what it makes.
+    behind all others, and when sizes are padded: no mask rule sees what it makes. The
+    `last` ones are applied behind these.
     Where thresholds depend on the device, `tuned` gives the rule for one; as it stands
     it is for CPUs.
     """
@@ -277,7 +292,7 @@ def whole_graph(
         called = name or function.__name__
         claims = exact, place, doc
         rule = Rule(called, pattern, _never, (), *claims, whole=function)
-        return replace(rule, compiling=compiling, late=late, tuned=tuned)
+        return replace(rule, compiling=compiling, late=late, last=last, tuned=tuned)
 
     return declare
 

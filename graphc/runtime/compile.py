@@ -19,7 +19,7 @@ from graphc.ir.proofs import remembering
 from graphc.ir.walk import ancestors
 from graphc.rewriting.cleanup import CLEANUP
 from graphc.rewriting.default import DEFAULT
-from graphc.rewriting.engine import Application, finished, rewritten
+from graphc.rewriting.engine import Application, finished, rewritten, settled
 from graphc.rewriting.rule import Rule, Rules
 from graphc.runtime.adapt import Adapter
 from graphc.runtime.advice import Advisor, Overseer
@@ -239,7 +239,8 @@ def _on_numpy(
 ) -> tuple[Plan, Source]:
     """The NumPy program for new sizes, at true sizes, if it may replace that of JAX."""
     require_both(graph)
-    plan = partition(grown(finished(graph, how.rewrites).graph)[0])
+    graph = grown(finished(graph, how.rewrites).graph)[0]
+    plan = partition(settled(graph, how.rewrites).graph)
     plan = replace(plan, casting=how.casting)
     return plan, emit_numpy(plan, structure)
 
@@ -306,13 +307,15 @@ def _planned(
     # Without jit, the program has no driver.
     graph, made = (graph, {}) if emit is emit_unjitted else grown(graph)
     graph, more = (graph, {}) if emit is emit_numpy else in_place(graph)
+    last = settled(graph, rewrites)
+    graph = last.graph
     if pad is not None:
         pad = pad.tidied(graph)
         graph = pad.graph
     originals = _originals(made, more)
     with naming({**SHOWN.names, **own_names(originals, pad, SHOWN.names)}):
         plan = partition(graph, model, padded=pad)
-    return replace(plan, originals=originals), late.log
+    return replace(plan, originals=originals), (*late.log, *last.log)
 
 
 def _with_compiled_loops(graph: Graph) -> Graph:

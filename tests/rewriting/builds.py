@@ -147,6 +147,19 @@ def rounds(x):
     return x
 
 
+def heads(x):
+    """Parts that do the same with other numbers."""
+    given = [gt.tanh(x * k) for k in (gt.max(x), gt.min(x), gt.sum(x), gt.prod(x))]
+    return gt.stack([one_head(x, k) for k in (*given, *map(gt.exp, given))])
+
+
+def one_head(x, k):
+    """More nodes than a call is worth."""
+    for _ in range(6):
+        x = gt.tanh(x + k) * gt.sin(x)
+    return x
+
+
 BUILDS = {
     **LIFTED,
     "sequence_in_scan": looped(lambda x, y: total((x, gt.exp(stacked(x) - y)))),
@@ -161,6 +174,11 @@ BUILDS = {
     "large_in_blocks": {
         "build": lambda x, y: gt.sum(gt.tanh(x[:, None] - y), 1),
         "shapes": {"x": ("n",), "y": ("k",)},
+        "dtypes": ("float64", "float32"),
+    },
+    "shared_blocks": {
+        "build": heads,
+        "shapes": {"x": ("n", 3)},
         "dtypes": ("float64", "float32"),
     },
     "repeated_blocks": {

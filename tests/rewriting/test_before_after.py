@@ -30,6 +30,7 @@ INPUTS = {name: gt.tensor(name, *given) for name, given in VARIABLES.items()}
 
 def family(name):
     folders = {"hoisting": "loops.fuse_consumers", "rolling": "loops.roll"}
+    folders["sharing"] = "sharing.share"
     module = folders.get(name, name)
     module = importlib.import_module(f"graphc.rewriting.{module}")
     return getattr(module, name.upper())

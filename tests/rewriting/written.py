@@ -243,7 +243,12 @@ ROLLING = {
     "repeated_blocks": f"(lambda f: {'f(' * 9}w{')' * 9})"
     "(lambda m: m + 2 * m[np.array([1, 2, 0])])",
 }
+SHARING = {
+    "shared_blocks": "(lambda f: gt.stack([f(u[k]) for k in range(8)]))"
+    "(lambda k: gt.tanh(gt.sin(gt.cos(gt.exp(gt.sin(gt.tanh(k * u)))))))",
+}
 FAMILIES = {
+    "sharing": SHARING,
     "rolling": ROLLING,
     "hoisting": HOISTING,
     "cleanup": CLEANUP,

@@ -1,0 +1,24 @@
+"""Pieces of text: docstrings, tuples, lines that are moved in."""
+
+from collections.abc import Iterable
+
+from graphc.errors import printable
+
+INDENT = "    "
+
+
+def docstring(text: str) -> str:
+    """A docstring of one line, whatever stands in it."""
+    quoted = printable(text).replace("\\", "\\\\").replace('"', '\\"')
+    return f'"""{quoted}"""'
+
+
+def tuple_text(items: Iterable[str]) -> str:
+    """A tuple of expressions: `(a, b)`, `(a,)` or `()`."""
+    listed = list(items)
+    return f"({listed[0]},)" if len(listed) == 1 else f"({', '.join(listed)})"
+
+
+def indent(lines: Iterable[str], depth: int = 1) -> list[str]:
+    """The lines moved in."""
+    return [INDENT * depth + line if line else line for line in lines]

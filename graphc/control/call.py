@@ -1,0 +1,63 @@
+"""The primitive of shared functions: a graph that is printed once and called often.
+
+It is made when nothing else changes a graph any more (`rewriting.sharing`): no gradient
+is taken of it, and no axis of it is padded.
+"""
+
+from collections.abc import Iterator, Sequence
+
+from graphc.ir.dims import Size
+from graphc.ir.graph import Node, Value
+from graphc.ir.inner import Body, BodyCall
+from graphc.ir.op import Array, Opaque, Printing, op
+from graphc.ir.types import TensorType
+
+
+@op()
+def _call(
+    *values: Array, body: Opaque, sizes: tuple[Size, ...]
+) -> tuple[TensorType, ...]:
+    """The outputs of a body, of these values and sizes."""
+    return tuple(body.content.types([v.type for v in values], sizes))
+
+
+def _print_call(p: Printing) -> str:
+    """A call; in JAX of a jitted function, which is traced and lowered once."""
+    body, sizes = p.node.params["body"], p.node.params["sizes"]
+    name = p.function(body.content, body.name, p.xp == "jnp")
+    return f"{name}({', '.join([*p.inputs, *map(p.code, sizes)])})"
+
+
+CALL = _call
+_call.rounding = "stored"
+_call.several = True
+_call.on_host = False
+_call.emit(_print_call)
+_call.no_gradient("it is made when all gradients have been taken")
+_call.no_batch("it is made when every axis is there")
+_call.no_padding("it is made when sizes have been padded")
+
+
+def _views(node: Node) -> Iterator[tuple[Value, Value]]:
+    body: Body = node.params["body"].content
+    yield from zip(body.inputs, node.inputs, strict=True)
+    yield from zip(node.outputs, body.outputs, strict=True)
+
+
+_call.views = _views
+
+
+def _body_calls(node: Node) -> tuple[BodyCall]:
+    types, params = [v.type for v in node.inputs], node.params
+    return (BodyCall(params["body"].content, types, params["sizes"]),)
+
+
+_call.body_calls = _body_calls
+
+
+def call(
+    name: str, body: Body, values: Sequence[Value], sizes: Sequence[Size]
+) -> tuple[Value, ...]:
+    """The outputs of a body, printed as a function called `name`."""
+    params = {"body": Opaque(name, body), "sizes": tuple(sizes)}
+    return _call.bind(tuple(values), params).outputs

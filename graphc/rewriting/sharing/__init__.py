@@ -1,0 +1,1 @@
+"""Parts of a graph that are alike, printed once as a function."""

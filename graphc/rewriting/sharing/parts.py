@@ -1,0 +1,410 @@
+"""Parts of a graph that are alike: the same nodes on other values, wherever they stand.
+
+Nodes whose neighbourhoods look alike are found by hashing. From such nodes, the last of
+each part, the parts are walked in lockstep towards the inputs, as far as all do the
+same: *counterparts* are values that have one place each in the parts. Afterwards the
+walk goes on to nodes that use what parts compute.
+
+A part must be convex: nothing outside of it lies between two of its nodes. So what a
+part takes from outside taints what that depends on; tainted nodes stay outside.
+"""
+
+import heapq
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from graphc.analysis.cost import worth_sharing
+from graphc.ir.build import CONSTANT
+from graphc.ir.dims import Dim, Symbol
+from graphc.ir.graph import Node, Value, origins
+from graphc.ir.inner import runs_in_python
+from graphc.ir.op import EMISSION
+from graphc.ir.types import is_integer
+from graphc.ir.walk import operands
+from graphc.rewriting.loops.repeats import place_of
+from graphc.rewriting.sharing.structure import params_structure
+
+ROUNDS = 4  # of hashing: how far nodes must look alike from which parts are walked
+MOST_VISITS = 4  # per node of the graph, in all walks together
+MOST_TAINTED = 8  # nodes per node of a part, until it is taken to end there
+MOST_RESTARTS = 4
+
+Row = tuple[Node, ...]  # one node per part
+Counterparts = tuple[Value, ...]  # one value per part
+Pays = Callable[[int, int], bool]
+
+
+@dataclass
+class AlikeParts:
+    """Parts as rows of nodes, in topological order, and what these take."""
+
+    rows: list[Row] = field(default_factory=list)
+    takes: list[tuple[Counterparts, ...]] = field(default_factory=list)
+
+    @property
+    def count(self) -> int:
+        """How many parts there are."""
+        return len(self.rows[0])
+
+    def part(self, i: int) -> list[Node]:
+        """The nodes of one part."""
+        return [row[i] for row in self.rows]
+
+
+def alike_parts(nodes: Sequence[Node], pays: Pays = worth_sharing) -> list[AlikeParts]:
+    """Parts of a graph that are alike; none overlaps another.
+
+    `pays(count, size)` tells whether so many parts of so many nodes are worth it.
+    """
+    kinds = _kinds(nodes)
+    counts = Counter(kinds.values())
+    most = max(counts.values(), default=0)
+    if most < 2 or not pays(most, sum(n > 1 for n in counts.values())):
+        return []
+    return _PartSearch(nodes, kinds).found(pays)
+
+
+def _kinds(nodes: Iterable[Node]) -> dict[Node, int]:
+    """Equal numbers for nodes that do the same, of those that can be in a part."""
+    numbers: dict[Any, int] = {}
+    found: dict[Node, int] = {}
+    for node in nodes:
+        if _can_be_inside(node):
+            types = tuple([v.type for v in (*node.inputs, *node.outputs)])
+            fixed = tuple([v if _is_fixed(v) else None for v in node.inputs])
+            key = node.primitive, params_structure(node), types, fixed
+            found[node] = numbers.setdefault(key, len(numbers))
+    return found
+
+
+def _can_be_inside(node: Node) -> bool:
+    """Whether a node is an op on arrays that needs nothing of the host."""
+    primitive = node.primitive
+    if not node.inputs or not node.outputs or node.demands or node.guards:
+        return False
+    if primitive.inline or primitive.passes_on or not primitive.interned:
+        return False
+    if primitive.driven:
+        return False
+    if primitive not in EMISSION["jax"] or runs_in_python(node):
+        return False
+    values = (*node.inputs, *node.outputs)
+    return not any(v.type.weak and not _is_literal(v) for v in values)
+
+
+def _is_literal(value: Value) -> bool:
+    return value.node.primitive.inline and not value.node.inputs
+
+
+def _is_fixed(value: Value) -> bool:
+    """Whether a literal must be the same in all parts: texts may depend on it."""
+    if not _is_literal(value):
+        return False
+    constant = value.node.primitive is CONSTANT
+    return not constant or not value.type.rank or is_integer(value.dtype)
+
+
+class _PartSearch:
+    """The search for parts by their last nodes."""
+
+    def __init__(self, nodes: Sequence[Node], kinds: dict[Node, int]) -> None:
+        self.nodes = nodes
+        self.kinds = kinds
+        self.rank = {node: i for i, node in enumerate(nodes)}
+        self.taken: set[Node] = set()
+        self.visits = MOST_VISITS * len(nodes)
+        self.users: dict[Value, list[Node]] = defaultdict(list)
+        for node in nodes:
+            for value in dict.fromkeys(operands(node)):
+                self.users[value].append(node)
+        self.level = self._levels()
+
+    def _levels(self) -> dict[Node, int]:
+        """How many integers must be known, one after another, before a node is."""
+        levels: dict[Node, int] = {}
+        for node in self.nodes:
+            level = max([levels.get(v.node, 0) for v in node.inputs], default=0)
+            asked = [*node.demands]
+            for guard in node.guards:
+                asked += origins(guard.left) + origins(guard.right)
+            waiting = [levels.get(v.node, 0) + 1 for v in asked]
+            levels[node] = max([level, *waiting])
+        return levels
+
+    def found(self, pays: Pays) -> list[AlikeParts]:
+        """The parts that pay, those found first that end last."""
+        found: list[AlikeParts] = []
+        for group in self._groups():
+            ends = tuple([n for n in group if n not in self.taken])
+            parts = self._parts(ends) if self.visits > 0 else None
+            if parts is not None and pays(parts.count, len(parts.rows)):
+                found.append(parts)
+                self.taken.update(n for row in parts.rows for n in row)
+        while found and in_order(self.nodes, found) is None:
+            found.pop()
+        return found
+
+    def _groups(self) -> list[list[Node]]:
+        """Groups of nodes that look alike, those first that come last."""
+        counts = Counter(self.kinds.values())
+        inner = [
+            node
+            for node, kind in self.kinds.items()
+            if counts[kind] > 1 and place_of(node.outputs[0]) is None
+        ]
+        outer = dict.fromkeys(self.nodes, -1)  # whatever is taken from there
+        labels = outer | {node: self.kinds[node] for node in inner}
+        for _ in range(ROUNDS):
+            labels = outer | {
+                n: hash((labels[n], *[(labels[v.node], v.index) for v in n.inputs]))
+                for n in inner
+            }
+        groups: dict[int, list[Node]] = defaultdict(list)
+        for node in inner:
+            groups[labels[node]].append(node)
+        several = [group for group in groups.values() if len(group) > 1]
+        return sorted(several, key=lambda group: -self.rank[group[-1]])
+
+    def _parts(self, ends: Row) -> AlikeParts | None:
+        """The parts of which nodes are the last; some of these may be left out."""
+        for _ in range(MOST_RESTARTS):
+            if len(ends) < 2:
+                return None
+            walk = _Walk(ends, self)
+            kept = walk.run()
+            if kept is None:
+                return walk.extended()
+            ends = tuple([ends[i] for i in kept])
+        return None
+
+
+class _Walk:
+    """The walk from the last nodes of parts."""
+
+    def __init__(self, ends: Row, search: _PartSearch) -> None:
+        self._search, self._count = search, len(ends)
+        self._rows: list[Row] = []
+        self._place: dict[Node, tuple[int, int]] = {}  # row, part
+        self._tainted = [_Tainted(self._place, i, search) for i in range(len(ends))]
+        self._keys = _symbols(ends[0])
+        self._heap: list[tuple[int, int, Counterparts]] = []
+        self._seen: set[Counterparts] = set()
+        self._add(ends)
+
+    def run(self) -> list[int] | None:
+        """Find the parts; None, or the parts that had better be walked alone."""
+        while self._heap:
+            row = heapq.heappop(self._heap)[-1]
+            kept = self._visit(row)
+            if kept is not None:
+                return kept
+        return None
+
+    def _push(self, row: Counterparts) -> None:
+        if row not in self._seen:
+            self._seen.add(row)
+            rank = self._search.rank[row[-1].node]
+            heapq.heappush(self._heap, (-rank, len(self._seen), row))
+
+    def _visit(self, row: Counterparts) -> list[int] | None:
+        """Decide where counterparts come from."""
+        self._search.visits -= self._count
+        if self._is_inside(row):
+            return None
+        nodes = tuple([v.node for v in row])
+        kinds = [self._search.kinds.get(n, -1) for n in nodes]
+        placed = any(n in self._place for n in nodes)
+        if not placed and any(k != kinds[0] for k in kinds):
+            kept = self._majority(kinds)
+            if kept is not None:
+                return kept
+        same = all(v.index == row[0].index for v in row)
+        if same and not placed and self._can_be_row(nodes):
+            self._add(nodes)
+        else:
+            for tainted, value in zip(self._tainted, row, strict=True):
+                tainted.add(value)
+        return None
+
+    def _majority(self, kinds: Sequence[int]) -> list[int] | None:
+        """The parts that do the same here, where little is lost with the others."""
+        best = max(dict.fromkeys(kinds), key=lambda k: (k >= 0, kinds.count(k)))
+        kept = [i for i, kind in enumerate(kinds) if kind == best]
+        lost = self._count - len(kept)
+        few = 2 * len(kept) > self._count and lost * len(self._rows) <= self._count
+        return kept if few and best >= 0 and len(kept) > 1 else None
+
+    def _is_inside(self, row: Counterparts) -> bool:
+        """Whether counterparts are computed by nodes of the parts."""
+        at = self._place.get(row[0].node)
+        if at is None or at[1] or any(v.index != row[0].index for v in row):
+            return False
+        there = self._rows[at[0]]
+        return all(v.node is n for v, n in zip(row, there, strict=True))
+
+    def _can_be_row(self, nodes: Row) -> bool:
+        search = self._search
+        kind = search.kinds.get(nodes[0])
+        if kind is None or len(set(nodes)) < len(nodes):
+            return False
+        if any(search.kinds.get(n) != kind or n in search.taken for n in nodes):
+            return False
+        level = search.level[self._rows[0][0]]
+        keys = _symbols(nodes[0])
+        if keys and self._keys and keys != self._keys:
+            return False
+        if any(search.level[n] != level for n in nodes):
+            return False
+        return not any(t.has(n) for t, n in zip(self._tainted, nodes, strict=True))
+
+    def _add(self, nodes: Row) -> None:
+        """Add nodes to the parts, and look at what they take."""
+        number = len(self._rows)
+        self._rows.append(nodes)
+        self._keys = self._keys or _symbols(nodes[0])
+        self._place.update((node, (number, i)) for i, node in enumerate(nodes))
+        for row in zip(*(node.inputs for node in nodes), strict=True):
+            if not _is_fixed(row[0]):
+                self._push(row)
+
+    def extended(self) -> AlikeParts:
+        """The parts, with nodes that only use what the parts compute, and are alike."""
+        firsts = [
+            min(self._search.rank[row[i]] for row in self._rows)
+            for i in range(self._count)
+        ]
+        for nodes in self._rows:  # which grow
+            for value in nodes[0].outputs:
+                for user in self._search.users.get(value, ()):
+                    found = self._counterparts(user, value, nodes, firsts)
+                    if found is not None:
+                        number = len(self._rows)
+                        self._rows.append(found)
+                        self._place.update(
+                            (n, (number, i)) for i, n in enumerate(found)
+                        )
+        rank = self._search.rank
+        rows = sorted(self._rows, key=lambda row: rank[row[0]])
+        takes = [tuple(zip(*(n.inputs for n in row), strict=True)) for row in rows]
+        return AlikeParts(rows, takes)
+
+    def _counterparts(
+        self, first: Node, value: Value, nodes: Row, firsts: Sequence[int]
+    ) -> Row | None:
+        """The nodes that do in each part what a user of `value` does in the first."""
+        kind = self._search.kinds.get(first)
+        if kind is None or not self._does_same(first, first, 0, firsts):
+            return None
+        found = [first]
+        for i, node in enumerate(nodes[1:], 1):
+            self._search.visits -= 1
+            for user in self._search.users.get(node.outputs[value.index], ()):
+                alike = self._search.kinds.get(user) == kind
+                if alike and self._does_same(first, user, i, firsts):
+                    found.append(user)
+                    break
+            else:
+                return None
+        return tuple(found) if len(set(found)) == len(found) else None
+
+    def _does_same(
+        self, first: Node, user: Node, part: int, firsts: Sequence[int]
+    ) -> bool:
+        """Whether a node takes in a part what `first` takes in the first one.
+
+        What comes from outside was there before the part began.
+        """
+        search = self._search
+        if user in self._place or user in search.taken:
+            return False
+        if search.level[user] != search.level[self._rows[0][0]]:
+            return False
+        for mine, other in zip(first.inputs, user.inputs, strict=True):
+            place = self._place.get(mine.node)
+            if place is not None and place[1] == 0:
+                if self._place.get(other.node) != (place[0], part):
+                    return False
+            elif search.rank[other.node] >= firsts[part]:
+                return False
+        keys = _symbols(user)
+        return not (keys and self._keys and keys != self._keys)
+
+
+class _Tainted:
+    """Nodes that must stay outside of a part, since it takes what depends on them."""
+
+    def __init__(
+        self, place: dict[Node, tuple[int, int]], part: int, search: _PartSearch
+    ) -> None:
+        self._place, self._part, self._search = place, part, search
+        self._found: set[Node] = set()
+        self._heap: list[int] = []
+        self._visited = 0
+
+    def add(self, value: Value) -> None:
+        """Let the part take a value from outside."""
+        node = value.node
+        if node not in self._found:
+            self._found.add(node)
+            if node.inputs:
+                heapq.heappush(self._heap, -self._search.rank[node])
+
+    def has(self, node: Node) -> bool:
+        """Whether a node must stay outside, or too many would have to be looked at."""
+        rank = self._search.rank[node]
+        while self._heap and -self._heap[0] > rank:
+            self._visited += 1
+            if self._visited > MOST_TAINTED * (len(self._place) + 8):
+                return True
+            at = self._search.nodes[-heapq.heappop(self._heap)]
+            for value in operands(at):
+                self.add(value)
+        return node in self._found
+
+
+def _symbols(node: Node) -> frozenset[Symbol]:
+    """The symbols in the types of a node: it is compiled anew for their values."""
+    values = (*node.inputs, *node.outputs)
+    sizes = [n for v in values for n in v.type.shape if isinstance(n, Dim)]
+    return frozenset(s for n in sizes for s in n.symbols) if sizes else frozenset()
+
+
+Item = Node | tuple[AlikeParts, int]
+
+
+def in_order(nodes: Sequence[Node], found: Sequence[AlikeParts]) -> list[Item] | None:
+    """Nodes and whole parts, each after what it depends on; None if that is a circle.
+
+    A part stands where its last node does, if it can.
+    """
+    rank = {node: i for i, node in enumerate(nodes)}
+    items: dict[int, Item] = dict(enumerate(nodes))
+    at = dict(rank)
+    for parts in found:
+        for i in range(parts.count):
+            last = max(rank[node] for node in parts.part(i))
+            at.update(dict.fromkeys(parts.part(i), last))
+            items[last] = parts, i
+    before: dict[int, set[int]] = {at[node]: set() for node in nodes}
+    after: dict[int, list[int]] = {i: [] for i in before}
+    for node in nodes:
+        own = at[node]
+        for value in operands(node):
+            other = at[value.node]
+            if other != own and other not in before[own]:
+                before[own].add(other)
+                after[other].append(own)
+    waiting = {i: len(others) for i, others in before.items()}
+    ready = [i for i, count in waiting.items() if not count]
+    heapq.heapify(ready)
+    ordered: list[Item] = []
+    while ready:
+        i = heapq.heappop(ready)
+        ordered.append(items[i])
+        for other in after[i]:
+            waiting[other] -= 1
+            if not waiting[other]:
+                heapq.heappush(ready, other)
+    return ordered if len(ordered) == len(before) else None

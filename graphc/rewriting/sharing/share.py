@@ -1,0 +1,150 @@
+"""Sharing: parts of a graph that are alike are one function, which each of them calls.
+
+JAX traces and lowers every node of a program, in Python; a jitted function within it
+once. XLA compiles the calls as if the nodes stood there. So layers that are too few for
+a loop, or stand side by side, cost a line each.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from graphc.analysis.cost import worth_sharing
+from graphc.control.call import CALL, call
+from graphc.errors import standing_at
+from graphc.ir.build import body_input
+from graphc.ir.dims import Size
+from graphc.ir.graph import Graph, Node, Value, origins
+from graphc.ir.inner import Body, close
+from graphc.ir.op import rebuild
+from graphc.ir.replay import renewed
+from graphc.ir.walk import ancestors, operands
+from graphc.rewriting.rule import Replaced, Rule, Rules, whole_graph
+from graphc.rewriting.sharing.parts import (
+    AlikeParts,
+    Counterparts,
+    alike_parts,
+    in_order,
+)
+
+
+def sharing(least_saved: int | None = None) -> Rule:
+    """The rule that makes one function of parts of a graph that are alike.
+
+    It applies where at least so many nodes need not be lowered; by default where that
+    takes longer than to lower the calls.
+    """
+
+    def pays(count: int, size: int) -> bool:
+        if least_saved is None:
+            return worth_sharing(count, size)
+        return (count - 1) * size >= least_saved
+
+    @whole_graph(over=(), exact=True, name="shared_blocks", last=True)
+    def rule(graph: Graph) -> Replaced | None:
+        """Parts that are alike are calls of one function, which is lowered once."""
+        return _shared(graph, pays)
+
+    return rule
+
+
+def _shared(graph: Graph, pays: Callable[[int, int], bool]) -> Replaced | None:
+    nodes = ancestors(graph.outputs)
+    if not pays(2, len(nodes)) or any(n.primitive is CALL for n in nodes):
+        return None  # too small, or done
+    found = alike_parts(nodes, pays)
+    functions = {id(parts): _Function(parts, nodes, graph.outputs) for parts in found}
+    found = [parts for parts in found if functions[id(parts)].closed]
+    items = in_order(nodes, found) if found else None
+    if items is None:
+        return None
+    made: dict[Value, Value] = {}
+    pairs = []
+    for item in items:
+        if isinstance(item, tuple):
+            parts, i = item
+            values = functions[id(parts)].called(i, made)
+            made |= values
+            pairs.append(next(iter(values.items())))
+        elif any(v in made for v in operands(item)):
+            fresh = renewed(item, made, item.place)
+            made.update(zip(item.outputs, fresh.outputs, strict=True))
+    outputs = tuple([made.get(v, v) for v in graph.outputs])
+    return replace(graph, outputs=outputs), pairs
+
+
+class _Function:
+    """The function of which parts are calls."""
+
+    def __init__(
+        self, parts: AlikeParts, nodes: Sequence[Node], outputs: Sequence[Value]
+    ) -> None:
+        inside = {node: i for row in parts.rows for i, node in enumerate(row)}
+        used = set(outputs)
+        for node in nodes:
+            part = inside.get(node)
+            used.update(v for v in operands(node) if inside.get(v.node) != part)
+        self._given = _given(parts)
+        self._shown = [
+            row
+            for nodes_of_row in parts.rows
+            for row in zip(*(n.outputs for n in nodes_of_row), strict=True)
+            if any(v in used for v in row)
+        ]
+        self._name = _name(parts)
+        self._body, self._captures, self._sizes = self._made(parts)
+
+    @property
+    def closed(self) -> bool:
+        """Whether it takes no size that the program computes."""
+        return not any(origins(size) for size in self._sizes)
+
+    def _made(self, parts: AlikeParts) -> tuple[Body, list[Value], list[Size]]:
+        inputs = [_input(row[0]) for row in self._given]
+        known = dict(zip(self._given, inputs, strict=True))
+        for nodes, takes in zip(parts.rows, parts.takes, strict=True):
+            values = tuple([known.get(row, row[0]) for row in takes])
+            with standing_at(nodes[0].place):
+                fresh = rebuild(nodes[0], values, nodes[0].params)
+            made = zip(*(node.outputs for node in nodes), strict=True)
+            known.update(zip(made, fresh.outputs, strict=True))
+        return close([known[row] for row in self._shown], inputs, "call")
+
+    def called(self, i: int, made: dict[Value, Value]) -> dict[Value, Value]:
+        """The values of a part that others use, from a call of the function."""
+        taken = [*(row[i] for row in self._given), *self._captures]
+        values = [made.get(v, v) for v in taken]
+        with standing_at(self._shown[-1][i].node.place):
+            found = call(self._name, self._body, values, self._sizes)
+        return {row[i]: v for row, v in zip(self._shown, found, strict=True)}
+
+
+def _given(parts: AlikeParts) -> list[Counterparts]:
+    """The counterparts that parts take from outside, but for those that are one."""
+    inside = {row[0] for row in parts.rows}
+    taken = dict.fromkeys(row for takes in parts.takes for row in takes)
+    own = {
+        row
+        for nodes in parts.rows
+        for row in zip(*(n.outputs for n in nodes), strict=True)
+    }
+    same = {row for row in taken if all(v is row[0] for v in row)}
+    assert all(row in own or row[0].node not in inside for row in taken)
+    return [row for row in taken if row not in own and row not in same]
+
+
+def _name(parts: AlikeParts) -> str:
+    """The innermost function that all lines of a part stand in, or most of them."""
+    paths = [row[0].place.functions for row in parts.rows]
+    common = [names[0] for names in zip(*paths, strict=False) if len({*names}) == 1]
+    if common:
+        return common[-1]
+    named = Counter(path[-1] for path in paths if path)
+    return named.most_common(1)[0][0] if named else "block"
+
+
+def _input(value: Value) -> Value:
+    return body_input(value.name or value.node.primitive.name, value.type)
+
+
+SHARING = Rules((sharing(),))
