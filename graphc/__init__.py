@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from graphc import rewrites, tensor
 from graphc.errors import (
+    BlockWarning,
     CallError,
     GraphError,
     RecompilationWarning,
@@ -12,7 +13,7 @@ from graphc.errors import (
 )
 from graphc.explain.dump import dump
 from graphc.importers.derivatives import grad, hessian, jacobian, value_and_grad
-from graphc.importers.functions import checkpoint, ragged, vmap
+from graphc.importers.functions import block, checkpoint, ragged, vmap
 from graphc.ir.build import config
 from graphc.ir.dims import Dim
 from graphc.ir.graph import Value
@@ -36,6 +37,7 @@ from graphc.transform.loops import LOOPS as _LOOPS  # noqa: F401  (they join gt)
 from graphc.transform.policies import Bound, Pad, Specialize, learned
 
 __all__ = [
+    "BlockWarning",
     "Bound",
     "Budget",
     "CallError",
@@ -49,6 +51,7 @@ __all__ = [
     "Specialize",
     "UnusedInputWarning",
     "Value",
+    "block",
     "checkpoint",
     "config",
     "custom_vjp",

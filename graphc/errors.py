@@ -59,6 +59,10 @@ class RecompilationWarning(UserWarning):
     """A function that specializes has been compiled for many sizes of one dim."""
 
 
+class BlockWarning(UserWarning):
+    """Two calls of a function marked with `graphc.block` do not do the same."""
+
+
 class UnusedInputWarning(UserWarning):
     """An input of a function that none of its outputs depends on."""
 
@@ -69,6 +73,7 @@ class SourceLocation:
 
     `called` is the function of ours that is called there, `within` the functions that
     the line stands in, where the code does not tell: "mlp.softmax", the innermost last.
+    `block` is the innermost function that the user marked with `graphc.block`.
     """
 
     filename: str
@@ -77,12 +82,13 @@ class SourceLocation:
     bytecode: CodeType | None = field(default=None, repr=False, compare=False)
     called: str = field(default="", repr=False, compare=False)
     within: str = field(default="", repr=False, compare=False)
+    block: str = field(default="", repr=False, compare=False)
 
     @property
     def functions(self) -> tuple[str, ...]:
         """The names of the functions that the line stands in, the innermost last."""
         code = self.bytecode
-        name = self.within or ("" if code is None else code.co_name)
+        name = self.block or self.within or ("" if code is None else code.co_name)
         return tuple([part for part in name.split(".") if part.isidentifier()])
 
     @property
@@ -120,10 +126,9 @@ class SourceLocation:
     @property
     def plain(self) -> "SourceLocation":
         """The line alone: for what is made for it, but not assigned in it."""
+        kept = {"called": self.called, "block": self.block}
         within = ".".join(self.functions)
-        return SourceLocation(
-            self.filename, self.line, called=self.called, within=within
-        )
+        return SourceLocation(self.filename, self.line, within=within, **kept)
 
     def __str__(self) -> str:
         return f"{_shown(self.filename)}:{self.line}"
@@ -207,9 +212,9 @@ def own_caller() -> str:
     return "" if name.startswith("__") else _operation(called)
 
 
-# By the id of a code object, which its place keeps alive, the instruction, and what is
-# called.
-_places: dict[tuple[int, int, str], SourceLocation] = {}
+# By the id of a code object, which its place keeps alive, the instruction, what is
+# called, and the marked block.
+_places: dict[tuple[int, int, str, str], SourceLocation] = {}
 _MOST_PLACES = 100_000
 
 
@@ -217,6 +222,7 @@ class _Stand(threading.local):
     """The line for which a transformation makes nodes, in place of its caller's."""
 
     place: SourceLocation | None = None
+    block: str = ""
 
 
 _STAND = _Stand()
@@ -233,6 +239,17 @@ def standing_at(place: SourceLocation) -> Iterator[None]:
         _STAND.place = outer
 
 
+@contextmanager
+def within_block(name: str) -> Iterator[None]:
+    """Within: nodes are made for a function that the user marked as a block."""
+    outer = _STAND.block
+    _STAND.block = name
+    try:
+        yield
+    finally:
+        _STAND.block = outer
+
+
 def user_place() -> SourceLocation:
     """The innermost line on the call stack that is not graphc's own."""
     if _STAND.place is not None:
@@ -241,13 +258,15 @@ def user_place() -> SourceLocation:
     if frame is None:
         return NOWHERE
     code, at = frame.f_code, frame.f_lasti
-    key = id(code), at, "" if called is None else called.co_name
+    key = id(code), at, "" if called is None else called.co_name, _STAND.block
     place = _places.get(key)
     if place is None:
         if len(_places) >= _MOST_PLACES:
             _places.clear()
         line = _position(code, at)[0] or frame.f_lineno
-        place = SourceLocation(code.co_filename, line, at, code, _operation(called))
+        place = SourceLocation(
+            *(code.co_filename, line, at, code, _operation(called)), block=key[3]
+        )
         _places[key] = place
     return place
 

@@ -13,6 +13,7 @@ from graphc.rewriting.default import DEFAULT
 from graphc.rewriting.rule import Rules
 from graphc.runtime import ragged as examples
 from graphc.runtime.arguments import Backend
+from graphc.transform import block as blocks
 from graphc.transform import checkpoint as checkpoints
 from graphc.transform import vectorize
 from graphc.transform.policies import Pad
@@ -93,6 +94,39 @@ def checkpoint(function: Callable[..., Any]) -> Callable[..., Any]:
         return jax.checkpoint(function)(*args, **named)
 
     return recomputed
+
+
+def block(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Mark `function` as a block that a program repeats, as a layer of a network.
+
+    Calls that do the same are compiled once: a chain of them as a loop, where no call
+    is slowed down by that, and others as one function. That is done for parts of
+    programs that nobody has marked, too, if they are large enough; a marked function
+    is shared however small it is, and has its name in the program. Calls on arguments
+    of one type that do not do the same raise a `graphc.BlockWarning`, which tells the
+    first op that differs and where it is.
+
+    Called with arrays of JAX, it is `jax.jit` of the function.
+
+    >>> import graphc, graphc.tensor as gt
+    >>> @graphc.block
+    ... def layer(x, w):
+    ...     return gt.tanh(x @ w) + x
+    >>> x, v, w = gt.vector("x"), gt.matrix("v"), gt.matrix("w")
+    >>> f = graphc.function([x, v, w], layer(layer(x, v), w))
+    >>> f.source.count("= layer(")
+    2
+    """
+    of_values = blocks.block(function)
+
+    @wraps(function)
+    def marked(*args: Any, **named: Any) -> Any:
+        jax = _jax_of((args, named))
+        if jax is None:
+            return of_values(*args, **named)
+        return jax.jit(function)(*args, **named)
+
+    return marked
 
 
 def ragged(

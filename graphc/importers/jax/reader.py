@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterable, Sequence
+from functools import cache
 from typing import Any, TypeVar
 
 import jax.dtypes
@@ -23,7 +24,7 @@ from graphc.ir.types import DTYPES, DType, TensorType, dtype_of
 from graphc.ops.effects.foreign import foreign
 
 KEY_WORDS = 2  # of a key of JAX's default generator, uint32 each
-_SUMMARY = re.compile(r"^(.*?):(\d+)(?::\d+)?(?: \(.*\))?$")
+_SUMMARY = re.compile(r"^(.*?):(\d+)(?::\d+)?(?: \((.*)\))?$")
 Found = TypeVar("Found")
 
 
@@ -48,6 +49,7 @@ class Reader:
         self.origin = origin
         self.keeps_rules = keeps_rules
         self.foreign: list[str] = []
+        self.within: tuple[str, ...] = ()  # the functions whose equations are read
         self.fed: dict[int, Value] = {}  # values of constants and literals, by identity
 
     def type_of(self, aval: Any) -> TensorType:
@@ -85,7 +87,7 @@ class Reader:
         return self.fed[id(array)] if id(array) in self.fed else constant_of(array)
 
     def _results(self, eqn: JaxprEqn, inputs: Sequence[Value]) -> list[Value]:
-        place = place_of(eqn)
+        place = place_of(eqn, self.within)
         told = len(self.foreign)
         try:
             return self._by_rule(eqn, inputs, place)
@@ -164,7 +166,13 @@ class Equation:
         """The results of a jaxpr among the params, of these values."""
         inner, consts = opened(jaxpr)
         captured = [self.reader.constant(c) for c in consts]
-        return self.reader.read(inner, captured, values)
+        outer = self.reader.within
+        name = self.params.get("name")
+        self.reader.within = (*outer, name) if isinstance(name, str) else outer
+        try:
+            return self.reader.read(inner, captured, values)
+        finally:
+            self.reader.within = outer
 
     def need_own_functions(self) -> None:
         """Raise Unsupported where functions among the params know other sizes."""
@@ -216,6 +224,7 @@ def _literal(atom: Literal) -> Value:
     return constant(np.asarray(atom.val, dtype_of(aval.dtype)))
 
 
+@cache
 def _dtype_of(dtype: Any) -> DType:
     """A dtype of JAX here; what is no cotangent of integers counts as bools."""
     found = np.dtype("bool") if dtype == jax.dtypes.float0 else np.dtype(dtype)
@@ -244,10 +253,16 @@ def _require_default_keys(dtype: Any) -> None:
         raise Unsupported(f"keys of the generator {dtype} are not known here")
 
 
-def place_of(eqn: JaxprEqn) -> SourceLocation:
-    """The user's line that an equation comes from."""
+def place_of(eqn: JaxprEqn, within: Sequence[str] = ()) -> SourceLocation:
+    """The user's line that an equation comes from, in functions of these names.
+
+    Where there are none, it is in the function that the line stands in.
+    """
     found = _SUMMARY.match(source_info_util.summarize(eqn.source_info))
-    return SourceLocation(found[1], int(found[2])) if found else NOWHERE
+    if found is None:
+        return NOWHERE
+    name = ".".join(within) or (found[3] or "").rpartition(".")[2]
+    return SourceLocation(found[1], int(found[2]), within=name)
 
 
 def elementwise(function: Callable[..., Found]) -> Callable[..., Found]:

@@ -37,6 +37,7 @@ class Primitives:
     broadcast_arrays: graphc.ir.op.Primitive
     broadcast_to: graphc.ir.op.Primitive
     bucket: graphc.ir.op.Primitive
+    call: graphc.ir.op.Primitive
     cbrt: graphc.ir.op.Primitive
     ceil: graphc.ir.op.Primitive
     checkpointed: graphc.ir.op.Primitive

@@ -44,7 +44,8 @@ def rolling(least_saved: int = LEAST_SAVED, least_work: int | None = None) -> Ru
 
     It applies where at least so many nodes need not be compiled, and a block takes at
     least so many operations, by default those that take as long as the step of a loop
-    by itself; and to chains of gathers, however little they do.
+    by itself; to chains of gathers, however little they do; and to blocks that the user
+    has marked, however few their nodes are.
     """
     ops = [primitive.name for primitive in (*HEAVY, OP.gather)]
     least_of_block = CPU.step_work if least_work is None else least_work
@@ -61,7 +62,8 @@ def rolling(least_saved: int = LEAST_SAVED, least_work: int | None = None) -> Ru
         """Blocks that are alike, each on the results of the one before, are a scan."""
         nodes = ancestors(graph.outputs)
         gathers = sum(node.primitive is OP.gather for node in nodes)
-        least = 0 if gathers > MOST_GATHERS else least_saved
+        marked = any(node.place.block for node in nodes)
+        least = 0 if gathers > MOST_GATHERS or marked else least_saved
         if len(nodes) < least:
             return None
         found = found_repeats(nodes, least)
@@ -118,7 +120,8 @@ class _Rolled:
         blocks = self._repeats
         if blocks.count > MOST_GATHERS and self._gathers_of_gathers():
             return True
-        if self.saved < least_saved:
+        marked = all(row[0].place.block for row in blocks.rows)
+        if self.saved < least_saved and not marked:
             return False
         if not any(row[0].primitive in HEAVY for row in blocks.rows):
             return False  # one fused loop through all blocks is better

@@ -11,7 +11,7 @@ part takes from outside taints what that depends on; tainted nodes stay outside.
 
 import heapq
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -26,7 +26,7 @@ from graphc.ir.walk import operands
 from graphc.rewriting.loops.repeats import place_of
 from graphc.rewriting.sharing.structure import params_structure
 
-ROUNDS = 4  # of hashing: how far nodes must look alike from which parts are walked
+ROUNDS = (4, 1)  # of hashing: how far nodes that are tried must look alike
 MOST_VISITS = 4  # per node of the graph, in all walks together
 MOST_TAINTED = 8  # nodes per node of a part, until it is taken to end there
 MOST_RESTARTS = 4
@@ -48,6 +48,21 @@ class AlikeParts:
         """How many parts there are."""
         return len(self.rows[0])
 
+    @property
+    def size(self) -> int:
+        """How many nodes are in each."""
+        return len(self.rows)
+
+    @property
+    def saved(self) -> int:
+        """How many nodes are left out by sharing."""
+        return (self.count - 1) * self.size
+
+    @property
+    def marked(self) -> bool:
+        """Whether they are blocks that the user has marked, of more than one node."""
+        return self.size > 1 and all(row[0].place.block for row in self.rows)
+
     def part(self, i: int) -> list[Node]:
         """The nodes of one part."""
         return [row[i] for row in self.rows]
@@ -61,9 +76,15 @@ def alike_parts(nodes: Sequence[Node], pays: Pays = worth_sharing) -> list[Alike
     kinds = _kinds(nodes)
     counts = Counter(kinds.values())
     most = max(counts.values(), default=0)
-    if most < 2 or not pays(most, sum(n > 1 for n in counts.values())):
+    saving = pays(most, sum(n > 1 for n in counts.values())) or has_marks(nodes)
+    if most < 2 or not saving:
         return []
     return _PartSearch(nodes, kinds).found(pays)
+
+
+def has_marks(nodes: Iterable[Node]) -> bool:
+    """Whether nodes are of a block that the user has marked."""
+    return any(node.place.block for node in nodes)
 
 
 def _kinds(nodes: Iterable[Node]) -> dict[Node, int]:
@@ -134,19 +155,44 @@ class _PartSearch:
         return levels
 
     def found(self, pays: Pays) -> list[AlikeParts]:
-        """The parts that pay, those found first that end last."""
-        found: list[AlikeParts] = []
-        for group in self._groups():
-            ends = tuple([n for n in group if n not in self.taken])
-            parts = self._parts(ends) if self.visits > 0 else None
-            if parts is not None and pays(parts.count, len(parts.rows)):
-                found.append(parts)
-                self.taken.update(n for row in parts.rows for n in row)
+        """The parts that pay, those that save most first."""
+
+        def worth(parts: AlikeParts | None) -> bool:
+            return parts is not None and (parts.marked or pays(parts.count, parts.size))
+
+        tried = [(ends, parts) for ends, parts in self._tried() if worth(parts)]
+        tried.sort(key=lambda pair: -pair[1].saved)
+        found = []
+        for ends, parts in tried:
+            if any(n in self.taken for row in parts.rows for n in row):
+                left = tuple([n for n in ends if n not in self.taken])
+                again = self._parts(left)
+                if again is None or not worth(again):
+                    continue
+                parts = again
+            found.append(parts)
+            self.taken.update(n for row in parts.rows for n in row)
         while found and in_order(self.nodes, found) is None:
             found.pop()
         return found
 
-    def _groups(self) -> list[list[Node]]:
+    def _tried(self) -> Iterator[tuple[Row, AlikeParts]]:
+        """Parts by their last nodes, each as if there were no others.
+
+        Nodes of parts that were found need not be tried, unless more are alike.
+        """
+        covered: dict[Node, int] = {}
+        for rounds in ROUNDS:
+            for group in self._groups(rounds):
+                if all(covered.get(n, 0) >= len(group) for n in group):
+                    continue
+                parts = self._parts(group) if self.visits > 0 else None
+                if parts is not None:
+                    nodes = (n for row in parts.rows for n in row)
+                    covered |= {n: max(covered.get(n, 0), parts.count) for n in nodes}
+                    yield group, parts
+
+    def _groups(self, rounds: int) -> list[Row]:
         """Groups of nodes that look alike, those first that come last."""
         counts = Counter(self.kinds.values())
         inner = [
@@ -156,7 +202,7 @@ class _PartSearch:
         ]
         outer = dict.fromkeys(self.nodes, -1)  # whatever is taken from there
         labels = outer | {node: self.kinds[node] for node in inner}
-        for _ in range(ROUNDS):
+        for _ in range(rounds):
             labels = outer | {
                 n: hash((labels[n], *[(labels[v.node], v.index) for v in n.inputs]))
                 for n in inner
@@ -164,7 +210,7 @@ class _PartSearch:
         groups: dict[int, list[Node]] = defaultdict(list)
         for node in inner:
             groups[labels[node]].append(node)
-        several = [group for group in groups.values() if len(group) > 1]
+        several = [tuple(group) for group in groups.values() if len(group) > 1]
         return sorted(several, key=lambda group: -self.rank[group[-1]])
 
     def _parts(self, ends: Row) -> AlikeParts | None:

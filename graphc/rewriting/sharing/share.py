@@ -24,6 +24,7 @@ from graphc.rewriting.sharing.parts import (
     AlikeParts,
     Counterparts,
     alike_parts,
+    has_marks,
     in_order,
 )
 
@@ -50,8 +51,9 @@ def sharing(least_saved: int | None = None) -> Rule:
 
 def _shared(graph: Graph, pays: Callable[[int, int], bool]) -> Replaced | None:
     nodes = ancestors(graph.outputs)
-    if not pays(2, len(nodes)) or any(n.primitive is CALL for n in nodes):
-        return None  # too small, or done
+    small = not pays(2, len(nodes)) and not has_marks(nodes)
+    if small or any(n.primitive is CALL for n in nodes):  # then it is done
+        return None
     found = alike_parts(nodes, pays)
     functions = {id(parts): _Function(parts, nodes, graph.outputs) for parts in found}
     found = [parts for parts in found if functions[id(parts)].closed]

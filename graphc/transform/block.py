@@ -1,0 +1,183 @@
+"""block: a function that the user marks as one that a program repeats.
+
+Nothing of a mark is in the graph: nodes bear the name of the block in their place. Its
+calls are compared when they are made, while the user's lines are at hand.
+"""
+
+import warnings
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from functools import wraps
+from typing import Any, NamedTuple
+
+from graphc.control.pytree import items
+from graphc.errors import (
+    BlockWarning,
+    SourceLocation,
+    shortened,
+    user_level,
+    user_place,
+    within_block,
+)
+from graphc.ir.graph import Node, Value
+from graphc.ir.replay import region_between
+from graphc.ir.types import TensorType
+from graphc.ir.walk import depth_first, operands
+from graphc.rewriting.sharing.structure import params_structure
+
+MOST_TOLD = 100  # characters of a param
+
+
+class _Entry(NamedTuple):
+    """One node of a call, as it is compared with those of other calls."""
+
+    op: str
+    takes: tuple[Hashable, ...]
+    params: Hashable
+    types: tuple[TensorType, ...]
+    place: SourceLocation
+
+
+def block(function: Callable[..., Any]) -> Callable[..., Any]:
+    """`function`, marked as a block that a program repeats."""
+    name = getattr(function, "__name__", "block").strip("<>")
+    first: dict[Hashable, tuple[list[_Entry], SourceLocation]] = {}
+
+    @wraps(function)
+    def marked(*args: Any, **named: Any) -> Any:
+        with within_block(name):
+            result = function(*args, **named)
+        given = list(dict.fromkeys(_values([args, named])))
+        made = list(dict.fromkeys(_values(result)))
+        if given and made:
+            place = user_place()
+            kind = tuple(map(_kind, _leaves([args, named])))
+            entries = _entries(made, given)
+            before, there = first.setdefault(kind, (entries, place))
+            told = _difference(entries, before)
+            if told:
+                text = f"block {name}: not as its first call at {there}: {told}"
+                warnings.warn(text, BlockWarning, stacklevel=user_level())
+        return result
+
+    return marked
+
+
+def _leaves(part: Any) -> Iterator[Any]:
+    """The leaves of a structure."""
+    stack = [part]
+    while stack:
+        one = stack.pop()
+        found = None if isinstance(one, Value) else items(one)
+        if found is None:
+            yield one
+        else:
+            stack += [inner for _, inner in reversed(found)]
+
+
+def _values(part: Any) -> Iterator[Value]:
+    return (leaf for leaf in _leaves(part) if isinstance(leaf, Value))
+
+
+def _kind(leaf: Any) -> Hashable:
+    """Equal for arguments with which calls should do the same."""
+    if isinstance(leaf, Value):
+        return leaf.type
+    shape = getattr(leaf, "shape", None)
+    return repr(leaf) if shape is None else (str(leaf.dtype), tuple(shape))
+
+
+def _entries(outputs: Sequence[Value], inputs: Sequence[Value]) -> list[_Entry]:
+    """The nodes of a call, in an order that follows from how they are wired."""
+    region = set(region_between(outputs, inputs))
+
+    def edges(node: Node) -> list[Value]:
+        return [v for v in operands(node) if v.node in region]
+
+    roots = [v.node for v in outputs if v.node in region]
+    nodes = depth_first(roots, edges)
+    known: dict[Value, Hashable] = {v: f"argument {i}" for i, v in enumerate(inputs)}
+    found: list[_Entry] = []
+    for node in nodes:
+        for value in node.outputs:
+            known.setdefault(value, (len(found), value.index))
+        takes = tuple([_taken(v, known) for v in node.inputs])
+        types = tuple([v.type for v in node.outputs])
+        params = params_structure(node)
+        found.append(_Entry(node.primitive.name, takes, params, types, node.place))
+    return found
+
+
+def _taken(value: Value, known: dict[Value, Hashable]) -> Hashable:
+    """An operand: by its place in the call, a literal by itself, others by type."""
+    if value in known:
+        return known[value]
+    node = value.node
+    if not node.primitive.inline or node.inputs or value.type.rank:
+        return value.type
+    data = node.params.get("data")
+    return _Number(str(node.params if data is None else data.array), value.type)
+
+
+class _Number(NamedTuple):
+    """A literal, which does not keep the graph that it was written in."""
+
+    text: str
+    type: TensorType
+
+
+def _difference(these: Sequence[_Entry], those: Sequence[_Entry]) -> str:
+    """The first difference of two calls in words; "" where there is none."""
+    for here, there in zip(these, those, strict=False):
+        told = _between(here, there)
+        if told:
+            return f"{told} (at {here.place}, and {there.place})"
+    if len(these) != len(those):
+        more, where = (these, "here") if len(these) > len(those) else (those, "there")
+        extra = more[min(len(these), len(those))]
+        return f"{extra.op} is {where} only (at {extra.place})"
+    return ""
+
+
+def _between(here: _Entry, there: _Entry) -> str:
+    if here.op != there.op:
+        return f"{here.op} here, {there.op} there"
+    if here.params != there.params:
+        return f"{here.op} with {_params(here, there)}"
+    if here.types != there.types:
+        types = f"{_listed(here.types)} here, {_listed(there.types)} there"
+        return f"{here.op} gives {types}"
+    for mine, other in zip(here.takes, there.takes, strict=False):
+        if mine != other:
+            return f"{here.op} takes {_told(mine)} here, {_told(other)} there"
+    if len(here.takes) != len(there.takes):
+        return f"{here.op} of {len(here.takes)} values here, {len(there.takes)} there"
+    return ""
+
+
+def _params(here: _Entry, there: _Entry) -> str:
+    """The params that differ."""
+    both: tuple[Any, Any] = here.params, there.params
+    pairs = zip(*both, strict=False)
+    told = [
+        f"{name}={_shown(mine)} here, {name}={_shown(other)} there"
+        for (name, mine), (_, other) in pairs
+        if mine != other
+    ]
+    return "; ".join(told)
+
+
+def _shown(param: Any) -> str:
+    return shortened(repr(param), MOST_TOLD)
+
+
+def _listed(types: Iterable[TensorType]) -> str:
+    return ", ".join(map(str, types))
+
+
+def _told(taken: Any) -> str:
+    """An operand in words."""
+    if isinstance(taken, _Number):
+        return f"the {taken.type.dtype} {taken.text}"
+    if isinstance(taken, TensorType):
+        return f"{taken} from outside"
+    return taken if isinstance(taken, str) else "another value"
