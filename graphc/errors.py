@@ -126,9 +126,12 @@ class SourceLocation:
     @property
     def plain(self) -> "SourceLocation":
         """The line alone: for what is made for it, but not assigned in it."""
-        kept = {"called": self.called, "block": self.block}
-        within = ".".join(self.functions)
-        return SourceLocation(self.filename, self.line, within=within, **kept)
+        return SourceLocation(
+            *(self.filename, self.line),
+            called=self.called,
+            within=".".join(self.functions),
+            block=self.block,
+        )
 
     def __str__(self) -> str:
         return f"{_shown(self.filename)}:{self.line}"
