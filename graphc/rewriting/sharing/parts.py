@@ -30,6 +30,8 @@ ROUNDS = (4, 1)  # of hashing: how far nodes that are tried must look alike
 MOST_VISITS = 4  # per node of the graph, in all walks together
 MOST_TAINTED = 8  # nodes per node of a part, until it is taken to end there
 MOST_RESTARTS = 4
+MOST_CHECKED = 16  # kinds of parts per graph
+BIG = 16  # nodes of a part that is rather a block than an idiom in one
 
 Row = tuple[Node, ...]  # one node per part
 Counterparts = tuple[Value, ...]  # one value per part
@@ -155,25 +157,36 @@ class _PartSearch:
         return levels
 
     def found(self, pays: Pays) -> list[AlikeParts]:
-        """The parts that pay, those that save most first."""
+        """The parts that pay: those of many nodes first, or those often repeated.
 
-        def worth(parts: AlikeParts | None) -> bool:
-            return parts is not None and (parts.marked or pays(parts.count, parts.size))
+        Parts that begin in the midst of a block are one less than blocks are, but may
+        have more nodes; they leave less for others.
+        """
+
+        def worth(parts: AlikeParts) -> bool:
+            return parts.marked or pays(parts.count, parts.size)
 
         tried = [(ends, parts) for ends, parts in self._tried() if worth(parts)]
-        tried.sort(key=lambda pair: -pair[1].saved)
-        found = []
-        for ends, parts in tried:
-            if any(n in self.taken for row in parts.rows for n in row):
-                left = tuple([n for n in ends if n not in self.taken])
-                again = self._parts(left)
-                if again is None or not worth(again):
-                    continue
-                parts = again
-            found.append(parts)
-            self.taken.update(n for row in parts.rows for n in row)
-        while found and in_order(self.nodes, found) is None:
-            found.pop()
+        tried = sorted(tried, key=lambda pair: -pair[1].saved)[:MOST_CHECKED]
+        often = sorted(tried, key=lambda pair: (pair[1].size < BIG, -pair[1].count))
+        found = [self._chosen(pairs, worth) for pairs in (tried, often)]
+        return max(found, key=lambda all: sum(parts.saved for parts in all))
+
+    def _chosen(
+        self, tried: Sequence[tuple[Row, AlikeParts]], worth: Callable[..., bool]
+    ) -> list[AlikeParts]:
+        """Parts that do not overlap, the first ones first; others without what is."""
+        found: list[AlikeParts] = []
+        self.taken = set()
+        for ends, whole in tried:
+            parts: AlikeParts | None = whole
+            if not self.taken.isdisjoint(n for row in whole.rows for n in row):
+                parts = self._parts(tuple([n for n in ends if n not in self.taken]))
+            if parts is None or not worth(parts):
+                continue
+            if in_order(self.nodes, [*found, parts]) is not None:
+                found.append(parts)
+                self.taken.update(n for row in parts.rows for n in row)
         return found
 
     def _tried(self) -> Iterator[tuple[Row, AlikeParts]]:
