@@ -2,6 +2,7 @@
 
 from graphc.analysis.aliasing import copied_outputs
 from graphc.backends.entry import Entry
+from graphc.backends.last_uses import forget, last_uses
 from graphc.backends.layout import indent
 from graphc.backends.prelude import checked
 from graphc.backends.program import (
@@ -104,7 +105,8 @@ def _print_nodes(body: PrintedBody, plan: Plan) -> None:
         checks.setdefault(plan.resolve(check.condition).node, []).append(check)
     assertions = {value.node for value in plan.aliases}
     order = _order(plan)
-    dying = _last_uses(order, plan)
+    keep = {plan.resolve(v) for v in plan.graph.outputs} | plan.aliases.keys()
+    dying = last_uses(order, keep, plan.resolve)
     if any(v.dtype == BFLOAT16 for node in order for v in node.outputs):
         body.module.imports["import ml_dtypes  # registers bfloat16"] = None
     for node in order:
@@ -113,7 +115,7 @@ def _print_nodes(body: PrintedBody, plan: Plan) -> None:
         for check in checks.get(node, ()):
             print_check(body, check)
         if body.backend == "numpy":
-            _forget(body, dying.get(node, []))
+            forget(body, dying.get(node, []))
 
 
 def _order(plan: Plan) -> list[Node]:
@@ -128,26 +130,3 @@ def _order(plan: Plan) -> list[Node]:
     results = [plan.resolve(v) for v in plan.graph.outputs]
     order |= dict.fromkeys(ancestors(results, waiting))
     return list(order)
-
-
-def _last_uses(order: list[Node], plan: Plan) -> dict[Node, list[Value]]:
-    """Per node, the arrays that nothing needs after it."""
-    keep = {plan.resolve(v) for v in plan.graph.outputs}
-    last: dict[Value, Node] = {}
-    for node in order:
-        for value in node.outputs:
-            last[value] = node
-        for value in (*node.inputs, *node.demands):
-            last[plan.resolve(value)] = node
-    found: dict[Node, list[Value]] = {}
-    for value, node in last.items():
-        fixed = value.node.primitive.inline or value.node.primitive is INPUT
-        if value not in keep and not fixed and value not in plan.aliases:
-            found.setdefault(node, []).append(value)
-    return found
-
-
-def _forget(body: PrintedBody, values: list[Value]) -> None:
-    names = [body.forget(v) for v in values if v.type.rank]
-    if names:
-        body.line(f"del {', '.join(names)}")

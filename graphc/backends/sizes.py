@@ -183,3 +183,10 @@ def solved(size: Dim, symbol: Symbol, axis: str) -> str:
         return ""
     shifted = axis if rest == 0 else f"({axis} - {rest})"
     return shifted if slope == 1 else f"{shifted} // {slope}"
+
+
+def in_pieces(value: Value) -> bool:
+    """Whether a value is an output of a capacity-doubling loop, still in pieces."""
+    node = value.node
+    rows = node.params["length"] if node.primitive.driven else ()
+    return any(n is rows for n in value.type.shape[:1])

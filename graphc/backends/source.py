@@ -9,6 +9,7 @@ import numpy as np
 
 from graphc.backends.foreign import Foreigns
 from graphc.backends.function_source import globals_used, plain_source
+from graphc.backends.last_uses import forget, last_uses
 from graphc.backends.layout import indent, tuple_text
 from graphc.backends.literals import (
     array_text,
@@ -22,6 +23,7 @@ from graphc.backends.sizes import (
     Arithmetic,
     UnboundedSums,
     array_size,
+    in_pieces,
     in_sums,
     is_unbounded,
     is_wide,
@@ -30,6 +32,7 @@ from graphc.backends.sizes import (
     solved,
     widened,
 )
+from graphc.control.call import CALL
 from graphc.errors import GraphError, SourceLocation, graph_error, printable
 from graphc.ir import inner
 from graphc.ir.build import CONSTANT, INPUT, SIZE_OP, Data
@@ -221,7 +224,7 @@ class PrintedBody:
         Lists of pieces have no axes.
         """
         self._names[value] = name
-        if _in_pieces(value):
+        if in_pieces(value):
             return
         for axis, size in enumerate(value.type.shape):
             if isinstance(size, Dim) and len(size.symbols) == 1:
@@ -445,13 +448,6 @@ class PrintedBody:
         return f"require({holds}, {message!r}, {str(node.place)!r}, {numbers}{kind})"
 
 
-def _in_pieces(value: Value) -> bool:
-    """Whether a value is an output of a capacity-doubling loop, still in pieces."""
-    node = value.node
-    rows = node.params["length"] if node.primitive.driven else ()
-    return any(n is rows for n in value.type.shape[:1])
-
-
 def _refused(node: Node, backend: str) -> GraphError:
     reason = EMISSION[backend].reason(node.primitive, "no rule is given")
     return graph_error(
@@ -475,7 +471,8 @@ def print_body(
         return module.functions[graph][0]
     (call, *_) = (c for c in user.primitive.body_calls(user) if c.body is graph)
     with naming({**SHOWN.names, **module.name_sizes(call)}):
-        found = _printed_body(module, xp, graph, module.names.unique(name))
+        frees = user.primitive is CALL and xp == "np"
+        found = _printed_body(module, xp, graph, module.names.unique(name), frees)
     if jitted:
         statics = range(len(graph.inputs), len(graph.inputs) + len(graph.size_params))
         marked = f", static_argnums={tuple(statics)}" if statics else ""
@@ -484,7 +481,9 @@ def print_body(
     return found
 
 
-def _printed_body(module: Module, xp: str, graph: inner.Body, name: str) -> str:
+def _printed_body(
+    module: Module, xp: str, graph: inner.Body, name: str, frees: bool
+) -> str:
     module.functions[graph] = name, []
     body = PrintedBody(module, xp, reads=graph.in_python, inner=True)
     for node in graph.nodes:
@@ -497,9 +496,12 @@ def _printed_body(module: Module, xp: str, graph: inner.Body, name: str) -> str:
     sizes = [module.size_name(s) for s in graph.size_params]
     for symbol, size in zip(graph.size_params, sizes, strict=True):
         body.bind_size(symbol, size)
+    keep = {module.resolve(v) for v in graph.outputs} | module.aliases.keys()
+    dying = last_uses(graph.nodes, keep, module.resolve) if frees else {}
     for node in graph.nodes:
         if not node.primitive.passes_on:
             body.node(node)
+        forget(body, dying.get(node, ()))
     results = [body.value(module.resolve(v)) for v in graph.outputs]
     body.line(f"return {tuple_text(results)}")
     head = f"def {name}({', '.join([*parameters, *sizes])}):"

@@ -100,11 +100,11 @@ def block(function: Callable[..., Any]) -> Callable[..., Any]:
     """Mark `function` as a block that a program repeats, as a layer of a network.
 
     Calls that do the same are compiled once: a chain of them as a loop, where no call
-    is slowed down by that, and others as one function. That is done for parts of
-    programs that nobody has marked, too, if they are large enough; a marked function
-    is shared however small it is, and has its name in the program. Calls on arguments
-    of one type that do not do the same raise a `graphc.BlockWarning`, which tells the
-    first op that differs and where it is.
+    is slowed down by that, and others as one function. Parts of programs that nobody
+    has marked are found, too, if they are large enough; a marked function is shared
+    however small it is, and has its name in the program. Calls on arguments of one
+    type that do not do the same give a `graphc.BlockWarning`, which tells the first op
+    that differs and where it is.
 
     Called with arrays of JAX, it is `jax.jit` of the function.
 

@@ -373,7 +373,7 @@ class _Walk:
     ) -> bool:
         """Whether a node takes in a part what `first` takes in the first one.
 
-        What comes from outside was there before the part began.
+        Values from outside must be there before the part begins.
         """
         search = self._search
         if user in self._place or user in search.taken:

@@ -1,0 +1,44 @@
+"""Arrays that nothing needs any more: NumPy programs delete them, to free memory."""
+
+from collections.abc import Callable, Container, Iterable
+from typing import Protocol
+
+from graphc.ir.build import INPUT
+from graphc.ir.graph import Node, Value
+from graphc.ir.walk import operands
+
+
+class Lines(Protocol):
+    """The lines of a function, and the values that are in scope."""
+
+    def line(self, text: str) -> None:
+        """Append one line."""
+
+    def forget(self, value: Value) -> str:
+        """`value` goes out of scope: its name."""
+        ...
+
+
+def last_uses(
+    order: Iterable[Node], keep: Container[Value], resolve: Callable[[Value], Value]
+) -> dict[Node, list[Value]]:
+    """Per node, the arrays that nothing needs after it, but for those to `keep`."""
+    last: dict[Value, Node] = {}
+    for node in order:
+        for value in node.outputs:
+            last[value] = node
+        for value in operands(node):
+            last[resolve(value)] = node
+    found: dict[Node, list[Value]] = {}
+    for value, node in last.items():
+        fixed = value.node.primitive.inline or value.node.primitive is INPUT
+        if value not in keep and not fixed:
+            found.setdefault(node, []).append(value)
+    return found
+
+
+def forget(body: Lines, values: Iterable[Value]) -> None:
+    """Print that arrays are deleted."""
+    names = [body.forget(v) for v in values if v.type.rank]
+    if names:
+        body.line(f"del {', '.join(names)}")
