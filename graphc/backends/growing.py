@@ -35,7 +35,7 @@ def growing_segment(module: Module, segment: Segment) -> list[str]:
     announce(body, segment)
     given = (*names, names[0])  # the first carry says whether it goes on
     print_inner = partial(print_body, module, "jnp", node)
-    how = module.helper, print_inner, print_inner, module.foreigns.add
+    how = module.helper, print_inner, module.foreigns.add
     p = Printing(node, "jnp", given, body.code, *how)
     text = EMISSION["jax"].rules[node.primitive](p)
     body.line(module.comment(node.place)[1])
@@ -76,7 +76,7 @@ def call_in_python(body: PrintedBody, loop: PythonLoop) -> None:
     given[slice(*rows)] = [f"np.asarray({x})" for x in given[slice(*rows)]]
     body.line(module.comment(node.place)[1])
     print_inner = partial(print_body, module, "np", node)
-    how = module.helper, print_inner, print_inner, module.foreigns.add
+    how = module.helper, print_inner, module.foreigns.add
     p = Printing(node, "np", tuple(given), body.code, *how)
     text = EMISSION["numpy"].rules[node.primitive](p)
     if not node.primitive.driven:  # else there are pieces, no arrays

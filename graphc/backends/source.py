@@ -41,7 +41,7 @@ from graphc.ir.dims_names import SHOWN, naming
 from graphc.ir.dims_text import shared_parts
 from graphc.ir.graph import Guard, Node, Value
 from graphc.ir.kinds import Text
-from graphc.ir.op import EMISSION, Printing
+from graphc.ir.op import EMISSION, Opaque, Printing
 from graphc.ir.primitives import OP
 from graphc.ir.types import INT32, DType
 
@@ -407,7 +407,6 @@ class PrintedBody:
             self.code,
             self.module.helper,
             partial(print_body, self.module, self.xp, node),
-            partial(print_body, self.module, self.xp, node),
             self.module.foreigns.add,
             self.inner,
         )
@@ -459,14 +458,16 @@ def print_body(
     module: Module,
     xp: str,
     user: Node,
-    graph: inner.Body,
-    name: str = "body",
+    given: inner.Body | Opaque,
     jitted: bool = False,
 ) -> str:
     """Print a body of a node as a function of its inputs, then its sizes; its name.
 
-    It returns a tuple. Its own bodies are printed before it.
+    It returns a tuple. Its own bodies are printed before it. One given as an opaque
+    param bears the name of that.
     """
+    graph = given.content if isinstance(given, Opaque) else given
+    name = given.name if isinstance(given, Opaque) else "body"
     if graph in module.functions:
         return module.functions[graph][0]
     (call, *_) = (c for c in user.primitive.body_calls(user) if c.body is graph)

@@ -23,9 +23,9 @@ def _call(
 
 def _print_call(p: Printing) -> str:
     """A call; in JAX of a jitted function, which is traced and lowered once."""
-    body, sizes = p.node.params["body"], p.node.params["sizes"]
-    name = p.function(body.content, body.name, p.xp == "jnp")
-    return f"{name}({', '.join([*p.inputs, *map(p.code, sizes)])})"
+    params = p.node.params
+    function = p.inner(params["body"], p.xp == "jnp")
+    return f"{function}({', '.join([*p.inputs, *map(p.code, params['sizes'])])})"
 
 
 CALL = _call

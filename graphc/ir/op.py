@@ -29,8 +29,7 @@ class Printing(NamedTuple):
     inputs: tuple[str, ...]  # an expression per input
     code: Callable[[Any], str]  # a param (size, shape, dtype, text ...) as source
     helper: Callable[[Callable[..., Any]], str]  # print this function too: its name
-    inner: Callable[[Any], str]  # print a graph as a function: its name
-    function: Callable[[Any, str, bool], str]  # as `inner`, by a name, perhaps jitted
+    inner: Callable[..., str]  # print a graph as a function, perhaps jitted: its name
     foreign: Callable[[str, Callable[..., Any]], str]  # name a function without text
     in_body: bool = False  # JAX traces a body even where it is never run
 

@@ -329,6 +329,7 @@ UNSEEN = {
     "growing": "its values are in bodies",
     "switch": "its values are in bodies",
     "blocks": "its values are in bodies",
+    "call": "its values are in bodies",
 }
 
 
