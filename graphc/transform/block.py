@@ -95,7 +95,9 @@ def _entries(outputs: Sequence[Value], inputs: Sequence[Value]) -> list[_Entry]:
 
     roots = [v.node for v in outputs if v.node in region]
     nodes = depth_first(roots, edges)
-    known: dict[Value, Hashable] = {v: f"argument {i}" for i, v in enumerate(inputs)}
+    known: dict[Value, Hashable] = {
+        v: _Argument(i, v.type) for i, v in enumerate(inputs)
+    }
     found: list[_Entry] = []
     for node in nodes:
         for value in node.outputs:
@@ -116,6 +118,13 @@ def _taken(value: Value, known: dict[Value, Hashable]) -> Hashable:
         return value.type
     data = node.params.get("data")
     return _Number(str(node.params if data is None else data.array), value.type)
+
+
+class _Argument(NamedTuple):
+    """An argument of a call."""
+
+    place: int
+    type: TensorType
 
 
 class _Number(NamedTuple):
@@ -147,11 +156,20 @@ def _between(here: _Entry, there: _Entry) -> str:
         types = f"{_listed(here.types)} here, {_listed(there.types)} there"
         return f"{here.op} gives {types}"
     for mine, other in zip(here.takes, there.takes, strict=False):
-        if mine != other:
+        if not _alike(mine, other):
             return f"{here.op} takes {_told(mine)} here, {_told(other)} there"
     if len(here.takes) != len(there.takes):
         return f"{here.op} of {len(here.takes)} values here, {len(there.takes)} there"
     return ""
+
+
+def _alike(mine: Hashable, other: Hashable) -> bool:
+    """Whether operands are alike: of one call, an argument may be a side input too."""
+    kinds = {type(mine), type(other)}
+    if kinds == {_Argument, TensorType}:
+        types = [x.type if isinstance(x, _Argument) else x for x in (mine, other)]
+        return types[0] == types[1]
+    return mine == other
 
 
 def _params(here: _Entry, there: _Entry) -> str:
@@ -180,4 +198,5 @@ def _told(taken: Any) -> str:
         return f"the {taken.type.dtype} {taken.text}"
     if isinstance(taken, TensorType):
         return f"{taken} from outside"
-    return taken if isinstance(taken, str) else "another value"
+    place = isinstance(taken, _Argument)
+    return f"argument {taken.place}" if place else "another value"

@@ -142,6 +142,7 @@ def test_the_whole_text_of_the_warning():
     )
 
 
+@pytest.mark.filterwarnings("error::graphc.BlockWarning")
 def test_side_inputs_of_the_loop_that_blocks_stand_in():
     xs, ws = gt.tensor("xs", "float64", ("n", 4)), parameters(4)
 
