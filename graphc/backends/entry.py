@@ -5,9 +5,10 @@ from typing import Any
 import numpy as np
 
 from graphc.backends.layout import indent, tuple_text
+from graphc.backends.module import Module
 from graphc.backends.placing import placer
 from graphc.backends.program import Outputs, checked_once, entry
-from graphc.backends.source import Module, PrintedBody
+from graphc.backends.source import PrintedBody
 from graphc.errors import label
 from graphc.ir.graph import Value
 from graphc.ops.effects.capacities import capacity_call

@@ -2,6 +2,7 @@
 
 from graphc.backends.growing import call_growing, call_in_python, put_together
 from graphc.backends.layout import indent, tuple_text
+from graphc.backends.module import Module
 from graphc.backends.program import (
     Outputs,
     argument_check,
@@ -11,7 +12,7 @@ from graphc.backends.program import (
     print_return,
     size_checks,
 )
-from graphc.backends.source import Module, PrintedBody
+from graphc.backends.source import PrintedBody
 from graphc.ir.graph import Value
 from graphc.transform.plan import (
     Check,

@@ -12,8 +12,9 @@
 from functools import partial
 
 from graphc.backends.layout import indent
+from graphc.backends.module import Module
 from graphc.backends.placing import placed, placer
-from graphc.backends.source import Module, PrintedBody, print_body
+from graphc.backends.source import PrintedBody, print_body
 from graphc.control.print_loops import growing
 from graphc.ir.build import INPUT
 from graphc.ir.graph import Value

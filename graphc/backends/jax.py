@@ -6,6 +6,7 @@ from graphc.backends.entry import Entry
 from graphc.backends.glue import emit_driver
 from graphc.backends.growing import announce, growing_segment
 from graphc.backends.layout import indent
+from graphc.backends.module import Module
 from graphc.backends.prelude import checked
 from graphc.backends.program import (
     Outputs,
@@ -19,7 +20,7 @@ from graphc.backends.program import (
     size_checks,
     title,
 )
-from graphc.backends.source import Module, PrintedBody
+from graphc.backends.source import PrintedBody
 from graphc.ir.build import INPUT
 from graphc.ir.dims import Dim
 from graphc.ir.graph import Value

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from graphc.backends.source import Module
+from graphc.backends.module import Module
 
 ON_DEVICE = [
     "def on_device(array, like=None):",

@@ -9,8 +9,9 @@ import numpy as np
 
 from graphc.backends.function_source import plain_source
 from graphc.backends.layout import indent, tuple_text
+from graphc.backends.module import Module
 from graphc.backends.sizes import solved
-from graphc.backends.source import Module, PrintedBody
+from graphc.backends.source import PrintedBody
 from graphc.errors import shortened
 from graphc.ir.dims import Dim, Symbol, symbol_dim
 from graphc.ir.dims_names import shown_name

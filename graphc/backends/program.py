@@ -7,12 +7,13 @@ from typing import Any
 import numpy as np
 
 from graphc.backends.layout import docstring, tuple_text
+from graphc.backends.module import Module
 from graphc.backends.names import Hints
 from graphc.backends.placing import placed
 from graphc.backends.prelude import check_inputs, checked, helpers
 from graphc.backends.sizes import is_wide
 from graphc.backends.slice_bounds import slice_bounds
-from graphc.backends.source import Module, PrintedBody
+from graphc.backends.source import PrintedBody
 from graphc.ir.build import INPUT
 from graphc.ir.dims import Symbol
 from graphc.ir.graph import Graph, Value

@@ -1,24 +1,20 @@
-"""Where text is laid out: functions line by line, modules part by part."""
+"""Where text is laid out: functions, line by line."""
 
-import inspect
-from collections.abc import Callable, Container
+from collections.abc import Container
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from graphc.backends.foreign import Foreigns
-from graphc.backends.function_source import globals_used, plain_source
 from graphc.backends.last_uses import forget, last_uses
 from graphc.backends.layout import indent, tuple_text
 from graphc.backends.literals import (
-    array_text,
     beside_an_array,
     number,
     of_python_numbers,
     typed_number,
 )
-from graphc.backends.names import Hints, Names, of_same_name
+from graphc.backends.module import Module
 from graphc.backends.sizes import (
     Arithmetic,
     UnboundedSums,
@@ -33,148 +29,19 @@ from graphc.backends.sizes import (
     widened,
 )
 from graphc.control.call import CALL
-from graphc.errors import GraphError, SourceLocation, graph_error, printable
+from graphc.errors import GraphError, SourceLocation, graph_error
 from graphc.ir import inner
 from graphc.ir.build import CONSTANT, INPUT, SIZE_OP, Data
-from graphc.ir.dims import MOST_SHOWN, Dim, Size, Symbol, expression, symbol_dim
+from graphc.ir.dims import MOST_SHOWN, Dim, Symbol, expression, symbol_dim
 from graphc.ir.dims_names import SHOWN, naming
 from graphc.ir.dims_text import shared_parts
 from graphc.ir.graph import Guard, Node, Value
 from graphc.ir.kinds import Text
 from graphc.ir.op import EMISSION, Opaque, Printing
 from graphc.ir.primitives import OP
-from graphc.ir.types import INT32, DType
+from graphc.ir.types import INT32
 
 _LITERALS = bool, int, float, str
-
-
-class Module:
-    """The source of one program in the making: parts in order, names, constants."""
-
-    def __init__(
-        self,
-        hints: Hints,
-        aliases: dict[Value, Value],
-        slice_bounds: frozenset[Symbol] = frozenset(),
-    ) -> None:
-        self.names = Names()
-        self.hints = hints
-        self.aliases = aliases
-        self.slice_bounds = slice_bounds  # integers that may be beyond any axis
-        self.helpers: dict[Callable[..., Any], tuple[str, str]] = {}
-        self.imports: dict[str, None] = {}
-        self.constants: dict[Data, tuple[str, str]] = {}
-        self.functions: dict[inner.Body, tuple[str, list[str]]] = {}
-        self.widens = False  # whether sizes are computed with 64 bits
-        self.summed: set[Symbol] = set()  # integers that sizes are computed with there
-        self.hooks: dict[str, list[str]] = {}  # functions that a caller may replace
-        self.foreigns = Foreigns(self.names)
-        self._values: dict[Value, str] = {}
-        self._sizes: dict[Symbol, str] = {}
-        self._outer: dict[Symbol, Symbol] = {}
-        self._types: dict[tuple[DType, tuple[Size, ...]], str] = {}
-        self._comments: dict[SourceLocation, tuple[str, str]] = {}
-
-    def resolve(self, value: Value) -> Value:
-        """The value that is computed for `value`."""
-        return self.aliases.get(value, value)
-
-    def value_name(self, value: Value) -> str:
-        """The identifier of a value, the same in all functions of the module."""
-        name = self._values.get(value)
-        if name is None:
-            name = self._values[value] = self.names.unique(self.hints.hint(value))
-        return name
-
-    def share_name(self, value: Value, other: Value) -> None:
-        """Let `value`, of another function, be called as `other` is."""
-        self._values[value] = self.value_name(other)
-
-    def size_name(self, symbol: Symbol) -> str:
-        """The identifier of a size, the same in all functions of the module."""
-        while symbol in self._outer:
-            symbol = self._outer[symbol]
-        name = self._sizes.get(symbol)
-        if name is None:
-            wanted = symbol.name
-            origin = symbol.origin
-            if isinstance(origin, Value) and origin.node.primitive is INPUT:
-                wanted = f"{self.value_name(origin)}_size"
-            name = self._sizes[symbol] = self.names.unique(wanted)
-        return name
-
-    def name_sizes(self, call: inner.BodyCall) -> dict[object, str]:
-        """Let sizes of a body be called as those of their name that it is given.
-
-        Returns the names that they are printed with, where not their own.
-        """
-        found = of_same_name(call)
-        self._outer |= found
-        return {s: SHOWN.names[n] for s, n in found.items() if n in SHOWN.names}
-
-    @property
-    def sizes(self) -> dict[str, Symbol]:
-        """The symbols by the names that they have in the text."""
-        return {name: symbol for symbol, name in self._sizes.items()}
-
-    def helper(self, function: Callable[..., Any]) -> str:
-        """Print `function` and the helpers that it calls; its name in the module."""
-        if function not in self.helpers:
-            name = self.names.unique(function.__name__)
-            self.helpers[function] = name, ""  # it may call itself
-            names = {function.__name__: name}
-            for used, item in globals_used(function).items():
-                if inspect.isfunction(item):
-                    names[used] = self.helper(item)
-                elif inspect.ismodule(item) and used != "np":
-                    self.imports[f"import {item.__name__}"] = None
-            self.helpers[function] = name, plain_source(function, names)
-        return self.helpers[function][0]
-
-    def constant(self, data: Data) -> str:
-        """The name of an array constant, defined once at the top of the module."""
-        if data not in self.constants:
-            name = self.names.unique("DATA")
-            self.constants[data] = (name, array_text(data.array))
-        return self.constants[data][0]
-
-    def type_text(self, value: Value) -> str:
-        """The type of a value with the module's own names for sizes."""
-        key = value.type.dtype, value.type.shape
-        text = self._types.get(key)
-        if text is None:
-            sizes = ", ".join(map(self._size_text, value.type.shape))
-            text = self._types[key] = f"{value.dtype.name}[{sizes}]"
-        return text
-
-    def comment(self, place: SourceLocation) -> tuple[str, str]:
-        """A line of the user's, where it is and as a comment with its text."""
-        found = self._comments.get(place)
-        if found is None:
-            code = printable(place.code)
-            text = f"# {place}: {code}" if code else f"# {place}"
-            found = self._comments[place] = str(place), text
-        return found
-
-    def _size_text(self, size: Size) -> str:
-        """A size as people read it: with the module's names, unless it is long."""
-        if isinstance(size, Dim) and size.weight <= MOST_SHOWN and not size.symbols[1:]:
-            text = expression(size, self.size_name)
-            return text if len(text) <= 20 else str(size)
-        return str(size)
-
-    def preamble(self) -> list[str]:
-        """Helper functions and constants, as lines."""
-        lines: list[str] = []
-        for _, function in self.functions.values():
-            lines += ["", "", *function]
-        texts = [text.splitlines() for _, text in self.helpers.values()]
-        for part in (*self.hooks.values(), *self.foreigns.stubs(), *texts):
-            lines += ["", "", *part]
-        if self.constants:
-            lines += ["", ""]
-            lines += [f"{name} = {text}" for name, text in self.constants.values()]
-        return lines
 
 
 class PrintedBody:
