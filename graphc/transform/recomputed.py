@@ -23,8 +23,8 @@ def kept(value: Value) -> Value:
 def kept_inputs(node: Node) -> tuple[Value, ...]:
     """The inputs of a node as its gradient rule gets them.
 
-    Those of an op that compares them are kept, and so are masks among numbers, as that
-    of `r * (r > 0)`.
+    An op that compares them gets them kept, others the masks among them, as that of
+    `r * (r > 0)`.
     """
     if node.primitive.picks:
         return tuple([kept(v) for v in node.inputs])
