@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 from graphc import rewrites, tensor
 from graphc.errors import (
     BlockWarning,
+    CacheWarning,
     CallError,
     GraphError,
     RecompilationWarning,
@@ -40,6 +41,7 @@ __all__ = [
     "BlockWarning",
     "Bound",
     "Budget",
+    "CacheWarning",
     "CallError",
     "Dim",
     "FallbackWarning",

@@ -55,6 +55,10 @@ class CallError(GraphError):
         return type(self), (str(self), self.kind)
 
 
+class CacheWarning(UserWarning):
+    """A file or directory of the cache that cannot be used, and is not."""
+
+
 class RecompilationWarning(UserWarning):
     """A function that specializes has been compiled for many sizes of one dim."""
 

@@ -83,7 +83,7 @@ class Entry:
         results = [self._module.names.unique("result") for _ in original.outputs]
         counts = [self._module.size_name(s) for s in self._padded.counts]
         target = tuple_text([*results, *counts])[1:-1]
-        call = f"{entry(self._plan)}({', '.join(arguments)})"
+        call = f"{entry(padded=True)}({', '.join(arguments)})"
         self._body.line(f"{target} = {call}" if target else call)
         for symbol, name in zip(self._padded.counts, counts, strict=True):
             self._body.line(f'{name} = integer("{label(symbol.name)}", {name})')

@@ -42,7 +42,7 @@ def emit_driver(
     lines = size_checks(module, plan, names) + body.lines
     if needs_64_bits(module, plan):
         lines = ["with jax.enable_x64(True):", *indent(lines)]
-    head = [f"def {entry(plan)}({', '.join(names)}):"]
+    head = [f"def {entry(plan.padded is not None)}({', '.join(names)}):"]
     if plan.padded is None:
         head = ["CHECKED = set()", "", "", *head]
     return head + indent(argument_check(plan, names) + lines)

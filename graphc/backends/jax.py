@@ -81,7 +81,7 @@ def _is_direct(plan: Plan) -> bool:
 def _direct(module: Module, plan: Plan, names: list[str]) -> list[str]:
     """`program` where it is one jitted function; 64-bit arrays need JAX's leave."""
     if not needs_64_bits(module, plan, plan.graph.inputs):
-        return [f"{entry(plan)} = segment_0"]
+        return [f"{entry(plan.padded is not None)} = segment_0"]
     arguments = ", ".join(names)
     lines = [
         *size_checks(module, plan, names),
@@ -90,7 +90,7 @@ def _direct(module: Module, plan: Plan, names: list[str]) -> list[str]:
         "with jax.enable_x64(True):",
         f"    return segment_0({arguments})",
     ]
-    return [f"def {entry(plan)}({arguments}):", *indent(lines)]
+    return [f"def {entry(plan.padded is not None)}({arguments}):", *indent(lines)]
 
 
 def _segment(

@@ -47,7 +47,7 @@ def emit_numpy(plan: Plan, outputs: Outputs) -> Source:
     body.line(f"return {flat(plan, outputs).text(results)}")
     head = [
         '@np.errstate(all="ignore")  # as in JAX, no warnings for NaN and infinity',
-        f"def {entry(plan)}({', '.join(names)}):",
+        f"def {entry(plan.padded is not None)}({', '.join(names)}):",
     ]
     if plan.padded is None:
         head = ["CHECKED = set()", "", "", *head]

@@ -103,9 +103,9 @@ def _aliases(plan: Plan) -> dict[Value, Value]:
     return found
 
 
-def entry(plan: Plan) -> str:
+def entry(padded: bool) -> str:
     """The name of the function that runs the graph of a plan."""
-    return "program" if plan.padded is None else "on_padded"
+    return "on_padded" if padded else "program"
 
 
 def checks_of(plan: Plan) -> list[Check]:

@@ -1,5 +1,6 @@
 """From user input (numbers, arrays, lists, values) to values and sizes."""
 
+import os
 import reprlib
 import threading
 from collections.abc import Iterator, Sequence
@@ -415,6 +416,8 @@ class Config:
     dtypes: see there. `max_bytes` is the most that an array may take which is made of a
     few numbers, as `zeros(k)`, draws and broadcasts are: larger ones are refused, when
     the graph is built or called, before anything is allocated. It is 2**38 (256 GiB).
+    `cache_dir` is a directory in which programs and executables are kept for other
+    processes, or None; at first it is that of the environment, `GRAPHC_CACHE_DIR`.
     """
 
     __slots__ = "_casting", "_float", "_max_bytes", "dims"  # other names are refused
@@ -424,6 +427,20 @@ class Config:
         self.dims: Any = "auto"
         self._max_bytes = 2**38
         self._casting: Casting = "safe"
+        self._cache_dir = os.environ.get("GRAPHC_CACHE_DIR") or None
+
+    @property
+    def cache_dir(self) -> str | None:
+        """Where programs and executables are kept; it need not be there yet."""
+        return self._cache_dir
+
+    @cache_dir.setter
+    def cache_dir(self, path: Any) -> None:
+        given = os.fspath(path) if isinstance(path, os.PathLike) else path
+        if given is not None and (not isinstance(given, str) or not given):
+            problem = "cache_dir is the path of a directory, or None"
+            raise graph_error(problem, op="config", got=repr(path))
+        self._cache_dir = given
 
     @property
     def casting(self) -> Casting:

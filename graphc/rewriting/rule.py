@@ -4,7 +4,7 @@ import inspect
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 from graphc.analysis.cost import DeviceCosts
@@ -297,7 +297,9 @@ def whole_graph(
     return declare
 
 
+@lru_cache(maxsize=4096)
 def _tuned(rule: Rule, costs: DeviceCosts) -> Rule:
+    """The rule for a device: one, whichever set asks for it."""
     return replace(rule.tuned(costs), tuned=None) if rule.tuned else rule
 
 

@@ -9,7 +9,6 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import dataclass
-from operator import methodcaller
 from typing import Any
 
 from graphc.backends.program import entry
@@ -17,6 +16,8 @@ from graphc.errors import graph_error, shortened
 from graphc.ir.dims import Symbol, evaluate
 from graphc.ir.graph import Graph, Value
 from graphc.runtime.devices import Target
+from graphc.runtime.jax_cache import Executables
+from graphc.runtime.prepared import Facts
 from graphc.transform.forecast import SizesGiven, known_sizes
 from graphc.transform.plan import Plan
 
@@ -29,21 +30,32 @@ class OnlySegment:
     wide: bool
     target: Target
 
+    def lowered(self, jax: Any, calls: Sequence[tuple[Any, ...]]) -> list[Any]:
+        """The jitted function lowered for arguments."""
+        bits = jax.enable_x64(True) if self.wide else nullcontext()
+        with bits, self.target.context(jax):
+            return [self.jitted.lower(*args) for args in calls]
+
     def compiled(
         self, jax: Any, calls: Sequence[tuple[Any, ...]], threads: int | None
     ) -> list[Any]:
         """The executables for arguments; XLA compiles them on threads."""
-        bits = jax.enable_x64(True) if self.wide else nullcontext()
-        with bits, self.target.context(jax):
-            lowered = [self.jitted.lower(*args) for args in calls]
+        lowered = self.lowered(jax, calls)
+        executables = Executables(jax)
+
+        def compile(one: Any) -> Any:
+            with executables.kept():
+                return one.compile()
+
         with ThreadPoolExecutor(threads or os.cpu_count()) as pool:
-            return list(pool.map(methodcaller("compile"), lowered))
+            return list(pool.map(compile, lowered))
 
 
-def only_segment(plan: Plan, module: Any, target: Target) -> OnlySegment:
-    """The segment of a plan whose program for JAX, `module`, does nothing else."""
+def only_segment(facts: Facts, module: Any, target: Target) -> OnlySegment:
+    """The segment of a program for JAX, `module`, that does nothing else."""
     jitted = module.segment_0
-    return OnlySegment(jitted, jitted is not getattr(module, entry(plan)), target)
+    wide = jitted is not getattr(module, entry(facts.padded))
+    return OnlySegment(jitted, wide, target)
 
 
 def structs_of(jax: Any, given: Sequence[Any], called: Graph) -> tuple[Any, ...]:
@@ -55,12 +67,12 @@ def structs_of(jax: Any, given: Sequence[Any], called: Graph) -> tuple[Any, ...]
 
 
 def structs_at(
-    jax: Any, plan: Plan, sizes: Mapping[str, SizesGiven]
+    jax: Any, plan: Plan, sizes: Mapping[str, SizesGiven], op: str
 ) -> list[tuple[Any, ...]]:
     """The arguments of a plan's segment at these sizes, each combination once."""
     found: dict[tuple[Any, ...], tuple[Any, ...]] = {}
     count = len(plan.called.inputs)
-    for known in known_sizes(plan.called, plan.padded, sizes, "compile"):
+    for known in known_sizes(plan.called, plan.padded, sizes, op):
         shapes = [_shape_at(v, known) for v in plan.graph.inputs[:count]]
         given = zip(shapes, plan.graph.inputs, strict=False)
         lengths = [known[v.symbol] for v in plan.graph.inputs[count:]]

@@ -8,22 +8,21 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphc.backends.linear import emit_unjitted
-from graphc.backends.program import Outputs, Source, entry
+from graphc.backends.program import entry
 from graphc.errors import CallError, graph_error
 from graphc.explain.report import explain
 from graphc.explain.summary import summary
 from graphc.ir.dims_names import naming
 from graphc.rewriting.engine import Application, applied
 from graphc.runtime import alarms, xla
-from graphc.runtime.adapt import Adapter
-from graphc.runtime.advice import Advisor, Overseer
 from graphc.runtime.ahead import OnlySegment, only_segment, structs_at, structs_of
-from graphc.runtime.arguments import SMALL, Backend, Signature
-from graphc.runtime.devices import ON_DEFAULT, Target
+from graphc.runtime.arguments import SMALL, Signature
 from graphc.runtime.dispatch import ANY, Way, dispatcher, kept_by, taking
 from graphc.runtime.failure import Program, ProgramCallError, call_error, running
 from graphc.runtime.generations import Generation, Generations
 from graphc.runtime.log import Compilation, Log, Stats
+from graphc.runtime.pipeline import Pipeline
+from graphc.runtime.prepared import Prepared
 from graphc.runtime.programs import loader
 from graphc.runtime.tiering import Tiers
 from graphc.runtime.xla import EVENTS
@@ -31,7 +30,6 @@ from graphc.transform.forecast import SizesGiven
 from graphc.transform.plan import Plan
 
 _NUMPY = {np.ndarray}
-Watcher = Adapter | Advisor | Overseer
 CALL = """Run the program.
 
 Raises CallError where the arguments do not fit, or what an `assert_` asks for; nothing
@@ -42,110 +40,111 @@ is changed then. `__call__` is the function that runs the next call, which is co
 class Function:
     """A compiled program; call it with one argument per input.
 
-    `source` is the very text that runs (with two tiers, that on JAX); `rewrites` tells
-    which rules changed the graph before, and where.
+    `source` is the very text that runs (with two tiers, that on JAX).
     """
 
-    def __init__(
-        self,
-        plan: Plan,
-        source: Source,
-        backend: Backend,
-        outputs: Outputs,
-        defaults: Mapping[int, Any],
-        rewrites: tuple[Application, ...] = (),
-        unjitted: Callable[[], Plan] | None = None,
-        adapter: Watcher | None = None,
-        numpy: tuple[Plan, Source] | None = None,
-        names: Mapping[object, str] = {},
-        target: Target = ON_DEFAULT,
-    ) -> None:
-        self._target = target
+    def __init__(self, pipeline: Pipeline, defaults: Mapping[int, Any]) -> None:
+        how = pipeline.how
+        self._pipeline = pipeline
+        self._target = how.target
         self._load = loader()
-        self._names = names  # of sizes, where not their own
-        self._plan_unjitted = unjitted or (lambda: plan)
-        self.rewrites = rewrites
-        self.backend = backend
-        self._outputs = outputs
+        self._names = pipeline.names  # of sizes, where not their own
+        self.backend = how.backend
+        self._outputs = pipeline.outputs
         self._defaults = defaults
-        self._adapter = adapter
-        self._changing = isinstance(adapter, Adapter) and numpy is None
+        self._watching = pipeline.watching()
+        self._changing = pipeline.adapts and how.tier != "auto"
         self._ways: list[Way] = []
         self._failed = 0
         self._before: list[Compilation] = []
         self._generations = Generations()
         self._changes: list[str] = []
         self._jax_callable: Callable[..., Any] | None = None
-        self._tiers = numpy and Tiers(*numpy, outputs, self._changes.append)
-        self._install(plan, source)
-        if isinstance(adapter, Adapter):
-            self._resume(adapter)
+        prepared, numpy = pipeline.prepared(), pipeline.on_numpy()
+        self._tiers = numpy and Tiers(*numpy, self._outputs, self._changes.append)
+        self._install(prepared)
+        if pipeline.adapts:
+            self._resume()
 
-    def _install(self, plan: Plan, source: Source) -> None:
+    def _install(self, prepared: Prepared) -> None:
         """Go on with this program."""
-        self.plan = plan
-        self.source = source.text
-        self._count = len(plan.called.inputs)
+        self._prepared = prepared
+        self.source = prepared.facts.text
+        graph = self._pipeline.written
+        self._count = len(graph.inputs)
         name = f"<graphc {self.backend} program>"
-        self._program = Program(source.text, name, source.foreigns)
+        self._program = Program(self.source, name, prepared.foreigns)
         self._loaded = self._load(self._program)
         self.jax: Any = self._loaded.jax  # which NumPy programs lack
-        module, self._pending = self._loaded.module, self._loaded.announced.pending
-        self._log = Log(plan, source.sizes, self._names, self._pending)
+        module, announced = self._loaded.module, self._loaded.announced
+        self._pending = announced.pending
+        self._log = Log(prepared, self._names, announced)
         self._signature = Signature(
-            plan.called.inputs,
-            plan.called.input_names,
+            graph.inputs,
+            graph.input_names,
             self._defaults,
             self.backend,
             module.check_inputs,
-            plan.casting,
+            self._pipeline.how.casting,
             self.jax if self._tiers is None else None,
-            () if plan.padded is None else plan.padded.padded_inputs,
+            prepared.facts.padded_inputs,
         )
         self._plain = self._signature.plain
-        self._dtypes = tuple([v.dtype for v in plan.called.inputs])
+        self._dtypes = tuple([v.dtype for v in graph.inputs])
         self._segment = (
-            only_segment(plan, module, self._target) if source.alone else None
+            only_segment(prepared.facts, module, self._target)
+            if prepared.facts.alone
+            else None
         )
-        self._run = self._runner(plan, module)
+        self._run = self._runner(prepared, module)
         self._lead()
 
-    def _resume(self, adapter: Adapter) -> None:
+    def _resume(self) -> None:
         """Go on from the sizes that functions before had of the same programs."""
         told = None
         while self._loaded is not told and self._loaded.compilations:
             told = self._loaded
-            self._adapt(adapter, told.compilations)
+            self._adapt(told.compilations)
 
-    def _runner(self, plan: Plan, module: Any) -> Callable[..., Any]:
-        """The function that runs a call on the program of this plan, or an older."""
+    def _runner(self, prepared: Prepared, module: Any) -> Callable[..., Any]:
+        """The function that runs a call on this program, or an older."""
         run: Callable[..., Any] = module.program
-        segment = self._segment
+        segment, facts = self._segment, prepared.facts
         if segment is not None and segment.wide:
-            name = entry(plan)
+            name = entry(facts.padded)
             within = xla.wide(self.jax, getattr(module, name), segment.jitted)
             setattr(module, name, within)
             run = module.program
         run = self._target.around(self.jax, run)
-        if self.jax is not None and plan.padded is not None:
+        if self.jax is not None and facts.padded:
             run = alarms.around(self.jax, run)
-        self._newest = Generation(plan, self._program, run, self._log)
-        if self._changing and len(plan.segments) > 1:
+        self._newest = Generation(prepared, self._program, run, self._log)
+        if self._changing and facts.segments > 1:
             run = self._newest.noting(run)
         run = self._generations.around(run)
         if self._tiers is not None:
-            run = self._tiers.around(plan, run, self._pending)
+            run = self._tiers.around(prepared, run, self._pending)
         return run
 
     def _lead(self) -> None:
         """Let calls go their ways: where all is one jitted function, JAX's own."""
         self._on_host = self._on_device = self._on_numpy = Way(self._call)
-        others = self._tiers, self._target.device, self.plan.padded
-        alone = others == (None, None, None) and not self._generations.older
-        if self._segment is not None and alone:
+        others = self._tiers, self._target.device
+        alone = others == (None, None) and not self._generations.older
+        if self._segment is not None and alone and not self._prepared.facts.padded:
             self._lead_to(self._segment)
         self._ways += {self._on_host, self._on_device, self._on_numpy}
         self._take = self._on_device.take
+
+    @property
+    def plan(self) -> Plan:
+        """The plan of the program: segments, glue, and why they are there."""
+        return self._prepared.plan
+
+    @property
+    def rewrites(self) -> tuple[Application, ...]:
+        """The rules that changed the graph before it was planned, and where."""
+        return self._pipeline.log
 
     def _lead_to(self, segment: OnlySegment) -> None:
         """Let calls of arrays alone go straight to a jitted function, if JAX can."""
@@ -235,14 +234,11 @@ class Function:
         self._loaded.compilations += new
         if self._changing and new:
             self._newest.note(args)
-        if self._adapter is not None:
-            self._adapt(self._adapter, new)
+        self._adapt(new)
 
-    def _adapt(self, adapter: Watcher, new: list[Compilation]) -> None:
+    def _adapt(self, new: list[Compilation]) -> None:
         """Change the program where sizes have turned out to vary."""
-        originals = self.plan.originals
-        sizes = {k: originals.get(s, s) for k, s in self._log.sizes.items()}
-        change = adapter.notice(new, sizes, self._calls(), self.plan)
+        change = self._watching.notice(new, self._prepared, self._calls())
         if change is not None:
             plan, source, why = change
             if not self._changing:
@@ -250,7 +246,7 @@ class Function:
             elif self._log.done:
                 self._generations.older.append(self._newest)
             self._changes.append(why)
-            self._install(plan, source)
+            self._install(Prepared.of(plan, source))
 
     def _calls(self) -> int:
         """The calls so far that have not failed."""
@@ -286,7 +282,8 @@ class Function:
         segment at true sizes.
         """
         segment = self._only("compiled", padded=False)
-        args = structs_of(self.jax, self._signature.bind(given, {}), self.plan.called)
+        bound = self._signature.bind(given, {})
+        args = structs_of(self.jax, bound, self._pipeline.written)
         return self._made(segment, [args])[0]
 
     def compile(
@@ -299,21 +296,40 @@ class Function:
         Raises GraphError unless the program is one segment, whose sizes are known.
         """
         segment = self._only("compile", padded=True)
-        args = structs_at(self.jax, self.plan, sizes)
+        args = structs_at(self.jax, self.plan, sizes, "compile")
         count = len(self._log.done)
         self._made(segment, args, threads)
         return self._log.done[count:]
 
+    def lower(self, sizes: Mapping[str, SizesGiven]) -> list[Any]:
+        """The program lowered for these sizes, as `jax.jit(...).lower` gives it.
+
+        `sizes` are given as to `compile`; there is one `jax.stages.Lowered` for each
+        that it would compile for. `as_text()` is its StableHLO. Nothing is compiled or
+        counted. Raises GraphError unless the program is one segment.
+        """
+        self._only("lower", padded=True)
+        module = self._program.load()  # whose traces are its own, and not counted
+        segment = only_segment(self._prepared.facts, module, self._target)
+        args = structs_at(self.jax, self.plan, sizes, "lower")
+        return self._for(args, segment.lowered, self.jax, args)
+
     def _only(self, op: str, padded: bool) -> OnlySegment:
         """The jitted function that is all there is to compile."""
+        if self.backend == "numpy":
+            raise graph_error(
+                "a NumPy program runs line by line: nothing of it is compiled",
+                op=op,
+                hint='leave backend="numpy" out',
+            )
         if self._segment is None:
             raise graph_error(
                 "the program is more than one jitted function",
                 op=op,
-                got=f"{len(self.plan.segments)} segments on {self.backend}",
+                got=f"{self._prepared.facts.segments} segments on {self.backend}",
                 hint="explain() says what splits it",
             )
-        if self.plan.padded is not None and not padded:
+        if self._prepared.facts.padded and not padded:
             raise graph_error(
                 "the program is padded: nothing is compiled for true sizes",
                 op=op,
@@ -328,21 +344,27 @@ class Function:
         threads: int | None = 1,
     ) -> list[Any]:
         """The executables for arguments, recorded as compilations."""
+        made = self._for(calls, segment.compiled, self.jax, calls, threads)
+        self._log.settle()
+        facts = self._prepared.facts
+        for args in calls if self._changing and not facts.padded else ():
+            self._newest.note(args)
+        return made
+
+    def _for(
+        self, calls: list[tuple[Any, ...]], make: Callable[..., list[Any]], *given: Any
+    ) -> list[Any]:
+        """What is made for calls; errors are those of calls."""
         try:
-            compiled = self._target.around(self.jax, segment.compiled)
-            made = compiled(self.jax, calls, threads)
+            return self._target.around(self.jax, make)(*given)
         except Exception as error:
             failure = self._failure(error, calls[0])
             raise failure from failure.__cause__
-        self._log.settle()
-        for args in calls if self._changing and self.plan.padded is None else ():
-            self._newest.note(args)
-        return made
 
     @cached_property
     def _unjitted(self) -> Plan:
         """The plan at true sizes, without tests that the host makes."""
-        return self._plan_unjitted()
+        return self._pipeline.unjitted()
 
     @property
     def static_argnums(self) -> tuple[int, ...]:
@@ -364,8 +386,7 @@ class Function:
 
         With `dims="auto"`, they are among those that tell which sizes vary.
         """
-        if isinstance(self._adapter, Adapter):
-            self._adapter.took(sizes)
+        self._watching.took(sizes)
 
     def stats(self) -> Stats:
         """Calls and compilations so far."""
@@ -400,7 +421,7 @@ class Function:
         raise graph_error(
             f"there is no segment {index}",
             op="segment_source",
-            got=f"{len(self.plan.segments)} segments on {self.backend}",
+            got=f"{self._prepared.facts.segments} segments on {self.backend}",
         )
 
     def save(self, path: Any) -> None:
@@ -418,6 +439,7 @@ class Function:
 
     def __repr__(self) -> str:
         with naming(self._names):
-            inputs = ", ".join(map(str, (v.type for v in self.plan.called.inputs)))
-            outputs = ", ".join(map(str, (v.type for v in self.plan.called.outputs)))
+            graph = self._pipeline.written
+            inputs = ", ".join(map(str, (v.type for v in graph.inputs)))
+            outputs = ", ".join(map(str, (v.type for v in graph.outputs)))
         return f"<graphc.Function ({inputs}) -> ({outputs}) on {self.backend}>"

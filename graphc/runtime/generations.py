@@ -7,13 +7,14 @@ program from then on.
 """
 
 from collections.abc import Callable, Hashable
+from functools import cached_property
 from typing import Any
 
 from graphc.runtime.failure import Program
 from graphc.runtime.log import Compilation, Log
-from graphc.runtime.tiering import parts_of
+from graphc.runtime.prepared import Prepared
+from graphc.runtime.tiering import PartRunner, parts_of
 from graphc.runtime.xla import EVENTS, since
-from graphc.transform.plan import Plan
 
 Key = tuple[Hashable, ...]
 
@@ -22,13 +23,17 @@ class Generation:
     """One program of a function, and the sizes of arguments that it is compiled for."""
 
     def __init__(
-        self, plan: Plan, program: Program, run: Callable[..., Any], log: Log
+        self, prepared: Prepared, program: Program, run: Callable[..., Any], log: Log
     ) -> None:
-        self._parts = [part for _, part in parts_of(plan)]
+        self._prepared = prepared
         self.program = program
         self.run = run
         self.log = log
         self.seen: set[Key] = set()
+
+    @cached_property
+    def _parts(self) -> list[PartRunner]:
+        return [part for _, part in parts_of(self._prepared)]
 
     def key(self, args: tuple[Any, ...]) -> Key:
         """The sizes of arguments that its segments depend on."""

@@ -6,9 +6,10 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from graphc.ir.dims import Symbol
+from graphc.runtime.jax_cache import Executables
+from graphc.runtime.prepared import Prepared
 from graphc.runtime.xla import Event
-from graphc.transform.plan import Plan, asked_by
+from graphc.transform.plan import asked_by
 
 _SEGMENT = re.compile(r"jit\(segment_(\d+)\)")  # as JAX names it
 
@@ -63,6 +64,7 @@ class Announcements:
     def __init__(self) -> None:
         self.pending: list[_Pending] = []
         self.traces: Callable[[], bool] = lambda: True  # not under jax.disable_jit
+        self.executables = Executables()
 
     def compiling(self, segment: int, **sizes: int) -> None:
         """A segment is being traced for these sizes."""
@@ -71,6 +73,7 @@ class Announcements:
         now = time.perf_counter()
         if self.pending:
             self.pending[-1].ended = now
+        self.executables.enter()
         self.pending.append(_Pending(segment, sizes, now))
 
 
@@ -79,16 +82,14 @@ class Log:
 
     def __init__(
         self,
-        plan: Plan,
-        sizes: Mapping[str, Symbol],
+        prepared: Prepared,
         names: Mapping[object, str],
-        pending: list[_Pending],
+        announced: Announcements,
     ) -> None:
-        self._plan = plan
+        self._prepared = prepared
         self._names = names
-        self.sizes = dict(sizes)
         self._seen: dict[int, list[dict[str, int]]] = {}
-        self.pending = pending
+        self._announced = announced
         self.done: list[Compilation] = []
         self._told = 0
 
@@ -99,6 +100,7 @@ class Log:
         traced before is compiled again for an argument that is placed elsewhere.
         """
         self._finish()
+        self._announced.executables.leave()
         traced = Counter(c.segment for c in self.done[self._told :])
         for event in events:
             found = _SEGMENT.fullmatch(event.name)
@@ -116,13 +118,15 @@ class Log:
 
     def fail(self, running: Iterable[str]) -> None:
         """The call failed in these functions: a segment among them is not compiled."""
-        if self.pending and f"segment_{self.pending[-1].segment}" in running:
-            self.pending.pop()
+        pending = self._announced.pending
+        self._announced.executables.leave()
+        if pending and f"segment_{pending[-1].segment}" in running:
+            pending.pop()
         self._finish()
 
     def _finish(self) -> None:
-        now, items = time.perf_counter(), self.pending[:]
-        del self.pending[: len(items)]
+        now, items = time.perf_counter(), self._announced.pending[:]
+        del self._announced.pending[: len(items)]
         for item in items:
             seconds = (item.ended or now) - item.started
             reason = self._reason(item.segment, item.sizes)
@@ -146,15 +150,15 @@ class Log:
         return "another shape, placement or weak type of an argument"
 
     def _called(self, name: str) -> str:
-        symbol = self.sizes.get(name)
+        symbol = self._prepared.sizes.get(name)
         if symbol is None:
             return name
-        return self._plan.names(self._names).get(symbol, symbol.name)
+        return self._prepared.plan.names(self._names).get(symbol, symbol.name)
 
     def _asked_by(self, segment: int, name: str) -> str:
         """The first line of the segment that has this size in it."""
-        symbol = self.sizes.get(name)
+        symbol = self._prepared.sizes.get(name)
         if symbol is None:
             return ""
-        node = asked_by(self._plan.segments[segment], symbol)
+        node = asked_by(self._prepared.plan.segments[segment], symbol)
         return f", asked for by {node.reported} at {node.place}"

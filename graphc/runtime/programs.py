@@ -15,6 +15,7 @@ from typing import Any
 
 from graphc.runtime import xla
 from graphc.runtime.failure import Program
+from graphc.runtime.jax_cache import Executables
 from graphc.runtime.log import Announcements, Compilation
 
 MOST = 64  # programs of a store: the ones used last
@@ -42,6 +43,7 @@ def load(program: Program) -> LoadedProgram:
     if jax is not None:
         xla.listen(jax)
         announced.traces = lambda: not jax.config.jax_disable_jit
+        announced.executables = Executables(jax)
     if hasattr(module, "on_device"):
         module.on_device = xla.quick(jax, module.on_device)
     return LoadedProgram(program, module, jax, announced)

@@ -177,7 +177,7 @@ class Stretching(Function):
     def compiled(self, *given: Any) -> Any:
         """The bare executable of the program of the axes that are 1 in these shapes."""
         bound = self._signature.bind(given, {})
-        args = structs_of(self.jax, bound, self.plan.called)
+        args = structs_of(self.jax, bound, self._pipeline.written)
         ones = self._family.ones(args)
         if ones == self._family.first:
             return super().compiled(*args)

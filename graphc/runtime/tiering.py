@@ -28,6 +28,7 @@ from graphc.ir.op import EMISSION
 from graphc.ir.walk import ancestors
 from graphc.runtime.arguments import ArgumentValues, Signature
 from graphc.runtime.failure import Program
+from graphc.runtime.prepared import Prepared
 from graphc.transform.plan import Plan
 from graphc.transform.policies import Pad
 
@@ -142,13 +143,13 @@ class Tiers:
         self.calls = 0  # on NumPy
 
     def around(
-        self, plan: Plan, jax: Callable[..., Any], pending: Sequence[Any]
+        self, prepared: Prepared, jax: Callable[..., Any], pending: Sequence[Any]
     ) -> Callable[..., Any]:
-        """The function that chooses between the NumPy program and that of `plan`.
+        """The function that chooses between the NumPy program and the prepared one.
 
         `pending` is not empty after a call of `jax` for which something was compiled.
         """
-        parts = parts_of(plan)
+        parts = parts_of(prepared)
         self.costs.forget()
 
         def run(*args: Any) -> Any:
@@ -219,18 +220,19 @@ def owned(result: Any, outputs: Outputs, array: Callable[..., Any] = np.array) -
     return parts if outputs.kind == "list" else tuple(parts)
 
 
-def parts_of(plan: Plan) -> list[tuple[str, PartRunner]]:
-    """The parts of the key of a plan's program, taken from arguments, with names."""
-    rounded = _capacities(plan)
+def parts_of(prepared: Prepared) -> list[tuple[str, PartRunner]]:
+    """The parts of the key of a program, taken from arguments, with names."""
+    facts = prepared.facts
+    rounded = _capacities(prepared.plan) if facts.padded else {}
     parts: dict[Symbol, tuple[str, PartRunner]] = {}
     others: list[tuple[str, PartRunner]] = []
     axes: list[tuple[int, int, Dim]] = []
-    for i, value in enumerate(plan.called.inputs):
+    for i, value in enumerate(prepared.inputs):
         symbol = value._symbol
         if value.type.rank:
             shape = enumerate(value.type.shape)
             axes += [(i, axis, n) for axis, n in shape if isinstance(n, Dim)]
-        elif symbol is not None and (symbol in rounded or i in plan.static_inputs):
+        elif symbol is not None and (symbol in rounded or i in facts.statics):
             parts[symbol] = symbol.name, _number(i, rounded.get(symbol))
         else:
             others.append(("", _kind(i)))

@@ -239,6 +239,20 @@ def test_capacities_ahead_of_calls(dtype):
     assert len(f.stats().compilations) == 3
 
 
+@pytest.mark.parametrize("how", ["pad", "specialize"])
+def test_programs_are_lowered_ahead_and_not_counted(how):
+    v = gt.tensor("v", "float64", ("n",))
+    f = graphc.function([v], gt.mean(v), dims=how)
+    lowered = f.lower({"n": [3, 9, 20]})
+    assert len(lowered) == (2 if how == "pad" else 3)
+    texts = [found.as_text() for found in lowered]
+    assert all("stablehlo.reduce" in text and "f64" in text for text in texts)
+    assert lowered[0].compile().cost_analysis()["flops"] > 0
+    assert f.stats().compilations == []
+    assert float(f(np.ones(3))) == 1
+    assert [c.reason for c in f.stats().compilations] == ["first call"]
+
+
 def test_a_program_of_axes_that_may_be_one_ahead():
     v, w = gt.tensor("v", "float32", ("k",)), gt.tensor("w", "float32", ("n?",))
     f = graphc.function([v, w], v + w, dims="specialize")
@@ -260,8 +274,11 @@ def test_there_is_nothing_to_compile_ahead():
         "  got: 2 segments on jax\n"
         "  hint: explain() says what splits it\n"
         "  at ": lambda: several.compile({"n": 3}),
-        "compiled: the program is more than one jitted function\n"
-        "  got: 0 segments on numpy\n": lambda: host.compiled((3,)),
+        "compiled: a NumPy program runs line by line: nothing of it is compiled\n"
+        '  hint: leave backend="numpy" out\n': lambda: host.compiled((3,)),
+        "lower: a NumPy program runs line by line": lambda: host.lower({"n": 3}),
+        "lower: the program is more than one jitted": lambda: several.lower({"n": 3}),
+        "lower: n is missing\n  got: no sizes\n": lambda: f.lower({}),
         "compiled: an argument is told by its shape\n"
         "  got: [3]\n"
         "  expected: a tuple of integers, or an array\n": lambda: f.compiled([3], (3,)),

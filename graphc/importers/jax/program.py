@@ -29,8 +29,9 @@ from graphc.ir.dims import Size, symbol_dim
 from graphc.ir.polynomials import Symbol
 from graphc.rewriting.rule import Rules
 from graphc.runtime.arguments import Backend
-from graphc.runtime.compile import Jit, function
+from graphc.runtime.compile import function
 from graphc.runtime.function import Function
+from graphc.runtime.pipeline import Jit
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,346 @@
+"""From a graph as it is written to its first program, stage by stage.
+
+No stage runs before something asks for it: where the program is found in the cache,
+rewriting, planning and printing are left out until a size changes or a user looks at
+the plan.
+"""
+
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Literal, NamedTuple
+
+from graphc.analysis.cost import DeviceCosts
+from graphc.backends.jax import emit_jax
+from graphc.backends.linear import emit_numpy, emit_unjitted
+from graphc.backends.program import Outputs, Source
+from graphc.errors import graph_error, standing_at, user_place
+from graphc.ir.build import Casting, config
+from graphc.ir.dims import Symbol
+from graphc.ir.dims_names import SHOWN, naming
+from graphc.ir.graph import Graph, Value
+from graphc.ir.inner import runs_in_python
+from graphc.ir.proofs import remembering
+from graphc.ir.walk import ancestors
+from graphc.rewriting.cleanup import CLEANUP
+from graphc.rewriting.engine import Application, Rewritten, finished, rewritten, settled
+from graphc.rewriting.rule import Rules
+from graphc.runtime import program_cache
+from graphc.runtime.adapt import Adapter
+from graphc.runtime.advice import Advisor, Overseer
+from graphc.runtime.arguments import Backend
+from graphc.runtime.devices import Target
+from graphc.runtime.graph_key import key_of
+from graphc.runtime.prepared import Prepared
+from graphc.runtime.rehearsal import rehearsed
+from graphc.runtime.tiering import require_both
+from graphc.runtime.watching import Watcher, Watching
+from graphc.transform.budget import Budget, PlanOf, Spending, spending
+from graphc.transform.forecast import Forecast, SizesGiven
+from graphc.transform.grouping import CostModel
+from graphc.transform.loops.doubling import grown
+from graphc.transform.loops.pipelined_writes import in_place
+from graphc.transform.padding import padded
+from graphc.transform.partition import partition
+from graphc.transform.plan import Check, Plan, needs_device, own_names
+from graphc.transform.policies import Policy, names_of, policies_of
+
+Jit = Literal["auto", True, False]
+Tier = Literal["auto", "jax", "numpy"]
+UNDIVIDED = 1e12  # the cost of a segment of its own, where there shall be one
+Policies = dict[Symbol, Policy]
+
+_EMIT = {
+    ("numpy", False): emit_numpy,
+    ("jax", True): emit_jax,
+    ("jax", False): emit_unjitted,
+}
+
+
+@dataclass(frozen=True)
+class Options:
+    """How `function` compiles; see there."""
+
+    backend: Backend
+    jit: Jit
+    rewrites: Rules
+    dims: Any
+    tier: Tier | None
+    casting: Casting
+    check: bool
+    target: Target
+
+    @property
+    def costs(self) -> DeviceCosts:
+        """The costs that rewrites are chosen by."""
+        return self.target.costs
+
+
+@dataclass(frozen=True)
+class _Start:
+    """The policies to start with, who watches the sizes, and what a budget tells."""
+
+    policies: Policies
+    watcher: Watcher
+    told: str = ""
+
+
+class _First(NamedTuple):
+    """A plan, its program, and the log of the rules."""
+
+    plan: Plan
+    source: Source
+    log: tuple[Application, ...]
+
+
+class Pipeline:
+    """The stages of one graph; each is done once."""
+
+    def __init__(self, written: Graph, outputs: Outputs, how: Options) -> None:
+        self.written = written
+        self.outputs = outputs
+        self.how = how
+        self.names = names_of(written)
+        self.dims = config.dims if how.dims is None else how.dims
+        self.emit = _EMIT[how.backend, how.backend == "jax" and how.jit is not False]
+        auto = isinstance(self.dims, str) and self.dims == "auto"
+        self.adapts = auto and self.emit is emit_jax  # to the sizes that it sees
+        self._model = CostModel(base=UNDIVIDED) if how.jit is True else CostModel()
+        self._place = user_place()  # where stages stand, whenever they run
+        self._simplified: Rewritten | None = None
+        self._start: _Start | None = None
+        self._first: _First | None = None
+
+    @property
+    def simplified(self) -> Rewritten:
+        """The graph after the rules that need no capacities."""
+        if self._simplified is None:
+            with remembering(), standing_at(self._place):
+                early = self.how.rewrites.early()
+                self._simplified = rewritten(self.written, early)
+        return self._simplified
+
+    @property
+    def start(self) -> _Start:
+        """How it starts, before any size is seen."""
+        if self._start is None:
+            with standing_at(self._place):
+                self._start = self._started()
+        return self._start
+
+    def _started(self) -> _Start:
+        graph, names = self.simplified.graph, self.names
+        if isinstance(self.dims, Budget) and self.emit is not emit_unjitted:
+            spend = partial(_spent, graph, names, self.planned)
+            spent = spend(self.dims)
+            overseer = Overseer(self.dims, spent, names, spend)
+            return _Start(spent.policies, overseer, spent.told(self.dims))
+        policies = self._policies()
+        if self.adapts:
+            return _Start(policies, Adapter(graph, self.compiled, names))
+        return _Start(policies, Advisor(graph, names, self.planned))
+
+    def _policies(self) -> Policies:
+        """The policies that are given, for a program without jit none: its caller
+        compiles it, for sizes as they are.
+        """
+        given = self.dims
+        if isinstance(given, str) and given == "auto":
+            return {}
+        if isinstance(given, Budget):
+            given = "pad"
+        policies = policies_of(self.simplified.graph, given, self.written)
+        if policies and self.emit is emit_unjitted:
+            if self.how.dims is None:
+                return {}
+            raise graph_error(
+                "sizes cannot be padded without jit",
+                op="function",
+                got="jit=False",
+                hint='leave `dims` out, or compile with jit="auto"',
+            )
+        return policies
+
+    def watching(self) -> Watching:
+        """What watches the sizes of calls; it is made when a size changes."""
+        return Watching(lambda: self.start.watcher)
+
+    def compiled(self, policies: Policies) -> tuple[Plan, Source]:
+        """The plan under some policies, and its program."""
+        return self._printed(self._planned(policies)[0])
+
+    def _printed(self, plan: Plan) -> tuple[Plan, Source]:
+        with naming(self.names), remembering():
+            if self.how.jit is True and self.how.backend == "jax":
+                _require_one_segment(plan)
+            return plan, self.emit(plan, self.outputs)
+
+    def planned(self, policies: Policies) -> Plan:
+        """The plan under some policies."""
+        return self._planned(policies)[0]
+
+    def _planned(self, policies: Policies) -> tuple[Plan, tuple[Application, ...]]:
+        graph, rewrites = self.simplified.graph, self.how.rewrites
+        with naming(self.names), remembering():
+            plan, log = _planned(graph, policies, self._model, self.emit, rewrites)
+        return replace(plan, casting=self.how.casting), log
+
+    @property
+    def first(self) -> _First:
+        """The program to start with."""
+        if self._first is None:
+            with standing_at(self._place):
+                self._first = self._made()
+        return self._first
+
+    def _made(self) -> _First:
+        start = self.start
+        plan, late = self._planned(start.policies)
+        plan, source = self._printed(plan)
+        rehearse = partial(self._rehearsed, plan) if self.adapts else None
+        plan = replace(plan, budget=start.told, rehearse=rehearse)
+        return _First(plan, source, (*self.simplified.log, *late))
+
+    @property
+    def log(self) -> tuple[Application, ...]:
+        """The rules that were applied, and where."""
+        return self.first.log
+
+    def prepared(self) -> Prepared:
+        """The program to start with, from the cache if it is there."""
+        directory, key = config.cache_dir, self._key()
+        if directory is None or not key:
+            return self._fresh()
+        facts = program_cache.read(directory, key)
+        if facts is not None:
+            return Prepared(facts, self.written.inputs, self._again)
+        prepared = self._fresh()
+        if not prepared.foreigns:  # whose functions have no text
+            program_cache.write(directory, key, prepared.facts)
+        return prepared
+
+    def _fresh(self) -> Prepared:
+        return Prepared.of(*self._again())
+
+    def _again(self) -> tuple[Plan, Source]:
+        return self.first.plan, self.first.source
+
+    def _key(self) -> str:
+        how = self.how
+        if config.cache_dir is None or how.tier == "auto":  # which needs the plan
+            return ""
+        jax = sys.modules.get("jax") if how.backend == "jax" else None
+        others = how.backend, how.jit, how.check, how.casting, self.outputs
+        given = self.written, self.dims, how.rewrites, how.costs, jax
+        return key_of(*given, *others, how.dims is None)
+
+    def _rehearsed(self, plan: Plan, sizes: Mapping[str, SizesGiven]) -> Forecast:
+        """The forecast of a function that adapts, by plans alone."""
+
+        def compile(policies: Policies) -> tuple[Plan, Source]:
+            return self.planned(policies), Source("", {}, {})
+
+        adapter = Adapter(self.simplified.graph, compile, self.names)
+        return rehearsed(adapter, plan, self.how.tier != "auto", sizes)
+
+    def unjitted(self) -> Plan:
+        """The plan at true sizes, without tests that rules put in."""
+        plan = self.first.plan
+        checked = _tests_of_rules(plan, self.log) or _has_driven_loops(plan)
+        if not self.start.policies and not checked:
+            return plan
+        rules = self.how.rewrites.unchecked()
+        plan = partition(rewritten(self.written, rules).graph)
+        return replace(plan, casting=self.how.casting)
+
+    def on_numpy(self) -> tuple[Plan, Source] | None:
+        """With two tiers, the NumPy program for new sizes, at true sizes."""
+        if self.how.tier != "auto":
+            return None
+        graph = self.simplified.graph
+        require_both(graph)
+        graph = grown(finished(graph, self.how.rewrites).graph)[0]
+        plan = partition(settled(graph, self.how.rewrites).graph)
+        plan = replace(plan, casting=self.how.casting)
+        return plan, emit_numpy(plan, self.outputs)
+
+
+def _spent(
+    graph: Graph, names: Mapping[object, str], plan_of: PlanOf, budget: Budget
+) -> Spending:
+    """The policies that keep to a budget."""
+    with naming(names):
+        return spending(graph, budget, plan_of)
+
+
+def _planned(
+    graph: Graph,
+    policies: dict[Symbol, Policy],
+    model: CostModel,
+    emit: Callable[..., Source],
+    rewrites: Rules,
+) -> tuple[Plan, tuple[Application, ...]]:
+    """The plan of a graph, padded where policies say so, and the log of late rules."""
+    pad = padded(graph, policies) if policies else None
+    if pad is not None:
+        graph = rewritten(pad.graph, CLEANUP).graph
+    elif emit is not emit_numpy:
+        graph = _with_compiled_loops(graph)
+    late = finished(graph, rewrites)
+    graph = late.graph
+    # Without jit, the program has no driver.
+    graph, made = (graph, {}) if emit is emit_unjitted else grown(graph)
+    graph, more = (graph, {}) if emit is emit_numpy else in_place(graph)
+    last = settled(graph, rewrites)
+    graph = last.graph
+    if pad is not None:
+        pad = pad.tidied(graph)
+        graph = pad.graph
+    originals = _originals(made, more)
+    with naming({**SHOWN.names, **own_names(originals, pad, SHOWN.names)}):
+        plan = partition(graph, model, padded=pad)
+    return replace(plan, originals=originals), (*late.log, *last.log)
+
+
+def _with_compiled_loops(graph: Graph) -> Graph:
+    """The graph with loops whose sizes differ from step to step at their bounds.
+
+    They would be run by Python, and each of their sizes compiled for.
+    """
+    if not any(map(runs_in_python, ancestors(graph.outputs))):
+        return graph
+    return rewritten(padded(graph, {}).graph, CLEANUP).graph
+
+
+def _originals(*changes: dict[Value, Value]) -> dict[Symbol, Symbol]:
+    """The original sizes of the sizes of a graph that was changed."""
+    found: dict[Symbol, Symbol] = {}
+    for change in changes:
+        before = dict(found)
+        for old, new in change.items():
+            if old._symbol is not None and new._symbol is not None:
+                found.setdefault(new._symbol, before.get(old._symbol, old._symbol))
+    return found
+
+
+def _tests_of_rules(plan: Plan, log: tuple[Application, ...]) -> bool:
+    """Whether rules may have put in tests, which an un-jitted program cannot make."""
+    tests = any(isinstance(step, Check) for step in plan.glue)
+    return tests and any(a.rule.checks for a in log)
+
+
+def _has_driven_loops(plan: Plan) -> bool:
+    return any(segment.rows is not None for segment in plan.segments)
+
+
+def _require_one_segment(plan: Plan) -> None:
+    """jit=True: the plan must be one segment, or the first reason why it is not."""
+    for step in plan.glue:
+        if needs_device(step):
+            raise graph_error(
+                f"jit=True is impossible: {step.reason}",
+                op="function",
+                hint=f'{step.remedy}, or use jit="auto"',
+                where=step.place,
+            )

@@ -1,0 +1,57 @@
+"""Who watches the sizes of calls: made when a size may have changed, not before."""
+
+from collections.abc import Callable, Mapping, Sequence
+
+from graphc.runtime.adapt import Adapter, Change
+from graphc.runtime.advice import Advisor, Overseer
+from graphc.runtime.log import Compilation
+from graphc.runtime.prepared import Prepared
+
+Watcher = Adapter | Advisor | Overseer
+
+
+class Watching:
+    """Holds what a watcher would be told, until there is something to see.
+
+    A watcher needs the plan. For a program that came without one, the first compilation
+    of each segment says nothing about sizes that vary.
+    """
+
+    def __init__(self, make: Callable[[], Watcher]) -> None:
+        self._make = make
+        self._watcher: Watcher | None = None
+        self._held: list[Compilation] = []
+        self._taken: list[Mapping[str, int]] = []
+
+    def took(self, sizes: Mapping[str, int]) -> None:
+        """Sizes, by name, that calls had for which there was another program."""
+        if isinstance(self._watcher, Adapter):
+            self._watcher.took(sizes)
+        elif self._watcher is None:
+            self._taken.append(dict(sizes))
+
+    def notice(
+        self, new: Sequence[Compilation], prepared: Prepared, calls: int
+    ) -> Change | None:
+        """The program to go on with, and why; None where nothing changes."""
+        self._held += new
+        if not prepared.planned and not self._may_vary():
+            return None
+        watcher = self._made()
+        held, self._held = self._held, []
+        plan = prepared.plan
+        sizes = {k: plan.originals.get(s, s) for k, s in prepared.sizes.items()}
+        return watcher.notice(held, sizes, calls, plan)
+
+    def _may_vary(self) -> bool:
+        """Whether a size may have been seen before, at another number."""
+        segments = [c.segment for c in self._held]
+        return bool(self._taken) or len(set(segments)) < len(segments)
+
+    def _made(self) -> Watcher:
+        if self._watcher is None:
+            self._watcher = self._make()
+            taken, self._taken = self._taken, []
+            for sizes in taken:
+                self.took(sizes)
+        return self._watcher
