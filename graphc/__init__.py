@@ -36,6 +36,7 @@ from graphc.transform.gradients import (
 )
 from graphc.transform.loops import LOOPS as _LOOPS  # noqa: F401  (they join gt)
 from graphc.transform.policies import Bound, Pad, Specialize, learned
+from graphc_serving import Model, ModelError, load
 
 __all__ = [
     "BlockWarning",
@@ -47,6 +48,8 @@ __all__ = [
     "FallbackWarning",
     "GraphError",
     "Input",
+    "Model",
+    "ModelError",
     "Pad",
     "RecompilationWarning",
     "Rows",
@@ -68,6 +71,7 @@ __all__ = [
     "jvp",
     "known",
     "learned",
+    "load",
     "optimize",
     "pullback",
     "pushforward",

@@ -5,9 +5,9 @@ it there.
 """
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,10 +30,16 @@ class OnlySegment:
     wide: bool
     target: Target
 
-    def lowered(self, jax: Any, calls: Sequence[tuple[Any, ...]]) -> list[Any]:
-        """The jitted function lowered for arguments."""
+    @contextmanager
+    def settings(self, jax: Any) -> Iterator[None]:
+        """Within: JAX has the bits and the device that it runs under."""
         bits = jax.enable_x64(True) if self.wide else nullcontext()
         with bits, self.target.context(jax):
+            yield
+
+    def lowered(self, jax: Any, calls: Sequence[tuple[Any, ...]]) -> list[Any]:
+        """The jitted function lowered for arguments."""
+        with self.settings(jax):
             return [self.jitted.lower(*args) for args in calls]
 
     def compiled(

@@ -23,6 +23,13 @@ class Target(NamedTuple):
         found: AbstractContextManager[Any] = jax.default_device(self.device)
         return found
 
+    def platform(self, jax: Any) -> str:
+        """Where it runs, as `jax.export` names it."""
+        if self.device is None or self.device.platform == jax.default_backend():
+            found: str = importlib.import_module("jax.export").default_export_platform()
+            return found
+        return "cuda" if self.device.platform == "gpu" else str(self.device.platform)
+
     def around(self, jax: Any, run: Callable[..., Any]) -> Callable[..., Any]:
         """`run` on the device; arrays that are committed to another stay there."""
         if self.device is None:

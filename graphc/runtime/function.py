@@ -9,7 +9,7 @@ import numpy as np
 
 from graphc.backends.linear import emit_unjitted
 from graphc.backends.program import entry
-from graphc.errors import CallError, graph_error
+from graphc.errors import CallError, GraphError, graph_error
 from graphc.explain.report import explain
 from graphc.explain.summary import summary
 from graphc.ir.dims_names import naming
@@ -18,6 +18,7 @@ from graphc.runtime import alarms, xla
 from graphc.runtime.ahead import OnlySegment, only_segment, structs_at, structs_of
 from graphc.runtime.arguments import SMALL, Signature
 from graphc.runtime.dispatch import ANY, Way, dispatcher, kept_by, taking
+from graphc.runtime.export import Exporter, written
 from graphc.runtime.failure import Program, ProgramCallError, call_error, running
 from graphc.runtime.generations import Generation, Generations
 from graphc.runtime.log import Compilation, Log, Stats
@@ -314,6 +315,34 @@ class Function:
         args = structs_at(self.jax, self.plan, sizes, "lower")
         return self._for(args, segment.lowered, self.jax, args)
 
+    def export(
+        self,
+        path: Any,
+        sizes: Mapping[str, SizesGiven],
+        *,
+        graph: bool = False,
+        platform: str | None = None,
+    ) -> None:
+        """Write a model for these sizes to a file, which `graphc.load` reads.
+
+        `sizes` are given as to `compile`. With `graph`, the graph is written too, so
+        that other sizes can be compiled for; loops and functions have no text. The
+        model is for the `platform` of JAX where the program runs, or another one, as
+        "tpu" or "cuda". Raises GraphError unless the program is one segment at true
+        sizes, and CallError for sizes that it refuses. It needs safetensors.
+        """
+        self._only("export", padded=False)
+        args = structs_at(self.jax, self.plan, sizes, "export")
+        on = platform or self._target.platform(self.jax)
+        exporter = Exporter.of(self.jax, self.plan, self._target, on)
+        make = exporter.program
+        programs = [self._for([given], lambda x: [make(x)], given)[0] for given in args]
+        content = written(
+            exporter, self._pipeline.written, self._outputs, programs, graph
+        )
+        with open(path, "wb") as file:
+            file.write(content)
+
     def _only(self, op: str, padded: bool) -> OnlySegment:
         """The jitted function that is all there is to compile."""
         if self.backend == "numpy":
@@ -358,6 +387,8 @@ class Function:
         try:
             return self._target.around(self.jax, make)(*given)
         except Exception as error:
+            if type(error) is GraphError:
+                raise
             failure = self._failure(error, calls[0])
             raise failure from failure.__cause__
 

@@ -87,8 +87,9 @@ def _parsed(content: bytes, key: str) -> Facts:
 def _checked(facts: Facts) -> Facts:
     kinds = {"text": str, "alone": bool, "padded": bool, "segments": int}
     statics: object = facts.statics
-    right = isinstance(statics, list) and all(type(i) is int for i in statics)
-    if not right or any(type(getattr(facts, n)) is not k for n, k in kinds.items()):
+    if not isinstance(statics, list) or any(type(i) is not int for i in statics):
+        raise TypeError
+    if any(type(getattr(facts, name)) is not kind for name, kind in kinds.items()):
         raise TypeError
     return replace(facts, statics=tuple(statics))
 

@@ -1,0 +1,247 @@
+"""Saved models, which run their programs by JAX."""
+
+import dataclasses
+import importlib
+import os
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from graphc_serving.manifest import (
+    Array,
+    Manifest,
+    ModelError,
+    NDArray,
+    Shape,
+    Tensors,
+    read,
+    shortened,
+)
+
+_NUMBERS = bool, int, float, complex
+_KINDS = (("bool",), ("int", "uint"), ("float", "bfloat"), ("complex",))
+_CUSTOM_CALL = re.compile(r"custom_call\s+@?\"?([^\s\"(]+)")
+
+
+def load(path: Any, *, graph: bool = False) -> "Model":
+    """The model that `Function.export` has written to a file.
+
+    It takes the sizes that it was exported for. With `graph`, other sizes are compiled
+    for when they come, from the graph in the file: that needs all of graphc, and that
+    the file was exported with `graph=True`.
+
+    Nothing in the file is run as Python. Raises ModelError for a file that is damaged,
+    malformed, larger than 16 GiB or of a newer version, and where JAX has no such
+    device here.
+    """
+    name = os.fspath(path)
+    manifest, tensors = read(name)
+    if graph and manifest.graph is None:
+        hint = "export it with graph=True"
+        raise ModelError(f"there is no graph in {name}\n  hint: {hint}")
+    return Model(manifest, tensors, graph)
+
+
+def _built(structure: Any, values: Iterator[Any]) -> Any:
+    """The structure of values in order."""
+    if structure == "single":
+        return next(values)
+    kind, parts = structure
+    found = [_built(part, values) for part in parts]
+    if kind == "list":
+        return found
+    return tuple(found) if kind == "tuple" else dict(zip(kind, found, strict=True))
+
+
+class Model:
+    """A saved model; call it with one argument per input, by position or name.
+
+    Arrays must have the dtypes of the inputs, Python numbers must fit them.
+    """
+
+    def __init__(self, manifest: Manifest, tensors: Tensors, graph: bool) -> None:
+        self._manifest = manifest
+        self._tensors = tensors
+        self._graph = graph
+        self._jax = importlib.import_module("jax")
+        self._device = _device(self._jax, manifest.platform)
+        self._made: dict[tuple[Shape, ...], Callable[..., Any]] = {}
+        self._places = {p.shapes: i for i, p in enumerate(manifest.programs)}
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """The names of the inputs."""
+        return tuple([v.name for v in self._manifest.inputs])
+
+    @property
+    def shapes(self) -> list[tuple[Shape, ...]]:
+        """The shapes of inputs that it was exported for."""
+        return list(self._places)
+
+    def __repr__(self) -> str:
+        m = self._manifest
+        inputs = ", ".join(f"{v.name}: {v.dtype}" for v in m.inputs)
+        return f"<graphc.Model ({inputs}), {len(m.programs)} sizes on {m.platform}>"
+
+    def __call__(self, /, *args: Any, **named: Any) -> Any:
+        """Run the program of these shapes. Raises ModelError where there is none."""
+        given = self._bound(args, named)
+        pairs = zip(self._manifest.inputs, given, strict=True)
+        arrays = [self._admitted(v, a) for v, a in pairs]
+        shapes = tuple([array.shape for array in arrays])
+        if shapes not in self._places:
+            return self._other(shapes, arrays)
+        if shapes not in self._made:
+            self._made[shapes] = self._program(self._places[shapes])
+        with self._settings():
+            results = self._made[shapes](*arrays, *self._constants)
+        return _built(self._manifest.structure, iter(results))
+
+    def _bound(self, args: Sequence[Any], named: Mapping[str, Any]) -> list[Any]:
+        rest = self.inputs[len(args) :]
+        if len(args) > len(self.inputs) or sorted(rest) != sorted(named):
+            problem = f"{len(args)} arguments and {', '.join(named) or 'no names'}"
+            raise self._refused(problem, f"inputs {', '.join(self.inputs) or 'none'}")
+        return [*args, *(named[name] for name in rest)]
+
+    def _admitted(self, v: Array, argument: Any) -> Any:
+        if type(argument) in _NUMBERS:
+            return self._number(v, argument)
+        array = argument if hasattr(argument, "aval") else np.asarray(argument)
+        if str(array.dtype) != v.dtype or array.ndim != len(v.shape):
+            got = f"input {v.name} is {array.dtype} of rank {array.ndim}"
+            raise self._refused(got, f"{v.dtype} of rank {len(v.shape)}")
+        return array
+
+    def _number(self, v: Array, number: Any) -> NDArray:
+        """A Python number in the dtype of an input of no narrower kind."""
+        kind = next(i for i, names in enumerate(_KINDS) if v.dtype.startswith(names))
+        try:
+            if _NUMBERS.index(type(number)) <= kind and not v.shape:
+                return np.asarray(number, v.dtype)
+        except OverflowError:
+            pass
+        got, rank = f"input {v.name} is {number}", len(v.shape)
+        raise self._refused(got, f"{v.dtype} of rank {rank}")
+
+    def _refused(self, got: str, expected: str, hint: str = "") -> ModelError:
+        lines = ["the arguments do not fit the model", f"  got: {got}"]
+        lines += [f"  expected: {expected}", *([f"  hint: {hint}"] if hint else [])]
+        return ModelError("\n".join(lines))
+
+    def _other(self, shapes: tuple[Shape, ...], arrays: list[Any]) -> Any:
+        """The results for sizes that it was not exported for."""
+        if self._graph:
+            return self._function(*arrays)
+        known = ", ".join(map(str, self.shapes[:3])) + ", ..." * (len(self.shapes) > 3)
+        hint = "load(path, graph=True) compiles for other sizes, if the graph was saved"
+        raise self._refused(f"shapes {shapes}", f"one of {known}", hint)
+
+    @cached_property
+    def _function(self) -> Callable[..., Any]:
+        """The graph as a function, by all of graphc."""
+        front = importlib.import_module("graphc.runtime.reopened")
+        made: Callable[..., Any] = front.function_of(self._manifest, self._tensors)
+        return made
+
+    def _settings(self) -> ExitStack:
+        stack = ExitStack()
+        if self._manifest.wide:
+            stack.enter_context(self._jax.enable_x64(True))
+        stack.enter_context(self._jax.default_device(self._device))
+        return stack
+
+    @cached_property
+    def _constants(self) -> list[Any]:
+        """The constants, put on the device once."""
+        device = self._device
+        return [
+            self._jax.device_put(array_of(self._manifest, name, self._tensors), device)
+            for name in self._manifest.arguments
+        ]
+
+    def _program(self, i: int) -> Callable[..., Any]:
+        """A program, compiled."""
+        try:
+            exported = _as_exported(self._jax, self._manifest, i, self._tensors)
+            targets = set(_CUSTOM_CALL.findall(exported.mlir_module()))
+            with self._settings():
+                lowered = self._jax.jit(exported.call).lower(*exported.in_avals)
+        except Exception as error:  # as of text that is no StableHLO
+            problem = f"program {i} cannot be read by JAX {self._jax.__version__}"
+            text = shortened(f"{type(error).__name__}: {error}")
+            raise ModelError(f"{problem}\n  got: {text}") from None
+        strange = sorted(targets - _stable_targets(self._jax))
+        if strange:
+            problem = f"program {i} calls what no exported program may"
+            raise ModelError(f"{problem}\n  got: {shortened(', '.join(strange))}")
+        with self._settings():
+            compiled: Callable[..., Any] = lowered.compile()
+        return compiled
+
+
+def array_of(manifest: Manifest, name: str, tensors: Tensors) -> NDArray:
+    """A constant in its own dtype; those that safetensors lacks are kept as bytes."""
+    constant = manifest.known[name]
+    flat = np.ascontiguousarray(tensors[constant.name]).reshape(-1).view(np.uint8)
+    return flat.view(np.dtype(constant.dtype)).reshape(constant.shape)
+
+
+def _device(jax: Any, platform: str) -> Any:
+    try:
+        return jax.devices(platform)[0]
+    except RuntimeError:
+        there = ", ".join(sorted({device.platform for device in jax.devices()}))
+        raise ModelError(
+            f"the model is for {shortened(platform, 20)!r}, which JAX has not here"
+            f"\n  got: {there}\n  hint: export it with platform=..."
+        ) from None
+
+
+def _stable_targets(jax: Any) -> set[str]:
+    """The custom calls that JAX guarantees, which no export goes without."""
+    module = importlib.import_module("jax._src.export._export")
+    return set(getattr(module, "_CUSTOM_CALL_TARGETS_GUARANTEED_STABLE", ()))
+
+
+def _as_exported(jax: Any, manifest: Manifest, i: int, tensors: Tensors) -> Any:
+    """A program as `jax.export` has it, made of what the manifest says."""
+    export = importlib.import_module("jax.export")
+    program = manifest.programs[i]
+    known = [manifest.known[name] for name in manifest.arguments]
+    constants = [(v.shape, v.dtype) for v in known]
+    inputs = [v.dtype for v in manifest.inputs]
+    given = [*zip(program.shapes, inputs, strict=True), *constants]
+    results = [(v.shape, v.dtype) for v in program.outputs]
+    with jax.enable_x64(True):
+        in_avals = tuple([jax.core.ShapedArray(s, np.dtype(d)) for s, d in given])
+        out_avals = tuple([jax.core.ShapedArray(s, np.dtype(d)) for s, d in results])
+    nones = {"in": (None,) * len(given), "out": (None,) * len(results)}
+    parts = {
+        "fun_name": "model",
+        "in_tree": jax.tree.structure(((0,) * len(given), {})),
+        "in_avals": in_avals,
+        "out_tree": jax.tree.structure((0,) * len(results)),
+        "out_avals": out_avals,
+        "_has_named_shardings": False,
+        "_in_named_shardings": nones["in"],
+        "_out_named_shardings": nones["out"],
+        "in_shardings_hlo": nones["in"],
+        "out_shardings_hlo": nones["out"],
+        "nr_devices": 1,
+        "platforms": (manifest.platform,),
+        "ordered_effects": (),
+        "unordered_effects": (),
+        "disabled_safety_checks": (),
+        "mlir_module_serialized": tensors[f"program_{i}"].tobytes(),
+        "calling_convention_version": program.convention,
+        "module_kept_var_idx": program.kept,
+        "uses_global_constants": False,
+        "_get_vjp": None,
+    }
+    fields = [field.name for field in dataclasses.fields(export.Exported)]
+    return export.Exported(**{name: parts[name] for name in fields})

@@ -1,0 +1,374 @@
+"""Models in files: what is exported is what is read, and nothing else is taken."""
+
+import json
+import subprocess
+import sys
+import textwrap
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from safetensors.numpy import load as read_tensors
+from safetensors.numpy import save
+
+import graphc
+import graphc.tensor as gt
+from graphc_serving import manifest as served
+from graphc_serving.manifest import KEY, digest
+
+pytestmark = pytest.mark.usefixtures("compiled_quickly")
+X = gt.tensor("x", "float32", ("n",))
+Y = gt.tensor("y", "float32", ("m",))
+TABLE = np.linspace(0, 1, 600, dtype="float32").reshape(2, 300)
+
+
+def exact(inputs, outputs, **how):
+    return graphc.function(inputs, outputs, dims="specialize", unused="ignore", **how)
+
+
+def exported(f, path, sizes, **how):
+    f.export(path / "model", sizes, **how)
+    return graphc.load(path / "model")
+
+
+def same(found, wanted):
+    assert jax.tree.structure(found) == jax.tree.structure(wanted)
+    pairs = zip(jax.tree.leaves(found), jax.tree.leaves(wanted), strict=True)
+    for one, other in pairs:
+        assert one.dtype == other.dtype
+        np.testing.assert_array_equal(np.asarray(one), np.asarray(other))
+
+
+DTYPES = "float32 float64 bfloat16 complex128 int64 uint8 bool".split()
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("graph", [False, True])
+def test_a_model_gives_what_the_function_gives(tmp_path, dtype, graph):
+    x, k = gt.tensor("x", dtype, ("n", 2)), gt.tensor("k", dtype, ())
+    numbers = (np.arange(600) % 7).reshape(2, 300).astype(x.dtype)
+    table = gt.asarray(numbers)
+    stacked = gt.concatenate([x @ table, gt.zeros((1, 300), dtype)])
+    result = {"made": [stacked, (k, x.shape[0])], "β": x}
+    f = exact([x, k], result)
+    m = exported(f, tmp_path, {"n": [0, 1, 3]}, graph=graph)
+    assert m.inputs == ("x", "k") and len(m.shapes) == 3
+    for n in (0, 1, 3):
+        a = np.ones((n, 2)).astype(x.dtype)
+        b = np.ones((), x.dtype)
+        wanted = f(a, b)
+        same(m(a, b), wanted)
+        same(m(k=b, x=a), wanted)
+        with jax.enable_x64(True):
+            same(m(jnp.asarray(a), jnp.asarray(b)), wanted)
+    if graph:
+        more, a = graphc.load(tmp_path / "model", graph=True), np.ones((5, 2))
+        same(more(a.astype(x.dtype), b), f(a.astype(x.dtype), b))
+
+
+def test_equal_constants_are_kept_once(tmp_path):
+    y = gt.sum(X) + gt.asarray(TABLE) * gt.asarray(TABLE.copy())
+    z = gt.take(gt.asarray(TABLE), gt.asarray(np.arange(300)), axis=1)
+    f = exact([X], [y, z])
+    exported(f, tmp_path, {"n": [2, 3, 4]}, graph=True)
+    tensors = read_tensors((tmp_path / "model").read_bytes())
+    large = [k for k, v in tensors.items() if v.dtype == np.float32]
+    assert large == ["constant_0"]
+    assert (tmp_path / "model").stat().st_size < 2 * TABLE.nbytes + 20_000
+
+
+def test_loops_and_several_sizes_are_exported(tmp_path):
+    last, rows = gt.scan(lambda c, v: (c + v, c * v), 0.0, X)
+    f = exact([X, Y], [graphc.grad(last * gt.sum(rows), X), gt.sum(Y)])
+    m = exported(f, tmp_path, {"n": [2, 3], "m": 4})
+    assert m.shapes == [((2,), (4,)), ((3,), (4,))]
+    a, b = np.arange(3, dtype="float32"), np.ones(4, "float32")
+    same(m(a, b), f(a, b))
+
+
+def test_no_inputs_and_no_outputs(tmp_path):
+    same(exported(exact([], gt.asarray(TABLE) + 1), tmp_path, {})(), TABLE + 1)
+    x = exact([X], [])
+    if x._segment is not None:
+        assert exported(x, tmp_path, {"n": 2})(np.ones(2, "float32")) == []
+
+
+SERVER = """
+    import sys, numpy as np, graphc_serving
+    m = graphc_serving.load(sys.argv[1])
+    print(m(np.ones(3, "float32")).tolist(), m)
+    print(sorted(n for n in sys.modules if n.split(".")[0] == "graphc"))
+"""
+
+
+def test_a_server_needs_no_compiler(tmp_path):
+    exported(exact([X], gt.tanh(X) * 0 + 2), tmp_path, {"n": [3]})
+    script = textwrap.dedent(SERVER)
+    command = [sys.executable, "-c", script, str(tmp_path / "model")]
+    found = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert found.stdout.splitlines() == [
+        "[2.0, 2.0, 2.0] <graphc.Model (x: float32), 1 sizes on cpu>",
+        "[]",
+    ]
+
+
+def message(error, ask):
+    with pytest.raises(error) as caught:
+        ask()
+    return str(caught.value).split("\n  at ")[0]
+
+
+def test_calls_that_do_not_fit(tmp_path):
+    k = gt.tensor("k", "int32", ())
+    m = exported(exact([X, k], X * k), tmp_path, {"n": [2, 3]})
+    a, head = np.ones(2, "float32"), "the arguments do not fit the model\n  "
+    cases = {
+        "got: shapes ((4,), ())\n  expected: one of ((2,), ()), ((3,), ())\n"
+        "  hint: load(path, graph=True) compiles for other sizes, if the graph was "
+        "saved": (np.ones(4, "float32"), 1),
+        "got: input x is float64 of rank 1\n  expected: float32 of rank 1": (
+            np.ones(2),
+            1,
+        ),
+        "got: input k is 4294967296\n  expected: int32 of rank 0": (a, 2**32),
+        "got: input k is 1.5\n  expected: int32 of rank 0": (a, 1.5),
+        "got: input x is 1\n  expected: float32 of rank 1": (1, 1),
+        "got: 1 arguments and no names\n  expected: inputs x, k": (a,),
+    }
+    for text, args in cases.items():
+        assert message(graphc.ModelError, lambda: m(*args)) == head + text
+    text = "got: 1 arguments and j\n  expected: inputs x, k"
+    assert message(graphc.ModelError, lambda: m(a, j=1)) == head + text
+    assert m(a, 3).tolist() == [3, 3]
+
+
+def test_what_cannot_be_exported(tmp_path):
+    guarded = exact([X, Y], X + Y)
+    printed = graphc.function([X], gt.debug_print("{}", X), dims="specialize")
+    _, rows = gt.scan(lambda c, v: (c + v, c), 0.0, X)
+    path = tmp_path / "model"
+    cases = {
+        "export: the program is padded": (
+            lambda: graphc.function([X], X * 2, dims="pad").export(path, {"n": 3})
+        ),
+        "export: the program is more than one jitted function\n  got: 2 segments": (
+            lambda: exact([X], X[X > 0]).export(path, {"n": 3})
+        ),
+        "export: a NumPy program runs line by line": (
+            lambda: graphc.function([X], X, backend="numpy").export(path, {"n": 3})
+        ),
+        "export: m is missing\n  got: no sizes": lambda: guarded.export(path, {}),
+        "add: shapes do not broadcast: needs n == m; got 4 and 5": (
+            lambda: guarded.export(path, {"n": [3, 4], "m": [3, 5]})
+        ),
+        "export: JAX cannot export the program\n"
+        "  got: NotImplementedError: serialization of host_callbacks is not yet "
+        "implemented\n"
+        "  hint: nothing in it may print, or call Python": (
+            lambda: printed.export(path, {"n": 3})
+        ),
+        "export: scan holds a graph or a function, and has no text\n"
+        "  hint: leave graph=True out: the sizes that you list need no graph": (
+            lambda: exact([X], rows).export(path, {"n": 3}, graph=True)
+        ),
+        "export: there is no platform 'abacus'\n"
+        "  expected: 'cpu', 'cuda', 'rocm', 'tpu'": (
+            lambda: exact([X], X + 1).export(path, {"n": 3}, platform="abacus")
+        ),
+    }
+    for text, ask in cases.items():
+        assert message(graphc.GraphError, ask).startswith(text), text
+    assert not path.exists()
+
+
+def test_a_platform_that_is_not_here(tmp_path):
+    exact([X], X + 1).export(tmp_path / "model", {"n": 3}, platform="tpu")
+    assert message(graphc.ModelError, lambda: graphc.load(tmp_path / "model")) == (
+        "the model is for 'tpu', which JAX has not here\n"
+        "  got: cpu\n"
+        "  hint: export it with platform=..."
+    )
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """The content of a file, with all that there can be in one."""
+    path = tmp_path_factory.mktemp("whole") / "model"
+    f = exact([X], {"y": gt.sum(X) + gt.asarray(TABLE)})
+    f.export(path, {"n": [2]}, graph=True)
+    return path.read_bytes()
+
+
+def remade(content, change=lambda manifest, tensors: None, signed=True):
+    """A file with another manifest and other tensors, and their digest."""
+    size = int.from_bytes(content[:8], "little")
+    header = json.loads(content[8 : 8 + size])
+    manifest, tensors = json.loads(header["__metadata__"][KEY]), read_tensors(content)
+    change(manifest, tensors)
+    if signed:
+        manifest["digest"] = digest(manifest, tensors)
+    return save(tensors, {KEY: json.dumps(manifest)})
+
+
+def put(name, value):
+    return lambda manifest, _: manifest.update({name: value})
+
+
+def put_tensor(name, value):
+    return lambda _, tensors: tensors.update({name: np.asarray(value)})
+
+
+MALFORMED = {
+    "jax": 1,
+    "platform": None,
+    "wide": 0,
+    "inputs": [["x", "object", [0]]],
+    "structure": ["set", ["single"]],
+    "programs": [[[[-1]], [["", "float32", []]], 9, [0]]],
+    "constants": [["constant_0", "float32", [2, 301]]],
+    "arguments": ["constant_1"],
+    "graph": "constant_0",
+}
+PROBLEMS = {
+    "jax": "TypeError 1 is no str",
+    "platform": "TypeError None is no str",
+    "wide": "TypeError 0 is no bool",
+    "inputs": "ValueError there is no dtype object",
+    "structure": "TypeError 'set' is no list",
+    "programs": "ValueError (-1,) is no shape",
+    "constants": "ValueError constant_0 has another size",
+    "arguments": "ValueError constants are missing",
+    "graph": "TypeError 'constant_0' is no list",
+}
+
+
+@pytest.mark.parametrize("name", MALFORMED)
+def test_a_malformed_manifest(tmp_path, whole, name):
+    path = tmp_path / "model"
+    path.write_bytes(remade(whole, put(name, MALFORMED[name])))
+    assert message(graphc.ModelError, lambda: graphc.load(path)) == (
+        f"{path} is no model: its manifest is malformed: {PROBLEMS[name]}"
+    )
+    path.write_bytes(remade(whole, lambda manifest, _: manifest.pop(name)))
+    assert message(graphc.ModelError, lambda: graphc.load(path)) == (
+        f"{path} is no model: its manifest is malformed: KeyError '{name}'"
+    )
+
+
+DAMAGED = "it is damaged or was changed: its digest is another one"
+OTHERS = (
+    "its manifest is malformed: ValueError tensors are missing, or there are others"
+)
+BAD = {
+    "empty": (lambda c: b"", "it has no manifest of graphc"),
+    "another kind": (
+        lambda c: b"PK\x03\x04" + c,
+        f"its header has more than {served.LARGEST_MANIFEST} bytes",
+    ),
+    "no manifest": (
+        lambda c: save({"a": np.ones(3)}, {"other": "1"}),
+        "it has no manifest of graphc",
+    ),
+    "a list": (lambda c: save({}, {KEY: "[]"}), "its format has no number"),
+    "deep": (lambda c: save({}, {KEY: "[" * 10**6}), "it has no manifest of graphc"),
+    "newer": (
+        lambda c: remade(c, put("format", 2)),
+        "a newer graphc wrote it, in format 2; this one reads 1",
+    ),
+    "older": (lambda c: remade(c, put("format", 0)), "its format has no number"),
+    "a bit": (lambda c: c[:-1] + bytes([c[-1] ^ 1]), DAMAGED),
+    "a constant": (
+        lambda c: remade(c, put_tensor("constant_0", TABLE * 2), signed=False),
+        DAMAGED,
+    ),
+    "a name": (lambda c: remade(c, put("platform", "gpu"), signed=False), DAMAGED),
+    "more": (
+        lambda c: remade(c, put_tensor("other", TABLE)),
+        OTHERS,
+    ),
+    "less": (
+        lambda c: remade(c, lambda _, tensors: tensors.pop("program_0")),
+        OTHERS,
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", BAD)
+def test_a_bad_file(tmp_path, whole, kind):
+    damage, reason = BAD[kind]
+    path = tmp_path / "model"
+    path.write_bytes(damage(whole))
+    text = f"{path} is no model: {reason}"
+    assert message(graphc.ModelError, lambda: graphc.load(path)) == text
+
+
+def test_a_file_that_is_cut_off(tmp_path, whole):
+    path = tmp_path / "model"
+    for end in range(0, len(whole), 701):
+        path.write_bytes(whole[:end])
+        text = message(graphc.ModelError, lambda: graphc.load(path))
+        assert text.startswith(f"{path} is no model: ")
+
+
+def test_a_file_that_is_too_large(tmp_path, whole, monkeypatch):
+    monkeypatch.setattr(served, "LARGEST", 1000)
+    path = tmp_path / "model"
+    path.write_bytes(whole)
+    assert message(graphc.ModelError, lambda: graphc.load(path)) == (
+        f"{path} is no model: it has more than 1000 bytes"
+    )
+
+
+def test_a_file_without_a_graph(tmp_path):
+    exported(exact([X], X + 1), tmp_path, {"n": 3})
+    path = tmp_path / "model"
+    assert message(graphc.ModelError, lambda: graphc.load(path, graph=True)) == (
+        f"there is no graph in {path}\n  hint: export it with graph=True"
+    )
+
+
+def test_a_graph_that_is_none(tmp_path, whole):
+    path = tmp_path / "model"
+    for text, problem in {
+        b"\xff": "load: the graph of the model is no text",
+        b"graph() { return }": "load: the graph of the model has other inputs",
+        b"import os": "parse_graph: line 1: expected 'graph', not import",
+    }.items():
+        new = put_tensor("graph", np.frombuffer(text, np.uint8))
+        path.write_bytes(remade(whole, new))
+        m = graphc.load(path, graph=True)
+        ask = lambda: m(np.ones(5, "float32"))
+        assert message(graphc.GraphError, ask).startswith(problem)
+
+
+def test_a_program_that_is_none_is_not_run(tmp_path, whole):
+    path = tmp_path / "model"
+    path.write_bytes(remade(whole, put_tensor("program_0", np.zeros(9, np.uint8))))
+    m = graphc.load(path)
+    text = message(graphc.ModelError, lambda: m(np.ones(2, "float32")))
+    head = f"program 0 cannot be read by JAX {jax.__version__}\n  got: "
+    assert text.startswith(head)
+
+
+def test_a_program_with_calls_of_its_own_is_not_run(tmp_path, whole):
+    """Nor anything else that is not of XLA, as JAX guarantees it."""
+    spec = jax.ShapeDtypeStruct((2, 300), "float32")
+    name = "xla_ffi_python_cpu_callback"
+    harm = jax.jit(lambda x, table: jax.ffi.ffi_call(name, spec)(table))
+    check = jax.export.DisabledSafetyCheck.custom_call(name)
+    specs = jax.ShapeDtypeStruct((2,), "float32"), spec
+    found = jax.export.export(harm, disabled_checks=[check])(*specs)
+    module = np.frombuffer(found.mlir_module_serialized, np.uint8)
+
+    def change(manifest, tensors):
+        tensors["program_0"] = module
+        manifest["programs"][0][3] = list(found.module_kept_var_idx)
+
+    path = tmp_path / "model"
+    path.write_bytes(remade(whole, change))
+    m = graphc.load(path)
+    assert message(graphc.ModelError, lambda: m(np.ones(2, "float32"))) == (
+        "program 0 calls what no exported program may\n"
+        "  got: xla_ffi_python_cpu_callback"
+    )
