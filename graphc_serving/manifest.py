@@ -83,7 +83,7 @@ class _Malformed(Exception):
 
 
 def read(path: str) -> tuple[Manifest, Tensors]:
-    """What a file holds. Raises ModelError for a file that is no model."""
+    """The manifest and tensors of a file. Raises ModelError where it is no model."""
     try:
         return _read(path)
     except _Malformed as error:

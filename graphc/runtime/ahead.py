@@ -17,7 +17,7 @@ from graphc.ir.dims import Symbol, evaluate
 from graphc.ir.graph import Graph, Value
 from graphc.runtime.devices import Target
 from graphc.runtime.jax_cache import Executables
-from graphc.runtime.prepared import Facts
+from graphc.runtime.prepared import ProgramFacts
 from graphc.transform.forecast import SizesGiven, known_sizes
 from graphc.transform.plan import Plan
 
@@ -57,7 +57,7 @@ class OnlySegment:
             return list(pool.map(compile, lowered))
 
 
-def only_segment(facts: Facts, module: Any, target: Target) -> OnlySegment:
+def only_segment(facts: ProgramFacts, module: Any, target: Target) -> OnlySegment:
     """The segment of a program for JAX, `module`, that does nothing else."""
     jitted = module.segment_0
     wide = jitted is not getattr(module, entry(facts.padded))

@@ -17,7 +17,7 @@ from graphc.runtime.arguments import Backend
 from graphc.runtime.devices import target_of
 from graphc.runtime.examine import Unused, examine
 from graphc.runtime.function import Function
-from graphc.runtime.pipeline import Jit, Options, Pipeline, Tier
+from graphc.runtime.pipeline import CompileOptions, Jit, Pipeline, Tier
 from graphc.runtime.stretching import Family, Stretching
 from graphc.transform.loops.bounds_checks import watched
 from graphc.transform.stretching import Resolved, axes_maybe_one, dims_of
@@ -76,7 +76,7 @@ def function(
     rule = config.casting if casting is None else check_casting(casting)
     graph, structure, defaults = examine(inputs, outputs, rule, unused)
     rewrites = rewrites.on(target.costs)
-    options = Options(backend, jit, rewrites, dims, tier, rule, check, target)
+    options = CompileOptions(backend, jit, rewrites, dims, tier, rule, check, target)
     graph = merged(graph)
     with remembering():
         if axes_maybe_one(graph):
@@ -85,7 +85,7 @@ def function(
 
 
 def _stretching(
-    written: Graph, structure: Outputs, defaults: dict[int, Any], how: Options
+    written: Graph, structure: Outputs, defaults: dict[int, Any], how: CompileOptions
 ) -> Function:
     """A compiled function of a graph with axes that may be 1."""
 
@@ -101,7 +101,7 @@ def _compiled(
     written: Graph,
     structure: Outputs,
     defaults: dict[int, Any],
-    how: Options,
+    how: CompileOptions,
     make: Callable[..., Function] = Function,
 ) -> Function:
     """A compiled function of the graph as it is written."""

@@ -98,7 +98,7 @@ class Exporter:
         return cls(jax, segment, lift.arrays, platform)
 
     def program(self, structs: Sequence[Any]) -> tuple[list[Any], bytes]:
-        """What the manifest says of the program of these arguments, and its module."""
+        """The entry in the manifest, and the module, for arguments of these types."""
         make = importlib.import_module("jax.export").export
         constants = [self.jax.ShapeDtypeStruct(a.shape, a.dtype) for a in self.arrays]
         jitted = self.segment.jitted

@@ -383,7 +383,7 @@ class Function:
     def _for(
         self, calls: list[tuple[Any, ...]], make: Callable[..., list[Any]], *given: Any
     ) -> list[Any]:
-        """What is made for calls; errors are those of calls."""
+        """Make something for calls; errors are those of calls."""
         try:
             return self._target.around(self.jax, make)(*given)
         except Exception as error:

@@ -23,13 +23,13 @@ _ALL = {  # nothing is too small, or compiled too quickly
 }
 
 
-class _OfThread(threading.local):
-    """What a thread has to undo."""
+class _ThreadUndo(threading.local):
+    """The options that a thread has to undo."""
 
     undo: ExitStack | None = None
 
 
-_OWN = _OfThread()
+_OWN = _ThreadUndo()
 
 
 class Executables:

@@ -59,7 +59,7 @@ _EMIT = {
 
 
 @dataclass(frozen=True)
-class Options:
+class CompileOptions:
     """How `function` compiles; see there."""
 
     backend: Backend
@@ -97,7 +97,7 @@ class _First(NamedTuple):
 class Pipeline:
     """The stages of one graph; each is done once."""
 
-    def __init__(self, written: Graph, outputs: Outputs, how: Options) -> None:
+    def __init__(self, written: Graph, outputs: Outputs, how: CompileOptions) -> None:
         self.written = written
         self.outputs = outputs
         self.how = how
@@ -163,7 +163,7 @@ class Pipeline:
         return policies
 
     def watching(self) -> Watching:
-        """What watches the sizes of calls; it is made when a size changes."""
+        """The watcher of the sizes of calls; it is made when a size changes."""
         return Watching(lambda: self.start.watcher)
 
     def compiled(self, policies: Policies) -> tuple[Plan, Source]:

@@ -11,7 +11,7 @@ from graphc.transform.plan import Plan
 
 
 @dataclass(frozen=True)
-class Facts:
+class ProgramFacts:
     """All that running a program takes: its text, and what its plan says of calls.
 
     It is `alone` where all that it does is to call its one segment, and `padded` where
@@ -31,7 +31,7 @@ class Prepared:
 
     def __init__(
         self,
-        facts: Facts,
+        facts: ProgramFacts,
         inputs: tuple[Value, ...],
         make: Callable[[], tuple[Plan, Source]],
         foreigns: Mapping[str, Callable[..., object]] = {},
@@ -47,7 +47,7 @@ class Prepared:
         """The program of a plan that has been made."""
         padded = plan.padded is not None
         count, statics = len(plan.segments), plan.static_inputs
-        facts = Facts(source.text, source.alone, padded, count, statics)
+        facts = ProgramFacts(source.text, source.alone, padded, count, statics)
         inputs = plan.called.inputs
         prepared = cls(facts, inputs, lambda: (plan, source), source.foreigns)
         prepared._made = plan, source

@@ -17,7 +17,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from graphc.errors import CacheWarning, user_level
-from graphc.runtime.prepared import Facts
+from graphc.runtime.prepared import ProgramFacts
 
 FORMAT = 1
 PROGRAMS, EXECUTABLES = "programs", "executables"  # folders in the directory
@@ -30,7 +30,7 @@ class _Unfit(Exception):
     """A file that is there and cannot be used, and why."""
 
 
-def read(directory: str, key: str) -> Facts | None:
+def read(directory: str, key: str) -> ProgramFacts | None:
     """The program that is kept for a key; None where there is none that fits."""
     path = Path(directory, PROGRAMS, f"{key}.json")
     try:
@@ -65,7 +65,7 @@ def require_own(found: os.stat_result, what: str) -> None:
         raise _Unfit(f"others can write {what}: chmod go-w")
 
 
-def _parsed(content: bytes, key: str) -> Facts:
+def _parsed(content: bytes, key: str) -> ProgramFacts:
     head, _, body = content.partition(b"\n")
     title, _, rest = head.decode("ascii", "replace").rpartition(f"{_HEAD} ")
     number, _, digest = rest.partition(" ")
@@ -79,12 +79,12 @@ def _parsed(content: bytes, key: str) -> Facts:
         found = json.loads(body)
         if found.pop("key") != key:
             raise _Unfit("it is the program of another graph")
-        return _checked(Facts(**found))
+        return _checked(ProgramFacts(**found))
     except (AttributeError, KeyError, RecursionError, TypeError, ValueError):
         raise _Unfit("it is no program of graphc") from None
 
 
-def _checked(facts: Facts) -> Facts:
+def _checked(facts: ProgramFacts) -> ProgramFacts:
     kinds = {"text": str, "alone": bool, "padded": bool, "segments": int}
     statics: object = facts.statics
     if not isinstance(statics, list) or any(type(i) is not int for i in statics):
@@ -94,7 +94,7 @@ def _checked(facts: Facts) -> Facts:
     return replace(facts, statics=tuple(statics))
 
 
-def write(directory: str, key: str, facts: Facts) -> None:
+def write(directory: str, key: str, facts: ProgramFacts) -> None:
     """Keep a program; where that is impossible it is told once, and goes on."""
     body = json.dumps({"key": key, **asdict(facts)}).encode()
     head = f"{_HEAD} {FORMAT} {sha256(body).hexdigest()}\n".encode()

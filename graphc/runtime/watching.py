@@ -1,4 +1,4 @@
-"""Who watches the sizes of calls: made when a size may have changed, not before."""
+"""A watcher of the sizes of calls, made when a size may have changed, not before."""
 
 from collections.abc import Callable, Mapping, Sequence
 
