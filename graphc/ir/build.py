@@ -420,7 +420,7 @@ class Config:
     processes, or None; at first it is that of the environment, `GRAPHC_CACHE_DIR`.
     """
 
-    __slots__ = "_casting", "_float", "_max_bytes", "dims"  # other names are refused
+    __slots__ = "_cache_dir", "_casting", "_float", "_max_bytes", "dims"  # and no other
 
     def __init__(self) -> None:
         self._float = dtype_of("float32")

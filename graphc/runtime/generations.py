@@ -85,7 +85,7 @@ class Generations:
         self.running = one
         result = one.run(*args)
         self.running = None
-        if one.log.pending or len(EVENTS) != start:
+        if one.log.is_pending or len(EVENTS) != start:
             one.log.settle(since(start))
             one.seen.discard(key)
             self.start = len(EVENTS)

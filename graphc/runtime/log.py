@@ -93,6 +93,11 @@ class Log:
         self.done: list[Compilation] = []
         self._told = 0
 
+    @property
+    def is_pending(self) -> bool:
+        """Whether a compilation has begun that is not settled."""
+        return bool(self._announced.pending)
+
     def settle(self, events: Iterable[Event] = ()) -> list[Compilation]:
         """End the call and its last compilation, and return the new compilations.
 

@@ -45,9 +45,15 @@ class Prepared:
     @classmethod
     def of(cls, plan: Plan, source: Source) -> "Prepared":
         """The program of a plan that has been made."""
-        padded = plan.padded is not None
-        count, statics = len(plan.segments), plan.static_inputs
-        facts = ProgramFacts(source.text, source.alone, padded, count, statics)
+        pad = plan.padded
+        facts = ProgramFacts(
+            text=source.text,
+            alone=source.alone,
+            padded=pad is not None,
+            padded_inputs=() if pad is None else tuple(sorted(pad.padded_inputs)),
+            segments=len(plan.segments),
+            statics=plan.static_inputs,
+        )
         inputs = plan.called.inputs
         prepared = cls(facts, inputs, lambda: (plan, source), source.foreigns)
         prepared._made = plan, source

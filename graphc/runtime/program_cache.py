@@ -15,6 +15,7 @@ from contextlib import suppress
 from dataclasses import asdict, replace
 from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
 from graphc.errors import CacheWarning, user_level
 from graphc.runtime.prepared import ProgramFacts
@@ -86,12 +87,16 @@ def _parsed(content: bytes, key: str) -> ProgramFacts:
 
 def _checked(facts: ProgramFacts) -> ProgramFacts:
     kinds = {"text": str, "alone": bool, "padded": bool, "segments": int}
-    statics: object = facts.statics
-    if not isinstance(statics, list) or any(type(i) is not int for i in statics):
-        raise TypeError
     if any(type(getattr(facts, name)) is not kind for name, kind in kinds.items()):
         raise TypeError
-    return replace(facts, statics=tuple(statics))
+    statics, padded_inputs = map(_positions, (facts.statics, facts.padded_inputs))
+    return replace(facts, statics=statics, padded_inputs=padded_inputs)
+
+
+def _positions(found: Any) -> tuple[int, ...]:
+    if not isinstance(found, list) or any(type(i) is not int for i in found):
+        raise TypeError
+    return tuple(found)
 
 
 def write(directory: str, key: str, facts: ProgramFacts) -> None:
