@@ -25,6 +25,7 @@ from graphc.ir.walk import depth_first, operands
 from graphc.rewriting.sharing.structure import params_structure
 
 MOST_TOLD = 100  # characters of a param
+MOST_KINDS = 64  # of arguments that first calls are known for: they hold sizes
 
 
 class _Entry(NamedTuple):
@@ -52,6 +53,8 @@ def block(function: Callable[..., Any]) -> Callable[..., Any]:
             place = user_place()
             kind = tuple(map(_kind, _leaves([args, named])))
             entries = _entries(made, given)
+            if len(first) >= MOST_KINDS and kind not in first:
+                first.clear()
             before, there = first.setdefault(kind, (entries, place))
             told = _difference(entries, before)
             if told:

@@ -19,7 +19,7 @@ REFUSED = {
     **dict.fromkeys(("unique", "unique_all", "unique_counts"), COUNTED),
     **dict.fromkeys(("unique_inverse", "unique_values"), COUNTED),
     **dict.fromkeys(("union1d", "intersect1d", "setdiff1d", "setxor1d"), COUNTED),
-    "bincount": "the size max would differ between examples",
+    "bincount": "the size max_from would differ between examples",
     "linalg.lstsq": "the size where would differ between examples",
     "getitem": "would differ between examples",
 }

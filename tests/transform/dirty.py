@@ -7,7 +7,7 @@ from unittest import mock
 import numpy as np
 
 import graphc
-from graphc.runtime import compile as compiling
+from graphc.runtime import pipeline
 from graphc.transform.padding import padded
 
 PAD = graphc.Pad(minimum=4, growth=1.3)  # 4, 6, 8, 11: nearly all sizes get padding
@@ -43,7 +43,7 @@ def dirty_function(inputs, outputs, **options):
     def of_anything(*args, **how):
         return padded(*args, **how | {"clean": False})
 
-    with mock.patch.object(compiling, "padded", of_anything), warnings.catch_warnings():
+    with mock.patch.object(pipeline, "padded", of_anything), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         f = graphc.function(inputs, outputs, dims=PAD, **options)
     if f.plan.padded is not None and f.plan.padded.lengths:
