@@ -34,6 +34,7 @@ import graphc.ops.indexing.at
 import graphc.ops.indexing.basic
 import graphc.ops.indexing.gather
 import graphc.ops.indexing.padding
+import graphc.ops.indexing.positions
 import graphc.ops.indexing.scatter
 import graphc.ops.indexing.take
 import graphc.ops.linalg.decompositions
@@ -51,12 +52,14 @@ import graphc.ops.nn.pool
 import graphc.ops.products.contract
 import graphc.ops.products.einsum
 import graphc.ops.products.multi_dot
+import graphc.ops.products.polynomials
 import graphc.ops.random.choice
 import graphc.ops.random.continuous
 import graphc.ops.random.discrete
 import graphc.ops.random.vectors
 import graphc.ops.reductions.arg_extremes
 import graphc.ops.reductions.cumulative
+import graphc.ops.reductions.differences
 import graphc.ops.reductions.mean_var
 import graphc.ops.reductions.nan
 import graphc.ops.reductions.quantiles

@@ -97,6 +97,13 @@ def padded_numpy(x: Any, window: Any, stride: Any, padding: Any) -> Any:
     return x[(..., *kept)]
 
 
+def correlated_numpy(x: Any, kernel: Any) -> Any:
+    """Printed into NumPy programs: one vector over another, without windows."""
+    if kernel.shape[2] > x.shape[2]:
+        return x[..., :0]
+    return np.correlate(x[0, 0], kernel[0, 0].conj())[None, None]
+
+
 def conv_numpy(
     x: Any,
     kernel: Any,
@@ -116,6 +123,8 @@ def conv_numpy(
     if any(f > 1 for f in spread):
         x = spaced_numpy(x, spread)
     x = padded_numpy(x, window, stride, padding)
+    if x.shape[:2] == kernel.shape[:2] == (1, 1) == (*stride, *dilation):
+        return correlated_numpy(x, kernel).astype(dtype, copy=False)
     short = [max(w - n, 0) for n, w in zip(x.shape[2:], window, strict=True)]
     x = np.pad(x, ((0, 0), (0, 0), *((0, n) for n in short))) if any(short) else x
     axes = tuple(range(2, rank + 2))

@@ -1,0 +1,232 @@
+"""Positions in arrays of a shape: flat and per axis, on diagonals, of triangles."""
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+from graphc.errors import GraphError, graph_error
+from graphc.ir import dims
+from graphc.ir.build import (
+    Shape,
+    as_shape,
+    as_size,
+    as_value,
+    cast,
+    check_shape,
+    literal_of,
+    size_value,
+    strong,
+)
+from graphc.ir.dims import Size
+from graphc.ir.graph import Value
+from graphc.ir.namespace import F, public
+from graphc.ir.types import BOOL, INT64, is_integer, product
+
+Order = Literal["C", "F"]
+Beyond = Literal["raise", "wrap", "clip"]
+
+
+def _integers(x: Any, name: str) -> Value:
+    value = strong(as_value(x))
+    if not is_integer(value.dtype):
+        raise graph_error("needs integers", op=name, got=str(value.type))
+    return cast(value, INT64)
+
+
+def _is_outside(value: Value, size: Size) -> bool:
+    """Whether a constant is known to hold a position that is not in this axis."""
+    known = literal_of(value)
+    if known is None or not known.size:
+        return False
+    return bool(known.min() < 0) or dims.less_equal(size, int(known.max())) is True
+
+
+def _outside(name: str, size: Size) -> GraphError:
+    hint = f"positions are 0 or more, and less than {size}"
+    return graph_error("a position is out of range", op=name, hint=hint)
+
+
+def _axes_from_last(rank: int, order: Any, name: str) -> Sequence[int]:
+    """The axes of a shape, the one first along which neighbours are next to another."""
+    if order not in ("C", "F"):
+        expected = "'C' or 'F'"
+        raise graph_error("unknown order", op=name, got=repr(order), expected=expected)
+    return range(rank) if order == "F" else range(rank - 1, -1, -1)
+
+
+@public()
+def unravel_index(indices: Any, shape: Any, order: Order = "C") -> tuple[Value, ...]:
+    """The position per axis of each flat position, as `numpy.unravel_index`.
+
+    A constant that is out of range is refused. Other flat positions are not checked:
+    the position in the slowest axis is out of range where the flat one is, so that
+    reading by it is as reading out of range always is.
+    """
+    rest, sizes = _integers(indices, "unravel_index"), _shape(shape, "unravel_index")
+    axes = _axes_from_last(len(sizes), order, "unravel_index")
+    if _is_outside(rest, product(sizes)):
+        raise _outside("unravel_index", product(sizes))
+    found: list[Any] = [None] * len(sizes)
+    for axis in axes[:-1]:
+        n = size_value(dims.maximum(sizes[axis], 1))
+        found[axis], rest = rest % n, rest // n
+    if axes:
+        found[axes[-1]] = rest
+    return tuple(found)
+
+
+def _shape(shape: Any, name: str) -> Shape:
+    return check_shape(as_shape(shape), name)
+
+
+@public()
+def ravel_multi_index(
+    multi_index: Any,
+    dims: Any,
+    mode: Beyond | Sequence[Beyond] = "raise",
+    order: Order = "C",
+) -> Value:
+    """The flat position of positions per axis, as `numpy.ravel_multi_index`.
+
+    `mode` says, for all axes or for each, what becomes of a position out of range:
+    "wrap" and "clip" move it inside; "raise" refuses a constant when the graph is
+    built, and lets the call raise for another, which has to be read for that.
+    """
+    name = "ravel_multi_index"
+    sizes = _shape(dims, name)
+    places = [_integers(place, name) for place in multi_index]
+    modes = [mode] * len(sizes) if isinstance(mode, str) else list(mode)
+    if len(places) != len(sizes) or len(modes) != len(sizes) or not sizes:
+        got = f"{len(places)} of positions, {len(modes)} of modes, {len(sizes)} sizes"
+        raise graph_error("needs positions and a mode per axis", op=name, got=got)
+    flat, stride = as_value(0), as_value(1)
+    for axis in _axes_from_last(len(sizes), order, name):
+        inside = _inside(places[axis], sizes[axis], modes[axis], name)
+        flat, stride = flat + inside * stride, stride * size_value(sizes[axis])
+    return cast(flat, INT64)
+
+
+def _inside(place: Value, n: Size, mode: Any, name: str) -> Value:
+    """Positions within an axis of size `n`."""
+    size = size_value(n)
+    if mode == "wrap":
+        return place % size
+    if mode == "clip":
+        return F.clip(place, 0, size - 1)
+    if mode != "raise":
+        expected = "'raise', 'wrap' or 'clip'"
+        raise graph_error("unknown mode", op=name, got=repr(mode), expected=expected)
+    if _is_outside(place, n):
+        raise _outside(name, n)
+    if literal_of(place) is not None and isinstance(n, int):
+        return place
+    fits = F.logical_and(place >= 0, place < size)
+    return F._assert(place, F.all(fits), "a position is out of range", "index")
+
+
+@public()
+def diag_indices(n: Any, ndim: int = 2) -> tuple[Value, ...]:
+    """The positions of the main diagonal of an array with `ndim` axes of size `n`."""
+    (size,) = _shape(n, "diag_indices")
+    return (F.arange(size_value(size)),) * ndim
+
+
+@public()
+def diag_indices_from(arr: Any) -> tuple[Value, ...]:
+    """The positions of the main diagonal of an array, whose axes are of one size."""
+    value = as_value(arr)
+    if value.type.rank < 2:
+        got = str(value.type)
+        raise graph_error("needs two axes or more", op="diag_indices_from", got=got)
+    shape = value.type.shape
+    (along, *_) = diag_indices(size_value(shape[0]))
+    ends = dims.maximum(*shape), dims.minimum(*shape)
+    reason = "the axes differ in size"
+    along = F._at_most(*ends, reason, along, "diag_indices_from")
+    return (along,) * len(shape)
+
+
+@public()
+def tril_indices(n: Any, k: Any = 0, m: Any = None) -> tuple[Value, Value]:
+    """The positions at and below diagonal `k` of an n x m matrix, row by row.
+
+    `n`, `k` and `m` may be symbolic: the number of positions is worked out of them.
+    """
+    rows, columns, offset = _of_matrix(n, k, m, "tril_indices")
+    ends = F.clip(F.arange(size_value(rows)) + size_value(offset + 1), 0, columns)
+    count = _below(rows, columns, offset)
+    return _positions(F.zeros_like(ends), ends, count)
+
+
+@public()
+def triu_indices(n: Any, k: Any = 0, m: Any = None) -> tuple[Value, Value]:
+    """The positions at and above diagonal `k` of an n x m matrix, row by row.
+
+    `n`, `k` and `m` may be symbolic: the number of positions is worked out of them.
+    """
+    rows, columns, offset = _of_matrix(n, k, m, "triu_indices")
+    first = F.clip(F.arange(size_value(rows)) + size_value(offset), 0, columns)
+    count = rows * columns - _below(rows, columns, offset - 1)
+    return _positions(first, F.full_like(first, size_value(columns)), count)
+
+
+@public()
+def tril_indices_from(arr: Any, k: Any = 0) -> tuple[Value, Value]:
+    """The positions at and below diagonal `k` of a matrix, row by row."""
+    rows, columns = _matrix_shape(arr, "tril_indices_from")
+    return tril_indices(rows, k, columns)
+
+
+@public()
+def triu_indices_from(arr: Any, k: Any = 0) -> tuple[Value, Value]:
+    """The positions at and above diagonal `k` of a matrix, row by row."""
+    rows, columns = _matrix_shape(arr, "triu_indices_from")
+    return triu_indices(rows, k, columns)
+
+
+def _matrix_shape(arr: Any, name: str) -> tuple[Any, ...]:
+    value = as_value(arr)
+    if value.type.rank != 2:
+        raise graph_error("needs a matrix", op=name, got=str(value.type))
+    return tuple(value.shape)
+
+
+def _of_matrix(n: Any, k: Any, m: Any, name: str) -> tuple[Size, Size, Size]:
+    """Rows, columns and diagonal as sizes."""
+    rows, columns = _shape((n, n if m is None else m), name)
+    return rows, columns, as_size(k, "the diagonal")
+
+
+def _below(rows: Size, columns: Size, k: Size) -> Size:
+    """How many elements are at or below diagonal `k`.
+
+    Rows have none, then one more in each from the first to the full row, then all.
+    """
+    first = dims.minimum(rows, dims.maximum(0, -k))
+    full = dims.minimum(rows, dims.maximum(first, columns - k))
+    growing = (full - first) * (first + full + 2 * k + 1) // 2
+    return growing + (rows - full) * columns
+
+
+def _positions(first: Value, ends: Value, count: Size) -> tuple[Value, Value]:
+    """The positions from `first` up to `ends` in each row, `count` in all."""
+    through = F.cumsum(ends - first)
+    place = F.arange(size_value(count))
+    row = F.searchsorted(through, place, side="right")
+    ahead = F._gather(ends - through, row, axes=(0,), inside=(True,))
+    return row, place + ahead
+
+
+@public(name="ix_")
+def ix_(*args: Any) -> tuple[Value, ...]:
+    """An open mesh of vectors of positions, or of masks, as `numpy.ix_`."""
+    made = []
+    for axis, given in enumerate(args):
+        none = isinstance(given, (list, tuple)) and not given
+        vector = F.zeros((0,), INT64) if none else strong(as_value(given))
+        if vector.type.rank != 1:
+            raise graph_error("needs vectors", op="ix_", got=str(vector.type))
+        if vector.dtype == BOOL:
+            (vector,) = F.nonzero(vector)
+        others = tuple(a for a in range(len(args)) if a != axis)
+        made.append(F.expand_dims(vector, others) if others else vector)
+    return tuple(made)

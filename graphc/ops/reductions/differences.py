@@ -1,0 +1,156 @@
+"""Derivatives of samples by differences, and angles without their jumps."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from graphc.errors import graph_error
+from graphc.ir.build import as_value, cast, normal_axes, normal_axis, strong
+from graphc.ir.graph import Value
+from graphc.ir.namespace import F, public
+from graphc.ir.types import BOOL, is_inexact, is_integer
+
+FULL = slice(None)
+Axes = int | tuple[int, ...] | None
+
+
+class _Along(NamedTuple):
+    """Samples along one axis, and the gaps between them: a scalar, or a vector."""
+
+    samples: Value
+    axis: int
+    gaps: Any
+
+    def part(self, start: int | None, stop: int | None) -> Value:
+        """The samples in a slice of the axis."""
+        found: Value = self.samples[(*(FULL,) * self.axis, slice(start, stop))]
+        return found
+
+    def gap(self, start: int | None, stop: int | None) -> Any:
+        """The gaps in a slice of them, to be multiplied with samples."""
+        if self.gaps.type.rank == 0:
+            return self.gaps
+        after = tuple(range(1, self.samples.type.rank - self.axis))
+        found = self.gaps[start:stop]
+        return F.expand_dims(found, after) if after else found
+
+
+@public()
+def gradient(f: Any, *varargs: Any, axis: Axes = None, edge_order: int = 1) -> Any:
+    """The derivative of samples along each axis, as `numpy.gradient`.
+
+    `varargs` are the distances between samples, or the vectors of their coordinates:
+    one for all axes, or one for each; 1 where none is given. Inside, differences of the
+    neighbours; at the ends, formulas of first or second order. A value where `axis` is
+    one axis, else a tuple. Raises GraphError where an axis has not `edge_order` + 1
+    samples.
+    """
+    value = strong(as_value(f))
+    if value.dtype == BOOL:
+        raise graph_error("needs numbers", op="gradient", got=str(value.type))
+    if edge_order not in (1, 2):
+        problem = "the order at the ends must be 1 or 2"
+        raise graph_error(problem, op="gradient", got=repr(edge_order))
+    value = value if is_inexact(value.dtype) else cast(value, np.dtype("float64"))
+    axes = normal_axes(axis, value.type.rank, "gradient")
+    if isinstance(axis, tuple):  # in the order given, as the distances are
+        axes = tuple(normal_axis(a, value.type.rank, "gradient") for a in axis)
+    spacings = varargs or (1,)
+    if len(spacings) == 1 and (np.ndim(spacings[0]) == 0 or len(axes) == 1):
+        spacings = spacings * len(axes)
+    if len(spacings) != len(axes):
+        problem = "needs one distance, or as many as axes"
+        got = f"{len(spacings)} for {len(axes)} axes"
+        raise graph_error(problem, op="gradient", got=got)
+    found = [
+        cast(_derivative(_along(value, a, s, edge_order), edge_order), value.dtype)
+        for a, s in zip(axes, spacings, strict=True)
+    ]
+    return found[0] if len(found) == 1 else tuple(found)
+
+
+def _along(value: Value, axis: int, spacing: Any, edge_order: int) -> _Along:
+    """The samples along an axis, which must be enough of them."""
+    n = value.type.shape[axis]
+    reason = "an axis has fewer samples than edge_order + 1"
+    value = F._at_most(edge_order + 1, n, reason, value, "gradient")
+    given = as_value(spacing)
+    if given.type.rank > 1:
+        problem = "distances are scalars, or vectors of coordinates"
+        raise graph_error(problem, op="gradient", got=str(given.type))
+    if given.type.rank == 0:
+        return _Along(value, axis, given)
+    points = strong(given)
+    if not is_inexact(points.dtype):
+        points = cast(points, np.dtype("float64"))
+    return _Along(value, axis, F.diff(F.specify_shape(points, (n,))))
+
+
+def _derivative(along: _Along, edge_order: int) -> Value:
+    ends = _first_order_ends if edge_order == 1 else _second_order_ends
+    first, last = ends(along)
+    return F.concatenate([first, _inside(along), last], axis=along.axis)
+
+
+def _inside(along: _Along) -> Value:
+    """The differences of second order of samples with one to either side."""
+    before, here, after = along.part(None, -2), along.part(1, -1), along.part(2, None)
+    if along.gaps.type.rank == 0:
+        return (after - before) / (2.0 * along.gaps)
+    left, right = along.gap(None, -1), along.gap(1, None)
+    both = left + right
+    slope = after * (left / (right * both)) - before * (right / (left * both))
+    return slope + here * ((right - left) / (left * right))
+
+
+def _first_order_ends(along: _Along) -> tuple[Value, Value]:
+    start, stop = along.part(None, 2), along.part(-2, None)
+    first = F.diff(start, axis=along.axis) / along.gap(None, 1)
+    return first, F.diff(stop, axis=along.axis) / along.gap(-1, None)
+
+
+def _second_order_ends(along: _Along) -> tuple[Value, Value]:
+    """The derivatives at the ends of parabolas through three samples each."""
+    uniform = along.gaps.type.rank == 0
+    start = along.part(None, 1), along.part(1, 2), along.part(2, 3)
+    stop = along.part(-1, None), along.part(-2, -1), along.part(-3, -2)
+    near, far = along.gap(None, 1), along.gap(None if uniform else 1, 2)
+    first = _end(*start, near, far)
+    near, far = along.gap(-1, None), along.gap(-2, None if uniform else -1)
+    return first, -_end(*stop, near, far)
+
+
+def _end(end: Value, next_to_it: Value, third: Value, near: Any, far: Any) -> Value:
+    """The slope at the end of three samples, towards the other two."""
+    both = near + far
+    slope = next_to_it * (both / (near * far)) - third * (near / (far * both))
+    return slope - end * ((near + both) / (near * both))
+
+
+@public()
+def unwrap(
+    p: Any, discont: Any = None, axis: int = -1, *, period: Any = 2 * np.pi
+) -> Value:
+    """Angles with whole periods added, so that none is far from the one before it.
+
+    A step of more than half of `period`, and of more than `discont` where that is
+    given, is made the least one that leads to the same angle, as `numpy.unwrap`.
+    """
+    value = strong(as_value(p))
+    at = normal_axis(axis, value.type.rank, "unwrap")
+    step = F.diff(value, axis=at)
+    whole = as_value(period)
+    exact = is_integer((step + whole).dtype)
+    half = whole // 2 if exact else whole / 2
+    least = half if discont is None else discont
+    turned = (step + half) % whole - half
+    # Half a period is as far in either direction: it keeps its own.
+    halfway = F.logical_and(F.equal(turned, -half), step > 0)
+    if exact:
+        halfway = F.logical_and(halfway, F.equal(whole % 2, 0))
+    change = F.where(halfway, half, turned) - step
+    change = F.where(F.absolute(step) < least, 0, change)
+    before = (FULL,) * at
+    start = cast(value[(*before, slice(None, 1))], change.dtype)
+    rest = value[(*before, slice(1, None))] + F.cumsum(change, axis=at)
+    return F.concatenate([start, cast(rest, change.dtype)], axis=at)
