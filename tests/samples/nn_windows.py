@@ -171,6 +171,8 @@ ONE_AXIS = (
     call(a(2, 3, 2), SMALL),
     call(LINE, SMALL, padding="SAME", padding_mode="reflect"),
     call(LINE, SMALL, padding=((0, 2),), padding_mode="wrap"),
+    call(a(1, 1, 5), a(1, 1, 3)),
+    call(a(1, 1, 2), a(1, 1, 3)),
 )
 REFUSED = (
     call(LINE, a(4, 2, 3)),

@@ -1,7 +1,8 @@
 """Values and sums of polynomials, and products of two vectors moved over each other.
 
 The products are those of coefficients of polynomials. Floats go through `nn.conv`;
-integers and bools, which not every device convolves exactly, through windows.
+integers and bools, which not every device convolves exactly, through windows. Under
+padding, floats are convolved at true sizes where neither size is a number.
 """
 
 from typing import Any, Literal
@@ -80,6 +81,8 @@ def convolve(a: Any, v: Any, mode: Mode = "full") -> Value:
     Sizes may be symbolic. Raises GraphError where a vector is empty.
     """
     x, kernel = _not_empty(F.atleast_1d(a), F.atleast_1d(v), "convolve")
+    if isinstance(x.shape[0], int) and not isinstance(kernel.shape[0], int):
+        x, kernel = kernel, x  # which can be padded: see `nn.conv`
     return _moved_over(x, F.flip(kernel), mode, "convolve", turned=False)
 
 

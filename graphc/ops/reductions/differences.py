@@ -19,19 +19,19 @@ class _Along(NamedTuple):
 
     samples: Value
     axis: int
-    gaps: Any
+    gaps: Value
 
     def part(self, start: int | None, stop: int | None) -> Value:
         """The samples in a slice of the axis."""
         found: Value = self.samples[(*(FULL,) * self.axis, slice(start, stop))]
         return found
 
-    def gap(self, start: int | None, stop: int | None) -> Any:
+    def gap(self, start: int | None, stop: int | None) -> Value:
         """The gaps in a slice of them, to be multiplied with samples."""
         if self.gaps.type.rank == 0:
             return self.gaps
         after = tuple(range(1, self.samples.type.rank - self.axis))
-        found = self.gaps[start:stop]
+        found: Value = self.gaps[start:stop]
         return F.expand_dims(found, after) if after else found
 
 
@@ -53,15 +53,9 @@ def gradient(f: Any, *varargs: Any, axis: Axes = None, edge_order: int = 1) -> A
         raise graph_error(problem, op="gradient", got=repr(edge_order))
     value = value if is_inexact(value.dtype) else cast(value, np.dtype("float64"))
     axes = normal_axes(axis, value.type.rank, "gradient")
-    if isinstance(axis, tuple):  # in the order given, as the distances are
+    if isinstance(axis, (tuple, list)):  # in the order given, as the distances are
         axes = tuple(normal_axis(a, value.type.rank, "gradient") for a in axis)
-    spacings = varargs or (1,)
-    if len(spacings) == 1 and (np.ndim(spacings[0]) == 0 or len(axes) == 1):
-        spacings = spacings * len(axes)
-    if len(spacings) != len(axes):
-        problem = "needs one distance, or as many as axes"
-        got = f"{len(spacings)} for {len(axes)} axes"
-        raise graph_error(problem, op="gradient", got=got)
+    spacings = _per_axis([as_value(s) for s in varargs or (1,)], len(axes))
     found = [
         cast(_derivative(_along(value, a, s, edge_order), edge_order), value.dtype)
         for a, s in zip(axes, spacings, strict=True)
@@ -69,12 +63,22 @@ def gradient(f: Any, *varargs: Any, axis: Axes = None, edge_order: int = 1) -> A
     return found[0] if len(found) == 1 else tuple(found)
 
 
-def _along(value: Value, axis: int, spacing: Any, edge_order: int) -> _Along:
+def _per_axis(spacings: list[Value], count: int) -> list[Value]:
+    """As many spacings as axes; one scalar is that of all axes."""
+    if len(spacings) == 1 and not spacings[0].type.rank:
+        return spacings * count
+    if len(spacings) != count:
+        problem = "needs one distance for all axes, or one spacing for each"
+        got = f"{len(spacings)} for {count}"
+        raise graph_error(problem, op="gradient", got=got)
+    return spacings
+
+
+def _along(value: Value, axis: int, given: Value, edge_order: int) -> _Along:
     """The samples along an axis, which must be enough of them."""
     n = value.type.shape[axis]
     reason = "an axis has fewer samples than edge_order + 1"
     value = F._at_most(edge_order + 1, n, reason, value, "gradient")
-    given = as_value(spacing)
     if given.type.rank > 1:
         problem = "distances are scalars, or vectors of coordinates"
         raise graph_error(problem, op="gradient", got=str(given.type))
@@ -120,7 +124,7 @@ def _second_order_ends(along: _Along) -> tuple[Value, Value]:
     return first, -_end(*stop, near, far)
 
 
-def _end(end: Value, next_to_it: Value, third: Value, near: Any, far: Any) -> Value:
+def _end(end: Value, next_to_it: Value, third: Value, near: Value, far: Value) -> Value:
     """The slope at the end of three samples, towards the other two."""
     both = near + far
     slope = next_to_it * (both / (near * far)) - third * (near / (far * both))

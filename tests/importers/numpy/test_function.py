@@ -37,6 +37,15 @@ FUNCTIONS = {
     "structure": lambda x: {"a": [x, None, (x.shape[0],)], "b": 2.5},
     "repeat": lambda x: np.repeat(x, (x > 0) + 1),
     "other floats": lambda x: (np.around(x, 1), x * np.float64(2), np.zeros(3)),
+    "triangles": lambda x: (np.tril_indices(x.size, -1), np.triu_indices(2, 0, x.size)),
+    "positions": lambda x: np.unravel_index(x.argmax(), (x.shape[0], 1)),
+    "flat": lambda x: np.ravel_multi_index((x.argsort(), [0]), (x.size, 2)),
+    "diagonal": lambda x: np.outer(x, x)[np.diag_indices(x.size)],
+    "moved over": lambda x: (np.convolve(x, TABLE), np.correlate(x, TABLE, "same")),
+    "polynomial": lambda x: (np.polyval([1.0, 2.0], x), np.polyadd(x, [1.0])),
+    "slopes": lambda x: np.gradient(np.outer(x, TABLE), 0.5, axis=1),
+    "angles": lambda x: np.unwrap(x * 5),
+    "mesh": lambda x: np.outer(x, x)[np.ix_([0], x > -2)],
     "methods": lambda x: (x.mean(), x.argmax(), x.reshape(-1, 1), x.clip(0)),
 }
 
