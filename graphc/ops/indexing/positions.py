@@ -22,7 +22,6 @@ from graphc.ir.namespace import F, public
 from graphc.ir.types import BOOL, INT64, is_integer, product
 
 Order = Literal["C", "F"]
-Beyond = Literal["raise", "wrap", "clip"]
 
 
 def _integers(x: Any, name: str) -> Value:
@@ -82,7 +81,7 @@ def _shape(shape: Any, name: str) -> Shape:
 def ravel_multi_index(
     multi_index: Any,
     dims: Any,
-    mode: Beyond | Sequence[Beyond] = "raise",
+    mode: Any = "raise",
     order: Order = "C",
 ) -> Value:
     """The flat position of positions per axis, as `numpy.ravel_multi_index`.
