@@ -112,7 +112,7 @@ def block(function: Callable[..., Any]) -> Callable[..., Any]:
     >>> @graphc.block
     ... def layer(x, w):
     ...     return gt.tanh(x @ w) + x
-    >>> x, v, w = gt.vector("x"), gt.matrix("v"), gt.matrix("w")
+    >>> x, v, w = (gt.tensor(name, "float32", ("n", "n")) for name in "xvw")
     >>> f = graphc.function([x, v, w], layer(layer(x, v), w))
     >>> f.source.count("= layer(")
     2

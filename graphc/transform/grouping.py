@@ -3,9 +3,11 @@
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
+from graphc.control.call import CALL
 from graphc.ir.build import SIZE_OP
 from graphc.ir.dims import Dim, Symbol
 from graphc.ir.graph import Node, Value
+from graphc.ir.walk import ancestors
 from graphc.ops.effects.capacities import BUCKET
 
 Keys = frozenset[Symbol]
@@ -74,7 +76,12 @@ class Part:
 
 
 def weight(node: Node) -> float:
-    """The weight of a node in a compilation: scalars vanish in their users."""
+    """The weight of a node in a compilation: scalars vanish in their users.
+
+    XLA compiles the call of a shared function as if its nodes stood there.
+    """
+    if node.primitive is CALL:
+        return sum(map(weight, ancestors(node.params["body"].content.outputs)))
     for value in (*node.outputs, *node.inputs):
         if value.type.shape:
             return 1.0

@@ -34,4 +34,5 @@ def test_few_rules_are_tried():
 
 def test_subsets_of_rules_are_made_once():
     assert ALL.early() is ALL.early() and ALL.early().early() is ALL.early()
-    assert [*ALL.early(), *ALL.late()] == sorted(ALL, key=lambda rule: rule.late)
+    stages = [*ALL.early(), *ALL.late(), *ALL.last()]
+    assert stages == sorted(ALL, key=lambda rule: (rule.last, rule.late))

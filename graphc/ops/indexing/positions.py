@@ -21,7 +21,7 @@ from graphc.ir.graph import Value
 from graphc.ir.namespace import F, public
 from graphc.ir.types import BOOL, INT64, is_integer, product
 
-Order = Literal["C", "F"]
+Layout = Literal["C", "F"]
 
 
 def _integers(x: Any, name: str) -> Value:
@@ -53,7 +53,7 @@ def _axes_from_last(rank: int, order: Any, name: str) -> Sequence[int]:
 
 
 @public()
-def unravel_index(indices: Any, shape: Any, order: Order = "C") -> tuple[Value, ...]:
+def unravel_index(indices: Any, shape: Any, order: Layout = "C") -> tuple[Value, ...]:
     """The position per axis of each flat position, as `numpy.unravel_index`.
 
     A constant that is out of range is refused. Other flat positions are not checked:
@@ -82,7 +82,7 @@ def ravel_multi_index(
     multi_index: Any,
     dims: Any,
     mode: Any = "raise",
-    order: Order = "C",
+    order: Layout = "C",
 ) -> Value:
     """The flat position of positions per axis, as `numpy.ravel_multi_index`.
 

@@ -16,7 +16,7 @@ from graphc.ir.namespace import F, public
 from graphc.ir.types import BOOL, INT64, is_inexact
 from graphc.ops.common.broadcasting import promoted_as_arrays
 
-Mode = Literal["full", "same", "valid"]
+Overlap = Literal["full", "same", "valid"]
 
 
 @public()
@@ -73,7 +73,7 @@ def _of_one_length(a: Any, b: Any, name: str) -> list[Value]:
 
 
 @public()
-def convolve(a: Any, v: Any, mode: Mode = "full") -> Value:
+def convolve(a: Any, v: Any, mode: Overlap = "full") -> Value:
     """Two vectors moved over each other in opposite directions, as `numpy.convolve`.
 
     The result has n + m - 1 elements where `mode` is "full", as many as the longer
@@ -87,7 +87,7 @@ def convolve(a: Any, v: Any, mode: Mode = "full") -> Value:
 
 
 @public()
-def correlate(a: Any, v: Any, mode: Mode = "valid") -> Value:
+def correlate(a: Any, v: Any, mode: Overlap = "valid") -> Value:
     """The sums over n of a[n + k] * conj(v[n]) for each k, as `numpy.correlate`.
 
     `mode` says for which k, as in `convolve`. Sizes may be symbolic. Raises GraphError
@@ -113,7 +113,9 @@ def _not_empty(a: Any, b: Any, name: str) -> list[Value]:
     ]
 
 
-def _moved_over(x: Value, kernel: Value, mode: Mode, name: str, turned: bool) -> Value:
+def _moved_over(
+    x: Value, kernel: Value, mode: Overlap, name: str, turned: bool
+) -> Value:
     """The sums of products with the kernel at each place that `mode` asks for."""
     n, m = x.type.shape[0], kernel.type.shape[0]
     start, length = _kept(n, m, mode, name, turned)

@@ -11,7 +11,7 @@ from graphc.ir.namespace import F, public
 from graphc.ir.types import BOOL, is_inexact, is_integer
 
 FULL = slice(None)
-Axes = int | tuple[int, ...] | None
+AxisList = int | tuple[int, ...] | None
 
 
 class _Along(NamedTuple):
@@ -36,7 +36,7 @@ class _Along(NamedTuple):
 
 
 @public()
-def gradient(f: Any, *varargs: Any, axis: Axes = None, edge_order: int = 1) -> Any:
+def gradient(f: Any, *varargs: Any, axis: AxisList = None, edge_order: int = 1) -> Any:
     """The derivative of samples along each axis, as `numpy.gradient`.
 
     `varargs` are the distances between samples, or the vectors of their coordinates:

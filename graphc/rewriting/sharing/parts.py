@@ -311,8 +311,7 @@ class _Walk:
         if any(search.kinds.get(n) != kind or n in search.taken for n in nodes):
             return False
         level = search.level[self._rows[0][0]]
-        keys = _symbols(nodes[0])
-        if keys and self._keys and keys != self._keys:
+        if _symbols(nodes[0]) != self._keys:  # it may be compiled for fewer sizes
             return False
         if any(search.level[n] != level for n in nodes):
             return False
@@ -322,7 +321,6 @@ class _Walk:
         """Add nodes to the parts, and look at what they take."""
         number = len(self._rows)
         self._rows.append(nodes)
-        self._keys = self._keys or _symbols(nodes[0])
         self._place.update((node, (number, i)) for i, node in enumerate(nodes))
         for row in zip(*(node.inputs for node in nodes), strict=True):
             if not _is_fixed(row[0]):
@@ -388,7 +386,7 @@ class _Walk:
             elif search.rank[other.node] >= firsts[part]:
                 return False
         keys = _symbols(user)
-        return not (keys and self._keys and keys != self._keys)
+        return keys == self._keys
 
 
 class _Tainted:
