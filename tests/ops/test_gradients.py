@@ -209,8 +209,7 @@ def test_gradients_are_as_differences_say(family, dtype):
 @pytest.mark.parametrize("family", FAMILIES)
 def test_gradients_are_jax_s_of_the_emitted_program(family):
     given = telling(sharp(family), most=5 if AT_LENGTH else 1)
-    given = share(given, turn=0)
-    made = subjects(share(given, turn=0) if family == "special" else given)
+    made = subjects(share(share(given, turn=0), turn=0))
     problems = checked(made.subjects, partial(by_jax, exemptions=NO_JAX))
     assert not problems, shown(problems)
 
@@ -218,7 +217,7 @@ def test_gradients_are_jax_s_of_the_emitted_program(family):
 @pytest.mark.parametrize("family", FAMILIES)
 def test_complex_gradients_are_jax_s_of_the_emitted_program(family):
     given = telling(sharp(family, "complex128", "complex64"), most=1)
-    made = subjects(share(given, turn=1))
+    made = subjects(share(share(given, turn=1), turn=0))
     problems = checked(made.subjects, partial(by_jax, exemptions=NO_JAX_OF_COMPLEX))
     assert not problems, shown(problems)
 
@@ -259,7 +258,7 @@ def test_gradients_differ_where_they_are_exempted(name):
 @pytest.mark.parametrize("family", FAMILIES)
 def test_symbolic_sizes_change_nothing(family):
     given = [p for p in sharp(family) if not p.sample.static]
-    made = subjects(share(given, turn=1), symbolic=True)
+    made = subjects(share(share(given, turn=1), turn=1), symbolic=True)
     problems = made.problems + checked(made.subjects, as_static)
     assert not problems, shown(problems)
 

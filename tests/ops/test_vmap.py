@@ -86,8 +86,7 @@ def test_on_jax(family):
         )
 
     given = [p for p in telling(calls(family), 1) if runs(p)]
-    given = share(given, turn=0)
-    made = mapped(share(given, turn=0) if family == "special" else given, 3)
+    made = mapped(share(share(given, turn=0), turn=0), 3)
     problems = made.problems + on_jax(made.mapped)
     assert not problems, shown(problems)
 

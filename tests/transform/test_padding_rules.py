@@ -40,7 +40,7 @@ def test_anything_in_the_padding_of_arguments(family, dtype):
 
 @pytest.mark.parametrize("family", [f for f, dtype in TRIED if dtype == "float64"])
 def test_zeros_in_the_padding_of_arguments(family):
-    samples = share(FAMILIES[family], turn=0)
+    samples = share(share(FAMILIES[family], turn=0), turn=1)
     found = problems(samples, "float64", "numpy", True, clean_function)
     assert not found, "\n".join(found)
 
@@ -142,7 +142,7 @@ def unlike(made):
 @pytest.mark.parametrize("family", FAMILIES)
 def test_gradients(family):
     given = [p for p in points(FAMILIES[family], "float64") if not p.sample.static]
-    given = given if AT_LENGTH else largest(given, most=1)
+    given = given if AT_LENGTH else share(largest(given, most=1), turn=0)
     made = subjects(given, symbolic=True)
     found = made.problems + checked(made.subjects, unlike)
     assert not found, "\n".join(found)
