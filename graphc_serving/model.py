@@ -46,12 +46,12 @@ def load(path: Any, *, graph: bool = False) -> "Model":
     return Model(manifest, tensors, graph)
 
 
-def _built(structure: Any, values: Iterator[Any]) -> Any:
-    """The structure of values in order."""
+def structured(structure: Any, values: Iterator[Any]) -> Any:
+    """Values in order, in the structure that a manifest gives."""
     if structure == "single":
         return next(values)
     kind, parts = structure
-    found = [_built(part, values) for part in parts]
+    found = [structured(part, values) for part in parts]
     if kind == "list":
         return found
     return tuple(found) if kind == "tuple" else dict(zip(kind, found, strict=True))
@@ -99,7 +99,7 @@ class Model:
             self._made[shapes] = self._program(self._places[shapes])
         with self._settings():
             results = self._made[shapes](*arrays, *self._constants)
-        return _built(self._manifest.structure, iter(results))
+        return structured(self._manifest.structure, iter(results))
 
     def _bound(self, args: Sequence[Any], named: Mapping[str, Any]) -> list[Any]:
         rest = self.inputs[len(args) :]

@@ -1,17 +1,13 @@
 """The graph of a saved model as a function, for sizes that it has no program of."""
 
-from collections.abc import Iterator
-from typing import Any
-
 from graphc.errors import graph_error
 from graphc.ir.build import constant
-from graphc.ir.graph import Value
 from graphc.ir.reader import parse_graph
 from graphc.ir.replay import substituted
 from graphc.runtime.compile import function
 from graphc.runtime.function import Function
 from graphc_serving.manifest import Manifest, Tensors
-from graphc_serving.model import array_of
+from graphc_serving.model import array_of, structured
 
 
 def function_of(manifest: Manifest, tensors: Tensors) -> Function:
@@ -29,17 +25,6 @@ def function_of(manifest: Manifest, tensors: Tensors) -> Function:
     arrays = [array_of(manifest, name, tensors) for name in names]
     new = dict(zip(graph.inputs[count:], map(constant, arrays), strict=True))
     outputs = substituted(graph.outputs, new, {})
-    structure = _structured(manifest.structure, iter(outputs))
+    structure = structured(manifest.structure, iter(outputs))
     inputs = graph.inputs[:count]
     return function(inputs, structure, device=manifest.platform, unused="ignore")
-
-
-def _structured(structure: Any, values: Iterator[Value]) -> Any:
-    """Outputs in the structure that the model returns them in."""
-    if structure == "single":
-        return next(values)
-    kind, parts = structure
-    found = [_structured(part, values) for part in parts]
-    if kind == "list":
-        return found
-    return tuple(found) if kind == "tuple" else dict(zip(kind, found, strict=True))
