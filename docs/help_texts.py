@@ -33,6 +33,7 @@ SAMPLES = pathlib.Path(__file__).parents[1] / "tests" / "samples"
 TARGET = pathlib.Path(graphc.__file__).parent.joinpath("ir", *HELP_TEXTS)
 WIDTH = 88
 LINES = 7  # of a printed result
+DECIMALS = 4  # of float32, in printed results
 BLANK = "<BLANKLINE>"
 IMPORTS = ">>> import graphc, graphc.tensor as gt"
 OTHERS = ["complex64", "bool"]
@@ -207,6 +208,16 @@ def _printable(result: Any) -> bool:
     return True
 
 
+def _inexact(result: Any) -> bool:
+    """Whether an array is printed with digits that differ between processors.
+
+    Of float32 all digits are printed, of float64 the first eight.
+    """
+    if not isinstance(result, np.ndarray) or result.dtype.char not in "efF":
+        return False
+    return bool((result != result.round(DECIMALS)).any())
+
+
 def typing(statement: str) -> list[str]:
     """The lines in which a call is typed."""
     if len(statement) <= WIDTH - 8:
@@ -228,12 +239,13 @@ def computed(expression: str) -> tuple[str, str]:
             typed = typing(expression)
             if any(isinstance(v, Value) for v in flat(made)):
                 made = graphc.function([], made, backend="numpy")()
+                rounding = f".round({DECIMALS})" if _inexact(made) else ""
                 typed = typing(f"y = {expression}")
-                typed.append('>>> graphc.function([], y, backend="numpy")()')
+                typed.append(f'>>> graphc.function([], y, backend="numpy")(){rounding}')
             fits = _printable(made)
     except Exception as error:
         raise Unfit from error
-    printed = repr(made)
+    printed = repr(made.round(DECIMALS) if _inexact(made) else made)
     lines = [line or BLANK for line in printed.splitlines()]
     if not fits or max(map(len, lines)) > WIDTH or len(lines) > LINES:
         raise Unfit

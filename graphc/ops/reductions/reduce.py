@@ -8,6 +8,7 @@ import numpy as np
 
 from graphc.errors import graph_error
 from graphc.ir.build import as_value, cast, normal_axes, strong
+from graphc.ir.dims import bounds
 from graphc.ir.graph import Node, Value
 from graphc.ir.kinds import AxesParam
 from graphc.ir.namespace import FUNCTIONS, F, enroll, public
@@ -98,7 +99,16 @@ def _reduction_from(name: str) -> Primitive:
 
     made = Primitive(f"{name}_from", infer, literals="beside")
     made.__doc__ = f"The {name} of `initial` and what there is over `axes`."
+    made.range = lambda node: _range_from(name, node)
     return made.emit(_print_reduction(name))
+
+
+def _range_from(name: str, node: Node) -> NamedRange:
+    """A size is named after the reduction that was called; `initial` bounds it."""
+    sizes = node.inputs[1].sizes
+    low, high = (None, None) if sizes is None else bounds(sizes.item())
+    named = node.place.assigned or name
+    return (named, low, None) if name == "max" else (named, None, high)
 
 
 def _undone(g: Value, x: Value, axes: tuple[int, ...], keepdims: bool) -> Value:
