@@ -1,5 +1,6 @@
 """The exceptions that users see, their place, and the layout of their messages."""
 
+import functools
 import linecache
 import os
 import re
@@ -8,12 +9,12 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cache
 from types import CodeType, FrameType
 from typing import Any, Literal, get_args
 
 _ASSIGNMENT = re.compile(r"^\s*([A-Za-z_]\w*)\s*(?::[^=]*)?=\s*\(?$")
 _PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
+_OURS = _PACKAGE, _PACKAGE[:-1] + "_serving" + os.sep, "<graphc ", functools.__file__
 _LIBRARY = re.compile(
     r"[\\/](site|dist)-packages[\\/](jax|jaxlib|numpy|scipy|torch)[\\/]"
 )
@@ -159,7 +160,7 @@ def _position(code: CodeType, instruction: int) -> tuple[int | None, ...]:
 NOWHERE = SourceLocation("<unknown>", 0)
 
 
-@cache
+@functools.cache
 def _shown(filename: str) -> str:
     return printable(os.path.basename(filename))
 
@@ -185,11 +186,10 @@ def shortened(text: str, longest: int = _LONGEST) -> str:
     return text if len(text) <= longest else f"{text[: longest - 3]}..."
 
 
-@cache
+@functools.cache
 def _is_inside(filename: str) -> bool:
     """Whether a file is graphc's own, or of a library that calls it back."""
-    ours = filename.startswith((_PACKAGE, "<graphc "))
-    return ours or _LIBRARY.search(filename) is not None
+    return filename.startswith(_OURS) or _LIBRARY.search(filename) is not None
 
 
 def _user_frame() -> tuple[FrameType | None, CodeType | None]:

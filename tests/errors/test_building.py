@@ -1,5 +1,6 @@
 """Bad input while a graph is built: what is raised, and that it says enough to act."""
 
+import functools
 import subprocess
 import sys
 
@@ -8,6 +9,7 @@ import pytest
 
 import graphc
 import graphc.tensor as gt
+from graphc import errors
 from tests.errors.messages import raised, rows
 
 x = gt.tensor("x", "float32", ("n", 3))
@@ -648,3 +650,13 @@ def test_the_limit_can_be_changed(monkeypatch):
             graphc.config.max_bytes = wrong
     with pytest.raises(AttributeError, match="'Config' object has no attribute"):
         graphc.config.unused = "ignore"
+
+
+def test_the_line_is_that_of_the_user_where_functools_stands_between():
+    text = "@functools.cached_property\ndef asks(self): return user_place()"
+    parts = {"functools": functools, "user_place": errors.user_place}
+    exec(compile(text, errors.__file__, "exec"), parts)
+    lazy = type("Lazy", (), {"asks": parts["asks"]})
+    parts["asks"].__set_name__(lazy, "asks")
+    place = lazy().asks
+    assert place.code.strip() == "place = lazy().asks"
