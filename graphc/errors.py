@@ -18,6 +18,7 @@ _OURS = _PACKAGE, _PACKAGE[:-1] + "_serving" + os.sep, "<graphc ", functools.__f
 _LIBRARY = re.compile(
     r"[\\/](site|dist)-packages[\\/](jax|jaxlib|numpy|scipy|torch)[\\/]"
 )
+_INSTALLED = re.compile(r"[\\/](site|dist)-packages[\\/]")
 _LONGEST = 100  # characters of a line of code in a message
 
 
@@ -208,6 +209,13 @@ def user_level() -> int:
     while frame.f_back is not None and _is_inside(frame.f_code.co_filename):
         level, frame = level + 1, frame.f_back
     return level
+
+
+def called_by_user() -> bool:
+    """Whether the function that asks was called by user code, not by a library."""
+    frame = sys._getframe(2)
+    name = frame.f_code.co_filename
+    return not (_is_inside(name) or _INSTALLED.search(name))
 
 
 def own_caller() -> str:

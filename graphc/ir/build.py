@@ -170,7 +170,10 @@ NUMBERS = frozenset((int, *_WEAK))  # the types of Python numbers; bool is none
 
 
 def as_value(x: Any) -> Value:
-    """Numbers, arrays, sizes, and nested lists of values, as one value."""
+    """Numbers, arrays, sizes, and nested lists of values, as one value.
+
+    An object that stands for a value gives it by its method `__graphc_value__`.
+    """
     if isinstance(x, Value):
         return x
     if isinstance(x, bool):
@@ -181,6 +184,8 @@ def as_value(x: Any) -> Value:
         return as_value(size_value(x))
     if isinstance(x, (list, tuple)) and _holds_values(x):
         return F.stack([as_value(item) for item in x])
+    if hasattr(type(x), "__graphc_value__"):
+        return x.__graphc_value__()
     return constant(_literal_array(x))
 
 
@@ -214,6 +219,7 @@ def _holds_values(items: Sequence[Any], axes: int = 1) -> bool:
         raise graph_error(problem)
     return any(
         isinstance(i, (Value, Dim))
+        or hasattr(type(i), "__graphc_value__")
         or (isinstance(i, (list, tuple)) and _holds_values(i, axes + 1))
         for i in items
     )

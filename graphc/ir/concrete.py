@@ -47,6 +47,7 @@ _ANY = {
     "int": "use the symbolic integer itself",
     "float": 'use x.astype("float64")',
 }
+_INDEX = "for an array of NumPy, write gt.asarray(a)[i], or np.take(a, i, axis=0)"
 _SCOPES = (ast.Lambda, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
 
@@ -63,6 +64,8 @@ def no_number(value: "Value", op: str, hint: str = "") -> GraphError:
     if function and function not in vars(builtins):
         return foreign(value, function)
     word, found = _written(path)
+    if op == "numpy.asarray" and path and isinstance(path[-1], ast.Subscript):
+        word, found = "index", _INDEX
     if function in _BUILTINS:
         word, found = function, _BUILTINS[function]
     hint = found or hint or _ANY.get(op, "")

@@ -30,6 +30,8 @@ METHODS = {  # of ufuncs
     ("logical_or", "reduce"): "any",
     ("add", "accumulate"): "cumsum",
     ("multiply", "accumulate"): "cumprod",
+    ("maximum", "accumulate"): "cummax",
+    ("minimum", "accumulate"): "cummin",
 }
 
 

@@ -14,10 +14,21 @@ from typing import Any
 
 import numpy as np
 
+from graphc.errors import called_by_user
+from graphc.importers.numpy.arrays import KEEPING, TracedArray, called, content_of
+from graphc.importers.numpy.memory import Memory, is_symbolic
 from graphc.ir.build import as_value, default_float, strong
-from graphc.ir.dispatch import apply_function, name_of
-from graphc.ir.graph import Value
+from graphc.ir.dispatch import name_of
 from graphc.ir.namespace import FUNCTIONS
+
+WRITABLE = frozenset(  # functions that make arrays, which may be written
+    [
+        "array", "copy", "zeros", "ones", "empty", "full", "zeros_like",
+        "ones_like", "empty_like", "full_like", "eye", "identity", "tri",
+        "arange", "linspace", "logspace", "geomspace",
+    ]
+)
+ORDERED = frozenset(["zeros", "ones", "empty", "full"])  # in memory, as C has them
 
 
 class _Tracing(threading.local):
@@ -79,16 +90,31 @@ def _functions() -> Iterator[tuple[str, Callable[..., Any]]]:
 
 
 def _of_values(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A function of NumPy that leaves values to ours."""
+    """A function of NumPy that leaves values to ours.
+
+    Arrays that users make have a memory of ours, since values may be written there.
+    """
+    name = function.__name__
     makes_arrays = name_of(function) == "asarray"
 
     @wraps(function)
     def asked(*args: Any, **options: Any) -> Any:
-        if not (_TRACING.depth and _is_symbolic((*args, *options.values()))):
+        if not _TRACING.depth:
             return function(*args, **options)
-        if makes_arrays:
-            args = (_with_arrays(args[0]), *args[1:])
-        return apply_function(function, args, options)
+        if is_symbolic(content_of([*args, *options.values()])):
+            if makes_arrays and isinstance(args[0], (list, tuple)):
+                args = (_with_arrays(args[0]), *args[1:])
+            found = called(function, args, options)
+            if name in ORDERED:
+                found.memory.ordered = True
+            return found
+        if name in KEEPING and args and isinstance(args[0], TracedArray):
+            return called(function, args, options)
+        found = function(*content_of(args), **content_of(options))
+        if name not in WRITABLE or not called_by_user():
+            return found
+        content = np.zeros_like(found) if name.startswith("empty") else found
+        return TracedArray(Memory(content, ordered=name in ORDERED))
 
     return asked
 
@@ -98,9 +124,3 @@ def _with_arrays(items: Any) -> Any:
     if isinstance(items, (list, tuple)):
         return [_with_arrays(item) for item in items]
     return strong(as_value(items))
-
-
-def _is_symbolic(given: Any) -> bool:
-    if isinstance(given, (list, tuple)):
-        return any(map(_is_symbolic, given))
-    return isinstance(given, Value)

@@ -11,6 +11,7 @@ from graphc.importers.jax.arguments import JaxCall
 from graphc.importers.jax.pattern import SizePattern
 from graphc.importers.jax.subject import derived, wrt_leaves
 from graphc.importers.jax.tracing import Spec
+from graphc.importers.numpy.arrays import argument
 from graphc.importers.numpy.names import numpy_of_values
 from graphc.ir.build import as_value, strong, variable
 from graphc.ir.dims import Size, symbol_dim
@@ -44,7 +45,7 @@ def traced(
     Raises GraphError, with the user's line, where it does what values cannot do.
     """
     inputs = inputs_of(pattern, specs, names)
-    args, named = call.arguments(inputs)
+    args, named = call.arguments(list(map(argument, inputs)))
     how = function if isinstance(function, Differentiated) else None
     with numpy_of_values():
         results = (how.function if how else function)(*args, **named)

@@ -1,0 +1,393 @@
+"""Arrays of functions of NumPy while these are traced: they are written in place.
+
+Operators, methods and functions of NumPy compute on the contents, by graphc where one
+is symbolic and by NumPy elsewhere, and give new arrays.
+"""
+
+import operator
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from graphc.errors import graph_error
+from graphc.importers.numpy.memory import (
+    Content,
+    Memory,
+    Rearrangement,
+    indexed,
+    is_symbolic,
+    takes_view,
+)
+from graphc.ir.build import as_value
+from graphc.ir.dispatch import apply_function, apply_ufunc
+from graphc.ir.graph import Value
+
+NUMBER = "a number is never written"
+READ_ONLY = "NumPy gives a view here that cannot be written"
+ARGUMENT = "an argument would be written, and with it an array of the caller"
+REARRANGING = frozenset(  # functions and methods that give views
+    [
+        "transpose", "swapaxes", "moveaxis", "rollaxis", "squeeze",
+        "expand_dims", "flip", "fliplr", "flipud", "rot90", "atleast_1d",
+        "atleast_2d", "atleast_3d", "diagonal", "broadcast_to", "split",
+        "array_split", "hsplit", "vsplit", "dsplit",
+    ]
+)
+RESHAPING = frozenset(["reshape", "ravel", "real", "imag"])
+KEEPING = frozenset(["asarray", "asanyarray", "ascontiguousarray", "asfortranarray"])
+FIXED = dict.fromkeys(["diagonal", "broadcast_to"], READ_ONLY)
+OF_UFUNCS = {"maximum": "max", "minimum": "min"}  # updates of other names than `at`'s
+UPDATES = frozenset(["add", "multiply", "max", "min"])
+
+
+class TracedArray:
+    """An array in a function that is traced; its memory may be a view of another's."""
+
+    __slots__ = ("memory",)
+    __hash__ = None  # type: ignore[assignment]
+
+    def __init__(self, memory: Memory) -> None:
+        self.memory = memory
+
+    @property
+    def content(self) -> Content:
+        """The elements as they are now."""
+        return self.memory.content
+
+    def __graphc_value__(self) -> Value:
+        return as_value(self.content)
+
+    # Attributes and methods
+
+    @property
+    def at(self) -> Any:
+        """Updates that give new values, as those of values of graphc."""
+        return as_value(self.content).at
+
+    @property
+    def flat(self) -> "TracedArray":
+        """A view of the elements, one after the other."""
+        return TracedArray(self.memory.rearranged(lambda x: x.reshape(-1)))
+
+    @property
+    def shape(self) -> tuple[Any, ...]:
+        """The sizes: integers, or arrays of one symbolic integer."""
+        return tuple(wrapped(n) for n in self.content.shape)
+
+    @property
+    def T(self) -> "TracedArray":
+        """The view with the axes in reverse order."""
+        return self._viewed("T", lambda content: content.T)
+
+    @property
+    def mT(self) -> "TracedArray":
+        """The view with the last two axes swapped."""
+        return self._viewed("mT", lambda content: content.mT)
+
+    @property
+    def real(self) -> "TracedArray":
+        """The real parts."""
+        return self._viewed("real", lambda content: content.real)
+
+    @property
+    def imag(self) -> "TracedArray":
+        """The imaginary parts."""
+        return self._viewed("imag", lambda content: content.imag)
+
+    def copy(self, order: str = "C") -> "TracedArray":
+        """An array of its own with these elements."""
+        return TracedArray(Memory(self.content, ordered=order == "C"))
+
+    __copy__ = copy
+
+    def __deepcopy__(self, _: Any) -> "TracedArray":
+        return self.copy()
+
+    def sort(self, axis: int = -1, **options: Any) -> None:
+        """Sort in place."""
+        self.memory.write(..., called(np.sort, (self, axis), options))
+
+    def fill(self, value: Any) -> None:
+        """Write one number everywhere."""
+        self[...] = value
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        found = getattr(self.content, name)
+        if not callable(found):
+            return wrapped(found)
+        if name in REARRANGING or name in RESHAPING:
+            return partial(self._by_method, name)
+        return partial(_method, self, name)
+
+    def _by_method(self, name: str, *args: Any, **options: Any) -> "TracedArray":
+        given, named = content_of(args), content_of(options)
+        return self._viewed(name, lambda x: getattr(x, name)(*given, **named))
+
+    def _viewed(self, name: str, read: Rearrangement) -> "TracedArray":
+        if name in RESHAPING:
+            return TracedArray(self.memory.reshaped(read))
+        return TracedArray(self.memory.rearranged(read, FIXED.get(name, "")))
+
+    # Elements
+
+    def __getitem__(self, index: Any) -> Any:
+        index = content_of(index)
+        found = indexed(self.content, index)
+        is_view = takes_view(index) and (found.ndim or _has_ellipsis(index))
+        return TracedArray(self.memory.part(index)) if is_view else wrapped(found)
+
+    def __setitem__(self, index: Any, new: Any) -> None:
+        self.memory.write(content_of(index), content_of(new))
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter([self[i] for i, _ in enumerate(self.content)])
+
+    def __contains__(self, item: Any) -> bool:
+        return bool(np.any(np.equal(self, item)))
+
+    def __len__(self) -> int:
+        return len(self.content)
+
+    def __repr__(self) -> str:
+        return repr(self.content)
+
+    def __format__(self, spec: str) -> str:
+        return format(self.content, spec)
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+        content = self.content  # a value says that it has no numbers
+        return content.__array__() if is_symbolic(content) else content.astype(dtype)
+
+    # Functions and operators
+
+    def __array_function__(
+        self, function: Any, _: Any, args: tuple[Any, ...], options: dict[str, Any]
+    ) -> Any:
+        return called(function, args, options)
+
+    def __array_ufunc__(
+        self, ufunc: Any, method: str, *inputs: Any, **options: Any
+    ) -> Any:
+        if method == "at":
+            return _update(ufunc, *inputs)
+        out = options.pop("out", None)
+        args, options = content_of(inputs), content_of(options)
+        if is_symbolic([args, *options.values()]):
+            found = wrapped(apply_ufunc(ufunc, method, args, options))
+        else:
+            found = wrapped(getattr(ufunc, method)(*args, **options))
+        return found if out is None else _written_to(out, found)
+
+    def updated(self, found: Any) -> Any:
+        """The result of an operation in place; numbers are replaced, not changed."""
+        if self.memory.fixed == NUMBER:
+            return found
+        dtype = content_of(found).dtype
+        if not np.can_cast(dtype, self.content.dtype, "same_kind"):
+            got = f"{dtype} into {self.content.dtype}"
+            hint = "write y = y.astype(...) first"
+            raise graph_error("cannot be cast in place", got=got, hint=hint)
+        self.memory.write(..., content_of(found))
+        return self
+
+
+def _has_ellipsis(index: Any) -> bool:
+    items = index if isinstance(index, tuple) else (index,)
+    return any(item is Ellipsis for item in items)
+
+
+def content_of(given: Any) -> Any:
+    """An argument with contents in place of arrays, in lists and slices too."""
+    if isinstance(given, TracedArray):
+        return given.content
+    if type(given) in (list, tuple):
+        return type(given)(map(content_of, given))
+    if isinstance(given, slice):
+        return slice(*map(content_of, (given.start, given.stop, given.step)))
+    if type(given) is dict:
+        return {key: content_of(item) for key, item in given.items()}
+    return given
+
+
+def wrapped(found: Any) -> Any:
+    """Results with arrays in place of contents; symbolic numbers are arrays too."""
+    if isinstance(found, Value):
+        return TracedArray(Memory(found, "" if found.ndim else NUMBER))
+    if isinstance(found, np.ndarray):
+        return TracedArray(Memory(found))
+    if isinstance(found, (list, tuple)):
+        items = map(wrapped, found)
+        return found._make(items) if hasattr(found, "_make") else type(found)(items)
+    return found
+
+
+def argument(value: Value) -> TracedArray:
+    """An argument of a function that is traced."""
+    return TracedArray(Memory(value, ARGUMENT if value.ndim else NUMBER))
+
+
+def called(
+    function: Callable[..., Any], args: tuple[Any, ...], options: dict[str, Any]
+) -> Any:
+    """The results of a function of NumPy."""
+    name, first = function.__name__, args[0] if args else None
+    if name in IN_PLACE:
+        return IN_PLACE[name](*args, **options)
+    if isinstance(first, TracedArray):
+        if name in KEEPING and len(args) == 1 and not options:
+            return first
+        if name in REARRANGING or name in RESHAPING:
+            return _views(function, first, args[1:], options)
+    out = options.pop("out", None)
+    found = wrapped(_computed(function, content_of(args), content_of(options)))
+    return found if out is None else _written_to((out,), found)
+
+
+def _computed(
+    function: Callable[..., Any], args: tuple[Any, ...], options: dict[str, Any]
+) -> Any:
+    if is_symbolic([*args, *options.values()]):
+        return apply_function(function, args, options)
+    return function(*args, **options)
+
+
+def _views(
+    function: Callable[..., Any],
+    array: TracedArray,
+    args: tuple[Any, ...],
+    options: dict[str, Any],
+) -> Any:
+    """The view, or the list of views, that a function of NumPy gives of an array."""
+    args, options = content_of(args), content_of(options)
+
+    def read(content: Content) -> Any:
+        return _computed(function, (content, *args), options)
+
+    found = read(array.content)
+    if not isinstance(found, (list, tuple)):
+        return array._viewed(function.__name__, read)
+    parts = [partial(_item, read, i) for i in range(len(found))]
+    return type(found)([array._viewed("", part) for part in parts])
+
+
+def _item(read: Callable[[Content], Any], i: int, content: Content) -> Content:
+    return read(content)[i]
+
+
+def _method(self: TracedArray, name: str, *args: Any, **options: Any) -> Any:
+    """The results of a method that gives new arrays."""
+    args, options, content = content_of(args), content_of(options), self.content
+    out = options.pop("out", None)
+    if is_symbolic([*args, *options.values()]):
+        content = as_value(content)
+    found = wrapped(getattr(content, name)(*args, **options))
+    return found if out is None else _written_to((out,), found)
+
+
+def _written_to(outs: tuple[Any, ...], found: Any) -> Any:
+    """The arrays that `out=` names, with results written into them."""
+    results = found if isinstance(found, tuple) else (found,)
+    written = []
+    for out, result in zip(outs, results, strict=True):
+        if out is None:
+            written.append(result)
+        elif isinstance(out, TracedArray):
+            written.append(out.updated(result))
+        else:
+            problem = "cannot write a symbolic value into an array from outside"
+            raise graph_error(problem, op="out", hint="leave out= away")
+    return tuple(written) if isinstance(found, tuple) else written[0]
+
+
+def _update(ufunc: Any, array: TracedArray, index: Any, *operands: Any) -> None:
+    """`ufunc.at`: repeated positions are all updated."""
+    name = OF_UFUNCS.get(ufunc.__name__, ufunc.__name__)
+    index, operands = content_of(index), content_of(operands)
+    content = array.content
+    if not is_symbolic([content, index, *operands]):
+        new = content.copy()
+        ufunc.at(new, index, *operands)
+        array.memory.replace(new)
+        return
+    if name == "subtract":
+        name, operands = "add", tuple(-as_value(operand) for operand in operands)
+    if name not in UPDATES:
+        hint = f"one of {', '.join(sorted(UPDATES))}"
+        raise graph_error("there is no such update", op=f"{name}.at", hint=hint)
+    new = getattr(as_value(content).at[index], name)(*operands)
+    array.memory.replace(new)
+
+
+def _copy_to(
+    array: TracedArray, new: Any, casting: str = "same_kind", where: Any = True
+) -> None:
+    if casting == "unsafe":
+        new = np.asarray(new).astype(array.dtype)
+    array.updated(np.where(where, new, array))
+
+
+def _fill_diagonal(array: TracedArray, new: Any, wrap: bool = False) -> None:
+    if array.ndim != 2 or wrap:
+        problem = "fills matrices alone, and each diagonal once"
+        raise graph_error(problem, op="fill_diagonal", got=repr(array))
+    rows, columns = np.arange(array.shape[0]), np.arange(array.shape[1])
+    i, j = np.nonzero(np.equal.outer(rows, columns))
+    array[i, j] = new
+
+
+def _put(array: TracedArray, index: Any, new: Any) -> None:
+    array.flat[index] = new
+
+
+IN_PLACE: dict[str, Callable[..., None]] = {
+    "copyto": _copy_to,
+    "fill_diagonal": _fill_diagonal,
+    "put": _put,
+}
+
+
+def _define_operators() -> None:
+    for name in ["neg", "pos", "abs", "invert"]:
+        setattr(TracedArray, f"__{name}__", _unary(getattr(operator, name)))
+    for name in ["eq", "ne", "lt", "le", "gt", "ge"]:
+        setattr(TracedArray, f"__{name}__", _binary(getattr(operator, name)))
+    names = "add sub mul truediv floordiv mod pow matmul and or xor lshift rshift"
+    for name in names.split():
+        computes = getattr(operator, f"__{name}__")
+        setattr(TracedArray, f"__{name}__", _binary(computes))
+        setattr(TracedArray, f"__r{name}__", _reflected(computes))
+        setattr(TracedArray, f"__i{name}__", _in_place(computes))
+    for computes in (divmod, round):
+        setattr(TracedArray, f"__{computes.__name__}__", _binary(computes))
+    setattr(TracedArray, "__rdivmod__", _reflected(divmod))  # noqa: B010
+    for computes in (bool, int, float, complex, operator.index):
+        setattr(TracedArray, f"__{computes.__name__}__", _number(computes))
+
+
+def _unary(computes: Callable[[Any], Any]) -> Callable[[TracedArray], Any]:
+    return lambda self: wrapped(computes(self.content))
+
+
+def _number(computes: Callable[[Any], Any]) -> Callable[[TracedArray], Any]:
+    return lambda self: computes(self.content)
+
+
+def _binary(computes: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda self, *other: wrapped(computes(self.content, *content_of(other)))
+
+
+def _reflected(computes: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda self, other: wrapped(computes(content_of(other), self.content))
+
+
+def _in_place(computes: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda self, other: self.updated(
+        wrapped(computes(self.content, content_of(other)))
+    )
+
+
+_define_operators()

@@ -1,0 +1,183 @@
+"""Memory of arrays that NumPy writes in place, as content that is replaced.
+
+Values never change. The content of a memory is a value, or an array that nobody
+changes, and a write replaces it. A view reads its content from its base, and a write
+into it replaces the content of the base.
+"""
+
+from collections.abc import Callable
+from typing import Any
+from weakref import WeakSet
+
+import numpy as np
+
+from graphc.errors import graph_error
+from graphc.ir.build import as_value, cast
+from graphc.ir.graph import Value
+from graphc.ir.namespace import F
+from graphc.ir.types import is_integer
+
+Content = Any  # a Value, or an array of NumPy
+Rearrangement = Callable[[Content], Content]
+COPY = "write to a copy: y = x.copy()"
+UNCLEAR = "whether arrays share memory depends on its layout here: neither is written"
+
+
+class Memory:
+    """Elements of an array; `fixed` says why they are not written, "" if they may be.
+
+    `ordered`: they lie in the order of C, so that reshaping them gives a view.
+    """
+
+    __slots__ = ("__weakref__", "_content", "_sharing", "fixed", "ordered")
+
+    def __init__(
+        self, content: Content, fixed: str = "", ordered: bool = False
+    ) -> None:
+        self._content = _kept(content)
+        self.fixed = fixed
+        self.ordered = ordered or content.ndim < 2
+        self._sharing: WeakSet[Memory] = WeakSet()  # perhaps, by an unknown layout
+
+    @property
+    def content(self) -> Content:
+        """The elements as they are now."""
+        return self._content
+
+    @property
+    def owner(self) -> "Memory":
+        """The memory that is not a view: this one."""
+        return self
+
+    def replace(self, content: Content) -> None:
+        """Write all elements. Raises GraphError where NumPy would change more."""
+        problem = self.fixed or (UNCLEAR if self._sharing else "")
+        if problem:
+            got = str(getattr(content, "type", content.dtype))
+            raise graph_error(problem, op="index", got=got, hint=COPY)
+        self._content = _kept(content)
+
+    def write(self, index: Any, new: Content) -> None:
+        """Write the elements at an index, cast to the dtype there is."""
+        self.replace(_written(self.content, index, new))
+
+    def part(self, index: Any) -> "Memory":
+        """The view of the elements at an index that NumPy takes views for."""
+        return _View(
+            self,
+            lambda content: indexed(content, index),
+            lambda content, new: _written(content, index, new),
+        )
+
+    def rearranged(self, read: Rearrangement, fixed: str = "") -> "Memory":
+        """A view of elements in another order, which `read` gives of any array."""
+        return _View(self, read, lambda old, new: _moved_back(old, read, new), fixed)
+
+    def reshaped(self, read: Rearrangement) -> "Memory":
+        """The same elements in another shape: a view or a copy, by their layout."""
+        if self.ordered and self.owner is self:
+            shape = _shape(self.content)
+            return _View(self, read, lambda _, new: _reshape(new, shape), ordered=True)
+        made = Memory(read(self.content), ordered=True)
+        made._sharing.add(self.owner)
+        self.owner._sharing.add(made)
+        return made
+
+
+class _View(Memory):
+    """Elements of another memory."""
+
+    __slots__ = ("_base", "_read", "_write")
+
+    def __init__(
+        self,
+        base: Memory,
+        read: Rearrangement,
+        write: Callable[[Content, Content], Content],
+        fixed: str = "",
+        ordered: bool = False,
+    ) -> None:
+        super().__init__(read(base.content), fixed, ordered)
+        self._base, self._read, self._write = base, read, write
+
+    @property
+    def content(self) -> Content:
+        return self._read(self._base.content)
+
+    @property
+    def owner(self) -> Memory:
+        return self._base.owner
+
+    def replace(self, content: Content) -> None:
+        if self.fixed:
+            raise graph_error(self.fixed, op="index", hint=COPY)
+        self._base.replace(self._write(self._base.content, content))
+
+
+def _kept(content: Content) -> Content:
+    """A content that NumPy refuses to change."""
+    if isinstance(content, np.ndarray):
+        content = content.view()
+        content.flags.writeable = False
+    return content
+
+
+def is_symbolic(given: Any) -> bool:
+    """Whether there is a value in an argument, or in the lists that it is made of."""
+    if isinstance(given, (list, tuple)):
+        return any(map(is_symbolic, given))
+    if isinstance(given, slice):
+        return is_symbolic((given.start, given.stop, given.step))
+    return isinstance(given, Value)
+
+
+def indexed(content: Content, index: Any) -> Content:
+    """The elements at an index."""
+    return (as_value(content) if is_symbolic(index) else content)[index]
+
+
+def takes_view(index: Any) -> bool:
+    """Whether NumPy gives a view at an index: of slices and integers alone."""
+    items = index if isinstance(index, tuple) else (index,)
+    return all(
+        item is None or item is Ellipsis or isinstance(item, slice) or _is_number(item)
+        for item in items
+    )
+
+
+def _is_number(item: Any) -> bool:
+    if isinstance(item, Value):
+        return item.ndim == 0 and is_integer(item.dtype)
+    return isinstance(item, (int, np.integer)) and not isinstance(item, bool)
+
+
+def _written(content: Content, index: Any, new: Any) -> Content:
+    """An array with other elements at an index, cast as NumPy casts what is written."""
+    if not is_symbolic([content, index, new]):
+        made = content.copy()
+        made[index] = new
+        return made
+    old = as_value(content)
+    return old.at[index].set(cast(as_value(new), old.dtype))
+
+
+def _moved_back(old: Content, read: Rearrangement, new: Content) -> Content:
+    """An array whose elements that `read` gives are those of `new`."""
+    if is_symbolic([old, new]):
+        whole = as_value(old)
+        places = read(F.reshape(F.arange(whole.size), whole.shape))
+        flat = F.reshape(whole, (-1,)).at[places].set(as_value(new))
+        return F.reshape(flat, whole.shape)
+    flat = old.flatten()
+    flat[read(np.arange(old.size).reshape(old.shape))] = new
+    return flat.reshape(old.shape)
+
+
+def _shape(content: Content) -> Any:
+    return content.type.shape if isinstance(content, Value) else content.shape
+
+
+def _reshape(content: Content, shape: Any) -> Content:
+    if isinstance(content, Value):
+        return F.reshape(content, shape)
+    return content.reshape(shape)
