@@ -11,7 +11,12 @@ from graphc.ir.concrete import meant
 from graphc.ir.namespace import FUNCTIONS
 
 RENAMED = {"a_min": "min", "a_max": "max"}  # of np.clip
-SPACES = {"numpy": "", "numpy.linalg": "linalg.", "numpy.fft": "fft."}
+SPACES = {
+    "numpy": "",
+    "numpy.linalg": "linalg.",
+    "numpy.fft": "fft.",
+    "numpy.lib.stride_tricks": "",
+}
 OTHERWISE = {  # functions of NumPy that have another name here
     "around": "round",
     "identity": "eye",

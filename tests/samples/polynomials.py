@@ -30,6 +30,16 @@ SAMPLES = [
         dtypes=["int8", "float64"],
         ulps=64,
     ),
+    sample("polyfit", call(a(5), a(5), 2), dtypes=["int64", "float64"], ulps=4096),
+    sample(
+        "polyfit",
+        call(a(5), a(5, 2), 1, w=a(5), cov=True),
+        call(a(4), a(4), 1, cov="unscaled"),
+        call(a(3), a(3), 0),
+        call(a(3, 2), a(3), 1),
+        dtypes=["float64"],
+        ulps=4096,
+    ),
     sample("polyadd", call(a(3), a(2)), call(a(0), a(2)), call(a(2), a())),
     sample("polysub", call(a(2), a(3)), call(a(2, 2), a(3))),
 ]

@@ -1,9 +1,9 @@
-"""`take` and `take_along_axis`: indexing along one axis, by name."""
+"""`take` and its like: indexing along an axis, by name."""
 
 from typing import Any
 
 from graphc.errors import graph_error
-from graphc.ir.build import as_value, normal_axis, strong
+from graphc.ir.build import as_shape, as_value, normal_axis, size_value, strong
 from graphc.ir.graph import Value
 from graphc.ir.namespace import F, public
 from graphc.ops.indexing.parse import FULL
@@ -39,3 +39,29 @@ def take_along_axis(x: Any, indices: Any, /, axis: int = -1) -> Value:
         others = tuple(b for b in range(value.type.rank) if b != a)
         places.append(F.expand_dims(F.arange(value.shape[a]), others))
     return F.getitem(value, tuple(places))
+
+
+@public()
+def sliding_window_view(x: Any, window_shape: Any, axis: Any = None) -> Value:
+    """All windows of a size that slide over the axes: these come last, one per window.
+
+    As `numpy.lib.stride_tricks.sliding_window_view`, with copies of the elements. The
+    windows are of all axes unless `axis` says which, perhaps one of them twice.
+    """
+    value, sizes = strong(as_value(x)), as_shape(window_shape)
+    rank = value.type.rank
+    given = axis if isinstance(axis, (tuple, list)) else (axis,)
+    chosen = range(rank) if axis is None else given
+    axes = [normal_axis(a, rank, "sliding_window_view") for a in chosen]
+    if len(axes) != len(sizes):
+        problem = f"needs a window size for each of {len(axes)} axes"
+        got = f"{len(sizes)} sizes"
+        raise graph_error(problem, op="sliding_window_view", got=got)
+    reason = "a window is no larger than its axis"
+    for at, size in zip(axes, sizes, strict=True):
+        most = value.type.shape[at]
+        value = F._at_most(size, most, reason, value, "sliding_window_view")
+        starts = F.expand_dims(F.arange(size_value(most - size + 1)), 1)
+        places = starts + F.arange(size_value(size))
+        value = F.moveaxis(F.take(value, places, axis=at), at + 1, -1)
+    return value

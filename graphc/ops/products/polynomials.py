@@ -151,3 +151,57 @@ def _kept(n: Size, m: Size, mode: Any, name: str, turned: bool) -> tuple[Size, S
         return (less - 1 + longer) // 2, more
     expected = "'full', 'same' or 'valid'"
     raise graph_error("unknown mode", op=name, got=repr(mode), expected=expected)
+
+
+@public()
+def polyfit(
+    x: Any,
+    y: Any,
+    deg: Any,
+    rcond: Any = None,
+    *,
+    w: Any = None,
+    cov: "bool | Literal['unscaled']" = False,
+) -> Any:
+    """The coefficients, highest power first, that fit `y` at `x` in least squares.
+
+    As `numpy.polyfit`: `y` has one column per fit, or one axis; `w` are weights of the
+    points, by which both sides are multiplied. With `cov`, also the covariance of the
+    coefficients, which "unscaled" leaves as it is for weights that are 1/sigma.
+    Singular values below `rcond`, by default the size of `x` times the machine epsilon,
+    count as zero. A poor conditioning is not warned of, and there is no `full`: see
+    `linalg.lstsq`.
+    """
+    points, sides = promoted_as_arrays(F.add(x, 0.0), F.add(y, 0.0))
+    if points.type.rank != 1 or sides.type.rank not in (1, 2):
+        got = f"{points.type}, {sides.type}"
+        problem = "needs a vector of points, and a vector or a matrix of what is there"
+        raise graph_error(problem, op="polyfit", got=got)
+    terms, right = F.vander(points, F.add(deg, 1)), sides
+    if w is not None:
+        weights = F.expand_dims(as_value(w), 1)
+        terms = terms * weights
+        right = right * (weights if sides.type.rank == 2 else weights[:, 0])
+    scale = F.sqrt(F.sum(terms * terms, axis=0))
+    least = _least(points) if rcond is None else rcond
+    found = F.linalg.lstsq(terms / scale, right, least)[0]
+    coefficients = found / (F.expand_dims(scale, 1) if sides.type.rank == 2 else scale)
+    if not cov:
+        return coefficients
+    spread = F.linalg.inv(F.matmul((terms / scale).T, terms / scale))
+    spread = spread / F.outer(scale, scale)
+    if cov == "unscaled":
+        return coefficients, spread
+    errors = F.sum(F.square(right - F.matmul(terms, coefficients)), axis=0)
+    return coefficients, _times(spread, errors / (points.shape[0] - terms.shape[1]))
+
+
+def _least(points: Value) -> Value:
+    """The number of points times the machine epsilon."""
+    epsilon = float(F.finfo(points.dtype).eps)
+    return F.multiply(cast(as_value(points.shape[0]), points.dtype), epsilon)
+
+
+def _times(spread: Value, factors: Value) -> Value:
+    """A matrix times a number, or times each of a vector along a new last axis."""
+    return F.expand_dims(spread, 2) * factors if factors.type.rank else spread * factors
