@@ -222,6 +222,16 @@ class Value(Operators, Methods):
         """The last two axes swapped."""
         return F.swapaxes(self, -1, -2)
 
+    @property
+    def real(self) -> "Value":
+        """The real parts."""
+        return F.real(self)
+
+    @property
+    def imag(self) -> "Value":
+        """The imaginary parts."""
+        return F.imag(self)
+
     def __repr__(self) -> str:
         if self.node.primitive is OP.size and self.sizes is not None:
             return str(self.sizes[()])

@@ -35,9 +35,11 @@ REARRANGING = frozenset(  # functions and methods that give views
         "array_split", "hsplit", "vsplit", "dsplit",
     ]
 )
-RESHAPING = frozenset(["reshape", "ravel", "real", "imag"])
+RESHAPING = frozenset(["reshape", "ravel"])
 KEEPING = frozenset(["asarray", "asanyarray", "ascontiguousarray", "asfortranarray"])
+PARTS = frozenset(["real", "imag"])
 FIXED = dict.fromkeys(["diagonal", "broadcast_to"], READ_ONLY)
+FIXED |= dict.fromkeys(PARTS, "parts of complex numbers are not written here")
 OF_UFUNCS = {"maximum": "max", "minimum": "min"}  # updates of other names than `at`'s
 UPDATES = frozenset(["add", "multiply", "max", "min"])
 
@@ -89,12 +91,12 @@ class TracedArray:
     @property
     def real(self) -> "TracedArray":
         """The real parts."""
-        return self._viewed("real", lambda content: content.real)
+        return _views(np.real, self, (), {})
 
     @property
     def imag(self) -> "TracedArray":
         """The imaginary parts."""
-        return self._viewed("imag", lambda content: content.imag)
+        return _views(np.imag, self, (), {})
 
     def copy(self, order: str = "C") -> "TracedArray":
         """An array of its own with these elements."""
@@ -128,6 +130,8 @@ class TracedArray:
         return self._viewed(name, lambda x: getattr(x, name)(*given, **named))
 
     def _viewed(self, name: str, read: Rearrangement) -> "TracedArray":
+        if name == "real" and self.dtype.kind != "c":
+            return self
         if name in RESHAPING:
             return TracedArray(self.memory.reshaped(read))
         return TracedArray(self.memory.rearranged(read, FIXED.get(name, "")))
@@ -159,8 +163,10 @@ class TracedArray:
         return format(self.content, spec)
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
-        content = self.content  # a value says that it has no numbers
-        return content.__array__() if is_symbolic(content) else content.astype(dtype)
+        content = self.content
+        if is_symbolic(content):
+            return content.__array__()  # says that it has no numbers
+        return content.astype(content.dtype if dtype is None else dtype)
 
     # Functions and operators
 
@@ -240,7 +246,7 @@ def called(
     if isinstance(first, TracedArray):
         if name in KEEPING and len(args) == 1 and not options:
             return first
-        if name in REARRANGING or name in RESHAPING:
+        if name in REARRANGING or name in RESHAPING or name in PARTS:
             return _views(function, first, args[1:], options)
     out = options.pop("out", None)
     found = wrapped(_computed(function, content_of(args), content_of(options)))

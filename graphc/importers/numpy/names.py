@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from graphc.errors import called_by_user
+from graphc.errors import called_by_user, graph_error
 from graphc.importers.numpy.arrays import KEEPING, TracedArray, called, content_of
 from graphc.importers.numpy.memory import Memory, is_symbolic
 from graphc.ir.build import as_value, default_float, strong
@@ -67,6 +67,9 @@ def _enter() -> None:
             for name, function in _functions():
                 _replaced[name] = function
                 setattr(np, name, _of_values(function))
+            for name, columns in (("r_", False), ("c_", True)):
+                _replaced[name] = getattr(np, name)
+                setattr(np, name, _Joining(_replaced[name], columns))
         _tracers += 1
 
 
@@ -124,3 +127,34 @@ def _with_arrays(items: Any) -> Any:
     if isinstance(items, (list, tuple)):
         return [_with_arrays(item) for item in items]
     return strong(as_value(items))
+
+
+class _Joining:
+    """`np.r_`, or `np.c_` which joins columns, of values too."""
+
+    def __init__(self, plain: Any, columns: bool) -> None:
+        self._plain, self._columns = plain, columns
+
+    def __len__(self) -> int:
+        return len(self._plain)
+
+    def __getitem__(self, items: Any) -> Any:
+        given = items if isinstance(items, tuple) else (items,)
+        if not (_TRACING.depth and is_symbolic(content_of(given))):
+            return self._plain[items]
+        arrays = [self._array(item) for item in given]
+        return np.concatenate(arrays, axis=-1 if self._columns else 0)
+
+    def _array(self, item: Any) -> Any:
+        """An item as an array: slices count, or divide by an imaginary step."""
+        if isinstance(item, str):
+            hint = "use numpy.concatenate, stack or column_stack"
+            raise graph_error("takes no directives", op="r_", got=item, hint=hint)
+        if isinstance(item, slice):
+            start, step = item.start or 0, 1 if item.step is None else item.step
+            if isinstance(step, complex):
+                item = np.linspace(start, item.stop, int(abs(step)))
+            else:
+                item = np.arange(start, item.stop, step)
+        array = np.atleast_1d(np.asarray(item))
+        return array[:, None] if self._columns and array.ndim == 1 else array

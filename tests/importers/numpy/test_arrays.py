@@ -141,6 +141,15 @@ def numbers(x):
     return y, x * k, np.sin(k) * x, k * np.ones(1, "float32"), numbers
 
 
+def joined(x):
+    z = np.exp(1j * x)
+    parts, own = z.real.copy(), x.copy()
+    parts[0] = 0
+    np.real(own)[0] = 3
+    table = np.c_[x, x > 0, 1 : x.size + 1]
+    return np.r_[x, 0, x[:2], 0:1:3j], table, np.r_[1, 2], parts, z.imag, own
+
+
 def mixed(x):
     y = np.ones_like(x)
     y[1] = 3
@@ -148,7 +157,7 @@ def mixed(x):
 
 
 FUNCTIONS = [moving, ranks, views, methods, views_of_views, one_name_two_arrays]
-FUNCTIONS += [reshaped, masks, constants, updates, outs, dtypes, numbers]
+FUNCTIONS += [reshaped, masks, constants, updates, outs, dtypes, numbers, joined]
 
 
 @pytest.mark.parametrize("function", FUNCTIONS)
@@ -233,12 +242,19 @@ def rows_of_a_table(x):
     return TABLE[x.argsort()]
 
 
+def part_of_complex(x):
+    z = np.exp(1j * x)
+    z.real[0] = 1
+    return z
+
+
 UNCLEAR = "index: whether arrays share memory depends on its layout here"
 REFUSED = {
     argument: "index: an argument would be written, and with it an array of the caller",
     view_of_argument: "index: an argument would be written",
     flat_argument: "index: an argument would be written",
     copied_or_not: UNCLEAR,
+    part_of_complex: "index: parts of complex numbers are not written here",
     read_only: "index: NumPy gives a view here that cannot be written",
     into_integers: "cannot be cast in place\n  got: float64 into int64",
     into_the_world: "out: cannot write a symbolic value into an array from outside",
