@@ -7,7 +7,8 @@ from graphc.ir.replay import substituted
 from graphc.runtime.compile import function
 from graphc.runtime.function import Function
 from graphc_serving.manifest import Manifest, Tensors
-from graphc_serving.model import array_of, structured
+from graphc_serving.model import structured
+from graphc_serving.programs import array_of
 
 
 def function_of(manifest: Manifest, tensors: Tensors) -> Function:
