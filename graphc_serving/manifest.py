@@ -1,29 +1,29 @@
 """The manifest of a saved model, and how files are read.
 
 A model is one file of safetensors: programs as StableHLO, one per sizes, constants as
-tensors, and in its metadata the manifest, which is JSON. The manifest has a digest of
-all the rest, which finds damage. It is no signature: it does not tell who made a file.
+tensors, and in its metadata the manifest, which is JSON: also the steps of a call,
+which run programs. The manifest has a digest of all the rest, which finds damage. It is
+no signature: it does not tell who made a file.
 """
 
 import importlib
 import json
 import os
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import Any
 
 import numpy as np
 
-FORMAT = 1
+from graphc_serving.kinds import Shape, dtype_of, list_of, of, shape_of, shortened
+from graphc_serving.step_reader import Stage, StepReader
+from graphc_serving.steps import Kind, Step
+
+FORMAT = 2
 LARGEST = 2**34  # bytes of a file
 LARGEST_MANIFEST = 2**26
 KEY = "graphc"  # of the manifest, in the metadata
-DTYPES = {
-    *("bool", "bfloat16", "float16", "float32", "float64", "complex64", "complex128"),
-    *(f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64)),
-}
-Shape = tuple[int, ...]
 NDArray = np.ndarray[Any, Any]
 Tensors = Mapping[str, NDArray]
 
@@ -43,15 +43,28 @@ class Array:
 
 @dataclass(frozen=True)
 class Exported:
-    """A program for some shapes of its inputs, in the calling convention of JAX.
+    """A program of a stage, for shapes and `statics`, in the calling convention of JAX.
 
-    `kept` are positions of the arguments that the module takes, constants included.
+    `kept` are positions of the arguments that the module takes.
     """
 
-    shapes: tuple[Shape, ...]
+    stage: int
+    statics: Shape
+    arguments: tuple[Array, ...]
     outputs: tuple[Array, ...]
     convention: int
     kept: tuple[int, ...]
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        """By which it is chosen."""
+        return self.stage, self.statics, tuple([v.shape for v in self.arguments])
+
+    @property
+    def kinds(self) -> Stage:
+        """What all programs of a stage have in common."""
+        arguments, outputs = map(_kinds, (self.arguments, self.outputs))
+        return Stage(arguments, len(self.statics), outputs)
 
 
 @dataclass(frozen=True)
@@ -59,7 +72,9 @@ class Manifest:
     """All that a file says about its model.
 
     `structure` says how the outputs are returned: "single", or a pair of "list",
-    "tuple" or a list of keys, and of the parts. Inputs have shapes per program.
+    "tuple" or a list of keys, and of the parts. Inputs have ranks only: `shapes` are
+    those that it was exported for. `arguments` are constants that follow the inputs,
+    `results` the numbers of the values that are returned.
     """
 
     jax: str
@@ -67,10 +82,13 @@ class Manifest:
     wide: bool
     inputs: tuple[Array, ...]
     structure: Any
+    shapes: tuple[tuple[Shape, ...], ...]
     programs: tuple[Exported, ...]
     constants: tuple[Array, ...]
-    arguments: tuple[str, ...]  # constants that programs take, after the inputs
-    graph: tuple[str, ...] | None  # constants that the graph takes, likewise
+    arguments: tuple[str, ...]
+    graph: tuple[str, ...] | None  # constants that the graph takes, after the inputs
+    steps: tuple[Step, ...] = ()
+    results: tuple[int, ...] = ()
 
     @property
     def known(self) -> dict[str, Array]:
@@ -113,6 +131,9 @@ def _read(path: str) -> tuple[Manifest, Tensors]:
     if number > FORMAT:
         problem = f"a newer graphc wrote it, in format {number}; this one reads"
         raise _Malformed(f"{problem} {FORMAT}")
+    if number < FORMAT:
+        problem = f"an older graphc wrote it, in format {number}; this one reads"
+        raise _Malformed(f"{problem} {FORMAT}: export it again")
     try:
         tensors = importlib.import_module("safetensors.numpy").load(content)
     except Exception as error:  # the reader has errors of its own, and of NumPy
@@ -140,67 +161,84 @@ def _checked(given: Mapping[str, Any], tensors: Tensors) -> Manifest:
     try:
         names = given["graph"]
         found = Manifest(
-            _of(str, given["jax"]),
-            _of(str, given["platform"]),
-            _of(bool, given["wide"]),
-            tuple(map(_array, _of(list, given["inputs"]))),
+            of(str, given["jax"]),
+            of(str, given["platform"]),
+            of(bool, given["wide"]),
+            tuple(map(_array, list_of(given["inputs"]))),
             given["structure"],
-            tuple(map(_program, _of(list, given["programs"]))),
-            tuple(map(_array, _of(list, given["constants"]))),
+            tuple(map(_shapes, list_of(given["shapes"]))),
+            tuple(map(_program, list_of(given["programs"]))),
+            tuple(map(_array, list_of(given["constants"]))),
             _names(given["arguments"]),
             None if names is None else _names(names),
         )
         _require_whole(found, tensors)
+        found = _with_steps(found, given["steps"], given["results"])
     except (KeyError, RecursionError, TypeError, ValueError) as error:
         problem = f"{type(error).__name__} {error}"
         raise _Malformed(f"its manifest is malformed: {shortened(problem)}") from None
     return found
 
 
-def _of(kind: type, value: Any) -> Any:
-    if type(value) is not kind:
-        raise TypeError(f"{shortened(repr(value), 40)} is no {kind.__name__}")
-    return value
-
-
 def _names(given: Any) -> tuple[str, ...]:
-    return tuple([_of(str, name) for name in _of(list, given)])
+    return tuple([of(str, name) for name in list_of(given)])
 
 
-def _shape(given: Any) -> Shape:
-    shape = tuple([_of(int, n) for n in _of(list, given)])
-    if any(not 0 <= n < 2**63 for n in shape):
-        raise ValueError(f"{shape} is no shape")
-    return shape
+def _shapes(given: Any) -> tuple[Shape, ...]:
+    return tuple(map(shape_of, list_of(given)))
 
 
 def _array(given: Any) -> Array:
-    name, dtype, shape = _of(list, given)
-    if _of(str, dtype) not in DTYPES:
-        raise ValueError(f"there is no dtype {shortened(dtype, 20)}")
-    return Array(_of(str, name), dtype, _shape(shape))
+    name, dtype, shape = list_of(given)
+    return Array(of(str, name), dtype_of(dtype), shape_of(shape))
 
 
 def _program(given: Any) -> Exported:
-    shapes, outputs, convention, kept = _of(list, given)
+    stage, statics, arguments, outputs, convention, kept = list_of(given)
     return Exported(
-        tuple(map(_shape, _of(list, shapes))),
-        tuple(map(_array, _of(list, outputs))),
-        _of(int, convention),
-        _shape(kept),
+        of(int, stage),
+        tuple([of(int, n) for n in list_of(statics)]),
+        tuple(map(_array, list_of(arguments))),
+        tuple(map(_array, list_of(outputs))),
+        of(int, convention),
+        shape_of(kept),
     )
+
+
+def _kinds(arrays: Iterable[Array]) -> tuple[Kind, ...]:
+    return tuple([Kind(v.dtype, len(v.shape)) for v in arrays])
+
+
+def _with_steps(manifest: Manifest, steps: Any, results: Any) -> Manifest:
+    """With its steps, which must fit the programs. Raises TypeError or ValueError."""
+    constants = [manifest.known[name] for name in manifest.arguments]
+    given = _kinds([*manifest.inputs, *constants])
+    reader = StepReader(given, _stages(manifest.programs))
+    made = tuple(map(reader.step, list_of(steps)))
+    found = tuple(map(reader.array, list_of(results)))
+    if len(found) != _leaves(manifest.structure):
+        raise ValueError("the structure has another number of outputs")
+    return replace(manifest, steps=made, results=found)
+
+
+def _stages(programs: Sequence[Exported]) -> list[Stage]:
+    """The stages that there are programs of, by their numbers."""
+    found: dict[int, Stage] = {}
+    for i, program in enumerate(programs):
+        if found.setdefault(program.stage, program.kinds) != program.kinds:
+            raise ValueError(f"program {i} has other arguments or outputs")
+        if any(k >= len(program.arguments) for k in program.kept):
+            raise ValueError(f"program {i} has fewer arguments")
+    if found.keys() != set(range(len(found))):
+        raise ValueError("a stage has no programs")
+    return [found[i] for i in range(len(found))]
 
 
 def _require_whole(manifest: Manifest, tensors: Tensors) -> None:
     """Raise ValueError unless all parts are there and fit each other."""
-    count = len(manifest.inputs) + len(manifest.arguments)
-    outputs = _leaves(manifest.structure)
-    for i, program in enumerate(manifest.programs):
-        ranks = [len(shape) for shape in program.shapes]
-        if ranks != [len(v.shape) for v in manifest.inputs]:
-            raise ValueError(f"program {i} has other inputs")
-        if len(program.outputs) != outputs or any(k >= count for k in program.kept):
-            raise ValueError(f"program {i} has other outputs or arguments")
+    for shapes in manifest.shapes:
+        if list(map(len, shapes)) != [len(v.shape) for v in manifest.inputs]:
+            raise ValueError("inputs have other shapes")
     names = {f"program_{i}" for i in range(len(manifest.programs))}
     names |= {"graph"} if manifest.graph is not None else set()
     for constant in manifest.constants:
@@ -224,14 +262,9 @@ def _leaves(structure: Any) -> int:
     """How many outputs a structure has. Raises TypeError for what is none."""
     if structure == "single":
         return 1
-    kind, parts = _of(list, structure)
+    kind, parts = list_of(structure)
     if kind not in ("list", "tuple"):
-        keys = [_of(str, key) for key in _of(list, kind)]
+        keys = [of(str, key) for key in list_of(kind)]
         if len(keys) != len(parts):
             raise ValueError("a dict has as many keys as parts")
-    return sum(map(_leaves, _of(list, parts)))
-
-
-def shortened(text: str, longest: int = 100) -> str:
-    """The text, cut where it is longer than a message should repeat."""
-    return text if len(text) <= longest else f"{text[: longest - 3]}..."
+    return sum(map(_leaves, list_of(parts)))

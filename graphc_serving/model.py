@@ -3,24 +3,24 @@
 import importlib
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
+from graphc_serving.kinds import Shape, shortened
 from graphc_serving.manifest import (
     Array,
     Manifest,
     ModelError,
     NDArray,
-    Shape,
     Tensors,
     read,
-    shortened,
 )
-from graphc_serving.programs import array_of, compiled
+from graphc_serving.runner import Call, NoProgram, Runner
+from graphc_serving.steps import StepError, follow
 
+_LONGEST = 1000  # characters of a message in a file
 _NUMBERS = bool, int, float, complex
 _KINDS = (("bool",), ("int", "uint"), ("float", "bfloat"), ("complex",))
 
@@ -28,9 +28,10 @@ _KINDS = (("bool",), ("int", "uint"), ("float", "bfloat"), ("complex",))
 def load(path: Any, *, graph: bool = False) -> "Model":
     """The model that `Function.export` has written to a file.
 
-    It takes the sizes that it was exported for. With `graph`, other sizes are compiled
-    for when they come, from the graph in the file: that needs all of graphc, and that
-    the file was exported with `graph=True`.
+    It takes the sizes that it was exported for; where it is padded, all that fit into
+    their capacities. With `graph`, other sizes are compiled for when they come, from
+    the graph in the file: that needs all of graphc, and that the file was exported with
+    `graph=True`.
 
     Nothing in the file is run as Python. Raises ModelError for a file that is damaged,
     malformed, larger than 16 GiB or of a newer version, and where JAX has no such
@@ -67,8 +68,7 @@ class Model:
         self._graph = graph
         self._jax = importlib.import_module("jax")
         self._device = _device(self._jax, manifest.platform)
-        self._made: dict[tuple[Shape, ...], Callable[..., Any]] = {}
-        self._places = {p.shapes: i for i, p in enumerate(manifest.programs)}
+        self._runner = Runner(self._jax, manifest, tensors, self._device)
 
     @property
     def inputs(self) -> tuple[str, ...]:
@@ -78,29 +78,28 @@ class Model:
     @property
     def shapes(self) -> list[tuple[Shape, ...]]:
         """The shapes of inputs that it was exported for."""
-        return list(self._places)
+        return list(self._manifest.shapes)
 
     def __repr__(self) -> str:
         m = self._manifest
         inputs = ", ".join(f"{v.name}: {v.dtype}" for v in m.inputs)
-        return f"<graphc.Model ({inputs}), {len(m.programs)} sizes on {m.platform}>"
+        return f"<graphc.Model ({inputs}), {len(m.shapes)} sizes on {m.platform}>"
 
     def __call__(self, /, *args: Any, **named: Any) -> Any:
-        """Run the program of these shapes. Raises ModelError where there is none."""
+        """Run the programs for these sizes. Raises ModelError where there are none."""
         given = self._bound(args, named)
-        pairs = zip(self._manifest.inputs, given, strict=True)
-        arrays = [self._admitted(v, a) for v, a in pairs]
-        shapes = tuple([array.shape for array in arrays])
-        if shapes not in self._places:
-            return self._other(shapes, arrays)
-        if shapes not in self._made:
-            i = self._places[shapes]
-            self._made[shapes] = compiled(
-                self._jax, self._manifest, i, self._tensors, self._settings
-            )
-        with self._settings():
-            results = self._made[shapes](*arrays, *self._constants)
-        return structured(self._manifest.structure, iter(results))
+        m, runner = self._manifest, self._runner
+        arrays = [self._admitted(v, a) for v, a in zip(m.inputs, given, strict=True)]
+        with runner.settings():
+            try:
+                values = [*arrays, *runner.constants]
+                found = follow(m.steps, values, m.results, Call(runner))
+                return structured(m.structure, map(runner.placed, found))
+            except StepError as error:
+                raise self._refused_by(arrays, str(error)) from None
+            except NoProgram as missing:
+                sizes = missing.sizes
+        return self._other(arrays, sizes)
 
     def _bound(self, args: Sequence[Any], named: Mapping[str, Any]) -> list[Any]:
         rest = self.inputs[len(args) :]
@@ -134,13 +133,22 @@ class Model:
         lines += [f"  expected: {expected}", *([f"  hint: {hint}"] if hint else [])]
         return ModelError("\n".join(lines))
 
-    def _other(self, shapes: tuple[Shape, ...], arrays: list[Any]) -> Any:
+    def _refused_by(self, arrays: list[Any], problem: str) -> ModelError:
+        """The error of a check that the model makes."""
+        got = f"shapes {tuple([array.shape for array in arrays])}"
+        return ModelError(f"{shortened(problem, _LONGEST)}\n  got: {got}")
+
+    def _other(self, arrays: list[Any], sizes: Mapping[str, int]) -> Any:
         """The results for sizes that it was not exported for."""
         if self._graph:
             return self._function(*arrays)
         known = ", ".join(map(str, self.shapes[:3])) + ", ..." * (len(self.shapes) > 3)
         hint = "load(path, graph=True) compiles for other sizes, if the graph was saved"
-        raise self._refused(f"shapes {shapes}", f"one of {known}", hint)
+        got = f"shapes {tuple([array.shape for array in arrays])}"
+        got += "".join(f", {shortened(k, 20)} = {n}" for k, n in sizes.items())
+        padded = any(step.word == "capacities" for step in self._manifest.steps)
+        room = "what has room in the capacities of " * padded
+        raise self._refused(got, f"{room}one of {known}", hint)
 
     @cached_property
     def _function(self) -> Callable[..., Any]:
@@ -148,22 +156,6 @@ class Model:
         front = importlib.import_module("graphc.runtime.reopened")
         made: Callable[..., Any] = front.function_of(self._manifest, self._tensors)
         return made
-
-    def _settings(self) -> ExitStack:
-        stack = ExitStack()
-        if self._manifest.wide:
-            stack.enter_context(self._jax.enable_x64(True))
-        stack.enter_context(self._jax.default_device(self._device))
-        return stack
-
-    @cached_property
-    def _constants(self) -> list[Any]:
-        """The constants, put on the device once."""
-        device = self._device
-        return [
-            self._jax.device_put(array_of(self._manifest, name, self._tensors), device)
-            for name in self._manifest.arguments
-        ]
 
 
 def _device(jax: Any, platform: str) -> Any:

@@ -9,13 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from graphc_serving.manifest import (
-    Manifest,
-    ModelError,
-    NDArray,
-    Tensors,
-    shortened,
-)
+from graphc_serving.kinds import shortened
+from graphc_serving.manifest import Manifest, ModelError, NDArray, Tensors
 
 _CUSTOM_CALL = re.compile(r"custom_call\s+@?\"?([^\s\"(]+)")
 
@@ -63,10 +58,7 @@ def _as_exported(jax: Any, manifest: Manifest, i: int, tensors: Tensors) -> Any:
     """A program as `jax.export` has it, made of what the manifest says."""
     export = importlib.import_module("jax.export")
     program = manifest.programs[i]
-    known = [manifest.known[name] for name in manifest.arguments]
-    constants = [(v.shape, v.dtype) for v in known]
-    inputs = [v.dtype for v in manifest.inputs]
-    given = [*zip(program.shapes, inputs, strict=True), *constants]
+    given = [(v.shape, v.dtype) for v in program.arguments]
     results = [(v.shape, v.dtype) for v in program.outputs]
     with jax.enable_x64(True):
         in_avals = tuple([jax.core.ShapedArray(s, np.dtype(d)) for s, d in given])

@@ -12,6 +12,7 @@ from graphc.backends.program import (
     Outputs,
     Source,
     assemble,
+    checked_sizes,
     entry,
     flat,
     needs_64_bits,
@@ -37,7 +38,7 @@ def emit_jax(plan: Plan, outputs: Outputs) -> Source:
     If the plan is one segment alone, `program` is that jitted function itself.
     """
     module, names = new_module(plan)
-    direct = _is_direct(plan)
+    direct = is_direct(plan)
     inner = flat(plan, outputs)
     functions = []
     for segment in plan.segments:
@@ -49,13 +50,14 @@ def emit_jax(plan: Plan, outputs: Outputs) -> Source:
         functions.append(_direct(module, plan, names))
     else:
         functions.append(emit_driver(module, plan, names, inner))
-    alone = direct and not size_checks(module, plan, names)
+    checked = checked_sizes(module, plan)
     names = names[: len(plan.called.inputs)]
     if plan.padded is not None:
         functions.append(Entry(module, plan, plan.padded, "jnp").lines(names, outputs))
     functions.append(COMPILING)
     text = assemble(module, plan, names, title(plan, "JAX"), IMPORTS, functions)
-    return Source(text, module.sizes, module.foreigns.functions, alone)
+    alone = direct and not checked
+    return Source(text, module.sizes, module.foreigns.functions, alone, checked)
 
 
 COMPILING = [
@@ -64,7 +66,7 @@ COMPILING = [
 ]
 
 
-def _is_direct(plan: Plan) -> bool:
+def is_direct(plan: Plan) -> bool:
     """Whether the program is one jitted function of exactly the inputs.
 
     JAX compiles it for all shapes of these: an array that it does not use is left out.

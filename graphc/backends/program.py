@@ -62,12 +62,14 @@ class Source:
     """The text of a program; its entry point is the function `program`.
 
     It is `alone` where all that it does is to call its segment, under 64 bits or not.
+    It checks the integers at the positions `checked` before that.
     """
 
     text: str
     sizes: dict[str, Symbol]  # by the names that they have in the text
     foreigns: Mapping[str, Callable[..., Any]]  # functions to put into it, by name
     alone: bool = False
+    checked: tuple[int, ...] = ()
 
 
 def flat(plan: Plan, outputs: "Outputs") -> "Outputs":
@@ -139,18 +141,22 @@ def needs_64_bits(
 
 
 def size_checks(module: Module, plan: Plan, names: list[str]) -> list[str]:
-    """Lines that check integers with which segments compute sizes.
+    """Lines that check integers with which segments compute sizes."""
+    given, test = plan.graph.input_names, "if not isinstance({}, jax.core.Tracer)"
+    return [
+        f'{test.format(names[i])}: integer("{given[i]}", {names[i]})'
+        for i in checked_sizes(module, plan)
+    ]
 
-    Those that only bound slices are cut off there. The segments are in the module.
+
+def checked_sizes(module: Module, plan: Plan) -> tuple[int, ...]:
+    """The positions of integers with which segments, now in the module, compute sizes.
+
+    Those that only bound slices are cut off there, and need no check.
     """
     checked = {s for s in module.summed - module.slice_bounds if is_wide(s)}
-    return [
-        f'if not isinstance({name}, jax.core.Tracer): integer("{given}", {name})'
-        for value, name, given in zip(
-            plan.graph.inputs, names, plan.graph.input_names, strict=True
-        )
-        if value._symbol in checked
-    ]
+    inputs = enumerate(plan.graph.inputs)
+    return tuple([i for i, value in inputs if value._symbol in checked])
 
 
 def argument_check(plan: Plan, names: list[str]) -> list[str]:

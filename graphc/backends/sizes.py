@@ -173,16 +173,24 @@ def array_size(
 
 def solved(size: Dim, symbol: Symbol, axis: str) -> str:
     """The symbol from `axis`, which holds `size`; "" where it is not linear in it."""
+    line = line_of(size, symbol)
+    if line is None:
+        return ""
+    slope, rest = line
+    shifted = axis if rest == 0 else f"({axis} - {rest})"
+    return shifted if slope == 1 else f"{shifted} // {slope}"
+
+
+def line_of(size: Dim, symbol: Symbol) -> tuple[int, int] | None:
+    """The slope and the rest of a size that is linear in a symbol; else None."""
     try:
         rest = substitute(size, {symbol: 0})
         slope = substitute(size, {symbol: 1}) - rest
     except GraphError:  # a division by the symbol
-        return ""
-    linear = isinstance(rest, int) and isinstance(slope, int) and slope != 0
-    if not linear or slope * symbol_dim(symbol) + rest is not size:
-        return ""
-    shifted = axis if rest == 0 else f"({axis} - {rest})"
-    return shifted if slope == 1 else f"{shifted} // {slope}"
+        return None
+    if not isinstance(rest, int) or not isinstance(slope, int) or slope == 0:
+        return None
+    return (slope, rest) if slope * symbol_dim(symbol) + rest is size else None
 
 
 def in_pieces(value: Value) -> bool:

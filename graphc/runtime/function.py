@@ -18,7 +18,8 @@ from graphc.runtime import alarms, xla
 from graphc.runtime.ahead import OnlySegment, only_segment, structs_at, structs_of
 from graphc.runtime.arguments import SMALL, Signature
 from graphc.runtime.dispatch import ANY, Way, dispatcher, kept_by, taking
-from graphc.runtime.export import Exporter, written
+from graphc.runtime.export import written
+from graphc.runtime.exporter import Exporter
 from graphc.runtime.failure import Program, ProgramCallError, call_error, running
 from graphc.runtime.generations import Generation, Generations
 from graphc.runtime.log import Compilation, Log, Stats
@@ -325,32 +326,36 @@ class Function:
     ) -> None:
         """Write a model for these sizes to a file, which `graphc.load` reads.
 
-        `sizes` are given as to `compile`. With `graph`, the graph is written too, so
-        that other sizes can be compiled for; loops and functions have no text. The
-        model is for the `platform` of JAX where the program runs, or another one, as
-        "tpu" or "cuda". Raises GraphError unless the program is one segment at true
-        sizes, and CallError for sizes that it refuses. It needs safetensors.
+        `sizes` are given as to `compile`, and with them those that depend on data, by
+        the names in `plan`, as far as programs depend on them. A padded program serves
+        all sizes that fit into the capacities of these. With `graph`, the graph is
+        written too, so that other sizes can be compiled for; loops and functions have
+        no text. The model is for the `platform` of JAX where the program runs, or
+        another one, as "tpu" or "cuda". Raises GraphError where the driver does more
+        than to run programs and to compute sizes, and CallError for sizes that it
+        refuses. It needs safetensors.
         """
-        self._only("export", padded=False)
-        args = structs_at(self.jax, self.plan, sizes, "export")
+        self._require_jax("export")
         on = platform or self._target.platform(self.jax)
-        exporter = Exporter.of(self.jax, self.plan, self._target, on)
-        make = exporter.program
-        programs = [self._for([given], lambda x: [make(x)], given)[0] for given in args]
-        content = written(
-            exporter, self._pipeline.written, self._outputs, programs, graph
-        )
+        with naming(self._names):
+            exporter = Exporter(self.jax, self.plan, self._target, on)
+            for call in exporter.calls(sizes):
+                self._for([tuple(call.arguments)], lambda call=call: [call.export()])
+        content = written(exporter, self._pipeline.written, self._outputs, graph)
         with open(path, "wb") as file:
             file.write(content)
 
-    def _only(self, op: str, padded: bool) -> OnlySegment:
-        """The jitted function that is all there is to compile."""
+    def _require_jax(self, op: str) -> None:
         if self.backend == "numpy":
             raise graph_error(
                 "a NumPy program runs line by line: nothing of it is compiled",
                 op=op,
                 hint='leave backend="numpy" out',
             )
+
+    def _only(self, op: str, padded: bool) -> OnlySegment:
+        """The jitted function that is all there is to compile."""
+        self._require_jax(op)
         if self._segment is None:
             raise graph_error(
                 "the program is more than one jitted function",

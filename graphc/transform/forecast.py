@@ -84,6 +84,15 @@ def forecast(
     return Forecast(sum(counts), tuple(counts), waste, reads, tuple(unknown))
 
 
+def named_sizes(
+    called: Graph, more: Sequence[str], sizes: Mapping[str, SizesGiven], op: str
+) -> list[dict[str, int]]:
+    """The sizes of each call, by name; `more` must be given too."""
+    others = [*asked(called), *map(Symbol, more)]
+    calls = _calls_of(others, sizes, op)
+    return [{symbol.name: n for symbol, n in call.items()} for call in calls]
+
+
 def known_sizes(
     called: Graph, padded: PaddedGraph | None, sizes: Mapping[str, SizesGiven], op: str
 ) -> list[dict[Symbol, int]]:
@@ -91,7 +100,7 @@ def known_sizes(
     return [_with_capacities(padded, call) for call in _calls(called, sizes, op)]
 
 
-def _asked(graph: Graph) -> list[Symbol]:
+def asked(graph: Graph) -> list[Symbol]:
     """The sizes that arguments have, and the integers among them."""
     found: dict[Symbol, None] = {}
     for value in graph.inputs:
@@ -113,7 +122,13 @@ def _as_list(given: SizesGiven) -> Sequence[int] | int:
 def _calls(
     called: Graph, listed: Mapping[str, SizesGiven], op: str
 ) -> list[dict[Symbol, int]]:
-    given = {s.name: s for s in _asked(called)}
+    return _calls_of(asked(called), listed, op)
+
+
+def _calls_of(
+    symbols: Iterable[Symbol], listed: Mapping[str, SizesGiven], op: str
+) -> list[dict[Symbol, int]]:
+    given = {s.name: s for s in symbols}
     sizes = {k: _as_list(n) for k, n in listed.items()}
     wrong = sorted({*sizes} ^ {*given})
     if wrong:

@@ -96,19 +96,23 @@ def test_no_inputs_and_no_outputs(tmp_path):
 
 SERVER = """
     import sys, numpy as np, graphc_serving
-    m = graphc_serving.load(sys.argv[1])
-    print(m(np.ones(3, "float32")).tolist(), m)
+    for path in sys.argv[1:]:
+        m = graphc_serving.load(path)
+        print(m(np.ones(3, "float32")).tolist(), m)
     print(sorted(n for n in sys.modules if n.split(".")[0] == "graphc"))
 """
 
 
 def test_a_server_needs_no_compiler(tmp_path):
     exported(exact([X], gt.tanh(X) * 0 + 2), tmp_path, {"n": [3]})
-    script = textwrap.dedent(SERVER)
-    command = [sys.executable, "-c", script, str(tmp_path / "model")]
+    f = graphc.function([X], X[X > 0] + gt.sum(X), dims="pad")
+    f.export(tmp_path / "padded", {"n": 4, "count": 2})
+    script, names = textwrap.dedent(SERVER), ("model", "padded")
+    command = [sys.executable, "-c", script, *(str(tmp_path / n) for n in names)]
     found = subprocess.run(command, capture_output=True, text=True, check=True)
     assert found.stdout.splitlines() == [
         "[2.0, 2.0, 2.0] <graphc.Model (x: float32), 1 sizes on cpu>",
+        "[4.0, 4.0, 4.0] <graphc.Model (x: float32), 1 sizes on cpu>",
         "[]",
     ]
 
@@ -149,10 +153,7 @@ def test_what_cannot_be_exported(tmp_path):
     _, rows = gt.scan(lambda c, v: (c + v, c), 0.0, X)
     path = tmp_path / "model"
     cases = {
-        "export: the program is padded": (
-            lambda: graphc.function([X], X * 2, dims="pad").export(path, {"n": 3})
-        ),
-        "export: the program is more than one jitted function\n  got: 2 segments": (
+        "export: count is missing\n  got: n\n  expected: n, count": (
             lambda: exact([X], X[X > 0]).export(path, {"n": 3})
         ),
         "export: a NumPy program runs line by line": (
@@ -225,7 +226,10 @@ MALFORMED = {
     "wide": 0,
     "inputs": [["x", "object", [0]]],
     "structure": ["set", ["single"]],
-    "programs": [[[[-1]], [["", "float32", []]], 9, [0]]],
+    "shapes": [[[-1]]],
+    "programs": [[0, [], [["", "float32", [2]]], [["", "float32", []]], 9, [1]]],
+    "steps": [["run", 0, [0], []], ["exec", "import os"]],
+    "results": [7],
     "constants": [["constant_0", "float32", [2, 301]]],
     "arguments": ["constant_1"],
     "graph": "constant_0",
@@ -236,7 +240,10 @@ PROBLEMS = {
     "wide": "TypeError 0 is no bool",
     "inputs": "ValueError there is no dtype object",
     "structure": "TypeError 'set' is no list",
-    "programs": "ValueError (-1,) is no shape",
+    "shapes": "ValueError (-1,) is no shape",
+    "programs": "ValueError program 0 has fewer arguments",
+    "steps": "ValueError stage 0 has other arguments",
+    "results": "ValueError 7 is no array",
     "constants": "ValueError constant_0 has another size",
     "arguments": "ValueError constants are missing",
     "graph": "TypeError 'constant_0' is no list",
@@ -273,10 +280,14 @@ BAD = {
     "a list": (lambda c: save({}, {KEY: "[]"}), "its format has no number"),
     "deep": (lambda c: save({}, {KEY: "[" * 10**6}), "it has no manifest of graphc"),
     "newer": (
-        lambda c: remade(c, put("format", 2)),
-        "a newer graphc wrote it, in format 2; this one reads 1",
+        lambda c: remade(c, put("format", 3)),
+        "a newer graphc wrote it, in format 3; this one reads 2",
     ),
-    "older": (lambda c: remade(c, put("format", 0)), "its format has no number"),
+    "older": (
+        lambda c: remade(c, put("format", 1)),
+        "an older graphc wrote it, in format 1; this one reads 2: export it again",
+    ),
+    "no format": (lambda c: remade(c, put("format", 0)), "its format has no number"),
     "a bit": (lambda c: c[:-1] + bytes([c[-1] ^ 1]), DAMAGED),
     "a constant": (
         lambda c: remade(c, put_tensor("constant_0", TABLE * 2), signed=False),
@@ -363,7 +374,7 @@ def test_a_program_with_calls_of_its_own_is_not_run(tmp_path, whole):
 
     def change(manifest, tensors):
         tensors["program_0"] = module
-        manifest["programs"][0][3] = list(found.module_kept_var_idx)
+        manifest["programs"][0][5] = list(found.module_kept_var_idx)
 
     path = tmp_path / "model"
     path.write_bytes(remade(whole, change))

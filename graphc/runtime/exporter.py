@@ -1,0 +1,231 @@
+"""The programs of a plan, exported for the sizes of calls."""
+
+import importlib
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from graphc.backends.jax import emit_jax
+from graphc.backends.program import Outputs
+from graphc.errors import GraphError, graph_error, shortened
+from graphc.ir.build import literal_of, variable
+from graphc.ir.dims import evaluate
+from graphc.ir.graph import Graph, Value
+from graphc.ir.replay import substituted
+from graphc.ir.types import is_inexact
+from graphc.ir.walk import ancestors
+from graphc.ops.effects.capacities import Capacities, capacity_call
+from graphc.runtime.ahead import OnlySegment, only_segment
+from graphc.runtime.devices import Target
+from graphc.runtime.failure import Program as PrintedProgram
+from graphc.runtime.failure import ProgramCallError
+from graphc.runtime.prepared import Prepared
+from graphc.runtime.recorded import constants_of, recorded
+from graphc.transform.forecast import SizesGiven, asked, named_sizes
+from graphc.transform.grouping import CostModel
+from graphc.transform.partition import partition
+from graphc.transform.plan import Plan
+from graphc_serving.steps import Row, Step, StepError, follow
+
+PLATFORMS = "cpu", "cuda", "rocm", "tpu"
+NAME = "<graphc exported program>"
+LEAST = 1024  # bytes of a constant that is no part of programs
+UNDIVIDED = 1e12  # the cost of a segment of its own
+NDArray = np.ndarray[Any, Any]
+Program = tuple[list[Any], bytes]  # the entry in the manifest, and the module
+
+
+class Lifted(NamedTuple):
+    """A graph whose large constants are inputs, after its own, and these constants."""
+
+    graph: Graph
+    arrays: list[NDArray]
+
+
+class Exporter:
+    """Exports the programs of a plan by `jax.export`, and the driver beside them.
+
+    Their large constants are arguments.
+    """
+
+    def __init__(self, jax: Any, plan: Plan, target: Target, platform: str) -> None:
+        """Print the program of a plan once more, with constants as arguments."""
+        if platform not in PLATFORMS:
+            problem = f"there is no platform {platform!r}"
+            expected = ", ".join(map(repr, PLATFORMS))
+            raise graph_error(problem, op="export", expected=expected)
+        self.jax = jax
+        self.platform = platform
+        self._plan = plan
+        self._target = target
+        lift = lifted(plan.graph)
+        made = partition(lift.graph, CostModel(base=UNDIVIDED))
+        made = replace(made, originals=plan.originals)
+        flat = Outputs("tuple", (), (Outputs("single"),) * len(lift.graph.outputs))
+        source = emit_jax(made, flat)
+        printed = PrintedProgram(source.text, NAME, source.foreigns)
+        self._module = printed.load()
+        called = len(plan.called.inputs)
+        self.driver = recorded(made, plan.padded, source.checked, called)
+        self.arrays = [*lift.arrays, *map(_array_of, constants_of(made))]
+        alone = only_segment(Prepared.of(made, source).facts, self._module, target)
+        self.wide = alone.wide if source.alone else True
+        self.programs: dict[tuple[Any, ...], Program] = {}
+        self.shapes: list[list[list[int]]] = []
+        self.rows: list[set[Row]] = [set() for _ in self.driver.policies]
+
+    def calls(self, sizes: Mapping[str, SizesGiven]) -> list["Rehearsal"]:
+        """The calls that `sizes` list, each of other ones."""
+        named = named_sizes(self._plan.called, self.driver.reads, sizes, "export")
+        unlike = {tuple(sorted(call.items())): call for call in named}
+        return [Rehearsal(self, call) for call in unlike.values()]
+
+    def settings(self) -> AbstractContextManager[None]:
+        """Within: JAX has the bits and the device that the programs run under."""
+        return OnlySegment(None, self.wide, self._target).settings(self.jax)
+
+    def export(
+        self, stage: int, statics: Row, structs: Sequence[Any]
+    ) -> Sequence[Any]:
+        """What the program for arguments of these types gives; it is kept."""
+        make = importlib.import_module("jax.export").export
+        jitted = getattr(self._module, f"segment_{self.driver.segments[stage]}")
+        try:
+            with self.settings():
+                found = make(jitted, platforms=[self.platform])(*structs, *statics)
+        except (NotImplementedError, ValueError) as error:
+            if isinstance(error, GraphError):
+                raise
+            raise _not_exported(f"{type(error).__name__}: {error}") from None
+        effects = *found.ordered_effects, *found.unordered_effects
+        if effects:
+            raise _not_exported(", ".join(map(str, effects)))
+        kinds = list(map(_kinds, (structs, found.out_avals)))
+        rest = [found.calling_convention_version, list(found.module_kept_var_idx)]
+        said = [stage, list(statics), *kinds, *rest]
+        key = stage, statics, tuple([s.shape for s in structs])
+        self.programs[key] = said, found.mlir_module_serialized
+        return self.outputs(key)
+
+    def outputs(self, key: tuple[Any, ...]) -> Sequence[Any]:
+        """What a program that has been exported gives."""
+        make = self.jax.ShapeDtypeStruct
+        with self.jax.enable_x64(True):
+            kinds = self.programs[key][0][3]
+            return [make(tuple(shape), dtype) for _, dtype, shape in kinds]
+
+    def steps(self) -> list[list[Any]]:
+        """The steps of the driver, with the rows of capacities that were met."""
+        tables = [list(map(list, sorted(rows, key=_elements))) for rows in self.rows]
+        return [
+            [*step[:3], tables[step[3]]] if step[0] == "capacities" else step
+            for step in self.driver.steps
+        ]
+
+
+class Rehearsal:
+    """A call of some sizes, with the types of arrays: it exports what it needs."""
+
+    def __init__(self, exporter: Exporter, sizes: Mapping[str, int]) -> None:
+        self._exporter = exporter
+        self._sizes = sizes
+        known = {s: sizes[s.name] for s in asked(exporter._plan.called)}
+        self.arguments = [
+            self._struct([evaluate(n, known) for n in v.type.shape], v.dtype)
+            for v in exporter._plan.called.inputs
+        ]
+
+    def export(self) -> None:
+        """Take the steps of the driver up to the last program."""
+        exporter = self._exporter
+        driver, arrays = exporter.driver, exporter.arrays
+        last = max([i for i, s in enumerate(driver.steps) if s[0] == "run"], default=-1)
+        steps = [Step(word, tuple(parts)) for word, *parts in driver.steps]
+        constants = [self._struct(a.shape, a.dtype) for a in arrays]
+        try:
+            follow(steps[: last + 1], [*self.arguments, *constants], [], self)
+        except StepError as error:
+            raise ProgramCallError(str(error)) from None
+        exporter.shapes.append([list(a.shape) for a in self.arguments])
+
+    def _struct(self, shape: Iterable[int], dtype: Any) -> Any:
+        with self._exporter.jax.enable_x64(True):
+            return self._exporter.jax.ShapeDtypeStruct(tuple(shape), dtype)
+
+    def read(self, array: Any, name: str) -> int:
+        """The size that was given for a name."""
+        return self._sizes[name]
+
+    def number(self, integer: int, dtype: str) -> Any:
+        """The type of an integer."""
+        return self._struct((), dtype)
+
+    def holds(self, condition: Any) -> Sequence[int]:
+        """Conditions are taken to hold."""
+        return ()
+
+    def row(self, step: Step, fixed: Row, wanted: Row) -> Row:
+        """The capacities that the policies choose; they are kept."""
+        number = step.parts[2]
+        policies = self._exporter.driver.policies[number]
+        found = tuple(map(_capacity, policies, wanted))
+        self._exporter.rows[number].add((*fixed, *found))
+        return found
+
+    def padded(self, array: Any, shape: Row) -> Any:
+        """The type of an array at capacities."""
+        return self._struct(shape, array.dtype)
+
+    cut = padded
+
+    def run(self, stage: int, statics: Row, arrays: list[Any]) -> Sequence[Any]:
+        """The types of what a program gives, which is exported the first time."""
+        key = stage, statics, tuple([a.shape for a in arrays])
+        if key in self._exporter.programs:
+            return self._exporter.outputs(key)
+        return self._exporter.export(stage, statics, arrays)
+
+
+def _capacity(capacities: Capacities, size: int) -> int:
+    function, rest = capacity_call(capacities)
+    found: int = function(size, *rest)
+    return found
+
+
+def _elements(row: Row) -> tuple[int, Row]:
+    """Smaller capacities come first."""
+    return math.prod(row), row
+
+
+def _kinds(arrays: Iterable[Any]) -> list[list[Any]]:
+    return [["", a.dtype.name, list(a.shape)] for a in arrays]
+
+
+def _array_of(value: Value) -> NDArray:
+    array = literal_of(value)
+    assert array is not None  # as of a constant
+    return array
+
+
+def lifted(graph: Graph) -> Lifted:
+    """Take the large constants out of a graph; integers may be sizes, and stay."""
+    values = [v for n in ancestors(graph.outputs) for v in n.outputs]
+    found = [(v, literal_of(v)) for v in values if is_inexact(v.dtype)]
+    large = [(v, a) for v, a in found if a is not None and a.nbytes >= LEAST]
+    names = tuple([f"constant_{i}" for i in range(len(large))])
+    pairs = zip(names, large, strict=True)
+    new = {v: variable(name, v.type) for name, (v, _) in pairs}
+    outputs = tuple(substituted(graph.outputs, new, {}))
+    inputs = (*graph.inputs, *new.values())
+    made = Graph(inputs, outputs, (*graph.input_names, *names), graph.output_names)
+    return Lifted(made, [a for _, a in large])
+
+
+def _not_exported(why: str) -> GraphError:
+    problem = "JAX cannot export the program"
+    hint = "nothing in it may print, or call Python"
+    return graph_error(problem, op="export", got=shortened(why), hint=hint)

@@ -1,0 +1,48 @@
+"""Checks of what a file says: each part must be of its kind."""
+
+from typing import Any
+
+DTYPES = {
+    *("bool", "bfloat16", "float16", "float32", "float64", "complex64", "complex128"),
+    *(f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64)),
+}
+Shape = tuple[int, ...]
+
+
+def of(kind: type, value: Any) -> Any:
+    """The value. Raises TypeError unless it is just of this kind."""
+    if type(value) is not kind:
+        raise TypeError(f"{shortened(repr(value), 40)} is no {kind.__name__}")
+    return value
+
+
+def list_of(value: Any) -> list[Any]:
+    """The value. Raises TypeError unless it is a list."""
+    found: list[Any] = of(list, value)
+    return found
+
+
+def shape_of(given: Any) -> Shape:
+    """A list of sizes. Raises TypeError or ValueError where it is none."""
+    shape = tuple([of(int, n) for n in list_of(given)])
+    if any(not 0 <= n < 2**63 for n in shape):
+        raise ValueError(f"{shape} is no shape")
+    return shape
+
+
+def dtype_of(given: Any) -> str:
+    """The name of a dtype."""
+    dtype: str = of(str, given)
+    if dtype not in DTYPES:
+        raise ValueError(f"there is no dtype {shortened(dtype, 20)}")
+    return dtype
+
+
+def is_integer(dtype: str) -> bool:
+    """Whether a dtype has integers, and no bools."""
+    return dtype.startswith(("int", "uint"))
+
+
+def shortened(text: str, longest: int = 100) -> str:
+    """The text, cut where it is longer than a message should repeat."""
+    return text if len(text) <= longest else f"{text[: longest - 3]}..."

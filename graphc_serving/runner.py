@@ -1,0 +1,131 @@
+"""The steps of a model, taken on arrays by JAX and NumPy."""
+
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from graphc_serving.manifest import Manifest, Tensors
+from graphc_serving.programs import array_of, compiled
+from graphc_serving.steps import Row, Step, StepError
+
+
+class NoProgram(Exception):
+    """There is no program for a call, with these sizes read from the device."""
+
+    def __init__(self, sizes: dict[str, int]) -> None:
+        super().__init__()
+        self.sizes = sizes
+
+
+class Runner:
+    """The programs of a model, which are compiled when they are asked for."""
+
+    def __init__(
+        self, jax: Any, manifest: Manifest, tensors: Tensors, device: Any
+    ) -> None:
+        self.jax = jax
+        self._manifest = manifest
+        self._tensors = tensors
+        self._device = device
+        self._places = {p.key: i for i, p in enumerate(manifest.programs)}
+        self._made: dict[tuple[Any, ...], Callable[..., Any]] = {}
+
+    def settings(self) -> ExitStack:
+        """Within: JAX has the bits and the device of the model."""
+        stack = ExitStack()
+        if self._manifest.wide:
+            stack.enter_context(self.jax.enable_x64(True))
+        stack.enter_context(self.jax.default_device(self._device))
+        return stack
+
+    @cached_property
+    def constants(self) -> list[Any]:
+        """The constants, put on the device once."""
+        names = self._manifest.arguments
+        return [self.put(array_of(self._manifest, n, self._tensors)) for n in names]
+
+    def put(self, array: Any) -> Any:
+        """An array of NumPy on the device."""
+        with self.jax.enable_x64(True):  # keeps 64-bit arrays as they are
+            return self.jax.device_put(array, self._device)
+
+    def placed(self, array: Any) -> Any:
+        """An array of JAX; a caller's own is copied."""
+        made = isinstance(array, self.jax.Array)
+        return array if made else self.put(np.array(array))
+
+    def program(self, key: tuple[Any, ...]) -> Callable[..., Any] | None:
+        """The program of a stage for integers and shapes; None where there is none."""
+        if key not in self._places:
+            return None
+        if key not in self._made:
+            given = self.jax, self._manifest, self._places[key], self._tensors
+            self._made[key] = compiled(*given, self.settings)
+        return self._made[key]
+
+
+class Call:
+    """One call: it takes the steps, and remembers the sizes that were read."""
+
+    def __init__(self, runner: Runner) -> None:
+        self._runner = runner
+        self._read: dict[str, int] = {}
+
+    def read(self, array: Any, name: str) -> int:
+        """The integer in an array, a size that is called so."""
+        found = self._read[name] = int(np.asarray(array))
+        return found
+
+    def number(self, integer: int, dtype: str) -> Any:
+        """An integer as an array."""
+        try:
+            return np.array(integer, dtype)
+        except OverflowError:
+            raise StepError(f"{integer} does not fit {dtype}") from None
+
+    def holds(self, condition: Any) -> Sequence[int]:
+        """Nothing where a condition holds, else the numbers that it tells."""
+        found = np.asarray(condition)
+        if found.ndim:
+            return found.tolist() if found[0] else ()
+        return () if found else (0,)
+
+    def row(self, step: Step, fixed: Row, wanted: Row) -> Row:
+        """Capacities: those of a row that has `fixed` before room for `wanted`."""
+        count = len(fixed)
+        for row in step.parts[2]:
+            pairs = zip(wanted, row[count:], strict=True)
+            if row[:count] == fixed and all(n <= room for n, room in pairs):
+                found: Row = row[count:]
+                return found
+        raise NoProgram(self._read)
+
+    def padded(self, array: Any, shape: Row) -> Any:
+        """An array with zeros behind it, of this shape."""
+        if array.shape == shape:
+            return array
+        if any(n > room for n, room in zip(array.shape, shape, strict=True)):
+            raise NoProgram(self._read)
+        result = np.zeros(shape, array.dtype)
+        result[tuple(map(slice, array.shape))] = array
+        return result
+
+    def cut(self, array: Any, shape: Row) -> Any:
+        """The part of an array that counts, cut on the host: nothing is compiled."""
+        if array.shape == shape:
+            return array
+        stored = np.asarray(array)
+        found = stored[tuple(map(slice, shape))]
+        return self._runner.put(found.copy() if 2 * found.size < stored.size else found)
+
+    def run(self, stage: int, statics: Row, arrays: list[Any]) -> Sequence[Any]:
+        """What the program gives for these integers and shapes."""
+        key = stage, statics, tuple([array.shape for array in arrays])
+        program = self._runner.program(key)
+        if program is None:
+            raise NoProgram(self._read)
+        found: Sequence[Any] = program(*arrays)
+        return found

@@ -1,0 +1,215 @@
+"""Models with a driver: padded, of several programs, with sizes that are read."""
+
+import json
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import graphc
+import graphc.tensor as gt
+from graphc import Bound, Pad
+from tests.runtime.test_export import exact, exported, message, remade, same
+
+pytestmark = pytest.mark.usefixtures("compiled_quickly")
+X = gt.tensor("x", "float32", ("n",))
+Y = gt.tensor("y", "float32", ("m",))
+K = gt.tensor("k", "int32", ())
+POSITIVE = X[X > 0]
+COUNT = POSITIVE.shape[0]
+TABLE = gt.asarray(np.linspace(0, 1, 500, dtype="float32"))
+
+
+def row(n):
+    return np.arange(-2, n - 2).astype("float32")
+
+
+def agree(f, m, *calls):
+    for args in calls:
+        same(m(*args), f(*args))
+
+
+@pytest.fixture(scope="module")
+def padded(tmp_path_factory):
+    """A function with two padded axes and one of a given size, and its model."""
+    w = gt.tensor("w", "float32", ("n", "k"))
+    outputs = {"sums": gt.sum(w, 0), "rows": gt.exp(X) + Y[0], "both": (X, X.shape[0])}
+    policies = {"n": Pad(multiple=4), "m": Pad(), "k": "specialize"}
+    f = graphc.function([X, Y, w], outputs, dims=policies)
+    path = tmp_path_factory.mktemp("padded")
+    m = exported(f, path, {"n": [3, 8, 3], "m": [2, 2, 20], "k": [1, 2, 2]})
+    return f, m
+
+
+def test_a_padded_model_serves_what_has_room(padded):
+    f, m = padded
+    assert m.shapes[1] == ((8,), (2,), (8, 2))
+    for n, length, k in [(3, 2, 1), (0, 1, 1), (4, 16, 1), (6, 5, 2), (2, 17, 2)]:
+        given = row(n), row(length), np.ones((n, k), "float32")
+        agree(f, m, given, tuple(map(jnp.asarray, given)))
+
+
+def test_what_a_padded_model_has_no_room_for(padded):
+    _, m = padded
+    for n, length, k in [(5, 2, 1), (8, 17, 2), (1, 1, 3)]:
+        ask = lambda: m(row(n), row(length), np.ones((n, k), "float32"))  # noqa: B023
+        text = message(graphc.ModelError, ask)
+        assert "expected: what has room in the capacities of one of ((3,)" in text
+    text = message(
+        graphc.ModelError, lambda: m(row(3), row(3), np.ones((2, 1), "float32"))
+    )
+    assert text == (
+        "axis 0 of input w must have n elements; got 3 and 2\n"
+        "  got: shapes ((3,), (3,), (2, 1))"
+    )
+
+
+def test_results_are_no_views_of_arguments(padded):
+    _, m = padded
+    x = row(4)
+    found = m(x, row(1), np.ones((4, 1), "float32"))["both"][0]
+    x[:] = 9
+    assert found.tolist() == row(4).tolist()
+
+
+READS = {
+    "specialize": ({"n": [4, 5, 5], "POSITIVE_count": [1, 2, 0]}, [1, 2, 0]),
+    "pad": ({"n": [4, 20], "POSITIVE_count": [16, 17]}, [0, 3, 4]),
+}
+
+
+@pytest.mark.parametrize("dims", READS)
+def test_sizes_that_are_read_choose_programs(tmp_path, dims):
+    sizes, counts = READS[dims]
+    outputs = [POSITIVE * 2, gt.sum(X) + TABLE[COUNT:], COUNT, TABLE, X]
+    f = graphc.function([X], outputs, dims=dims)
+    m = exported(f, tmp_path, sizes)
+    for n, count in zip((4, 5, 5), counts, strict=True):
+        agree(f, m, ((np.arange(n) < count).astype("float32"),))
+    text = message(graphc.ModelError, lambda: m(np.ones(40, "float32")))
+    assert "got: shapes ((40,),)" in text
+    if dims == "specialize":
+        text = message(graphc.ModelError, lambda: m(np.ones(5, "float32")))
+        assert "got: shapes ((5,),), POSITIVE_count = 5\n" in text
+
+
+def test_bounds_need_no_sizes_of_data(tmp_path):
+    dims = {"n": Pad(buckets=(3, 9)), COUNT: Bound()}
+    f = graphc.function([X], [gt.sort(POSITIVE), COUNT // 2], dims=dims)
+    m = exported(f, tmp_path, {"n": [1, 4]})
+    agree(f, m, (row(0),), (row(3),), (row(9),))
+    f.export(tmp_path / "other", {"n": 4})
+    assert len(graphc.load(tmp_path / "other").shapes) == 1
+    ask = lambda: f.export(tmp_path / "more", {"n": 10})
+    assert "no bucket has room for 10" in message(graphc.CallError, ask)
+    assert not (tmp_path / "more").exists()
+
+
+def test_integers_among_the_arguments_are_sizes(tmp_path):
+    z = gt.tensor("z", "float32", (2 * X.shape[0] + 1,))
+    long = gt.tensor("long", "int64", ())
+    f = exact([z, K, long], [gt.arange(K // 2) + gt.sum(z), z[:long]])
+    m = exported(f, tmp_path, {"n": [1, 2], "k": [4, 7], "long": [1, 2]})
+    agree(f, m, (row(3), 4, np.int64(1)), (row(5), 7, np.int64(2)))
+
+
+def test_checks_are_made(tmp_path):
+    picked = gt.take(TABLE, gt.astype(X, "int32"))
+    held = gt.assert_(gt.sum(X) > 0, "must be positive", X)
+    f = graphc.function([X], [picked, held], dims="pad", check=True)
+    m = exported(f, tmp_path, {"n": 4})
+    agree(f, m, (np.ones(3, "float32"),))
+    for x, problem in [(-1, "must be positive"), (500, "out of bounds")]:
+        ask = lambda: m(np.full(2, x, "float32"))  # noqa: B023
+        text = message(graphc.ModelError, ask)
+        assert problem in text and text.endswith("\n  got: shapes ((2,),)")
+        assert "500" in text or x < 0
+
+
+def test_what_no_step_can_say(tmp_path):
+    long = gt.tensor("long", "int64", ())
+    f = exact([X, long], gt.zeros((long * X.shape[0],)))
+    text = message(
+        graphc.GraphError, lambda: f.export(tmp_path / "model", {"n": 2, "long": 1})
+    )
+    assert text == (
+        "export: what runs between the programs cannot be told to a file: convert on "
+        "the host\n"
+        "  got: integer arithmetic on arguments, needed to know a size\n"
+        "  hint: f.save(path) writes a program that runs without graphc"
+    )
+
+
+BAD_STEPS = {
+    "no list": ("axis", "'axis' is no list"),
+    "no word": (["exec", "1"], "'exec' is unknown"),
+    "other parts": (["axis", 0], "the step axis has 2 parts"),
+    "no array": (["axis", 99, 0], "99 is no array"),
+    "an integer": (["axis", "first", 0], "is no array"),
+    "no axis": (["axis", 0, 1], "there is no such axis"),
+    "no integer": (["sum", [[1, [0]]]], "0 is no integer"),
+    "later": (["sum", [[1, [99]]]], "99 is no integer"),
+    "a large factor": (["sum", [[2**63, []]]], "a factor has over 64 bits"),
+    "many factors": (["sum", [[1, ["first"] * 65]]], "a term has many factors"),
+    "no function": (["apply", "eval", []], "'eval' is unknown"),
+    "no operands": (["apply", "max", []], "max takes another number of operands"),
+    "operands": (["apply", "//", [[]]], "// takes another number of operands"),
+    "a float": (["read", 0, "n", False], "what is read must be an integer"),
+    "no dtype": (["number", [], "float32"], "float32 is no int"),
+    "no row": (["capacities", [], [[]], [[1, 2]]], "a row has another length"),
+    "a rank": (["cut", 0, []], "it has another rank"),
+    "a relation": (["check", [], "or", [], ""], "'or' is unknown"),
+    "a condition": (["require", 0, [""]], "a condition has no numbers"),
+    "no stage": (["run", 9, [], []], "there is no stage 9"),
+    "arguments": (["run", 0, [], []], "stage 0 has other arguments"),
+}
+
+
+@pytest.fixture(scope="module")
+def content(tmp_path_factory):
+    """A file of a model with a driver."""
+    path = tmp_path_factory.mktemp("content") / "model"
+    graphc.function([X], X * 2, dims="pad").export(path, {"n": 3})
+    return path.read_bytes()
+
+
+def steps_of(content):
+    found = []
+    remade(content, lambda manifest, _: found.extend(manifest["steps"]))
+    return found
+
+
+@pytest.mark.parametrize("kind", BAD_STEPS)
+def test_a_step_that_is_none(tmp_path, content, kind):
+    bad, problem = BAD_STEPS[kind]
+    given = steps_of(content)
+    assert given[0] == ["axis", 0, 0]  # the first integer is 1
+    text = json.dumps(bad).replace('"first"', "1")
+
+    def change(manifest, _):
+        manifest["steps"] = [given[0], json.loads(text)]
+
+    path = tmp_path / "model"
+    path.write_bytes(remade(content, change))
+    found = message(graphc.ModelError, lambda: graphc.load(path))
+    assert "its manifest is malformed" in found and problem in found
+
+
+FAILING = {
+    "a size is divided by zero": ["apply", "//", [[[1, []]], []]],
+    "a size has more than 64 bits": ["sum", [[2**62, []]] * 2],
+    "-1 does not fit uint8": ["number", [[-1, []]], "uint8"],
+}
+
+
+@pytest.mark.parametrize("problem", FAILING)
+def test_a_step_that_fails(tmp_path, content, problem):
+    def change(manifest, _):
+        manifest["steps"].append(FAILING[problem])
+
+    path = tmp_path / "model"
+    path.write_bytes(remade(content, change))
+    m = graphc.load(path)
+    assert message(graphc.ModelError, lambda: m(row(2))) == (
+        f"{problem}\n  got: shapes ((2,),)"
+    )
