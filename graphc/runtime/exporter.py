@@ -21,8 +21,7 @@ from graphc.ir.walk import ancestors
 from graphc.ops.effects.capacities import Capacities, capacity_call
 from graphc.runtime.ahead import OnlySegment, only_segment
 from graphc.runtime.devices import Target
-from graphc.runtime.failure import Program as PrintedProgram
-from graphc.runtime.failure import ProgramCallError
+from graphc.runtime.failure import Program, ProgramCallError
 from graphc.runtime.prepared import Prepared
 from graphc.runtime.recorded import constants_of, recorded
 from graphc.transform.forecast import SizesGiven, asked, named_sizes
@@ -36,7 +35,7 @@ NAME = "<graphc exported program>"
 LEAST = 1024  # bytes of a constant that is no part of programs
 UNDIVIDED = 1e12  # the cost of a segment of its own
 NDArray = np.ndarray[Any, Any]
-Program = tuple[list[Any], bytes]  # the entry in the manifest, and the module
+ExportedModule = tuple[list[Any], bytes]  # the entry in the manifest, and the module
 
 
 class Lifted(NamedTuple):
@@ -67,22 +66,22 @@ class Exporter:
         made = replace(made, originals=plan.originals)
         flat = Outputs("tuple", (), (Outputs("single"),) * len(lift.graph.outputs))
         source = emit_jax(made, flat)
-        printed = PrintedProgram(source.text, NAME, source.foreigns)
+        printed = Program(source.text, NAME, source.foreigns)
         self._module = printed.load()
         called = len(plan.called.inputs)
         self.driver = recorded(made, plan.padded, source.checked, called)
         self.arrays = [*lift.arrays, *map(_array_of, constants_of(made))]
         alone = only_segment(Prepared.of(made, source).facts, self._module, target)
         self.wide = alone.wide if source.alone else True
-        self.programs: dict[tuple[Any, ...], Program] = {}
+        self.programs: dict[tuple[Any, ...], ExportedModule] = {}
         self.shapes: list[list[list[int]]] = []
         self.rows: list[set[Row]] = [set() for _ in self.driver.policies]
 
-    def calls(self, sizes: Mapping[str, SizesGiven]) -> list["Rehearsal"]:
+    def calls(self, sizes: Mapping[str, SizesGiven]) -> list["Exporting"]:
         """The calls that `sizes` list, each of other ones."""
         named = named_sizes(self._plan.called, self.driver.reads, sizes, "export")
         unlike = {tuple(sorted(call.items())): call for call in named}
-        return [Rehearsal(self, call) for call in unlike.values()]
+        return [Exporting(self, call) for call in unlike.values()]
 
     def settings(self) -> AbstractContextManager[None]:
         """Within: JAX has the bits and the device that the programs run under."""
@@ -91,7 +90,7 @@ class Exporter:
     def export(
         self, stage: int, statics: Row, structs: Sequence[Any]
     ) -> Sequence[Any]:
-        """What the program for arguments of these types gives; it is kept."""
+        """Export the program for arguments of these types: what it gives."""
         make = importlib.import_module("jax.export").export
         jitted = getattr(self._module, f"segment_{self.driver.segments[stage]}")
         try:
@@ -112,7 +111,7 @@ class Exporter:
         return self.outputs(key)
 
     def outputs(self, key: tuple[Any, ...]) -> Sequence[Any]:
-        """What a program that has been exported gives."""
+        """The types that a program gives, which has been exported."""
         make = self.jax.ShapeDtypeStruct
         with self.jax.enable_x64(True):
             kinds = self.programs[key][0][3]
@@ -127,7 +126,7 @@ class Exporter:
         ]
 
 
-class Rehearsal:
+class Exporting:
     """A call of some sizes, with the types of arrays: it exports what it needs."""
 
     def __init__(self, exporter: Exporter, sizes: Mapping[str, int]) -> None:

@@ -19,7 +19,7 @@ from graphc.transform.padding import PaddedGraph
 from graphc.transform.plan import Check, HostNode, Plan, PlanStep, Read, Segment
 from graphc.transform.policies import Pad
 
-Formula = list[list[Any]]  # pairs of a factor and a list of numbers
+Summands = list[list[Any]]  # pairs of a factor and a list of numbers
 LONGEST = 60  # characters of a name in a message
 
 
@@ -88,7 +88,7 @@ class _Recorder:
         self._axes: dict[Symbol, tuple[int, int]] = {}
         self._calls: dict[Call, int] = {}
         self._count = 0
-        self._chosen: list[Formula] = []  # sizes that tell which capacities fit
+        self._chosen: list[Summands] = []  # sizes that tell which capacities fit
         self._flat: list[int] | None = None  # results of a program that does all
         self._original = original
         self.steps: list[list[Any]] = []
@@ -184,7 +184,7 @@ class _Recorder:
             self._sizes[value.symbol] = number
             self._bind(value, self._add("number", [[1, [number]]], value.dtype.name))
 
-    def _kept(self, padded: PaddedGraph, given: Sequence[Value]) -> list[Formula]:
+    def _kept(self, padded: PaddedGraph, given: Sequence[Value]) -> list[Summands]:
         """The sizes of the axes of arguments that are not padded."""
         capacities = set(padded.capacities.values())
         axes = [
@@ -196,7 +196,7 @@ class _Recorder:
         sizes = dict.fromkeys(n for n in kept if isinstance(n, Dim))
         return [self.formula(n) for n in sizes if all(map(self._knows, n.symbols))]
 
-    def _choose(self, wanted: list[Formula], found: list[Capacities]) -> range:
+    def _choose(self, wanted: list[Summands], found: list[Capacities]) -> range:
         """Capacities for sizes, beside those that have been chosen: their numbers."""
         if not wanted:
             return range(0)
@@ -290,7 +290,7 @@ class _Recorder:
             self._arrays[value] = self._add("number", *parts)
         return self._arrays[value]
 
-    def formula(self, size: Size) -> Formula:
+    def formula(self, size: Size) -> Summands:
         """A size as a formula of numbers; functions in it have steps of their own."""
         for call in calls_in(size):
             if call not in self._calls:
@@ -298,7 +298,7 @@ class _Recorder:
                 self._calls[call] = self._add("apply", call.op, parts)
         return self._sum(size)
 
-    def _sum(self, size: Size) -> Formula:
+    def _sum(self, size: Size) -> Summands:
         terms = polynomial(size).items()
         return [[c, list(map(self._atom, monomial))] for monomial, c in terms]
 
@@ -325,7 +325,7 @@ class _Recorder:
         return self._add("read", self._arrays[value], name, cut)
 
     def _name(self, symbol: Symbol) -> str:
-        """What a size is called, and no other."""
+        """The name of a size, which no other has."""
         symbol = self._originals.get(symbol, symbol)
         if symbol not in self._names:
             taken, name = set(self._names.values()), symbol.name
