@@ -30,9 +30,10 @@ from graphc.ir.op import (
     op,
     require_at_most,
     require_equal,
+    type_error,
 )
 from graphc.ir.replay import region_between
-from graphc.ir.types import INT32, TensorType
+from graphc.ir.types import BOOL, INT32, TensorType, is_integer
 from graphc.ir.walk import operands
 from graphc.ops.common.padding import PaddedValue, Padding
 
@@ -73,6 +74,7 @@ def _scan(
     only these limit it, and there are neither sequences nor ys.
     """
     rows, end = [], len(values) - counted - stops
+    _require_parts(values, end, carries, sequences, counted)
     if length is not None:
         require_at_most(0, length, "the length must not be negative")
         for value in values[carries : carries + sequences]:
@@ -82,8 +84,27 @@ def _scan(
     rest = [v.type for v in values[carries + sequences : end]]
     made = body.content.types([*first, *rows, *rest], sizes)
     require_kept(first, made)
-    stacked = [t.like((length, *t.shape)) for t in made[carries + stops :]]
+    ys = made[carries + stops :]
+    ends = [t.dtype == BOOL and not t.rank for t in made[carries : carries + stops]]
+    if len(made) < carries + stops or not all(ends):
+        raise type_error("a step gives the carries, then whether it is the last one")
+    if length is None and (sequences or ys or not (counted or stops)):
+        raise type_error("a loop without a length counts or stops, and stacks nothing")
+    stacked = [t.like((length, *t.shape)) for t in ys]
     return (*first, *[TensorType(INT32, ())] * stops, *stacked)
+
+
+def _require_parts(
+    values: Sequence[Value], end: int, carries: int, sequences: int, counted: bool
+) -> None:
+    """Raise GraphError where inputs are too few, or limits no scalars."""
+    if min(carries, sequences) < 0 or carries + sequences > end:
+        raise type_error("a scan has as many inputs as carries and sequences")
+    limits = [v.type for v in values[end:]]
+    kinds = [is_integer] * counted + [BOOL.__eq__] * (len(limits) - counted)
+    for type, fits in zip(limits, kinds, strict=True):
+        if type.rank or not fits(type.dtype):
+            raise type_error("the count is an integer, and whether it starts a bool")
 
 
 class Parts(NamedTuple):

@@ -28,7 +28,12 @@ def _switch(
     if index.type.rank or index.dtype != INT32:
         raise type_error("the branch is chosen by an integer scalar")
     given = [v.type for v in values]
-    return tuple(branches.content[0].types(given, sizes))
+    first, *others = [tuple(b.types(given, sizes)) for b in branches.content]
+    for other in others:
+        alike = len(first) == len(other) and all(map(TensorType.same, first, other))
+        if not alike:
+            raise type_error("the branches give other types")
+    return first
 
 
 def switch_numpy(index: Any, branches: Any, values: Any) -> Any:

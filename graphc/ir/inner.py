@@ -289,7 +289,7 @@ def _is_of(symbol: Symbol, inside: set[Node]) -> bool:
 def _size_params(symbols: Iterable[Symbol]) -> dict[Symbol, Dim]:
     """New symbols for these and for the symbols of their bounds, without an origin."""
     found: dict[Symbol, Dim] = {}
-    for symbol in _with_bounds(symbols):
+    for symbol in with_bounds(symbols):
         upper = symbol.upper
         if isinstance(upper, Dim):
             upper = substitute(upper, found)
@@ -299,7 +299,7 @@ def _size_params(symbols: Iterable[Symbol]) -> dict[Symbol, Dim]:
     return found
 
 
-def _with_bounds(symbols: Iterable[Symbol]) -> list[Symbol]:
+def with_bounds(symbols: Iterable[Symbol]) -> list[Symbol]:
     """The symbols, and the symbols of their bounds, the oldest first."""
     found = set(symbols)
     stack = list(found)

@@ -85,6 +85,7 @@ class ParamKind:
 
     text: str
     allows: Callable[[Any], bool]
+    record: Any = None  # the named tuple that it is of, in texts a tuple
 
 
 def _is_integer(x: Any) -> bool:
@@ -176,10 +177,11 @@ def _words(words: tuple[Any, ...]) -> ParamKind:
 def _either(kinds: list[ParamKind]) -> ParamKind:
     checks = [kind.allows for kind in kinds]
     text = " or ".join(kind.text for kind in kinds)
+    record = next((kind.record for kind in kinds if kind.record is not None), None)
     if len(checks) == 2:
         first, second = checks
-        return ParamKind(text, lambda x: first(x) or second(x))
-    return ParamKind(text, lambda x: any([allows(x) for allows in checks]))
+        return ParamKind(text, lambda x: first(x) or second(x), record)
+    return ParamKind(text, lambda x: any([allows(x) for allows in checks]), record)
 
 
 def _tuple_of(item: ParamKind) -> ParamKind:
@@ -214,7 +216,7 @@ def _named(cls: Any) -> ParamKind:
             return False
         return all(check(y) for check, y in zip(checks, x, strict=True))
 
-    return ParamKind(f"a {cls.__name__}", allows)
+    return ParamKind(f"a {cls.__name__}", allows, cls)
 
 
 def _record(cls: Any) -> ParamKind:
@@ -301,14 +303,15 @@ class ParamKinds:
         raise graph_error(problem, op=self._op)
 
     def read(self, params: dict[str, Any]) -> dict[str, Any]:
-        """The params of a text, in which free texts are quoted as words are."""
-        text = KINDS[Text]
-        return {
-            name: Text(value)
-            if type(value) is str and self._kinds.get(name) is text
-            else value
-            for name, value in params.items()
-        }
+        """The params of a text, where free texts are words, and records are tuples."""
+        return {name: self._read(name, value) for name, value in params.items()}
+
+    def _read(self, name: str, value: Any) -> Any:
+        kind = self._kinds.get(name)
+        if type(value) is str and kind is KINDS[Text]:
+            return Text(value)
+        record = None if kind is None else kind.record
+        return value if record is None or type(value) is not tuple else record(*value)
 
 
 def _shown(value: Any) -> str:

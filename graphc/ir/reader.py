@@ -4,39 +4,21 @@ Text may come from anywhere: it is data, and none of it is ever run. Text that i
 exactly a graph raises GraphError with the line.
 """
 
-import math
-import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
-from graphc.errors import GraphError, SourceLocation, graph_error
+from graphc.errors import GraphError, SourceLocation, graph_error, label
 from graphc.ir import dims
-from graphc.ir.build import SIZE_OP, Data, as_size, size_value, variable
-from graphc.ir.dims import Dim, Size
+from graphc.ir.build import SIZE_OP, at_least, body_input, size_value, variable
+from graphc.ir.dims import Dim, Symbol
 from graphc.ir.graph import SERIALS, Graph, Node, Value
-from graphc.ir.op import PRIMITIVES, Primitive
-from graphc.ir.text import from_texts
-from graphc.ir.tokens import Tokens
-from graphc.ir.types import DTYPES, DType, TensorType
+from graphc.ir.inner import Body
+from graphc.ir.op import PRIMITIVES, Opaque, Primitive
+from graphc.ir.param_reader import ParamReader, Scope
+from graphc.ir.types import TensorType, is_integer
+from graphc.ir.verify import verify_closed
 
-_LITERALS = {
-    **{"None": None, "True": True, "False": False},
-    **{"nan": math.nan, "inf": math.inf},
-}
-_FUNCTIONS: dict[str, Callable[..., Size]] = {
-    "min": dims.minimum,
-    "max": dims.maximum,
-    "clip": dims.clip,
-    "stretch": dims.stretch,
-}
-_SUMS: dict[str, Callable[[Any, Any], Size]] = {"+": operator.add, "-": operator.sub}
-_PRODUCTS: dict[str, Callable[[Any, Any], Size]] = {
-    "*": operator.mul,
-    "//": operator.floordiv,
-    "%": operator.mod,
-}
+WITH_BODIES = "scan", "switch"  # others are made when a graph has been rewritten
 
 
 def parse_graph(text: str, inputs: Sequence[Value] | None = None) -> Graph:
@@ -48,246 +30,85 @@ def parse_graph(text: str, inputs: Sequence[Value] | None = None) -> Graph:
     return _Reader(text, inputs).graph()
 
 
-class _Params(Tokens):
-    """Reads types and params; names are values, and those that are not, axes."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__(text)
-        self._values: dict[str, Value] = {}
-        self._fresh: dict[str, Size] = {}
-        self._parts: dict[str, Size] = {}
-
-    def type(self, given: Sequence[Size] = ()) -> TensorType:
-        """`float32[n, 3]`; `given` are the sizes that fresh axes stand for."""
-        weak = self.accept("weak")
-        dtype = self.dtype()
-        self.expect("[")
-        known = iter(given)
-
-        def size() -> Size:
-            n = next(known, 0)
-            if isinstance(n, Dim) and self.peek().startswith("?"):
-                self._fresh.setdefault(self.peek(), n)
-            found = self.size()
-            if isinstance(found, int) and not 0 <= found < 2**63:
-                self.fail("an axis has 0 to 2**63 - 1 elements", self.at - 1)
-            return found
-
-        return TensorType(dtype, tuple(self.several(size, "]")), weak)
-
-    def dtype(self) -> DType:
-        """A dtype by its name."""
-        name = self.take("name", "a dtype")
-        if name not in DTYPES:
-            self.fail(f"there is no dtype {name}", self.at - 1)
-        return DTYPES[name]
-
-    def size(self) -> Size:
-        """A number or an expression of sizes."""
-        return self.as_size(self.param())
-
-    def as_size(self, param: Any) -> Size:
-        """`param`, which must be a size."""
-        if isinstance(param, bool) or not isinstance(param, (int, Dim)):
-            self.fail("expected a size", self.at - 1)
-        return param
-
-    def param(self) -> Any:
-        """Any param; sums and products are those of sizes."""
-        return self.chain(self.product, _SUMS)
-
-    def product(self) -> Any:
-        """A factor, or several."""
-        return self.chain(self.factor, _PRODUCTS)
-
-    def chain(
-        self, read: Callable[[], Any], signs: dict[str, Callable[[Any, Any], Size]]
-    ) -> Any:
-        """Operands with signs between them, from left to right."""
-        left = read()
-        while self.peek() in signs:
-            sign = self.peek()
-            self.at += 1
-            a, b = self.as_size(left), self.as_size(read())
-            left = self.calculate(signs[sign], a, b)
-        return left
-
-    def calculate(self, function: Callable[..., Size], *args: Size) -> Size:
-        """A size from sizes."""
-        try:
-            return function(*args)
-        except (ArithmeticError, TypeError, ValueError) as error:
-            self.fail(f"no size: {error}", self.at - 1)
-
-    def factor(self) -> Any:
-        """An operand with any number of minus signs before it."""
-        minus = False
-        while self.accept("-"):
-            minus = not minus
-        operand = self.operand()
-        if minus and not isinstance(operand, float):
-            return -self.as_size(operand)
-        return -operand if minus else operand
-
-    def operand(self) -> Any:
-        """An operand without signs, but for those in parentheses."""
-        name = self.peek()
-        if name == "(":
-            return self.nested(self.group)
-        if self.next_is("text"):
-            return self.string()
-        if self.next_is("number"):
-            return self.number()
-        if name in DTYPES:
-            return self.dtype_or_more()
-        if name == "opaque" and self.after_next() == "(":
-            self.fail("a graph or a rule inside of a node cannot be read")
-        self.take("name", "a param")
-        if name in _LITERALS:
-            return _LITERALS[name]
-        if name in _FUNCTIONS or name == "axis":
-            return self.nested(lambda: self.call(name))
-        return self.symbol(name)
-
-    def group(self) -> Any:
-        """A size in parentheses, or a tuple."""
-        self.expect("(")
-        if self.accept(")"):
-            return ()
-        first = self.param()
-        if self.accept(")"):
-            return self.as_size(first)
-        self.expect(",")
-        return (first, *self.several(self.param, ")"))
-
-    def number(self) -> int | float:
-        """A number, an int where it has only digits."""
-        text = self.take("number", "a number")
-        try:
-            return int(text) if text.isdecimal() else float(text)
-        except ValueError:
-            self.fail("this number is too long", self.at - 1)
-
-    def call(self, name: str) -> Size:
-        """`min(n, 3)`, or `axis("any name")`."""
-        self.expect("(")
-        if name == "axis":
-            size: Size = dims.axis(self.string())
-            self.expect(")")
-            return size
-        return self.calculate(_FUNCTIONS[name], *self.several(self.size, ")"))
-
-    def symbol(self, name: str) -> Size:
-        """The integer that a name stands for."""
-        if name in self._values:
-            try:
-                return as_size(self._values[name])
-            except GraphError:
-                self.fail(f"{name} is no integer scalar", self.at - 1)
-        if name in self._parts:
-            return self._parts[name]
-        if name.startswith("?"):
-            return self._fresh.setdefault(name, dims.fresh_axis(name[1:]))
-        return dims.axis(name)
-
-    def dtype_or_more(self) -> Any:
-        """A dtype, a type with its sizes, or an array with its elements."""
-        at = self.at
-        dtype = self.dtype()
-        if self.peek() != "[":
-            return dtype
-        self.at = at
-        type = self.type()
-        return self.array(type) if self.peek() == "(" else type
-
-    def array(self, type: TensorType) -> Data:
-        """The elements of an array: numbers, or its bytes."""
-        at = self.at
-        self.expect("(")
-        try:
-            if self.next_is("text"):
-                raw = bytes.fromhex(self.string())
-                self.expect(")")
-                return Data(np.frombuffer(raw, type.dtype).reshape(type.shape))
-            texts = self.several(self.element, ")")
-            return Data(from_texts(texts, type.dtype).reshape(type.shape))
-        except (OverflowError, TypeError, ValueError) as error:
-            if isinstance(error, GraphError):
-                raise
-            self.fail(f"no elements of {type}: {error}", at)
-
-    def element(self) -> str:
-        """A number or a bool, as it is written."""
-        minus = "-" if self.accept("-") else ""
-        kind = "number" if self.next_is("number") else "name"
-        return minus + self.take(kind, "a number")
-
-
-class _Reader(_Params):
+class _Statements(ParamReader):
     """Reads statements, and builds their nodes."""
 
-    def __init__(self, text: str, inputs: Sequence[Value] | None) -> None:
-        super().__init__(text)
-        self._given = inputs
-
-    def graph(self) -> Graph:
-        """The whole text."""
-        while self.after_next() == "=":
-            self.part()
-        for sign in ("graph", "("):
-            self.expect(sign)
-        inputs = self.several(self.input, ")")
-        if self._given is not None and len(self._given) != len(inputs):
-            self.fail(f"{len(self._given)} inputs are given, not {len(inputs)}", 0)
-        self.expect("{")
-        while not self.accept("return"):
+    def statements(self, until: str) -> None:
+        """Nodes, and parts before them, up to a word."""
+        while not self.accept(until):
             self.part() if self.after_next() == "=" else self.node()
-        outputs = self.several(self.output, "}")
-        if not self.next_is("end"):
-            self.fail("nothing may follow the graph")
-        values, names = zip(*inputs, strict=True) if inputs else ((), ())
-        results, called = zip(*outputs, strict=True) if outputs else ((), ())
-        return Graph(values, results, names, called)
-
-    def input(self) -> tuple[Value, str]:
-        """One input: its variable and its name."""
-        at, position = self.at, len(self._values)
-        name = self.take("name", "the name of an input")
-        called = self.string() if self.next_is("text") else name
-        own = self.string() if self.accept("of") else called
-        self.expect(":")
-        if self._given is None:
-            value = variable(own, self.type())
-            value.node.place = SourceLocation("<graph>", self.line(at))
-        elif position < len(self._given):
-            value = self._given[position]
-            type = self.type(value.type.shape)
-            if not type.same(value.type):
-                problem = f"{name} is {type} here, and a {value.type} is given"
-                self.fail(problem, at)
-        else:
-            self.fail(f"{position} inputs are given, and none for {name}", at)
-        self.define(name, value, at)
-        return value, called
-
-    def output(self) -> tuple[Value, str]:
-        """One output: its value and its name, "" for none."""
-        if self.next_is("text"):
-            called = self.string()
-        elif self.after_next() == "=":
-            called = self.take("name", "a name")
-        else:
-            return self.value(), ""
-        self.expect("=")
-        return self.value(), called
 
     def part(self) -> None:
-        """`size = 2*n`: the name of a part of the sizes that follow."""
+        """`size = 2*n`: the name of a part of the sizes that follow; or of a body."""
         at = self.at
         name = self.take("name", "a name")
         self.expect("=")
         self.require_new(name, at)
-        self._parts[name] = self.size()
+        if self.peek() == "body" and self.after_next() == "(":
+            self.scope.bodies[name] = self.nested(self.body)
+        else:
+            self.scope.parts[name] = self.size()
+
+    def body(self) -> Body:
+        """A graph inside of a node, where only its own names mean something."""
+        at, outer = self.at, self.scope
+        self.scope = Scope(closed=True)
+        self.at += 2
+        self.several(self.declared, ";")
+        inputs = self.several(self.body_input, ";")
+        params = self.several(self.size_param, ")")
+        self.expect("{")
+        self.statements("return")
+        outputs = self.several(self.value, "}")
+        self.scope = outer
+        made = Body(tuple(inputs), tuple(params), tuple(outputs))
+        try:
+            verify_closed(made)
+        except GraphError as error:
+            self.fail(str(error).split("\n  at ")[0], at)
+        if len(set(inputs)) < len(inputs) or len(set(params)) < len(params):
+            self.fail("an input or a size is given twice", at)
+        return made
+
+    def declared(self) -> None:
+        """`?k from 1 to 9`: a size of a body, and its bounds."""
+        name = self.take("name", "a size")
+        if not name.startswith("?") or name in self.scope.fresh:
+            self.fail(f"{name} cannot be a size here", self.at - 1)
+        lower = self.bound() if self.accept("from") else None
+        upper = self.size() if self.accept("to") else None
+        stretches = self.accept("stretches")
+        symbol = Symbol(label(name[1:]), None, lower, upper, stretches)
+        self.scope.fresh[name] = dims.symbol_dim(symbol)
+
+    def bound(self) -> int:
+        """A number that a size is never below."""
+        found = self.size()
+        if not isinstance(found, int):
+            self.fail("a lower bound must be a number", self.at - 1)
+        return found
+
+    def body_input(self) -> Value:
+        """One input of a body, and the number that it is never below."""
+        at = self.at
+        name = self.take("name", "the name of an input")
+        own = self.string() if self.accept("of") else name
+        self.expect(":")
+        value = body_input(own, self.type())
+        if self.accept("from"):
+            if value.type.rank or not is_integer(value.dtype):
+                self.fail(f"{name} is no integer scalar", at)
+            at_least(value, self.bound())
+        self.define(name, value, at)
+        return value
+
+    def size_param(self) -> Symbol:
+        """A size that a body is given."""
+        at = self.at
+        size = self.scope.fresh.get(self.take("name", "a size"))
+        if not isinstance(size, Dim):
+            self.fail("the body has no such size", at)
+        return size.symbols[0]
 
     def node(self) -> None:
         """`a, b: T, U = op(x; p=1)`."""
@@ -310,8 +131,8 @@ class _Reader(_Params):
         self.at = at
         self.compare(name, names, values)
         self.at = end
-        for label, value in zip(names, values, strict=True):
-            self.define(label, value, start)
+        for one, value in zip(names, values, strict=True):
+            self.define(one, value, start)
 
     def compare(self, op: str, names: list[str], values: Sequence[Value]) -> None:
         """Read the types of a node, which must be those that it has."""
@@ -357,6 +178,8 @@ class _Reader(_Params):
         primitive = PRIMITIVES.get(name)
         if primitive is None or not primitive.interned:
             self.fail(f"there is no op called {name}", at)
+        if name not in WITH_BODIES and Opaque in map(type, params.values()):
+            self.fail(f"{name} has no graph that can be read", at)
         newest = next(SERIALS)
         try:
             node = _bind(primitive, tuple(inputs), primitive.kinds.read(params))
@@ -371,19 +194,77 @@ class _Reader(_Params):
     def value(self) -> Value:
         """A value by its name."""
         name = self.take("name", "the name of a value")
-        if name not in self._values:
+        if name not in self.scope.values:
             self.fail(f"{name} is not defined before", self.at - 1)
-        return self._values[name]
+        return self.scope.values[name]
 
     def define(self, name: str, value: Value, at: int) -> None:
         """`name` stands for `value` from here on."""
         self.require_new(name, at)
-        self._values[name] = value
+        self.scope.values[name] = value
 
     def require_new(self, name: str, at: int) -> None:
         """Raise GraphError for a name that stands for something already."""
-        if name in self._values or name in self._parts or "?" in name:
+        if self.scope.has(name) or "?" in name:
             self.fail(f"{name} cannot be defined here", at)
+
+
+class _Reader(_Statements):
+    """Reads a whole graph, which has names for its inputs and outputs."""
+
+    def __init__(self, text: str, inputs: Sequence[Value] | None) -> None:
+        super().__init__(text)
+        self._given = inputs
+
+    def graph(self) -> Graph:
+        """The whole text."""
+        while self.after_next() == "=":
+            self.part()
+        for sign in ("graph", "("):
+            self.expect(sign)
+        inputs = self.several(self.input, ")")
+        if self._given is not None and len(self._given) != len(inputs):
+            self.fail(f"{len(self._given)} inputs are given, not {len(inputs)}", 0)
+        self.expect("{")
+        self.statements("return")
+        outputs = self.several(self.output, "}")
+        if not self.next_is("end"):
+            self.fail("nothing may follow the graph")
+        values, names = zip(*inputs, strict=True) if inputs else ((), ())
+        results, called = zip(*outputs, strict=True) if outputs else ((), ())
+        return Graph(values, results, names, called)
+
+    def input(self) -> tuple[Value, str]:
+        """One input: its variable and its name."""
+        at, position = self.at, len(self.scope.values)
+        name = self.take("name", "the name of an input")
+        called = self.string() if self.next_is("text") else name
+        own = self.string() if self.accept("of") else called
+        self.expect(":")
+        if self._given is None:
+            value = variable(own, self.type())
+            value.node.place = SourceLocation("<graph>", self.line(at))
+        elif position < len(self._given):
+            value = self._given[position]
+            type = self.type(value.type.shape)
+            if not type.same(value.type):
+                problem = f"{name} is {type} here, and a {value.type} is given"
+                self.fail(problem, at)
+        else:
+            self.fail(f"{position} inputs are given, and none for {name}", at)
+        self.define(name, value, at)
+        return value, called
+
+    def output(self) -> tuple[Value, str]:
+        """One output: its value and its name, "" for none."""
+        if self.next_is("text"):
+            called = self.string()
+        elif self.after_next() == "=":
+            called = self.take("name", "a name")
+        else:
+            return self.value(), ""
+        self.expect("=")
+        return self.value(), called
 
 
 def _bind(

@@ -9,8 +9,17 @@
 A size is written with the names of axes; `b?` may be 1, and so stretch; `?x_0` is an
 axis that shares its name with no other, and a value's name stands for its integer.
 Parts of a long size have lines of their own before it: `size = 2*n - min(1, n)`.
-Graphs inside of nodes and rules of gradients are named only: `opaque("body")`.
-`graphc.ir.reader` reads back a text without such.
+Graphs inside of nodes come before them, each with its sizes and their bounds, its
+inputs, and which of the sizes it is given as arguments:
+
+    body = body(?k from 1 to 9; carry: float32[?k], row: float32[]; ?k) {
+      add: float32[?k] = add(carry, row)
+      return add
+    }
+    scan: float32[n] = scan(x, y; body=opaque("body", body), carries=1, ...)
+
+Rules of gradients and functions are named only: `opaque("rule")`. `graphc.ir.reader`
+reads back a text without such.
 """
 
 import json
@@ -25,6 +34,7 @@ from graphc.ir.build import INPUT, SIZE_OP, Data
 from graphc.ir.dims import Dim, Symbol, axis, expression, symbol_dim
 from graphc.ir.dims_text import shared_parts
 from graphc.ir.graph import Graph, Node, Value
+from graphc.ir.inner import Body, with_bounds
 from graphc.ir.kinds import Text
 from graphc.ir.op import Opaque
 from graphc.ir.types import DTYPES, DType, TensorType
@@ -48,13 +58,20 @@ def is_plain(name: str) -> bool:
 def to_text(
     graph: Graph, hint: Callable[[Value], str] | None = None, comments: bool = False
 ) -> str:
-    """The text of a graph; `parse_graph` makes the same graph of one without loops.
+    """The text of a graph; `parse_graph` makes the same graph of it.
 
     `hint` gives names to values, by default those of their ops. With `comments`, the
     user's lines and the guards follow the nodes. Raises GraphError where a
     variable or a size of the graph does not come from its inputs.
     """
     return "\n".join(Writer(graph, hint or _op_name, comments).lines()) + "\n"
+
+
+def has_text(node: Node) -> bool:
+    """Whether the text of a node can be read: whether it holds no function."""
+    opaque = [p.content for p in node.params.values() if isinstance(p, Opaque)]
+    graphs = [c if isinstance(c, tuple) else (c,) for c in opaque]
+    return all(isinstance(one, (Body, Node)) for content in graphs for one in content)
 
 
 def _op_name(value: Value) -> str:
@@ -117,12 +134,10 @@ class Writer:
         self, graph: Graph, hint: Callable[[Value], str], comments: bool
     ) -> None:
         self._graph = graph
+        self._hint = hint
         self._comments = comments
         self._nodes = in_order(graph)
-        variables = [v.node for v in graph.inputs]
-        sizes = _sizes([*variables, *self._nodes])
-        symbols = dict.fromkeys(s for n in sizes for s in n.symbols)
-        self._axes = {s: self._axis(s) for s in symbols if s.origin is None}
+        self._axes = {s: self._axis(s) for s in self._symbols() if s.origin is None}
         names = _Names(name for name in self._axes.values() if name)
         fresh = _Names(())
         for symbol, name in self._axes.items():
@@ -136,6 +151,12 @@ class Writer:
         self._written: dict[Dim, str] = {}
         self._parts: dict[Dim, str] = {}
         self._waiting: list[str] = []  # lines that come before the next one
+
+    def _symbols(self) -> Iterable[Symbol]:
+        """The symbols of all sizes, in the order in which they get names."""
+        variables = [v.node for v in self._graph.inputs]
+        sizes = _sizes([*variables, *self._nodes])
+        return dict.fromkeys(s for n in sizes for s in n.symbols)
 
     def _axis(self, symbol: Symbol) -> str:
         """The name of an axis where it is plain, else a call; "" for a fresh axis."""
@@ -253,9 +274,29 @@ class Writer:
             case None | bool() | int() | float():
                 return repr(param)
             case Opaque():
-                return f"opaque({json.dumps(param.name)})"
+                return self._opaque(param.name, param.content)
         kind = type(param).__name__
         raise graph_error(f"a param of type {kind} has no text", op="to_text")
+
+    def _opaque(self, name: str, content: Any) -> str:
+        """A graph by its name, after its lines; a node of this graph; else the name."""
+        called = json.dumps(name)
+        if isinstance(content, Node):  # which is a remark that may be left out
+            first = self._names.get(content.outputs[0])
+            return "None" if first is None else f"opaque({called}, {first})"
+        if isinstance(content, Body):
+            return f"opaque({called}, {self._body(name, content)})"
+        if isinstance(content, tuple) and all(isinstance(b, Body) for b in content):
+            names = [self._body(name, body) for body in content]
+            return f"opaque({called}, ({', '.join(names)}{',' * (len(names) == 1)}))"
+        return f"opaque({called})"
+
+    def _body(self, name: str, body: Body) -> str:
+        """The name of a graph inside of a node, the lines of which are written next."""
+        found = self._unique(name)
+        first, *lines = _BodyWriter(body, self._hint, self._comments).lines()
+        self._waiting += [f"{found} = {first}", *lines]
+        return found
 
     def _dim(self, size: Dim) -> str:
         if size not in self._written:
@@ -269,6 +310,45 @@ class Writer:
 
     def _formula(self, size: Dim) -> str:
         return expression(size, self.symbol, "clip({}, {})", self._parts)
+
+
+class _BodyWriter(Writer):
+    """Names and lines of a graph inside of a node; nothing in it is from outside."""
+
+    def __init__(
+        self, body: Body, hint: Callable[[Value], str], comments: bool
+    ) -> None:
+        self._body_itself = body
+        names = tuple([v.name for v in body.inputs])
+        graph = Graph(body.inputs, body.outputs, names, ("",) * len(body.outputs))
+        super().__init__(graph, hint, comments)
+
+    def _symbols(self) -> Iterable[Symbol]:
+        """Symbols of bounds come before those that they bound."""
+        found = {*super()._symbols(), *self._body_itself.size_params}
+        return with_bounds(s for s in found if s.origin is None)
+
+    def head(self, word: str) -> Iterator[str]:
+        """The first line: sizes, inputs, and which sizes are arguments."""
+        sizes = ", ".join(map(self._declared, self._axes))
+        graph = self._graph
+        inputs = ", ".join(map(self._input, graph.inputs, graph.input_names))
+        params = ", ".join(map(self.symbol, self._body_itself.size_params))
+        yield f"body({sizes}; {inputs}; {params}) {{"
+
+    def _declared(self, symbol: Symbol) -> str:
+        """`?k from 1 to 9`: a size and its bounds."""
+        lower = "" if symbol.lower is None else f" from {symbol.lower}"
+        upper = "" if symbol.upper is None else f" to {self._param(symbol.upper)}"
+        return self._axes[symbol] + lower + upper + " stretches" * symbol.may_be_one
+
+    def _input(self, value: Value, called: str) -> str:
+        """`x of "own name": T from 0`, an integer that is never below."""
+        name, symbol = self._names[value], value._symbol
+        own = "" if called == name else f" of {json.dumps(called)}"
+        lower = None if symbol is None else symbol.lower
+        least = "" if lower is None else f" from {lower}"
+        return f"{name}{own}: {self._type(value.type)}{least}"
 
 
 def _sizes(nodes: Iterable[Node]) -> Iterator[Dim]:

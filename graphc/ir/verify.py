@@ -28,7 +28,7 @@ def verify(graph: Graph) -> None:
         _distinct("input of a body", body.inputs)
         given = [v.node for v in body.inputs]
         _verify_nodes([*given, *body.nodes], body.inputs, "body")
-        _verify_closed(body)
+        verify_closed(body)
 
 
 def _verify_nodes(nodes: Iterable[Node], inputs: Iterable[Value], what: str) -> None:
@@ -42,7 +42,7 @@ def _verify_nodes(nodes: Iterable[Node], inputs: Iterable[Value], what: str) -> 
             raise _wrong(node, f"the variable {name!r} is not an input of the {what}")
 
 
-def _verify_closed(body: Body) -> None:
+def verify_closed(body: Body) -> None:
     """Each size is a parameter, an axis of an input, or computed within."""
     known = {*axes_of(body.inputs), *body.size_params}
     own = {*(v.node for v in body.inputs), *body.nodes}

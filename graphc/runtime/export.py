@@ -10,8 +10,8 @@ import numpy as np
 from graphc.backends.program import Outputs
 from graphc.errors import graph_error
 from graphc.ir.graph import Graph
-from graphc.ir.op import Opaque
-from graphc.ir.text import to_text
+from graphc.ir.inner import within
+from graphc.ir.text import has_text, to_text
 from graphc.ir.walk import ancestors
 from graphc.runtime.exporter import Exporter, NDArray, lifted
 from graphc_serving.manifest import FORMAT, KEY, digest
@@ -85,10 +85,10 @@ def written(
 
 def _text(graph: Graph) -> str:
     """A graph as text. Raises GraphError where it has none."""
-    for node in ancestors(graph.outputs):
-        if any(isinstance(param, Opaque) for param in node.params.values()):
+    for node in within(ancestors(graph.outputs)):
+        if not has_text(node):
             raise graph_error(
-                f"{node.primitive.name} holds a graph or a function, and has no text",
+                f"{node.primitive.name} holds a function, and has no text",
                 op="export",
                 hint="leave graph=True out: the sizes that you list need no graph",
                 where=node.place,

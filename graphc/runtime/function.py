@@ -329,11 +329,11 @@ class Function:
         `sizes` are given as to `compile`, and with them those that depend on data, by
         the names in `plan`, as far as programs depend on them. A padded program serves
         all sizes that fit into the capacities of these. With `graph`, the graph is
-        written too, so that other sizes can be compiled for; loops and functions have
-        no text. The model is for the `platform` of JAX where the program runs, or
-        another one, as "tpu" or "cuda". Raises GraphError where the driver does more
-        than to run programs and to compute sizes, and CallError for sizes that it
-        refuses. It needs safetensors.
+        written too, so that other sizes can be compiled for; functions have no text.
+        The model is for the `platform` of JAX where the program runs, or another one,
+        as "tpu" or "cuda". Raises GraphError where the driver does more than to run
+        programs and to compute sizes, and CallError for sizes that it refuses. It needs
+        safetensors.
         """
         self._require_jax("export")
         on = platform or self._target.platform(self.jax)

@@ -316,14 +316,3 @@ def test_a_variable_that_is_no_input_has_no_text():
     x, y = gt.vector("x"), gt.vector("y")
     with pytest.raises(graphc.GraphError, match="to_text: <input: .* does not come"):
         to_text(graph([x], x + y))
-
-
-def test_loops_have_a_text_that_cannot_be_read():
-    x = gt.vector("x", "float32")
-    total = gt.scan(lambda c, v: (c + v, []), 0.0, x)[0]
-    text = to_text(Graph((x,), (total,), ("x",), ("",)))
-    with pytest.raises(graphc.GraphError) as info:
-        parse_graph(text)
-    assert str(info.value).splitlines()[0] == (
-        "parse_graph: line 3: a graph or a rule inside of a node cannot be read"
-    )

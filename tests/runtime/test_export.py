@@ -81,10 +81,12 @@ def test_equal_constants_are_kept_once(tmp_path):
 def test_loops_and_several_sizes_are_exported(tmp_path):
     last, rows = gt.scan(lambda c, v: (c + v, c * v), 0.0, X)
     f = exact([X, Y], [graphc.grad(last * gt.sum(rows), X), gt.sum(Y)])
-    m = exported(f, tmp_path, {"n": [2, 3], "m": 4})
+    m = exported(f, tmp_path, {"n": [2, 3], "m": 4}, graph=True)
     assert m.shapes == [((2,), (4,)), ((3,), (4,))]
     a, b = np.arange(3, dtype="float32"), np.ones(4, "float32")
     same(m(a, b), f(a, b))
+    more = graphc.load(tmp_path / "model", graph=True)
+    same(more(a, b[:2]), f(a, b[:2]))
 
 
 def test_no_inputs_and_no_outputs(tmp_path):
@@ -150,7 +152,9 @@ def test_calls_that_do_not_fit(tmp_path):
 def test_what_cannot_be_exported(tmp_path):
     guarded = exact([X, Y], X + Y)
     printed = graphc.function([X], gt.debug_print("{}", X), dims="specialize")
-    _, rows = gt.scan(lambda c, v: (c + v, c), 0.0, X)
+    ruled = graphc.custom_vjp(lambda x: x * 2)
+    ruled.defvjp(lambda x: (ruled(x), ()), lambda _, g: (g,))
+    _, rows = gt.scan(lambda c, v: (c + v, ruled(v)), 0.0, X)
     path = tmp_path / "model"
     cases = {
         "export: count is missing\n  got: n\n  expected: n, count": (
@@ -169,7 +173,7 @@ def test_what_cannot_be_exported(tmp_path):
         "  hint: nothing in it may print, or call Python": (
             lambda: printed.export(path, {"n": 3})
         ),
-        "export: scan holds a graph or a function, and has no text\n"
+        "export: custom_vjp holds a function, and has no text\n"
         "  hint: leave graph=True out: the sizes that you list need no graph": (
             lambda: exact([X], rows).export(path, {"n": 3}, graph=True)
         ),

@@ -355,7 +355,7 @@ def test_bodies_are_functions_of_the_program():
     f = graphc.function([A, X], [y, graphc.grad(gt.sum(y), X)], backend="jax")
     assert "\ndef body(" in f.source and "\ndef body_1(" in f.source
     assert f.source.count("jnp.sum(x)") == 1  # it is the same in all steps
-    assert "scan(" in graphc.dump(y) and 'opaque("body")' in graphc.dump(y)
+    assert "scan(" in graphc.dump(y) and 'opaque("body", body)' in graphc.dump(y)
     assert "test_branches.py" in f.explain(full=True)
 
 
