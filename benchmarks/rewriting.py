@@ -1,11 +1,12 @@
 """Rewrites against JAX of the written program, and of one rewritten by hand.
 
-    python -m benchmarks.rewriting [forms] [time] [rival] [neutral]
+    python -m benchmarks.rewriting [forms] [time] [rival] [neutral] [rules]
 
 Targets: for each form at least 90 % of the gain of the rewriting by hand, which is at
 most 1.11 of its time; no slowdown where no rule applies (1.02); rewriting is linear in
 the number of nodes up to 100,000, and takes a tenth of PyTensor's
-`function(mode="JAX")`, which leaves the compilation by JAX to the first call.
+`function(mode="JAX")`, which leaves the compilation by JAX to the first call. With any
+default rule, a program takes at most 1.02 of its time, and 1.05 of its memory.
 """
 
 import sys
@@ -35,6 +36,7 @@ from benchmarks.harness import (
     time_text,
 )
 from benchmarks.programs import chain, dag, layers, mlp
+from benchmarks.rules import rule_rows
 from graphc.ir.graph import Graph
 from graphc.ir.walk import ancestors
 from graphc.rewrites import Rules, default, none, rewritten
@@ -367,6 +369,7 @@ TABLES: dict[str, tuple[str, Callable[[], list[Row]], str]] = {
     "forms": ("Forms, against those rewritten by hand", form_rows, "ratio"),
     "time": ("Rewriting time", time_rows, "exponent"),
     "rival": ("Rewriting time against PyTensor", rival_rows, "ratio"),
+    "rules": ("Each rule, against no rules", rule_rows, "ratio"),
     "neutral": (
         "Programs that no rule simplifies, against no rules",
         neutral_rows,

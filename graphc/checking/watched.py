@@ -6,7 +6,7 @@ from graphc.checking.shown import Counterexample, expression
 from graphc.ir.dims import equal
 from graphc.ir.graph import Value
 from graphc.rewriting.pattern import CountUses
-from graphc.rewriting.rule import Rule
+from graphc.rewriting.rule import IsKept, Rule
 
 
 def watched(rule: Rule) -> Rule:
@@ -15,9 +15,11 @@ def watched(rule: Rule) -> Rule:
 
 
 class _Watched(Rule):
-    def apply(self, value: Value, uses: CountUses) -> Value | None:
+    def apply(
+        self, value: Value, uses: CountUses, kept: IsKept = lambda value: False
+    ) -> Value | None:
         """The replacement of a value, of the same type."""
-        made = super().apply(value, uses)
+        made = super().apply(value, uses, kept)
         changed = made is not None and _changed(value, made)
         if made is None or not changed:
             return made

@@ -189,6 +189,7 @@ class _RewritePass:
         self._nodes = ancestors(outputs)
         self._made: dict[Value, Value] = {}
         self._uses = _uses(self._nodes, outputs)
+        self._kept = set(outputs)
         self.log: list[Application] = []
 
     def run(self) -> tuple[Value, ...]:
@@ -228,7 +229,7 @@ class _RewritePass:
             task.count(rule, value)
             self.log.append(Application(rule, value, new))
             self._need_budget()
-            self._uses[new] += self._uses[value]
+            self._replace(value, new)
             task.values[i] = new
             task.pending = [n for n in reversed(brought) if n is not new.node]
             for made in brought:
@@ -262,7 +263,13 @@ class _RewritePass:
     def _move_uses(self, before: list[Value], after: list[Value]) -> None:
         for old, new in zip(before, after, strict=True):
             if old is not new:
-                self._uses[new] += self._uses[old]
+                self._replace(old, new)
+
+    def _replace(self, old: Value, new: Value) -> None:
+        """A value is used as another was, and kept as that."""
+        self._uses[new] += self._uses[old]
+        if old in self._kept:
+            self._kept.add(new)
 
     def _apply(self, value: Value) -> tuple[Rule, Value, list[Node]] | None:
         """The first rule that applies, its value, and the nodes it brought."""
@@ -272,7 +279,7 @@ class _RewritePass:
         newest = next(SERIALS)
         with standing_at(value.node.place.plain):
             for rule in rules:
-                new = rule.apply(value, self._count)
+                new = rule.apply(value, self._count, self._kept.__contains__)
                 if new is not None:
                     _check(rule, value, new)
                     brought = _newer(new, newest)

@@ -27,7 +27,7 @@ from graphc.ops.indexing.basic import basic
 from graphc.ops.indexing.parse import FULL_ITEM
 from graphc.rewriting.loops.access import items_of, same_item
 from graphc.rewriting.pattern import p, v
-from graphc.rewriting.rule import Rule, Rules, rewrite
+from graphc.rewriting.rule import IsKept, Rule, Rules, rewrite
 
 BEHIND = (
     *(OP.sum, OP.prod, OP.any, OP.all, OP.max, OP.min, OP.expand_dims, OP.squeeze),
@@ -194,6 +194,13 @@ class _Unselecting:
             self._made[each] = made
         return self._made[value]
 
+    def are_wanted(self, value: Value, kept: IsKept) -> bool:
+        """Whether selected elements, those that it is made of, are outputs too.
+
+        Then they are selected in any case.
+        """
+        return any(map(kept, self._order(value) or ()))
+
     def _carries(self, value: Value) -> bool:
         """Whether the first axis is the selected one."""
         shape, count = value.type.shape, self._selection.count
@@ -294,6 +301,14 @@ class _Unselecting:
         return F.expand_dims(value, tuple(range(more)))
 
 
+def _whole(selection: Selection | None, x: Value, kept: IsKept) -> Value | None:
+    """The value on all elements; None where those selected are wanted besides."""
+    if selection is None:
+        return None
+    made = _Unselecting(selection)
+    return None if made.are_wanted(x, kept) else made.whole(x)
+
+
 def _neutral(name: str, x: Value) -> Value | None:
     """The neutral element of a reduction."""
     monoid = MONOIDS.rules[PRIMITIVES[name]]
@@ -307,15 +322,15 @@ def _reduction(name: str) -> Rule:
     root = getattr(p, name)
     inputs = (v.x, v.start) if name.endswith("_from") else (v.x,)
 
-    def replace(y: Value, x: Value, axes: Any, keepdims: bool) -> Value | None:
+    def replace(
+        y: Value, x: Value, axes: Any, keepdims: bool, kept: IsKept
+    ) -> Value | None:
         if 0 not in axes or not x.type.rank:
             return None
         selection = _selection(x)
         fill = _neutral(name, x)
-        if selection is None or fill is None:
-            return None
-        whole = _Unselecting(selection).whole(x)
-        if whole is None:
+        whole = None if fill is None else _whole(selection, x, kept)
+        if selection is None or fill is None or whole is None:
             return None
         masked = F.where(selection.spread(whole.type.rank), whole, fill)
         more = selection.rank - 1
@@ -333,9 +348,9 @@ def _of_all(name: str) -> Rule:
     """A sum over all elements, of something that is 0 for 0."""
     root = getattr(p, name)
 
-    def replace(y: Value, x: Value) -> Value | None:
+    def replace(y: Value, x: Value, kept: IsKept) -> Value | None:
         selection = _selection(x)
-        whole = None if selection is None else _Unselecting(selection).whole(x)
+        whole = _whole(selection, x, kept)
         if selection is None or whole is None:
             return None
         mask = selection.spread(whole.type.rank)
@@ -348,12 +363,12 @@ def _of_all(name: str) -> Rule:
 def _nonempty(name: str) -> Rule:
     """The largest of selected elements, of which there must be one."""
 
-    def replace(x: Value, axes: Any, keepdims: bool) -> Value | None:
+    def replace(x: Value, axes: Any, keepdims: bool, kept: IsKept) -> Value | None:
         start = _neutral(name, x)
         if start is None or 0 not in axes:
             return None
         selection = _selection(x)
-        if selection is None or _Unselecting(selection).whole(x) is None:
+        if selection is None or _whole(selection, x, kept) is None:
             return None
         from_start: Callable[..., Value] = getattr(F, name)
         found = from_start(x, axis=axes, keepdims=keepdims, initial=start)

@@ -24,6 +24,8 @@ from graphc.rewriting.pattern import (
 from graphc.rewriting.traced import DTypes, InputShapes, Traced, traced
 
 USES = "uses"  # the parameter name of the function that counts uses
+KEPT = "kept"  # that of the function that knows outputs of the graph
+IsKept = Callable[[Value], bool]
 Replacement = Callable[..., Value | None]
 Replaced = tuple[Graph, list[tuple[Value, Value]]]  # old, new
 Whole = Callable[[Graph], Replaced | None]
@@ -82,10 +84,15 @@ class Rule:
             return self.pattern.matches(value, uses)
         return matches(self.pattern, value, uses)
 
-    def apply(self, value: Value, uses: CountUses) -> Value | None:
-        """The replacement of a value; None where the rule does not apply."""
+    def apply(
+        self, value: Value, uses: CountUses, kept: IsKept = lambda value: False
+    ) -> Value | None:
+        """The replacement of a value; None where the rule does not apply.
+
+        `kept` tells whether a value is an output of the graph.
+        """
         for found in self._matches(value, uses):
-            known = {USES: uses} | found
+            known = {USES: uses, KEPT: kept} | found
             made = self.replace(**{name: known[name] for name in self.takes})
             if made is not None and made is not value:
                 return made
@@ -326,7 +333,7 @@ def _declared(
     def declare(replace: Replacement) -> Rule:
         called = name or replace.__name__
         takes = tuple(inspect.signature(replace).parameters)
-        missing = sorted(set(takes) - _names(pattern) - {USES})
+        missing = sorted(set(takes) - _names(pattern) - {USES, KEPT})
         if missing:
             problem = f"the pattern of {called} has no {', '.join(missing)}"
             raise graph_error(problem, op="rewrite")

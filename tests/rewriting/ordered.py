@@ -9,12 +9,18 @@ from collections import Counter
 
 from graphc.ir.text import to_text
 
+BODY = re.compile(r"^  \w+ = body\(.*\n(?:    .*\n)*  }\n", re.MULTILINE)
+OPAQUE = re.compile(r"opaque\((\"\w+\"), (?:\([^)]*\)|\w+)\)")
 NAME = re.compile(r"(?<!\")\b[a-z]\w*\b(?![=(])")  # what is quoted is none
 
 
 def ordered(graph):
-    """The head of a graph, and its lines: what is needed first, in the order of use."""
-    head, *lines = (line.strip() for line in to_text(graph).split("\n")[:-2])
+    """The head of a graph, and its lines: what is needed first, in the order of use.
+
+    Bodies are left out.
+    """
+    text = OPAQUE.sub(r"opaque(\1)", BODY.sub("", to_text(graph)))
+    head, *lines = (line.strip() for line in text.split("\n")[:-2])
     made = {}  # the names of a node, and the rest of its line, by each name
     for line in lines[:-1]:
         names, rest = line.split(": ", 1)

@@ -156,9 +156,15 @@ def recomputed_in_scan(graph: Graph) -> Replaced | None:
 
 
 def _again(graph: Graph, nodes: list[Node], loop: Loop, known: None) -> Replaced | None:
-    """The graph with a loop that recomputes one of its sequences."""
+    """The graph with a loop that recomputes one of its sequences.
+
+    One that is an output of the graph is stored all the same.
+    """
+    kept = set(graph.outputs)
     for value in dict.fromkeys(loop.sequences):
-        found = _recomputing(loop, value) if _is_stacked(value) else None
+        if not _is_stacked(value) or value in kept:
+            continue
+        found = _recomputing(loop, value)
         if found is not None:
             return _in_place(graph, nodes, loop, found)
     return None

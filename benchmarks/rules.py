@@ -1,0 +1,180 @@
+"""Each default rule alone against no rules, in a program where it applies.
+
+There are two rows for each: "gain", the program for which the rule is written; and
+"kept", the worst for most rules: all values on the way are asked for too, so that what
+the rule replaces is computed all the same. It is left out where the rule waits for
+values that nothing else uses. Programs are those that tests/rewriting shows.
+"""
+
+import math
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import graphc
+import graphc.tensor as gt
+from benchmarks.harness import CPU, Comparison, Row, compare, row, setting, some
+from graphc.ir.graph import Graph, Value
+from graphc.ir.walk import ancestors
+from graphc.rewrites import Rule, Rules, default
+from graphc.rewriting.cleanup import CLEANUP
+from graphc.rewriting.contraction import CONTRACTION
+from graphc.rewriting.selection import SELECTION
+from tests.rewriting.written import FAMILIES, VARIABLES
+
+SIZES = setting((300_000, 100_000, 30_000, 2000, 400), (8,))
+MOST = 4_000_000  # elements of a value
+CALL = 0.01  # seconds of a turn
+TIME, MEMORY = 1.02, 1.05  # the most that a rule may lose
+SLACK = 2**16  # bytes that are no loss
+CODE = {name: code for family in FAMILIES.values() for name, code in family.items()}
+INPUTS = {name: gt.tensor(name, *given) for name, given in VARIABLES.items()}
+
+
+@dataclass(frozen=True)
+class Case:
+    """A program, and the rules with and without the one in question."""
+
+    what: str
+    inputs: list[Value]
+    outputs: list[Value]
+    without: Rules
+    rule: Rule
+
+    @property
+    def applies(self) -> bool:
+        """Whether the rule changes the program."""
+        log = self.function(self.without + self.rule).rewrites
+        return any(a.rule.name == self.rule.name for a in log)
+
+    def function(self, rules: Rules) -> Any:
+        """The program under some rules."""
+        how = {"dims": "specialize", "unused": "ignore"}
+        return graphc.function(self.inputs, self.outputs, rewrites=rules, **how)
+
+
+def cases(rule: Rule) -> Iterator[Case]:
+    """The programs of a rule."""
+    scope = {"graphc": graphc, "gt": gt, "np": np} | INPUTS
+    value = eval(CODE[rule.name], scope)
+    nodes = ancestors([value])
+    inputs = [x for x in INPUTS.values() if x.node in set(nodes)]
+    # Products are rewritten where others have simplified what they are made of.
+    without = CLEANUP + SELECTION if rule in CONTRACTION else Rules()
+    yield Case(f"{rule.name}, gain", inputs, [value], without, rule)
+    used = {v for n in nodes for v in n.inputs if v.node.inputs}
+    between = [v for n in nodes for v in n.outputs if v in used]
+    kept = Case(f"{rule.name}, kept", inputs, [value, *between], without, rule)
+    if between and kept.applies:
+        yield kept
+
+
+def arrays(case: Case) -> list[Any]:
+    """Arguments, so long that no value is much too large."""
+    graph = Graph(tuple(case.inputs), tuple(case.outputs), (), ())
+    values = [v for n in ancestors(graph.outputs) for v in n.outputs]
+    for n in SIZES:
+        if max(_elements(v, n) for v in values) <= MOST:
+            break
+    rng, found = np.random.default_rng(0), []
+    for v in case.inputs:
+        shape = [size if isinstance(size, int) else n for size in v.type.shape]
+        drawn: Any = rng.uniform(0.1, 0.9, shape)
+        drawn = rng.integers(0, 2, shape) if v.dtype.kind == "i" else drawn
+        with jax.enable_x64(True):
+            found.append(jnp.asarray(np.asarray(drawn, v.dtype)))
+    return found
+
+
+def _elements(value: Value, n: int) -> int:
+    """About how many elements a value has where all symbols are n."""
+    sizes = [size if isinstance(size, int) else n for size in value.type.shape]
+    return math.prod(sizes)
+
+
+def rule_rows(names: Iterable[str] = ()) -> list[Row]:
+    """Time with each rule over that without any; the note tells of memory and work."""
+    wanted = set(names)
+    rules = [rule for rule in default if not wanted or rule.name in wanted]
+    return [_row(case) for rule in some(rules) for case in cases(rule)]
+
+
+def _row(case: Case) -> Row:
+    given = arrays(case)
+    new, old = case.function(case.without + case.rule), case.function(case.without)
+    alike(new(*given), old(*given))
+    both = _executables(new, old, given)
+    if both is not None and _text(both[0]) == _text(both[1]):
+        return Row(case.what, "", "", 1.0, TIME, "XLA makes the same of both")
+    note = "not one program" if both is None else _work(*both)
+    result = _compared(new, old, given, rounds=9)
+    if result.ratio > TIME:  # it may be noise
+        result = _compared(new, old, given, rounds=setting(41, 9))
+    return row(case.what, result, TIME, note)
+
+
+def _compared(new: Any, old: Any, given: list[Any], rounds: int) -> Comparison:
+    calls = setting(_calls(lambda: old(*given)), 1)
+    ours, theirs = (lambda: new(*given)), (lambda: old(*given))
+    return compare(ours, theirs, rounds=rounds, calls=calls, clock=CPU)
+
+
+def _calls(run: Any) -> int:
+    jax.block_until_ready(run())
+    start = CPU()
+    jax.block_until_ready([run() for _ in range(3)])
+    return max(1, min(300, int(3 * CALL / (CPU() - start + 1e-6))))
+
+
+def alike(new: Sequence[Any], old: Sequence[Any]) -> None:
+    """Both are the same, up to rounding of the largest elements."""
+    for a, b in zip(new, old, strict=True):
+        x, y = np.asarray(a), np.asarray(b)
+        assert x.dtype == y.dtype and x.shape == y.shape
+        finite = np.abs(y[np.isfinite(y)]) if y.size else np.zeros(1)
+        scale = float(finite.max(initial=0)) + 1
+        np.testing.assert_allclose(x, y, atol=2e-3 * scale, rtol=2e-3)
+
+
+def _executables(new: Any, old: Any, given: list[Any]) -> list[Any] | None:
+    """Those of both, if each is one program."""
+    try:
+        return [f.compiled(*given) for f in (new, old)]
+    except graphc.GraphError:
+        return None
+
+
+def _text(compiled: Any) -> str:
+    """The text of an executable, without names of modules and lines of programs."""
+    _, _, text = compiled.as_text().partition("\n")
+    return re.sub(r", metadata=\{[^}]*\}|HloModule[^\n]*", "", text)
+
+
+def _work(new: Any, old: Any) -> str:
+    """Memory and floating-point operations with the rule over those without it."""
+    bytes_, flops = ([of(f) for f in (new, old)] for of in (_bytes, _flops))
+    memory, work = _ratio(*bytes_), _ratio(*flops)
+    more = bytes_[0] - bytes_[1]
+    loses = f" LOSES {more / 2**20:.2g} MiB" * (memory > MEMORY and more > SLACK)
+    return f"memory {memory:.2f}{loses}, operations {work:.2f}"
+
+
+def _ratio(a: float, b: float) -> float:
+    return a / b if b else float(a > 0) + 1.0
+
+
+def _bytes(compiled: Any) -> float:
+    """The bytes that a program takes beside its arguments."""
+    found = compiled.memory_analysis()
+    return float(found.temp_size_in_bytes + found.output_size_in_bytes)
+
+
+def _flops(compiled: Any) -> float:
+    """The floating-point operations that XLA counts, and its transcendental ones."""
+    found = compiled.cost_analysis() or {}
+    return float(found.get("flops", 0.0)) + float(found.get("transcendentals", 0.0))
