@@ -63,7 +63,8 @@ def cases(rule: Rule) -> Iterator[Case]:
     scope = {"graphc": graphc, "gt": gt, "np": np} | INPUTS
     value = eval(CODE[rule.name], scope)
     nodes = ancestors([value])
-    inputs = [x for x in INPUTS.values() if x.node in set(nodes)]
+    words = set(re.findall(r"\w+", CODE[rule.name]))
+    inputs = [x for name, x in INPUTS.items() if name in words]
     # Products are rewritten where others have simplified what they are made of.
     without = CLEANUP + SELECTION if rule in CONTRACTION else Rules()
     yield Case(f"{rule.name}, gain", inputs, [value], without, rule)

@@ -468,3 +468,12 @@ def test_one_switch():
     assert scans([loss], by_name) == stacked
     assert scans([loss], default - hoisting) == stacked
     assert scans([loss], default.exact()) == stacked
+
+
+def test_ys_that_are_outputs_are_not_computed_again():
+    x = gt.tensor("x", "float32", ("n",))
+    rows = gt.map(gt.tanh, x)
+    total = gt.scan(lambda c, r: (c + r[0] * r[1], []), 0.0, (x, rows))[0]
+    for outputs, applies in (([total], True), ([total, rows], False)):
+        f = graphc.function([x], outputs, backend="numpy")
+        assert ("recomputed_in_scan" in [a.rule.name for a in f.rewrites]) == applies

@@ -145,3 +145,19 @@ def test_elements_of_two_selections_meet_where_they_stand(select, first, second)
     one, other = VIEWS[first](select(x)), VIEWS[second](select(table[0]))
     for combined in (one * other, gt.where(one > other, one, -other)):
         agrees(gt.sum(combined), "numpy", arguments())
+
+
+def used(*outputs):
+    f = graphc.function([x, mask], list(outputs), backend="numpy", unused="ignore")
+    return [a.rule.name for a in f.rewrites]
+
+
+def test_selections_that_are_outputs_are_reduced_as_they_are():
+    rows = gt.exp(x[mask])
+    total, largest = gt.sum(gt.log(rows)), gt.max(rows, initial=0.0)
+    names = ["sum_of_selected", "max_from_of_selected"]
+    assert used(total, largest) == names
+    for kept in (x[mask], rows, gt.log(rows)):
+        assert "sum_of_selected" not in used(total, kept)
+    assert names[1] in used(largest, gt.log(rows))  # which has no part in it
+    assert "max_of_selected" not in used(gt.max(rows), rows)
