@@ -8,7 +8,7 @@ values that nothing else uses. Programs are those that tests/rewriting shows.
 
 import math
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,7 +18,7 @@ import numpy as np
 
 import graphc
 import graphc.tensor as gt
-from benchmarks.harness import CPU, Comparison, Row, compare, row, setting, some
+from benchmarks.harness import CPU, Comparison, Row, compare, row, setting
 from graphc.ir.graph import Graph, Value
 from graphc.ir.walk import ancestors
 from graphc.rewrites import Rule, Rules, default
@@ -98,11 +98,10 @@ def _elements(value: Value, n: int) -> int:
     return math.prod(sizes)
 
 
-def rule_rows(names: Iterable[str] = ()) -> list[Row]:
+def rule_rows() -> list[Row]:
     """Time with each rule over that without any; the note tells of memory and work."""
-    wanted = set(names)
-    rules = [rule for rule in default if not wanted or rule.name in wanted]
-    return [_row(case) for rule in some(rules) for case in cases(rule)]
+    rules = setting(tuple(default), (default["times_one"],))
+    return [_row(case) for rule in rules for case in cases(rule)]
 
 
 def _row(case: Case) -> Row:
