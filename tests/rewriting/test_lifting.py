@@ -268,6 +268,12 @@ def test_all_rules_together_come_to_an_end():
     assert f.plan.static_inputs == ()
 
 
+def test_an_axis_that_is_put_in_meets_the_reshape_that_takes_it_out():
+    f, _ = compiled(gt.exp(gt.expand_dims(table, 0)).reshape(n, d), backend="numpy")
+    names = {node.primitive.name for node in ancestors(f.plan.graph.outputs)}
+    assert names == {"input", "exp"}
+
+
 @pytest.mark.parametrize(
     "cost",
     [

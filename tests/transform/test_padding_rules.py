@@ -190,8 +190,44 @@ def test_a_product_of_sizes_is_stored_as_the_array_that_it_must_fit():
 
 
 def test_sizes_that_must_be_equal_share_a_capacity():
-    """Though their formulas give different ones."""
+    """Though their formulas give different ones, or they are axes of two arguments."""
     assert not cuts(gt.concatenate([X, X, X]) * gt.concatenate([X, X]))
+    y = gt.tensor("y", "float64", ("m",))
+    assert not cuts(X + y, (X, y))
+    twice = gt.concatenate([X, X])
+    assert not cuts(twice + y, (X, y)) and not cuts(y + twice, (X, y))
+
+
+def test_zeros_up_to_a_length_that_is_given_need_no_true_sizes():
+    """The axis is as long as that at each capacity: the elements are moved in it."""
+    assert not cuts(gt.pad(X, (0, 8 - X.shape[0])))
+
+
+@pytest.mark.parametrize("function", [clean_function, dirty_function])
+def test_rows_of_padding_are_in_no_segment(function):
+    """Their numbers are made to be of none, whatever these and the rows hold."""
+    ids = gt.tensor("ids", "int32", ("n",))
+    of = (gt.segment_sum, gt.segment_prod, gt.segment_min, gt.segment_max)
+    f = function([X, ids], [way(X, ids, 8) for way in of], backend="numpy")
+    exact = exact_function([X, ids], [way(X, ids, 8) for way in of], backend="numpy")
+    for n in (0, 1, 5):
+        given = np.linspace(1, 2, n), np.arange(n, dtype="int32") % 2
+        for got, wanted in zip(f(*given), exact(*given), strict=True):
+            np.testing.assert_array_equal(got, wanted)
+
+
+@pytest.mark.parametrize("function", [clean_function, dirty_function])
+def test_row_exchanges_that_are_arguments(function):
+    """The rows of the padding stay where they are, whatever is said of them."""
+    lu, b = gt.tensor("lu", "float64", ("n", "n")), gt.tensor("b", "float64", ("n",))
+    pivots = gt.tensor("pivots", "int32", ("n",))
+    outputs = [gt.linalg.lu_solve((lu, pivots), b, trans=way) for way in (0, 1)]
+    f = function([lu, pivots, b], outputs, backend="numpy")
+    exact = exact_function([lu, pivots, b], outputs, backend="numpy")
+    for n in (1, 3, 5):
+        given = np.eye(n) + 0.5, np.full(n, n - 1, "int32"), np.arange(1.0, n + 1)
+        for got, wanted in zip(f(*given), exact(*given), strict=True):
+            np.testing.assert_allclose(got, wanted)
 
 
 def test_a_rule_says_that_it_needs_true_sizes():
