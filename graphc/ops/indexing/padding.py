@@ -150,7 +150,7 @@ def _(pad: Padding, x: PaddedValue, **params: Any) -> Any:
     kept = {}
     axis = at = 0
     for kind, _, stop, _ in _given(pad):
-        if kind == "s" and axis in x.fill and stop is None and not special:
+        if kind == "s" and axis in x.fill and stop is None:
             kept[at] = x.fill[axis]
         axis += kind != "n"
         at += kind != "i"
