@@ -61,6 +61,21 @@ def test_layers_and_their_gradients_are_two_scans():
     outputs = [loss, *graphc.grad(loss, [x, *ws])]
     new = agree([x, *ws], outputs, arrays_of([x, *ws]))
     assert scans(new) == [6, 6]
+    stacks = [n for n in ancestors(new) if n.primitive.name == "stack"]
+    assert sum(ws[3] in set(n.inputs) for n in stacks) == 1
+
+
+def test_gradients_of_many_parameters_are_slices_of_one_array():
+    """No loop carries them one by one, whatever else it reduces."""
+    x, ws = gt.tensor("x", "float32", (64, 64)), parameters(6, (64, 64))
+    y = x
+    for w in ws:
+        y = gt.tanh(y @ gt.astype(w, "float32"))
+    loss = gt.sum(y * y)
+    outputs, count = rolled([x, *ws], [loss, *graphc.grad(loss, ws)])
+    assert count == 2
+    again = graphc.function([x, *ws], outputs, backend="numpy")
+    assert "scan_in_chunks" not in [entry.rule.name for entry in again.rewrites]
 
 
 def test_a_carry_that_is_not_the_last_node_of_a_block():

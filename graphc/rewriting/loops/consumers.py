@@ -20,7 +20,6 @@ from graphc.rewriting.loops.scan_view import Loop
 from graphc.rewriting.loops.stream_reductions import StreamReduction
 from graphc.rewriting.loops.streamed import Streamed
 
-MOST_PICKS = 3  # slices of one array: each step compares its number for each of them
 SHRINKING = {*REDUCTIONS, OP.argmax, OP.argmin}
 
 
@@ -85,14 +84,9 @@ class Consumers(Streamed):
         last = 0 if self._loop.reverse else self._loop.length - 1
         surely = equal(view.start + view.step * at, last) is True
         latest = surely and not self._loop.stops
-        if not latest and self._picks(node.inputs[0], view.axis) > MOST_PICKS:
-            return None
-        return picking(node, view, self.stream, latest)
-
-    def _picks(self, value: Value, axis: int) -> int:
-        """How many slices of a value are asked for, each by itself."""
-        users = self.uses.of(value)
-        return sum(u.inputs[0] is value and picked(u, axis) is not None for u in users)
+        if latest:
+            return picking(node, view, self.stream, last=True)
+        return super()._picking(node, view)
 
     def _fits(self, node: Node, views: Sequence[View | None]) -> bool:
         return super()._fits(node, views) or self._is_checked(node, views)

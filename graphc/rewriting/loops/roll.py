@@ -107,6 +107,7 @@ class _Rolled:
         }
         self._stacked = [row for row in self._shown if row not in self._last]
         self._given = list(repeats.given)
+        self._held = _operands_of_stacks(nodes)
         steps = [part.step for row in self._given for part in _parts_of(row)]
         self._reverse = -1 in steps and 1 not in steps
 
@@ -166,7 +167,7 @@ class _Rolled:
         if _are_constants(row):
             arrays = [v.node.params["data"].array for v in self._in_order(row)]
             return constant(np.stack(arrays))
-        parts = [part.array() for part in _parts_of(self._in_order(row))]
+        parts = [part.array(self._held) for part in _parts_of(self._in_order(row))]
         return parts[0] if len(parts) == 1 else F.concatenate(parts, 0)
 
     def _in_order(self, row: Counterparts) -> Counterparts:
@@ -207,14 +208,39 @@ class _Part(NamedTuple):
         """1 in the order of the array, -1 turned; 0 for one slice, or for none."""
         return self.places[1] - self.places[0] if len(self.places) > 1 else 0
 
-    def array(self) -> Value:
+    def array(self, held: "_Held") -> Value:
         """One array of all."""
-        if not self.places:
+        found = self.source(held)
+        if found is None:
             return F.stack([cast(v, v.dtype) for v in self.values], 0)
-        start = min(self.places)
-        source = self.values[0].node.inputs[0]
-        part: Value = F._part(source, 0, start, start + len(self.places))
+        source, start = found
+        part: Value = F._part(source, 0, start, start + len(self.values))
         return F.flip(part, 0) if self.step < 0 else part
+
+    def source(self, held: "_Held") -> tuple[Value, int] | None:
+        """The array with all of them side by side, a stack perhaps, and the place."""
+        if self.places:
+            return self.values[0].node.inputs[0], min(self.places)
+        found = held.get(self.values[0])
+        if found is None:
+            return None
+        beside = found[0].node.inputs[found[1] : found[1] + len(self.values)]
+        fits = len(beside) == len(self.values)
+        pairs = zip(beside, self.values, strict=False)
+        return found if fits and all(a is b for a, b in pairs) else None
+
+
+_Held = dict[Value, tuple[Value, int]]  # a stack with a value in it, and its place
+
+
+def _operands_of_stacks(nodes: Sequence[Node]) -> _Held:
+    """The values that stacks are made of: those of an earlier scan over the blocks."""
+    held: _Held = {}
+    for node in nodes:
+        if node.primitive is OP.stack and node.params["axis"] == 0:
+            for place, value in enumerate(node.inputs):
+                held.setdefault(value, (node.outputs[0], place))
+    return held
 
 
 def _parts_of(row: Counterparts) -> list[_Part]:

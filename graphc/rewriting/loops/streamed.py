@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from itertools import product
 
 from graphc.ir.graph import Node, Value
+from graphc.rewriting.loops.access import picked
 from graphc.rewriting.loops.affine_reads import (
     Stream,
     View,
@@ -23,6 +24,8 @@ from graphc.rewriting.loops.producers import UsersOf
 from graphc.rewriting.loops.stream_reductions import StreamReduction
 from graphc.rewriting.loops.welford import Centring
 from graphc.rewriting.sizes import is_wide
+
+MOST_SLICES = 3  # of one array, that a loop picks one by one
 
 
 class Streamed(ABC):
@@ -59,8 +62,20 @@ class Streamed(ABC):
         return fold(node, view, self.stream)
 
     def _picking(self, node: Node, view: View) -> StreamReduction | None:
-        """The fold of a node that picks elements at some positions."""
+        """The fold of a node that picks elements at some positions.
+
+        Of many slices of one array there is none: they are as large as the array, and
+        the loop would carry and compare each of them.
+        """
+        one = picked(node, view.axis) is not None
+        if one and self._slices(node.inputs[0], view.axis) > MOST_SLICES:
+            return None
         return picking(node, view, self.stream)
+
+    def _slices(self, value: Value, axis: int) -> int:
+        """How many slices of a value are asked for, each by itself."""
+        users = self.uses.of(value)
+        return sum(u.inputs[0] is value and picked(u, axis) is not None for u in users)
 
     def _product(self, node: Node) -> StreamReduction | None:
         """The fold of a product that sums products of parts, if it does."""
