@@ -25,6 +25,7 @@ from graphc.rewriting.rule import rewrite
 from graphc.runtime.compile import function
 from graphc.runtime.examine import Input
 from graphc.runtime.ragged import Rows
+from graphc.runtime.reopened import load
 from graphc.transform.budget import Budget
 from graphc.transform.custom_vjp import custom_vjp
 from graphc.transform.gradients import (
@@ -36,7 +37,7 @@ from graphc.transform.gradients import (
 )
 from graphc.transform.loops import LOOPS as _LOOPS  # noqa: F401  (they join gt)
 from graphc.transform.policies import Bound, Pad, Specialize, learned
-from graphc_serving import Model, ModelError, load
+from graphc_serving import Model, ModelError
 
 __all__ = [
     "BlockWarning",

@@ -3,7 +3,6 @@
 import importlib
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -20,18 +19,18 @@ from graphc_serving.manifest import (
 from graphc_serving.runner import Call, NoProgram, Runner
 from graphc_serving.steps import StepError, follow
 
+Reopen = Callable[[Manifest, Tensors], Callable[..., Any]]
 _LONGEST = 1000  # characters of a message in a file
 _NUMBERS = bool, int, float, complex
 _KINDS = (("bool",), ("int", "uint"), ("float", "bfloat"), ("complex",))
 
 
-def load(path: Any, *, graph: bool = False) -> "Model":
+def load(path: Any, *, reopen: Reopen | None = None) -> "Model":
     """The model that `Function.export` has written to a file.
 
     It takes the sizes that it was exported for; where it is padded, all that fit into
-    their capacities. With `graph`, other sizes are compiled for when they come, from
-    the graph in the file: that needs all of graphc, and that the file was exported with
-    `graph=True`.
+    their capacities. For other sizes it asks the function that `reopen` makes of the
+    graph in the file, once; `graphc.load(path, graph=True)` gives such a `reopen`.
 
     Nothing in the file is run as Python. Raises ModelError for a file that is damaged,
     malformed, larger than 16 GiB or of a newer version, and where JAX has no such
@@ -39,10 +38,10 @@ def load(path: Any, *, graph: bool = False) -> "Model":
     """
     name = os.fspath(path)
     manifest, tensors = read(name)
-    if graph and manifest.graph is None:
+    if reopen is not None and manifest.graph is None:
         hint = "export it with graph=True"
         raise ModelError(f"there is no graph in {name}\n  hint: {hint}")
-    return Model(manifest, tensors, graph)
+    return Model(manifest, tensors, reopen)
 
 
 def structured(structure: Any, values: Iterator[Any]) -> Any:
@@ -62,10 +61,13 @@ class Model:
     Arrays must have the dtypes of the inputs, Python numbers must fit them.
     """
 
-    def __init__(self, manifest: Manifest, tensors: Tensors, graph: bool) -> None:
+    def __init__(
+        self, manifest: Manifest, tensors: Tensors, reopen: Reopen | None
+    ) -> None:
         self._manifest = manifest
         self._tensors = tensors
-        self._graph = graph
+        self._reopen = reopen
+        self._reopened: Callable[..., Any] | None = None
         self._jax = importlib.import_module("jax")
         self._device = _device(self._jax, manifest.platform)
         self._runner = Runner(self._jax, manifest, tensors, self._device)
@@ -140,22 +142,17 @@ class Model:
 
     def _other(self, arrays: list[Any], sizes: Mapping[str, int]) -> Any:
         """The results for sizes that it was not exported for."""
-        if self._graph:
-            return self._function(*arrays)
+        if self._reopen is not None:
+            if self._reopened is None:
+                self._reopened = self._reopen(self._manifest, self._tensors)
+            return self._reopened(*arrays)
         known = ", ".join(map(str, self.shapes[:3])) + ", ..." * (len(self.shapes) > 3)
-        hint = "load(path, graph=True) compiles for other sizes, if the graph was saved"
+        hint = "graphc.load(path, graph=True) compiles for others, if that was saved"
         got = f"shapes {tuple([array.shape for array in arrays])}"
         got += "".join(f", {shortened(k, 20)} = {n}" for k, n in sizes.items())
         padded = any(step.word == "capacities" for step in self._manifest.steps)
         room = "what has room in the capacities of " * padded
         raise self._refused(got, f"{room}one of {known}", hint)
-
-    @cached_property
-    def _function(self) -> Callable[..., Any]:
-        """The graph as a function, by all of graphc."""
-        front = importlib.import_module("graphc.runtime.reopened")
-        made: Callable[..., Any] = front.function_of(self._manifest, self._tensors)
-        return made
 
 
 def _device(jax: Any, platform: str) -> Any:

@@ -1,4 +1,6 @@
-"""The graph of a saved model as a function, for sizes that it has no program of."""
+"""Saved models with all of graphc: other sizes are compiled for, from the graph."""
+
+from typing import Any
 
 from graphc.errors import graph_error
 from graphc.ir.build import constant
@@ -6,9 +8,25 @@ from graphc.ir.reader import parse_graph
 from graphc.ir.replay import substituted
 from graphc.runtime.compile import function
 from graphc.runtime.function import Function
+from graphc_serving import model
 from graphc_serving.manifest import Manifest, Tensors
-from graphc_serving.model import structured
+from graphc_serving.model import Model, structured
 from graphc_serving.programs import array_of
+
+
+def load(path: Any, *, graph: bool = False) -> Model:
+    """The model that `Function.export` has written to a file.
+
+    It takes the sizes that it was exported for; where it is padded, all that fit into
+    their capacities. With `graph`, other sizes are compiled for when they come, from
+    the graph in the file: it must have been exported with `graph=True`.
+
+    Nothing in the file is run as Python. Raises ModelError for a file that is damaged,
+    malformed, larger than 16 GiB or of a newer version, and where JAX has no such
+    device here. `graphc_serving.load` does the same where graphc is not installed, but
+    for other sizes.
+    """
+    return model.load(path, reopen=function_of if graph else None)
 
 
 def function_of(manifest: Manifest, tensors: Tensors) -> Function:

@@ -131,7 +131,7 @@ def test_calls_that_do_not_fit(tmp_path):
     a, head = np.ones(2, "float32"), "the arguments do not fit the model\n  "
     cases = {
         "got: shapes ((4,), ())\n  expected: one of ((2,), ()), ((3,), ())\n"
-        "  hint: load(path, graph=True) compiles for other sizes, if the graph was "
+        "  hint: graphc.load(path, graph=True) compiles for others, if that was "
         "saved": (np.ones(4, "float32"), 1),
         "got: input x is float64 of rank 1\n  expected: float32 of rank 1": (
             np.ones(2),
