@@ -8,7 +8,7 @@ param. `v.y(p.exp(v.x))` names the value that a pattern matches; `once(...)` mat
 value that nothing else uses. Commutative ops match their inputs in either order.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -26,6 +26,7 @@ COMMUTATIVE = {
     *("bitwise_and", "bitwise_or", "bitwise_xor"),
 }
 Bindings = dict[str, Any]
+Ways = Sequence[Bindings]  # in which a pattern fits
 CountUses = Callable[[Value], int]
 
 
@@ -38,6 +39,10 @@ class Variable:
     def __call__(self, pattern: "Pattern") -> "Named":
         """The pattern, whose value has this name."""
         return Named(self.name, pattern)
+
+    def match(self, value: Value, bound: Bindings, uses: CountUses) -> Ways:
+        """The ways in which it fits."""
+        return _bind(self.name, value, bound)
 
 
 @dataclass(frozen=True)
@@ -54,6 +59,27 @@ class Apply:
         """The primitive."""
         return (self.op,)
 
+    def match(self, value: Value, bound: Bindings, uses: CountUses) -> Ways:
+        """The ways in which it fits."""
+        node = value.node
+        inputs, params = node.inputs, node.params
+        if node.primitive.name != self.op or value.index != self.output:
+            return ()
+        for name, wanted in self.params.items():
+            if isinstance(wanted, Variable):
+                ways = _bind(wanted.name, params[name], bound)
+                if not ways:
+                    return ()
+                bound = ways[0]
+            elif params[name] != wanted:
+                return ()
+        if len(inputs) != len(self.inputs):
+            return ()
+        ways = _match_all(self.inputs, inputs, bound, uses)
+        if self.op in COMMUTATIVE:
+            return [*ways, *_match_all(self.inputs, inputs[::-1], bound, uses)]
+        return ways
+
 
 @dataclass(frozen=True)
 class OneOf:
@@ -68,6 +94,10 @@ class OneOf:
         found = any(x.node.primitive.name in self.over for x in inputs)
         return found and value.node.primitive.name in self.ops
 
+    def match(self, value: Value, bound: Bindings, uses: CountUses) -> Ways:
+        """The ways in which it fits."""
+        return [bound] if self.fits(value) else ()
+
 
 @dataclass(frozen=True)
 class Named:
@@ -76,12 +106,21 @@ class Named:
     name: str
     pattern: "Pattern"
 
+    def match(self, value: Value, bound: Bindings, uses: CountUses) -> Ways:
+        """The ways in which it fits."""
+        ways = _match(self.pattern, value, bound, uses)
+        return [new for way in ways for new in _bind(self.name, value, way)]
+
 
 @dataclass(frozen=True)
 class Once:
     """A pattern whose value has no other use."""
 
     pattern: "Pattern"
+
+    def match(self, value: Value, bound: Bindings, uses: CountUses) -> Ways:
+        """The ways in which it fits."""
+        return _match(self.pattern, value, bound, uses) if uses(value) <= 1 else ()
 
 
 Pattern = Variable | Apply | OneOf | Named | Once | int | float | bool
@@ -153,62 +192,31 @@ def _may_be_of(pattern: Pattern, op: str) -> bool:
             return op == CONSTANT.name
 
 
-def matches(pattern: Pattern, value: Value, uses: CountUses) -> Iterator[Bindings]:
+def matches(pattern: Pattern, value: Value, uses: CountUses) -> Ways:
     """The bindings of the variables, for each way in which the pattern fits."""
     return _match(pattern, value, {}, uses)
 
 
-def _match(
-    pattern: Pattern, value: Value, bound: Bindings, uses: CountUses
-) -> Iterator[Bindings]:
-    match pattern:
-        case Variable(name):
-            yield from _bind(name, value, bound)
-        case Named(name, inner):
-            for found in _match(inner, value, bound, uses):
-                yield from _bind(name, value, found)
-        case Once(inner):
-            if uses(value) <= 1:
-                yield from _match(inner, value, bound, uses)
-        case Apply():
-            yield from _match_node(pattern, value, bound, uses)
-        case OneOf():
-            yield from [bound] * pattern.fits(value)
-        case _:
-            array = literal_of(value)
-            if array is not None and array.size and np.all(array == pattern):
-                yield bound
+def _match(pattern: Pattern, value: Value, bound: Bindings, uses: CountUses) -> Ways:
+    if isinstance(pattern, (int, float)):
+        return [bound] if _holds(value, pattern) else ()
+    return pattern.match(value, bound, uses)
 
 
-def _bind(name: str, found: Any, bound: Bindings) -> Iterator[Bindings]:
+def _holds(value: Value, number: float) -> bool:
+    """Whether a value is a constant of this number, everywhere."""
+    array = literal_of(value)
+    if array is None or not array.size:
+        return False
+    return bool(np.all(array == number) if array.ndim else array[()] == number)
+
+
+def _bind(name: str, found: Any, bound: Bindings) -> Ways:
     if name not in bound:
-        yield bound | {name: found}
-        return
+        return [bound | {name: found}]
     known = bound[name]
-    if found is known or (not isinstance(found, Value) and found == known):
-        yield bound
-
-
-def _match_node(
-    pattern: Apply, value: Value, bound: Bindings, uses: CountUses
-) -> Iterator[Bindings]:
-    node = value.node
-    if node.primitive.name != pattern.op or value.index != pattern.output:
-        return
-    for name, wanted in pattern.params.items():
-        found = node.params[name]
-        if isinstance(wanted, Variable):
-            rest = next(_bind(wanted.name, found, bound), None)
-            if rest is None:
-                return
-            bound = rest
-        elif found != wanted:
-            return
-    if len(node.inputs) != len(pattern.inputs):
-        return
-    yield from _match_all(pattern.inputs, node.inputs, bound, uses)
-    if pattern.op in COMMUTATIVE:
-        yield from _match_all(pattern.inputs, node.inputs[::-1], bound, uses)
+    same = found is known or (not isinstance(found, Value) and found == known)
+    return [bound] if same else ()
 
 
 def _match_all(
@@ -216,9 +224,8 @@ def _match_all(
     values: Sequence[Value],
     bound: Bindings,
     uses: CountUses,
-) -> Iterator[Bindings]:
-    if not patterns:
-        yield bound
-        return
-    for found in _match(patterns[0], values[0], bound, uses):
-        yield from _match_all(patterns[1:], values[1:], found, uses)
+) -> Ways:
+    ways: Ways = [bound]
+    for pattern, value in zip(patterns, values, strict=True):
+        ways = [new for way in ways for new in _match(pattern, value, way, uses)]
+    return ways
