@@ -11,7 +11,7 @@ from graphc.ir.build import SIZE_OP
 from graphc.ir.dims import Dim, Size, Symbol, clip, substitute
 from graphc.ir.exactness import saturates
 from graphc.ir.graph import Graph, Node, Value
-from graphc.ir.inner import has_inner, within_sized
+from graphc.ir.inner import has_inner, within, within_sized
 from graphc.ir.primitives import OP
 from graphc.ir.walk import ancestors
 
@@ -26,9 +26,12 @@ def slice_bounds(
     `checked` are conditions that the program tests besides.
     """
     outputs = [*(v for graph in graphs for v in graph.outputs), *checked]
+    nodes = ancestors(outputs)
+    if all(v._symbol is None for node in within(nodes) for v in node.outputs):
+        return frozenset()  # no integer is a size
     numbers = {resolve(v) for v in outputs}
     sizes: dict[Dim, None] = {}
-    for node, given in within_sized(ancestors(outputs)):
+    for node, given in within_sized(nodes):
         if node.primitive is not SIZE_OP:
             numbers.update(map(resolve, node.inputs))
         for size in _sizes(node):

@@ -6,7 +6,6 @@ graph, the first is dropped.
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
 
 from graphc.ir.graph import Graph, Node, Value
 from graphc.ir.replay import renewed
@@ -18,7 +17,9 @@ def merged(graph: Graph) -> Graph:
 
     It is not differentiated any more: rules of gradients hold no values in it.
     """
-    return replace(graph, outputs=tuple(_without_rules(together(graph.outputs))))
+    if not graph.nested and not any(p.for_gradients for p in graph.primitives):
+        return graph
+    return graph.giving(_without_rules(together(graph.outputs)))
 
 
 def _without_rules(outputs: Sequence[Value]) -> list[Value]:

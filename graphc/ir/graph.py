@@ -1,9 +1,9 @@
 """Immutable, hash-consed nodes and the values that they produce."""
 
 import sys
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
@@ -25,6 +25,7 @@ from graphc.ir.namespace import FUNCTIONS, METHODS, UPDATES, F, misspelled, publ
 from graphc.ir.operators import Operators
 from graphc.ir.primitives import OP
 from graphc.ir.types import DType, TensorType, is_integer
+from graphc.ir.walk import ancestors
 
 if TYPE_CHECKING:
     from graphc.ir.functions.methods import Methods
@@ -368,7 +369,7 @@ def known_sizes(value: Value) -> "np.ndarray[Any, Any] | None":
     return None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Graph:
     """A program: input values, output values and the names of both."""
 
@@ -376,3 +377,24 @@ class Graph:
     outputs: tuple[Value, ...]
     input_names: tuple[str, ...]
     output_names: tuple[str, ...]
+
+    @cached_property
+    def nodes(self) -> tuple[Node, ...]:
+        """The nodes that the outputs depend on, in topological order."""
+        return tuple(ancestors(self.outputs))
+
+    @cached_property
+    def primitives(self) -> "frozenset[Primitive]":
+        """The primitives of its nodes, without those inside of nodes."""
+        return frozenset([node.primitive for node in self.nodes])
+
+    @property
+    def nested(self) -> bool:
+        """Whether some primitive may have a graph inside of its nodes."""
+        return any([primitive.nests for primitive in self.primitives])
+
+    def giving(self, outputs: Iterable[Value]) -> "Graph":
+        """The program with other outputs; itself where they are the same."""
+        new = tuple(outputs)
+        same = all([a is b for a, b in zip(new, self.outputs, strict=True)])
+        return self if same else replace(self, outputs=new)

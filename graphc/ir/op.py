@@ -257,6 +257,11 @@ class Primitive:
         PADDING.refuse(self, reason)
         return self
 
+    @property
+    def nests(self) -> bool:
+        """Whether graphs may be inside of its nodes."""
+        return self.body_calls is not no_bodies
+
     def range_of(self, value: Value) -> NamedRange:
         """The name and bounds of `value` when it is used as a size."""
         if self.range is not None:

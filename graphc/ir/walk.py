@@ -2,23 +2,25 @@
 
 from collections.abc import Callable, Iterable
 from operator import attrgetter
+from typing import TYPE_CHECKING
 
-from graphc.ir.graph import Node, Value
+if TYPE_CHECKING:
+    from graphc.ir.graph import Node, Value
 
-Edges = Callable[[Node], Iterable[Value]]
+Edges = Callable[["Node"], Iterable["Value"]]
 
 
-def operands(node: Node) -> tuple[Value, ...]:
+def operands(node: "Node") -> "tuple[Value, ...]":
     """All values that a node needs: its inputs, and those that give it sizes."""
     return node.inputs + node.demands
 
 
-def inputs_of(node: Node) -> tuple[Value, ...]:
+def inputs_of(node: "Node") -> "tuple[Value, ...]":
     """The values that a node needs at run time."""
     return node.inputs
 
 
-def ancestors(values: Iterable[Value], edges: Edges = operands) -> list[Node]:
+def ancestors(values: "Iterable[Value]", edges: Edges = operands) -> "list[Node]":
     """The nodes that `values` depend on, themselves included, in topological order."""
     stack = [v.node for v in values]
     seen: set[Node] = set(stack)
@@ -31,7 +33,7 @@ def ancestors(values: Iterable[Value], edges: Edges = operands) -> list[Node]:
     return sorted(seen, key=attrgetter("serial"))
 
 
-def depth_first(roots: Iterable[Node], edges: Edges = operands) -> list[Node]:
+def depth_first(roots: "Iterable[Node]", edges: Edges = operands) -> "list[Node]":
     """The nodes behind `roots`, operands first, in an order that this walk alone gives.
 
     The order of `ancestors` tells also which nodes other graphs have made before.

@@ -9,7 +9,8 @@ number of uses falls on the way.
 
 from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from itertools import chain
 
 from graphc.errors import GraphError, SourceLocation, graph_error, standing_at
 from graphc.ir.build import INPUT
@@ -18,7 +19,7 @@ from graphc.ir.graph import SERIALS, Graph, Node, Value
 from graphc.ir.inner import Body, has_inner, with_bodies
 from graphc.ir.op import rebuild
 from graphc.ir.replay import for_sizes, renewed
-from graphc.ir.walk import ancestors, operands
+from graphc.ir.walk import operands
 from graphc.rewriting.rule import Rule, Rules
 from graphc.rewriting.size_checks import with_size_checks
 
@@ -79,9 +80,7 @@ def settled(graph: Graph, rules: Rules) -> Rewritten:
     """The graph after the rules for graphs that nothing else changes any more."""
     last, log = rules.last(), list[Application]()
     if last:
-        if any(map(has_inner, ancestors(graph.outputs))):
-            graph = _with_bodies(graph, last, log, settled)
-        graph = _replaced(graph, last, log)
+        graph = _replaced(_with_bodies(graph, last, log, settled), last, log)
     return Rewritten(graph, tuple(log))
 
 
@@ -95,15 +94,13 @@ def rewritten(graph: Graph, rules: Rules) -> Rewritten:
     rule gives a value of another type.
     """
     log: list[Application] = []
-    rolled = _replaced(graph, rules, log, compiling=True)
-    outputs = rolled.outputs
+    simple = _replaced(graph, rules, log, compiling=True)
     functions = rules.functions()
     for chosen in (functions, rules) if functions else (rules,):
-        outputs = _fixpoint(chosen, outputs, log)
-    simple = replace(graph, outputs=outputs)
+        simple = _fixpoint(chosen, simple, log)
     made = _replaced(simple, rules.early(), log)
     if made is not simple:
-        made = replace(made, outputs=_fixpoint(rules, made.outputs, log))
+        made = _fixpoint(rules, made, log)
     made = _with_bodies(made, rules.unchecked().early(), log, rewritten)
     for finish in (finished, settled):
         found = finish(made, rules)
@@ -119,7 +116,8 @@ def _with_bodies(
     apply: Callable[[Graph, Rules], Rewritten],
 ) -> Graph:
     """The graph with the rules applied inside of loops and branches too."""
-
+    if not graph.nested:
+        return graph
     known: dict[Body, Body] = {}  # of loops, of which several may share one
 
     def rewritten_body(body: Body) -> Body:
@@ -136,7 +134,7 @@ def _with_bodies(
         return new or body
 
     made: dict[Value, Value] = {}
-    for node in ancestors(graph.outputs):
+    for node in graph.nodes:
         params = for_sizes(node, made)
         if has_inner(node):
             params = with_bodies(params, rewritten_body)
@@ -146,16 +144,15 @@ def _with_bodies(
             with standing_at(node.place):
                 fresh = rebuild(node, inputs, params)
             made.update(zip(node.outputs, fresh.outputs, strict=True))
-    return replace(graph, outputs=tuple([made.get(v, v) for v in graph.outputs]))
+    return graph.giving([made.get(v, v) for v in graph.outputs])
 
 
 def _replaced(
     graph: Graph, rules: Rules, log: list[Application], compiling: bool = False
 ) -> Graph:
     """The graph after the rules that look at all of it, as often as they apply."""
-    whole = (rule for rule in rules if rule.whole is not None)
-    waiting = [rule for rule in whole if rule.compiling is compiling]
-    ops = {n.primitive.name for n in ancestors(graph.outputs)} if waiting else set()
+    waiting = rules.whole(compiling)
+    ops = {primitive.name for primitive in graph.primitives} if waiting else set()
     for rule in waiting:
         if rule.ops and ops.isdisjoint(rule.ops):
             continue
@@ -167,36 +164,33 @@ def _replaced(
     return graph
 
 
-def _fixpoint(
-    rules: Rules, outputs: tuple[Value, ...], log: list[Application]
-) -> tuple[Value, ...]:
-    """The outputs after as many passes as change something."""
+def _fixpoint(rules: Rules, graph: Graph, log: list[Application]) -> Graph:
+    """The graph after as many passes as change something."""
     for _ in range(MOST_PASSES):
-        one = _RewritePass(rules, outputs)
-        outputs = one.run()
+        one = _RewritePass(rules, graph)
+        graph = one.run()
         log += one.log
         if not one.log:
             break
-    return outputs
+    return graph
 
 
 class _RewritePass:
     """One walk over a graph."""
 
-    def __init__(self, rules: Rules, outputs: tuple[Value, ...]) -> None:
+    def __init__(self, rules: Rules, graph: Graph) -> None:
         self._rules = rules
-        self._outputs = outputs
-        self._nodes = ancestors(outputs)
+        self._graph = graph
         self._made: dict[Value, Value] = {}
-        self._uses = _uses(self._nodes, outputs)
-        self._kept = set(outputs)
+        self._uses = _uses(graph)
+        self._kept = set(graph.outputs)
         self.log: list[Application] = []
 
-    def run(self) -> tuple[Value, ...]:
-        """The outputs, rewritten."""
-        for node in self._nodes:
+    def run(self) -> Graph:
+        """The graph, rewritten."""
+        for node in self._graph.nodes:
             self._visit(node)
-        return tuple([self._made.get(v, v) for v in self._outputs])
+        return self._graph.giving([self._made.get(v, v) for v in self._graph.outputs])
 
     def _count(self, value: Value) -> int:
         return self._uses[value]
@@ -242,12 +236,13 @@ class _RewritePass:
         return True
 
     def _need_budget(self) -> None:
-        if len(self.log) > MOST_PER_NODE * len(self._nodes) + 1000:
+        count = len(self._graph.nodes)
+        if len(self.log) > MOST_PER_NODE * count + 1000:
             most = Counter(a.rule.name for a in self.log[-1000:]).most_common(3)
             raise graph_error(
                 f"rules make ever more of a graph: {', '.join(n for n, _ in most)}",
                 op="rewrite",
-                got=f"{len(self.log)} replacements in {len(self._nodes)} nodes",
+                got=f"{len(self.log)} replacements in {count} nodes",
                 where=self.log[-1].place,
             )
 
@@ -277,15 +272,14 @@ class _RewritePass:
         if not rules:
             return None
         newest = next(SERIALS)
-        with standing_at(value.node.place.plain):
-            for rule in rules:
-                new = rule.apply(value, self._count, self._kept.__contains__)
-                if new is not None:
-                    _check(rule, value, new)
-                    brought = _newer(new, newest)
-                    if new.node in brought:
-                        new.node.place = value.node.place
-                    return rule, new, brought
+        for rule in rules:
+            new = rule.apply(value, self._count, self._kept.__contains__)
+            if new is not None:
+                _check(rule, value, new)
+                brought = _newer(new, newest)
+                if new.node in brought:
+                    new.node.place = value.node.place
+                return rule, new, brought
         return None
 
 
@@ -316,11 +310,9 @@ def _circle(rules: list[Rule], value: Value) -> GraphError:
     )
 
 
-def _uses(nodes: Iterable[Node], outputs: Iterable[Value]) -> Counter[Value]:
-    found: Counter[Value] = Counter(outputs)
-    for node in nodes:
-        found.update(operands(node))
-    return found
+def _uses(graph: Graph) -> Counter[Value]:
+    taken = chain.from_iterable(map(operands, graph.nodes))
+    return Counter(chain(graph.outputs, taken))
 
 
 def _newer(value: Value, than: int) -> list[Node]:

@@ -2,13 +2,13 @@
 
 import inspect
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import Any
 
 from graphc.analysis.cost import DeviceCosts
-from graphc.errors import SourceLocation, graph_error
+from graphc.errors import SourceLocation, graph_error, standing_at
 from graphc.ir.graph import Graph, Node, Value
 from graphc.rewriting.pattern import (
     Apply,
@@ -64,7 +64,7 @@ class Rule:
         """
         return self.ops[0] if self.ops else ""
 
-    @property
+    @cached_property
     def ops(self) -> tuple[str, ...]:
         """The primitives that may be at the root of the pattern."""
         pattern = self.pattern
@@ -79,20 +79,30 @@ class Rule:
             return self.pattern.may_fit(op, inputs)
         return may_fit(self.pattern, op, inputs)
 
-    def _matches(self, value: Value, uses: CountUses) -> Iterator[Bindings]:
-        if isinstance(self.pattern, Traced):
-            return self.pattern.matches(value, uses)
-        return matches(self.pattern, value, uses)
-
     def apply(
         self, value: Value, uses: CountUses, kept: IsKept = lambda value: False
     ) -> Value | None:
         """The replacement of a value; None where the rule does not apply.
 
-        `kept` tells whether a value is an output of the graph.
+        It stands at the user's line of the value. `kept` tells whether a value is an
+        output of the graph.
         """
-        for found in self._matches(value, uses):
-            known = {USES: uses, KEPT: kept} | found
+        if isinstance(self.pattern, Traced):  # which builds graphs
+            with standing_at(value.node.place.plain):
+                ways = self.pattern.matches(value, uses)
+                return self._first(ways, value, {USES: uses, KEPT: kept})
+        found = matches(self.pattern, value, uses)
+        if not found:
+            return None
+        with standing_at(value.node.place.plain):
+            return self._first(found, value, {USES: uses, KEPT: kept})
+
+    def _first(
+        self, ways: Iterable[Bindings], value: Value, rest: Bindings
+    ) -> Value | None:
+        """The first replacement there is."""
+        for found in ways:
+            known = rest | found
             made = self.replace(**{name: known[name] for name in self.takes})
             if made is not None and made is not value:
                 return made
@@ -164,6 +174,15 @@ class Rules:
             for op in dict.fromkeys(rule.ops if rule.whole is None else ()):
                 found.setdefault(op, []).append(rule)
         return found
+
+    def whole(self, compiling: bool) -> tuple[Rule, ...]:
+        """The rules for whole graphs: those that only save compilation, or others."""
+        return self._whole[compiling]
+
+    @cached_property
+    def _whole(self) -> dict[bool, tuple[Rule, ...]]:
+        found = [rule for rule in self.rules if rule.whole is not None]
+        return {c: tuple([r for r in found if r.compiling is c]) for c in (False, True)}
 
     def unchecked(self) -> "Rules":
         """The rules that insert no tests for the host."""

@@ -12,7 +12,6 @@ from dataclasses import replace
 from graphc.errors import standing_at
 from graphc.ir.dims import Size
 from graphc.ir.graph import Graph, Node
-from graphc.ir.walk import ancestors
 from graphc.rewriting.sizes import asks_late, at_most, guarded
 
 Limit = tuple[Size, Size]  # a size, and one that it is not to exceed
@@ -20,10 +19,10 @@ Limit = tuple[Size, Size]  # a size, and one that it is not to exceed
 
 def with_size_checks(before: Graph, after: Graph) -> Graph:
     """A rewritten graph with the size checks that it has lost."""
-    checking = [node for node in ancestors(before.outputs) if node.guards]
+    checking = [node for node in before.nodes if node.guards]
     if not checking:
         return after
-    kept = {limit for node in ancestors(after.outputs) for limit in _limits(node)}
+    kept = {limit for node in after.nodes for limit in _limits(node)}
     first, *others = after.outputs
     for node in checking:
         limits = set(_limits(node))

@@ -18,7 +18,7 @@ from graphc.ir.dims import Dim, Symbol, symbol_dim
 from graphc.ir.graph import Graph, Node, Value
 from graphc.ir.inner import has_inner
 from graphc.ir.replay import region_between
-from graphc.ir.walk import ancestors, operands
+from graphc.ir.walk import operands
 from graphc.transform.grouping import printed
 
 Unused = Literal["ignore", "warn", "error"]
@@ -164,7 +164,7 @@ def _check_graph(graph: Graph) -> list[tuple[Value, str]]:
 
     Returns the inputs, with their names, that the outputs do not need.
     """
-    nodes = ancestors(graph.outputs)
+    nodes = graph.nodes
     given = {v.node for v in graph.inputs}
     used: set[Node] = {n for n in nodes if n.primitive is INPUT}
     for node in nodes:

@@ -22,7 +22,6 @@ from graphc.ir.dims_names import SHOWN, naming
 from graphc.ir.graph import Graph, Value
 from graphc.ir.inner import runs_in_python
 from graphc.ir.proofs import remembering
-from graphc.ir.walk import ancestors
 from graphc.rewriting.cleanup import CLEANUP
 from graphc.rewriting.engine import Application, Rewritten, finished, rewritten, settled
 from graphc.rewriting.rule import Rules
@@ -308,7 +307,7 @@ def _with_compiled_loops(graph: Graph) -> Graph:
 
     They would be run by Python, and each of their sizes compiled for.
     """
-    if not any(map(runs_in_python, ancestors(graph.outputs))):
+    if not graph.nested or not any(map(runs_in_python, graph.nodes)):
         return graph
     return rewritten(padded(graph, {}).graph, CLEANUP).graph
 

@@ -1,6 +1,6 @@
 """Facts about the nodes of a graph before they are grouped into segments."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -121,7 +121,7 @@ def facts_of(graph: Graph) -> NodeFacts:
     """The facts about a graph."""
     checks: list[Check] = []
     aliases: dict[Value, Value] = {}
-    nodes = ancestors(graph.outputs)
+    nodes: Sequence[Node] = graph.nodes
     for node in nodes:
         if node.primitive.passes_on:
             for output, x in zip(node.outputs, node.inputs, strict=False):

@@ -12,7 +12,6 @@ from graphc.ir.dims import Dim, Symbol, symbol_dim
 from graphc.ir.dims_names import CAPACITY, distinct
 from graphc.ir.graph import Graph, Node, Value
 from graphc.ir.inner import bodies
-from graphc.ir.walk import ancestors
 from graphc.ops.effects.capacities import Capacities, capacity_call
 from graphc.ops.indexing.scatter import SLICE_UPDATE
 from graphc.transform.grouping import printed
@@ -162,9 +161,8 @@ def symbols_of(graph: Graph) -> list[Symbol]:
 
     In a body, there are those of its own that differ from step to step.
     """
-    nodes = ancestors(graph.outputs)
-    found: dict[Symbol, None] = dict.fromkeys(_symbols_of(nodes))
-    for inner in bodies(nodes):
+    found: dict[Symbol, None] = dict.fromkeys(_symbols_of(graph.nodes))
+    for inner in bodies(graph.nodes) if graph.nested else ():
         own = (s for s in _symbols_of(inner.nodes) if s in inner.computed)
         found.update(dict.fromkeys(own))
     return list(found)
@@ -172,7 +170,7 @@ def symbols_of(graph: Graph) -> list[Symbol]:
 
 def sizes_of(graph: Graph) -> list[Symbol]:
     """As `symbols_of`, with the sizes of inputs and those that ops ask for."""
-    asked = [s for node in ancestors(graph.outputs) for s in printed(node)]
+    asked = [s for node in graph.nodes for s in printed(node)]
     axes = [n for v in graph.inputs for n in v.type.shape if isinstance(n, Dim)]
     own = [s for n in axes for s in n.symbols]
     asked.sort(key=lambda s: s.serial)

@@ -20,7 +20,7 @@ from graphc.ir.graph import Graph, Node, Value
 from graphc.ir.namespace import F
 from graphc.ir.op import rebuild
 from graphc.ir.primitives import OP
-from graphc.ir.walk import ancestors, operands
+from graphc.ir.walk import operands
 from graphc.rewriting.loops.contractions import PRODUCTS
 from graphc.rewriting.loops.repeats import (
     Counterparts,
@@ -60,7 +60,7 @@ def rolling(least_saved: int = LEAST_SAVED, least_work: int | None = None) -> Ru
     )
     def rule(graph: Graph) -> Replaced | None:
         """Blocks that are alike, each on the results of the one before, are a scan."""
-        nodes = ancestors(graph.outputs)
+        nodes = graph.nodes
         gathers = sum(node.primitive is OP.gather for node in nodes)
         marked = any(node.place.block for node in nodes)
         least = 0 if gathers > MOST_GATHERS or marked else least_saved

@@ -13,7 +13,6 @@ there are, and more rows share what is read for a tile.
 """
 
 from collections.abc import Container, Iterable
-from dataclasses import replace
 
 from graphc.analysis.cost import CPU, DeviceCosts
 from graphc.errors import standing_at
@@ -99,7 +98,7 @@ def tiled(
     outputs = rebuilt.run(graph)
     if not rebuilt.pairs:
         return None
-    return replace(graph, outputs=outputs), rebuilt.pairs
+    return graph.giving(outputs), rebuilt.pairs
 
 
 class _Rebuilt:
@@ -187,7 +186,7 @@ class _Rebuilt:
 
 def _tiled_inside(graph: Graph, most: int, rows: int) -> Replaced | None:
     """Give loops over tiles of rows a body in tiles of columns, where that pays."""
-    nodes = ancestors(graph.outputs)
+    nodes = graph.nodes
     made: dict[Value, Value] = {}
     for node in filter(_is_of_rows, nodes):
         body = _in_columns(node, most)

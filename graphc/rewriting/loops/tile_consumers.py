@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from graphc.ir.dims import Size, equal, less_equal
 from graphc.ir.graph import Graph, Node, Value
 from graphc.ir.primitives import OP
-from graphc.ir.walk import ancestors, operands
+from graphc.ir.walk import operands
 from graphc.rewriting.loops.affine_reads import Stream, View
 from graphc.rewriting.loops.axis_rules import REDUCTIONS
 from graphc.rewriting.loops.outer_products import Large, kept_values, outer_values
@@ -28,7 +28,7 @@ class GraphFacts:
     `behind` gives the bits of the roots on which a node depends.
     """
 
-    nodes: list[Node]
+    nodes: Sequence[Node]
     uses: UsersOf
     large: Large
     kept: set[Value]
@@ -42,7 +42,7 @@ class GraphFacts:
 
 def facts_of(graph: Graph, least: int) -> GraphFacts | None:
     """The facts about the large values of a graph; None if there are none."""
-    nodes = ancestors(graph.outputs)
+    nodes = graph.nodes
     large = outer_values(nodes, least)
     if not large:
         return None

@@ -7,7 +7,6 @@ a loop, or stand side by side, cost a line each.
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 
 from graphc.analysis.cost import worth_sharing
 from graphc.control.call import CALL, call
@@ -18,7 +17,7 @@ from graphc.ir.graph import Graph, Node, Value, origins
 from graphc.ir.inner import Body, close
 from graphc.ir.op import rebuild
 from graphc.ir.replay import renewed
-from graphc.ir.walk import ancestors, operands
+from graphc.ir.walk import operands
 from graphc.rewriting.rule import Replaced, Rule, Rules, whole_graph
 from graphc.rewriting.sharing.parts import (
     AlikeParts,
@@ -50,7 +49,7 @@ def sharing(least_saved: int | None = None) -> Rule:
 
 
 def _shared(graph: Graph, pays: Callable[[int, int], bool]) -> Replaced | None:
-    nodes = ancestors(graph.outputs)
+    nodes = graph.nodes
     small = not pays(2, len(nodes)) and not has_marks(nodes)
     if small or any(n.primitive is CALL for n in nodes):  # then it is done
         return None
@@ -71,8 +70,8 @@ def _shared(graph: Graph, pays: Callable[[int, int], bool]) -> Replaced | None:
         elif any(v in made for v in operands(item)):
             fresh = renewed(item, made, item.place)
             made.update(zip(item.outputs, fresh.outputs, strict=True))
-    outputs = tuple([made.get(v, v) for v in graph.outputs])
-    return replace(graph, outputs=outputs), pairs
+    outputs = [made.get(v, v) for v in graph.outputs]
+    return graph.giving(outputs), pairs
 
 
 class _Function:

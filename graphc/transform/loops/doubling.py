@@ -31,7 +31,7 @@ from graphc.ir.op import Array, Printing, op, rebuild, views_of_inputs
 from graphc.ir.primitives import OP
 from graphc.ir.replay import for_sizes, renewed
 from graphc.ir.types import TensorType
-from graphc.ir.walk import ancestors, operands
+from graphc.ir.walk import operands
 
 Replacements = dict[Value, Value]
 
@@ -67,20 +67,21 @@ def grown(graph: Graph) -> tuple[Graph, Replacements]:
     >>> f(100_000).shape, [c.sizes["rows"] for c in f.stats().compilations[1:]]
     ((17,), [16])
     """
+    if not graph.nested:
+        return graph, {}
     graph, made = _in_bodies(graph)
     while True:
-        nodes = ancestors(graph.outputs)
-        found = _done_again(nodes)
+        found = _done_again(graph.nodes)
         if found is None:
             return graph, made
-        graph, new = _Doubling(*found, graph, nodes).run()
+        graph, new = _Doubling(*found, graph, graph.nodes).run()
         made = {old: new.get(v, v) for old, v in made.items()} | new
 
 
 def _in_bodies(graph: Graph) -> tuple[Graph, Replacements]:
     """The graph with such loops in bodies, which may be compiled as a whole then."""
     made: Replacements = {}
-    for node in ancestors(graph.outputs):
+    for node in graph.nodes:
         new = node
         if any(v in made for v in operands(node)):
             new = renewed(node, made, node.place)
@@ -89,7 +90,7 @@ def _in_bodies(graph: Graph) -> tuple[Graph, Replacements]:
                 new = rebuild(new, new.inputs, with_bodies(new.params, _grown_body))
         if new is not node:
             made.update(zip(node.outputs, new.outputs, strict=True))
-    return replace(graph, outputs=tuple([made.get(v, v) for v in graph.outputs])), made
+    return graph.giving([made.get(v, v) for v in graph.outputs]), made
 
 
 def _grown_body(body: Body) -> Body:

@@ -7,7 +7,7 @@ step has no pending write: it does a no-op write.
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -36,8 +36,9 @@ from graphc.transform.loops.store_forwarding import OneStep, forwarded, read_sta
 def in_place(graph: Graph) -> tuple[Graph, dict[Value, Value]]:
     """The graph with loops that write before they read, and the replacements."""
     made: dict[Value, Value] = {}
-    outputs = tuple(_in_place(graph.outputs, made))
-    return replace(graph, outputs=outputs), made
+    if graph.nested:
+        graph = graph.giving(_in_place(graph.outputs, made))
+    return graph, made
 
 
 def _in_place(outputs: Sequence[Value], made: dict[Value, Value]) -> list[Value]:
