@@ -4,7 +4,8 @@ One pass over the nodes in topological order: a node is rebuilt on its replaced 
 then the rules of its primitive are tried, and the nodes of a replacement are processed
 in the same way before the node is done. A rule therefore sees inputs that are as simple
 as the rules can make them. Passes are repeated until one changes nothing, since the
-number of uses falls on the way.
+number of uses falls on the way. A value at which no rule applied is left out of later
+passes, unless the number of uses of a value that the rules asked for is another now.
 """
 
 from collections import Counter
@@ -166,8 +167,9 @@ def _replaced(
 
 def _fixpoint(rules: Rules, graph: Graph, log: list[Application]) -> Graph:
     """The graph after as many passes as change something."""
+    settled: Settled = {}
     for _ in range(MOST_PASSES):
-        one = _RewritePass(rules, graph)
+        one = _RewritePass(rules, graph, settled)
         graph = one.run()
         log += one.log
         if not one.log:
@@ -175,12 +177,18 @@ def _fixpoint(rules: Rules, graph: Graph, log: list[Application]) -> Graph:
     return graph
 
 
+# The values at which no rule applied, with the numbers of uses that rules asked for.
+Settled = dict[Value, dict[Value, int]]
+
+
 class _RewritePass:
     """One walk over a graph."""
 
-    def __init__(self, rules: Rules, graph: Graph) -> None:
+    def __init__(self, rules: Rules, graph: Graph, settled: Settled) -> None:
         self._rules = rules
         self._graph = graph
+        self._settled = settled
+        self._asked: dict[Value, int] = {}
         self._made: dict[Value, Value] = {}
         self._uses = _uses(graph)
         self._kept = set(graph.outputs)
@@ -193,7 +201,14 @@ class _RewritePass:
         return self._graph.giving([self._made.get(v, v) for v in self._graph.outputs])
 
     def _count(self, value: Value) -> int:
-        return self._uses[value]
+        found = self._asked[value] = self._uses[value]
+        return found
+
+    def _is_settled(self, value: Value) -> bool:
+        asked = self._settled.get(value)
+        if asked is None:
+            return False
+        return all([self._uses[x] == count for x, count in asked.items()])
 
     def _visit(self, node: Node) -> None:
         """Process a node: rebuild its values on new inputs, and apply rules to them."""
@@ -269,8 +284,9 @@ class _RewritePass:
     def _apply(self, value: Value) -> tuple[Rule, Value, list[Node]] | None:
         """The first rule that applies, its value, and the nodes it brought."""
         rules = self._rules.candidates(value.node)
-        if not rules:
+        if not rules or self._is_settled(value):
             return None
+        self._asked = {}
         newest = next(SERIALS)
         for rule in rules:
             new = rule.apply(value, self._count, self._kept.__contains__)
@@ -280,6 +296,7 @@ class _RewritePass:
                 if new.node in brought:
                     new.node.place = value.node.place
                 return rule, new, brought
+        self._settled[value] = self._asked
         return None
 
 
