@@ -165,6 +165,7 @@ def literal_of(value: Value) -> "np.ndarray[Any, Any] | None":
     return None
 
 
+_KNOWN = frozenset(DTYPES.values())
 _WEAK = {float: "float64", complex: "complex128"}
 NUMBERS = frozenset((int, *_WEAK))  # the types of Python numbers; bool is none
 
@@ -238,7 +239,7 @@ def _literal_array(x: Any) -> np.ndarray[Any, Any]:
         raise
     except ValueError as error:
         raise graph_error(f"not an array: {error}", got=type(x).__name__) from None
-    if array.dtype.name not in DTYPES:
+    if array.dtype not in _KNOWN and array.dtype.name not in DTYPES:
         raise graph_error(
             f"arrays of dtype {array.dtype} are not supported",
             got=f"{type(x).__name__} of shape {array.shape}",
@@ -248,6 +249,8 @@ def _literal_array(x: Any) -> np.ndarray[Any, Any]:
 
 
 def _is_masked(x: Any) -> bool:
+    if type(x) is np.ndarray or isinstance(x, np.generic):
+        return False
     if isinstance(x, (list, tuple)):
         return any(map(_is_masked, x))
     return bool(np.ma.is_masked(x))

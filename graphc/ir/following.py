@@ -71,10 +71,12 @@ def _bounded(result: Any) -> Sizes | None:
     """Sizes as an object array; None where one is not known, or is too long."""
     array = np.empty(np.shape(result), dtype=object)
     array[...] = result
-    for place, size in np.ndenumerate(array):
+    flat = array.reshape(-1)  # a view
+    for i, size in enumerate(flat.tolist()):
         if size is None or (isinstance(size, Dim) and size.weight > MOST_TERMS):
             return None
-        array[place] = size if isinstance(size, Dim) else int(size)
+        if not isinstance(size, Dim):
+            flat[i] = int(size)
     return array
 
 

@@ -268,6 +268,8 @@ class ParamKinds:
 
         It runs for each node: right params cost little.
         """
+        if not params and not self._required:
+            return params
         if tuple(params) != self.names:
             params = self._in_order(params)
         for name, allows in self._checks:

@@ -105,6 +105,7 @@ def enroll(function: FunctionT, name: str, method: bool = False) -> FunctionT:
     if name in FUNCTIONS:
         raise ValueError(f"{name} is defined twice")
     FUNCTIONS[name] = function
+    F.__dict__[name] = function  # where it is found without a search
     if method:
         METHODS[name] = function
     if function.__doc__ and HELP.get(name):

@@ -4,7 +4,7 @@ For small programs the ending is most of the text, and compiling it takes longer
 planning and printing them.
 """
 
-from functools import cache
+from functools import cache, lru_cache
 from types import CodeType
 
 from graphc.backends.prelude import helpers
@@ -16,8 +16,13 @@ def loaded(text: str, filename: str) -> list[CodeType]:
     if not text.endswith(ending):
         return [compile(text, filename, "exec")]
     start = text[: -len(ending)]
-    moved = _moved(_ending(), filename, start.count("\n"))
+    moved = _ending_at(filename, start.count("\n"))
     return [compile(start, filename, "exec"), moved]
+
+
+@lru_cache(maxsize=256)  # small programs have one of few lengths
+def _ending_at(filename: str, lines: int) -> CodeType:
+    return _moved(_ending(), filename, lines)
 
 
 @cache
