@@ -294,6 +294,16 @@ def test_the_search_is_linear():
     assert visited(400) < 1.5 * visited(100) + 5
 
 
+def test_a_part_that_takes_what_it_computes_where_others_take_an_input():
+    xs = [gt.tensor(f"x{i}", "float64", ("n", 2)) for i in range(3)]
+    k = gt.tensor("k", "float64", ("n", 2))
+    first, *others = [gt.exp(x) for x in xs]
+    outputs = [gt.sin(first * first), *(gt.sin(y * k) for y in others)]
+    for count, shares in ((2, [2]), (3, [3, 2])):  # all of exp, and others whole
+        inputs = [*xs[:count], k]
+        assert calls(agree(inputs, outputs[:count], arrays_of(inputs))) == shares
+
+
 UNARY = (gt.sin, gt.tanh, lambda v: v * 0.5, lambda v: -v, lambda v: gt.flip(v, 0))
 BINARY = (gt.add, gt.multiply, gt.subtract, gt.maximum)
 

@@ -279,6 +279,8 @@ class _Walk:
             kept = self._majority(kinds)
             if kept is not None:
                 return kept
+        if placed and any(self._own_row(n, i) >= 0 for i, n in enumerate(nodes)):
+            return self._agreeing(nodes)
         same = all(v.index == row[0].index for v in row)
         if same and not placed and self._can_be_row(nodes):
             self._add(nodes)
@@ -294,6 +296,18 @@ class _Walk:
         lost = self._count - len(kept)
         few = 2 * len(kept) > self._count and lost * len(self._rows) <= self._count
         return kept if few and best >= 0 and len(kept) > 1 else None
+
+    def _own_row(self, node: Node, part: int) -> int:
+        """The row of a node of this part, -1 if it is none."""
+        row, owner = self._place.get(node, (-1, part))
+        return row if owner == part else -1
+
+    def _agreeing(self, nodes: Row) -> list[int]:
+        """Most of the parts, where some take here what they compute, but not others."""
+        rows = [self._own_row(node, i) for i, node in enumerate(nodes)]
+        best = max(dict.fromkeys(rows), key=rows.count)
+        kept = [i for i, row in enumerate(rows) if row == best]
+        return kept if len(kept) < len(nodes) else []
 
     def _is_inside(self, row: Counterparts) -> bool:
         """Whether counterparts are computed by nodes of the parts."""
