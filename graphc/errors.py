@@ -243,15 +243,19 @@ class _Stand(threading.local):
 _STAND = _Stand()
 
 
-@contextmanager
-def standing_at(place: SourceLocation) -> Iterator[None]:
+class standing_at:
     """Within: nodes are made for this line of the user, and errors name it."""
-    outer = _STAND.place
-    _STAND.place = place
-    try:
-        yield
-    finally:
-        _STAND.place = outer
+
+    __slots__ = "_outer", "_place"
+
+    def __init__(self, place: SourceLocation) -> None:
+        self._place = place
+
+    def __enter__(self) -> None:
+        self._outer, _STAND.place = _STAND.place, self._place
+
+    def __exit__(self, *_: object) -> None:
+        _STAND.place = self._outer
 
 
 @contextmanager

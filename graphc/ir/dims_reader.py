@@ -4,6 +4,7 @@ import ast
 import operator
 import re
 from collections.abc import Callable
+from keyword import iskeyword
 
 from graphc.errors import GraphError, shortened
 from graphc.ir.dims import FUNCTIONS, Size, axis
@@ -29,11 +30,18 @@ def parse(text: str) -> Size:
     try:
         if "." in text:
             raise ValueError(_READABLE)
+        if _is_name(text):
+            return axis(text)
         readable = _MAYBE_ONE.sub(r"\1.may_be_one", text.strip())
         return _read(ast.parse(readable, mode="eval").body)
     except _UNREADABLE as e:
         shown = shortened(repr(text))
         raise GraphError(f"cannot read the size {shown}: {e}") from None
+
+
+def _is_name(text: str) -> bool:
+    """Whether a text is a name as it stands, which Python reads in no other form."""
+    return text.isascii() and text.isidentifier() and not iskeyword(text)
 
 
 def _read(node: ast.expr, depth: int = 0) -> Size:

@@ -328,7 +328,7 @@ def _reduction(name: str) -> Rule:
         if 0 not in axes or not x.type.rank:
             return None
         selection = _selection(x)
-        fill = _neutral(name, x)
+        fill = None if selection is None else _neutral(name, x)
         whole = None if fill is None else _whole(selection, x, kept)
         if selection is None or fill is None or whole is None:
             return None
@@ -364,11 +364,9 @@ def _nonempty(name: str) -> Rule:
     """The largest of selected elements, of which there must be one."""
 
     def replace(x: Value, axes: Any, keepdims: bool, kept: IsKept) -> Value | None:
-        start = _neutral(name, x)
-        if start is None or 0 not in axes:
-            return None
-        selection = _selection(x)
-        if selection is None or _whole(selection, x, kept) is None:
+        selection = _selection(x) if 0 in axes else None
+        start = None if selection is None else _neutral(name, x)
+        if start is None or _whole(selection, x, kept) is None:
             return None
         from_start: Callable[..., Value] = getattr(F, name)
         found = from_start(x, axis=axes, keepdims=keepdims, initial=start)

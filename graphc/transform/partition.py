@@ -321,7 +321,9 @@ def _segment(
     outputs = tuple(v for n in part.nodes for v in n.outputs if v in crossing)
     given = {size for v in inputs for size in v.type.shape}
     keys = tuple(sorted(part.keys, key=lambda s: (s.name, s.serial)))
-    asked = frozenset().union(*map(varying, nodes)) & facts.derived.keys()
+    asked: Iterable[Symbol] = ()
+    if facts.derived:
+        asked = frozenset().union(*map(varying, nodes)) & facts.derived.keys()
     derived = tuple(sorted(asked, key=lambda s: (s.name, s.serial)))
     axes = [facts.derived[s] for s in derived]
     needed = frozenset().union(*map(printed, nodes), *axes)
