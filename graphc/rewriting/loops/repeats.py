@@ -394,8 +394,9 @@ def _longest_run(kinds: Sequence[int | None]) -> tuple[int, int]:
 
 def _behind(first: set[Node], nodes: Iterable[Node]) -> set[Node]:
     """The nodes that depend on others, of nodes in topological order."""
-    found: set[Node] = set()
+    found, before = set[Node](), set(first)
     for node in nodes:
-        if any(v.node in first or v.node in found for v in operands(node)):
+        if not before.isdisjoint([v.node for v in operands(node)]):
             found.add(node)
+            before.add(node)
     return found

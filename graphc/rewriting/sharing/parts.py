@@ -169,7 +169,8 @@ class _PartSearch:
         tried = [(ends, parts) for ends, parts in self._tried() if worth(parts)]
         tried = sorted(tried, key=lambda pair: -pair[1].saved)[:MOST_CHECKED]
         often = sorted(tried, key=lambda pair: (pair[1].size < BIG, -pair[1].count))
-        found = [self._chosen(pairs, worth) for pairs in (tried, often)]
+        orders = (tried,) if often == tried else (tried, often)
+        found = [self._chosen(pairs, worth) for pairs in orders]
         return max(found, key=lambda all: sum(parts.saved for parts in all))
 
     def _chosen(
