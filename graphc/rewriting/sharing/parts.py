@@ -176,7 +176,25 @@ class _PartSearch:
     def _chosen(
         self, tried: Sequence[tuple[Row, AlikeParts]], worth: Callable[..., bool]
     ) -> list[AlikeParts]:
-        """Parts that do not overlap, the first ones first; others without what is."""
+        """Parts that do not overlap, the first ones first; others without what is.
+
+        Where all can be put in order, so can be the first of them alone.
+        """
+        found = self._apart(tried, worth, lambda some: True)
+        if in_order(self.nodes, found) is None:
+            found = self._apart(tried, worth, self._have_order)
+        return found
+
+    def _have_order(self, found: list[AlikeParts]) -> bool:
+        return in_order(self.nodes, found) is not None
+
+    def _apart(
+        self,
+        tried: Sequence[tuple[Row, AlikeParts]],
+        worth: Callable[..., bool],
+        fit: Callable[[list[AlikeParts]], bool],
+    ) -> list[AlikeParts]:
+        """As `_chosen`, of parts that fit together with those before."""
         found: list[AlikeParts] = []
         self.taken = set()
         for ends, whole in tried:
@@ -185,7 +203,7 @@ class _PartSearch:
                 parts = self._parts(tuple([n for n in ends if n not in self.taken]))
             if parts is None or not worth(parts):
                 continue
-            if in_order(self.nodes, [*found, parts]) is not None:
+            if fit([*found, parts]):
                 found.append(parts)
                 self.taken.update(n for row in parts.rows for n in row)
         return found

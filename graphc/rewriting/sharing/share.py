@@ -5,7 +5,7 @@ once. XLA compiles the calls as if the nodes stood there. So layers that are too
 a loop, or stand side by side, cost a line each.
 """
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 
 from graphc.analysis.cost import worth_sharing
@@ -54,7 +54,8 @@ def _shared(graph: Graph, pays: Callable[[int, int], bool]) -> Replaced | None:
     if small or any(n.primitive is CALL for n in nodes):  # then it is done
         return None
     found = alike_parts(nodes, pays)
-    functions = {id(parts): _Function(parts, nodes, graph.outputs) for parts in found}
+    users = _users(nodes) if found else {}
+    functions = {id(parts): _Function(parts, users, graph.outputs) for parts in found}
     found = [parts for parts in found if functions[id(parts)].closed]
     items = in_order(nodes, found) if found else None
     if items is None:
@@ -74,17 +75,29 @@ def _shared(graph: Graph, pays: Callable[[int, int], bool]) -> Replaced | None:
     return graph.giving(outputs), pairs
 
 
+Users = dict[Value, list[Node]]
+
+
+def _users(nodes: Sequence[Node]) -> Users:
+    found: Users = defaultdict(list)
+    for node in nodes:
+        for value in operands(node):
+            found[value].append(node)
+    return found
+
+
 class _Function:
     """The function of which parts are calls."""
 
     def __init__(
-        self, parts: AlikeParts, nodes: Sequence[Node], outputs: Sequence[Value]
+        self, parts: AlikeParts, users: Users, outputs: Sequence[Value]
     ) -> None:
         inside = {node: i for row in parts.rows for i, node in enumerate(row)}
         used = set(outputs)
-        for node in nodes:
-            part = inside.get(node)
-            used.update(v for v in operands(node) if inside.get(v.node) != part)
+        for node, part in inside.items():
+            for value in node.outputs:
+                if any(inside.get(n) != part for n in users.get(value, ())):
+                    used.add(value)
         self._given = _given(parts)
         self._shown = [
             row
