@@ -14,7 +14,7 @@ from graphc.ir.build import INPUT, Data
 from graphc.ir.dims import MOST_SHOWN, Dim, Size, Symbol, expression
 from graphc.ir.dims_names import SHOWN
 from graphc.ir.graph import Value
-from graphc.ir.types import DType
+from graphc.ir.types import DType, name_of
 
 
 class Module:
@@ -113,7 +113,7 @@ class Module:
         text = self._types.get(key)
         if text is None:
             sizes = ", ".join(map(self._size_text, value.type.shape))
-            text = self._types[key] = f"{value.dtype.name}[{sizes}]"
+            text = self._types[key] = f"{name_of(value.dtype)}[{sizes}]"
         return text
 
     def comment(self, place: SourceLocation) -> tuple[str, str]:

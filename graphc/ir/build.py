@@ -17,7 +17,7 @@ from graphc.ir.kinds import KINDS, ParamKind, Text
 from graphc.ir.namespace import F, enroll, user_op
 from graphc.ir.op import Printing, op
 from graphc.ir.primitives import OP
-from graphc.ir.types import DTYPES, DType, TensorType, dtype_of, is_integer
+from graphc.ir.types import DTYPES, DType, TensorType, dtype_of, is_integer, name_of
 
 SIZE = np.dtype("int64")
 Shape = tuple[Size, ...]
@@ -165,7 +165,6 @@ def literal_of(value: Value) -> "np.ndarray[Any, Any] | None":
     return None
 
 
-_KNOWN = frozenset(DTYPES.values())
 _WEAK = {float: "float64", complex: "complex128"}
 NUMBERS = frozenset((int, *_WEAK))  # the types of Python numbers; bool is none
 
@@ -239,7 +238,7 @@ def _literal_array(x: Any) -> np.ndarray[Any, Any]:
         raise
     except ValueError as error:
         raise graph_error(f"not an array: {error}", got=type(x).__name__) from None
-    if array.dtype not in _KNOWN and array.dtype.name not in DTYPES:
+    if name_of(array.dtype) not in DTYPES:
         raise graph_error(
             f"arrays of dtype {array.dtype} are not supported",
             got=f"{type(x).__name__} of shape {array.shape}",

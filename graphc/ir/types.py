@@ -25,6 +25,7 @@ _NAMES = (
 )
 DTYPES: dict[str, DType] = {name: np.dtype(name) for name in _NAMES}
 DTYPES["bfloat16"] = BFLOAT16
+_NAME_OF = {dtype: name for name, dtype in DTYPES.items()}
 
 
 def dtype_of(name: Any) -> DType:
@@ -49,6 +50,11 @@ def _found(name: Any) -> DType:
 
 def _known() -> str:
     return "use one of " + ", ".join(DTYPES)
+
+
+def name_of(dtype: DType) -> str:
+    """The name of a dtype, as NumPy tells it, which takes long for that."""
+    return _NAME_OF.get(dtype) or dtype.name
 
 
 def is_integer(dtype: DType) -> bool:
@@ -104,7 +110,7 @@ class TensorType:
 
     def __str__(self) -> str:
         weak = "weak " if self.weak else ""
-        return f"{weak}{self.dtype.name}[{', '.join(map(str, self.shape))}]"
+        return f"{weak}{name_of(self.dtype)}[{', '.join(map(str, self.shape))}]"
 
 
 def product(shape: Sequence[Size]) -> Size:

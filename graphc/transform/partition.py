@@ -326,13 +326,9 @@ def _segment(
         asked = frozenset().union(*map(varying, nodes)) & facts.derived.keys()
     derived = tuple(sorted(asked, key=lambda s: (s.name, s.serial)))
     axes = [facts.derived[s] for s in derived]
-    needed = frozenset().union(*map(printed, nodes), *axes)
-    statics = [
-        symbol
-        for symbol in keys
-        if symbol_dim(symbol) not in given
-        and (symbol in needed or symbol.origin is not None)
-    ]
+    unknown = [s for s in keys if symbol_dim(s) not in given]
+    needed = frozenset().union(*map(printed, nodes), *axes) if unknown else ()
+    statics = [s for s in unknown if s in needed or s.origin is not None]
     return Segment(
         index,
         tuple(nodes),
