@@ -366,7 +366,9 @@ def _nonempty(name: str) -> Rule:
     def replace(x: Value, axes: Any, keepdims: bool, kept: IsKept) -> Value | None:
         selection = _selection(x) if 0 in axes else None
         start = None if selection is None else _neutral(name, x)
-        if start is None or _whole(selection, x, kept) is None:
+        if selection is None or start is None:
+            return None
+        if _whole(selection, x, kept) is None:
             return None
         from_start: Callable[..., Value] = getattr(F, name)
         found = from_start(x, axis=axes, keepdims=keepdims, initial=start)
