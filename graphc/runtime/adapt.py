@@ -27,7 +27,8 @@ class Seen:
     """The sizes that a function was compiled for, by symbol.
 
     Symbols within bodies are found by the name of one of the given symbols, `known`.
-    `lost` are the seconds of compilations for sizes after the first.
+    `lost` are the seconds of compilations for sizes after the first, `price` those of
+    the last compilation.
     """
 
     def __init__(self, known: Sequence[Symbol]) -> None:
@@ -38,6 +39,15 @@ class Seen:
         self.sizes: dict[Symbol, set[int]] = {}
         self.last: dict[Symbol, int] = {}
         self.lost: dict[Symbol, float] = {}
+        self.price: dict[Symbol, float] = {}
+
+    def copy(self) -> "Seen":
+        """The same sizes, to which others can be added."""
+        other = Seen(list(self._known))
+        other.sizes = {symbol: set(found) for symbol, found in self.sizes.items()}
+        other.last, other.lost = dict(self.last), dict(self.lost)
+        other.price = dict(self.price)
+        return other
 
     def add(
         self, compilations: Sequence[Compilation], names: dict[str, Symbol]
@@ -63,18 +73,20 @@ class Seen:
         before = self.sizes.setdefault(symbol, set())
         again = seconds if before and size not in before else 0.0
         self.lost[symbol] = self.lost.get(symbol, 0.0) + again
+        if seconds:
+            self.price[symbol] = seconds
         before.add(size)
         self.last[symbol] = size
 
 
 class Adapter:
-    """Watches which sizes a function was compiled for, and decides which to pad.
+    """Watches which sizes a function is compiled for, and decides which to pad.
 
-    The cost of a size in compilations is weighed against the cost of padding it
-    in all calls so far: a size that is cheap to compile for and changes once in
-    thousands of calls stays. An axis or an integer input is padded; a size that depends
-    on data is kept at its bound where the sizes seen come near it, so that nothing is
-    read, else padded.
+    Sizes that arguments tell are foreseen, before they are compiled for. The cost of a
+    size in compilations is weighed against the cost of padding it in all calls so far:
+    a size that is cheap to compile for and changes once in thousands of calls stays. An
+    axis or an integer input is padded; a size that depends on data is kept at its bound
+    where the sizes seen come near it, so that nothing is read, else padded.
     """
 
     def __init__(
@@ -109,6 +121,31 @@ class Adapter:
         """
         names = {name: self._originals.get(s, s) for name, s in sizes.items()}
         self._seen.add(new, names)
+        return self._change(calls, plan)
+
+    def foresee(
+        self, sizes: Mapping[str, int], calls: int, plan: Plan
+    ) -> Change | None:
+        """The program to run in place of compiling for these sizes, by name, and why.
+
+        They are taken to cost what the last ones did. None where nothing changes.
+        """
+        expected = self._seen.copy()
+        for name, size in sizes.items():
+            for symbol in expected.named(name):
+                known = expected.sizes.get(symbol, {size})
+                if size not in known and symbol not in self._policies:
+                    expected.note(symbol, size, expected.price.get(symbol, 0.0))
+        if expected.sizes == self._seen.sizes:
+            return None
+        before, self._seen = self._seen, expected
+        change = self._change(calls, plan)
+        if change is None:
+            self._seen = before
+        return change
+
+    def _change(self, calls: int, plan: Plan) -> Change | None:
+        """The program to go on with, by the sizes seen."""
         found = self._taken(self._varying(MANY, 1, calls), 1)
         segments = len(plan.segments)
         if found is None and segments > 1:

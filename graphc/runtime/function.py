@@ -1,6 +1,5 @@
 """Compiled functions: binding arguments and calling the program."""
 
-import ast
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -8,13 +7,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphc.backends.linear import emit_unjitted
-from graphc.backends.program import entry
+from graphc.backends.program import entry, segment_text
 from graphc.errors import CallError, GraphError, graph_error
 from graphc.explain.report import explain
 from graphc.explain.summary import summary
 from graphc.ir.dims_names import naming
 from graphc.rewriting.engine import Application, applied
 from graphc.runtime import alarms, xla
+from graphc.runtime.adapt import Change
 from graphc.runtime.ahead import OnlySegment, only_segment, structs_at, structs_of
 from graphc.runtime.arguments import SMALL, Signature
 from graphc.runtime.dispatch import ANY, Way, dispatcher, kept_by, taking
@@ -107,6 +107,8 @@ class Function:
         while self._loaded is not told and self._loaded.compilations:
             told = self._loaded
             self._adapt(told.compilations)
+            for sizes in [*told.left] if self._loaded is told else ():
+                self._foresee(sizes)
 
     def _runner(self, prepared: Prepared, module: Any) -> Callable[..., Any]:
         """The function that runs a call on this program, or an older."""
@@ -121,8 +123,8 @@ class Function:
         if self.jax is not None and facts.padded:
             run = alarms.around(self.jax, run)
         self._newest = Generation(prepared, self._program, run, self._log)
-        if self._changing and facts.segments > 1:
-            run = self._newest.noting(run)
+        if self._changing and (facts.segments > 1 or self._newest.is_open):
+            run = self._newest.noting(run, self._instead)
         run = self._generations.around(run)
         if self._tiers is not None:
             run = self._tiers.around(prepared, run, self._pending)
@@ -152,7 +154,7 @@ class Function:
         """Let calls of arrays alone go straight to a jitted function, if JAX can."""
         miss = kept_by(segment.jitted)
         made = dispatcher(self.jax, segment.jitted, self._missed, self._call)
-        inner = dispatcher(self.jax, segment.jitted, miss, self._plainly)
+        inner = dispatcher(self.jax, segment.jitted, self._met, self._plainly)
         if miss is None or made is None or inner is None:
             return
         self._miss, self._inner = miss, inner
@@ -199,7 +201,12 @@ class Function:
         if named or not self._signature.fits(args):
             self._take = self._on_host.take
             return self._call(*args, **named), None, False
-        return self._watched(self._miss, args, args)
+        return self._watched(self._met, args, args)
+
+    def _met(self, /, *args: Any) -> Any:
+        """What JAX makes and keeps of a call, unless another program is to run it."""
+        other = self._instead(args) if self._changing else None
+        return self._miss(*args) if other is None else (other(*args), None, False)
 
     def _call_on_numpy(self, /, *args: Any, **named: Any) -> Any:
         """As `_call`, at less cost for small arrays of NumPy that need no cast."""
@@ -241,14 +248,32 @@ class Function:
     def _adapt(self, new: list[Compilation]) -> None:
         """Change the program where sizes have turned out to vary."""
         change = self._watching.notice(new, self._prepared, self._calls())
-        if change is not None:
-            plan, source, why = change
-            if not self._changing:
-                self._before += self._log.done
-            elif self._log.done:
-                self._generations.older.append(self._newest)
-            self._changes.append(why)
-            self._install(Prepared.of(plan, source))
+        if change:
+            self._go_on(change)
+
+    def _go_on(self, change: Change) -> None:
+        """Run another program from now on; this one for what it is compiled for."""
+        plan, source, why = change
+        if not self._changing:
+            self._before += self._log.done
+        elif self._log.done:
+            self._generations.older.append(self._newest)
+        self._changes.append(why)
+        self._install(Prepared.of(plan, source))
+
+    def _instead(self, args: tuple[Any, ...]) -> Callable[..., Any] | None:
+        """The function to run calls by, if these sizes, which are new, change that."""
+        loaded, sizes = self._loaded, self._newest.sizes(args)
+        self._foresee(sizes)
+        if self._loaded is not loaded:
+            loaded.left.append(sizes)
+        return None if self._loaded is loaded else self._run
+
+    def _foresee(self, sizes: dict[str, int]) -> None:
+        """Change the program, if that is better than to compile for these sizes."""
+        change = self._watching.foresee(sizes, self._prepared, self._calls())
+        if change:
+            self._go_on(change)
 
     def _calls(self) -> int:
         """The calls so far that have not failed."""
@@ -450,10 +475,9 @@ class Function:
 
     def segment_source(self, index: int) -> str:
         """The lines of `source` that segment `index` of the plan is printed as."""
-        name = f"segment_{index}"
-        for node in ast.parse(self.source).body:
-            if isinstance(node, ast.FunctionDef) and node.name == name:
-                return ast.get_source_segment(self.source, node) or ""
+        found = segment_text(self.source, index)
+        if found is not None:
+            return found
         raise graph_error(
             f"there is no segment {index}",
             op="segment_source",

@@ -10,6 +10,7 @@ from collections.abc import Callable, Hashable
 from functools import cached_property
 from typing import Any
 
+from graphc.ir.dims import Dim
 from graphc.runtime.failure import Program
 from graphc.runtime.log import Compilation, Log
 from graphc.runtime.prepared import Prepared
@@ -32,23 +33,50 @@ class Generation:
         self.seen: set[Key] = set()
 
     @cached_property
-    def _parts(self) -> list[PartRunner]:
-        return [part for _, part in parts_of(self._prepared)]
+    def _parts(self) -> list[tuple[str, PartRunner]]:
+        return parts_of(self._prepared)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether arguments have sizes that are not padded."""
+        inputs, facts = self._prepared.inputs, self._prepared.facts
+        axes = [n for v in inputs for n in v.type.shape if isinstance(n, Dim)]
+        symbols = {s for n in axes for s in n.symbols}
+        symbols |= {v.symbol for i, v in enumerate(inputs) if i in facts.statics}
+        padded = self._prepared.plan.padded if facts.padded else None
+        return bool(symbols.difference(padded.policies if padded else ()))
 
     def key(self, args: tuple[Any, ...]) -> Key:
         """The sizes of arguments that its segments depend on."""
-        return tuple([part(args) for part in self._parts])
+        return tuple([part(args) for _, part in self._parts])
+
+    def sizes(self, args: tuple[Any, ...]) -> dict[str, int]:
+        """The same by name, without what has none."""
+        return {name: part(args) for name, part in self._parts if name}
 
     def note(self, args: tuple[Any, ...]) -> None:
         """It is compiled for the sizes of these arguments."""
         self.seen.add(self.key(args))
 
-    def noting(self, run: Callable[..., Any]) -> Callable[..., Any]:
-        """`run` of this program; each call is noted."""
+    def noting(
+        self, run: Callable[..., Any], instead: Callable[..., Callable[..., Any] | None]
+    ) -> Callable[..., Any]:
+        """`run` of this program; each call is noted.
+
+        Where the sizes are new, `instead` is asked for another function to run.
+        """
 
         def noted(*args: Any) -> Any:
+            try:
+                key = self.key(args)
+            except (AttributeError, TypeError):  # as of an argument that is traced
+                return run(*args)
+            if key not in self.seen:
+                other = instead(args)
+                if other is not None:
+                    return other(*args)
             result = run(*args)
-            self.note(args)
+            self.seen.add(key)
             return result
 
         return noted

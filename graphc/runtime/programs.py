@@ -6,7 +6,7 @@ it loaded, with all that JAX has compiled for it, and are told the sizes that fu
 before them had.
 """
 
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -18,14 +18,15 @@ from graphc.runtime.failure import Program
 from graphc.runtime.jax_cache import Executables
 from graphc.runtime.log import Announcements, Compilation
 
-MOST = 64  # programs of a store: the ones used last
+MOST = 64  # programs of a store, or sizes of one: the last
 
 
 @dataclass
 class LoadedProgram:
     """A module that runs, and the compilations of all functions that have used it.
 
-    It holds no graph, nor what does.
+    `left` are sizes for which functions have changed to another program. It holds no
+    graph, nor what does.
     """
 
     program: Program
@@ -33,6 +34,7 @@ class LoadedProgram:
     jax: Any  # None on NumPy
     announced: Announcements
     compilations: list[Compilation] = field(default_factory=list)
+    left: deque[dict[str, int]] = field(default_factory=lambda: deque(maxlen=MOST))
 
 
 def load(program: Program) -> LoadedProgram:

@@ -55,7 +55,8 @@ def rehearsed(
 ) -> Forecast:
     """Forecast calls of a function that begins with `plan`.
 
-    `keeps`: programs that it has changed from stay in use for what they have compiled.
+    `keeps`: programs that it has changed from stay in use for what they have compiled,
+    and it changes before a size is compiled for.
     """
     programs = [_Program(plan)]
     calls = programs[0].sizes.calls(sizes)
@@ -64,6 +65,12 @@ def rehearsed(
         newest = programs[-1]
         older = programs[:-1] if keeps else []
         used = next((p for p in older if p.keys(call) in p.called), newest)
+        if keeps and used is newest and newest.keys(call) not in newest.called:
+            told = {s.name: n for s, n in call.items()}
+            foreseen = adapter.foresee(told, number, newest.plan)
+            if foreseen is not None:
+                used = _Program(foreseen[0])
+                programs.append(used)
         true += used.sizes.true_elements(call)
         kept += used.sizes.elements(used.sizes.known(call))
         change = _noticed(adapter, used, call, number)

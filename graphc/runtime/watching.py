@@ -37,7 +37,27 @@ class Watching:
         self._held += new
         if not prepared.planned and not self._may_vary():
             return None
+        return self._told(self._made(), prepared, calls)
+
+    def foresee(
+        self, sizes: Mapping[str, int], prepared: Prepared, calls: int
+    ) -> Change | None:
+        """The program to run in place of compiling for these sizes, by name, and why.
+
+        None where it may as well be compiled for them.
+        """
+        if self._watcher is None and not self._may_differ(sizes):
+            return None
         watcher = self._made()
+        if not isinstance(watcher, Adapter):
+            return None
+        change = self._told(watcher, prepared, calls) if self._held else None
+        return change or watcher.foresee(sizes, calls, prepared.plan)
+
+    def _told(
+        self, watcher: Watcher, prepared: Prepared, calls: int
+    ) -> Change | None:
+        """Tell a watcher what was held, and what it says to that."""
         held, self._held = self._held, []
         plan = prepared.plan
         sizes = {k: plan.originals.get(s, s) for k, s in prepared.sizes.items()}
@@ -47,6 +67,11 @@ class Watching:
         """Whether a size may have been seen before, at another number."""
         segments = [c.segment for c in self._held]
         return bool(self._taken) or len(set(segments)) < len(segments)
+
+    def _may_differ(self, sizes: Mapping[str, int]) -> bool:
+        """Whether a size may have been another number in what is held."""
+        known = [*self._taken, *(c.sizes for c in self._held)]
+        return any(one.get(name, n) != n for one in known for name, n in sizes.items())
 
     def _made(self) -> Watcher:
         if self._watcher is None:
