@@ -13,7 +13,7 @@ from graphc.transform.plan import Plan
 from graphc.transform.policies import Bound, Pad, Policy, symbols_of
 
 MANY = 2  # so many sizes of one dim are a sign of more to come
-MANY_IN_SEGMENTS = 4  # where several segments stay several, which are made anew
+MANY_OF_DATA = 4  # that only data tells, where several segments are made anew
 PER_CALL = 50e-6  # seconds by which padding and cutting make a call longer
 CHEAP = 4096  # up to so many elements, work that padding adds is less than compiling
 SPARSE = 8  # a bound this many times the sizes seen wastes too much
@@ -149,7 +149,7 @@ class Adapter:
         found = self._taken(self._varying(MANY, 1, calls), 1)
         segments = len(plan.segments)
         if found is None and segments > 1:
-            varying = self._varying(MANY_IN_SEGMENTS, segments, calls)
+            varying = self._varying(MANY_OF_DATA, segments, calls)
             found = self._taken(varying, segments)
         if found is None:
             return None
@@ -162,12 +162,15 @@ class Adapter:
         why = f"{'; '.join(reasons)}, from now on, at {price} per capacity"
         return plan, source, why
 
-    def _varying(self, many: int, segments: int, calls: int) -> list[Symbol]:
-        """The sizes that have cost enough to be padded, if in so many segments."""
+    def _varying(self, of_data: int, segments: int, calls: int) -> list[Symbol]:
+        """The sizes that have cost enough to be padded, if in so many segments.
+
+        `of_data` is how many values one has taken that only data tells.
+        """
         return [
             s
             for s, found in self._seen.sizes.items()
-            if len(found) >= many
+            if len(found) >= (of_data if _is_count(s) else MANY)
             and self._seen.lost[s] > calls * PER_CALL
             and s not in self._policies
             and (s, segments) not in self._refused
@@ -225,13 +228,18 @@ class Adapter:
 
     def _choice(self, symbol: Symbol, varies: bool) -> Policy:
         """The policy for a size: a capacity is close to one that has not varied."""
-        origin, seen = symbol.origin, self._seen.sizes.get(symbol)
+        seen = self._seen.sizes.get(symbol)
         capacities = Pad() if varies else Pad(minimum=1)
-        counted = isinstance(origin, Value) and origin.node.primitive is not INPUT
-        if not counted or symbol.upper is None or not seen:
+        if not _is_count(symbol) or symbol.upper is None or not seen:
             return capacities
         try:
             most = evaluate(symbol.upper, self._seen.last)
         except GraphError:  # the size of a value outside of all segments
             return Bound()
         return Bound() if most <= SPARSE * max(seen) else capacities
+
+
+def _is_count(symbol: Symbol) -> bool:
+    """Whether a size is neither that of an axis nor an integer input."""
+    origin = symbol.origin
+    return isinstance(origin, Value) and origin.node.primitive is not INPUT

@@ -7,20 +7,24 @@ budget and the least work is done on padding.
 """
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import product
 
 from graphc.errors import GraphError, graph_error, shortened
-from graphc.ir.build import INPUT
-from graphc.ir.dims import Symbol
+from graphc.ir.build import INPUT, as_size
+from graphc.ir.dims import Symbol, evaluate
 from graphc.ir.dims_names import shown_name
 from graphc.ir.graph import Graph, Value
+from graphc.ops.effects.capacities import BUCKET
 from graphc.transform.padding import Cut, PaddedGraph
 from graphc.transform.plan import Plan, Read, Segment, asked_by
 from graphc.transform.policies import Bound, Pad, Policy, learned, symbols_of
 from graphc.transform.storage import symbols_in
 
 SAMPLES = 64  # sizes that stand for all between the smallest and the largest
+SPREAD = 12  # of them, where a size is computed from several
+GROWTHS = 2.0, 4.0, 16.0, 256.0  # of the capacities of such a size
 MOST_TRIED = 4096  # choices of the numbers of capacities
 Counts = tuple[int, ...]  # of capacities, per size
 
@@ -82,24 +86,33 @@ def spending(graph: Graph, budget: Budget, plan_of: PlanOf) -> Spending:
     trial = {s: _trial(s) for s in symbols_of(graph)}
     plan = plan_of(trial)
     keys = [_sizes_of(segment, plan.padded) for segment in plan.segments]
-    true = _true_sizes(plan, budget)
+    computed = _computed_sizes(plan, trial, budget)
+    true = _true_sizes(plan, budget, computed)
     padded = [s for s, p in trial.items() if isinstance(p, Pad)]
     needed = [s for s in padded if any(s in found for found in keys)]
     expected = [_expected(s, budget) for s in needed]
-    best: tuple[float, int, Counts] | None = None
-    for counts in _affordable(needed, keys, true, budget.compilations):
-        wasted = math.prod(map(_waste, expected, counts))
-        choice = wasted, _total(needed, keys, true, counts), counts
-        best = choice if best is None or choice < best else best
-    assert best is not None
-    if best[1] > budget.compilations:
-        raise _too_many(plan, budget, best[1])
-    chosen = {
-        s: _pad(sizes, count)
-        for s, sizes, count in zip(needed, expected, best[2], strict=True)
+
+    for growth in GROWTHS if computed else GROWTHS[:1]:
+        of_computed = {s: one.most(growth) for s, one in computed.items()}
+        fixed = true | of_computed
+        choices = [
+            (math.prod(map(_waste, expected, counts)), counts)
+            for counts in _affordable(needed, keys, fixed, budget.compilations)
+        ]
+        waste, best = min(choices)
+        total = _total(needed, keys, fixed, best)
+        if total <= budget.compilations:
+            break
+    else:
+        raise _too_many(plan, budget, total, of_computed)
+    chosen: dict[Symbol, Policy] = {
+        s: replace(_pad(sizes, count), growth=growth)
+        for s, sizes, count in zip(needed, expected, best, strict=True)
     }
+    for s in {s for one in computed.values() for s in one.origins}:
+        chosen.setdefault(s, Pad(growth=growth))
     largest = {s: max(e) for s, e in zip(needed, expected, strict=True)}
-    return Spending(trial | chosen, best[1], best[0], largest)
+    return Spending(trial | chosen, total, waste, largest)
 
 
 def _trial(symbol: Symbol) -> Policy:
@@ -109,13 +122,60 @@ def _trial(symbol: Symbol) -> Policy:
     return Bound() if counted and symbol.upper is not None else Pad()
 
 
+@dataclass(frozen=True)
+class _ComputedSize:
+    """A size that is computed from others, and has capacities of its own.
+
+    `values` are those that it takes at the expected ones of `origins`, which say how
+    the capacities grow.
+    """
+
+    values: set[int]
+    origins: tuple[Symbol, ...]
+
+    def most(self, growth: float) -> int:
+        """The number of its capacities."""
+        return len({Pad(growth=growth).capacity(n) for n in self.values})
+
+
+def _computed_sizes(
+    plan: Plan, policies: Mapping[Symbol, Policy], budget: Budget
+) -> dict[Symbol, _ComputedSize]:
+    """The sizes that segments depend on and that are computed from padded ones."""
+    found: dict[Symbol, _ComputedSize] = {}
+    if plan.padded is None:
+        return found
+    for symbol in (s for segment in plan.segments for s in segment.keys):
+        origin = symbol.origin
+        if not isinstance(origin, Value) or origin.node.primitive is not BUCKET:
+            continue
+        size = as_size(origin.node.inputs[0])
+        old = {s: plan.padded.originals.get(s, s) for s in symbols_in(size)}
+        if not old or not all(isinstance(policies.get(s), Pad) for s in old.values()):
+            continue
+        few = [sorted(set(_expected(s, budget))) for s in old.values()]
+        few = [[sizes[i] for i in _spread(len(sizes))] for sizes in few]
+        calls = (dict(zip(old, one, strict=True)) for one in product(*few))
+        values = {evaluate(size, call) for call in calls}
+        found[symbol] = _ComputedSize(values, tuple(old.values()))
+    return found
+
+
+def _spread(count: int) -> list[int]:
+    """Some of so many positions, the first and the last among them."""
+    step = max(1, -(-count // SPREAD))
+    return sorted({*range(0, count, step), count - 1})
+
+
 def _sizes_of(segment: Segment, padded: PaddedGraph | None) -> set[Symbol]:
     """The sizes whose capacities a segment is compiled for."""
     stored = {} if padded is None else padded.stored_as
     return {stored.get(s, s) for s in segment.keys}
 
 
-def _true_sizes(plan: Plan, budget: Budget) -> dict[Symbol, int]:
+def _true_sizes(
+    plan: Plan, budget: Budget, computed: Container[Symbol]
+) -> dict[Symbol, int]:
     """The true sizes that segments are compiled for: how many of each there will be.
 
     Raises GraphError where that is not known, so that there may be any number.
@@ -125,7 +185,7 @@ def _true_sizes(plan: Plan, budget: Budget) -> dict[Symbol, int]:
     originals = {} if padded is None else padded.originals
     for segment in plan.segments:
         for symbol in segment.keys:
-            if symbol not in stored:
+            if symbol not in stored and symbol not in computed:
                 given = _listed(originals.get(symbol, symbol), budget)
                 if given is None:
                     raise _needs_true_size(plan, segment, symbol)
@@ -133,8 +193,10 @@ def _true_sizes(plan: Plan, budget: Budget) -> dict[Symbol, int]:
     return found
 
 
-def _too_many(plan: Plan, budget: Budget, least: int) -> GraphError:
-    """The error of a program that has too many segments, or true sizes."""
+def _too_many(
+    plan: Plan, budget: Budget, least: int, computed: Mapping[Symbol, int]
+) -> GraphError:
+    """The error of a program that has too many segments, true or computed sizes."""
     reads = [step for step in plan.glue if isinstance(step, Read)]
     cuts = () if plan.padded is None else plan.padded.cuts
     why, hint, place = "", "", None
@@ -143,9 +205,21 @@ def _too_many(plan: Plan, budget: Budget, least: int) -> GraphError:
     elif cuts:
         why = f": {cuts[0].node.reported} needs true sizes, as {cuts[0].reason}"
         place = cuts[0].place
+    elif computed:
+        symbol = max(computed, key=lambda s: computed[s])
+        segment = next(one for one in plan.segments if symbol in one.keys)
+        node, origin = asked_by(segment, symbol), symbol.origin
+        assert isinstance(origin, Value)
+        size = as_size(origin.node.inputs[0])
+        name = shown_name(symbols_in(size)[0])
+        why = f": {node.reported} has the size {size}, of {computed[symbol]} capacities"
+        hint = f"list the sizes that you expect: Budget(sizes={{{name!r}: [...]}})"
+        place = node.place
+    count = len(plan.segments)
+    segments = f"{count} segment{'s' * (count > 1)}"
     return graph_error(
         f"a budget of {budget.compilations} compilations cannot be met: the program "
-        f"takes at least {least}, in {len(plan.segments)} segments{why}",
+        f"takes at least {least}, in {segments}{why}",
         op="function",
         hint=hint,
         where=place,
@@ -211,18 +285,18 @@ def _waste(sizes: Sequence[int], count: int) -> float:
 def _total(
     needed: Sequence[Symbol],
     keys: Sequence[set[Symbol]],
-    true: Mapping[Symbol, int],
+    fixed: Mapping[Symbol, int],
     counts: Counts,
 ) -> int:
     """How many compilations these numbers of capacities take."""
-    of = {**true, **dict(zip(needed, counts, strict=True))}
+    of = {**fixed, **dict(zip(needed, counts, strict=True))}
     return sum(math.prod(of.get(s, 1) for s in found) for found in keys)
 
 
 def _affordable(
     needed: Sequence[Symbol],
     keys: Sequence[set[Symbol]],
-    true: Mapping[Symbol, int],
+    fixed: Mapping[Symbol, int],
     most: int,
 ) -> Iterator[Counts]:
     """The numbers of capacities that cost at most so much, to which none can be added.
@@ -236,7 +310,7 @@ def _affordable(
         more = [
             (*counts[:i], counts[i] + 1, *counts[i + 1 :]) for i in range(len(counts))
         ]
-        fitting = [c for c in more if _total(needed, keys, true, c) <= most]
+        fitting = [c for c in more if _total(needed, keys, fixed, c) <= most]
         if not fitting:
             yield counts
         stack += [c for c in fitting if c not in seen]

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import Any
 
@@ -63,6 +63,11 @@ class Pad:
         return Capacities(
             self.growth, self.minimum, self.buckets, self.multiple, self.open_ended
         )
+
+    @property
+    def of_computed(self) -> "Pad":
+        """The policy of a size computed from one of this: a list says nothing of it."""
+        return replace(self, buckets=(), open_ended=False)
 
     def capacity(self, size: int) -> int:
         """The smallest capacity with room for `size`; raises ValueError without."""

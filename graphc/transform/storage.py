@@ -309,7 +309,8 @@ class Storage:
 
     def _rounded(self, size: Size, pad: Pad) -> Size:
         """The capacity of a size that need not grow with those it depends on."""
-        bucket = as_size(bucketed(as_value(size_value(size)), pad.capacities))
+        capacities = pad.of_computed.capacities
+        bucket = as_size(bucketed(as_value(size_value(size)), capacities))
         self.own.update(symbols_in(bucket))
         return bucket
 

@@ -93,6 +93,30 @@ def test_a_true_size_that_an_op_needs():
     assert f.plan.forecast(sizes).compilations <= 8
 
 
+def test_a_size_that_is_computed_is_planned_for():
+    """Its own capacities grow as fast as the budget needs, and count."""
+    sizes = {"k": [1, 2, 3]}
+    budget = graphc.Budget(8, sizes=sizes)
+    f = graphc.function([x, k], gt.repeat(x, k), dims=budget)
+    assert "8 compilations: at most 6 " in f.explain()
+    assert f.plan.padded.policies[k.symbol].growth == 4
+    text = refused(gt.repeat(x, k), inputs=[x, k], compilations=2, sizes=sizes)
+    assert (
+        "at least 3, in 1 segment: repeat has the size k*n, of 3 capacities\n  hint: "
+        "list the sizes that you expect: Budget(sizes={'k': [...]})\n  at "
+    ) in text
+
+
+@pytest.mark.parametrize(
+    "dims", [graphc.Budget(8, largest=64), {"n": Pad(), "k": Pad(buckets=(1, 2, 3))}]
+)
+def test_a_list_of_capacities_says_nothing_of_computed_sizes(dims):
+    f = graphc.function([x, k], gt.repeat(x, k), dims=dims, backend="numpy")
+    for n, number in ((17, 3), (2, 1), (60, 3), (0, 2)):
+        given = np.arange(n, dtype="float32")
+        np.testing.assert_array_equal(f(given, number), np.repeat(given, number))
+
+
 def test_too_many_segments():
     chosen = x[x > 0]
     budget = {"compilations": 2, "sizes": {"chosen_count": [4, 5, 6]}}
