@@ -204,7 +204,7 @@ class Function:
         return self._watched(self._met, args, args)
 
     def _met(self, /, *args: Any) -> Any:
-        """What JAX makes and keeps of a call, unless another program is to run it."""
+        """A call that JAX has no program for, unless another is to run it: as `_miss`."""
         other = self._instead(args) if self._changing else None
         return self._miss(*args) if other is None else (other(*args), None, False)
 

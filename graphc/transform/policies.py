@@ -11,7 +11,7 @@ from graphc.ir.build import SIZE_OP, as_size
 from graphc.ir.dims import Dim, Symbol, symbol_dim
 from graphc.ir.dims_names import CAPACITY, distinct
 from graphc.ir.graph import Graph, Node, Value
-from graphc.ir.inner import bodies
+from graphc.ir.inner import bodies, within_sized
 from graphc.ops.effects.capacities import Capacities, capacity_call
 from graphc.ops.indexing.scatter import SLICE_UPDATE
 from graphc.transform.grouping import printed
@@ -164,12 +164,19 @@ def policies_of(graph: Graph, given: Any, before: Graph) -> dict[Symbol, Policy]
 def symbols_of(graph: Graph) -> list[Symbol]:
     """The symbols of all sizes in a graph, in the order in which they occur.
 
-    In a body, there are those of its own that differ from step to step.
+    Of a body, there are those of its own that differ from step to step, and those that
+    it is given.
     """
     found: dict[Symbol, None] = dict.fromkeys(_symbols_of(graph.nodes))
-    for inner in bodies(graph.nodes) if graph.nested else ():
-        own = (s for s in _symbols_of(inner.nodes) if s in inner.computed)
-        found.update(dict.fromkeys(own))
+    if not graph.nested:
+        return list(found)
+    computed = {s for inner in bodies(graph.nodes) for s in inner.computed}
+    for node, sizes in within_sized(graph.nodes):
+        for symbol in _symbols_of([node]) if sizes or computed else ():
+            own = (symbol,) if symbol in computed else ()
+            given = sizes.get(symbol)
+            given_by = given.symbols if isinstance(given, Dim) else own
+            found.update(dict.fromkeys(given_by))
     return list(found)
 
 

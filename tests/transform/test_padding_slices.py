@@ -20,6 +20,11 @@ def with_gradient(part, array):
     return [part, graphc.grad(gt.sum(part**2), array)]
 
 
+def branches():
+    """Slices that only the branches have; nothing else tells their sizes."""
+    return gt.cond(b > 0, lambda: gt.sum(x[:a] * 2), lambda: gt.sum(x[a:]))
+
+
 PROGRAMS = {
     "to": ([x, a], with_gradient(gt.exp(x[:a]), x)),
     "last": ([x, a], with_gradient(x[-a:], x)),
@@ -39,6 +44,7 @@ PROGRAMS = {
     "fronts of two axes": ([m, a, b], with_gradient(m[:a, :b], m)),
     "reduced": ([x, a], [gt.sum(x[:a]), gt.max(x[:a], initial=0.0), gt.sort(x[a:])]),
     "written": ([x, a], [x.at[:a].set(x[:a] * 3), x.at[:a].min(gt.cumsum(x[:a]))]),
+    "in branches": ([x, a, b], with_gradient(branches(), x)),
     "joined": ([x, a], [gt.concatenate([x[a:], x[:a]])]),
 }
 

@@ -93,6 +93,15 @@ def test_what_moves_or_compares_sizes_never_splits(name):
     check_one_segment([(name, 0)])
 
 
+def test_numbers_out_of_a_shape_are_sizes_at_once():
+    x = gt.tensor("x", "float32", ("n", 8))
+    shape = gt.stack(x.shape).astype("int32")
+    assert shape[-1].node.inputs == ()  # it is a constant
+    f = graphc.function([x], [shape[0], shape[-1], shape[1:]], backend="numpy")
+    for got, expected in zip(f(np.ones((5, 8), "float32")), (5, 8, [8]), strict=True):
+        np.testing.assert_array_equal(got, np.array(expected, "int32"), strict=True)
+
+
 PLACES = st.integers(0, 3)
 
 

@@ -3,7 +3,8 @@
 from collections.abc import Iterable
 from typing import Any
 
-from graphc.ir.dims import Size
+from graphc.ir.build import as_value, cast, size_value
+from graphc.ir.dims import Dim, Size
 from graphc.ir.graph import Node, Value
 from graphc.ir.namespace import F, enroll
 from graphc.ir.op import Array, Printing, op, views_of_inputs
@@ -103,9 +104,19 @@ def basic(value: Value, items: tuple[BasicItem, ...]) -> Value:
     if not items:
         return value
     kinds, starts, stops, steps = zip(*items, strict=True)
-    return _basic_index(
+    made = _basic_index(
         value, kinds="".join(kinds), starts=starts, stops=stops, steps=steps
     )
+    return made if made.type.rank or made.sizes is None else _told(made)
+
+
+def _told(number: Value) -> Value:
+    """An element of known integers: the size itself where only axes tell it."""
+    assert number.sizes is not None
+    size: Size = number.sizes[()]
+    if isinstance(size, Dim) and any(s.origin is not None for s in size.symbols):
+        return number
+    return cast(as_value(size_value(size)), number.dtype)
 
 
 @_basic_index.vjp
