@@ -1,6 +1,6 @@
 """`dims="auto"`: specialized at first, padded where a size turns out to vary."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 
 from graphc.backends.program import Source
 from graphc.errors import GraphError
@@ -9,11 +9,11 @@ from graphc.ir.dims import Symbol, evaluate
 from graphc.ir.graph import Graph, Value
 from graphc.runtime.log import Compilation
 from graphc.transform.padding import padded
-from graphc.transform.plan import Plan
+from graphc.transform.plan import Plan, Segment
 from graphc.transform.policies import Bound, Pad, Policy, symbols_of
 
 MANY = 2  # so many sizes of one dim are a sign of more to come
-MANY_OF_DATA = 4  # that only data tells, where several segments are made anew
+MANY_IN_SEGMENTS = 4  # where segments that do not depend on it are made anew
 PER_CALL = 50e-6  # seconds by which padding and cutting make a call longer
 CHEAP = 4096  # up to so many elements, work that padding adds is less than compiling
 SPARSE = 8  # a bound this many times the sizes seen wastes too much
@@ -146,10 +146,11 @@ class Adapter:
 
     def _change(self, calls: int, plan: Plan) -> Change | None:
         """The program to go on with, by the sizes seen."""
-        found = self._taken(self._varying(MANY, 1, calls), 1)
+        found = self._taken(self._varying(1, calls), 1)
         segments = len(plan.segments)
         if found is None and segments > 1:
-            varying = self._varying(MANY_OF_DATA, segments, calls)
+            everywhere = set[Symbol].intersection(*map(self._keys, plan.segments))
+            varying = self._varying(segments, calls, everywhere)
             found = self._taken(varying, segments)
         if found is None:
             return None
@@ -162,15 +163,22 @@ class Adapter:
         why = f"{'; '.join(reasons)}, from now on, at {price} per capacity"
         return plan, source, why
 
-    def _varying(self, of_data: int, segments: int, calls: int) -> list[Symbol]:
+    def _keys(self, segment: Segment) -> set[Symbol]:
+        """The sizes that a segment is compiled for."""
+        return {self._originals.get(s, s) for s in segment.keys}
+
+    def _varying(
+        self, segments: int, calls: int, everywhere: Container[Symbol] = ()
+    ) -> list[Symbol]:
         """The sizes that have cost enough to be padded, if in so many segments.
 
-        `of_data` is how many values one has taken that only data tells.
+        `everywhere` are those on which all of several segments depend.
         """
+        many = {s: MANY for s in self._seen.sizes if segments == 1 or s in everywhere}
         return [
             s
             for s, found in self._seen.sizes.items()
-            if len(found) >= (of_data if _is_count(s) else MANY)
+            if len(found) >= many.get(s, MANY_IN_SEGMENTS)
             and self._seen.lost[s] > calls * PER_CALL
             and s not in self._policies
             and (s, segments) not in self._refused

@@ -204,7 +204,7 @@ class Function:
         return self._watched(self._met, args, args)
 
     def _met(self, /, *args: Any) -> Any:
-        """A call that JAX has no program for, unless another is to run it: as `_miss`."""
+        """As `_miss`, unless another program is to run the call."""
         other = self._instead(args) if self._changing else None
         return self._miss(*args) if other is None else (other(*args), None, False)
 

@@ -9,6 +9,7 @@ from graphc.ir.build import INPUT
 from graphc.ir.dims import Symbol
 from graphc.ir.graph import Graph, Node, Value, origins
 from graphc.ir.op import EMISSION
+from graphc.ir.types import is_integer
 from graphc.ir.walk import ancestors, depth_first
 from graphc.ops.effects.assertions import ASSERT
 from graphc.transform.derived import derived_sizes
@@ -135,6 +136,15 @@ def facts_of(graph: Graph) -> NodeFacts:
     return NodeFacts(graph, aliases, tuple(checks), times, compiled, demanded)
 
 
+def is_early(value: Value, times: dict[Node, Time]) -> bool:
+    """Whether it is an integer that only the host computes, from arguments alone."""
+    node = value.node
+    if node.primitive is INPUT or node.primitive in EMISSION["jax"]:
+        return False
+    number = not value.type.rank and is_integer(value.dtype)
+    return number and times[node] is not Time.DATA
+
+
 def _needed(
     graph: Graph,
     aliases: dict[Value, Value],
@@ -157,7 +167,11 @@ def _needed(
             asked.setdefault(size)
             if times[size.node] is Time.DATA:
                 stack.append(size.node)
-        stack += [aliases.get(v, v).node for v in node.inputs]
+        for value in (aliases.get(v, v) for v in node.inputs):
+            if is_early(value, times):
+                asked.setdefault(value)
+            else:
+                stack.append(value.node)
     return tuple(sorted(seen, key=lambda n: n.serial)), tuple(asked)
 
 

@@ -18,7 +18,7 @@ from graphc.ir.op import EMISSION
 from graphc.ir.replay import symbols_needed
 from graphc.ir.walk import ancestors
 from graphc.transform.derived import in_axes
-from graphc.transform.facts import NodeFacts, facts_of, sizes_needed
+from graphc.transform.facts import NodeFacts, facts_of, is_early, sizes_needed
 from graphc.transform.grouping import (
     CostModel,
     Keys,
@@ -110,6 +110,8 @@ def _asked_outside(facts: NodeFacts, steps: Iterable[PlanStep]) -> list[Value]:
         if isinstance(step, Segment):
             derived.update(step.derived)
             passed.update(step.statics)
+            early = (v for v in step.inputs if is_early(v, facts.times))
+            passed.update(v.symbol for v in early)
         elif isinstance(step, PythonLoop):
             passed.update(symbols_needed(step.node))
         elif isinstance(step, HostNode):

@@ -102,6 +102,18 @@ def test_numbers_out_of_a_shape_are_sizes_at_once():
         np.testing.assert_array_equal(got, np.array(expected, "int32"), strict=True)
 
 
+def test_capacities_as_numbers_do_not_split():
+    """The host knows them before anything runs."""
+    x, k = gt.tensor("x", "float32", ("n",)), gt.iscalar("k")
+    at = gt.tensor("at", "int64", ("n",))
+    f = graphc.function([x, at, k], gt.zeros(k).at[at].add(x), dims="pad")
+    assert len(f.plan.segments) == 1
+    for n, number in ((5, 3), (3, 20)):
+        given = np.ones(n, "float32"), np.arange(n) % number
+        expected = np.bincount(given[1], minlength=number)
+        np.testing.assert_array_equal(f(*given, number), expected)
+
+
 PLACES = st.integers(0, 3)
 
 
