@@ -26,9 +26,8 @@ def summary(plan: Plan, backend: str) -> str:
 
 
 def _sizes(plan: Plan) -> list[str]:
-    if plan.padded is None:
-        return []
-    lines = [f"  {shown_name(s)}: {p}" for s, p in plan.padded.policies.items()]
+    policies = {} if plan.padded is None else plan.padded.policies
+    lines = [f"  {shown_name(s)}: {p}" for s, p in policies.items()]
     return lines + [f"  {plan.budget}"] * bool(plan.budget)
 
 

@@ -44,6 +44,7 @@ from graphc.transform.padding import padded
 from graphc.transform.partition import partition
 from graphc.transform.plan import Check, Plan, needs_device, own_names
 from graphc.transform.policies import Policy, names_of, policies_of
+from graphc.transform.true_sizes import kept_true, price, told
 
 Jit = Literal["auto", True, False]
 Tier = Literal["auto", "jax", "numpy"]
@@ -195,11 +196,28 @@ class Pipeline:
 
     def _made(self) -> _First:
         start = self.start
-        plan, late = self._planned(start.policies)
+        plan, late, left = self._whole(start.policies)
         plan, source = self._printed(plan)
         rehearse = partial(self._rehearsed, plan) if self.adapts else None
-        plan = replace(plan, budget=start.told, rehearse=rehearse)
+        plan = replace(plan, budget=start.told or left, rehearse=rehearse)
         return _First(plan, source, (*self.simplified.log, *late))
+
+    def _whole(
+        self, policies: Policies
+    ) -> tuple[Plan, tuple[Application, ...], str]:
+        """The plan under policies, the log of late rules, and which sizes it leaves.
+
+        One policy for all sizes leaves those that cost more padded than not.
+        """
+        plan, late = self._planned(policies)
+        one = self.emit is emit_jax and not isinstance(self.dims, (Mapping, Budget))
+        left = kept_true(plan) if one else frozenset()
+        if left:
+            fewer = {s: p for s, p in policies.items() if s not in left}
+            other, log = self._planned(fewer)
+            if price(other, left) < price(plan, left):
+                return other, log, told(plan, left)
+        return plan, late, ""
 
     @property
     def log(self) -> tuple[Application, ...]:

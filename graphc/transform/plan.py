@@ -111,8 +111,8 @@ class Plan:
     compilation. `aliases` maps values to equal values (checked ones to their operands).
     `originals` maps symbols to the symbols that they replace. `casting` says which
     arguments the program takes in other dtypes, `budget` how many compilations the
-    policies were chosen for. `rehearse` forecasts for functions that change
-    their plans.
+    policies were chosen for, or which sizes they leave alone. `rehearse` forecasts for
+    functions that change their plans.
     """
 
     graph: Graph
