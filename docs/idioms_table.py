@@ -4,6 +4,7 @@ Run `python docs/idioms_table.py` after changing a mask rule; a test compares.
 """
 
 import pathlib
+import re
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -113,7 +114,9 @@ class Idiom(NamedTuple):
 
     def note(self) -> str:
         """The reason where it is not one segment compiled for capacities, or slow."""
-        assert self.plan.padded is not None
+        if self.plan.padded is None:
+            left = ", as | at .* needs true sizes: "
+            return ": ".join(re.split(left, self.plan.budget)[1:])
         cuts = [f"{c.node.reported}: {c.reason}" for c in self.plan.padded.cuts]
         reads = [s.reason for s in self.plan.steps if isinstance(s, Read)]
         prices = [p.reason for p in self.plan.padded.prices]

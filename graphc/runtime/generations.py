@@ -42,7 +42,8 @@ class Generation:
         inputs, facts = self._prepared.inputs, self._prepared.facts
         axes = [n for v in inputs for n in v.type.shape if isinstance(n, Dim)]
         symbols = {s for n in axes for s in n.symbols}
-        symbols |= {v.symbol for i, v in enumerate(inputs) if i in facts.statics}
+        given = [v for i, v in enumerate(inputs) if i in facts.statics]
+        symbols |= {v._symbol for v in given if v._symbol is not None}
         padded = self._prepared.plan.padded if facts.padded else None
         return bool(symbols.difference(padded.policies if padded else ()))
 

@@ -22,7 +22,7 @@ def kept_true(plan: Plan) -> frozenset[Symbol]:
 
 
 def price(plan: Plan, sizes: Collection[Symbol]) -> float:
-    """What another value of these sizes takes to compile, in nodes."""
+    """The price in nodes of another value of these sizes."""
     originals = {} if plan.padded is None else plan.padded.originals
     model, found = CostModel(), 0.0
     for one in plan.segments:

@@ -7,12 +7,12 @@ import graphc.tensor as gt
 from tests.transform.uncovered import uncovered
 
 
-def masked():
+def masked(**how):
     x = gt.tensor("x", "float32", ("n", 3))
     k = gt.iscalar("k")
     kept = x[x[:, 0] > 0]
     head = gt.sum(kept[:k], axis=0)
-    return graphc.function([x, k], head, rewrites=graphc.rewrites.none)
+    return graphc.function([x, k], head, rewrites=graphc.rewrites.none, **how)
 
 
 def test_every_cut_has_its_line_its_reason_and_a_way_out():
@@ -41,7 +41,7 @@ def test_the_short_form_has_a_line_per_segment_and_per_reason():
 def test_the_short_form_names_sizes_that_dims_takes():
     x = gt.tensor("x", "float32", ("n", 3))
     outputs = [uncovered(x), gt.linalg.svd(x, False)[0], gt.sort(x, 0)]
-    text = graphc.function([x], outputs, dims="pad").explain()
+    text = graphc.function([x], outputs, dims={"n": "pad"}).explain()
     assert "\n  n: padded to 16, 32, 64 ...\n" in text and "n_capacity" not in text
     assert "true size of n" in text and "capacity of n" in text
     assert text.count("needs true sizes") == 2
@@ -72,7 +72,7 @@ def test_plan_is_the_same_as_data():
 
 
 def test_the_log_names_size_numbers_and_line():
-    f = masked()
+    f = masked(dims="specialize")
     x = np.array([[1, 2, 3], [4, 5, 6], [-1, 0, 0]], "float32")
     f(x, 1)
     f(x, 2)
@@ -92,7 +92,7 @@ def test_the_log_names_size_numbers_and_line():
 
 def test_axes_recompile_like_jit_and_repeats_do_not():
     x = gt.tensor("x", "float32", ("n",))
-    f = graphc.function([x], gt.sin(x))
+    f = graphc.function([x], gt.sin(x), dims="specialize")
     for n in (2, 3, 2, 3):
         f(np.ones(n, "float32"))
     reasons = [c.reason for c in f.stats().compilations]

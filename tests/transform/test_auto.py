@@ -117,6 +117,15 @@ def test_the_length_of_a_bincount_need_not_be_padded():
         np.testing.assert_array_equal(f(given), np.bincount(given))
 
 
+def test_an_array_from_which_the_host_tells_a_size_is_none():
+    """The number of its true elements is worked out before anything runs."""
+    b = gt.tensor("b", "bool", (4,))
+    f = graphc.function([b, x], [gt.nonzero(b)[0], gt.tanh(x)], dims="auto")
+    for n in (3, 4, 5, 6):
+        np.testing.assert_array_equal(f(np.arange(4) > 1, floats(n))[0], [2, 3])
+    assert len(f.stats().compilations) == 2
+
+
 def test_it_stays_where_padding_takes_more_segments():
     outputs = [uncovered(x[:, None]), gt.cumsum(x)]
     f = graphc.function([x], outputs, dims="auto")
