@@ -27,16 +27,22 @@ def with_padding(array: Any, shape: Any) -> Any:
 
 
 def with_padding_jax(jax: Any, array: Any, shape: Any) -> Any:
-    """Printed into programs: a copy with zeros behind; nothing is compiled for it."""
+    """Printed into programs: a copy with zeros behind; nothing is compiled for it.
+
+    It stays on the device that the array is committed to, if it is one.
+    """
     if isinstance(array, jax.core.Tracer):
         widths = [(0, n - m) for n, m in zip(shape, array.shape)]  # noqa: B905
         return jax.numpy.pad(array, widths)
     result = np.zeros(shape, array.dtype)
     result[tuple(map(slice, array.shape))] = array
-    if not jax.config.jax_disable_jit:
+    place = array.sharding if getattr(array, "committed", False) else None
+    if place is not None and len(place.device_set) > 1:
+        place = None
+    if place is None and not jax.config.jax_disable_jit:
         return result
     with jax.enable_x64(True):  # what is not traced is written for arrays of JAX
-        return jax.device_put(result)
+        return jax.device_put(result, place)
 
 
 def without_padding(array: Any, shape: Any) -> Any:

@@ -27,6 +27,24 @@ h = graphc.function([x], gt.exp(x), device=second, dims="specialize")
 there = jax.device_put(np.ones(5, "float32"), second)
 assert h.compiled((5,))(there).devices() == {second}
 assert h(np.ones(5, "float32")).devices() == {second}
+
+# What is computed of arguments that are committed to a device is there.
+x, w = gt.tensor("x", "float32", ("n",)), gt.scalar("w")
+graph = graphc.function([x, w], [gt.cumsum(x), x * w], dims="pad")
+read = graphc.jit(lambda x, w: [jax.numpy.cumsum(x), x * w])
+for n in (3, 4, 9):
+    a, b = np.ones(n, "float32"), np.float32(2)
+    there = jax.device_put(a, second), jax.device_put(b, second)
+    for f in (graph, read):
+        for given in [(there[0], b), (a, there[1]), there]:
+            assert all(y.devices() == {second} and y.committed for y in f(*given))
+        assert not any(y.committed for y in f(a, b))
+    try:
+        read(there[0], jax.device_put(b, first))
+    except ValueError as error:
+        assert "incompatible devices" in str(error)
+    else:
+        raise AssertionError
 """
 
 
@@ -44,7 +62,7 @@ def test_a_platform_a_device_or_where_jax_runs(device):
     assert program(backend="numpy", device="cpu")(x).dtype == "float32"
 
 
-def test_a_program_runs_on_the_device_that_is_asked_for():
+def test_a_program_runs_on_the_device_that_is_asked_for_or_given():
     flags = "--xla_force_host_platform_device_count=2"
     env = os.environ | {"XLA_FLAGS": flags, "JAX_PLATFORMS": "cpu"}
     command = [sys.executable, "-c", ON_THE_SECOND]
