@@ -77,6 +77,7 @@ def _called(p: Printing) -> str:
     return f"{p.foreign(content.name, run)}({sizes}, ({arrays}))"
 
 
+FOREIGN = _foreign
 _foreign.emit(_called)
 _foreign.several = True
 _foreign.on_host = False

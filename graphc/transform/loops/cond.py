@@ -15,6 +15,7 @@ from graphc.ir.namespace import F, public
 from graphc.ir.replay import region_between, replayed
 from graphc.ir.types import BOOL, INT32, TensorType, is_integer
 from graphc.ir.walk import ancestors
+from graphc.ops.effects.foreign import FOREIGN
 from graphc.transform.loops.branch_sizes import fit, size_of_branch
 
 
@@ -72,13 +73,17 @@ def _choose(
 def _taken(within: list[Node], staying: set[Node], own: set[Value]) -> list[Value]:
     """The captures of branches, chosen so that values computed from them stay inside.
 
-    Sizes are needed outside, so the nodes that they depend on are `staying` there.
+    Sizes are needed outside, so the nodes that they depend on are `staying` there. What
+    is foreign may raise an error: it stays inside even if it is given literals only.
     """
     inside = {n for n in within if n not in staying and n.inputs}
     used = [v for n in within if n in inside for v in n.inputs]
     found = [v for v in used if v.node not in inside and v not in own]
-    literal = [v for v in found if v.node.primitive.inline and not v.node.inputs]
-    return [v for v in dict.fromkeys(found) if v not in set(literal)]
+    literal = {v for v in found if v.node.primitive.inline and not v.node.inputs}
+    for node in within:
+        if node.primitive is FOREIGN and literal.issuperset(node.inputs):
+            literal -= set(node.inputs)
+    return [v for v in dict.fromkeys(found) if v not in literal]
 
 
 def _of(outputs: list[Value], variables: list[Value], staying: set[Node]) -> Branch:
