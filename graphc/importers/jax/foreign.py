@@ -6,14 +6,14 @@ functions, in which nobody can put numbers for symbols.
 
 import re
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.extend.core import JaxprEqn
+from jax.extend.core import JaxprEqn, jaxprs_in_params
 
 from graphc.importers.jax.jaxprs import array_of, bound, equations, words_of
 from graphc.importers.jax.settings import is_wide
@@ -31,6 +31,14 @@ class JaxFunction(ForeignFunction):
     @abstractmethod
     def run(self, sizes: Sequence[int], arrays: Sequence[Any]) -> list[Any]:
         """The results, where the sizes that it depends on are these."""
+
+    @abstractmethod
+    def equation(self, sizes: Sequence[int]) -> JaxprEqn:
+        """The equation that it is made of, where the sizes are these."""
+
+    def told(self, sizes: Sequence[int]) -> Hashable:
+        """All that it is at these sizes: functions that are equal compute the same."""
+        return _text(self.equation(sizes))
 
     def on_host(self, sizes: Sequence[int], arrays: Sequence[Any]) -> list[Any]:
         """The results as arrays of NumPy."""
@@ -56,6 +64,14 @@ class _Pulled(JaxFunction):
     function: JaxFunction
     wanted: tuple[bool, ...]
 
+    def equation(self, sizes: Sequence[int]) -> JaxprEqn:
+        """That of the function."""
+        return self.function.equation(sizes)
+
+    def told(self, sizes: Sequence[int]) -> Hashable:
+        """As of the function, and which cotangents it gives."""
+        return "vjp", self.wanted, self.function.told(sizes)
+
     def run(self, sizes: Sequence[int], arrays: Sequence[Any]) -> list[Any]:
         inputs = list(arrays[: len(self.wanted)])
         at = [i for i, w in enumerate(self.wanted) if w]
@@ -77,6 +93,14 @@ class _Batched(JaxFunction):
     function: JaxFunction
     axes: tuple[bool, ...]
 
+    def equation(self, sizes: Sequence[int]) -> JaxprEqn:
+        """That of the function."""
+        return self.function.equation(sizes)
+
+    def told(self, sizes: Sequence[int]) -> Hashable:
+        """As of the function, and which inputs hold many."""
+        return "batched", self.axes, self.function.told(sizes)
+
     def run(self, sizes: Sequence[int], arrays: Sequence[Any]) -> list[Any]:
         def one(*arrays: Any) -> list[Any]:
             return self.function.run(sizes, arrays)
@@ -93,13 +117,23 @@ class EquationAt(JaxFunction):
     find: Callable[[tuple[int, ...]], JaxprEqn] = field(compare=False)
     wide: bool = field(compare=False)  # whether x64 is on where it is traced
 
+    def equation(self, sizes: Sequence[int]) -> JaxprEqn:
+        """The one of the trace at these sizes."""
+        return self.find(tuple(sizes))
+
     def run(self, sizes: Sequence[int], arrays: Sequence[Any]) -> list[Any]:
         """The results of the equation."""
-        eqn = self.find(tuple(sizes))
+        eqn = self.equation(sizes)
         pairs = zip(arrays, eqn.invars, strict=True)
         with jax.enable_x64(self.wide):
             given = [array_of(x, atom.aval) for x, atom in pairs]
             return [words_of(x) for x in bound(eqn, given)]
+
+
+def calls_python(eqn: JaxprEqn) -> bool:
+    """Whether a function of the user's own is called where an equation is run."""
+    inner = (e for j in jaxprs_in_params(eqn.params) for e in equations(j))
+    return any("callback" in eqn.primitive.name for eqn in (eqn, *inner))
 
 
 @dataclass(frozen=True)
