@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import jax.dtypes
 import numpy as np
@@ -26,6 +26,14 @@ from graphc.ops.effects.foreign import foreign
 KEY_WORDS = 2  # of a key of JAX's default generator, uint32 each
 _SUMMARY = re.compile(r"^(.*?):(\d+)(?::\d+)?(?: \((.*)\))?$")
 Found = TypeVar("Found")
+
+
+class _Known(NamedTuple):
+    """What is known of an equation, which it keeps alive."""
+
+    eqn: JaxprEqn
+    types: list[TensorType]
+    place: SourceLocation
 
 
 class Reader:
@@ -51,6 +59,9 @@ class Reader:
         self.foreign: list[str] = []
         self.within: tuple[str, ...] = ()  # the functions whose equations are read
         self.fed: dict[int, Value] = {}  # values of constants and literals, by identity
+        # of what may be read again, by identity
+        self._known: dict[Any, _Known] = {}
+        self._literals: dict[int, tuple[Literal, Value]] = {}
 
     def type_of(self, aval: Any) -> TensorType:
         """The type of a value of JAX here; keys are arrays of words."""
@@ -59,6 +70,16 @@ class Reader:
             _require_default_keys(aval.dtype)
             return TensorType(dtype_of("uint32"), (*shape, KEY_WORDS))
         return TensorType(_dtype_of(aval.dtype), shape)
+
+    def known(self, eqn: JaxprEqn) -> "_Known":
+        """The types of the results of an equation, and its line."""
+        key = id(eqn), self.within
+        found = self._known.get(key)
+        if found is None:
+            types = [self.type_of(v.aval) for v in eqn.outvars]
+            found = _Known(eqn, types, _place_of(eqn, self.within))
+            self._known[key] = found
+        return found
 
     def read(
         self, jaxpr: Jaxpr, consts: Sequence[Value], inputs: Sequence[Value]
@@ -72,9 +93,7 @@ class Reader:
         known.update(zip(jaxpr.invars, inputs, strict=True))
 
         def value(atom: Any) -> Value:
-            if not isinstance(atom, Literal):
-                return known[atom]
-            return self.fed[id(atom)] if id(atom) in self.fed else _literal(atom)
+            return self._literal(atom) if isinstance(atom, Literal) else known[atom]
 
         for eqn in jaxpr.eqns:
             values = [value(atom) for atom in eqn.invars]
@@ -82,12 +101,20 @@ class Reader:
             known.update(zip(eqn.outvars, found, strict=True))
         return [value(atom) for atom in jaxpr.outvars]
 
+    def _literal(self, atom: Literal) -> Value:
+        if id(atom) in self.fed:
+            return self.fed[id(atom)]
+        found = self._literals.get(id(atom))
+        if found is None:
+            found = self._literals[id(atom)] = atom, _literal(atom)
+        return found[1]
+
     def constant(self, array: Any) -> Value:
         """The value of a constant of a jaxpr."""
         return self.fed[id(array)] if id(array) in self.fed else constant_of(array)
 
     def _results(self, eqn: JaxprEqn, inputs: Sequence[Value]) -> list[Value]:
-        place = place_of(eqn, self.within)
+        place = self.known(eqn).place
         told = len(self.foreign)
         try:
             return self._by_rule(eqn, inputs, place)
@@ -147,12 +174,12 @@ class Equation:
     @property
     def results(self) -> list[TensorType]:
         """The types of its results."""
-        return [self.reader.type_of(v.aval) for v in self.eqn.outvars]
+        return self.reader.known(self.eqn).types
 
     @property
     def result(self) -> TensorType:
         """The type of the one value that it gives."""
-        return self.reader.type_of(self.eqn.outvars[0].aval)
+        return self.results[0]
 
     def size(self, size: Any) -> Size:
         """A size among the params."""
@@ -253,7 +280,7 @@ def _require_default_keys(dtype: Any) -> None:
         raise Unsupported(f"keys of the generator {dtype} are not known here")
 
 
-def place_of(eqn: JaxprEqn, within: Sequence[str] = ()) -> SourceLocation:
+def _place_of(eqn: JaxprEqn, within: Sequence[str]) -> SourceLocation:
     """The user's line that an equation comes from, in functions of these names.
 
     Where there are none, it is in the function that the line stands in.

@@ -30,6 +30,7 @@ class JaxSizes:
     def __init__(self, named: Mapping[str, Size]) -> None:
         self._named = named
         self._known: dict[str, Size] = {}
+        self._seen: dict[int, tuple[Any, Size]] = {}  # by identity: text takes long
 
     def named(self, name: str) -> Size:
         """The size that stands for a symbol."""
@@ -37,7 +38,12 @@ class JaxSizes:
 
     def of(self, size: Any) -> Size:
         """The size that JAX writes as `size`: an integer, or a symbolic dimension."""
-        return self.text(str(size)) if jax.export.is_symbolic_dim(size) else int(size)
+        if not jax.export.is_symbolic_dim(size):
+            return int(size)
+        seen = self._seen.get(id(size))
+        if seen is None:
+            seen = self._seen[id(size)] = size, self.text(str(size))
+        return seen[1]
 
     def number(self, size: int | str) -> int:
         """The number of a size or of its text, where all symbols are numbers."""
