@@ -79,6 +79,7 @@ class SizeFamily(ABC, Generic[ManyT, OneT]):
     shapes: Any
     options: Options
     refused: str = ""  # why there is no program for many sizes
+    left: list[str] = field(default_factory=list)  # why some calls are not for one
     programs: list[ManyT] = field(default_factory=list)  # the last one is in use
     compiled: dict[ShapesOfCall, OneT] = field(default_factory=dict)
     seen: list[ShapesOfCall] = field(default_factory=list)

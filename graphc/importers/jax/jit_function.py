@@ -11,6 +11,7 @@ from jax.extend.core import get_opaque_trace_state
 from graphc.errors import GraphError, graph_error
 from graphc.importers.jax.arguments import Arguments, JaxCall, Positional, StaticNames
 from graphc.importers.jax.pattern import shapes_of
+from graphc.importers.jax.placement import is_spread, is_typed_by_mesh
 from graphc.importers.jax.program import Options
 from graphc.importers.jax.report import JitStats, stats_of
 from graphc.importers.jax.settings import runs_plainly
@@ -22,9 +23,11 @@ from graphc.importers.numpy.function import NumpyFunction
 from graphc.rewriting.default import DEFAULT
 from graphc.rewriting.rule import Rules
 from graphc.runtime.arguments import Backend
-from graphc.runtime.dispatch import Way, dispatcher, kept_by, taking
+from graphc.runtime.dispatch import Run, Way, dispatcher, kept_by, taking
 
 Frontend = Literal["jax", "numpy"]
+OF_PROGRAMS = ("in_shardings", "out_shardings", "device", "compiler_options")
+OF_JAX = (*OF_PROGRAMS, "donate_argnums", "donate_argnames", "keep_unused", "inline")
 
 
 def _trace_state() -> Any:
@@ -38,16 +41,30 @@ _OUTSIDE = _trace_state()
 
 @dataclass(frozen=True)
 class Told:
-    """The options of `jit` about the arguments, in the words of `jax.jit`."""
+    """The options of `jit` in the words of `jax.jit`; `others` are for JAX alone."""
 
     static_argnums: Positional
     static_argnames: StaticNames
-    donate_argnums: Positional
+    others: Mapping[str, Any]
 
     def jitted(self, function: Callable[..., Any]) -> Any:
         """The function as JAX jits it."""
-        given = {name: v for name, v in vars(self).items() if v is not None}
+        given: dict[str, Any] = dict(self.others)
+        for name in ("static_argnums", "static_argnames"):
+            if getattr(self, name) is not None:
+                given[name] = getattr(self, name)
         return jax.jit(function, **given)
+
+    @property
+    def reason(self) -> str:
+        """Why JAX is to compile each size; "" where it need not."""
+        names = [n for n in OF_PROGRAMS if self.others.get(n) is not None]
+        return f"programs for many sizes have no {', '.join(names)}" if names else ""
+
+
+def _run_by(jitted: Any) -> Run:
+    """As the cache miss of a jitted function, with nothing to keep."""
+    return lambda *args, **named: (jitted(*args, **named), None, False)
 
 
 class SizesVary(Exception):
@@ -66,20 +83,19 @@ class JitFunction(SizedFunction[JaxFamily]):
         named = wraps(function)(lambda *args, **named: planned(*args, **named))
         self._exact = told.jitted(named)
         self._plain = told.jitted(function)
+        self._told = told
         self._varies = shapes is not None
         self._plainly = 0  # calls that JAX transforms, or does not compile
         self._lead()
 
     def _lead(self) -> None:
         """Let JAX dispatch what is compiled exactly."""
-        self._miss = kept_by(self._exact) or self._run
-        made = dispatcher(jax, self._exact, self._missed, self._call)
-        self._way = Way(made or self._call)
+        self._miss = kept_by(self._exact) or _run_by(self._exact)
+        self._miss_plainly = kept_by(self._plain) or _run_by(self._plain)
+        own: Any = dispatcher(jax, self._exact, self._missed, self._call)
+        self._dispatcher = own or self._exact  # which holds what is compiled
+        self._way = Way(own or self._call)
         self._take = self._way.take
-
-    def _run(self, /, *args: Any, **named: Any) -> Any:
-        """As the cache miss of a jitted function, with nothing to keep."""
-        return self._exact(*args, **named), None, False
 
     if TYPE_CHECKING:
 
@@ -117,6 +133,9 @@ class JitFunction(SizedFunction[JaxFamily]):
         except TypeError:  # arguments that are no arrays: JAX says which
             return self._miss(*args, **named)
         sizes = shapes_of(specs)
+        if any(map(is_spread, call.leaves)):
+            family.leave("its arguments are sharded")
+            return self._miss_plainly(*args, **named)
         program = family.program_at(sizes) if family.wants_program(sizes) else None
         if program is not None:
             try:
@@ -128,6 +147,8 @@ class JitFunction(SizedFunction[JaxFamily]):
     def _planned(self, *args: Any, **named: Any) -> Any:
         """The function as JAX traces it; raises SizesVary where it need not."""
         call = self._arguments.call(args, named)
+        if any(map(is_typed_by_mesh, call.leaves)):
+            return self._function(*args, **named)
         specs = call.specs()
         family = self._family(call, specs)
         sizes = shapes_of(specs)
@@ -141,7 +162,8 @@ class JitFunction(SizedFunction[JaxFamily]):
         return traced(call.leaves)
 
     def _new_family(self, form: JaxCall, specs: list[Spec]) -> JaxFamily:
-        return JaxFamily(self._function, form, specs, self._shapes, self._options)
+        given = self._function, form, specs, self._shapes, self._options
+        return JaxFamily(*given, withheld=self._told.reason)
 
     def stats(self) -> JitStats:
         """Calls and compilations so far, and what is compiled exactly for a reason."""
@@ -149,10 +171,25 @@ class JitFunction(SizedFunction[JaxFamily]):
 
     def lower(self, *args: Any, **named: Any) -> Any:
         """Lower one exact compilation for these arguments, as in JAX."""
+        return self.trace(*args, **named).lower()
+
+    def trace(self, *args: Any, **named: Any) -> Any:
+        """Trace one exact compilation for these arguments, as in JAX."""
         try:
-            return self._exact.lower(*args, **named)
+            return self._exact.trace(*args, **named)
         except SizesVary:
-            return self._plain.lower(*args, **named)
+            return self._plain.trace(*args, **named)
+
+    def eval_shape(self, *args: Any, **named: Any) -> Any:
+        """The types of the results for these arguments, as in JAX."""
+        return self._plain.eval_shape(*args, **named)
+
+    def clear_cache(self) -> None:
+        """Forget what is compiled, as in JAX, and the sizes that were seen."""
+        self._families.clear()
+        self._varies = self._shapes is not None
+        for jitted in (self._exact, self._plain, self._dispatcher):
+            jitted.clear_cache()
 
 
 def jit(
@@ -162,10 +199,10 @@ def jit(
     shapes: Any = None,
     static_argnums: Positional = None,
     static_argnames: StaticNames = None,
-    donate_argnums: Positional = None,
     rewrites: Rules = DEFAULT,
     backend: Backend = "jax",
     frontend: Frontend = "jax",
+    **of_jax: Any,
 ) -> Any:
     """`function`, written for JAX, compiled as by `jax.jit`, and for many sizes.
 
@@ -180,8 +217,10 @@ def jit(
 
     Wherever this cannot be done, `jax.jit` compiles the function, once for each size;
     `explain()` says why, and there is one `FallbackWarning`. Inside of transformations
-    of JAX it is `jax.jit` of the function. The other options are those of `jax.jit`;
-    arguments are donated where a call is compiled exactly.
+    of JAX it is `jax.jit` of the function. The other options are those of `jax.jit`,
+    `of_jax` among them: `donate_argnums` and `donate_argnames` (arguments are donated
+    where a call is compiled exactly), `inline` and `keep_unused`; with `in_shardings`,
+    `out_shardings`, `device` or `compiler_options` JAX compiles each size.
 
     `frontend="numpy"` is for a function written with the names of `numpy`: it is traced
     on values of graphc, dtypes are those of NumPy, and sizes may depend on data, as in
@@ -201,7 +240,10 @@ def jit(
     >>> positive(np.array([3.0, -1.0, 2.0]))
     array([2., 3.])
     """
-    told = Told(static_argnums, static_argnames, donate_argnums)
+    unknown = of_jax.keys() - set(OF_JAX)
+    if unknown:
+        raise TypeError(f"jit() got an unexpected keyword argument {min(unknown)!r}")
+    told = Told(static_argnums, static_argnames, of_jax)
     options = Options(dims, rewrites, backend)
     if frontend not in _FRONTENDS:
         problem, expected = f"frontend cannot be {frontend!r}", "one of 'jax', 'numpy'"
@@ -213,9 +255,9 @@ def jit(
 def _of_numpy(
     function: Callable[..., Any], told: Told, shapes: Any, options: Options
 ) -> NumpyFunction:
-    if told.donate_argnums is not None:
-        got = f"donate_argnums={told.donate_argnums}"
-        problem = "arguments are donated to functions of JAX only"
+    if told.others:
+        got = ", ".join(f"{name}={given}" for name, given in told.others.items())
+        problem = "arguments are donated, and placed, by functions of JAX only"
         raise graph_error(problem, op="jit", got=got)
     arguments = Arguments(function, told.static_argnums, told.static_argnames)
     return NumpyFunction(function, arguments, shapes, options)

@@ -6,6 +6,8 @@ from functools import partial
 from typing import Any
 
 import jax
+import jax.dtypes
+import numpy as np
 from jax.extend.core.primitives import convert_element_type_p
 
 from graphc.errors import GraphError
@@ -44,6 +46,14 @@ class Options:
 
 
 @dataclass(frozen=True)
+class OfCall:
+    """What the trace of a call alone knows: numbers, and the structure of results."""
+
+    numbers: list[Any]
+    tree: Any
+
+
+@dataclass(frozen=True)
 class JaxProgram:
     """A function for all sizes of a pattern, as a graph and compiled."""
 
@@ -53,7 +63,7 @@ class JaxProgram:
     source: Imported
     compiled: Function
     template: Template | None = None
-    numbers: dict[ShapesOfCall, list[Any]] = field(default_factory=dict)
+    own: dict[ShapesOfCall, "OfCall"] = field(default_factory=dict)
 
     @property
     def foreign(self) -> tuple[str, ...]:
@@ -62,28 +72,30 @@ class JaxProgram:
 
     def __call__(self, call: JaxCall, specs: Sequence[Spec]) -> Any:
         """The results of a call, in their structure."""
-        given = [*call.arrays(specs), *self.source.captured]
+        given, tree = [*call.arrays(specs), *self.source.captured], self.told.tree
         if self.template is not None:
-            given += self.numbers[shapes_of(specs)]
+            own = self.own[shapes_of(specs)]
+            given, tree = [*given, *own.numbers], own.tree
         found = self.compiled(*given)
-        results = restored(found, self.told)
-        return jax.tree.unflatten(self.told.tree, results)
+        return jax.tree.unflatten(tree, restored(found, self.told))
 
     def admits(self, subject: Subject, given: ShapesOfCall, specs: list[Spec]) -> bool:
         """Whether the template describes what JAX traces for a call of these shapes."""
         assert self.template is not None
-        if given not in self.numbers:
+        if given not in self.own:
             sizes = self.pattern.sizes(given) or {}
+            read = subject.read(specs)
             try:
-                jaxpr = subject.read(specs).jaxpr
-                self.numbers[given] = self.template.numbers(jaxpr, sizes)
+                numbers = self.template.numbers(read.jaxpr, sizes)
             except Unsupported:
                 return False
+            self.own[given] = OfCall(numbers, subject.results(read, specs).tree)
         return True
 
     def agrees(self, direct: TracedFunction, sizes: Mapping[str, int]) -> bool:
         """Whether it computes at some sizes what JAX traces for them."""
-        return agrees(self.traced, self.source, direct, sizes)
+        same = self.traced.tree == direct.tree
+        return same and agrees(self.traced, self.source, direct, sizes)
 
 
 def agrees(
@@ -113,6 +125,8 @@ def restored(found: Sequence[Any], function: TracedFunction) -> list[Any]:
 
 
 def _restored(x: Any, aval: Any) -> Any:
+    if aval.dtype == jax.dtypes.float0:
+        return np.zeros(x.shape, jax.dtypes.float0)
     x = array_of(x, aval)
     if getattr(aval, "weak_type", False):
         how = {"new_dtype": x.dtype, "weak_type": True, "sharding": None}

@@ -31,7 +31,7 @@ def stats_of(calls: int, families: Iterable[SizeFamily[Any, Any]]) -> JitStats:
             start = f"exactly {_shown(sizes)}"
             texts = one.compilations()
             stats.compilations.extend(f"{start}: {t}" if t else start for t in texts)
-        stats.fallbacks.extend(filter(None, [family.refused]))
+        stats.fallbacks.extend(filter(None, [family.refused, *family.left]))
         for program in family.programs:
             own = program.compiled.stats()
             stats.foreign.extend(program.foreign)
@@ -68,6 +68,7 @@ def _lines(family: SizeFamily[Any, Any], full: bool) -> Iterator[str]:
         yield from more
     if family.refused:
         yield f"compiled once for each size: {family.refused}"
+    yield from (f"calls that jax.jit compiles: {reason}" for reason in family.left)
     for program in family.programs:
         yield f"compiled for all sizes {program.pattern}:"
         yield from (f"  run by JAX in it: {reason}" for reason in program.foreign)

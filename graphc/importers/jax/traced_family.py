@@ -16,8 +16,12 @@ MOST_PROGRAMS = 8  # for sizes that turn out to be more general
 
 @dataclass
 class JaxFamily(SizeFamily[JaxProgram, Exact]):
-    """The calls of one function of JAX that differ in nothing but sizes."""
+    """The calls of one function of JAX that differ in nothing but sizes.
 
+    A program for many sizes may be `withheld` for a reason.
+    """
+
+    withheld: str = ""
     otherwise = ", as by jax.jit"
 
     @property
@@ -31,6 +35,12 @@ class JaxFamily(SizeFamily[JaxProgram, Exact]):
         self.compiled[sizes] = found
         return found
 
+    def leave(self, reason: str) -> None:
+        """A call is left to JAX, for a reason that is told once."""
+        if reason not in self.left:
+            self.left.append(reason)
+            self._warn(f"is called so that each size is compiled by jax.jit: {reason}")
+
     def _serves(self, program: JaxProgram, sizes: ShapesOfCall) -> bool:
         if program.template is None or len(self.programs) == MOST_PROGRAMS:
             return True
@@ -38,6 +48,8 @@ class JaxFamily(SizeFamily[JaxProgram, Exact]):
 
     def _made(self, pattern: SizePattern, sizes: ShapesOfCall) -> JaxProgram:
         """The program for a pattern, by the first way that there is."""
+        if self.withheld:
+            raise Unsupported(self.withheld)
         reasons: list[Unsupported] = []
         sampled = self.program is not None and self.program.template is not None
         ways = self._of_symbols, self._of_larger_symbols, self._of_samples
@@ -45,16 +57,17 @@ class JaxFamily(SizeFamily[JaxProgram, Exact]):
             try:
                 made = way(pattern, sizes)
                 self.checked = set()
-                for known in (*self.seen, sizes):
-                    self._check(made, known)
+                self._check_at_known(made, sizes)
                 return made
             except Unsupported as error:
                 reasons.append(error)
         found = self._of_fixed_axes(pattern, sizes)
         if found is not None:
             return found
-        told = f"{reasons[0]}; traces at several sizes: {reasons[-1].reason}"
-        raise Unsupported(told) from None
+        first, last = str(reasons[0]), reasons[-1].reason
+        if last in first:
+            raise Unsupported(first)
+        raise Unsupported(f"{first}; traces at several sizes: {last}") from None
 
     def _of_fixed_axes(
         self, pattern: SizePattern, sizes: ShapesOfCall
@@ -103,6 +116,18 @@ class JaxFamily(SizeFamily[JaxProgram, Exact]):
                 samples.append(found)
         subject, names, how = self.subject, self.names(), self.options
         return program_of_samples(subject, pattern, self.specs, names, how, samples)
+
+    def _check_at_known(self, program: JaxProgram, sizes: ShapesOfCall) -> None:
+        """Check a program at the sizes of all calls that JAX could trace."""
+        for known in dict.fromkeys((*self.seen, sizes)):
+            try:
+                self._check(program, known)
+            except Unsupported:
+                raise
+            except Exception:  # of the user's function, at these sizes
+                if known == sizes:
+                    raise
+                self.seen.remove(known)
 
     def _check(self, program: JaxProgram, sizes: ShapesOfCall) -> None:
         """Compare with what JAX traces for these very sizes, where that may differ."""

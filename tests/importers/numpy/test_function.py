@@ -209,5 +209,5 @@ def test_options_that_do_not_fit_are_refused():
         graphc.jit(lambda x: x, frontend="torch")
     assert str(error.value).startswith("jit: frontend cannot be 'torch'")
     assert "one of 'jax', 'numpy'" in str(error.value)
-    with pytest.raises(graphc.GraphError, match="donated to functions of JAX only"):
+    with pytest.raises(graphc.GraphError, match="by functions of JAX only"):
         graphc.jit(lambda x: x, frontend="numpy", donate_argnums=0)

@@ -1,0 +1,26 @@
+"""Arguments that are placed on devices in a way that graphs know nothing of."""
+
+from typing import Any
+
+import jax
+from jax.sharding import SingleDeviceSharding
+
+
+def is_spread(leaf: Any) -> bool:
+    """Whether an argument is an array that is not just on a device, in its memory.
+
+    What is computed of it is placed by JAX, on a mesh of one device too.
+    """
+    if not isinstance(leaf, jax.Array) or not leaf.committed:
+        return False
+    own = leaf.sharding
+    if not isinstance(own, SingleDeviceSharding):
+        return True
+    device: Any = next(iter(own.device_set))
+    return own.memory_kind not in (None, device.default_memory().kind)
+
+
+def is_typed_by_mesh(leaf: Any) -> bool:
+    """Whether the type of an argument says how it lies on a mesh of devices."""
+    mesh = getattr(getattr(jax.typeof(leaf), "sharding", None), "mesh", None)
+    return mesh is not None and not mesh.empty

@@ -1,0 +1,153 @@
+"""`graphc.jit` takes what `jax.jit` takes, and has what a jitted function has."""
+
+import functools
+import warnings
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.sharding import NamedSharding, PartitionSpec, SingleDeviceSharding
+
+import graphc
+
+SIZES = (3, 4, 5)
+
+
+def vector(n):
+    return jnp.arange(1, n + 1, dtype="float32")
+
+
+def added(x, y=1.0):
+    return {"sum": x + y, "of": x.sum()}
+
+
+def same(found, wanted):
+    assert jax.tree.structure(found) == jax.tree.structure(wanted)
+    for a, b in zip(*map(jax.tree.leaves, (found, wanted)), strict=True):
+        assert (a.dtype, a.sharding, a.committed) == (b.dtype, b.sharding, b.committed)
+        np.testing.assert_allclose(a, b, rtol=1e-6)
+
+
+def one_device():
+    return SingleDeviceSharding(jax.devices()[0])
+
+
+OPTIONS = {
+    "donate_argnames": ("x",),
+    "donate_argnums": (0,),
+    "inline": True,
+    "keep_unused": True,
+}
+
+
+@pytest.mark.parametrize("option", OPTIONS)
+def test_options_that_do_not_change_results(option):
+    told = {option: OPTIONS[option]}
+    ours, theirs = graphc.jit(added, **told), jax.jit(added, **told)
+    for n in SIZES:
+        same(ours(x=vector(n)), theirs(x=vector(n)))
+    assert ours.stats().fallbacks == []
+
+
+@pytest.mark.parametrize("option", ["in_shardings", "out_shardings"])
+def test_where_programs_are_placed_jax_compiles_each_size(option):
+    told = {option: one_device()}
+    ours, theirs = graphc.jit(added, **told), jax.jit(added, **told)
+    with pytest.warns(graphc.FallbackWarning, match=option) as warned:
+        for n in SIZES:
+            same(ours(vector(n)), theirs(vector(n)))
+    assert len(warned) == 1
+    assert ours.stats().fallbacks == [f"programs for many sizes have no {option}"]
+
+
+def test_options_that_nobody_has():
+    with pytest.raises(TypeError, match="unexpected keyword argument 'donate'"):
+        graphc.jit(added, donate=0)
+    with pytest.raises(graphc.GraphError, match="by functions of JAX only"):
+        graphc.jit(added, frontend="numpy", donate_argnames="x")
+
+
+def test_what_is_on_a_mesh_stays_there():
+    mesh = jax.make_mesh((1,), ("d",))
+    rows = NamedSharding(mesh, PartitionSpec("d"))
+    ours, theirs = graphc.jit(added), jax.jit(added)
+    with pytest.warns(graphc.FallbackWarning, match="are sharded"):
+        for n in SIZES:
+            x = jax.device_put(vector(n), rows)
+            same(ours(x), theirs(x))
+            same(ours(vector(n)), theirs(vector(n)))
+    assert ours.stats().fallbacks == ["its arguments are sharded"]
+    assert "jax.jit compiles: its arguments are sharded" in ours.explain()
+    assert any(text.startswith("n") for text in ours.stats().compilations)
+
+
+def test_stages_of_compilation():
+    ours = graphc.jit(added, static_argnames=())
+    for n in SIZES:
+        x = vector(n)
+        assert ours.eval_shape(x)["sum"].shape == (n,)
+        assert ours.trace(x).out_info["sum"].shape == (n,)
+        same(ours.lower(x).compile()(x), ours(x))
+
+
+def test_a_cache_that_is_cleared_leaves_nothing():
+    counted = []
+
+    @graphc.jit
+    def function(x):
+        counted.append(x.shape)
+        return x + 1
+
+    for _ in range(2):
+        counted.clear()
+        for n in (3, 3):
+            function(vector(n))
+        assert counted == [(3,)]
+        function(vector(4))
+        assert len(function.stats().compilations) == 2
+        function.clear_cache()
+        assert function.stats().compilations == []
+
+
+@functools.partial(
+    jax.tree_util.register_dataclass, data_fields=["x"], meta_fields=["size"]
+)
+class Sized:
+    def __init__(self, x, size):
+        self.x, self.size = x, size
+
+
+def test_structures_of_results_may_hold_the_size():
+    ours = graphc.jit(lambda x: {f"of {x.shape[0]}": Sized(2 * x, x.shape[0])})
+    for n in (*SIZES, 4):
+        ((name, found),) = ours(vector(n)).items()
+        assert (name, type(found.size), found.size) == (f"of {n}", int, n)
+        np.testing.assert_array_equal(found.x, 2 * vector(n))
+    assert ours.stats().fallbacks == []
+
+
+def test_sizes_at_which_the_function_fails_do_not_matter_to_others():
+    def picky(x):
+        return x @ jnp.ones(4) if x.shape[0] in (4, 6) else jnp.sum(x)
+
+    ours, theirs = graphc.jit(picky), jax.jit(picky)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", graphc.FallbackWarning)
+        for n in (6, 3, 5, 6, 4, 7):
+            if n != 6:
+                assert ours(vector(n)) == theirs(vector(n))
+                continue
+            with pytest.raises(TypeError, match="dot_general"):
+                ours(vector(n))
+
+
+def test_what_has_no_tangent_is_that_of_jax():
+    slopes = jax.grad(lambda p: jnp.sum(p["i"] * p["x"]), allow_int=True)
+    ours, theirs = graphc.jit(slopes), jax.jit(slopes)
+    for n in SIZES:
+        given = {"i": np.arange(n), "x": vector(n)}
+        found, wanted = ours(given), theirs(given)
+        np.testing.assert_array_equal(found["x"], wanted["x"])
+        assert found["i"].dtype == wanted["i"].dtype == jax.dtypes.float0
+        assert found["i"].shape == (n,)
