@@ -137,3 +137,17 @@ def test_sequences_of_other_lengths_are_refused_still():
     for a, b in ((x, x[1:]), (x[1:], x)):
         with pytest.raises(CallError, match="sequences must have one length"):
             f(a, b, w)
+
+
+def test_slices_that_nobody_reads_are_not_stacked():
+    """A gradient alone computes its losses anew, slice by slice, on the way back."""
+    _, ys = gt.scan(lambda h, x: (gt.tanh(h * W + x),) * 2, W, X, checkpoint=3)
+    slope = graphc.grad(gt.sum((ys - X) ** 2), W)
+    f, plain = (
+        graphc.function([X, W], slope, backend="numpy", rewrites=rules)
+        for rules in (graphc.rewrites.default, NONE)
+    )
+    x, w, _ = given(8)
+    alike([f(x, w)], [plain(x, w)])
+    made = [line for line in f.source.splitlines() if "np.full(" in line]
+    assert len(made) == 3 and not any("max(" in line for line in made)

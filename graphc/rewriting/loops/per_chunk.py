@@ -8,7 +8,7 @@ are an inner loop, which reads slices in place. So no slices are copied, and no
 iteration tests whether a chunk begins.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from typing import NamedTuple
 
 from graphc.control.scan_records import PerChunk, Replay
@@ -53,11 +53,12 @@ def _over_chunks(
     graph: Graph, nodes: list[Node], loop: Loop, known: None
 ) -> Replaced | None:
     backward = loop.node.params["replay"] is not None
-    chunked = (_Back if backward else _Forth)(loop)
+    used = {*graph.outputs, *(v for node in nodes for v in operands(node))}
+    chunked = (_Back if backward else _Forth)(loop, used)
     if not chunked.is_possible():
         return None
     with standing_at(loop.node.place.plain):
-        made = dict(zip(loop.node.outputs, chunked.run(), strict=True))
+        made = dict(zip(chunked.made, chunked.run(), strict=True))
     first = loop.node.outputs[0]
     return with_made(graph, nodes, made, {})[0], [(first, made[first])]
 
@@ -74,9 +75,12 @@ class _Chunk(NamedTuple):
 
 
 class _Forth:
-    """A loop, and the part of its body that runs in the first iteration of a chunk."""
+    """A loop, and the part of its body that runs in the first iteration of a chunk.
 
-    def __init__(self, loop: Loop) -> None:
+    Slices are stacked where they are `used`: what nobody reads would else be carried.
+    """
+
+    def __init__(self, loop: Loop, used: Container[Value]) -> None:
         per_chunk: PerChunk = loop.node.params["per_chunk"]
         self._number, places = per_chunk.number, per_chunk.carries
         self._loop = loop
@@ -94,6 +98,11 @@ class _Forth:
         self._moving = [i for i in self._changed if i not in apart]
         self._rows = list(map(readable, loop.sequences))
         self._sizes = loop.sizes
+        rest = zip(loop.stacked, self._outputs[loop.carries :], strict=True)
+        pairs = [(v, slice) for v, slice in rest if v in used]
+        self._stacked = [v for v, _ in pairs]
+        self._slices = [slice for _, slice in pairs]
+        self.made = [*loop.node.outputs[: loop.carries], *self._stacked]
 
     def _kept_by_place(self, places: Sequence[int]) -> dict[int, int]:
         """The carries that are stored in the arrays of a chunk, each with its array."""
@@ -113,14 +122,14 @@ class _Forth:
     def _wanted(self) -> Carry:
         """The outputs of an iteration: its carries, and its slices to stack."""
         carried = [self._outputs[i] for i in self._moving]
-        return [*carried, *self._outputs[self._loop.carries :]]
+        return [*carried, *self._slices]
 
     def run(self) -> Carry:
-        """The replacements of the outputs of the loop."""
+        """The replacements of `made`: the final carries, and what is stacked."""
         loop, changed = self._loop, len(self._changed)
-        room = maximum(loop.length, 1) if loop.stacked else 1
-        shapes = [(room, *v.type.shape[1:]) for v in loop.stacked]
-        pairs = zip(shapes, loop.stacked, strict=True)
+        room = maximum(loop.length, 1) if self._stacked else 1
+        shapes = [(room, *v.type.shape[1:]) for v in self._stacked]
+        pairs = zip(shapes, self._stacked, strict=True)
         arrays = [F.zeros(shape, v.dtype) for shape, v in pairs]
         start = [*(loop.first[i] for i in self._changed), *arrays]
 
