@@ -65,7 +65,7 @@ class _Pulled(JaxFunction):
     wanted: tuple[bool, ...]
 
     def equation(self, sizes: Sequence[int]) -> JaxprEqn:
-        """That of the function."""
+        """The equation of the function."""
         return self.function.equation(sizes)
 
     def told(self, sizes: Sequence[int]) -> Hashable:
@@ -94,7 +94,7 @@ class _Batched(JaxFunction):
     axes: tuple[bool, ...]
 
     def equation(self, sizes: Sequence[int]) -> JaxprEqn:
-        """That of the function."""
+        """The equation of the function."""
         return self.function.equation(sizes)
 
     def told(self, sizes: Sequence[int]) -> Hashable:

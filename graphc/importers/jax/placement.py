@@ -9,7 +9,7 @@ from jax.sharding import SingleDeviceSharding
 def is_spread(leaf: Any) -> bool:
     """Whether an argument is an array that is not just on a device, in its memory.
 
-    What is computed of it is placed by JAX, on a mesh of one device too.
+    JAX places results that depend on it, on a mesh of one device too.
     """
     if not isinstance(leaf, jax.Array) or not leaf.committed:
         return False

@@ -47,7 +47,7 @@ class Options:
 
 @dataclass(frozen=True)
 class OfCall:
-    """What the trace of a call alone knows: numbers, and the structure of results."""
+    """The numbers of the trace of a call, and the structure of its results."""
 
     numbers: list[Any]
     tree: Any

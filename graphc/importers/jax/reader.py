@@ -29,7 +29,7 @@ Found = TypeVar("Found")
 
 
 class _Known(NamedTuple):
-    """What is known of an equation, which it keeps alive."""
+    """The types and the line of an equation, which is kept alive."""
 
     eqn: JaxprEqn
     types: list[TensorType]

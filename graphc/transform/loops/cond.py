@@ -73,8 +73,8 @@ def _choose(
 def _taken(within: list[Node], staying: set[Node], own: set[Value]) -> list[Value]:
     """The captures of branches, chosen so that values computed from them stay inside.
 
-    Sizes are needed outside, so the nodes that they depend on are `staying` there. What
-    is foreign may raise an error: it stays inside even if it is given literals only.
+    Sizes are needed outside, so the nodes that they depend on are `staying` there. A
+    foreign function may raise an error: it stays inside, of literals only as well.
     """
     inside = {n for n in within if n not in staying and n.inputs}
     used = [v for n in within if n in inside for v in n.inputs]
