@@ -41,6 +41,21 @@ class Differentiated:
         return function(*args, **named)
 
 
+def _numbers(of: Any, wrt: Any, argnums: Numbers) -> Numbers | None:
+    """The positions of a function's arguments, which may come second, as in JAX.
+
+    None where `of` is no function, and `wrt` are values.
+    """
+    if not callable(of):
+        return None
+    if wrt is None:
+        return argnums
+    several = isinstance(wrt, (list, tuple))
+    if all(isinstance(n, int) for n in (wrt if several else (wrt,))):
+        return tuple(wrt) if several else wrt
+    return None
+
+
 def grad(
     cost: Any,
     wrt: Any = None,
@@ -57,7 +72,7 @@ def grad(
     `cost` is no real scalar, where an op on the way has no gradient, and, unless
     `disconnected="zero"`, where `cost` does not depend smoothly on a value.
 
-    Of a Python function written for JAX, without `wrt`, it is a function like
+    Of a Python function written for JAX, it is a function like
     `jax.grad(cost, argnums, has_aux)`; given to `graphc.jit`, the function's graph is
     differentiated, by the rules here.
 
@@ -70,8 +85,9 @@ def grad(
     >>> print(slope(np.array([1, 2], "float32")))
     [ 3. 12.]
     """
-    if wrt is None and callable(cost):
-        return Differentiated(cost, argnums, has_aux, "grad")
+    numbers = _numbers(cost, wrt, argnums)
+    if numbers is not None:
+        return Differentiated(cost, numbers, has_aux, "grad")
     return gradients.grad(cost, wrt, disconnected=disconnected)
 
 
@@ -84,8 +100,9 @@ def value_and_grad(
     has_aux: bool = False,
 ) -> Any:
     """`(cost, grad(cost, wrt))`; of a Python function, as `jax.value_and_grad`."""
-    if wrt is None and callable(cost):
-        return Differentiated(cost, argnums, has_aux, "value_and_grad")
+    numbers = _numbers(cost, wrt, argnums)
+    if numbers is not None:
+        return Differentiated(cost, numbers, has_aux, "value_and_grad")
     return gradients.value_and_grad(cost, wrt, disconnected=disconnected)
 
 
@@ -103,10 +120,11 @@ def jacobian(
     reverse mode for all elements of the value at once (memory: their number times
     that of the sweep). Structures give, for each output, the structure of `wrt`.
 
-    Of a Python function written for JAX, without `wrt`, it is as `jax.jacrev`.
+    Of a Python function written for JAX, it is as `jax.jacrev`.
     """
-    if wrt is None and callable(outputs):
-        return Differentiated(outputs, argnums, has_aux, "jacobian")
+    numbers = _numbers(outputs, wrt, argnums)
+    if numbers is not None:
+        return Differentiated(outputs, numbers, has_aux, "jacobian")
     return gradients.jacobian(outputs, wrt, disconnected=disconnected)
 
 
@@ -117,8 +135,9 @@ def hessian(
 
     For structures, each value of `wrt` has a structure of blocks against all of them.
 
-    Of a Python function written for JAX, without `wrt`, it is as `jax.hessian`.
+    Of a Python function written for JAX, it is as `jax.hessian`.
     """
-    if wrt is None and callable(cost):
-        return Differentiated(cost, argnums, has_aux, "hessian")
+    numbers = _numbers(cost, wrt, argnums)
+    if numbers is not None:
+        return Differentiated(cost, numbers, has_aux, "hessian")
     return gradients.hessian(cost, wrt)

@@ -140,3 +140,11 @@ def test_the_gradient_of_the_founding_function_takes_little_memory():
         for f in (ours, theirs)
     )
     assert own < other / 2
+
+
+@pytest.mark.parametrize("numbers", [1, (1, 0), [0]])
+def test_the_arguments_may_be_numbered_in_the_second_place(numbers):
+    product = lambda x, y: jnp.sum(x * jnp.sin(y))
+    x = np.arange(3, dtype="float32")
+    found = graphc.jit(graphc.grad(product, numbers))(x, x + 1)
+    close(found, jax.grad(product, numbers)(x, x + 1))
