@@ -2,8 +2,9 @@
 
 PyTensor passes buffers: arrays that hold what came before the first step, with room for
 the steps. Here a scan carries the last few values of each recurrence and stacks what
-the steps give; buffers are put together afterwards. Only those that are read and
-written in the middle (MIT-MOT, of gradients) are carried as they are.
+the steps give; buffers are put together afterwards. Those that are read and written in
+the middle (MIT-MOT, of gradients) are seen through a window of as many rows as their
+taps reach: in each step a row enters it, and the first one leaves it for good.
 """
 
 from collections.abc import Iterator, Sequence
@@ -23,20 +24,20 @@ from graphc.pytensor.registry import rule
 class _Carry:
     """The state between steps."""
 
-    buffers: list[Value]  # MIT-MOT, as they are
+    windows: list[list[Value]]  # of MIT-MOT, without the row that enters
     recent: list[list[Value]]  # of MIT-SOT and SIT-SOT, the oldest first
     untraced: list[Value]
 
     def flat(self) -> list[Value]:
-        rows = [v for values in self.recent for v in values]
-        return [*self.buffers, *rows, *self.untraced]
+        rows = [v for values in (*self.windows, *self.recent) for v in values]
+        return [*rows, *self.untraced]
 
     def like(self, values: Sequence[Value]) -> "_Carry":
         """The same with other values, given in the order of `flat`."""
         left = iter(values)
-        buffers = _next(left, len(self.buffers))
+        windows = [_next(left, len(one)) for one in self.windows]
         recent = [_next(left, len(one)) for one in self.recent]
-        return _Carry(buffers, recent, list(left))
+        return _Carry(windows, recent, list(left))
 
 
 def _next(left: Iterator[Value], count: int) -> list[Value]:
@@ -51,31 +52,42 @@ def _(op: Any, node: Any, *inputs: Value) -> list[Value]:
     fixed = op.outer_non_seqs(given)
     taps = [*info.mit_sot_in_slices, *info.sit_sot_in_slices]
     traced = [*op.outer_mitsot(given), *op.outer_sitsot(given)]
+    buffers = op.outer_mitmot(given)
+    reaches = _reaches(info)
     first = _Carry(
-        op.outer_mitmot(given),
+        [[b[i] for i in range(n)] for b, n in zip(buffers, reaches, strict=True)],
         [[b[i] for i in range(-min(t))] for b, t in zip(traced, taps, strict=True)],
         op.outer_untraced_sit_sot(given),
     )
 
     def body(flat: list[Value], row: list[Value]) -> tuple[list[Value], list[Value]]:
-        carry, i = first.like(flat), row[-1]
-        read = [*row[:-1], *_tapped(op, carry, i), *carry.untraced, *fixed]
+        carry, entering = first.like(flat), row[: len(buffers)]
+        pairs = zip(carry.windows, entering, strict=True)
+        windows = [[*window, new] for window, new in pairs]
+        read = [*row[len(buffers) :], *_tapped(info, windows, carry.recent)]
+        read += [*carry.untraced, *fixed]
         made = converted(op.fgraph.outputs, op.fgraph.inputs, read)
         traces = _traces(op, made)
+        _write(op, windows, made)
         after = _Carry(
-            _written(op, carry.buffers, i, made),
+            [window[1:] for window in windows],
             [[*old[1:], new] for old, new in zip(carry.recent, traces, strict=False)],
             op.inner_untraced_sit_sot_outs(made),
         )
-        pairs = zip(after.flat(), flat, strict=True)
-        kept = first.like([gt.specify_shape(new, old.shape) for new, old in pairs])
+        both = zip(after.flat(), flat, strict=True)
+        kept = first.like([gt.specify_shape(new, old.shape) for new, old in both])
         traces[: len(kept.recent)] = [values[-1] for values in kept.recent]
-        return kept.flat(), [*traces, *made[len(made) - info.as_while :]]
+        leaving = [window[0] for window in windows]
+        return kept.flat(), [*leaving, *traces, *made[len(made) - info.as_while :]]
 
-    rows = [*(s[:steps] for s in op.outer_seqs(given)), gt.arange(steps)]
+    rows = [b[n : n + steps] for b, n in zip(buffers, reaches, strict=True)]
+    rows += [s[:steps] for s in op.outer_seqs(given)]
     until = (lambda _, made: made[-1]) if info.as_while else None
     ends, stacked = gt.scan(body, first.flat(), rows, length=steps, until=until)
     last = first.like(ends)
+    left = zip(buffers, stacked, last.windows, strict=False)
+    written = [_joined(b, trace, window, steps) for b, trace, window in left]
+    stacked = stacked[len(buffers) :]
     traces = [
         _buffer(values, trace, b.shape[0], steps)
         for values, trace, b in zip(first.recent, stacked, traced, strict=False)
@@ -83,37 +95,44 @@ def _(op: Any, node: Any, *inputs: Value) -> list[Value]:
     plain = stacked[len(traced) : len(traced) + info.n_nit_sot]
     sizes = op.outer_nitsot(given)
     traces += [_buffer([], y, n, steps) for y, n in zip(plain, sizes, strict=True)]
-    return [*last.buffers, *traces, *last.untraced]
+    return [*written, *traces, *last.untraced]
 
 
-def _tapped(op: Any, carry: _Carry, i: Value) -> list[Value]:
-    """The values that a step reads of buffers and of recent values."""
-    info = op.info
-    found = [
-        buffer[i + tap]
-        for buffer, taps in zip(
-            carry.buffers, info.normalized_mit_mot_in_slices, strict=True
-        )
-        for tap in taps
-    ]
+def _reaches(info: Any) -> list[int]:
+    """The largest tap of each buffer of MIT-MOT; the smallest is 0 or larger."""
+    read = info.normalized_mit_mot_in_slices
+    written = info.normalized_mit_mot_out_slices
+    return [max(a + b) for a, b in zip(read, written, strict=True)]
+
+
+def _tapped(
+    info: Any, windows: Sequence[list[Value]], recent: Sequence[list[Value]]
+) -> list[Value]:
+    """The values that a step reads of windows and of recent values."""
+    taps = zip(windows, info.normalized_mit_mot_in_slices, strict=True)
+    found = [window[tap] for window, places in taps for tap in places]
     slices = [*info.mit_sot_in_slices, *info.sit_sot_in_slices]
-    for values, taps in zip(carry.recent, slices, strict=True):
-        found += [values[len(values) + tap] for tap in taps]
+    for values, places in zip(recent, slices, strict=True):
+        found += [values[len(values) + tap] for tap in places]
     return found
 
 
-def _written(
-    op: Any, buffers: Sequence[Value], i: Value, made: list[Value]
-) -> list[Value]:
-    """The buffers with what a step writes into them."""
+def _write(op: Any, windows: Sequence[list[Value]], made: list[Value]) -> None:
+    """Put into the windows what a step writes."""
     groups = op.inner_mitmot_outs_grouped(made)
     places = op.info.normalized_mit_mot_out_slices
-    results = []
-    for buffer, values, taps in zip(buffers, groups, places, strict=True):
+    for window, values, taps in zip(windows, groups, places, strict=True):
         for value, tap in zip(values, taps, strict=True):
-            buffer = buffer.at[i + tap].set(value)
-        results.append(buffer)
-    return results
+            window[tap] = gt.specify_shape(value, window[tap].shape)
+
+
+def _joined(buffer: Value, trace: Value, window: list[Value], steps: Value) -> Value:
+    """A buffer after all steps: rows that have left, those in the window, the rest."""
+    done = as_shape(steps)[0] + len(window)
+    parts = [trace, gt.stack(window)] if window else [trace]
+    if less_equal(buffer.type.shape[0], done) is not True:
+        parts.append(buffer[steps + len(window) :])
+    return gt.concatenate(parts)
 
 
 def _traces(op: Any, made: list[Value]) -> list[Value]:
