@@ -7,6 +7,7 @@ front of it would be compiled anew for each of its values.
 from typing import Any
 
 from graphc.ir.build import cast
+from graphc.ir.dims import less_equal
 from graphc.ir.graph import Value
 from graphc.ir.namespace import F
 from graphc.ir.op import PRIMITIVES
@@ -14,7 +15,7 @@ from graphc.ir.primitives import OP
 from graphc.ir.types import is_float, is_integer
 from graphc.ops.indexing.basic import basic
 from graphc.ops.indexing.parse import FULL_ITEM
-from graphc.rewriting.loops.access import same_item
+from graphc.rewriting.loops.access import picked, same_item
 from graphc.rewriting.pattern import once, p, v
 from graphc.rewriting.rule import Rule, Rules, rewrite
 from graphc.rewriting.sizes import (
@@ -168,6 +169,26 @@ def _only(items: Items, axis: int) -> SelectionItem | None:
     """The item of an axis, if all of the other axes is taken."""
     rest = items[:axis] + items[axis + 1 :]
     return items[axis] if all(item == FULL_ITEM for item in rest) else None
+
+
+@rewrite(v.y(p.basic_index(v.x)), exact=True)
+def index_of_joined(x: Value, y: Value) -> Value | None:
+    """A position of the joined axis is one of the part in which it lies."""
+    if x.node.primitive is not OP.concatenate:
+        return None
+    axis = x.node.params["axis"]
+    items, at = of_axes(y, x.type.rank), picked(y.node, axis)
+    if items is None or at is None:
+        return None
+    for part in x.node.inputs:
+        size = part.type.shape[axis]
+        if less_equal(at + 1, size) is True:
+            items[axis] = ("i", at, None, None)
+            return basic(part, tuple(items))
+        if less_equal(size, at) is not True:
+            return None
+        at = at - size
+    return None
 
 
 def _index_of_running(op: str) -> Rule:
@@ -354,6 +375,7 @@ SELECTION = Rules(
         gather_of_elementwise,
         index_of_matmul,
         gather_of_matmul,
+        index_of_joined,
         *map(_index_of_running, RUNNING),
         _last_of_running("cumsum", "sum"),
         _last_of_running("cumprod", "prod"),

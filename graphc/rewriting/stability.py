@@ -4,6 +4,7 @@ Results differ by rounding where the written form is accurate. Where that overfl
 underflows or cancels, giving 0, an infinity or NaN, the number itself is found.
 """
 
+from graphc.ir.build import literal_of
 from graphc.ir.graph import Value
 from graphc.ir.namespace import F
 from graphc.ir.primitives import OP
@@ -99,8 +100,15 @@ def _is_shifted(x: Value) -> bool:
         return False
     peak = x.node.inputs[1]
     while peak.node.primitive in (OP.where, OP.stop_gradient, OP.expand_dims):
-        peak = peak.node.inputs[peak.node.primitive is OP.where]
+        chosen = peak.node.primitive is OP.where
+        peak = _in_general(peak) if chosen else peak.node.inputs[0]
     return peak.node.primitive in (OP.max, OP.max_from)
+
+
+def _in_general(choice: Value) -> Value:
+    """The branch of a choice that is no constant, as 0 is for a peak of infinity."""
+    _, one, other = choice.node.inputs
+    return other if literal_of(one) is not None else one
 
 
 @rewrite(

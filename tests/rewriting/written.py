@@ -111,6 +111,7 @@ SELECTION = {
     "gather_of_elementwise": "gt.tanh(pairs + w)[gt.asarray([0, 5])]",
     "index_of_matmul": "(x @ x.T)[:, 0]",
     "gather_of_matmul": "(pairs @ w[:, None])[gt.asarray([0, 5])]",
+    "index_of_joined": "gt.concatenate([w[None], pairs])[8, 1:]",
     **{f"index_of_{op}": f"gt.{op}(x, 0)[0, 1:]" for op in ("sort", "argsort")},
     **{f"index_of_{op}": f"gt.{op}(x, 0)[0, 1:]" for op in RUNNING},
     **{f"last_of_{op}": f"gt.{op}(x, 0)[-1]" for op in RUNNING},
@@ -229,6 +230,7 @@ STABILITY = {
 RUNS = "gt.scan(lambda c, r: (c + r, c * r), gt.zeros(3, 'float32'), x)[1]"
 BACK = "gt.scan(lambda c, r: (c + r, []), gt.zeros(3, 'float32'), {})[0]"
 HOISTING = {
+    "last_of_stacked": "gt.scan(lambda c, r: (c + r, c + r), w, pairs)[1][-1]",
     "sequence_in_scan": BACK.format(f"gt.exp(2 * {RUNS})"),
     "recomputed_in_scan": "gt.scan(lambda c, r: (c + r[0] * r[1], []), "
     "gt.zeros(3, 'float32'), (x, gt.map(gt.tanh, x)))[0]",

@@ -16,6 +16,7 @@ from graphc.ir.namespace import F
 from graphc.ops.effects.assertions import ASSERT
 from graphc.rewriting.loops.consumers import Consumers, flag_of
 from graphc.rewriting.loops.fuse_producers import PRODUCERS
+from graphc.rewriting.loops.last_rows import LAST_ROWS
 from graphc.rewriting.loops.per_chunk import scan_of_chunks
 from graphc.rewriting.loops.producers import Producers, Resolve, UsersOf
 from graphc.rewriting.loops.scan_view import Late, Loop, at_each_loop, with_made
@@ -150,5 +151,10 @@ def reduction_in_scan(graph: Graph) -> Replaced | None:
 
 
 HOISTING = (
-    PRODUCERS + reduction_in_scan + scan_in_chunks() + scan_of_chunks + blocking()
+    LAST_ROWS
+    + PRODUCERS
+    + reduction_in_scan
+    + scan_in_chunks()
+    + scan_of_chunks
+    + blocking()
 )

@@ -1,0 +1,34 @@
+"""The last row that a loop stacks is the end of a carry, where the body gives one value
+for both. Without it, the rows need not be kept where nothing else reads them.
+"""
+
+from graphc.ir.dims import equal, less_equal
+from graphc.ir.graph import Value
+from graphc.ir.primitives import OP
+from graphc.ops.indexing.basic import basic
+from graphc.rewriting.loops.access import items_of, picked
+from graphc.rewriting.loops.scan_view import Loop, has_rows
+from graphc.rewriting.pattern import p, v
+from graphc.rewriting.rule import Rules, rewrite
+
+
+@rewrite(v.y(p.basic_index(v.x)), exact=True)
+def last_of_stacked(x: Value, y: Value) -> Value | None:
+    """What was carried last, in place of the last row of what was carried."""
+    if x.node.primitive is not OP.scan or not has_rows(x.node):
+        return None
+    loop = Loop(x.node)
+    if loop.stops or loop.limit is not None or less_equal(1, loop.length) is not True:
+        return None
+    (kind, *_), *rest = items_of(y.node)
+    at = picked(y.node, 0) if kind == "i" else None
+    last = 0 if loop.reverse else loop.length - 1
+    if at is None or equal(at, last) is not True:
+        return None
+    ends = dict(zip(loop.body.outputs[: loop.carries], loop.ends, strict=True))
+    rows = zip(loop.stacked, loop.body.outputs[loop.carries :], strict=True)
+    end = next((ends.get(row) for stacked, row in rows if stacked is x), None)
+    return None if end is None else basic(end, tuple(rest))
+
+
+LAST_ROWS = Rules((last_of_stacked,))
