@@ -41,8 +41,10 @@ def function(
 
     `inputs`: a list of variables or `Input`s, or a dict that names them anew.
     `outputs`: a value, a list, a tuple or a dict of values; calls return the same
-    structure. `jit="auto"` compiles what can be compiled, in as few segments as the
-    sizes allow; True insists on one segment; False leaves jit to the caller.
+    structure. `jit="auto"` compiles what can be compiled, with a segment of its own
+    for what few of the sizes that vary concern; "fewest" parts it for no sizes, for
+    short calls that are many more than sizes; True insists on one segment; False
+    leaves jit to the caller.
     `check=True` raises on indices out of bounds; `rewrites` simplify the graph first.
 
     `dims` says what to do about sizes that vary: a policy for all sizes that can take
@@ -143,7 +145,7 @@ def _rules(rewrites: object, unjitted: bool) -> Rules:
 
 def _check_options(backend: object, jit: object, check: object, unused: object) -> None:
     _check_option("backend", backend, ("jax", "numpy"))
-    _check_option("jit", jit, ("auto", True, False))
+    _check_option("jit", jit, ("auto", "fewest", True, False))
     _check_option("check", check, (True, False))
     _check_option("unused", unused, ("ignore", "warn", "error"))
 

@@ -25,7 +25,7 @@ from graphc.runtime.failure import Program, ProgramCallError
 from graphc.runtime.prepared import Prepared
 from graphc.runtime.recorded import constants_of, recorded
 from graphc.transform.forecast import SizesGiven, asked, named_sizes
-from graphc.transform.grouping import CostModel
+from graphc.transform.grouping import UNDIVIDED
 from graphc.transform.partition import partition
 from graphc.transform.plan import Plan
 from graphc_serving.steps import Row, Step, StepError, follow
@@ -33,7 +33,6 @@ from graphc_serving.steps import Row, Step, StepError, follow
 PLATFORMS = "cpu", "cuda", "rocm", "tpu"
 NAME = "<graphc exported program>"
 LEAST = 1024  # bytes of a constant that is no part of programs
-UNDIVIDED = 1e12  # the cost of a segment of its own
 NDArray = np.ndarray[Any, Any]
 ExportedModule = tuple[list[Any], bytes]  # the entry in the manifest, and the module
 
@@ -62,7 +61,7 @@ class Exporter:
         self._plan = plan
         self._target = target
         lift = lifted(plan.graph)
-        made = partition(lift.graph, CostModel(base=UNDIVIDED))
+        made = partition(lift.graph, UNDIVIDED)
         made = replace(made, originals=plan.originals)
         flat = Outputs("tuple", (), (Outputs("single"),) * len(lift.graph.outputs))
         source = emit_jax(made, flat)

@@ -37,7 +37,7 @@ from graphc.runtime.tiering import require_both
 from graphc.runtime.watching import Watcher, Watching
 from graphc.transform.budget import Budget, PlanOf, Spending, spending
 from graphc.transform.forecast import Forecast, SizesGiven
-from graphc.transform.grouping import CostModel
+from graphc.transform.grouping import UNDIVIDED, CostModel
 from graphc.transform.loops.doubling import grown
 from graphc.transform.loops.pipelined_writes import in_place
 from graphc.transform.padding import padded
@@ -46,9 +46,8 @@ from graphc.transform.plan import Check, Plan, needs_device, own_names
 from graphc.transform.policies import Policy, names_of, policies_of
 from graphc.transform.true_sizes import kept_true, price, told
 
-Jit = Literal["auto", True, False]
+Jit = Literal["auto", "fewest", True, False]
 Tier = Literal["auto", "jax", "numpy"]
-UNDIVIDED = 1e12  # the cost of a segment of its own, where there shall be one
 Policies = dict[Symbol, Policy]
 
 _EMIT = {
@@ -106,7 +105,8 @@ class Pipeline:
         self.emit = _EMIT[how.backend, how.backend == "jax" and how.jit is not False]
         auto = isinstance(self.dims, str) and self.dims == "auto"
         self.adapts = auto and self.emit is emit_jax  # to the sizes that it sees
-        self._model = CostModel(base=UNDIVIDED) if how.jit is True else CostModel()
+        fewest = how.jit in ("fewest", True)
+        self._model = UNDIVIDED if fewest else CostModel()
         self._place = user_place()  # where stages stand, whenever they run
         self._simplified: Rewritten | None = None
         self._start: _Start | None = None

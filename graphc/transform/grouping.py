@@ -42,6 +42,9 @@ class CostModel:
         return self.variants(keys) * (self.base + weight)
 
 
+UNDIVIDED = CostModel(axis_sizes=1.0, value_sizes=1.0)  # no split for sizes pays
+
+
 def _takes_few(symbol: Symbol) -> bool:
     """Whether a symbol is an axis or a capacity."""
     origin = symbol.origin

@@ -228,6 +228,17 @@ def test_jit_true_is_one_segment_or_names_what_forbids_it():
     assert "test_partition.py" in message
 
 
+def test_fewest_segments_are_not_parted_by_sizes():
+    inputs = [gt.tensor(name, "float32", (name,)) for name in "abcdef"]
+    outputs = [gt.sum(gt.tanh(x + k) * gt.exp(-x)) for k, x in enumerate(inputs)]
+    outputs.append(sum(x[x > 0][0] for x in inputs))
+    counts = [
+        len(graphc.function(inputs, outputs, jit=jit).plan.segments)
+        for jit in ("auto", "fewest")
+    ]
+    assert counts[1] == 2 < counts[0]  # the counts of x > 0 are read between
+
+
 def test_what_shrinks_on_the_way_is_made_where_it_is_used():
     x = gt.tensor("x", "float32", ("n",))
     h = gt.tanh(x)
