@@ -1,5 +1,7 @@
 """A graph as one straight function: the NumPy program, and un-jitted JAX."""
 
+from contextlib import nullcontext
+
 from graphc.analysis.aliasing import copied_outputs
 from graphc.backends.entry import Entry
 from graphc.backends.last_uses import forget, last_uses
@@ -23,8 +25,8 @@ from graphc.errors import graph_error
 from graphc.ir.build import INPUT
 from graphc.ir.graph import Node, Value
 from graphc.ir.types import BFLOAT16
-from graphc.ir.walk import ancestors, operands
-from graphc.transform.plan import Check, Plan
+from graphc.ir.walk import ancestors, in_program_order, operands
+from graphc.transform.plan import Check, HostNode, Plan
 
 NEEDS_X64 = "the program has 64-bit arrays: call it under jax.enable_x64(True)"
 
@@ -109,13 +111,28 @@ def _print_nodes(body: PrintedBody, plan: Plan) -> None:
     dying = last_uses(order, keep, plan.resolve)
     if any(v.dtype == BFLOAT16 for node in order for v in node.outputs):
         body.module.imports["import ml_dtypes  # registers bfloat16"] = None
+    on_host = _known_to_host(plan, order) if body.backend == "jax" else set()
     for node in order:
         if node.primitive is not INPUT and node not in assertions:
-            body.node(node)
+            with body.in_numpy() if node in on_host else nullcontext():
+                body.node(node)
         for check in checks.get(node, ()):
             print_check(body, check)
         if body.backend == "numpy":
             forget(body, dying.get(node, []))
+
+
+def _known_to_host(plan: Plan, order: list[Node]) -> set[Node]:
+    """The arithmetic on static integers that sizes need, which stays so when traced."""
+    planned = {step.node for step in plan.steps if isinstance(step, HostNode)}
+    static = {plan.graph.inputs[i].node for i in plan.static_inputs}
+    found: set[Node] = set()
+    for node in order:
+        given = [v.node for v in node.inputs]
+        known = (n in static or n in found or n.primitive.inline for n in given)
+        if node in planned and all(known):
+            found.add(node)
+    return found
 
 
 def _order(plan: Plan) -> list[Node]:
@@ -128,5 +145,6 @@ def _order(plan: Plan) -> list[Node]:
     for check in checks_of(plan):
         order |= dict.fromkeys(ancestors([check.condition], waiting))
     results = [plan.resolve(v) for v in plan.graph.outputs]
-    order |= dict.fromkeys(ancestors(results, waiting))
-    return list(order)
+    rest = set(ancestors(results, waiting)) - order.keys()
+    edges = {node: [v.node for v in waiting(node)] for node in rest}
+    return [*order, *in_program_order(rest, edges.__getitem__)]

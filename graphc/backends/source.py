@@ -1,6 +1,7 @@
 """Where text is laid out: functions, line by line."""
 
-from collections.abc import Container
+from collections.abc import Container, Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
@@ -84,6 +85,16 @@ class PrintedBody:
         if len(text.splitlines()) > 1:
             raise ValueError(f"this is more than one line: {text!r}")
         self.lines.append(text)
+
+    @contextmanager
+    def in_numpy(self) -> Iterator[None]:
+        """Lines of a JAX program that compute with NumPy, at once."""
+        before = self.xp, self.backend
+        self.xp, self.backend = "np", "numpy"
+        try:
+            yield
+        finally:
+            self.xp, self.backend = before
 
     def bind(self, value: Value, name: str) -> None:
         """`value` is in scope as `name`, and so are the sizes of its axes.

@@ -33,6 +33,35 @@ def ancestors(values: "Iterable[Value]", edges: Edges = operands) -> "list[Node]
     return sorted(seen, key=attrgetter("serial"))
 
 
+def in_program_order(
+    nodes: "Iterable[Node]", used_by: "Callable[[Node], Iterable[Node]]"
+) -> "list[Node]":
+    """Nodes in the order in which they were made, but for those of constants alone.
+
+    These stand before the first node that uses them: another program may have made
+    equal ones long before, and whether it did is not to be seen in the order.
+    """
+    order = sorted(nodes, key=attrgetter("serial"))
+    constant: set[Node] = set()
+    for node in order:
+        given = list(used_by(node))
+        if not given and node.primitive.name == "input":
+            continue
+        if all(n in constant or (n.primitive.inline and not n.inputs) for n in given):
+            constant.add(node)
+    found: dict[Node, None] = {}
+    for root in [*(n for n in order if n not in constant), *order]:
+        stack = [root]
+        while stack:
+            waiting = [n for n in used_by(stack[-1]) if n in constant]
+            first = next((n for n in waiting if n not in found), None)
+            if first is None:
+                found.setdefault(stack.pop())
+            else:
+                stack.append(first)
+    return list(found)
+
+
 def depth_first(roots: "Iterable[Node]", edges: Edges = operands) -> "list[Node]":
     """The nodes behind `roots`, operands first, in an order that this walk alone gives.
 

@@ -16,7 +16,7 @@ from graphc.ir.graph import Graph, Node, Value
 from graphc.ir.inner import runs_in_python
 from graphc.ir.op import EMISSION
 from graphc.ir.replay import symbols_needed
-from graphc.ir.walk import ancestors
+from graphc.ir.walk import ancestors, in_program_order
 from graphc.transform.derived import in_axes
 from graphc.transform.facts import NodeFacts, facts_of, is_early, sizes_needed
 from graphc.transform.grouping import (
@@ -289,7 +289,7 @@ def _with_free(nodes: Iterable[Node], facts: NodeFacts) -> list[Node]:
             if operand in facts.free and operand not in found:
                 found.add(operand)
                 stack.append(operand)
-    return sorted(found, key=lambda n: n.serial)
+    return in_program_order(found, facts.operands.__getitem__)
 
 
 def _crossing(facts: NodeFacts, members: Iterable[list[Node]]) -> set[Value]:
