@@ -17,7 +17,7 @@ from pytensor.tensor.random.type import RandomType
 
 from graphc.pytensor.convert import shared_of
 from graphc.pytensor.gradients import value_and_grad
-from graphc.pytensor.linker import mode
+from graphc.pytensor.linker import CALLED_OFTEN, mode
 from graphc.runtime.compile import function
 from graphc.runtime.function import Function
 
@@ -41,6 +41,7 @@ class LogDensity:
         self._shared = shared_of([logp], [joined])
         rewrite = mode().including(OUT_OF_BOUNDS).optimizer.rewrite
         graph = value_and_grad(logp, joined, [joined], rewrite)
+        options = {**CALLED_OFTEN, **options}
         self.function: Function = function(graph.inputs, graph.outputs, **options)
 
     @property

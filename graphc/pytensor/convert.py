@@ -66,9 +66,15 @@ def shared_of(outputs: Sequence[Any], inputs: Sequence[Any]) -> list[Any]:
     return found
 
 
+def is_array(kind: Any) -> bool:
+    """Whether a type of PyTensor is of arrays; that of sparse ones derives from it."""
+    dense = type(kind).__name__ != "SparseTensorType"
+    return dense and isinstance(kind, (TensorType, ScalarType))
+
+
 def input_value(v: Any, position: int) -> Value:
     """A variable of graphc for an input of PyTensor."""
-    if not isinstance(v.type, (TensorType, ScalarType)):
+    if not is_array(v.type):
         raise NotConverted(f"an input is no tensor: {v} of type {v.type}")
     name = v.name or f"input_{position}"
     return gt.tensor(name, v.type.dtype, tuple(getattr(v.type, "shape", ())))
@@ -107,7 +113,7 @@ def known_value(v: Variable, values: Mapping[Variable, Any]) -> Any:
         raise NotConverted(f"{v} is not known here")
     if v.data is None or isinstance(v.data, slice):
         return v.data
-    if isinstance(v.type, (TensorType, ScalarType)):
+    if is_array(v.type):
         return constant(np.asarray(v.data, v.type.dtype))
     raise NotConverted(f"a constant is no tensor: {v} of type {v.type}")
 

@@ -119,7 +119,6 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {  # by the name of the class
     "NEQ": lambda x, y: gt.not_equal(x, y),
     "IsNan": lambda x: gt.isnan(x),
     "IsInf": lambda x: gt.isinf(x),
-    "Switch": lambda c, x, y: gt.where(_truth(c), x, y),
     "OR": _variadic(lambda x, y: gt.bitwise_or(x, y)),
     "XOR": _variadic(lambda x, y: gt.bitwise_xor(x, y)),
     "AND": _variadic(lambda x, y: gt.bitwise_and(x, y)),
@@ -210,6 +209,12 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {  # by the name of the class
 }
 for _name, _function in FUNCTIONS.items():
     rule(_name)(elementwise(_function))
+
+
+@rule("Switch")
+def _(op: Any, node: Any, condition: Value, x: Value, y: Value) -> Value:
+    dtype = node.outputs[0].type.dtype
+    return gt.where(_truth(condition), to_float(x, dtype), to_float(y, dtype))
 
 
 @rule("PolyGamma")

@@ -43,6 +43,9 @@ def _(op: Any, node: Any, x: Value) -> Value:
     name, axes = type(op.scalar_op).__name__, axes_of(op, x)
     if name in LOGICAL and x.dtype.name == "bool":
         return LOGICAL[name](x, axes) if axes else x
+    if getattr(op, "initial", False):  # of Max and Min, newer than the others
+        reduce = gt.max if type(op).__name__ == "Max" else gt.min
+        return reduce(x, axis=axes, initial=op.initial_value(x.dtype.name))
     if name not in REDUCTIONS:
         raise NotConverted(f"there is no reduction by {op.scalar_op}")
     return REDUCTIONS[name](_accumulated(op, node, x), axes) if axes else x

@@ -11,8 +11,6 @@ from typing import Any
 
 import numpy as np
 from pytensor.graph.basic import Apply, Constant, Variable
-from pytensor.scalar import ScalarType
-from pytensor.tensor.type import TensorType
 from pytensor.tensor.type_other import SliceType
 
 from graphc.errors import GraphError
@@ -20,6 +18,7 @@ from graphc.pytensor.convert import (
     Values,
     convert_node,
     input_value,
+    is_array,
     known_value,
 )
 from graphc.pytensor.registry import NotConverted, has_conversion
@@ -29,7 +28,6 @@ from graphc.runtime.programs import Programs
 
 VariableStorage = dict[Variable, Any]
 PROGRAMS = Programs()  # PyMC makes functions anew that are as those before
-ARRAYS = (TensorType, ScalarType, SliceType)
 
 
 @dataclass(frozen=True)
@@ -73,7 +71,7 @@ Step = Compiled | Performed
 
 def on_host(v: Variable, value: Any) -> Any:
     """A value as PyTensor's own Ops take it."""
-    return np.asarray(value) if isinstance(v.type, TensorType) else value
+    return np.asarray(value) if is_array(v.type) else value
 
 
 def plan(fgraph: Any, options: dict[str, Any]) -> list[Step]:
@@ -99,7 +97,8 @@ class _Refused(Exception):
 def _foreign(node: Apply) -> str:
     """Why a node cannot be converted, as far as its Op and types tell; else ""."""
     for v in (*node.inputs, *node.outputs):
-        if not isinstance(v, Constant) and not isinstance(v.type, ARRAYS):
+        known = isinstance(v, Constant) or isinstance(v.type, SliceType)
+        if not known and not is_array(v.type):
             return f"{v.type} is no array"
     if not has_conversion(node.op):
         return f"{type(node.op).__name__} has no conversion"

@@ -4,6 +4,7 @@
 """
 
 from dataclasses import dataclass
+from inspect import signature
 
 import numpy as np
 import pytensor
@@ -219,6 +220,10 @@ reductions("Prod", lambda x: x.prod(axis=1), POSITIVE)
 reductions("Prod_zeros", lambda x: x.prod(axis=1), REAL * MASK)
 reductions("Max", lambda x: pt.max(x, axis=1), REAL)
 reductions("Min", lambda x: pt.min(x), REAL)
+if "initial" in signature(pt.max).parameters:
+    empty = REAL[:0]
+    reductions("Max_initial", lambda x: pt.max(x, 0, initial=-np.inf), empty)
+    reductions("Min_initial", lambda x: pt.min(x, 0, initial=np.inf), empty)
 reductions("All", lambda x: pt.all(x, axis=0), MASK, smooth=False)
 reductions("Any", lambda x: pt.any(x), MASK, smooth=False)
 reductions("Argmax", lambda x: pt.argmax(x, axis=1), REAL, smooth=False)

@@ -4,6 +4,9 @@ import numpy as np
 import pytensor
 import pytensor.tensor as pt
 import pytest
+import scipy.sparse
+from numpy.linalg import LinAlgError
+from pytensor import sparse
 from pytensor.graph.basic import Apply
 from pytensor.graph.op import Op
 from pytensor.raise_op import CheckAndRaise
@@ -101,6 +104,27 @@ def test_an_op_that_is_not_known_is_performed_between_compiled_parts():
         ]
 
 
+def test_sparse_arrays_are_left_to_pytensor():
+    x, y = sparse.csr_matrix("x", dtype="float64"), pt.dmatrix("y")
+    given = scipy.sparse.csr_matrix(np.diag(VECTOR)), np.ones((3, 2))
+    for f in both([x, y], sparse.dot(x, y) * 2):
+        np.testing.assert_array_equal(f(*given), 2 * given[0] @ given[1])
+
+
+def test_inputs_of_many_sizes_do_not_part_a_function():
+    inputs = [pt.dvector(name) for name in "abcdef"]
+    outputs = [pt.exp(pt.sin(x) + 0.5 * x**2).sum() for x in inputs]
+    f = pytensor.function(inputs, [*outputs, *pytensor.grad(sum(outputs), inputs)])
+    g = pytensor.function(
+        inputs, [*outputs, *pytensor.grad(sum(outputs), inputs)], mode="GRAPHC"
+    )
+    [compiled] = graphc.pytensor.program_of(g).functions
+    assert len(compiled.plan.segments) == 1
+    given = [np.arange(n) / n for n in range(1, 7)]
+    for ours, theirs in zip(g(*given), f(*given), strict=True):
+        np.testing.assert_allclose(ours, theirs, 1e-12)
+
+
 def test_a_conversion_of_ones_own_is_used():
     x = pt.dvector("x")
     for f in both([x], Tripled()(x) + 1):
@@ -146,6 +170,10 @@ def failing():
         "check": ([x], checked * 2, (-two,), NotAllowed),
         "split": ([x], pt.split(x, [1, 1], n_splits=2)[0], (three,), ValueError),
         "dtype": ([v], v * 2, (two,), TypeError),
+        "mask": ([x, v], x[v > 0], (three, np.array([0, 5])), IndexError),
+        "singular": ([m], pt.linalg.inv(m), (np.ones((2, 2)),), LinAlgError),
+        "square": ([m], pt.linalg.inv(m), (np.ones((2, 3)),), LinAlgError),
+        "no_step": ([i], pt.arange(0, 5, i), (0,), ZeroDivisionError),
         "rank": ([x], x * 2, (np.ones((2, 2)),), TypeError),
         "missing": ([x, y], x + y, (two,), TypeError),
     }

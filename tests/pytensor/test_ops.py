@@ -24,6 +24,7 @@ pytestmark = pytest.mark.usefixtures("compiled_quickly", "python_only")
 PERFORMED = {"CAReduce", "Elemwise", "Lstsq"}
 SCALARS = set(elemwise.FUNCTIONS)  # compared in test_scalar_ops.py
 SCALARS |= {"Angle", "Cast", "Complex", "ComplexFromPolar", "Imag", "PolyGamma", "Real"}
+SCALARS |= {"Switch"}
 SLICES = {"MakeSlice"}  # which PyTensor makes of an index, or takes away, by version
 # Functions of graphc are tested on both backends elsewhere: here it is conversions, and
 # on JAX those that make loops, branches and reads by index.
