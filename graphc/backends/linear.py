@@ -145,6 +145,7 @@ def _order(plan: Plan) -> list[Node]:
     for check in checks_of(plan):
         order |= dict.fromkeys(ancestors([check.condition], waiting))
     results = [plan.resolve(v) for v in plan.graph.outputs]
-    rest = set(ancestors(results, waiting)) - order.keys()
+    behind = (n for n in ancestors(results, waiting) if n.primitive is not INPUT)
+    rest = set(behind) - order.keys()
     edges = {node: [v.node for v in waiting(node)] for node in rest}
     return [*order, *in_program_order(rest, edges.__getitem__)]

@@ -36,7 +36,7 @@ def ancestors(values: "Iterable[Value]", edges: Edges = operands) -> "list[Node]
 def in_program_order(
     nodes: "Iterable[Node]", used_by: "Callable[[Node], Iterable[Node]]"
 ) -> "list[Node]":
-    """Nodes in the order in which they were made, but for those of constants alone.
+    """Nodes, inputs left out, as they were made, but for those of constants alone.
 
     These stand before the first node that uses them: another program may have made
     equal ones long before, and whether it did is not to be seen in the order.
@@ -44,9 +44,7 @@ def in_program_order(
     order = sorted(nodes, key=attrgetter("serial"))
     constant: set[Node] = set()
     for node in order:
-        given = list(used_by(node))
-        if not given and node.primitive.name == "input":
-            continue
+        given = used_by(node)
         if all(n in constant or (n.primitive.inline and not n.inputs) for n in given):
             constant.add(node)
     found: dict[Node, None] = {}
