@@ -41,10 +41,9 @@ def function(
 
     `inputs`: a list of variables or `Input`s, or a dict that names them anew.
     `outputs`: a value, a list, a tuple or a dict of values; calls return the same
-    structure. `jit="auto"` compiles what can be compiled, with a segment of its own
-    for what few of the sizes that vary concern; "fewest" parts it for no sizes, for
-    short calls that are many more than sizes; True insists on one segment; False
-    leaves jit to the caller.
+    structure. `jit="auto"` compiles what can be compiled, in segments that few of the
+    sizes concern; "fewest" parts it for no size, so that calls are short; True insists
+    on one segment; False leaves jit to the caller.
     `check=True` raises on indices out of bounds; `rewrites` simplify the graph first.
 
     `dims` says what to do about sizes that vary: a policy for all sizes that can take

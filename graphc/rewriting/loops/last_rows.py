@@ -14,7 +14,7 @@ from graphc.rewriting.rule import Rules, rewrite
 
 @rewrite(v.y(p.basic_index(v.x)), exact=True)
 def last_of_stacked(x: Value, y: Value) -> Value | None:
-    """What was carried last, in place of the last row of what was carried."""
+    """The end of a carry, in place of the last row where all rows are those carried."""
     if x.node.primitive is not OP.scan or not has_rows(x.node):
         return None
     loop = Loop(x.node)
