@@ -9,12 +9,14 @@ import numpy as np
 from pytensor.graph.basic import Constant
 
 import graphc.tensor as gt
-from graphc.ir.build import constant
+from graphc.ir.build import constant, literal_of
 from graphc.ir.graph import Value
 from graphc.ir.namespace import F
-from graphc.ir.types import dtype_of, is_inexact
+from graphc.ir.primitives import OP
+from graphc.ir.types import BOOL, dtype_of, is_inexact
 from graphc.pytensor.convert import converted
 from graphc.pytensor.registry import ConvertOp, convert_op, rule
+from graphc.transform.recomputed import kept
 
 special = gt.special
 
@@ -46,12 +48,12 @@ def _number(v: Any) -> Value | None:
 
 @rule("DimShuffle")
 def _(op: Any, node: Any, x: Value) -> Value:
-    kept = [a for a in op.new_order if a != "x"]
-    dropped = [a for a in range(x.ndim) if a not in kept]
-    left = [a for a in range(x.ndim) if a in kept]
+    order = [a for a in op.new_order if a != "x"]
+    dropped = [a for a in range(x.ndim) if a not in order]
+    left = [a for a in range(x.ndim) if a in order]
     if dropped:
         x = gt.squeeze(x, tuple(dropped))
-    x = gt.transpose(x, [left.index(a) for a in kept])
+    x = gt.transpose(x, [left.index(a) for a in order])
     new = [i for i, a in enumerate(op.new_order) if a == "x"]
     return gt.expand_dims(x, tuple(new)) if new else x
 
@@ -128,7 +130,6 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {  # by the name of the class
     "ScalarMaximum": lambda x, y: gt.maximum(x, y),
     "ScalarMinimum": lambda x, y: gt.minimum(x, y),
     "Add": _variadic(operator.add),
-    "Mul": _variadic(operator.mul),
     "Sub": operator.sub,
     "TrueDiv": operator.truediv,
     "IntDiv": operator.floordiv,
@@ -211,10 +212,32 @@ for _name, _function in FUNCTIONS.items():
     rule(_name)(elementwise(_function))
 
 
+# Gradients of PyTensor multiply by conditions, or choose 0: each is computed once.
+
+
+@rule("Mul")
+def _(op: Any, node: Any, *inputs: Value) -> Value:
+    dtype = node.outputs[0].type.dtype
+    factors = [kept(x) if x.dtype == BOOL else x for x in inputs]
+    product: Value = reduce(operator.mul, [to_float(x, dtype) for x in factors])
+    return product
+
+
 @rule("Switch")
 def _(op: Any, node: Any, condition: Value, x: Value, y: Value) -> Value:
     dtype = node.outputs[0].type.dtype
-    return gt.where(_truth(condition), to_float(x, dtype), to_float(y, dtype))
+    chosen = _truth(condition)
+    if _is_zero(x) or _is_zero(y):
+        chosen = kept(chosen)
+    return gt.where(chosen, to_float(x, dtype), to_float(y, dtype))
+
+
+def _is_zero(value: Value) -> bool:
+    """Whether a value is the number 0, of whatever rank."""
+    while value.node.primitive is OP.expand_dims:
+        value = value.node.inputs[0]
+    array = literal_of(value)
+    return array is not None and not array.any()
 
 
 @rule("PolyGamma")
