@@ -85,6 +85,8 @@ class Entry:
         original = self._padded.original
         for value, name in zip(original.inputs, names, strict=True):
             self._body.bind(value, name)
+        for guard, node in self._padded.guards_by(integers=True):
+            self._body.line(self._body.guard_text(guard, node))
         arguments = self._arguments(names)
         results = [self._module.names.unique("result") for _ in original.outputs]
         counts = [self._module.size_name(s) for s in self._padded.counts]

@@ -244,7 +244,7 @@ def assemble(
     functions: list[list[str]],
 ) -> str:
     """The whole text: the functions first, then the helpers that they call."""
-    guards = () if plan.padded is None else plan.padded.guards
+    guards = () if plan.padded is None else plan.padded.guards_by(integers=False)
     checks = check_inputs(module, plan.called, names, guards, plan.casting)
     lines = [docstring(head), "", *imports, *module.imports]
     for function in [*functions, checks]:

@@ -21,6 +21,11 @@ from operator import length_hint, methodcaller
 from typing import Any
 
 Run = Callable[..., Any]
+CALL = """Run the program.
+
+Raises CallError where the arguments do not fit, or what an `assert_` asks for; nothing
+is changed then. `__call__` is the function that runs the next call, which is counted.
+"""
 ANY = Signature(
     [
         Parameter("args", Parameter.VAR_POSITIONAL),

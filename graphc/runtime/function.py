@@ -17,7 +17,7 @@ from graphc.runtime import alarms, xla
 from graphc.runtime.adapt import Change
 from graphc.runtime.ahead import OnlySegment, only_segment, structs_at, structs_of
 from graphc.runtime.arguments import SMALL, Signature
-from graphc.runtime.dispatch import ANY, Way, dispatcher, kept_by, taking
+from graphc.runtime.dispatch import ANY, CALL, Way, dispatcher, kept_by, taking
 from graphc.runtime.export import written
 from graphc.runtime.exporter import Exporter
 from graphc.runtime.failure import Program, ProgramCallError, call_error, running
@@ -32,11 +32,6 @@ from graphc.transform.forecast import SizesGiven
 from graphc.transform.plan import Plan
 
 _NUMPY = {np.ndarray}
-CALL = """Run the program.
-
-Raises CallError where the arguments do not fit, or what an `assert_` asks for; nothing
-is changed then. `__call__` is the function that runs the next call, which is counted.
-"""
 
 
 class Function:

@@ -33,7 +33,7 @@ from graphc.ir.types import TensorType, same_size
 from graphc.ir.walk import ancestors, operands
 from graphc.ops.common.padding import NotPadded, PaddedValue, Padding, elementwise
 from graphc.transform.policies import Pad, Policy
-from graphc.transform.storage import Storage, guards_of, symbols_in
+from graphc.transform.storage import Storage, guards_of, of_integers, symbols_in
 from graphc.transform.value_ranges import ValueRanges
 
 
@@ -88,6 +88,10 @@ class PaddedGraph:
         """Positions of the arguments that are stored at capacities."""
         pairs = zip(self.original.inputs, self.graph.inputs, strict=False)
         return frozenset(i for i, (old, new) in enumerate(pairs) if old is not new)
+
+    def guards_by(self, integers: bool) -> list[tuple[Guard, Node]]:
+        """The guards that integers in arguments decide, or those that shapes do."""
+        return [pair for pair in self.guards if of_integers(pair[0]) == integers]
 
     def tidied(self, graph: Graph) -> "PaddedGraph":
         """With a simplified graph, which needs no more of the lengths."""
@@ -462,9 +466,17 @@ class _PaddingPass:
 
     def _guards(self) -> Iterable[tuple[Guard, Node]]:
         for guard, node in guards_of(self._nodes):
-            ragged = any(map(self._sizes.has_ragged, (guard.left, guard.right)))
-            if ragged and self._checked_at_entry(guard):
+            if self._checked_at_entry(guard) and self._is_padded(guard, node):
                 yield guard, node
+
+    def _is_padded(self, guard: Guard, node: Node) -> bool:
+        """Whether a guard is of padded sizes, or of a node on padded arrays.
+
+        Such a node is replaced by what its mask rule makes, and its guards with it.
+        """
+        values = *node.inputs, *node.outputs
+        sizes = [n for v in values for n in v.type.shape]
+        return any(map(self._sizes.has_ragged, [guard.left, guard.right, *sizes]))
 
 
 def _problem_at_capacities(

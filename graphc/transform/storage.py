@@ -332,6 +332,12 @@ class Storage:
         return isinstance(size, Dim) and any(map(self.is_ragged, size.symbols))
 
 
+def of_integers(guard: Guard) -> bool:
+    """Whether integers of the program decide a guard, and not axes alone."""
+    symbols = [*symbols_in(guard.left), *symbols_in(guard.right)]
+    return any(symbol.origin is not None for symbol in symbols)
+
+
 def guards_of(nodes: Iterable[Node]) -> list[tuple[Guard, Node]]:
     """The guards of nodes and of bodies in them, each with the first that needs it.
 

@@ -182,7 +182,7 @@ def test_outputs_that_are_none(row):
     (
         lambda: graphc.function([x], x, jit="yes"),
         "function: jit cannot be 'yes'",
-        "expected: one of 'auto', True, False",
+        "expected: one of 'auto', 'fewest', True, False",
     ),
     (lambda: graphc.function([x], x, jit=1), "function: jit cannot be 1"),
     (lambda: graphc.function([x], x, check="no"), "function: check cannot be 'no'"),

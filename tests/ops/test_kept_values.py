@@ -29,6 +29,7 @@ CONTINUOUS = {
     *("linalg.norm", "linalg.vector_norm", "linalg.matrix_norm", "cumlogsumexp"),
     *("nn.softplus", "nn.log_sigmoid", "nn.mish", "nn.squareplus", "nn.lp_pool"),
     *("random.wald", "random.triangular", "vander", "nanvar", "nanstd"),
+    "polyfit",
     *(f"special.{name}" for name in ("erfcx", "digamma", "psi", "polygamma", "i0e")),
     *(f"special.{name}" for name in ("i1", "i1e", "j1", "jn", "log_ndtr", "spence")),
     *(f"special.{name}" for name in ("entr", "owens_t", "xlogy", "xlog1py")),

@@ -127,6 +127,12 @@ def total(xs):
     return gt.scan(lambda c, r: (c + gt.sin(r[0]) * r[1], []), start, xs)[0]
 
 
+def last_row(x):
+    """The last row of a scan whose rows are what it carries."""
+    step = lambda c, r: (gt.tanh(c + r),) * 2  # noqa: E731
+    return gt.scan(step, gt.zeros(x.shape[1:], x.dtype), x)[1][-1]
+
+
 def kept_by_chunks(x, y):
     """The gradient of a scan of which every third carry is kept."""
     start, step = gt.zeros(x.shape[1:], x.dtype), lambda c, r: gt.tanh(c * r[0] + r[1])
@@ -164,6 +170,11 @@ BUILDS = {
     **LIFTED,
     "sequence_in_scan": looped(lambda x, y: total((x, gt.exp(stacked(x) - y)))),
     "recomputed_in_scan": looped(lambda x, y: total((y, gt.map(gt.tanh, x)))),
+    "last_of_stacked": {"build": last_row, "shapes": {"x": (3, "k")}},
+    "index_of_joined": {
+        "build": lambda x, y: gt.concatenate([x, y])[1],
+        "shapes": {"x": (2, "k"), "y": ("n", "k")},
+    },
     "reduction_in_scan": looped(lambda x, y: gt.sum((stacked(x) - y) ** 2)),
     "scan_in_chunks": {
         "build": lambda x, w: gt.sum((stacked(x) @ w) ** 2),

@@ -474,3 +474,29 @@ def test_what_sorts_last_goes_before_the_padding(side, dtype):
         for values in ([1, 2, most], [most] * 5, []):
             given = np.array(values, dtype), np.array([most, 2, least], dtype)
             np.testing.assert_array_equal(f(*given), np.searchsorted(*given, side=side))
+
+
+K = gt.iscalar("k")
+LATER = {  # a program, an integer that fits, and one that does not
+    "reshape": (lambda x: gt.sum(x.reshape(K, -1), 1), 2, 4),
+    "a step": (lambda x: gt.sum(x[::K]), 2, 0),
+    "a stated size": (lambda x: gt.sum(gt.specify_shape(x, (K,))), 6, 5),
+    "operands": (lambda x: gt.sum(x + gt.arange(K)), 6, 5),
+    "a window": (lambda x: gt.sum(gt.sliding_window_view(x, K)), 2, 7),
+    "repeats": (lambda x: gt.sum(gt.repeat(x, K)), 2, -1),
+}
+
+
+@pytest.mark.parametrize("name", LATER)
+def test_integers_are_checked_at_each_call(name):
+    """Also after a call of these shapes that was right."""
+    build, right, wrong = LATER[name]
+    x = gt.vector("x")
+    texts = set()
+    for dims in ("pad", "specialize"):
+        f = graphc.function([x, K], build(x), dims=dims, backend="numpy")
+        f(np.ones(6, "float32"), right)
+        with pytest.raises(graphc.CallError, match="needs ") as told:
+            f(np.ones(6, "float32"), wrong)
+        texts.add(str(told.value).partition(" needs ")[0])
+    assert len(texts) == 1
