@@ -14,10 +14,11 @@ from graphc.ir.dims import Dim
 from graphc.runtime.failure import Program
 from graphc.runtime.log import Compilation, Log
 from graphc.runtime.prepared import Prepared
-from graphc.runtime.tiering import PartRunner, parts_of
+from graphc.runtime.tiering import PartRunner, parts_of, shapes_and_numbers
 from graphc.runtime.xla import EVENTS, since
 
 Key = tuple[Hashable, ...]
+MOST_KNOWN = 4096  # shapes of arguments that are told by a short look
 
 
 class Generation:
@@ -67,10 +68,15 @@ class Generation:
         Where the sizes are new, `instead` is asked for another function to run.
         """
 
+        told_by, known = shapes_and_numbers(self._prepared), set[Key]()
+
         def noted(*args: Any) -> Any:
             try:
-                key = self.key(args)
+                told = told_by(args)
+                key = None if told in known else self.key(args)
             except (AttributeError, TypeError):  # as of an argument that is traced
+                return run(*args)
+            if key is None:
                 return run(*args)
             if key not in self.seen:
                 other = instead(args)
@@ -78,6 +84,9 @@ class Generation:
                     return other(*args)
             result = run(*args)
             self.seen.add(key)
+            if len(known) >= MOST_KNOWN:
+                known.clear()
+            known.add(told)
             return result
 
         return noted
