@@ -40,6 +40,7 @@ KEEPING = frozenset(["asarray", "asanyarray", "ascontiguousarray", "asfortranarr
 PARTS = frozenset(["real", "imag"])
 FIXED = dict.fromkeys(["diagonal", "broadcast_to"], READ_ONLY)
 FIXED |= dict.fromkeys(PARTS, "parts of complex numbers are not written here")
+OF_MEMORY = frozenset(["view", "getfield", "setfield", "resize", "data", "ctypes"])
 OF_UFUNCS = {"maximum": "max", "minimum": "min"}  # updates of other names than `at`'s
 UPDATES = frozenset(["add", "multiply", "max", "min"])
 
@@ -109,7 +110,16 @@ class TracedArray:
 
     def sort(self, axis: int = -1, **options: Any) -> None:
         """Sort in place."""
-        self.memory.write(..., called(np.sort, (self, axis), options))
+        self.memory.write(..., content_of(called(np.sort, (self, axis), options)))
+
+    def partition(self, kth: Any, axis: int = -1, **options: Any) -> None:
+        """Partition in place."""
+        found = called(np.partition, (self, kth, axis), options)
+        self.memory.write(..., content_of(found))
+
+    def put(self, indices: Any, values: Any) -> None:
+        """Write elements by their positions in the flat array."""
+        self.flat[indices] = values
 
     def fill(self, value: Any) -> None:
         """Write one number everywhere."""
@@ -118,6 +128,9 @@ class TracedArray:
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
+        if name in OF_MEMORY:
+            problem = f"an array that is traced has no {name}: it is not in memory"
+            raise AttributeError(problem)
         found = getattr(self.content, name)
         if not callable(found):
             return wrapped(found)
@@ -345,14 +358,10 @@ def _fill_diagonal(array: TracedArray, new: Any, wrap: bool = False) -> None:
     array[i, j] = new
 
 
-def _put(array: TracedArray, index: Any, new: Any) -> None:
-    array.flat[index] = new
-
-
 IN_PLACE: dict[str, Callable[..., None]] = {
     "copyto": _copy_to,
     "fill_diagonal": _fill_diagonal,
-    "put": _put,
+    "put": TracedArray.put,
 }
 
 

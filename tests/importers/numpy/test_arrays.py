@@ -114,10 +114,13 @@ def methods(x):
     y, z = x.copy(), np.zeros((2, 2))
     y.sort()
     y.flat[0] = -9
+    y.put([1], 8)
+    part = x.copy()
+    part.partition(1)
     z.fill(x[0])
     np.fill_diagonal(z, 1)
     np.put(z, [1], x[1])
-    return y, z, y.sum(), [v * 2 for v in z[0]]
+    return y, z, part[1], y.sum(), [v * 2 for v in z[0]]
 
 
 def dtypes(x):
