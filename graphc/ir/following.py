@@ -45,7 +45,8 @@ def followed(
         return OPAQUE
     if type.dtype.kind == "b" and any(map(_has_data, known)):
         return OPAQUE  # what depends on data is chosen there, not by a formula
-    found = _bounded(primitive.sizes(*known, **params))
+    with np.errstate(invalid="ignore"):  # of other code: sizes are Python's numbers
+        found = _bounded(primitive.sizes(*known, **params))
     # A size that is converted does not wrap around: the program refuses it.
     wide = type.dtype.itemsize >= 4 and all(v.type.weak for v in inputs)
     if found is None or not primitive.wraps or wide:

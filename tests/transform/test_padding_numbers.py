@@ -13,6 +13,7 @@ from graphc.backends.sizes import Arithmetic, needed
 from graphc.ir import dims
 
 
+@pytest.mark.filterwarnings("error::RuntimeWarning")
 @pytest.mark.parametrize("backend", ["numpy", "jax"])
 def test_products_of_sizes_leave_32_bits(backend):
     """Those of two axes of 70,000 do, in sums, functions, bodies and long formulas."""

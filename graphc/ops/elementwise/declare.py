@@ -126,7 +126,8 @@ def _weak_size(primitive: Primitive, values: list[Value]) -> Size | None:
     known = [known_sizes(v) for v in values]
     if primitive.sizes is None or any(k is None for k in known):
         return None
-    size: Size | None = primitive.sizes(*(k[()] for k in known if k is not None))
+    with np.errstate(invalid="ignore"):  # of other code: sizes are Python's numbers
+        size: Size | None = primitive.sizes(*(k[()] for k in known if k is not None))
     return size
 
 
