@@ -128,6 +128,7 @@ class _PaddingPass:
         self._graph = graph
         self._arguments = set(graph.inputs)
         self._nodes = ancestors(graph.outputs)
+        self._outer = set(self._nodes)
         place = graph.inputs[0].node.place.plain if graph.inputs else user_place()
         self._sizes = Storage(self._nodes, policies, place)
         self._clean = clean
@@ -472,9 +473,10 @@ class _PaddingPass:
     def _is_padded(self, guard: Guard, node: Node) -> bool:
         """Whether a guard is of padded sizes, or of a node on padded arrays.
 
-        Such a node is replaced by what its mask rule makes, and its guards with it.
+        Such a node is replaced by what its mask rule makes, and its guards with it. One
+        in a body may never run.
         """
-        values = *node.inputs, *node.outputs
+        values = (*node.inputs, *node.outputs) if node in self._outer else ()
         sizes = [n for v in values for n in v.type.shape]
         return any(map(self._sizes.has_ragged, [guard.left, guard.right, *sizes]))
 

@@ -53,7 +53,7 @@ def _shared(graph: Graph, pays: Callable[[int, int], bool]) -> Replaced | None:
     small = not pays(2, len(nodes)) and not has_marks(nodes)
     if small or any(n.primitive is CALL for n in nodes):  # then it is done
         return None
-    found = alike_parts(nodes, pays)
+    found = [parts for parts in alike_parts(nodes, pays) if _take_alike(parts)]
     users = _users(nodes) if found else {}
     functions = {id(parts): _Function(parts, users, graph.outputs) for parts in found}
     found = [parts for parts in found if functions[id(parts)].closed]
@@ -133,17 +133,26 @@ class _Function:
         return {row[i]: v for row, v in zip(self._shown, found, strict=True)}
 
 
-def _given(parts: AlikeParts) -> list[Counterparts]:
-    """The counterparts that parts take from outside, but for those that are one."""
-    inside = {row[0] for row in parts.rows}
-    taken = dict.fromkeys(row for takes in parts.takes for row in takes)
-    own = {
+def _own(parts: AlikeParts) -> set[Counterparts]:
+    """The counterparts that parts compute."""
+    return {
         row
         for nodes in parts.rows
         for row in zip(*(n.outputs for n in nodes), strict=True)
     }
+
+
+def _take_alike(parts: AlikeParts) -> bool:
+    """Whether all parts compute what one of them does, and none takes it as given."""
+    inside, own = {row[0] for row in parts.rows}, _own(parts)
+    taken = (row for takes in parts.takes for row in takes)
+    return all(row in own or row[0].node not in inside for row in taken)
+
+
+def _given(parts: AlikeParts) -> list[Counterparts]:
+    """The counterparts that parts take from outside, but for those that are one."""
+    taken, own = dict.fromkeys(row for t in parts.takes for row in t), _own(parts)
     same = {row for row in taken if all(v is row[0] for v in row)}
-    assert all(row in own or row[0].node not in inside for row in taken)
     return [row for row in taken if row not in own and row not in same]
 
 
