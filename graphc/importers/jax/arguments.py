@@ -1,6 +1,7 @@
 """Arguments of a function that JAX might jit: static ones apart, the rest flat."""
 
 import inspect
+import re
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -14,6 +15,7 @@ from graphc.importers.jax.tracing import Spec
 
 Positional = int | Iterable[int] | None
 StaticNames = str | Iterable[str] | None
+_OF_ONE = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.POSITIONAL_ONLY
 
 
 @dataclass(frozen=True)
@@ -34,6 +36,19 @@ class JaxCall:
             else:
                 named[where] = static
         return args, named
+
+    def names(self, function: Callable[..., Any]) -> list[str]:
+        """An identifier for each leaf: its parameter, and where it is in that."""
+        parameters = _parameters(function)
+        found = jax.tree.unflatten(self.form, range(len(self.leaves)))
+        paths = [path for path, _ in jax.tree.flatten_with_path(found)[0]]
+        names: dict[str, None] = {}
+        for (kind, first, *rest), i in zip(paths, range(len(paths)), strict=True):
+            start = first.key if kind.idx else _name_at(parameters, first.idx)
+            name = re.sub(r"\W+", "_", f"{start}{jax.tree_util.keystr(tuple(rest))}")
+            name = name.strip("_") or "x"
+            names[f"{name}_{i}" if name in names else name] = None
+        return list(names)
 
     def specs(self) -> list[Spec]:
         """The types of the leaves. Raises TypeError for a leaf that is no array."""
@@ -88,12 +103,23 @@ class Arguments:
         return JaxCall(leaves, form, tuple(statics))
 
 
+def _parameters(function: Callable[..., Any]) -> list[inspect.Parameter]:
+    """The parameters of a function for positional arguments, as far as it tells."""
+    try:
+        found = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        return []
+    return [p for p in found if p.kind in (*_OF_ONE, inspect.Parameter.VAR_POSITIONAL)]
+
+
 def _positions(function: Callable[..., Any]) -> dict[str, int]:
     """The positions of the parameters of a function, by their names."""
-    try:
-        parameters = inspect.signature(function).parameters.values()
-    except (TypeError, ValueError):
-        return {}
-    kinds = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.POSITIONAL_ONLY
-    named = [p.name for p in parameters if p.kind in kinds]
+    named = [p.name for p in _parameters(function) if p.kind in _OF_ONE]
     return {name: i for i, name in enumerate(named)}
+
+
+def _name_at(parameters: list[inspect.Parameter], i: int) -> str:
+    """The name of the parameter for a positional argument."""
+    if i < len(parameters) and parameters[i].kind in _OF_ONE:
+        return parameters[i].name
+    return f"{parameters[-1].name if parameters else 'x'}_{i}"

@@ -6,6 +6,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, TypeVar
 
+import jax
+import numpy as np
+
 from graphc.errors import GraphError, user_place
 from graphc.importers.jax.arguments import JaxCall
 from graphc.importers.jax.pattern import (
@@ -18,8 +21,14 @@ from graphc.importers.jax.pattern import (
 from graphc.importers.jax.program import Options
 from graphc.importers.jax.tracing import Spec
 from graphc.importers.jax.unsupported import Unsupported
-from graphc.importers.jax.words import pattern_of
+from graphc.importers.jax.words import (
+    check_results,
+    describes_results,
+    pattern_of,
+)
 from graphc.runtime.function import Function
+
+CHECKED = 3  # sizes at which programs are compared with what is said, or traced
 
 
 class FallbackWarning(UserWarning):
@@ -85,6 +94,7 @@ class SizeFamily(ABC, Generic[ManyT, OneT]):
     seen: list[ShapesOfCall] = field(default_factory=list)
     exactly: set[ShapesOfCall] = field(default_factory=set)
     checked: set[ShapesOfCall] = field(default_factory=set)
+    whose_results_fit: set[ShapesOfCall] = field(default_factory=set)
     otherwise = ""  # how that is done, in a warning
 
     @property
@@ -119,14 +129,28 @@ class SizeFamily(ABC, Generic[ManyT, OneT]):
     def _said(self, sizes: ShapesOfCall) -> SizePattern:
         return pattern_of(self.shapes, self.call.form, sizes)
 
+    def results(self, sizes: ShapesOfCall, found: Any) -> Any:
+        """The results of a call, of whose first sizes they are checked.
+
+        Raises GraphError where `shapes` says something else of them.
+        """
+        known = self.whose_results_fit
+        if len(known) == CHECKED or sizes in known:
+            return found
+        if describes_results(self.shapes):
+            own = tuple(np.shape(leaf) for leaf in jax.tree.leaves(found))
+            check_results(self.shapes, self.call.form, sizes, own)
+        known.add(sizes)
+        return found
+
     def specs_at(self, sizes: ShapesOfCall) -> list[Spec]:
         """The arguments at these sizes."""
         pairs = zip(sizes, self.specs, strict=True)
         return [Spec(shape, s.dtype, s.weak) for shape, s in pairs]
 
     def names(self) -> list[str]:
-        """The names of the inputs of graphs."""
-        return [f"x{i}" for i in range(len(self.specs))]
+        """The names of the inputs of graphs, after the parameters of the function."""
+        return self.call.names(self.function)
 
     def program_at(self, sizes: ShapesOfCall) -> ManyT | None:
         """The program for a call of these sizes; None where it is to be exact."""

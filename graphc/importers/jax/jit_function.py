@@ -139,10 +139,13 @@ class JitFunction(SizedFunction[JaxFamily]):
         program = family.program_at(sizes) if family.wants_program(sizes) else None
         if program is not None:
             try:
-                return program(call, specs), None, False
+                found = program(call, specs)
             except GraphError:
                 family.failed(sizes)
-        return self._miss(*args, **named)
+            else:
+                return family.results(sizes, found), None, False
+        found, *kept = self._miss(*args, **named)
+        return family.results(sizes, found), *kept
 
     def _planned(self, *args: Any, **named: Any) -> Any:
         """The function as JAX traces it; raises SizesVary where it need not."""

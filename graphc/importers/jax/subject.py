@@ -2,6 +2,8 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
+from inspect import Parameter, Signature
 from typing import Any
 
 import jax
@@ -33,14 +35,16 @@ class Subject:
     call: JaxCall
     keeps_rules: bool = False
 
-    def flat(self, *leaves: Any) -> Any:
-        """The results for these leaves."""
-        args, named = self.call.arguments(leaves)
-        return self.function(*args, **named)
+    @cached_property
+    def flat(self) -> Callable[..., Any]:
+        """The function of leaves."""
+        return self._of_leaves(self.function)
 
     def read(self, specs: Sequence[Spec], least: int | None = None) -> TracedFunction:
         """The trace that the graph is made of: of the cost, where there is one."""
-        return traced(self._cost if self.differentiated else self.flat, specs, least)
+        how = self.differentiated
+        read = self.flat if how is None else self._of_leaves(how.function)
+        return traced(read, specs, least)
 
     def results(self, read: TracedFunction, specs: Sequence[Spec]) -> TracedFunction:
         """The trace that tells the results, at sizes that are numbers."""
@@ -52,11 +56,18 @@ class Subject:
         own = isinstance(self.function, Differentiated)
         return self.function if own else None  # type: ignore[return-value]
 
-    def _cost(self, *leaves: Any) -> Any:
-        args, named = self.call.arguments(leaves)
-        found = self.differentiated
-        assert found is not None
-        return found.function(*args, **named)
+    def _of_leaves(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """A function of leaves, by whose place and names JAX tells of the user's."""
+
+        def flat(*leaves: Any) -> Any:
+            args, named = self.call.arguments(leaves)
+            return function(*args, **named)
+
+        flat.__wrapped__ = function  # type: ignore[attr-defined]
+        flat.__signature__ = Signature(  # type: ignore[attr-defined]
+            [Parameter(n, Parameter.POSITIONAL_ONLY) for n in self.call.names(function)]
+        )
+        return flat
 
     def graph(
         self, read: TracedFunction, sizes: Mapping[str, Size], inputs: Sequence[Value]

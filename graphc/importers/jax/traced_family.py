@@ -3,13 +3,12 @@
 from dataclasses import dataclass, replace
 
 from graphc.importers.jax.exact import Exact, exact
-from graphc.importers.jax.family import SizeFamily
+from graphc.importers.jax.family import CHECKED, SizeFamily
 from graphc.importers.jax.pattern import LEAST, ShapesOfCall, SizePattern
 from graphc.importers.jax.program import JaxProgram, program_for, program_of_samples
 from graphc.importers.jax.subject import Subject
 from graphc.importers.jax.unsupported import Unsupported
 
-CHECKED = 3  # sizes at which a program is compared with a trace of their own
 SAMPLED = 4  # calls seen whose traces are put together into one for all sizes
 MOST_PROGRAMS = 8  # for sizes that turn out to be more general
 

@@ -8,6 +8,9 @@ import jax
 
 from graphc.errors import GraphError, graph_error
 from graphc.importers.jax.pattern import ShapesOfCall, SizePattern
+from graphc.importers.jax.tracing import SpecShape
+
+_ARROW = "->"
 
 
 @dataclass(frozen=True)
@@ -29,32 +32,59 @@ def pattern_of(shapes: Any, form: Any, given: ShapesOfCall) -> SizePattern:
     It is one text with a group of words per array, in the order of the leaves, or a
     pytree of such groups like the positional arguments. A word is a name, a number, or
     "_" for an axis that does not vary; "..." stands for any such axes in front. The
-    text after "->" describes the results, for the reader.
+    text after "->" describes the results; see `check_results`.
 
     Raises GraphError where it does not fit the arguments.
     """
-    groups = _groups(shapes, form)
+    return SizePattern(_sizes(shapes, _groups(shapes, form), given, {}))
+
+
+def describes_results(shapes: Any) -> bool:
+    """Whether `shapes` says of which shapes the results are."""
+    return isinstance(shapes, str) and _ARROW in shapes
+
+
+def check_results(
+    shapes: str, form: Any, given: ShapesOfCall, results: ShapesOfCall
+) -> None:
+    """Raise GraphError where results do not have the shapes that are said after "->".
+
+    Names are those of the arguments; others stand for sizes that results alone have.
+    """
+    known: dict[str, int] = {}
+    _sizes(shapes, _groups(shapes, form), given, known)
+    before, _, after = shapes.partition(_ARROW)
+    _sizes(shapes, _in_line(after, len(before) + len(_ARROW)), results, known)
+
+
+def _sizes(
+    shapes: Any, groups: list[Word], given: ShapesOfCall, known: dict[str, int]
+) -> tuple[SpecShape, ...]:
+    """The sizes that groups of words say of arrays, whose names become `known`."""
     if len(groups) != len(given):
         extra = groups[len(given) :][:1]
         problem = f"it describes {len(groups)} arrays of {len(given)}"
         raise _misfit(shapes, problem, *extra)
     pairs = zip(groups, given, strict=True)
     words = [_axes(shapes, group, own) for group, own in pairs]
-    known: dict[str, int] = {}
-    made = [
+    return tuple(
         tuple(_size(shapes, w, n, known) for w, n in zip(axes, own, strict=True))
         for axes, own in zip(words, given, strict=True)
-    ]
-    return SizePattern(tuple(made))
+    )
+
+
+def _in_line(text: str, before: int) -> list[Word]:
+    """The groups of a text that starts after so many letters of the whole."""
+    found, start = [], 1 + before  # after the quotation mark
+    for group in text.split(","):
+        found.append(Word(group, start))
+        start += len(group) + 1
+    return found
 
 
 def _groups(shapes: Any, form: Any) -> list[Word]:
     if isinstance(shapes, str):
-        found, start = [], 1  # after the quotation mark
-        for group in shapes.split("->")[0].split(","):
-            found.append(Word(group, start))
-            start += len(group) + 1
-        return found
+        return _in_line(shapes.partition(_ARROW)[0], 0)
     leaves, own = jax.tree.flatten((shapes, {}))
     if own != form or not all(isinstance(leaf, str) for leaf in leaves):
         raise _misfit(shapes, "it is no structure of texts like that of the arguments")

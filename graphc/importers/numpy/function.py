@@ -34,10 +34,12 @@ class NumpyFunction(SizedFunction[NumpyFamily]):
         program = family.program_at(sizes) if family.wants_program(sizes) else None
         if program is not None:
             try:
-                return program(call, specs)
+                found = program(call, specs)
             except GraphError:
                 family.failed(sizes)
-        return family.alone(sizes)(call, specs)
+            else:
+                return family.results(sizes, found)
+        return family.results(sizes, family.alone(sizes)(call, specs))
 
     def _new_family(self, form: JaxCall, specs: list[Spec]) -> NumpyFamily:
         return NumpyFamily(self._function, form, specs, self._shapes, self._options)

@@ -151,3 +151,27 @@ def test_what_has_no_tangent_is_that_of_jax():
         np.testing.assert_array_equal(found["x"], wanted["x"])
         assert found["i"].dtype == wanted["i"].dtype == jax.dtypes.float0
         assert found["i"].shape == (n,)
+
+
+def decides(batch, *more, scale):
+    return batch["x"] if more[0] > 0 else batch["x"] * scale
+
+
+def test_errors_of_jax_name_the_function_and_its_argument():
+    ours = graphc.jit(decides)
+    with pytest.raises(jax.errors.TracerBoolConversionError) as error:
+        ours({"x": vector(3)}, jnp.float32(1), scale=2.0)
+    line = decides.__code__.co_firstlineno
+    assert f"the function decides at {__file__}:{line} for jit" in str(error.value)
+    assert "the value of the argument more_1." in str(error.value)
+
+
+def test_inputs_of_programs_are_named_after_arguments():
+    def layer(params, x, *rest, shift, **others):
+        return params["w x"] * x + params["b"][0] + rest[1] + shift + others["more"]
+
+    given = {"w x": vector(3), "b": [jnp.float32(1)]}, vector(3), 1.0, 2.0
+    ours = graphc.jit(layer, shapes="(), n, n, (), (), (), ()")
+    ours(*given, shift=1.0, more=2.0)
+    names = "params_b_0, params_w_x, x, rest_2, rest_3, more, shift"
+    assert f"def segment_0({names}):" in ours.source

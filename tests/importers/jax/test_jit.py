@@ -218,6 +218,10 @@ WRONG = {
     "n 4, d": ("the axis has the size 3", "4"),
     "n n!, d": ("'n!' is no name and no number", "n!"),
     "d e, d": ("d is 4 before, and the axis has the size 3", "d"),
+    "n d, d -> n n": ("'n n' has 2 axes, the array 1: (4,)", "n n"),
+    "n d, d -> n, d": ("it describes 2 arrays of 1", " d"),
+    "n d, d -> 5": ("the axis has the size 4", "5"),
+    "n m, m -> m": ("m is 3 before, and the axis has the size 4", "m"),
 }
 
 
@@ -233,8 +237,24 @@ def test_words_that_do_not_fit_are_told_and_underlined(shapes):
     if word:
         line = more[0]
         assert got[line.index("^") : line.rindex("^") + 1] == word
-    if shapes == "d e, d":  # the second of two
-        assert more[0].index("^") == got.rindex("d")
+    if problem.endswith(f"before, and the axis has the size {problem[-1]}"):
+        assert more[0].index("^") == got.rindex(word)  # of several
+
+
+@pytest.mark.parametrize("frontend", ["jax", "numpy"])
+def test_results_are_compared_with_the_words_at_the_first_sizes(frontend):
+    twice = graphc.jit(
+        lambda x: {"a": x * 2, "b": x.sum()}, shapes="n -> n, ()", frontend=frontend
+    )
+    pairs = graphc.jit(
+        lambda x: x[:, None] * x[:3], shapes="n -> n n", frontend=frontend
+    )
+    for n in (3, 4):
+        np.testing.assert_allclose(twice(vector(n))["b"], vector(n).sum())
+    assert pairs(vector(3)).shape == (3, 3)  # where the words fit by chance
+    for _ in range(2):
+        with pytest.raises(graphc.GraphError, match="n is 4 before"):
+            pairs(vector(4))
 
 
 def test_words_in_a_structure_are_underlined():
