@@ -1,13 +1,14 @@
 """Integers of several traces as formulas in the sizes that they were traced at."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any
 
 from graphc.importers.jax.unsupported import Unsupported
 
-LARGEST_DIVISOR = 16
+SMALL_DIVISORS = range(2, 17)
+BLOCKS = (20, 24, 25, 32, 48, 50, 64, 96, 100, 128, 192, 256, 512, 1000, 1024)
 
 
 @dataclass(frozen=True)
@@ -15,7 +16,8 @@ class Formula:
     """`shift` and so many times each product of sizes; then divided, rounded down.
 
     `parts` are the names of a product, and how many times it is taken. Where it is
-    `modulo`, the rest of the division is taken, and `after` is added to either.
+    `modulo`, the rest of the division is taken. `after` is added to either, of which
+    there may be `blocks` first.
     """
 
     shift: int
@@ -23,6 +25,7 @@ class Formula:
     divisor: int = 1
     modulo: bool = False
     after: int = 0
+    blocks: int = 1
 
     def at(self, sizes: Mapping[str, Any]) -> Any:
         """Its value for these sizes, numbers or symbols."""
@@ -34,7 +37,8 @@ class Formula:
             total = total + product
         if self.modulo:
             return total % self.divisor + self.after
-        return (total // self.divisor if self.divisor > 1 else total) + self.after
+        whole = total // self.divisor if self.divisor > 1 else total
+        return whole * self.blocks + self.after
 
 
 def fitted(column: Sequence[int], samples: Sequence[Mapping[str, int]]) -> Formula:
@@ -59,13 +63,17 @@ def _candidates(
     first, sizes = column[0], samples[0]
     yield from _sums(column, samples, names)
     for name in names:
-        for divisor in range(2, LARGEST_DIVISOR + 1):
-            for shift in range(divisor):
-                made = Formula(shift, (((name,), 1),), divisor)
-                yield Formula(shift, made.parts, divisor, False, first - made.at(sizes))
+        yield from _in_blocks(name)
+    for name in names:
+        for divisor in (*SMALL_DIVISORS, *BLOCKS):
+            small = divisor in SMALL_DIVISORS
+            for shift in range(divisor) if small else (0, divisor - 1):
+                for blocks in (1, divisor):
+                    made = Formula(shift, (((name,), 1),), divisor, blocks=blocks)
+                    yield replace(made, after=first - made.at(sizes))
             for times in (1, -1):
                 made = Formula(0, (((name,), times),), divisor, True)
-                yield Formula(0, made.parts, divisor, True, first - made.at(sizes))
+                yield replace(made, after=first - made.at(sizes))
     products = [*combinations(names, 2), *((name, name) for name in names)]
     for product in products:
         yield from _multiples(product, column, samples)
@@ -73,6 +81,17 @@ def _candidates(
         for sign in (1, -1):
             made = Formula(0, (((name, name), 1), ((name,), sign)), 2)
             yield Formula(0, made.parts, 2, False, first - made.at(sizes))
+
+
+def _in_blocks(name: str) -> Iterator[Formula]:
+    """A size in whole blocks, rounded up or down, and what is missing or left then."""
+    size = (((name,), 1),)
+    for divisor in (*SMALL_DIVISORS, *BLOCKS):
+        for shift in (divisor - 1, 0):
+            yield Formula(shift, size, divisor, blocks=divisor)
+            yield Formula(shift, size, divisor)
+        for times in (-1, 1):
+            yield Formula(0, (((name,), times),), divisor, True)
 
 
 def _multiples(

@@ -41,6 +41,10 @@ def halves(x):
     return (first * second)[: x.shape[0] // 2], jnp.convolve(x, jnp.ones(3), "same")
 
 
+def filled_up(x):
+    return jnp.pad(x, (0, -x.shape[0] % 4)).reshape(-1, 4).sum(1)
+
+
 def number_in_a_loop(x):
     """The number stands in a body, which is closed."""
     scale = float(np.log(x.shape[0]))
@@ -61,7 +65,7 @@ def curve(x):
 
 
 FUNCTIONS = (
-    *(positions, scaled, masked, halves, number_in_a_loop, foreign_too),
+    *(positions, scaled, masked, halves, filled_up, number_in_a_loop, foreign_too),
     *(jax.value_and_grad(curve), graphc.value_and_grad(curve)),
 )
 
@@ -130,6 +134,10 @@ def test_formulas_are_found_by_a_few_samples(data):
         lambda n, m: n * (n + 1) // 2,
         lambda n, m: n * n,
         lambda n, m: n % 3 + 4,
+        lambda n, m: -n % 4,
+        lambda n, m: -(-m // 64) * 64,
+        lambda n, m: n // 3 * 3,
+        lambda n, m: (n + 127) // 128,
     ],
 )
 def test_formulas_of_rounded_sizes_and_of_products(value):
