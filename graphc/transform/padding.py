@@ -23,7 +23,7 @@ from graphc.ir import dims
 from graphc.ir.build import INPUT, SIZE_OP, as_size, as_value, variable
 from graphc.ir.dims import Dim, Size, Symbol, symbol_dim
 from graphc.ir.dims_names import shown_name
-from graphc.ir.dims_ranges import SizeRange
+from graphc.ir.dims_ranges import UNKNOWN, SizeRange
 from graphc.ir.graph import Graph, Guard, Node, Value, origins
 from graphc.ir.inner import BodyCall, bodies, has_inner, runs_in_python
 from graphc.ir.namespace import F
@@ -137,8 +137,9 @@ class _PaddingPass:
         self._prices: list[Price] = []
         self._trusted: set[Node] = set()
         self._bodies = 0  # depth of the bodies that the walk is in
-        driven = any(map(runs_in_python, self._nodes))
-        self._ranges = ValueRanges(self._range) if driven else None
+        self._driven = any(map(runs_in_python, self._nodes))
+        loops = any(map(has_inner, self._nodes))
+        self._ranges = ValueRanges(self._range) if loops else None
 
     def run(self) -> PaddedGraph:
         """The padded graph."""
@@ -183,10 +184,9 @@ class _PaddingPass:
                     self._settle(value, self._made[value].value)
 
     def _settle(self, value: Value, new: Value) -> None:
-        if self._bodies and self._ranges is not None:
-            self._sizes.settle_step(value, new, self._ranges.of(value))
-        else:
-            self._sizes.settle_value(value, new)
+        if self._bodies and self._driven and self._ranges is not None:
+            return self._sizes.settle_step(value, new, self._ranges.of(value))
+        return self._sizes.settle_value(value, new)
 
     def _range(self, symbol: Symbol) -> SizeRange:
         """The range of a size of the graph around all bodies: it is known."""
@@ -196,6 +196,10 @@ class _PaddingPass:
         else:
             size = self._sizes.exact(symbol_dim(symbol))
         return SizeRange(size, size)
+
+    def _range_of(self, value: Value) -> SizeRange:
+        """The range of the integers of a value, where some may be known."""
+        return UNKNOWN if self._ranges is None else self._ranges.within(value)
 
     def _input(self, value: Value) -> Value:
         shape, axes = self._sizes.of(value.type)
@@ -292,7 +296,8 @@ class _PaddingPass:
         if rule is None and not primitive.elementwise:
             raise NotPadded(PADDING.reason(primitive, "it has no mask rule"))
         checked = [g for g in node.guards if self._needs_check(g, node)]
-        pad = Padding(node, self._sizes.stored, self._sizes.exact, self._body)
+        known = self._sizes.stored, self._sizes.exact, self._range_of
+        pad = Padding(node, *known, self._body)
         params = resized(node.params, self._sizes.stored)
         try:
             if rule is None:

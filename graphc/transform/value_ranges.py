@@ -22,9 +22,10 @@ from graphc.ir.dims_ranges import (
 )
 from graphc.ir.graph import Node, Value
 from graphc.ir.inner import BodyCall
+from graphc.ir.polynomials import Call, polynomial
 from graphc.ir.primitives import OP
 from graphc.ir.rules import RuleTable
-from graphc.ir.types import is_integer
+from graphc.ir.types import is_integer, same_size
 
 Ranges = list[SizeRange]
 RangeOf = Callable[[Symbol], SizeRange]
@@ -42,6 +43,14 @@ class ValueRanges:
         self._found: dict[Value, SizeRange] = {}
         self._sizes: dict[Symbol, SizeRange] = {}  # of bodies
         self._inner: set[Node] = set()
+        self._counters: dict[Value, SizeRange] = {}  # in steps that are done
+
+    def within(self, value: Value) -> SizeRange:
+        """The same wherever `value` is computed: in a step of a loop, there is one.
+
+        So it says less of how large an array can be, which is made without a step too.
+        """
+        return self._counters.get(value) or self.of(value)
 
     def of(self, value: Value) -> SizeRange:
         """The range of all elements of a value."""
@@ -91,12 +100,16 @@ class ValueRanges:
         return [UNKNOWN] * len(call.body.inputs)
 
     def _of_step(self, node: Node, call: BodyCall) -> Ranges:
-        parts = parts_of(node.inputs, node.params)
-        last = sum_of(self._steps(node), SizeRange(1, 1), -1)
+        parts, steps = parts_of(node.inputs, node.params), self._steps(node).high
+        last = None if steps is None else steps - 1
         carries = []
         for i, value in enumerate(parts.first):
-            by = _difference(call.body.inputs[i], call.body.outputs[i])
-            carries.append(_counted(self.of(value), by, last.high))
+            own = call.body.inputs[i]
+            by = _difference(own, call.body.outputs[i])
+            carries.append(_counted(self.of(value), by, last))
+            if by and steps is not None:
+                known = _counted(self.of(value), by, _if_positive(steps) - 1)
+                self._counters[own] = known
         return [*carries, *(self.of(v) for v in (*parts.rows, *parts.rest))]
 
     def _steps(self, node: Node) -> SizeRange:
@@ -211,6 +224,15 @@ def _difference(before: Value, after: Value) -> int | None:
             return None
         after, total = left, total + sign * int(constant.flat[0])
     return total
+
+
+def _if_positive(size: Size) -> Size:
+    """What a size is where it is above 0: a of max(0, a)."""
+    atom = polynomial(size).only_atom()
+    if isinstance(atom, Call) and atom.op == "max" and len(atom.args) == 2:
+        least, other = sorted(atom.args, key=lambda a: not isinstance(a, int))
+        return other if same_size(least, 0) else size
+    return size
 
 
 def _counted(first: SizeRange, by: int | None, times: Size | None) -> SizeRange:

@@ -16,6 +16,7 @@ import numpy as np
 
 from graphc.ir.build import as_value, cast, literal_of
 from graphc.ir.dims import Size
+from graphc.ir.dims_ranges import SizeRange
 from graphc.ir.graph import Node, Value
 from graphc.ir.inner import BodyCall
 from graphc.ir.namespace import F
@@ -64,16 +65,23 @@ class Padding:
     """The tools of a rule that rebuilds `node`.
 
     `stored` gives the capacity of a true size, `exact` the true size in terms of sizes
-    known in the padded graph. `body` rebuilds a graph inside of the node: its outputs,
+    known in the padded graph, `range_of` what the integers of an unpadded value lie
+    between, in the same terms. `body` rebuilds a graph inside of the node: its outputs,
     on other inputs; if an op in it has no rule for them, the node has none.
     """
 
     def __init__(
-        self, node: Node, stored: CapacityOf, exact: CapacityOf, body: Bodies
+        self,
+        node: Node,
+        stored: CapacityOf,
+        exact: CapacityOf,
+        range_of: Callable[[Value], SizeRange],
+        body: Bodies,
     ) -> None:
         self.node = node
         self.stored = stored
         self.exact = exact
+        self.range_of = range_of
         self.body = body
         self.prices: list[str] = []
 

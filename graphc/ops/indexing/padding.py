@@ -9,6 +9,7 @@ from graphc.ir.build import as_value, cast
 from graphc.ir.dims import Dim, Size
 from graphc.ir.graph import Value
 from graphc.ir.namespace import F
+from graphc.ir.primitives import OP
 from graphc.ir.types import INT32, INT64, same_size
 from graphc.ops.common.padded_reads import nonempty, number, read
 from graphc.ops.common.padding import PaddedValue, Padding
@@ -130,17 +131,38 @@ def _step(pad: Padding, step: Size | None) -> Any:
     return 1 if step is None else step
 
 
+def _direction(step: Size | None) -> int:
+    """1 of a slice that goes forwards, -1 backwards, 0 where that is not known."""
+    if step is None or dims.less_equal(1, step):
+        return 1
+    return -1 if dims.less_equal(step, -1) else 0
+
+
 def _first(pad: Padding, item: BasicItem, n: Size) -> Value:
     """The first position of a slice, as Python clips it."""
     _, start, _, step = item
-    ahead = number(pad, 0 if start is None else dims.clip(start, n))
-    if step is None or dims.less_equal(1, step):
-        return ahead
-    back = number(pad, n - 1 if start is None else clip_down(start, n))
-    if dims.less_equal(step, -1):
-        return back
-    found: Value = F.where(_step(pad, step) > 0, ahead, back)
-    return found
+    return _bound(pad, step, n, start, 0, n - 1)
+
+
+def _end(pad: Padding, item: BasicItem, n: Size) -> Value:
+    """The position that a slice ends before, as Python clips it."""
+    _, _, stop, step = item
+    return _bound(pad, step, n, stop, n, -1)
+
+
+def _bound(
+    pad: Padding, step: Size | None, n: Size, given: Size | None, *without: Size
+) -> Value:
+    """A bound of a slice; where none is given, the one `without`, either direction."""
+    direction, found = _direction(step), []
+    if direction >= 0:
+        found.append(number(pad, without[0] if given is None else dims.clip(given, n)))
+    if direction <= 0:
+        found.append(number(pad, without[1] if given is None else clip_down(given, n)))
+    if direction:
+        return found[0]
+    chosen: Value = F.where(_step(pad, step) > 0, *found)
+    return chosen
 
 
 @BASIC_INDEX.padding
@@ -186,6 +208,12 @@ def _(pad: Padding, x: PaddedValue, v: PaddedValue, *, how: str, **_: Any) -> An
         return _written_by_mask(pad, x, v, region.shape, how)
     (part,) = special
     length = None if part.item[0] == "i" else region.shape[part.at]
+    if length is not None and not isinstance(pad.stored(length), int):
+        chosen = _chosen(pad, v)
+        one = chosen[1] if chosen else v
+        if _is_repeated(one, part.at - len(region.shape)):
+            made = _written_by_mask(pad, x, one, region.shape, how)
+            return F.where(chosen[0], made, x.value) if chosen else made
     places = _places(pad, x, part, length)
     if length is not None:
         end = as_value(F.size_value(x.value.type.shape[part.axis]))
@@ -193,6 +221,27 @@ def _(pad: Padding, x: PaddedValue, v: PaddedValue, *, how: str, **_: Any) -> An
     return SCATTER(
         x.value, v.value, places, axes=(part.axis,), how=how, inside=(False,)
     )
+
+
+def _is_repeated(v: PaddedValue, axis: int) -> bool:
+    """Whether all that is written along an axis, counted from the end, is one element.
+    """
+    return v.type.rank < -axis or same_size(v.type.shape[axis], 1)
+
+
+def _chosen(pad: Padding, v: PaddedValue) -> tuple[Value, PaddedValue] | None:
+    """The condition and the number of a predicated write: else, nothing changes."""
+    x, update = pad.node.inputs
+    if update.node.primitive is not OP.where or pad.node.params["how"] != "set":
+        return None
+    params = {k: p for k, p in pad.node.params.items() if k != "how"}
+    if update.node.inputs[2] is not BASIC_INDEX(x, **params):
+        return None
+    made = v.value.node
+    if made.primitive is not OP.where or any(x.type.rank for x in made.inputs[:2]):
+        return None
+    condition, number = made.inputs[:2]
+    return condition, PaddedValue(number, number.type)
 
 
 def _is_kept_front(pad: Padding, x: PaddedValue, region: Sequence[Size]) -> bool:
@@ -233,7 +282,7 @@ def _written_by_mask(
             update, inside = F.expand_dims(update, (axis,)), pad.positions(n) - place
             inside = F.equal(inside, 0)
         else:
-            update, inside = _spread(pad, update, axis, item, n, region[at])
+            update, inside = _spread(pad, update, axis, item, n)
             at += 1
         others = tuple(a for a in range(x.type.rank) if a != axis)
         masks.append(F.expand_dims(inside, others))
@@ -245,20 +294,20 @@ def _written_by_mask(
 
 
 def _spread(
-    pad: Padding, update: Value, axis: int, item: BasicItem, n: Size, length: Size
+    pad: Padding, update: Value, axis: int, item: BasicItem, n: Size
 ) -> tuple[Value, Value]:
     """An update of a slice with its elements where an axis of `n` takes them.
 
     Also, where it takes any.
     """
     by = _step(pad, item[3])
-    ahead = pad.positions(n) - _first(pad, item, n)
-    index = F.floor_divide(ahead, by)
-    inside = F.logical_and(index >= 0, index < number(pad, length))
-    if not isinstance(by, int) or abs(by) > 1:
-        inside = F.logical_and(inside, F.equal(index * by, ahead))
+    at, direction = pad.positions(n), _direction(item[3]) or F.sign(by)
+    ahead, left = at - _first(pad, item, n), _end(pad, item, n) - at
+    inside = F.logical_and(ahead * direction >= 0, left * direction > 0)
+    if not isinstance(by, int) or abs(by) > 1:  # of a division, this is the faster half
+        inside = F.logical_and(inside, F.equal(F.fmod(ahead, by), 0))
     if not same_size(update.type.shape[axis], 1):
-        update = read(update, axis, index)
+        update = read(update, axis, F.floor_divide(ahead, by))
     return update, inside
 
 
@@ -270,29 +319,67 @@ def _(
     axes: tuple[int, ...],
     inside: tuple[bool, ...],
 ) -> Value:
-    places = []
     array = x.value
-    for index, axis, known in zip(indices, axes, inside, strict=True):
-        place = pad.filled(index, index.axes, 0)
+    if len(indices) == 1 and axes[0] in x.axes:
+        front = _front(pad, x, axes[0])
+        if front is not None:
+            return front
+    places, within = [], []
+    for i, (index, axis) in enumerate(zip(indices, axes, strict=True)):
+        place, known = pad.filled(index, index.axes, 0), inside[i]
         if index.axes:
             array = nonempty(array, axis)
         if axis in x.axes:
-            place, n = _from_the_front(pad, x, axis, place)
+            low, high = _ends(pad, i + 1, x.type.shape[axis])
+            known = known or (low and high)
+            place, n = _from_the_front(pad, x, axis, place, low)
             if not known:
                 place = F.clip(place, 0, F.maximum(n - 1, 0))
         places.append(place)
-    found: Value = GATHER(array, *places, axes=axes, inside=inside)
+        within.append(known)
+    found: Value = GATHER(array, *places, axes=axes, inside=tuple(within))
     return found
 
 
+def _front(pad: Padding, x: PaddedValue, axis: int) -> Value | None:
+    """The first elements of an axis, where 0, 1, 2 ... within it are what is read."""
+    index = pad.node.inputs[1]
+    if index.node.primitive is not OP.iota or not all(
+        _ends(pad, 1, x.type.shape[axis])
+    ):
+        return None
+    params = index.node.params
+    plain = same_size(params["start"], 0) and same_size(params["step"], 1)
+    wanted, n = pad.stored(params["length"]), x.value.type.shape[axis]
+    item = _fitted(("s", None, wanted, None), n, wanted) if plain else None
+    if item is None:
+        return None
+    return basic(x.value, (*[FULL_ITEM] * axis, item))
+
+
+def _ends(pad: Padding, i: int, n: Size) -> tuple[bool, bool]:
+    """Whether the indices of an input are known not to be below 0, or above `n - 1`."""
+    index = pad.node.inputs[i]
+    if index.dtype.itemsize < 4:  # which may have wrapped around
+        return False, False
+    low, high = pad.range_of(index)
+    return (
+        low is not None and dims.less_equal(0, low) is True,
+        high is not None and dims.less_equal(high, pad.exact(n) - 1) is True,
+    )
+
+
 def _from_the_front(
-    pad: Padding, x: PaddedValue, axis: int, place: Value
+    pad: Padding, x: PaddedValue, axis: int, place: Value, is_ahead: bool = False
 ) -> tuple[Value, Value]:
-    """Positions that count from the front, and the true size, in one dtype."""
+    """Positions that count from the front, and the true size, in one dtype.
+
+    Those that are known to be `is_ahead` do so already.
+    """
     wide = INT32 if place.dtype.itemsize < 4 or place.dtype == INT32 else INT64
     place = cast(place, wide)
     n = cast(pad.length(x.type.shape[axis]), wide)
-    return F.where(place < 0, place + n, place), n
+    return place if is_ahead else F.where(place < 0, place + n, place), n
 
 
 @SCATTER.padding
@@ -306,10 +393,13 @@ def _(
     inside: tuple[bool, ...],
 ) -> Value:
     places, within = [], []
-    for index, axis, known in zip(indices, axes, inside, strict=True):
+    for i, (index, axis) in enumerate(zip(indices, axes, strict=True)):
         place, end = index.value, as_value(F.size_value(x.value.type.shape[axis]))
+        known = inside[i]
         if axis in x.axes:
-            place, n = _from_the_front(pad, x, axis, place)
+            low, high = _ends(pad, i + 2, x.type.shape[axis])
+            known = known or (low and high)
+            place, n = _from_the_front(pad, x, axis, place, low)
             if not known:
                 stray = F.logical_or(place < 0, place >= n)
                 place = F.where(stray, cast(end, place.dtype), place)
