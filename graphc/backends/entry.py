@@ -36,6 +36,8 @@ def with_padding_jax(jax: Any, array: Any, shape: Any) -> Any:
         return jax.numpy.pad(array, widths)
     result = np.zeros(shape, array.dtype)
     result[tuple(map(slice, array.shape))] = array
+    if type(array) is np.ndarray and not jax.config.jax_disable_jit:
+        return result
     place = array.sharding if getattr(array, "committed", False) else None
     if place is not None and len(place.device_set) > 1:
         place = None

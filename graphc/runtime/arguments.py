@@ -49,7 +49,7 @@ class Signature:
         jax: Any = None,
         padded: Collection[int] = (),
     ) -> None:
-        self._padded = padded
+        self._padded = tuple([i in padded for i in range(len(inputs))])
         self._inputs = inputs
         self._names = names
         self._defaults = dict(defaults)
@@ -114,6 +114,9 @@ class Signature:
 
         Raises CallError for what is no array or number that may be cast to them.
         """
+        own = self._own(args)
+        if own is not None:
+            return own
         admitted, cast = list(args), False
         for i, dtype in enumerate(self._dtypes):
             argument = args[i]
@@ -124,9 +127,26 @@ class Signature:
             admitted = self._cast(admitted, args)
         if self._jax is None:
             return tuple(admitted)
-        own = self._placed if self._jax.config.jax_disable_jit else _own
-        padded = self._padded
-        return tuple([a if i in padded else own(a) for i, a in enumerate(admitted)])
+        take = self._placed if self._jax.config.jax_disable_jit else _own
+        pairs = zip(admitted, self._padded, strict=True)
+        return tuple([a if padded else take(a) for a, padded in pairs])
+
+    def _own(self, args: ArgumentValues) -> ArgumentValues | None:
+        """The arguments where arrays of NumPy need a copy at most, as is most frequent.
+
+        Else None.
+        """
+        if self._jax is None or self._jax.config.jax_disable_jit:
+            return None
+        plain, own = self.plain, []
+        for a, dtype, padded in zip(args, self._dtypes, self._padded, strict=True):
+            if type(a) is np.ndarray and a.dtype is dtype:
+                own.append(a if padded else _copy(a))
+            elif type(a) in plain:
+                own.append(a)
+            else:
+                return None
+        return tuple(own)
 
     def _cast(self, admitted: list[Any], args: ArgumentValues) -> list[Any]:
         """The arguments in the dtypes of the inputs, where that is allowed."""
