@@ -199,7 +199,7 @@ class _PaddingPass:
 
     def _range_of(self, value: Value) -> SizeRange:
         """The range of the integers of a value, where some may be known."""
-        return UNKNOWN if self._ranges is None else self._ranges.within(value)
+        return UNKNOWN if self._ranges is None else self._ranges.computed(value)
 
     def _input(self, value: Value) -> Value:
         shape, axes = self._sizes.of(value.type)

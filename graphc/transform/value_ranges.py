@@ -44,12 +44,17 @@ class ValueRanges:
         self._sizes: dict[Symbol, SizeRange] = {}  # of bodies
         self._inner: set[Node] = set()
         self._counters: dict[Value, SizeRange] = {}  # in steps that are done
+        self._narrow: set[Value] = set()  # computed in few bits
 
-    def within(self, value: Value) -> SizeRange:
-        """The same wherever `value` is computed: in a step of a loop, there is one.
+    def computed(self, value: Value) -> SizeRange:
+        """The range of the elements of a value, which never leave it.
 
-        So it says less of how large an array can be, which is made without a step too.
+        Few bits wrap around soon: what is computed in such has none. In a body there
+        is a step, so that this may be narrower than `of`, which also holds for arrays
+        that are made where no step is done.
         """
+        if value in self._narrow:
+            return UNKNOWN
         return self._counters.get(value) or self.of(value)
 
     def of(self, value: Value) -> SizeRange:
@@ -73,9 +78,14 @@ class ValueRanges:
 
     def note(self, node: Node) -> None:
         """Find the ranges of what a node computes, and of what is computed in it."""
+        given = set(node.inputs)
         for call in node.primitive.body_calls(node):
             self._note_body(node, call)
+            given.update(call.body.outputs)
+        narrow = not given.isdisjoint(self._narrow)
         for value in node.outputs:
+            if narrow or _has_few_bits(value):
+                self._narrow.add(value)
             found = self._computed(value) if is_integer(value.dtype) else UNKNOWN
             if found is not UNKNOWN:
                 self._found[value] = found
@@ -83,6 +93,8 @@ class ValueRanges:
     def _note_body(self, node: Node, call: BodyCall) -> None:
         body = call.body
         self._sizes |= {s: self.of_size(n) for s, n in call.sizes.items()}
+        all_narrow = not self._narrow.isdisjoint(node.inputs)
+        self._narrow.update(v for v in body.inputs if all_narrow or _has_few_bits(v))
         for value, found in zip(body.inputs, self._given(node, call), strict=True):
             self._inner.add(value.node)
             if found is not UNKNOWN:
@@ -166,6 +178,10 @@ class ValueRanges:
             return UNKNOWN
         _, low, high = node.primitive.range(node)
         return SizeRange(low, None if high is None else self.of_size(high).high)
+
+
+def _has_few_bits(value: Value) -> bool:
+    return is_integer(value.dtype) and value.dtype.itemsize < 4
 
 
 RangeRule = Callable[[ValueRanges, Node], SizeRange]

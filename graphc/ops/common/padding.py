@@ -66,8 +66,9 @@ class Padding:
 
     `stored` gives the capacity of a true size, `exact` the true size in terms of sizes
     known in the padded graph, `range_of` what the integers of an unpadded value lie
-    between, in the same terms. `body` rebuilds a graph inside of the node: its outputs,
-    on other inputs; if an op in it has no rule for them, the node has none.
+    between wherever it is computed, in the same terms. `body` rebuilds a graph inside
+    of the node: its outputs, on other inputs; if an op in it has no rule for them, the
+    node has none.
     """
 
     def __init__(

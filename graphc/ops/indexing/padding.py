@@ -359,10 +359,7 @@ def _front(pad: Padding, x: PaddedValue, axis: int) -> Value | None:
 
 def _ends(pad: Padding, i: int, n: Size) -> tuple[bool, bool]:
     """Whether the indices of an input are known not to be below 0, or above `n - 1`."""
-    index = pad.node.inputs[i]
-    if index.dtype.itemsize < 4:  # which may have wrapped around
-        return False, False
-    low, high = pad.range_of(index)
+    low, high = pad.range_of(pad.node.inputs[i])
     return (
         low is not None and dims.less_equal(0, low) is True,
         high is not None and dims.less_equal(high, pad.exact(n) - 1) is True,
