@@ -20,6 +20,7 @@ from graphc.ir.dims_ranges import SizeRange
 from graphc.ir.graph import Node, Value
 from graphc.ir.inner import BodyCall
 from graphc.ir.namespace import F
+from graphc.ir.primitives import OP
 from graphc.ir.rules import RuleTable
 from graphc.ir.types import (
     INT32,
@@ -114,6 +115,12 @@ class Padding:
         wrong = [a for a in x.ragged(axes) if not _holds(x.fill.get(a), fill)]
         if not wrong:
             return x.value
+        if x.value.node.primitive is OP.transpose:  # one mask, if that is filled too
+            order, turned = x.value.node.params["axes"], x.value.node.inputs[0]
+            shape = [x.type.shape[order.index(a)] for a in range(len(order))]
+            axes = sorted(order[a] for a in wrong)
+            before = PaddedValue(turned, x.type.like(shape), frozenset(axes))
+            return F.transpose(self.filled(before, axes, number), order)
         return F.where(self.inside(x, wrong), x.value, as_value(fill))
 
     def inside(self, x: PaddedValue, axes: Iterable[int]) -> Value:
