@@ -243,7 +243,7 @@ def _difference(before: Value, after: Value) -> int | None:
 
 
 def _if_positive(size: Size) -> Size:
-    """What a size is where it is above 0: a of max(0, a)."""
+    """An equal of a size where that is above 0: a of max(0, a)."""
     atom = polynomial(size).only_atom()
     if isinstance(atom, Call) and atom.op == "max" and len(atom.args) == 2:
         least, other = sorted(atom.args, key=lambda a: not isinstance(a, int))

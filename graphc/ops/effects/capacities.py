@@ -35,7 +35,9 @@ def geometric(size: int, growth: float, minimum: int) -> int:
 
 def doubled(size: int, minimum: int) -> int:
     """The same where capacities double, which takes no loop."""
-    return minimum << ((max(int(size), 1) - 1) // minimum).bit_length()
+    if size <= minimum:
+        return minimum
+    return minimum << (int(size - 1) // minimum).bit_length()
 
 
 def listed(size: int, buckets: tuple[int, ...]) -> int:
