@@ -15,13 +15,11 @@ import numpy as np
 from graphc.analysis.cost import CPU, DeviceCosts
 from graphc.errors import standing_at
 from graphc.ir.build import CONSTANT, cast, constant
-from graphc.ir.dims import Dim, Size, substitute
 from graphc.ir.graph import Graph, Node, Value
 from graphc.ir.namespace import F
 from graphc.ir.op import rebuild
 from graphc.ir.primitives import OP
 from graphc.ir.walk import operands
-from graphc.rewriting.loops.contractions import PRODUCTS
 from graphc.rewriting.loops.repeats import (
     Counterparts,
     Repeats,
@@ -29,12 +27,11 @@ from graphc.rewriting.loops.repeats import (
     place_of,
 )
 from graphc.rewriting.loops.scan_view import with_made
+from graphc.rewriting.loops.work import HEAVY, typical, work_of
 from graphc.rewriting.rule import Replaced, Rule, Rules, whole_graph
 
-HEAVY = (*PRODUCTS, OP.conv)
 LEAST_SAVED = 1000  # nodes that need not be compiled: XLA takes about 1 ms for each
 LEAST_REUSE = 16  # operations per element that must be stacked first
-TYPICAL = 64  # the size taken for one that is not known
 MOST_COMPARED = 3  # chains, of which the longest is taken
 MOST_GATHERS = 8  # in a chain: XLA's fusion makes each twice as long to compile
 
@@ -126,9 +123,9 @@ class _Rolled:
             return False
         if not any(row[0].primitive in HEAVY for row in blocks.rows):
             return False  # one fused loop through all blocks is better
-        work = sum(_work(row[0]) for row in blocks.rows)
+        work = sum(work_of(row[0]) for row in blocks.rows)
         stacked = sum(
-            _typical(row[0].type.size)
+            typical(row[0].type.size)
             for row in self._given
             if len(_parts_of(row)) > 1 or place_of(row[0]) is None
             if not _are_constants(row)
@@ -272,21 +269,6 @@ def _continues(part: _Part, value: Value, place: int) -> bool:
         return False
     step = place - part.places[-1]
     return step in (1, -1) and part.step in (0, step)
-
-
-def _work(node: Node) -> float:
-    """About how many operations a node takes."""
-    sizes = [_typical(v.type.size) for v in (*node.inputs, *node.outputs)]
-    if node.primitive in HEAVY:
-        return float(np.sqrt(np.prod(np.array(sizes, float))))
-    return float(max(sizes))
-
-
-def _typical(size: Size) -> int:
-    if not isinstance(size, Dim):
-        return size
-    found = substitute(size, dict.fromkeys(size.symbols, TYPICAL))
-    return found if isinstance(found, int) else TYPICAL
 
 
 ROLLING = Rules((rolling(),))
