@@ -31,7 +31,7 @@ from benchmarks.harness import (
     time_text,
 )
 
-COUNTS, INLINE = setting(((6, 24, 100), 24), ((2,), 0))  # blocks; most of them inline
+COUNTS, INLINE = setting(((6, 24, 100, 200), 24), ((2,), 0))  # blocks; most inline
 ROUNDS = (7, 14, 20, 400)
 WIDTH, HEADS = 64, 4
 SHAPES = {

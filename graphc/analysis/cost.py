@@ -6,6 +6,7 @@ loop is for what would take too much of it. `python -m graphc calibrate` measure
 row of the device at hand.
 """
 
+import math
 from dataclasses import dataclass
 
 
@@ -60,3 +61,23 @@ def worth_sharing(count: int, size: int) -> bool:
     Calls of it are compiled as if its nodes stood there, so that nothing else changes.
     """
     return (count - 1) * size * LOWERED - count * CALLED >= LEAST_SHARED
+
+
+# Seconds of a core until XLA has compiled a slice that is a result of a program, and a
+# program of its own for others; and of a call of such a program beyond its work. A
+# program may take longer by the last part of its time for it.
+SLICED = 7.5e-3
+APART = 60e-3
+CALLED_APART = 10e-6
+LEAST_APART = 0.15
+LONGER = 0.02
+
+
+def least_slices(stacks: int) -> int:
+    """The fewest slices of so many arrays that are worth a program of their own."""
+    return stacks + math.ceil((APART + LEAST_APART) / SLICED)
+
+
+def worth_taking_apart(places: int, seconds: float) -> bool:
+    """Whether a program that takes so long may call another one for each place."""
+    return places * CALLED_APART <= LONGER * seconds

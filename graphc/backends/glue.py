@@ -12,6 +12,7 @@ from graphc.backends.program import (
     print_return,
     size_checks,
 )
+from graphc.backends.slices import call_at_places
 from graphc.backends.source import PrintedBody
 from graphc.ir.graph import Value
 from graphc.transform.plan import (
@@ -23,6 +24,7 @@ from graphc.transform.plan import (
     PythonLoop,
     Read,
     Segment,
+    SlicesOfStacks,
 )
 
 
@@ -49,7 +51,9 @@ def emit_driver(
 
 
 def _print_step(body: PrintedBody, step: PlanStep) -> None:
-    if isinstance(step, Segment) and step.rows is not None:
+    if isinstance(step, SlicesOfStacks):
+        call_at_places(body, step)
+    elif isinstance(step, Segment) and step.rows is not None:
         call_growing(body, step)
     elif isinstance(step, Segment):
         _call(body, step)

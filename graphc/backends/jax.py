@@ -21,13 +21,14 @@ from graphc.backends.program import (
     size_checks,
     title,
 )
+from graphc.backends.slices import slices_at_a_place
 from graphc.backends.source import PrintedBody
 from graphc.ir.build import INPUT
 from graphc.ir.dims import Dim
 from graphc.ir.graph import Value
 from graphc.ir.walk import ancestors
 from graphc.transform.grouping import printed
-from graphc.transform.plan import Plan, Segment
+from graphc.transform.plan import Plan, Segment, SlicesOfStacks
 
 IMPORTS = ["import jax", "import jax.numpy as jnp", "import numpy as np"]
 
@@ -42,7 +43,9 @@ def emit_jax(plan: Plan, outputs: Outputs) -> Source:
     inner = flat(plan, outputs)
     functions = []
     for segment in plan.segments:
-        if segment.rows is not None:
+        if isinstance(segment, SlicesOfStacks):
+            functions.append(slices_at_a_place(module, segment))
+        elif segment.rows is not None:
             functions.append(growing_segment(module, segment))
         else:
             functions.append(_segment(module, plan, segment, inner if direct else None))

@@ -9,7 +9,7 @@ from graphc.ir.build import INPUT
 from graphc.ir.dims import Symbol
 from graphc.ir.dims_names import shown_name
 from graphc.ir.graph import Value
-from graphc.transform.plan import Check, Plan, PythonLoop, Read, Segment
+from graphc.transform.plan import Check, Plan, PythonLoop, Read, Segment, SlicesOfStacks
 
 
 def summary(plan: Plan, backend: str) -> str:
@@ -51,7 +51,10 @@ def _compiled(plan: Plan, segment: Segment) -> str:
     parts += [f"capacity of {', '.join(padded)}"] * bool(padded)
     if segment.rows is not None:
         parts.append("capacity of its rows")
-    return f"compiled per {' and '.join(parts)}" if parts else "compiled once"
+    compiled = f"compiled per {' and '.join(parts)}" if parts else "compiled once"
+    if isinstance(segment, SlicesOfStacks):
+        return f"{compiled}, called for {len(segment.places)} places"
+    return compiled
 
 
 def _named(plan: Plan, symbol: Symbol) -> str:

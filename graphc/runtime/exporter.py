@@ -28,6 +28,7 @@ from graphc.transform.forecast import SizesGiven, asked, named_sizes
 from graphc.transform.grouping import UNDIVIDED
 from graphc.transform.partition import partition
 from graphc.transform.plan import Plan
+from graphc.transform.taking_apart import taken_apart
 from graphc_serving.steps import Row, Step, StepError, follow
 
 PLATFORMS = "cpu", "cuda", "rocm", "tpu"
@@ -61,7 +62,7 @@ class Exporter:
         self._plan = plan
         self._target = target
         lift = lifted(plan.graph)
-        made = partition(lift.graph, UNDIVIDED)
+        made = taken_apart(partition(lift.graph, UNDIVIDED), target.costs)
         made = replace(made, originals=plan.originals)
         flat = Outputs("tuple", (), (Outputs("single"),) * len(lift.graph.outputs))
         source = emit_jax(made, flat)

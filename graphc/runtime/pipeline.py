@@ -44,6 +44,7 @@ from graphc.transform.padding import padded
 from graphc.transform.partition import partition
 from graphc.transform.plan import Check, Plan, needs_device, own_names
 from graphc.transform.policies import Policy, names_of, policies_of
+from graphc.transform.taking_apart import taken_apart
 from graphc.transform.true_sizes import kept_true, price, told
 
 Jit = Literal["auto", "fewest", True, False]
@@ -184,6 +185,8 @@ class Pipeline:
         graph, rewrites = self.simplified.graph, self.how.rewrites
         with naming(self.names), remembering():
             plan, log = _planned(graph, policies, self._model, self.emit, rewrites)
+            if self.emit is emit_jax and self.how.jit == "auto":
+                plan = taken_apart(plan, self.how.costs)
         return replace(plan, casting=self.how.casting), log
 
     @property

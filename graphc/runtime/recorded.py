@@ -16,7 +16,15 @@ from graphc.ops.common.conditions import tells
 from graphc.ops.effects.capacities import BUCKET, Capacities
 from graphc.transform.forecast import asked
 from graphc.transform.padding import PaddedGraph
-from graphc.transform.plan import Check, HostNode, Plan, PlanStep, Read, Segment
+from graphc.transform.plan import (
+    Check,
+    HostNode,
+    Plan,
+    PlanStep,
+    Read,
+    Segment,
+    SlicesOfStacks,
+)
 from graphc.transform.policies import Pad
 
 Summands = list[list[Any]]  # pairs of a factor and a list of numbers
@@ -209,7 +217,9 @@ class _Recorder:
 
     def step(self, step: PlanStep) -> None:
         """The steps for one of a plan."""
-        if isinstance(step, Segment) and step.rows is None:
+        if isinstance(step, SlicesOfStacks):
+            self._slice(step)
+        elif isinstance(step, Segment) and step.rows is None:
             self._run(step)
         elif isinstance(step, Read):
             self.size(step.value.symbol)
@@ -236,6 +246,16 @@ class _Recorder:
             self._flat = list(range(first, first + len(made)))
         for i, value in enumerate([] if self._direct else made):
             self._bind(value, first + i)
+
+    def _slice(self, segment: SlicesOfStacks) -> None:
+        stacks = list(map(self.value, segment.inputs))
+        stage, width = len(self.segments), len(stacks)
+        self.segments.append(segment.index)
+        for i, place in enumerate(segment.places):
+            number = self._add("number", [[place, []]], "int32")
+            first = self._add("run", stage, [number, *stacks], [], made=width)
+            for j in range(width):
+                self._bind(segment.outputs[i * width + j], first + j)
 
     def _bucket(self, step: HostNode) -> None:
         """A capacity for a size that the device has computed."""

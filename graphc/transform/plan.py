@@ -37,6 +37,18 @@ class Segment:
 
 
 @dataclass(frozen=True)
+class SlicesOfStacks(Segment):
+    """Slices of arrays along their first axes, which the driver returns.
+
+    It is compiled as a function of the place and of the arrays, which are its `inputs`,
+    and called for each of `places`. `outputs` are the slices at the first place, then
+    those at the second, and so on.
+    """
+
+    places: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
 class Read:
     """One integer is read from the device: a size that depends on data."""
 
