@@ -69,19 +69,6 @@ class Repeats:
             yield from (row[0] for row in takes if _is_shared(row))
 
 
-def found_repeats(nodes: Sequence[Node], least: int) -> Iterator[Repeats]:
-    """Chains of blocks of `least` nodes in a graph; they may overlap."""
-    search, tried = _BlockSearch(nodes), set[tuple[Node, ...]]()
-    for rounds in ROUNDS:
-        groups = dict.fromkeys(map(tuple, search.alike(rounds, least)))
-        for group in [g for g in groups if g not in tried][:MOST_TRIES]:
-            tried.add(group)
-            ends = list(zip(*(node.outputs for node in group), strict=True))
-            repeats = search.blocks(ends)
-            if repeats is not None:
-                yield repeats
-
-
 def _kinds(nodes: Iterable[Node]) -> KindOf:
     """Equal numbers for nodes that do the same; None for what is no part of a block."""
     numbers: dict[Any, int] = {}
@@ -122,8 +109,8 @@ class _MismatchError(Exception):
         self.better = better
 
 
-class _BlockSearch:
-    """The search for blocks by their last nodes."""
+class BlockSearch:
+    """The search for blocks in a graph, by their last nodes."""
 
     def __init__(self, nodes: Sequence[Node]) -> None:
         self.nodes = nodes
@@ -132,8 +119,28 @@ class _BlockSearch:
         for node in nodes:
             for value in dict.fromkeys(operands(node)):
                 self.users[value].append(node)
+        self._slices = set(filter(_is_slice, nodes))
 
-    def alike(self, rounds: int, least: int) -> list[list[Node]]:
+    def leave(self, blocks: Repeats) -> None:
+        """Take what blocks compute for slices of arrays, as the loop of them stacks."""
+        inside = blocks.nodes
+        self.nodes = [node for node in self.nodes if node not in inside]
+        self.kinds |= dict.fromkeys(inside)
+        self._slices |= inside
+
+    def repeats(self, least: int) -> Iterator[Repeats]:
+        """Chains of blocks of `least` nodes; they may overlap."""
+        tried = set[tuple[Node, ...]]()
+        for rounds in ROUNDS:
+            groups = dict.fromkeys(map(tuple, self._alike(rounds, least)))
+            for group in [g for g in groups if g not in tried][:MOST_TRIES]:
+                tried.add(group)
+                ends = list(zip(*(node.outputs for node in group), strict=True))
+                repeats = self._blocks(ends)
+                if repeats is not None:
+                    yield repeats
+
+    def _alike(self, rounds: int, least: int) -> list[list[Node]]:
         """Groups of nodes that look alike, in the order in which they are tried.
 
         Of the groups that overlap the first in the order of nodes, the last comes
@@ -165,16 +172,16 @@ class _BlockSearch:
         labels = {
             node: hash((self.kinds[node], node.primitive)) for node in self.nodes
         }
-        slices = dict.fromkeys(filter(_is_slice, self.nodes), hash("slice"))
+        slices = dict.fromkeys(self._slices, hash("slice"))
         for _ in range(rounds):
-            labels |= slices
+            known = labels | slices
             labels = {
-                node: hash((label, *((labels[v.node], v.index) for v in node.inputs)))
-                for node, label in labels.items()
+                n: hash((known[n], *((known[v.node], v.index) for v in n.inputs)))
+                for n in self.nodes
             }
         return labels | slices
 
-    def blocks(self, ends: Sequence[Counterparts]) -> Repeats | None:
+    def _blocks(self, ends: Sequence[Counterparts]) -> Repeats | None:
         """The longest chain of blocks of which some nodes are last, if there is one."""
         for _ in range(MOST_RESTARTS):
             if not ends or len(ends[0]) < LEAST_BLOCKS:
@@ -201,12 +208,12 @@ class _BlockSearch:
 class _Matching:
     """The walk from the last nodes of blocks."""
 
-    def __init__(self, ends: Sequence[Counterparts], search: _BlockSearch) -> None:
+    def __init__(self, ends: Sequence[Counterparts], search: BlockSearch) -> None:
         self._ends, self._search = ends, search
         self._kinds = search.kinds
         self._result = Repeats(len(ends[0]))
         self._place: dict[Node, _Place] = {}
-        self._late = _behind({end[0].node for end in ends}, search.nodes)
+        self._late = behind({end[0].node for end in ends}, search.nodes)
 
     def found(self) -> Repeats:
         """The blocks. Raises _MismatchError."""
@@ -214,7 +221,7 @@ class _Matching:
         if not self._result.carried:
             raise _MismatchError
         inside = self._result.nodes
-        self._late = inside | _behind(inside, self._search.nodes)
+        self._late = inside | behind(inside, self._search.nodes)
         if any(v.node in self._late for v in self._result.from_before):
             raise _MismatchError
         self._extend()
@@ -392,7 +399,7 @@ def _longest_run(kinds: Sequence[int | None]) -> tuple[int, int]:
     return length, -negative
 
 
-def _behind(first: set[Node], nodes: Iterable[Node]) -> set[Node]:
+def behind(first: set[Node], nodes: Iterable[Node]) -> set[Node]:
     """The nodes that depend on others, of nodes in topological order."""
     found, before = set[Node](), set(first)
     for node in nodes:

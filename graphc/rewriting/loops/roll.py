@@ -6,7 +6,7 @@ Gradients repeat blocks of their own, which take what the blocks of the network 
 the slices of what the first scan stacks.
 """
 
-from collections.abc import Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import NamedTuple
 
@@ -19,11 +19,12 @@ from graphc.ir.graph import Graph, Node, Value
 from graphc.ir.namespace import F
 from graphc.ir.op import rebuild
 from graphc.ir.primitives import OP
-from graphc.ir.walk import operands
+from graphc.ir.replay import substituted
 from graphc.rewriting.loops.repeats import (
+    BlockSearch,
     Counterparts,
     Repeats,
-    found_repeats,
+    behind,
     place_of,
 )
 from graphc.rewriting.loops.scan_view import with_made
@@ -57,39 +58,118 @@ def rolling(least_saved: int = LEAST_SAVED, least_work: int | None = None) -> Ru
     )
     def rule(graph: Graph) -> Replaced | None:
         """Blocks that are alike, each on the results of the one before, are a scan."""
-        nodes = graph.nodes
-        gathers = sum(node.primitive is OP.gather for node in nodes)
-        marked = any(node.place.block for node in nodes)
-        least = 0 if gathers > MOST_GATHERS or marked else least_saved
-        if len(nodes) < least:
-            return None
-        found = found_repeats(nodes, least)
-        chains = (_Rolled(repeats, nodes, graph.outputs) for repeats in found)
-        paying = (r for r in chains if r.pays(least_saved, least_of_block))
-        best = max(islice(paying, MOST_COMPARED), key=lambda r: r.saved, default=None)
-        if best is None:
-            return None
-        made = best.made()
-        return with_made(graph, nodes, made, {})[0], [next(iter(made.items()))]
+        chains, pairs = _Chains(graph), list[tuple[Value, Value]]()
+        while True:
+            least = 0 if _compiles_slowly(chains.nodes) else least_saved
+            if len(chains.nodes) < least:
+                break
+            found = chains.found(least)
+            paying = (r for r in found if r.pays(least_saved, least_of_block))
+            tried = islice(paying, MOST_COMPARED)
+            best = max(tried, key=lambda r: r.saved, default=None)
+            if best is None or not chains.can_add(best):
+                break
+            pairs.append(chains.add(best))
+        return (chains.rolled(), pairs) if pairs else None
 
     return rule
 
 
+def _compiles_slowly(nodes: Sequence[Node]) -> bool:
+    """Whether blocks are worth a loop however few nodes they are."""
+    gathers = sum(node.primitive is OP.gather for node in nodes)
+    return gathers > MOST_GATHERS or any(node.place.block for node in nodes)
+
+
+class _Chains:
+    """The chains in a graph that become scans: one by one, in one graph.
+
+    The scans of later ones are made of what those of earlier ones give.
+    """
+
+    def __init__(self, graph: Graph) -> None:
+        self._graph = graph
+        self._search: BlockSearch | None = None
+        self._made: dict[Value, Value] = {}
+        self._held: _Held = {}
+        self._inside: set[Node] = set()
+
+    @property
+    def nodes(self) -> Sequence[Node]:
+        """The nodes that are in no chain yet."""
+        return self._graph.nodes if self._search is None else self._search.nodes
+
+    def found(self, least: int) -> Iterator["_Rolled"]:
+        """Chains of so many nodes, that may overlap."""
+        if self._search is None:
+            self._search = BlockSearch(self._graph.nodes)
+            self._held = _operands_of_stacks(self._graph.nodes)
+        outputs = set(self._graph.outputs)
+        for repeats in self._search.repeats(least):
+            inside, users = repeats.nodes, self._search.users
+            used = {
+                value
+                for value in (v for node in inside for v in node.outputs)
+                if value in outputs or not inside.issuperset(users.get(value, ()))
+            }
+            yield _Rolled(repeats, used, self._now(repeats), self._held)
+
+    def _now(self, repeats: Repeats) -> dict[Value, Value]:
+        """Replacements of values that blocks are given, where scans compute these."""
+        if not self._made:
+            return {}
+        values = list(dict.fromkeys(repeats.from_before))
+        pairs = zip(values, substituted(values, self._made, {}), strict=True)
+        return {old: new for old, new in pairs if old is not new}
+
+    def can_add(self, chain: "_Rolled") -> bool:
+        """Whether no scan so far, and no size in the chain, waits for the chain."""
+        if any(v._symbol is not None for v in chain.now):
+            return False
+        blocks = chain.repeats
+        if self._made and any(row[0].demands for row in blocks.rows):
+            return False
+        if all(row[0].serial > self._last for row in blocks.rows):
+            return True
+        return self._inside.isdisjoint(behind(blocks.nodes, self._graph.nodes))
+
+    @property
+    def _last(self) -> int:
+        return max((node.serial for node in self._inside), default=-1)
+
+    def add(self, chain: "_Rolled") -> tuple[Value, Value]:
+        """Make the scan of a chain: a value that it replaces, and the replacement."""
+        assert self._search is not None
+        made = chain.made()
+        self._made |= made
+        self._inside |= chain.repeats.nodes
+        self._search.leave(chain.repeats)
+        return next(iter(made.items()))
+
+    def rolled(self) -> Graph:
+        """The graph with the scans."""
+        return with_made(self._graph, self._graph.nodes, self._made, {})[0]
+
+
 class _Rolled:
-    """A scan whose steps are the blocks."""
+    """A scan whose steps are the blocks.
+
+    Of what they compute, `used` is what others use. `now` tells what is to be taken in
+    place of what they are given.
+    """
 
     def __init__(
-        self, repeats: Repeats, nodes: Sequence[Node], outputs: Sequence[Value]
+        self,
+        repeats: Repeats,
+        used: Container[Value],
+        now: Mapping[Value, Value],
+        held: "_Held",
     ) -> None:
-        self._repeats = repeats
+        self.repeats = repeats
+        self.now = now
         self._carried = list(repeats.carried)
         groups = zip(repeats.rows, repeats.takes, strict=True)
         self._groups = sorted(groups, key=lambda pair: pair[0][0].serial)
-        inside = repeats.nodes
-        used = dict.fromkeys(outputs)
-        for node in nodes:
-            if node not in inside:
-                used.update(dict.fromkeys(operands(node)))
         self._used = used
         self._shown = [
             row
@@ -103,19 +183,19 @@ class _Rolled:
             if not any(v in used for v in row[:-1])
         }
         self._stacked = [row for row in self._shown if row not in self._last]
-        self._given = list(repeats.given)
-        self._held = _operands_of_stacks(nodes)
+        self._given = [tuple([now.get(v, v) for v in row]) for row in repeats.given]
+        self._held = held
         steps = [part.step for row in self._given for part in _parts_of(row)]
         self._reverse = -1 in steps and 1 not in steps
 
     @property
     def saved(self) -> int:
         """How many nodes need not be compiled."""
-        return (self._repeats.count - 1) * len(self._repeats.rows)
+        return (self.repeats.count - 1) * len(self.repeats.rows)
 
     def pays(self, least_saved: int, least_work: int) -> bool:
         """Whether the work of a block is worth a step, and what is stacked for it."""
-        blocks = self._repeats
+        blocks = self.repeats
         if blocks.count > MOST_GATHERS and self._gathers_of_gathers():
             return True
         marked = all(row[0].place.block for row in blocks.rows)
@@ -145,8 +225,8 @@ class _Rolled:
 
     def made(self) -> dict[Value, Value]:
         """The values that are used outside of the blocks, from the scan."""
-        first = [row[0] for row in self._carried]
-        count, line = self._repeats.count, self._repeats.rows[0][0].place
+        first = [self.now.get(row[0], row[0]) for row in self._carried]
+        count, line = self.repeats.count, self.repeats.rows[0][0].place
         with standing_at(line.plain):
             rows = [self._sequence(row) for row in self._given]
             ends, stacked = F._run_scan(self._step, first, rows, count, self._reverse)
@@ -174,15 +254,16 @@ class _Rolled:
         self, carry: list[Value], given: list[Value]
     ) -> tuple[list[Value], list[Value]]:
         known = dict(zip(self._carried, carry, strict=True))
-        for row, value in zip(self._given, given, strict=True):
+        for row, value in zip(self.repeats.given, given, strict=True):
             known[row] = _as_weak(value, row[0])
         for nodes, takes in self._groups:
-            inputs = tuple([known.get(row, row[0]) for row in takes])
+            shared = (self.now.get(row[0], row[0]) for row in takes)
+            inputs = tuple(map(known.get, takes, shared))
             with standing_at(nodes[0].place.plain):
                 fresh = rebuild(nodes[0], inputs, nodes[0].params)
             made = zip(*(node.outputs for node in nodes), strict=True)
             known.update(zip(made, fresh.outputs, strict=True))
-        after = [known[row] for row in self._repeats.carried.values()]
+        after = [known[row] for row in self.repeats.carried.values()]
         return after, [known[row] for row in self._stacked]
 
 
@@ -209,7 +290,10 @@ class _Part(NamedTuple):
         """One array of all."""
         found = self.source(held)
         if found is None:
-            return F.stack([cast(v, v.dtype) for v in self.values], 0)
+            stack: Value = F.stack([cast(v, v.dtype) for v in self.values], 0)
+            for value, place in _operands_of_stacks([stack.node]).items():
+                held.setdefault(value, place)
+            return stack
         source, start = found
         part: Value = F._part(source, 0, start, start + len(self.values))
         return F.flip(part, 0) if self.step < 0 else part
@@ -230,7 +314,7 @@ class _Part(NamedTuple):
 _Held = dict[Value, tuple[Value, int]]  # a stack with a value in it, and its place
 
 
-def _operands_of_stacks(nodes: Sequence[Node]) -> _Held:
+def _operands_of_stacks(nodes: Iterable[Node]) -> _Held:
     """The values that stacks are made of: those of an earlier scan over the blocks."""
     held: _Held = {}
     for node in nodes:

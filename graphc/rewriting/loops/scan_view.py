@@ -116,7 +116,7 @@ def with_made(
     its turn, from the replacements before it.
     """
     new, pairs = dict(made), []
-    for node in nodes:
+    for node in nodes if late else _needed(graph.outputs, made):
         for old in node.outputs:
             if old in late:
                 with standing_at(node.place.plain):
@@ -130,6 +130,15 @@ def with_made(
             new.update(pair for pair in fitting if pair[0] not in new)
     outputs = tuple([new.get(v, v) for v in graph.outputs])
     return replace(graph, outputs=outputs), pairs
+
+
+def _needed(outputs: Iterable[Value], made: Mapping[Value, Value]) -> list[Node]:
+    """The nodes that outputs still depend on, in topological order."""
+
+    def edges(node: Node) -> list[Value]:
+        return [v for v in operands(node) if v not in made]
+
+    return ancestors([v for v in outputs if v not in made], edges)
 
 
 Changed = tuple[Graph, list[tuple[Value, Value]]]  # old, new

@@ -6,7 +6,7 @@ node reduces the streamed axis.
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from itertools import product
+from itertools import islice, product
 
 from graphc.ir.graph import Node, Value
 from graphc.rewriting.loops.access import picked
@@ -68,14 +68,15 @@ class Streamed(ABC):
         the loop would carry and compare each of them.
         """
         one = picked(node, view.axis) is not None
-        if one and self._slices(node.inputs[0], view.axis) > MOST_SLICES:
+        if one and self._has_many_slices(node.inputs[0], view.axis):
             return None
         return picking(node, view, self.stream)
 
-    def _slices(self, value: Value, axis: int) -> int:
-        """How many slices of a value are asked for, each by itself."""
-        users = self.uses.of(value)
-        return sum(u.inputs[0] is value and picked(u, axis) is not None for u in users)
+    def _has_many_slices(self, value: Value, axis: int) -> bool:
+        """Whether many slices of a value are asked for, each by itself."""
+        users = (u for u in self.uses.of(value) if u.inputs[0] is value)
+        slices = (u for u in users if picked(u, axis) is not None)
+        return len(list(islice(slices, MOST_SLICES + 1))) > MOST_SLICES
 
     def _product(self, node: Node) -> StreamReduction | None:
         """The fold of a product that sums products of parts, if it does."""
