@@ -9,6 +9,7 @@ from graphc.backends.program import Outputs
 from graphc.control.loop_cse import merged
 from graphc.errors import graph_error, shortened
 from graphc.ir.build import Casting, check_casting, config
+from graphc.ir.garbage import young_garbage
 from graphc.ir.graph import Graph
 from graphc.ir.proofs import remembering
 from graphc.rewriting.default import DEFAULT
@@ -106,8 +107,9 @@ def _compiled(
     make: Callable[..., Function] = Function,
 ) -> Function:
     """A compiled function of the graph as it is written."""
-    written = watched(written) if how.check else written
-    return make(Pipeline(written, structure, how), defaults)
+    with young_garbage():
+        written = watched(written) if how.check else written
+        return make(Pipeline(written, structure, how), defaults)
 
 
 def _backend(tier: object, backend: Backend, jit: Jit) -> Backend:

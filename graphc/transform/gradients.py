@@ -11,6 +11,7 @@ from graphc.control.pytree import (
 )
 from graphc.errors import graph_error
 from graphc.ir.build import as_value, cast, variable
+from graphc.ir.garbage import young_garbage
 from graphc.ir.graph import Node, Value
 from graphc.ir.namespace import F
 from graphc.ir.replay import region_between, renewed
@@ -240,7 +241,8 @@ def _pulled(
     kept = numbers_within(wrt)  # as many rows of a gradient as there are
     if disconnected == "raise":
         _need_connected(op, outputs, [v for v in values if v not in kept])
-    found = pull(outputs, cotangents, values)
+    with young_garbage():
+        found = pull(outputs, cotangents, values)
     pairs = zip(found, values, strict=True)
     return unflatten(like, [v if v in kept else _filled(g, v) for g, v in pairs])
 

@@ -1,0 +1,36 @@
+"""Thresholds of Python's garbage collection come back, however contexts are left."""
+
+import gc
+from threading import Event, Thread
+
+import pytest
+
+from graphc.ir.garbage import NEVER, young_garbage
+
+
+def test_thresholds_come_back_after_an_error_and_after_the_last_of_several():
+    before = gc.get_threshold()
+    with pytest.raises(ValueError, match="own"), young_garbage():
+        with young_garbage():
+            assert gc.get_threshold() == (*before[:2], NEVER)
+        assert gc.get_threshold()[2] == NEVER
+        raise ValueError("own")
+    assert gc.get_threshold() == before
+
+
+def test_a_thread_that_ends_later_gives_back_what_was_before_all():
+    before, entered, end = gc.get_threshold(), Event(), Event()
+
+    def other():
+        with young_garbage():
+            entered.set()
+            end.wait(10)
+
+    thread = Thread(target=other)
+    with young_garbage():
+        thread.start()
+        assert entered.wait(10)
+    assert gc.get_threshold()[2] == NEVER
+    end.set()
+    thread.join()
+    assert gc.get_threshold() == before
