@@ -9,12 +9,13 @@ that only use what blocks compute, as gradients of the parameters of each block 
 """
 
 import heapq
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
-from operator import is_
-from typing import Any, NamedTuple
+from operator import attrgetter, is_
+from typing import Any
 
 from graphc.ir.graph import Node, Value
 from graphc.ir.inner import runs_in_python
@@ -27,15 +28,9 @@ ROUNDS = (4, 1)  # of hashing: how far nodes that are tried first must look alik
 MOST_TRIES = 12  # of last nodes of blocks, per graph
 MOST_RESTARTS = 5  # of each
 
+_SERIAL = attrgetter("serial")
 Counterparts = tuple[Value, ...]  # one per block
 KindOf = dict[Node, int | None]
-
-
-class _Place(NamedTuple):
-    """Where a node stands in the blocks."""
-
-    row: int
-    block: int
 
 
 @dataclass
@@ -116,8 +111,11 @@ class BlockSearch:
         self.nodes = nodes
         self.kinds = _kinds(nodes)
         self.users: dict[Value, list[Node]] = defaultdict(list)
+        self._before: dict[Node, list[Node]] = {}
         for node in nodes:
-            for value in dict.fromkeys(operands(node)):
+            values = operands(node)
+            self._before[node] = [v.node for v in values]
+            for value in dict.fromkeys(values):
                 self.users[value].append(node)
         self._slices = set(filter(_is_slice, nodes))
 
@@ -127,6 +125,16 @@ class BlockSearch:
         self.nodes = [node for node in self.nodes if node not in inside]
         self.kinds |= dict.fromkeys(inside)
         self._slices |= inside
+
+    def behind(self, first: set[Node]) -> set[Node]:
+        """The nodes that depend on these."""
+        found, before = set[Node](), set(first)
+        start = bisect_left(self.nodes, min(n.serial for n in first), key=_SERIAL)
+        for node in self.nodes[start:]:
+            if not before.isdisjoint(self._before[node]):
+                found.add(node)
+                before.add(node)
+        return found
 
     def repeats(self, least: int) -> Iterator[Repeats]:
         """Chains of blocks of `least` nodes; they may overlap."""
@@ -212,16 +220,16 @@ class _Matching:
         self._ends, self._search = ends, search
         self._kinds = search.kinds
         self._result = Repeats(len(ends[0]))
-        self._place: dict[Node, _Place] = {}
-        self._late = behind({end[0].node for end in ends}, search.nodes)
+        self._row: dict[Node, int] = {}  # of nodes of the first block
+        self._inside: set[Node] = set()
+        self._late = search.behind({end[0].node for end in ends})
 
     def found(self) -> Repeats:
         """The blocks. Raises _MismatchError."""
         self._walk()
         if not self._result.carried:
             raise _MismatchError
-        inside = self._result.nodes
-        self._late = inside | behind(inside, self._search.nodes)
+        self._late = self._inside | self._search.behind(self._inside)
         if any(v.node in self._late for v in self._result.from_before):
             raise _MismatchError
         self._extend()
@@ -248,7 +256,7 @@ class _Matching:
     def _visit(self, row: Counterparts) -> Iterable[Counterparts]:
         """Decide where counterparts come from; give those that their nodes take."""
         nodes = tuple([v.node for v in row])
-        if _is_shared(row) or self._is_inside(row):
+        if _is_shared(row) or self._is_inside(row, nodes):
             return ()
         giving = self._giving(row)
         if giving is not None:
@@ -256,37 +264,40 @@ class _Matching:
             return ()
         if self._can_be_row(row, nodes):
             return self._add(nodes)
-        late = [n in self._late or n in self._place for n in nodes]
-        if any(late) or not _of_one_type(row):
+        early = self._late.isdisjoint(nodes) and self._inside.isdisjoint(nodes)
+        if not early or not _of_one_type(row):
             raise self._mismatch(row)
         self._result.given[row] = None
         return ()
 
-    def _is_inside(self, row: Counterparts) -> bool:
+    def _is_inside(self, row: Counterparts, nodes: tuple[Node, ...]) -> bool:
         """Whether counterparts are computed by nodes of the blocks."""
-        first = self._place.get(row[0].node)
-        if first is None or first.block or any(v.index != row[0].index for v in row):
+        number = self._row.get(nodes[0])
+        if number is None or self._result.rows[number] != nodes:
             return False
-        there = self._result.rows[first.row]
-        return all(v.node is n for v, n in zip(row, there, strict=True))
+        return len({v.index for v in row}) == 1
 
     def _giving(self, row: Counterparts) -> Counterparts | None:
         """The counterparts of which each is carried to the next block, as in `row`."""
-        second, index = self._place.get(row[1].node), row[1].index
-        if second is None or second.block or not row[0].type.same(row[1].type):
+        second, index = self._row.get(row[1].node), row[1].index
+        if second is None or not row[0].type.same(row[1].type):
             return None
-        given = tuple([n.outputs[index] for n in self._result.rows[second.row]])
+        given = tuple([n.outputs[index] for n in self._result.rows[second]])
         return given if all(map(is_, row[1:], given)) else None
 
     def _can_be_row(self, row: Counterparts, nodes: tuple[Node, ...]) -> bool:
-        kind = self._kinds[nodes[0]]
-        if kind is None or any(v.index != row[0].index for v in row):
+        kinds = {self._kinds[n] for n in nodes}
+        if None in kinds or len(kinds) > 1 or len({v.index for v in row}) > 1:
             return False
         return (
-            all(self._kinds[n] == kind and n not in self._place for n in nodes)
+            self._inside.isdisjoint(nodes)
             and len(set(nodes)) == len(nodes)
-            and not any(v.node in self._late for n in nodes for v in n.demands)
+            and not self._demands_late(nodes)
         )
+
+    def _demands_late(self, nodes: tuple[Node, ...]) -> bool:
+        """Whether nodes that do the same, and so demand the same, must wait for it."""
+        return any(v.node in self._late for v in nodes[0].demands)
 
     def _add(self, nodes: tuple[Node, ...]) -> tuple[Counterparts, ...]:
         """Add nodes to the blocks; give the counterparts that they take."""
@@ -294,7 +305,8 @@ class _Matching:
         takes = tuple(zip(*(node.inputs for node in nodes), strict=True))
         self._result.rows.append(nodes)
         self._result.takes.append(takes)
-        self._place |= {node: _Place(number, i) for i, node in enumerate(nodes)}
+        self._row[nodes[0]] = number
+        self._inside.update(nodes)
         return takes
 
     def _mismatch(self, row: Counterparts) -> _MismatchError:
@@ -313,7 +325,7 @@ class _Matching:
         """Whether the first is from before all blocks, and the others are alike."""
         first, *others = [v.node for v in row]
         kinds = {self._kinds[n] for n in others}
-        early = first not in self._late and first not in self._place
+        early = first not in self._late and first not in self._inside
         return early and len(kinds) == 1 and None not in kinds
 
     def _by_chance(self, row: Counterparts) -> Counterparts:
@@ -340,7 +352,7 @@ class _Matching:
     ) -> tuple[Node, ...] | None:
         """The nodes that do in each block what a user of `value` does in the first."""
         kind = self._kinds.get(first)
-        if kind is None or first in self._place:
+        if kind is None or first in self._inside:
             return None
         found = [first]
         for block, node in enumerate(nodes[1:], 1):
@@ -354,13 +366,12 @@ class _Matching:
 
     def _does_same(self, first: Node, user: Node, block: int) -> bool:
         """Whether a node takes in a block what `first` takes in the first one."""
-        if user in self._place:
+        if user in self._inside:
             return False
         for mine, other in zip(first.inputs, user.inputs, strict=True):
-            place = self._place.get(mine.node)
-            if place is not None and self._place.get(other.node) != _Place(
-                place.row, block
-            ):
+            number = self._row.get(mine.node)
+            there = None if number is None else self._result.rows[number][block]
+            if there not in (None, other.node):
                 return False
         return True
 
@@ -368,13 +379,14 @@ class _Matching:
         """Whether nodes take only what blocks can take; record from where."""
         given: dict[Counterparts, None] = {}
         for row in zip(*(node.inputs for node in nodes), strict=True):
-            if self._is_inside(row) or row in self._result.carried:
+            made = self._is_inside(row, tuple([v.node for v in row]))
+            if made or row in self._result.carried:
                 continue
             if any(v.node in self._late for v in row) or not _of_one_type(row):
                 return False
             if not _is_shared(row):
                 given[row] = None
-        if any(v.node in self._late for n in nodes for v in n.demands):
+        if self._demands_late(nodes):
             return False
         self._result.given |= given
         return True
@@ -397,13 +409,3 @@ def _longest_run(kinds: Sequence[int | None]) -> tuple[int, int]:
         start += length
     length, negative = max(runs)
     return length, -negative
-
-
-def behind(first: set[Node], nodes: Iterable[Node]) -> set[Node]:
-    """The nodes that depend on others, of nodes in topological order."""
-    found, before = set[Node](), set(first)
-    for node in nodes:
-        if not before.isdisjoint([v.node for v in operands(node)]):
-            found.add(node)
-            before.add(node)
-    return found

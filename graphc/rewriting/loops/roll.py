@@ -20,11 +20,11 @@ from graphc.ir.namespace import F
 from graphc.ir.op import rebuild
 from graphc.ir.primitives import OP
 from graphc.ir.replay import substituted
+from graphc.ir.walk import ancestors
 from graphc.rewriting.loops.repeats import (
     BlockSearch,
     Counterparts,
     Repeats,
-    behind,
     place_of,
 )
 from graphc.rewriting.loops.scan_view import with_made
@@ -92,7 +92,7 @@ class _Chains:
         self._search: BlockSearch | None = None
         self._made: dict[Value, Value] = {}
         self._held: _Held = {}
-        self._inside: set[Node] = set()
+        self._needed: set[Node] = set()  # by the scans so far
 
     @property
     def nodes(self) -> Sequence[Node]:
@@ -126,23 +126,16 @@ class _Chains:
         """Whether no scan so far, and no size in the chain, waits for the chain."""
         if any(v._symbol is not None for v in chain.now):
             return False
-        blocks = chain.repeats
-        if self._made and any(row[0].demands for row in blocks.rows):
+        if self._made and any(row[0].demands for row in chain.repeats.rows):
             return False
-        if all(row[0].serial > self._last for row in blocks.rows):
-            return True
-        return self._inside.isdisjoint(behind(blocks.nodes, self._graph.nodes))
-
-    @property
-    def _last(self) -> int:
-        return max((node.serial for node in self._inside), default=-1)
+        return self._needed.isdisjoint(chain.repeats.nodes)
 
     def add(self, chain: "_Rolled") -> tuple[Value, Value]:
         """Make the scan of a chain: a value that it replaces, and the replacement."""
         assert self._search is not None
         made = chain.made()
         self._made |= made
-        self._inside |= chain.repeats.nodes
+        self._needed.update(ancestors(chain.repeats.from_before))
         self._search.leave(chain.repeats)
         return next(iter(made.items()))
 
