@@ -50,9 +50,9 @@ def costs_of(platform: str) -> DeviceCosts:
 # Seconds of a core until XLA compiles: for each node that is traced and lowered, and
 # for each call of a function that has been. Below the least, texts are left as they
 # are.
-LOWERED = 0.2e-3
-CALLED = 0.3e-3
-LEAST_SHARED = 5e-3
+LOWERED = 0.05e-3
+CALLED = 0.1e-3
+LEAST_SHARED = 1.5e-3
 
 
 def worth_sharing(count: int, size: int) -> bool:
