@@ -51,8 +51,8 @@ def costs_of(platform: str) -> DeviceCosts:
 # for each call of a function that has been. Below the least, texts are left as they
 # are.
 LOWERED = 0.05e-3
-CALLED = 0.1e-3
-LEAST_SHARED = 1.5e-3
+CALLED = 0.15e-3
+LEAST_SHARED = 1e-3
 
 
 def worth_sharing(count: int, size: int) -> bool:

@@ -9,7 +9,7 @@ from graphc.ir.graph import Value, origins
 from graphc.ir.namespace import F
 from graphc.ir.primitives import OP
 from graphc.ir.types import is_inexact, same_shape
-from graphc.rewriting.pattern import p, v
+from graphc.rewriting.pattern import one_of, p, v
 from graphc.rewriting.rule import Rules, rewrite
 from graphc.rewriting.sizes import asks_late, guarded
 
@@ -22,11 +22,11 @@ def _instead(x: Value, of: Value) -> Value | None:
 def _all_zero(x: Value, *, negative: bool) -> bool:
     """Whether a value is a constant of zeros that all have this sign."""
     array = literal_of(x)
-    if array is None:
+    if array is None or array.any():
         return False
     parts = (array.real, array.imag) if x.dtype.kind == "c" else (array,)
     signs = [np.signbit(part) == negative for part in parts if is_inexact(part.dtype)]
-    return not array.any() and all(map(np.all, signs))
+    return all(map(np.all, signs))
 
 
 @rewrite(v.y(p.multiply(v.x, 1)), exact=True)
@@ -41,13 +41,13 @@ def over_one(x: Value, y: Value) -> Value | None:
     return _instead(x, y) if x.dtype.kind != "c" else None
 
 
-@rewrite(v.y(p.subtract(v.x, v.zero)), exact=True)
+@rewrite(v.y(p.subtract(v.x, v.zero(p.constant()))), exact=True)
 def minus_zero(x: Value, zero: Value, y: Value) -> Value | None:
     """x - 0 is x: also -0.0 - 0.0 is -0.0."""
     return _instead(x, y) if _all_zero(zero, negative=False) else None
 
 
-@rewrite(v.y(p.add(v.x, v.zero)), exact=True)
+@rewrite(v.y(p.add(v.x, v.zero(p.constant()))), exact=True)
 def plus_zero(x: Value, zero: Value, y: Value) -> Value | None:
     """x + 0 is x for integers; for floats only x + -0.0 is, since -0.0 + 0.0 is 0.0."""
     return _instead(x, y) if _all_zero(zero, negative=True) else None
@@ -77,7 +77,7 @@ def where_both_same(x: Value, y: Value) -> Value | None:
     return _instead(x, y)
 
 
-@rewrite(v.y(p.where(v.condition, v.a, v.b)), exact=True)
+@rewrite(v.y(p.where(v.condition(p.constant()), v.a, v.b)), exact=True)
 def where_known(condition: Value, a: Value, b: Value, y: Value) -> Value | None:
     """where with a constant condition takes its branch."""
     array = literal_of(condition)
@@ -147,18 +147,23 @@ BINARY = (
 )
 
 
+STRETCHED = OP.broadcast_to, OP.full
+
+
 def _unstretched(x: Value) -> Value:
     """The operand of a broadcast, which is stretched anyway beside the full shape."""
-    stretched = x.node.primitive in (OP.broadcast_to, OP.full)
-    return x.node.inputs[0] if stretched else x
+    return x.node.inputs[0] if x.node.primitive in STRETCHED else x
 
 
 def _broadcast_operand(op: str) -> Any:
-    @rewrite(v.y(getattr(p, op)(v.a, v.b)), exact=True, name=f"broadcast_in_{op}")
-    def rule(a: Value, b: Value, y: Value) -> Value | None:
+    stretched = one_of((op,), over=[primitive.name for primitive in STRETCHED])
+
+    @rewrite(v.y(stretched), exact=True, name=f"broadcast_in_{op}")
+    def rule(y: Value) -> Value | None:
         """A broadcast beside an array of its size is not needed: the op does it."""
         if asks_late(y.node):
             return None
+        a, b = y.node.inputs
         thin_a, thin_b = _unstretched(a), _unstretched(b)
         if thin_a is not a and same_shape(b.type.shape, y.type.shape):
             return y.node.primitive(thin_a, b)
@@ -171,9 +176,9 @@ def _broadcast_operand(op: str) -> Any:
 
 def _fold(op: str) -> Any:
     function = getattr(np, op)
-    inputs = (v.a,) if function.nin == 1 else (v.a, v.b)
+    numbers = [p.constant()] * function.nin
 
-    @rewrite(v.y(getattr(p, op)(*inputs)), exact=True, name=f"fold_{op}")
+    @rewrite(v.y(getattr(p, op)(*numbers)), exact=True, name=f"fold_{op}")
     def rule(y: Value) -> Value | None:
         """An op on numbers is a number."""
         arrays = [literal_of(x) for x in y.node.inputs]

@@ -196,8 +196,11 @@ class _RewritePass:
 
     def run(self) -> Graph:
         """The graph, rewritten."""
+        made, candidates = self._made, self._rules.candidates
         for node in self._graph.nodes:
-            self._visit(node)
+            changed = bool(made) and any([v in made for v in operands(node)])
+            if changed or candidates(node):
+                self._visit(node)
         return self._graph.giving([self._made.get(v, v) for v in self._graph.outputs])
 
     def _count(self, value: Value) -> int:
