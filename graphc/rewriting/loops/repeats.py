@@ -49,6 +49,11 @@ class Repeats:
     given: dict[Counterparts, None] = field(default_factory=dict)
 
     @property
+    def saved(self) -> int:
+        """How many nodes a loop leaves out."""
+        return (self.count - 1) * len(self.rows)
+
+    @property
     def nodes(self) -> set[Node]:
         """The nodes of all blocks."""
         return {node for row in self.rows for node in row}
@@ -137,7 +142,7 @@ class BlockSearch:
         return found
 
     def repeats(self, least: int) -> Iterator[Repeats]:
-        """Chains of blocks of `least` nodes; they may overlap."""
+        """Chains of which a loop leaves out so many nodes; they may overlap."""
         tried = set[tuple[Node, ...]]()
         for rounds in ROUNDS:
             groups = dict.fromkeys(map(tuple, self._alike(rounds, least)))
@@ -145,7 +150,7 @@ class BlockSearch:
                 tried.add(group)
                 ends = list(zip(*(node.outputs for node in group), strict=True))
                 repeats = self._blocks(ends)
-                if repeats is not None:
+                if repeats is not None and repeats.saved >= least:
                     yield repeats
 
     def _alike(self, rounds: int, least: int) -> list[list[Node]]:

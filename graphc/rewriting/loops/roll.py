@@ -100,7 +100,7 @@ class _Chains:
         return self._graph.nodes if self._search is None else self._search.nodes
 
     def found(self, least: int) -> Iterator["_Rolled"]:
-        """Chains of so many nodes, that may overlap."""
+        """Chains of which loops leave out so many nodes, that may overlap."""
         if self._search is None:
             self._search = BlockSearch(self._graph.nodes)
             self._held = _operands_of_stacks(self._graph.nodes)
@@ -184,7 +184,7 @@ class _Rolled:
     @property
     def saved(self) -> int:
         """How many nodes need not be compiled."""
-        return (self.repeats.count - 1) * len(self.repeats.rows)
+        return self.repeats.saved
 
     def pays(self, least_saved: int, least_work: int) -> bool:
         """Whether the work of a block is worth a step, and what is stacked for it."""
