@@ -10,7 +10,7 @@ that only use what blocks compute, as gradients of the parameters of each block 
 
 import heapq
 from bisect import bisect_left
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
@@ -143,6 +143,8 @@ class BlockSearch:
 
     def repeats(self, least: int) -> Iterator[Repeats]:
         """Chains of which a loop leaves out so many nodes; they may overlap."""
+        if self._most_saved() < least:
+            return
         tried = set[tuple[Node, ...]]()
         for rounds in ROUNDS:
             groups = dict.fromkeys(map(tuple, self._alike(rounds, least)))
@@ -152,6 +154,17 @@ class BlockSearch:
                 repeats = self._blocks(ends)
                 if repeats is not None and repeats.saved >= least:
                     yield repeats
+
+    def _most_saved(self) -> int:
+        """No loop leaves out more: all nodes that are repeated, but for one block.
+
+        Each row of blocks is of one kind, so there are no more blocks than of a kind.
+        """
+        kinds = Counter(map(self.kinds.__getitem__, self.nodes))
+        del kinds[None]
+        repeated = sum(n for n in kinds.values() if n >= LEAST_BLOCKS)
+        most = max(kinds.values(), default=1)
+        return repeated - repeated // most
 
     def _alike(self, rounds: int, least: int) -> list[list[Node]]:
         """Groups of nodes that look alike, in the order in which they are tried.
