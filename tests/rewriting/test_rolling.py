@@ -65,6 +65,21 @@ def test_layers_and_their_gradients_are_two_scans():
     assert sum(ws[3] in set(n.inputs) for n in stacks) == 1
 
 
+@pytest.mark.parametrize("longer", [0, 1])
+def test_of_two_chains_each_may_be_the_longer(longer):
+    """The longer is a scan first: where it takes what the other gives, by itself."""
+    x, ws = gt.tensor("x", "float64", ("n", 4)), parameters(12, (4, 4))
+    steps = [lambda y, w: gt.tanh(y @ w), lambda y, w: y + gt.sin(gt.cos(y @ w)) * 2]
+    y = x
+    for w in ws[:6]:
+        y = steps[longer](y, w)
+    y = gt.flip(y, 1)
+    for w in ws[6:]:
+        y = steps[1 - longer](y, w)
+    new = agree([x, *ws], [y], arrays_of([x, *ws]))
+    assert len(scans(new)) == 2
+
+
 def test_gradients_of_many_parameters_are_slices_of_one_array():
     """No loop carries them one by one, whatever else it reduces."""
     x, ws = gt.tensor("x", "float32", (64, 64)), parameters(6, (64, 64))
