@@ -1,4 +1,4 @@
-"""Costs of devices, from which the thresholds of rewrites follow.
+"""Costs of devices, from which the thresholds of rewrites and of plans follow.
 
 A loop over tiles keeps what it computes in the cache of a CPU, whose steps cost next
 to nothing. On an accelerator each step launches kernels, and memory is fast: there, a
@@ -7,7 +7,14 @@ row of the device at hand.
 """
 
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
+
+# Seconds that XLA takes for each node of a program, about: they are of the host, on
+# whatever device the program runs, and so are those below.
+COMPILED = 1e-3
 
 
 @dataclass(frozen=True)
@@ -17,34 +24,114 @@ class DeviceCosts:
     `temporary` is the most bytes of an array that a loop computes in each of its steps:
     on a CPU what stays in the cache of a core, on an accelerator the part of its memory
     that one temporary may take. `products` are the float32 operations per second in
-    products of large matrices, and `step` the seconds that a step of a compiled loop
-    takes beyond its work.
+    products of large matrices, `step` the seconds that a step of a compiled loop takes
+    beyond its work, and `bandwidth` the bytes per second that go from memory or to it.
+
+    `dispatch` are the seconds that the call of a compiled function takes the host,
+    `read` those until an integer that is computed is there too, and `launch` those that
+    a kernel takes by itself: an accelerator launches one for each op that is not fused
+    with others, a CPU calls a function.
     """
 
     device: str
     temporary: int
     products: float
     step: float
+    bandwidth: float = 8e9
+    dispatch: float = 5e-6
+    read: float = 9e-6
+    launch: float = 0.0
 
     @property
     def step_work(self) -> int:
         """The operations in products that take as long as a step takes by itself."""
         return round(self.products * self.step)
 
+    @property
+    def launches(self) -> bool:
+        """Whether it is an accelerator: the host launches what it does."""
+        return self.launch > 0
+
+    @property
+    def reuse(self) -> int:
+        """The operations that take as long as to move one float32 from memory."""
+        return round(4 * self.products / self.bandwidth)
+
+    @property
+    def rows(self) -> int:
+        """The rows of which a product with a matrix is about as fast as of more.
+
+        There are two operations in each row for each element of the matrix; to read
+        this takes a quarter of the time then.
+        """
+        return 2 * self.reuse
+
+    @property
+    def padding(self) -> float:
+        """The seconds by which padding and cutting make a call longer.
+
+        Arguments are padded and results cut one by one: some ten calls as they are.
+        """
+        return 10 * self.dispatch
+
+    @property
+    def cheap(self) -> int:
+        """The elements for which a padded transform takes as long as `padding`.
+
+        It makes six of one, and each reads and writes a complex64 per element.
+        """
+        found = int(self.bandwidth * self.padding / (6 * 2 * 8))
+        return 1 << max(found.bit_length() - 1, 0)
+
+    @property
+    def sparse(self) -> int:
+        """How many times a size may be stored so that it need not be read.
+
+        A short array, of some 2000 elements that are read and written, may take as much
+        longer as it would to read its size and to call one more function.
+        """
+        return 1 + round((self.read + self.dispatch) * self.bandwidth / (2000 * 8))
+
+    @property
+    def segment(self) -> float:
+        """The cost of one more compiled function, in nodes of a compilation.
+
+        Some ten go for the function as such, the rest for a thousand calls of it.
+        """
+        return 11.0 + round(1000 * self.dispatch / COMPILED)
+
 
 # CPU: measured on two cores of a virtual server with 2 MiB of cache for each. Of the
 # others, memory and rates are those of data sheets (NVIDIA H100 and H200, Google TPU
 # v5e, AMD MI300), a temporary may take 1/64 of the memory, and a step is taken to
-# launch some kernels at 4 us each. Calibrate where it matters.
+# launch some kernels, at 4 us each on a GPU. Calibrate where it matters.
 CPU = DeviceCosts("cpu", 2**21, 32e9, 1.024e-6)
-GPU = DeviceCosts("gpu", 2**30, 60e12, 16e-6)
-TPU = DeviceCosts("tpu", 2**28, 100e12, 4e-6)
+GPU = DeviceCosts("gpu", 2**30, 60e12, 16e-6, 3.35e12, 10e-6, 20e-6, 4e-6)
+TPU = DeviceCosts("tpu", 2**28, 100e12, 4e-6, 0.82e12, 10e-6, 50e-6, 1e-6)
 COSTS = {row.device: row for row in (CPU, GPU, TPU)}
 
 
 def costs_of(platform: str) -> DeviceCosts:
     """The row of a platform of JAX; "cuda" and "rocm" are GPUs, others accelerators."""
     return COSTS.get(platform, GPU)
+
+
+_here = ContextVar("_here", default=CPU)
+
+
+def here() -> DeviceCosts:
+    """The costs of the device for which a rule looks at a graph."""
+    return _here.get()
+
+
+@contextmanager
+def weighing(costs: DeviceCosts) -> Iterator[None]:
+    """Within: `here` are these costs."""
+    token = _here.set(costs)
+    try:
+        yield
+    finally:
+        _here.reset(token)
 
 
 # Seconds of a core until XLA compiles: for each node that is traced and lowered, and

@@ -102,7 +102,8 @@ def put_together(body: PrintedBody, step: HostNode) -> None:
     body.node(step.node)
     (value,) = step.node.outputs
     name = body.value(value)
-    body.line(f"{name} = {placed(body.module, name, value.dtype.name)}")
+    if not step.node.params["joined"]:
+        body.line(f"{name} = {placed(body.module, name, value.dtype.name)}")
 
 
 def announce(body: PrintedBody, segment: Segment) -> None:

@@ -105,6 +105,15 @@ def rows_of(pieces: Any, length: Any) -> Any:
     return found
 
 
+def rows_on_device(jax: Any, pieces: Any, length: Any) -> Any:
+    """Printed into programs: the pieces of what a loop gave, joined where they are."""
+    found = jax.numpy.concatenate(pieces) if len(pieces) > 1 else pieces[0]
+    more = length - len(found)
+    if more > 0:
+        found = jax.numpy.pad(found, [(0, more)] + [(0, 0)] * (found.ndim - 1))
+    return found[:length]
+
+
 def scan_jax(
     jax: Any,
     body: Any,

@@ -47,6 +47,7 @@ import graphc.ops.linalg.solve
 import graphc.ops.nn.activations
 import graphc.ops.nn.conv
 import graphc.ops.nn.conv_padding
+import graphc.ops.nn.fused_attention
 import graphc.ops.nn.layers
 import graphc.ops.nn.pool
 import graphc.ops.products.contract

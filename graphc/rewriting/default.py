@@ -1,5 +1,6 @@
 """The rules that are applied unless others are asked for."""
 
+from graphc.rewriting.accelerators import ACCELERATORS
 from graphc.rewriting.cleanup import CLEANUP
 from graphc.rewriting.contraction import CONTRACTION
 from graphc.rewriting.lifting import LIFTING
@@ -25,6 +26,7 @@ ALL = (
     + CONTRACTION
     + REDUCTION
     + STABILITY
+    + ACCELERATORS
     + SHARING
 )
 # These two are fast, but where x and y are close, the sums cancel down to rounding.

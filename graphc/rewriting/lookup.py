@@ -31,6 +31,7 @@ from graphc.rewriting.sizes import (
 )
 
 SUM, GATHER, BINCOUNT = (PRIMITIVES[n] for n in ("sum", "gather", "bincount"))
+# Ratios of the work on elements, which are about the same on all devices.
 MANY = 4  # so many look-ups for each row of a table pay for a count
 WIDE = 8  # of so many elements in a row
 _ROWS = p.gather(v.table, v.i, axes=(0,), inside=v.inside)

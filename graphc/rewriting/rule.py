@@ -4,10 +4,10 @@ import inspect
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from typing import Any
 
-from graphc.analysis.cost import DeviceCosts
+from graphc.analysis.cost import CPU, DeviceCosts, weighing
 from graphc.errors import SourceLocation, graph_error, standing_at
 from graphc.ir.graph import Graph, Node, Value
 from graphc.rewriting.pattern import (
@@ -326,7 +326,17 @@ def whole_graph(
 @lru_cache(maxsize=4096)
 def _tuned(rule: Rule, costs: DeviceCosts) -> Rule:
     """The rule for a device: one, whichever set asks for it."""
-    return replace(rule.tuned(costs), tuned=None) if rule.tuned else rule
+    if rule.tuned is not None:
+        rule = replace(rule.tuned(costs), tuned=None)
+    if rule.whole is None or costs == CPU:
+        return rule
+    return replace(rule, whole=partial(_on, costs, rule.whole))
+
+
+def _on(costs: DeviceCosts, whole: Whole, graph: Graph) -> Replaced | None:
+    """The graph after a rule, with the costs of a device."""
+    with weighing(costs):
+        return whole(graph)
 
 
 def _never() -> None:

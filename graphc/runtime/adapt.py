@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 
+from graphc.analysis.cost import DeviceCosts
 from graphc.backends.program import Source
 from graphc.errors import GraphError
 from graphc.ir.build import INPUT
@@ -12,11 +13,9 @@ from graphc.transform.padding import padded
 from graphc.transform.plan import Plan, Segment
 from graphc.transform.policies import Bound, Pad, Policy, symbols_of
 
-MANY = 2  # so many sizes of one dim are a sign of more to come
+# How many sizes are a sign of more is a question of calls, not of devices.
+MANY = 2  # of one dim
 MANY_IN_SEGMENTS = 4  # where segments that do not depend on it are made anew
-PER_CALL = 50e-6  # seconds by which padding and cutting make a call longer
-CHEAP = 4096  # up to so many elements, work that padding adds is less than compiling
-SPARSE = 8  # a bound this many times the sizes seen wastes too much
 
 Compile = Callable[[dict[Symbol, Policy]], tuple[Plan, Source]]
 Change = tuple[Plan, Source, str]
@@ -90,9 +89,14 @@ class Adapter:
     """
 
     def __init__(
-        self, graph: Graph, compile: Compile, names: Mapping[object, str]
+        self,
+        graph: Graph,
+        compile: Compile,
+        names: Mapping[object, str],
+        costs: DeviceCosts,
     ) -> None:
         self._graph = graph
+        self._costs = costs
         self._names = names
         self._compile = compile
         symbols = symbols_of(graph)
@@ -179,7 +183,7 @@ class Adapter:
             s
             for s, found in self._seen.sizes.items()
             if len(found) >= many.get(s, MANY_IN_SEGMENTS)
-            and self._seen.lost[s] > calls * PER_CALL
+            and self._seen.lost[s] > calls * self._costs.padding
             and s not in self._policies
             and (s, segments) not in self._refused
         ]
@@ -220,7 +224,7 @@ class Adapter:
         policies = self._policies | chosen
         try:
             trial = padded(self._graph, policies)
-            if trial.cuts or (trial.prices and self._largest(chosen) > CHEAP):
+            if trial.cuts or (trial.prices and self._is_long(chosen)):
                 return None
             found = self._compile(policies)
         except GraphError:
@@ -230,9 +234,10 @@ class Adapter:
         self._policies = policies
         return found
 
-    def _largest(self, symbols: Iterable[Symbol]) -> int:
-        """The largest size that any of these has taken."""
-        return max(n for s in symbols for n in self._seen.sizes.get(s, ()))
+    def _is_long(self, symbols: Iterable[Symbol]) -> bool:
+        """Whether work on a size of these takes longer than to compile for another."""
+        longest = max(n for s in symbols for n in self._seen.sizes.get(s, ()))
+        return longest > self._costs.cheap
 
     def _choice(self, symbol: Symbol, varies: bool) -> Policy:
         """The policy for a size: a capacity is close to one that has not varied."""
@@ -244,7 +249,7 @@ class Adapter:
             most = evaluate(symbol.upper, self._seen.last)
         except GraphError:  # the size of a value outside of all segments
             return Bound()
-        return Bound() if most <= SPARSE * max(seen) else capacities
+        return Bound() if most <= self._costs.sparse * max(seen) else capacities
 
 
 def _is_count(symbol: Symbol) -> bool:

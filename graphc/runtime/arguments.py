@@ -23,7 +23,7 @@ Backend = Literal["jax", "numpy"]
 ArgumentValues = tuple[Any, ...]
 _MOST_SHOWN = 8  # arguments in a message
 _ALIGNED = 64  # bytes, where XLA takes an array as it is
-SMALL = 2**14  # bytes, which XLA may as well copy once more
+SMALL = 2**14  # bytes, which the host may as well copy once more
 _KINDS = {"b": 0, "i": 1, "u": 1, "c": 3}
 
 

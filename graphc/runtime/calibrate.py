@@ -16,6 +16,9 @@ STEPS, SMALL = 20_000, 8  # of a loop whose steps do next to nothing, on such ma
 SMALLEST, LARGEST = 2**16, 2**26  # bytes of arrays that may stay in a cache
 PASSED = 2**28  # bytes that are read in all, for each of these sizes
 SLOWER = 1.25  # so much longer a byte takes where an array no longer fits
+MOVED = 2**28  # bytes of an array that no cache holds
+CALLS = 1000  # of a function that does next to nothing
+LAUNCHES = 64  # kernels in a row
 SHARE = 64  # a temporary may take such a part of an accelerator's memory
 
 
@@ -28,7 +31,9 @@ def calibrated() -> DeviceCosts:
     on_cpu = platform == "cpu"
     temporary = _cached_bytes() if on_cpu else _spared_bytes(jax.devices()[0])
     device = "cpu" if on_cpu else "tpu" if platform == "tpu" else "gpu"
-    return DeviceCosts(device, temporary, _products(), _step())
+    launch = 0.0 if on_cpu else _launch()
+    moved = _bandwidth(), *_calls(), launch
+    return DeviceCosts(device, temporary, _products(), _step(), *moved)
 
 
 def _products() -> float:
@@ -46,6 +51,40 @@ def _step() -> float:
 
     loop = jax.jit(lambda x, each: jax.lax.scan(step, x, each)[0])
     return _seconds(partial(loop, x, each)) / STEPS
+
+
+def _bandwidth() -> float:
+    """Bytes per second that are read from memory, or written to it."""
+    x = jnp.ones(MOVED // 4, "float32")
+    return 2 * MOVED / _seconds(partial(jax.jit(jnp.negative), x))
+
+
+def _calls() -> tuple[float, float]:
+    """Seconds of the call of a compiled function, and of reading its integer."""
+    x, function = jnp.int32(0), jax.jit(lambda x: x + 1)
+
+    def called(read: bool) -> Any:
+        found = x
+        for _ in range(CALLS):
+            found = function(found)
+            if read:
+                int(found)
+        return found
+
+    dispatch, both = (_seconds(partial(called, read)) / CALLS for read in (False, True))
+    return dispatch, max(both - dispatch, 0.0)
+
+
+def _launch() -> float:
+    """Seconds of a small kernel in a row of such, which are not fused."""
+    x, own = jnp.eye(SMALL), jnp.ones((LAUNCHES, SMALL, SMALL)) / SMALL
+
+    def row(x: Any, own: Any) -> Any:
+        for i in range(LAUNCHES):
+            x = x @ own[i]
+        return x
+
+    return _seconds(partial(jax.jit(row), x, own)) / LAUNCHES
 
 
 def _cached_bytes() -> int:

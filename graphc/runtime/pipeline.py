@@ -26,7 +26,7 @@ from graphc.rewriting.cleanup import CLEANUP
 from graphc.rewriting.engine import Application, Rewritten, finished, rewritten, settled
 from graphc.rewriting.rule import Rules
 from graphc.runtime import program_cache
-from graphc.runtime.adapt import Adapter
+from graphc.runtime.adapt import Adapter, Compile
 from graphc.runtime.advice import Advisor, Overseer
 from graphc.runtime.arguments import Backend
 from graphc.runtime.devices import Target
@@ -107,7 +107,8 @@ class Pipeline:
         auto = isinstance(self.dims, str) and self.dims == "auto"
         self.adapts = auto and self.emit is emit_jax  # to the sizes that it sees
         fewest = how.jit in ("fewest", True)
-        self._model = UNDIVIDED if fewest else CostModel()
+        model = UNDIVIDED if fewest else CostModel()
+        self._model = replace(model, base=how.costs.segment)
         self._place = user_place()  # where stages stand, whenever they run
         self._simplified: Rewritten | None = None
         self._start: _Start | None = None
@@ -139,8 +140,11 @@ class Pipeline:
             return _Start(spent.policies, overseer, spent.told(self.dims))
         policies = self._policies()
         if self.adapts:
-            return _Start(policies, Adapter(graph, self.compiled, names))
+            return _Start(policies, self._adapter(graph, self.compiled))
         return _Start(policies, Advisor(graph, names, self.planned))
+
+    def _adapter(self, graph: Graph, compile: Compile) -> Adapter:
+        return Adapter(graph, compile, self.names, self.how.costs)
 
     def _policies(self) -> Policies:
         """The policies that are given, for a program without jit none: its caller
@@ -182,9 +186,9 @@ class Pipeline:
         return self._planned(policies)[0]
 
     def _planned(self, policies: Policies) -> tuple[Plan, tuple[Application, ...]]:
-        graph, rewrites = self.simplified.graph, self.how.rewrites
+        graph = self.simplified.graph
         with naming(self.names), remembering():
-            plan, log = _planned(graph, policies, self._model, self.emit, rewrites)
+            plan, log = _planned(graph, policies, self._model, self.emit, self.how)
             if self.emit is emit_jax and self.how.jit == "auto":
                 plan = taken_apart(plan, self.how.costs)
         return replace(plan, casting=self.how.casting), log
@@ -218,7 +222,7 @@ class Pipeline:
         if left:
             fewer = {s: p for s, p in policies.items() if s not in left}
             other, log = self._planned(fewer)
-            if price(other, left) < price(plan, left):
+            if price(other, left, self._model) < price(plan, left, self._model):
                 return other, log, told(plan, left)
         return plan, late, ""
 
@@ -261,7 +265,7 @@ class Pipeline:
         def compile(policies: Policies) -> tuple[Plan, Source]:
             return self.planned(policies), Source("", {}, {})
 
-        adapter = Adapter(self.simplified.graph, compile, self.names)
+        adapter = self._adapter(self.simplified.graph, compile)
         return rehearsed(adapter, plan, self.how.tier != "auto", sizes)
 
     def unjitted(self) -> Plan:
@@ -299,7 +303,7 @@ def _planned(
     policies: dict[Symbol, Policy],
     model: CostModel,
     emit: Callable[..., Source],
-    rewrites: Rules,
+    how: CompileOptions,
 ) -> tuple[Plan, tuple[Application, ...]]:
     """The plan of a graph, padded where policies say so, and the log of late rules."""
     pad = padded(graph, policies) if policies else None
@@ -307,12 +311,13 @@ def _planned(
         graph = rewritten(pad.graph, CLEANUP).graph
     elif emit is not emit_numpy:
         graph = _with_compiled_loops(graph)
-    late = finished(graph, rewrites)
+    late = finished(graph, how.rewrites)
     graph = late.graph
     # Without jit, the program has no driver.
-    graph, made = (graph, {}) if emit is emit_unjitted else grown(graph)
+    joined = how.costs.launches and emit is emit_jax
+    graph, made = (graph, {}) if emit is emit_unjitted else grown(graph, joined)
     graph, more = (graph, {}) if emit is emit_numpy else in_place(graph)
-    last = settled(graph, rewrites)
+    last = settled(graph, how.rewrites)
     graph = last.graph
     if pad is not None:
         pad = pad.tidied(graph)

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
+from graphc.analysis.cost import CPU
 from graphc.control.call import CALL
 from graphc.ir.build import SIZE_OP
 from graphc.ir.dims import Dim, Symbol
@@ -20,12 +21,12 @@ class CostModel:
     """The savings and costs of a split, in units of the compilation of one node.
 
     `base` is the cost of a further segment beyond its nodes: the fixed part of a
-    compilation and the dispatches of its calls. Axes and
+    compilation and the dispatches of its calls, which depends on the device. Axes and
     capacities are expected to take few sizes, an integer value many: beside one, the
     others count for nothing.
     """
 
-    base: float = 16.0
+    base: float = CPU.segment
     axis_sizes: float = 1.25
     value_sizes: float = 8.0
     window: int = 8  # the number of latest parts to try for a merge

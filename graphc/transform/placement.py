@@ -11,7 +11,7 @@ from graphc.ir.build import INPUT
 from graphc.ir.dims import Dim, Size, evaluate
 from graphc.ir.graph import Node, Value
 
-TYPICAL_SIZE = 100  # taken for a symbolic size
+TYPICAL_SIZE = 100  # taken for a symbolic size: bytes are compared with bytes
 
 Operands = Callable[[Node], Iterable[Node]]
 

@@ -21,10 +21,10 @@ def kept_true(plan: Plan) -> frozenset[Symbol]:
     return frozenset(s for s in plan.padded.policies if s in found)
 
 
-def price(plan: Plan, sizes: Collection[Symbol]) -> float:
+def price(plan: Plan, sizes: Collection[Symbol], model: CostModel) -> float:
     """The price in nodes of another value of these sizes."""
     originals = {} if plan.padded is None else plan.padded.originals
-    model, found = CostModel(), 0.0
+    found = 0.0
     for one in plan.segments:
         if any(originals.get(s, s) in sizes for s in one.keys):
             found += model.base + sum(map(weight, one.nodes))

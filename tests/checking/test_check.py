@@ -6,6 +6,7 @@ import pytest
 
 import graphc
 import graphc.tensor as gt
+from graphc.analysis.cost import GPU
 from graphc.checking import check as checking
 from graphc.checking.graphs import FUNCTIONS
 from graphc.ir.build import cast
@@ -13,11 +14,13 @@ from graphc.ir.dims import Dim
 from graphc.ir.namespace import F
 from graphc.ir.types import dtype_of
 from graphc.rewrites import check, p, v
+from graphc.rewriting.accelerators import ACCELERATORS
 from graphc.rewriting.default import ALL
 from tests.rewriting.builds import BUILDS
 
 EXAMPLES = int(os.environ.get("GRAPHC_EXAMPLES", "1"))
-RULES = list(ALL)
+# Those for accelerators apply to nothing on a CPU.
+RULES = [*(ALL - ACCELERATORS), *ACCELERATORS.on(GPU)]
 
 
 def stages_of(rule):

@@ -187,6 +187,16 @@ BUILDS = {
         "shapes": {"x": ("n",), "y": ("k",)},
         "dtypes": ("float64", "float32"),
     },
+    "steps_together": {
+        "build": lambda x: stacked(x),
+        "shapes": {"x": ("n", 3)},
+        "dtypes": ("float64", "float32"),
+    },
+    "fused_attention": {
+        "build": lambda q, k, v: gt.nn.softmax(q @ k.T) @ v,
+        "shapes": {"q": (4, 3), "k": (5, 3), "v": (5, 3)},
+        "dtypes": ("float32",),
+    },
     "shared_blocks": {
         "build": heads,
         "shapes": {"x": ("n", 3)},

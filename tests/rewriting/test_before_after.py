@@ -12,9 +12,11 @@ import pytest
 
 import graphc
 import graphc.tensor as gt
+from graphc.analysis.cost import GPU
 from graphc.ir.graph import Graph
 from graphc.ir.walk import ancestors
 from graphc.rewrites import Rules, everything, rewritten
+from graphc.rewriting.accelerators import ACCELERATORS
 from graphc.rewriting.cleanup import CLEANUP
 from graphc.rewriting.contraction import CONTRACTION
 from graphc.rewriting.selection import SELECTION
@@ -48,7 +50,8 @@ def graph_of(code, first):
 def block(rule, code):
     """The example of a rule: its code, the graph of that, and what is left."""
     before = graph_of(code, SIMPLER if rule in CONTRACTION else Rules())
-    result = rewritten(before, Rules((rule,)))
+    fires = Rules((rule,)).on(GPU) if rule in ACCELERATORS else Rules((rule,))
+    result = rewritten(before, fires)
     shown = "\n".join(ordered(before))
     assert result.log, f"{rule.name} does not apply in {code}, which is\n{shown}"
     marks = ["exact" if rule.exact else "rounds"] + ["finite"] * rule.finite

@@ -249,7 +249,12 @@ SHARING = {
     "shared_blocks": "(lambda f: gt.stack([f(u[k]) for k in range(8)]))"
     "(lambda k: gt.tanh(gt.sin(gt.cos(gt.exp(gt.sin(gt.tanh(k * u)))))))",
 }
+ACCELERATORS = {
+    "steps_together": "gt.scan(lambda c, r: (gt.tanh(c + r), c), w, x)[1]",
+    "fused_attention": "gt.nn.softmax(0.5 * (pairs @ pairs.T)) @ pairs",
+}
 FAMILIES = {
+    "accelerators": ACCELERATORS,
     "sharing": SHARING,
     "rolling": ROLLING,
     "hoisting": HOISTING,

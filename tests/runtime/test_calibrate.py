@@ -10,6 +10,7 @@ from graphc.runtime import calibrate
 
 def test_the_command_prints_a_row(monkeypatch, capsys):
     little = {"SIDE": 32, "STEPS": 20, "REPEATS": 1, "LARGEST": 2**17, "PASSED": 2**18}
+    little |= {"MOVED": 2**16, "CALLS": 3, "LAUNCHES": 2}
     for name, value in little.items():
         monkeypatch.setattr(calibrate, name, value)
     monkeypatch.setattr(sys, "argv", ["graphc", "calibrate"])
@@ -18,4 +19,6 @@ def test_the_command_prints_a_row(monkeypatch, capsys):
     row = eval(printed, {"DeviceCosts": calibrate.DeviceCosts})
     assert row.device == jax.default_backend() == "cpu"
     assert row.temporary in (2**16, 2**17)
-    assert row.products > 0 and row.step > 0
+    measured = row.products, row.step, row.bandwidth, row.dispatch
+    assert min(measured) > 0 and row.read >= 0 == row.launch
+    assert calibrate._launch() > 0  # on a CPU it is no cost of its own

@@ -6,7 +6,7 @@ import pytest
 
 import graphc
 import graphc.tensor as gt
-from graphc.runtime import adapt
+from graphc.analysis.cost import DeviceCosts
 from tests.transform.uncovered import uncovered
 
 x = gt.tensor("x", "float32", ("n",))
@@ -17,7 +17,7 @@ k = gt.iscalar("k")
 @pytest.fixture(autouse=True)
 def eager(monkeypatch):
     """However short compilations are, a size that varies is padded at once."""
-    monkeypatch.setattr(adapt, "PER_CALL", 0.0)
+    monkeypatch.setattr(DeviceCosts, "padding", 0.0)
 
 
 def floats(n):

@@ -7,7 +7,7 @@ import pytest
 
 import graphc
 import graphc.tensor as gt
-from graphc.runtime import adapt
+from graphc.analysis.cost import DeviceCosts
 from graphc.transform.policies import learned
 from tests.conformance.cases import CASES
 from tests.conformance.programs import PROGRAMS
@@ -198,11 +198,11 @@ def test_auto_pads_what_turns_out_to_vary():
 def test_auto_weighs_compilations_against_longer_calls(cost, monkeypatch):
     x = gt.tensor("x", "float32", ("n",))
     f = graphc.function([x], gt.sum(x), dims="auto")
-    monkeypatch.setattr(adapt, "PER_CALL", cost)
+    monkeypatch.setattr(DeviceCosts, "padding", cost)
     for n in (3, 4, 5, 6):
         same([f(np.ones(n, "float32"))], [np.float32(n)])
     assert bool(f.stats().changes) is (cost == 0)
-    monkeypatch.setattr(adapt, "PER_CALL", 0.0)
+    monkeypatch.setattr(DeviceCosts, "padding", 0.0)
     same([f(np.ones(7, "float32"))], [np.float32(7)])
     taken = 2 if cost == 0 else 5
     assert f.stats().changes == [

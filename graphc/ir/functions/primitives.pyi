@@ -95,6 +95,7 @@ class Primitives:
     frexp: graphc.ir.op.Primitive
     from_parts: graphc.ir.op.Primitive
     full: graphc.ir.op.Primitive
+    fused_attention: graphc.ir.op.Primitive
     gamma: graphc.ir.op.Primitive
     gammainc: graphc.ir.op.Primitive
     gammaincc: graphc.ir.op.Primitive

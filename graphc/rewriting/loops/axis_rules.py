@@ -8,6 +8,7 @@ axis of each operand that belongs to one of the result, and `part` builds the no
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from graphc.analysis.cost import here
 from graphc.ir.build import size_value
 from graphc.ir.dims import Size, equal, less_equal
 from graphc.ir.graph import Node, Value
@@ -42,7 +43,6 @@ SliceOf = Callable[[Node, int, Sequence[Value]], Value]
 PartOf = Callable[[Node, int, Sequence[Value], Tile | None], Value]
 
 REDUCTIONS = tuple(MONOIDS.rules)
-ENOUGH_ROWS = 32  # in a product of matrices
 ALONG = (
     *(OP.peak, OP.argmax, OP.argmin, OP.sort, OP.argsort),
     *(OP.cumsum, OP.cumprod, OP.cummax, OP.cummin),
@@ -163,7 +163,7 @@ def _of_product(node: Node, axis: int) -> OperandAxes:
 
 def is_large(rows: Size) -> bool:
     """Whether a product of so many rows is about as fast as one of many more."""
-    return less_equal(ENOUGH_ROWS, rows) is True
+    return less_equal(here().rows, rows) is True
 
 
 def _tiles_of_product(node: Node, axis: int) -> OperandAxes:

@@ -19,7 +19,7 @@ from graphc.rewriting.loops.folds import reduces
 from graphc.rewriting.loops.picks import picks
 from graphc.rewriting.sizes import is_one, varies
 
-TIMES_LARGER = 8  # at least, than its operands, where sizes are known
+TIMES_LARGER = 8  # at least, than its operands, where sizes are known: of any device
 
 
 class Pairs(NamedTuple):

@@ -7,12 +7,13 @@ the slices of what the first scan stacks.
 """
 
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
 
-from graphc.analysis.cost import CPU, DeviceCosts
+from graphc.analysis.cost import COMPILED, CPU, DeviceCosts
 from graphc.errors import standing_at
 from graphc.ir.build import CONSTANT, cast, constant
 from graphc.ir.graph import Graph, Node, Value
@@ -31,10 +32,9 @@ from graphc.rewriting.loops.scan_view import with_made
 from graphc.rewriting.loops.work import HEAVY, typical, work_of
 from graphc.rewriting.rule import Replaced, Rule, Rules, whole_graph
 
-LEAST_SAVED = 1000  # nodes that need not be compiled: XLA takes about 1 ms for each
-LEAST_REUSE = 16  # operations per element that must be stacked first
+LEAST_SAVED = round(1 / COMPILED)  # nodes that need not be compiled, in a second
 MOST_COMPARED = 3  # chains, of which the longest is taken
-MOST_GATHERS = 8  # in a chain: XLA's fusion makes each twice as long to compile
+MOST_GATHERS = 8  # in a chain: each makes XLA's fusion twice as long, on any device
 
 
 def rolling(least_saved: int = LEAST_SAVED, least_work: int | None = None) -> Rule:
@@ -45,13 +45,14 @@ def rolling(least_saved: int = LEAST_SAVED, least_work: int | None = None) -> Ru
     by itself; to chains of gathers, however little they do; and to blocks that the user
     has marked, however few their nodes are.
     """
-    ops = [primitive.name for primitive in (*HEAVY, OP.gather)]
-    least_of_block = CPU.step_work if least_work is None else least_work
+    return _rolling(least_saved, least_work, CPU)
 
-    def tuned(costs: DeviceCosts) -> Rule:
-        return rolling(
-            least_saved, costs.step_work if least_work is None else least_work
-        )
+
+def _rolling(least_saved: int, least_work: int | None, costs: DeviceCosts) -> Rule:
+    """The rule for a device: what is stacked first must be worth to be moved."""
+    ops = [primitive.name for primitive in (*HEAVY, OP.gather)]
+    work = costs.step_work if least_work is None else least_work
+    tuned = partial(_rolling, least_saved, least_work)
 
     @whole_graph(
         over=ops, exact=False, name="repeated_blocks", compiling=True, tuned=tuned
@@ -64,7 +65,7 @@ def rolling(least_saved: int = LEAST_SAVED, least_work: int | None = None) -> Ru
             if len(chains.nodes) < least:
                 break
             found = chains.found(least)
-            paying = (r for r in found if r.pays(least_saved, least_of_block))
+            paying = (r for r in found if r.pays(least_saved, work, costs.reuse))
             tried = islice(paying, MOST_COMPARED)
             best = max(tried, key=lambda r: r.saved, default=None)
             if best is None or not chains.can_add(best):
@@ -186,7 +187,7 @@ class _Rolled:
         """How many nodes need not be compiled."""
         return self.repeats.saved
 
-    def pays(self, least_saved: int, least_work: int) -> bool:
+    def pays(self, least_saved: int, least_work: int, reuse: int) -> bool:
         """Whether the work of a block is worth a step, and what is stacked for it."""
         blocks = self.repeats
         if blocks.count > MOST_GATHERS and self._gathers_of_gathers():
@@ -203,7 +204,7 @@ class _Rolled:
             if len(_parts_of(row)) > 1 or place_of(row[0]) is None
             if not _are_constants(row)
         )
-        return work >= max(least_work, LEAST_REUSE * stacked)
+        return work >= max(least_work, reuse * stacked)
 
     def _gathers_of_gathers(self) -> bool:
         """Whether blocks gather from what they carry, so that gathers are nested."""

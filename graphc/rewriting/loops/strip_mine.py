@@ -38,8 +38,7 @@ from graphc.rewriting.loops.strip_mine_pair import (
 from graphc.rewriting.loops.tile_consumers import GraphFacts, TileConsumers
 from graphc.rewriting.rule import Replaced, Rule, whole_graph
 
-STEPS = 16  # in a chunk at least
-FEW = 4  # chunks: so many may all be materialised
+FEW = 4  # chunks: so many may all be materialised, whatever a device has to spare
 
 
 def scan_in_chunks(chunk: int | None = None, few: int = FEW) -> Rule:
@@ -51,9 +50,12 @@ def scan_in_chunks(chunk: int | None = None, few: int = FEW) -> Rule:
 
 
 def _scan_in_chunks(chunk: int | None, few: int, costs: DeviceCosts) -> Rule:
-    """The rule for a device: two values of a chunk stay in its cache."""
-    most = costs.temporary // 2
-    limits = Limits(0, chunk, few) if chunk else Limits(most, STEPS, few)
+    """The rule for a device: two values of a chunk stay in its cache.
+
+    Steps of two rows or more make a product as fast as one of many.
+    """
+    most, steps = costs.temporary // 2, costs.rows // 2
+    limits = Limits(0, chunk, few) if chunk else Limits(most, steps, few)
     tuned = partial(_scan_in_chunks, chunk, few)
 
     @whole_graph(

@@ -13,6 +13,7 @@ there are, and more rows share what is read for a tile.
 """
 
 from collections.abc import Container, Iterable
+from functools import partial
 
 from graphc.analysis.cost import CPU, DeviceCosts
 from graphc.errors import standing_at
@@ -39,25 +40,28 @@ from graphc.rewriting.loops.tile_consumers import (
 )
 from graphc.rewriting.rule import Replaced, Rule, whole_graph
 
-ROWS = 32  # in a tile that is multiplied by a matrix
-WIDE = 256  # in one that is computed in tiles of columns
-MOST_WORK = 1.25  # how many more products such tiles may take, made anew
+WIDE = 8  # times the rows of another tile has one that is made in tiles of columns
+MOST_WORK = 1.25  # how many more products such tiles may take: memory is what they save
 OF_SCANS = "keeps", "stores", "own", "marks"  # params of loops that belong to a scan
 
 
-def blocking(block_bytes: int | None = None, rows: int = WIDE) -> Rule:
+def blocking(block_bytes: int | None = None, rows: int | None = None) -> Rule:
     """The rule that makes reductions of what is large in blocks.
 
     The largest value in a block has about so many bytes; by default as many as stay in
     the cache of a CPU, or as an accelerator has to spare for one temporary.
     `graphc.rewrites.default - "large_in_blocks" + blocking(2**24)` are rules with more.
-    Blocks of `rows` rows of products are made in blocks of columns if they have more
-    bytes than that; with `rows=0` they never are.
+    Blocks of `rows` rows of products, 256 on a CPU, are made in blocks of columns if
+    they have more bytes than that; with `rows=0` they never are.
     """
-    most = CPU.temporary if block_bytes is None else block_bytes
+    return _blocking(block_bytes, rows, CPU)
 
-    def tuned(costs: DeviceCosts) -> Rule:
-        return blocking(costs.temporary if block_bytes is None else block_bytes, rows)
+
+def _blocking(block_bytes: int | None, rows: int | None, costs: DeviceCosts) -> Rule:
+    """The rule for a device."""
+    most = costs.temporary if block_bytes is None else block_bytes
+    wide = WIDE * costs.rows if rows is None else rows
+    tuned = partial(_blocking, block_bytes, rows)
 
     @whole_graph(
         over=tuple(op.name for op in (*PRODUCTS, *REDUCTIONS, *POSITIONS)),
@@ -68,16 +72,16 @@ def blocking(block_bytes: int | None = None, rows: int = WIDE) -> Rule:
     )
     def rule(graph: Graph) -> Replaced | None:
         """Reductions of outer-product temporaries are computed tile by tile."""
-        found = tiled(graph, most)
-        if found is None and rows:
-            found = _tiled_inside(graph, most, rows)
+        found = tiled(graph, most, costs.rows)
+        if found is None and wide:
+            found = _tiled_inside(graph, most, wide, costs.rows)
         return found
 
     return rule
 
 
 def tiled(
-    graph: Graph, most: int, least: int = ROWS, inside: Container[Size] = ()
+    graph: Graph, most: int, least: int, inside: Container[Size] = ()
 ) -> Replaced | None:
     """Replace large temporaries by tiled loops, as many as do not overlap.
 
@@ -184,12 +188,12 @@ class _Rebuilt:
         return blocks.end(ends, found)
 
 
-def _tiled_inside(graph: Graph, most: int, rows: int) -> Replaced | None:
+def _tiled_inside(graph: Graph, most: int, rows: int, inner: int) -> Replaced | None:
     """Give loops over tiles of rows a body in tiles of columns, where that pays."""
     nodes = graph.nodes
     made: dict[Value, Value] = {}
     for node in filter(_is_of_rows, nodes):
-        body = _in_columns(node, most)
+        body = _in_columns(node, most, inner)
         if body is not None:
             least = max(rows, node.params["least"])
             new = {"columns": Opaque("columns", (body,)), "least": least}
@@ -213,14 +217,14 @@ def _is_of_rows(node: Node) -> bool:
     return products and not any(map(has_inner, body.nodes))
 
 
-def _in_columns(node: Node, most: int) -> Body | None:
+def _in_columns(node: Node, most: int, least: int) -> Body | None:
     """The body of a loop over tiles, in tiles of columns; None if that does not pay."""
     params, body = node.params, node.params["body"].content
     carries = params["carries"]
     tiles = zip(body.inputs[carries:], params["axes"], strict=False)
     rows = {v.type.shape[axis] for v, axis in tiles}
     graph = Graph(body.inputs, body.outputs, ("",) * len(body.inputs), ())
-    while (found := tiled(graph, most, ROWS, rows)) is not None:
+    while (found := tiled(graph, most, least, rows)) is not None:
         graph = found[0]
     made: Body | None = body.changed(graph.outputs)
     if made is None or outer_values(made.nodes, 0):

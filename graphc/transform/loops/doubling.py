@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from graphc.control.carries import fresh
 from graphc.control.loop_cse import ordered, together
-from graphc.control.print_loops import rows_of
+from graphc.control.print_loops import rows_of, rows_on_device
 from graphc.control.scan import SCAN, StepResult, parts_of, run_scan
 from graphc.control.trip_count import STEPS
 from graphc.errors import standing_at
@@ -37,13 +37,19 @@ Replacements = dict[Value, Value]
 
 
 @op()
-def _rows(x: Array, *, length: Size) -> TensorType:
-    """Outputs of a capacity-doubling loop in one array, with zeros after them."""
+def _rows(x: Array, *, length: Size, joined: bool) -> TensorType:
+    """Outputs of a capacity-doubling loop in one array, with zeros after them.
+
+    Where they are `joined`, they stay on the device for that.
+    """
     return x.type.like((length, *x.type.shape[1:]))
 
 
 def _print_rows(p: Printing) -> str:
-    return f"{p.helper(rows_of)}({p.inputs[0]}, {p.code(p.node.params['length'])})"
+    given = f"{p.inputs[0]}, {p.code(p.node.params['length'])}"
+    if p.node.params["joined"]:
+        return f"{p.helper(rows_on_device)}(jax, {given})"
+    return f"{p.helper(rows_of)}({given})"
 
 
 ROWS = _rows
@@ -56,8 +62,10 @@ _rows.no_batch("it is made of scans, of which there may be many at once")
 _rows.no_padding("it is made of scans at capacities")
 
 
-def grown(graph: Graph) -> tuple[Graph, Replacements]:
+def grown(graph: Graph, joined: bool = False) -> tuple[Graph, Replacements]:
     """The graph with capacity-doubling loops, and the replacements.
+
+    Their rows stay on the device if they are to be `joined` there.
 
     >>> import graphc, graphc.tensor as gt
     >>> n = gt.scalar("n", "int64")
@@ -74,7 +82,7 @@ def grown(graph: Graph) -> tuple[Graph, Replacements]:
         found = _done_again(graph.nodes)
         if found is None:
             return graph, made
-        graph, new = _Doubling(*found, graph, graph.nodes).run()
+        graph, new = _Doubling(*found, graph, joined).run()
         made = {old: new.get(v, v) for old, v in made.items()} | new
 
 
@@ -176,10 +184,11 @@ class _Doubling:
     """A loop and the scans that run it again, in a graph where they become one."""
 
     def __init__(
-        self, loop: Node, scans: list[Node], graph: Graph, nodes: Iterable[Node]
+        self, loop: Node, scans: list[Node], graph: Graph, joined: bool
     ) -> None:
         self._loop, self._scans, self._graph = loop, scans, graph
-        used = {*graph.outputs, *(v for node in nodes for v in operands(node))}
+        self._joined = joined
+        used = {*graph.outputs, *(v for node in graph.nodes for v in operands(node))}
         self._kept = [  # by scan, the numbers of the outputs needed of all steps
             [v.index for v in n.outputs[n.params["carries"] :] if v in used]
             for n in scans
@@ -219,7 +228,8 @@ class _Doubling:
         for value in scan.outputs[scan.params["carries"] :]:
             if value in self._made:
                 with standing_at(scan.place.plain):
-                    self._made[value] = ROWS(self._made[value], length=length)
+                    rows = ROWS(self._made[value], length=length, joined=self._joined)
+                    self._made[value] = rows
 
     def _join(self) -> None:
         """Build the one loop of all members."""
