@@ -3,11 +3,11 @@
 import pytest
 
 import graphc.tensor as gt
-from graphc.analysis.cost import COSTS, CPU, GPU, TPU, DeviceCosts, costs_of
+from graphc.analysis.cost import COSTS, CPU, GPU, TPU, DeviceCosts, costs_of, here
 from graphc.ir.graph import Graph
 from graphc.ir.inner import has_inner
 from graphc.ir.walk import ancestors
-from graphc.rewrites import blocking, default, rolling, scan_in_chunks
+from graphc.rewrites import blocking, default, hoisting, rolling, scan_in_chunks
 from graphc.rewriting.engine import finished, rewritten
 
 
@@ -63,3 +63,27 @@ def test_platforms():
     assert costs_of("cuda") is costs_of("rocm") is COSTS["gpu"]
     assert costs_of("tpu") is TPU
     assert DeviceCosts("own", 2**20, 1e9, 1e-6).step_work == 1000
+
+def test_the_row_of_the_cpu_gives_the_thresholds_that_were_measured_there():
+    assert (CPU.step_work, CPU.reuse, CPU.rows) == (32768, 16, 32)
+    assert (CPU.padding, CPU.cheap, CPU.sparse, CPU.segment) == (5e-5, 4096, 8, 16.0)
+    assert not CPU.launches and GPU.launches and TPU.launches
+
+def test_thresholds_grow_with_the_costs_that_they_follow():
+    for row in (GPU, TPU):
+        assert row.reuse == round(4 * row.products / row.bandwidth) > CPU.reuse
+        assert row.sparse > 1000 and row.cheap > CPU.cheap and row.segment > 16
+    nothing = DeviceCosts("own", 1, 1.0, 1.0, 1.0, 0.0, 0.0)
+    assert (nothing.cheap, nothing.sparse, nothing.segment) == (1, 1, 11.0)
+
+def test_rules_know_the_device_that_they_look_for():
+    """A step of 64 rows is a large product on a CPU, and a small one on a GPU."""
+    x, w = gt.tensor("x", "float32", (9, 64, 8)), gt.tensor("w", "float32", (8, 8))
+    y = gt.tensor("y", "float32", (9, 64, 8))
+    _, rows = gt.scan(lambda c, r: (c + r, c * r), gt.zeros((64, 8), "float32"), x)
+    names = ("x", "w", "y"), ("",)
+    graph = Graph((x, w, y), (gt.sum((rows @ w - y) ** 2),), *names)
+    for costs, fused in ((CPU, True), (GPU, False)):
+        assert here() is CPU
+        log = rewritten(graph, hoisting.on(costs)).log
+        assert ("reduction_in_scan" in [a.rule.name for a in log]) is fused

@@ -34,7 +34,7 @@ from graphc.rewriting.rule import Replaced, Rule, Rules, whole_graph
 
 LEAST_SAVED = round(1 / COMPILED)  # nodes that need not be compiled, in a second
 MOST_COMPARED = 3  # chains, of which the longest is taken
-MOST_GATHERS = 8  # in a chain: each makes XLA's fusion twice as long, on any device
+MOST_GATHERS = 8  # in a chain: XLA's fusion makes each twice as long to compile
 
 
 def rolling(least_saved: int = LEAST_SAVED, least_work: int | None = None) -> Rule:
