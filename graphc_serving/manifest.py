@@ -20,7 +20,8 @@ from graphc_serving.kinds import Shape, dtype_of, list_of, of, shape_of, shorten
 from graphc_serving.step_reader import Stage, StepReader
 from graphc_serving.steps import Kind, Step
 
-FORMAT = 2
+FORMAT = 3
+OLDEST = 2  # whose steps are among those of today
 LARGEST = 2**34  # bytes of a file
 LARGEST_MANIFEST = 2**26
 KEY = "graphc"  # of the manifest, in the metadata
@@ -131,7 +132,7 @@ def _read(path: str) -> tuple[Manifest, Tensors]:
     if number > FORMAT:
         problem = f"a newer graphc wrote it, in format {number}; this one reads"
         raise _Malformed(f"{problem} {FORMAT}")
-    if number < FORMAT:
+    if number < OLDEST:
         problem = f"an older graphc wrote it, in format {number}; this one reads"
         raise _Malformed(f"{problem} {FORMAT}: export it again")
     try:

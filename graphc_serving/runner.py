@@ -121,6 +121,31 @@ class Call:
         found = stored[tuple(map(slice, shape))]
         return self._runner.put(found.copy() if 2 * found.size < stored.size else found)
 
+    def steps(self, found: Sequence[Any], carries: int, name: str) -> int:
+        """The steps that a loop has done in a piece; their number is called so."""
+        made = int(np.asarray(found[carries]))
+        self._read[name] = self._read.get(name, 0) + made
+        return made
+
+    def goes_on(self, found: Sequence[Any], name: str) -> bool:
+        """Whether a loop goes on after a piece, as the first that it carries says."""
+        return bool(np.asarray(found[0]))
+
+    def joined(self, pieces: Sequence[Any]) -> Any:
+        """The rows of pieces in one array, on the host: nothing is compiled."""
+        if len(pieces) == 1:
+            return pieces[0]
+        return np.concatenate([np.asarray(piece) for piece in pieces])
+
+    def rows(self, array: Any, count: int) -> Any:
+        """So many rows of an array, with zeros behind those that there are."""
+        if count < 0:
+            raise StepError(f"there are no {count} rows")
+        found = np.zeros((count, *array.shape[1:]), array.dtype)
+        stored = np.asarray(array)[:count]
+        found[: len(stored)] = stored
+        return self._runner.put(found)
+
     def run(self, stage: int, statics: Row, arrays: list[Any]) -> Sequence[Any]:
         """What the program gives for these integers and shapes."""
         key = stage, statics, tuple([array.shape for array in arrays])

@@ -131,6 +131,27 @@ class StepReader:
         _require(fits, f"stage {stage} has other arguments")
         return list(known.outputs)
 
+    def _of_grow(
+        self,
+        stage: int,
+        arrays: Sequence[int],
+        statics: Sequence[Any],
+        carries: int,
+        name: str,
+    ) -> list[Kind | None]:
+        """A piece takes what one before it gives: carries, whether it goes on first."""
+        made = self._of_run(stage, arrays, [*statics, None])
+        given: list[Kind | None] = [self._kind(i) for i in arrays[:carries]]
+        fits = 0 < carries < len(made) and made[:carries] == given
+        fits = fits and made[0] == Kind("bool", 0) and made[carries] == Kind("int32", 0)
+        rows = [kind for kind in made[carries + 1 :] if kind is not None]
+        _require(fits and all(kind.rank for kind in rows), f"stage {stage} is no loop")
+        return made
+
+    def _of_rows(self, array: int, count: Any) -> list[Kind | None]:
+        _require(self._kind(array).rank > 0, "a number has no rows")
+        return [self._kind(array)]
+
     def _sizes(self, given: Any) -> tuple[Formula | None, ...]:
         parts = list_of(given)
         return tuple([None if x is None else self._formula(x) for x in parts])
@@ -165,6 +186,8 @@ _MADE: Mapping[str, Callable[..., list[Kind | None]]] = {
     "check": StepReader._of_check,
     "require": StepReader._of_require,
     "run": StepReader._of_run,
+    "grow": StepReader._of_grow,
+    "rows": StepReader._of_rows,
 }
 
 

@@ -13,6 +13,7 @@ Formula = tuple[tuple[int, tuple[int, ...]], ...]
 Row = tuple[int, ...]
 LARGEST = 2**63  # an integer is below, whatever a file computes
 MOST_READ = 2**48  # a size is not above
+FIRST_PIECE = 16  # steps of a loop that runs in pieces
 CUT = 2**49  # bounds of slices may be, and are taken for this
 
 
@@ -57,6 +58,18 @@ class Doer(Protocol):
 
     def run(self, stage: int, statics: Row, arrays: list[Any]) -> Sequence[Any]:
         """What a program gives: of a stage, for these integers and shapes."""
+
+    def steps(self, found: Sequence[Any], carries: int, name: str) -> int:
+        """The steps that a loop has done in a piece; their number is called so."""
+
+    def goes_on(self, found: Sequence[Any], name: str) -> bool:
+        """Whether a loop goes on after a piece."""
+
+    def joined(self, pieces: Sequence[Any]) -> Any:
+        """The rows of pieces in one array."""
+
+    def rows(self, array: Any, count: int) -> Any:
+        """So many rows of an array, with zeros behind those that there are."""
 
 
 class Walk:
@@ -182,6 +195,32 @@ def _run(walk: Walk, doer: Doer, step: Step) -> list[Any]:
     return list(doer.run(stage, walk.formulas(statics), given))
 
 
+def _grow(walk: Walk, doer: Doer, step: Step) -> list[Any]:
+    """A loop in pieces, each of as many steps as were done before it."""
+    stage, arrays, statics, carries, name = step.parts
+    given, fixed = [walk[i] for i in arrays], walk.formulas(statics)
+    pieces: list[Sequence[Any]] = []
+    done, room = 0, FIRST_PIECE
+    while True:
+        found = doer.run(stage, (*fixed, room), given)
+        given[:carries] = found[:carries]
+        pieces.append(found[carries + 1 :])
+        made = doer.steps(found, carries, name)
+        done += made
+        if not doer.goes_on(found, name):
+            break
+        if made < room:
+            raise StepError("a loop that goes on has left out steps")
+        room = done
+    rows = [doer.joined(x) for x in zip(*pieces, strict=True)]
+    return [*given[:carries], doer.number(done, "int32"), *rows]
+
+
+def _rows(walk: Walk, doer: Doer, step: Step) -> list[Any]:
+    array, count = step.parts
+    return [doer.rows(walk[array], walk.formula(count))]
+
+
 def _clip(index: int, size: int) -> int:
     return slice(index).indices(max(size, 0))[1]
 
@@ -221,4 +260,6 @@ WORDS: Mapping[str, Word] = {
     "check": Word(_check, ("formula", "relation", "formula", "text")),
     "require": Word(_require, ("array", "texts")),
     "run": Word(_run, ("count", "arrays", "formulas")),
+    "grow": Word(_grow, ("count", "arrays", "formulas", "count", "text")),
+    "rows": Word(_rows, ("array", "formula")),
 }

@@ -14,7 +14,8 @@ from graphc.backends.program import Outputs
 from graphc.errors import GraphError, graph_error, shortened
 from graphc.ir.build import literal_of, variable
 from graphc.ir.dims import evaluate
-from graphc.ir.graph import Graph, Value
+from graphc.ir.graph import Graph, Node, Value
+from graphc.ir.op import rebuild
 from graphc.ir.replay import substituted
 from graphc.ir.types import is_inexact
 from graphc.ir.walk import ancestors
@@ -23,7 +24,7 @@ from graphc.runtime.ahead import OnlySegment, only_segment
 from graphc.runtime.devices import Target
 from graphc.runtime.failure import Program, ProgramCallError
 from graphc.runtime.prepared import Prepared
-from graphc.runtime.recorded import constants_of, recorded
+from graphc.runtime.recorded import constants_of, last_run, recorded
 from graphc.transform.forecast import SizesGiven, asked, named_sizes
 from graphc.transform.grouping import UNDIVIDED
 from graphc.transform.partition import partition
@@ -74,6 +75,7 @@ class Exporter:
         alone = only_segment(Prepared.of(made, source).facts, self._module, target)
         self.wide = alone.wide if source.alone else True
         self.programs: dict[tuple[Any, ...], ExportedModule] = {}
+        self._alone: dict[int, Any] = {}
         self.shapes: list[list[list[int]]] = []
         self.rows: list[set[Row]] = [set() for _ in self.driver.policies]
 
@@ -92,7 +94,7 @@ class Exporter:
     ) -> Sequence[Any]:
         """Export the program for arguments of these types: what it gives."""
         make = importlib.import_module("jax.export").export
-        jitted = getattr(self._module, f"segment_{self.driver.segments[stage]}")
+        jitted = self._jitted(stage)
         try:
             with self.settings():
                 found = make(jitted, platforms=[self.platform])(*structs, *statics)
@@ -109,6 +111,20 @@ class Exporter:
         key = stage, statics, tuple([s.shape for s in structs])
         self.programs[key] = said, found.mlir_module_serialized
         return self.outputs(key)
+
+    def _jitted(self, stage: int) -> Any:
+        """The function of a stage: a segment, or a node that ran on the host."""
+        found = self.driver.segments[stage]
+        if isinstance(found, Node):
+            if stage not in self._alone:
+                self._alone[stage] = _alone(found)
+            return self._alone[stage]
+        return getattr(self._module, f"segment_{found}")
+
+    def computed(self, stage: int, numbers: Sequence[NDArray]) -> list[NDArray]:
+        """The results of a stage for numbers."""
+        with self.settings():
+            return list(map(np.asarray, self._jitted(stage)(*numbers)))
 
     def outputs(self, key: tuple[Any, ...]) -> Sequence[Any]:
         """The types that a program gives, which has been exported."""
@@ -132,17 +148,21 @@ class Exporting:
     def __init__(self, exporter: Exporter, sizes: Mapping[str, int]) -> None:
         self._exporter = exporter
         self._sizes = sizes
+        self._numbers: dict[int, tuple[Any, NDArray]] = {}
+        self._left: dict[str, int] = {}  # steps of loops
         known = {s: sizes[s.name] for s in asked(exporter._plan.called)}
-        self.arguments = [
-            self._struct([evaluate(n, known) for n in v.type.shape], v.dtype)
-            for v in exporter._plan.called.inputs
-        ]
+        self.arguments = []
+        for v in exporter._plan.called.inputs:
+            struct = self._struct([evaluate(n, known) for n in v.type.shape], v.dtype)
+            if v._symbol in known:
+                self._noted(struct, np.array(known[v._symbol], v.dtype))
+            self.arguments.append(struct)
 
     def export(self) -> None:
         """Take the steps of the driver up to the last program."""
         exporter = self._exporter
         driver, arrays = exporter.driver, exporter.arrays
-        last = max([i for i, s in enumerate(driver.steps) if s[0] == "run"], default=-1)
+        last = last_run(driver.steps)
         steps = [Step(word, tuple(parts)) for word, *parts in driver.steps]
         constants = [self._struct(a.shape, a.dtype) for a in arrays]
         try:
@@ -155,13 +175,44 @@ class Exporting:
         with self._exporter.jax.enable_x64(True):
             return self._exporter.jax.ShapeDtypeStruct(tuple(shape), dtype)
 
+    def _noted(self, struct: Any, number: NDArray) -> Any:
+        """The type of an array, whose numbers are known."""
+        self._numbers[id(struct)] = struct, number
+        return struct
+
+    def _number_of(self, struct: Any) -> NDArray | None:
+        """The numbers of an array, where they are known."""
+        found = self._numbers.get(id(struct))
+        return None if found is None else found[1]
+
     def read(self, array: Any, name: str) -> int:
-        """The size that was given for a name."""
-        return self._sizes[name]
+        """The size that was given for a name, or that follows from others."""
+        number = self._number_of(array)
+        return self._sizes[name] if number is None else int(number)
 
     def number(self, integer: int, dtype: str) -> Any:
         """The type of an integer."""
-        return self._struct((), dtype)
+        return self._noted(self._struct((), dtype), np.array(integer, dtype))
+
+    def steps(self, found: Sequence[Any], carries: int, name: str) -> int:
+        """The steps that a loop does in a piece, of those that were given."""
+        left = self._left.setdefault(name, self._sizes[name])
+        made: int = min(left, found[carries + 1].shape[0])
+        self._left[name] = left - made
+        return made
+
+    def goes_on(self, found: Sequence[Any], name: str) -> bool:
+        """Whether a loop has steps left after a piece."""
+        return self._left[name] > 0
+
+    def joined(self, pieces: Sequence[Any]) -> Any:
+        """The type of the rows of pieces."""
+        count = sum(piece.shape[0] for piece in pieces)
+        return self._struct((count, *pieces[0].shape[1:]), pieces[0].dtype)
+
+    def rows(self, array: Any, count: int) -> Any:
+        """The type of so many rows of an array."""
+        return self._struct((count, *array.shape[1:]), array.dtype)
 
     def holds(self, condition: Any) -> Sequence[int]:
         """Conditions are taken to hold."""
@@ -183,10 +234,16 @@ class Exporting:
 
     def run(self, stage: int, statics: Row, arrays: list[Any]) -> Sequence[Any]:
         """The types of what a program gives, which is exported the first time."""
-        key = stage, statics, tuple([a.shape for a in arrays])
-        if key in self._exporter.programs:
-            return self._exporter.outputs(key)
-        return self._exporter.export(stage, statics, arrays)
+        exporter, shapes = self._exporter, tuple([a.shape for a in arrays])
+        if (stage, statics, shapes) in exporter.programs:
+            made = exporter.outputs((stage, statics, shapes))
+        else:
+            made = exporter.export(stage, statics, arrays)
+        numbers = [n for n in map(self._number_of, arrays) if n is not None]
+        on_host = isinstance(exporter.driver.segments[stage], Node)
+        if not on_host or len(numbers) < len(arrays):
+            return made
+        return list(map(self._noted, made, exporter.computed(stage, numbers)))
 
 
 def _capacity(capacities: Capacities, size: int) -> int:
@@ -202,6 +259,21 @@ def _elements(row: Row) -> tuple[int, Row]:
 
 def _kinds(arrays: Iterable[Any]) -> list[list[Any]]:
     return [["", a.dtype.name, list(a.shape)] for a in arrays]
+
+
+def _alone(node: Node) -> Any:
+    """A node that runs on the host as a jitted function of what is no literal."""
+    taken = [
+        variable(f"x{i}", v.type) if literal_of(v) is None else v
+        for i, v in enumerate(node.inputs)
+    ]
+    inputs = tuple([v for v in taken if literal_of(v) is None])
+    made = rebuild(node, tuple(taken), node.params).outputs
+    names = tuple([v.name for v in inputs]), ("",) * len(made)
+    plan = partition(Graph(inputs, made, *names), UNDIVIDED)
+    flat = Outputs("tuple", (), (Outputs("single"),) * len(made))
+    source = emit_jax(plan, flat)
+    return Program(source.text, NAME, source.foreigns).load().segment_0
 
 
 def _array_of(value: Value) -> NDArray:

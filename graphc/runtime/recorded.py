@@ -8,17 +8,21 @@ from graphc.backends.jax import is_direct
 from graphc.backends.sizes import line_of
 from graphc.backends.slice_bounds import slice_bounds
 from graphc.errors import GraphError, SourceLocation, graph_error, shortened
-from graphc.ir.build import CONSTANT, INPUT, SIZE_OP, as_size
+from graphc.ir.build import CONSTANT, INPUT, SIZE_OP, as_size, literal_of
 from graphc.ir.dims import Dim, Size, Symbol, symbol_dim
-from graphc.ir.graph import Value
+from graphc.ir.graph import Node, Value
+from graphc.ir.op import EMISSION
 from graphc.ir.polynomials import Atom, Call, calls_in, polynomial
 from graphc.ops.common.conditions import tells
 from graphc.ops.effects.capacities import BUCKET, Capacities
+from graphc.ops.elementwise.declare import CONVERT
 from graphc.transform.forecast import asked
+from graphc.transform.grouping import printed
 from graphc.transform.padding import PaddedGraph
 from graphc.transform.plan import (
     Check,
     HostNode,
+    JoinedPieces,
     Plan,
     PlanStep,
     Read,
@@ -28,6 +32,7 @@ from graphc.transform.plan import (
 from graphc.transform.policies import Pad
 
 Summands = list[list[Any]]  # pairs of a factor and a list of numbers
+NAMED = {"read": 2, "grow": 5}  # steps that give a size, and the place of its name
 LONGEST = 60  # characters of a name in a message
 
 
@@ -35,14 +40,14 @@ class Driver(NamedTuple):
     """Steps, the numbers of the results, and what the steps do not say themselves.
 
     A capacity step holds the number of its `policies` in place of rows. `segments` are
-    those that stages run, `reads` sizes that depend on data, without which not all of
-    them can be run.
+    those that stages run, or nodes that the driver computes on the host; `reads` sizes
+    that depend on data, without which not all of them can be run.
     """
 
     steps: list[list[Any]]
     results: list[int]
     policies: list[list[Capacities]]
-    segments: list[int]
+    segments: list[int | Node]
     reads: list[str]
 
 
@@ -60,12 +65,17 @@ def recorded(
     for step in plan.steps:
         recorder.step(step)
     results = recorder.results()
-    last = max([i for i, s in enumerate(recorder.steps) if s[0] == "run"], default=-1)
-    reads = [s[2] for s in recorder.steps[:last] if s[0] == "read"]
-    wanted = [name for name in reads if name in recorder.of_data]
+    last = last_run(recorder.steps)
+    reads = [s[NAMED[s[0]]] for s in recorder.steps[: last + 1] if s[0] in NAMED]
+    wanted = [name for name in dict.fromkeys(reads) if name in recorder.of_data]
     return Driver(
         recorder.steps, results, recorder.policies, recorder.segments, wanted
     )
+
+
+def last_run(steps: Sequence[Sequence[Any]]) -> int:
+    """The place of the last step that runs a program; -1 if none does."""
+    return max([i for i, s in enumerate(steps) if s[0] in ("run", "grow")], default=-1)
 
 
 def constants_of(plan: Plan) -> list[Value]:
@@ -101,8 +111,9 @@ class _Recorder:
         self._original = original
         self.steps: list[list[Any]] = []
         self.policies: list[list[Capacities]] = []
-        self.segments: list[int] = []
+        self.segments: list[int | Node] = []
         self.of_data: set[str] = set()
+        self._told: set[Value] = set()  # computed from sizes that calls are asked for
         self._names: dict[Symbol, str] = {s: s.name for s in asked(original)}
 
     def enter(self, checked: Collection[int]) -> None:
@@ -228,10 +239,55 @@ class _Recorder:
         elif isinstance(step, Check):
             self._require(step)
         elif isinstance(step, Segment):
-            _refuse("a loop that runs in pieces", step.nodes[0].place, step.reason)
+            self._grow(step)
+        elif isinstance(step, JoinedPieces):
+            length = self.formula(step.node.params["length"])
+            rows = self.value(step.node.inputs[0])
+            self._bind(step.node.outputs[0], self._add("rows", rows, length))
+        elif isinstance(step, HostNode) and step.node.primitive in EMISSION["jax"]:
+            self._on_host(step)
         else:
             what = f"{step.node.primitive.name} on the host"
             _refuse(what, step.place, step.reason)
+
+    def _grow(self, segment: Segment) -> None:
+        """A loop that runs in pieces, and what it gives."""
+        (node,) = segment.nodes
+        carries = node.params["carries"]
+        arrays = list(map(self.value, node.inputs[:-1]))  # the last is the first too
+        statics = [[[1, [self.size(s)]]] for s in segment.statics[:-1]]
+        name = self._name(node.outputs[carries].symbol)
+        self.of_data.add(name)
+        given = len(self.segments), arrays, statics, carries, name
+        first = self._add("grow", *given, made=len(node.outputs))
+        self.segments.append(segment.index)
+        for i, value in enumerate(node.outputs):
+            self._bind(value, first + i)
+
+    def _on_host(self, step: HostNode) -> None:
+        """Arithmetic on the host: a formula where it is one, else a program."""
+        node, out = step.node, step.node.outputs[0]
+        given = list(map(self._plan.resolve, node.inputs))
+        if all(map(self._is_told, given)):
+            self._told.update(node.outputs)
+        if node.primitive is CONVERT and _is_size(given[0]) and out.dtype.kind in "iu":
+            size = self.formula(given[0].node.params["size"])
+            self._bind(out, self._add("number", size, out.dtype.name))
+            return
+        if printed(node):
+            _refuse(f"{node.primitive.name} on the host", step.place, step.reason)
+        arrays = [self.value(v) for v in node.inputs if literal_of(v) is None]
+        stage = len(self.segments)
+        first = self._add("run", stage, arrays, [], made=len(node.outputs))
+        self.segments.append(node)
+        for i, value in enumerate(node.outputs):
+            self._bind(value, first + i)
+
+    def _is_told(self, value: Value) -> bool:
+        """Whether sizes that calls are asked for tell a value."""
+        if value.node.primitive is INPUT:
+            return value._symbol is not None
+        return value in self._told or _is_size(value) or literal_of(value) is not None
 
     def _run(self, segment: Segment) -> None:
         graph = self._plan.graph
@@ -340,7 +396,7 @@ class _Recorder:
         if value is None or value not in self._arrays:
             raise GraphError(f"export: no step gives the size {symbol.name}")
         name = self._name(symbol)
-        if value.node.primitive is not INPUT:
+        if not self._is_told(value):
             self.of_data.add(name)
         return self._add("read", self._arrays[value], name, cut)
 

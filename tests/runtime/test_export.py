@@ -284,12 +284,12 @@ BAD = {
     "a list": (lambda c: save({}, {KEY: "[]"}), "its format has no number"),
     "deep": (lambda c: save({}, {KEY: "[" * 10**6}), "it has no manifest of graphc"),
     "newer": (
-        lambda c: remade(c, put("format", 3)),
-        "a newer graphc wrote it, in format 3; this one reads 2",
+        lambda c: remade(c, put("format", 4)),
+        "a newer graphc wrote it, in format 4; this one reads 3",
     ),
     "older": (
         lambda c: remade(c, put("format", 1)),
-        "an older graphc wrote it, in format 1; this one reads 2: export it again",
+        "an older graphc wrote it, in format 1; this one reads 3: export it again",
     ),
     "no format": (lambda c: remade(c, put("format", 0)), "its format has no number"),
     "a bit": (lambda c: c[:-1] + bytes([c[-1] ^ 1]), DAMAGED),

@@ -126,18 +126,72 @@ def test_checks_are_made(tmp_path):
         assert "500" in text or x < 0
 
 
+LONG = gt.tensor("long", "int64", ())
+PAIR = gt.tensor("pair", "int64", (2,))
+ON_HOST = {
+    "a product": (LONG * X.shape[0] + 1, {"n": [2, 3], "long": [1, 2]}),
+    "a choice": (gt.where(LONG > 1, LONG, abs(LONG - 9) % 5), {"n": 2, "long": [1, 2]}),
+    "a float": (gt.astype(gt.floor(LONG * 1.5), "int64"), {"n": 2, "long": [1, 2]}),
+    "of a vector": (PAIR[0] * PAIR[1], {"n": 2, "long": 1, "multiply": [1, 2]}),
+}
+
+
+@pytest.mark.parametrize("kind", ON_HOST)
+def test_arithmetic_on_the_host(tmp_path, kind):
+    size, sizes = ON_HOST[kind]
+    f = exact([X, LONG, PAIR], [gt.full((size,), gt.sum(X)), size])
+    m = exported(f, tmp_path, sizes)
+    ns = sizes["n"] if isinstance(sizes["n"], list) else [2, 2]
+    for n, long in zip(ns, (1, 2), strict=True):
+        agree(f, m, (row(n), np.int64(long), np.array([1, long])))
+    ask = lambda: m(row(2), np.int64(7), np.array([7, 1]))
+    assert "= 1" in (text := message(graphc.ModelError, ask)) or "= 7" in text
+
+
+Z = gt.tensor("z", "float32", ())
+LAST, POWERS = gt.while_loop(
+    lambda p: p < Z, lambda p: (2 * p, (p, gt.stack([p, -p]))), Z * 0 + 1, collect=True
+)
+
+
+@pytest.fixture(scope="module")
+def growing(tmp_path_factory):
+    """A function with a loop that runs in pieces, and its model."""
+    f = graphc.function([Z], [LAST, POWERS, gt.exp(-POWERS[0])])
+    path = tmp_path_factory.mktemp("growing")
+    m = exported(f, path, {"steps": [0, 3, 16, 17, 60]})
+    return f, m, path / "model"
+
+
+def test_a_loop_that_runs_in_pieces(growing):
+    f, m, _ = growing
+    for steps in (0, 3, 16, 17, 60):  # none, one piece, just that, two, and three
+        agree(f, m, (np.float32(0.75 * 2**steps if steps else 0.5),))
+
+
+def test_a_number_of_steps_that_was_not_exported(growing):
+    _, m, _ = growing
+    for steps, told in ((4, 4), (80, 64)):  # pieces are there, and are not
+        z = np.float32(0.75 * 2.0**steps)
+        text = message(graphc.ModelError, lambda: m(z))  # noqa: B023
+        assert f"got: shapes ((),), steps = {told}\n" in text
+
+
 def test_what_no_step_can_say(tmp_path):
-    long = gt.tensor("long", "int64", ())
-    f = exact([X, long], gt.zeros((long * X.shape[0],)))
-    text = message(
-        graphc.GraphError, lambda: f.export(tmp_path / "model", {"n": 2, "long": 1})
-    )
+    f = exact([X], gt.special.jv(X, X))
+    text = message(graphc.GraphError, lambda: f.export(tmp_path / "model", {"n": 2}))
     assert text == (
-        "export: what runs between the programs cannot be told to a file: convert on "
-        "the host\n"
-        "  got: integer arithmetic on arguments, needed to know a size\n"
+        "export: what runs between the programs cannot be told to a file: jv on the "
+        "host\n"
+        "  got: jv runs in NumPy: JAX has no Bessel functions of real order\n"
         "  hint: f.save(path) writes a program that runs without graphc"
     )
+
+
+def test_a_file_of_the_format_before(tmp_path, content):
+    path = tmp_path / "model"
+    path.write_bytes(remade(content, lambda manifest, _: manifest.update(format=2)))
+    assert graphc.load(path)(row(2)).tolist() == [-4, -2]
 
 
 BAD_STEPS = {
@@ -162,6 +216,8 @@ BAD_STEPS = {
     "a condition": (["require", 0, [""]], "a condition has no numbers"),
     "no stage": (["run", 9, [], []], "there is no stage 9"),
     "arguments": (["run", 0, [], []], "stage 0 has other arguments"),
+    "rows": (["rows", 9, []], "9 is no array"),
+    "no loop": (["grow", 0, [0], [], 1, "n"], "stage 0 has other arguments"),
 }
 
 
@@ -213,3 +269,25 @@ def test_a_step_that_fails(tmp_path, content, problem):
     assert message(graphc.ModelError, lambda: m(row(2))) == (
         f"{problem}\n  got: shapes ((2,),)"
     )
+
+
+LOOPS = {
+    "of no carries": (4, 0),
+    "of all that there is": (4, 9),
+    "of other arrays": (2, None),
+}
+
+
+@pytest.mark.parametrize("kind", LOOPS)
+def test_a_loop_in_pieces_that_is_none(tmp_path, growing, kind):
+    """Neither the number of carries nor the arrays can be others."""
+    path, (part, value) = tmp_path / "model", LOOPS[kind]
+    whole = growing[2].read_bytes()
+
+    def change(manifest, _):
+        (step,) = [s for s in manifest["steps"] if s[0] == "grow"]
+        step[part] = step[part][::-1] if value is None else value
+
+    path.write_bytes(remade(whole, change))
+    text = message(graphc.ModelError, lambda: graphc.load(path))
+    assert "its manifest is malformed: ValueError stage " in text
