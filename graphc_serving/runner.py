@@ -7,9 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from graphc_serving import loops
+from graphc_serving.loops import Loop
 from graphc_serving.manifest import Manifest, Tensors
 from graphc_serving.programs import array_of, compiled
-from graphc_serving.steps import Row, Step, StepError
+from graphc_serving.steps import Row, Step, StepError, Walk, follow
 
 
 class NoProgram(Exception):
@@ -130,6 +132,17 @@ class Call:
     def goes_on(self, found: Sequence[Any], name: str) -> bool:
         """Whether a loop goes on after a piece, as the first that it carries says."""
         return bool(np.asarray(found[0]))
+
+    def loop(self, loop: Loop, walk: Walk) -> list[Any]:
+        """What a loop gives whose steps are steps of the file."""
+
+        def one(values: Sequence[Any]) -> list[Any]:
+            return follow(loop.body, values, loop.results, self)
+
+        found = loops.run(loop, loops.given_to(loop, walk), one)
+        if loop.going is not None:
+            self._read[loop.name] = int(found[len(loop.carries)])
+        return found
 
     def joined(self, pieces: Sequence[Any]) -> Any:
         """The rows of pieces in one array, on the host: nothing is compiled."""

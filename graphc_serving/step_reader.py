@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from graphc_serving.kinds import DTYPES, is_integer, list_of, of, shape_of, shortened
+from graphc_serving.loops import Loop
 from graphc_serving.steps import (
     FUNCTIONS,
     LARGEST,
@@ -19,6 +20,7 @@ from graphc_serving.steps import (
 )
 
 MOST_FACTORS = 64  # of a term, and operands of a function
+DEEPEST = 8  # loops within loops
 
 
 class Stage(NamedTuple):
@@ -35,9 +37,12 @@ class StepReader:
     That of an integer is None.
     """
 
-    def __init__(self, given: Sequence[Kind], stages: Sequence[Stage]) -> None:
+    def __init__(
+        self, given: Sequence[Kind | None], stages: Sequence[Stage], depth: int = 0
+    ) -> None:
         self.kinds: list[Kind | None] = list(given)
         self._stages = stages
+        self._depth = depth
         self._readers: Mapping[str, Callable[[Any], Any]] = {
             "array": self.array,
             "arrays": lambda x: tuple(map(self.array, list_of(x))),
@@ -47,6 +52,7 @@ class StepReader:
             "formulas": self._formulas,
             "function": lambda x: _one_of(FUNCTIONS, x),
             "integer dtype": _integer_dtype,
+            "loop": self._loop,
             "relation": lambda x: _one_of(("==", "<="), x),
             "rows": lambda x: tuple(map(shape_of, list_of(x))),
             "sizes": self._sizes,
@@ -148,6 +154,59 @@ class StepReader:
         _require(fits and all(kind.rank for kind in rows), f"stage {stage} is no loop")
         return made
 
+    def _loop(self, given: Any) -> Loop:
+        """A loop, whose body is read with the kinds that it is given."""
+        parts = list_of(given)
+        *arrays, integers, length, reverse, counted, going = parts[:8]
+        name, stacked, body, ends = parts[8:]
+        _require(self._depth < DEEPEST, "loops are too deep within others")
+        carries, rows, rest = (tuple(map(self.array, list_of(x))) for x in arrays)
+        sizes = self._formulas(integers)
+        of_rows = list(map(self._kind, rows))
+        _require(all(kind.rank for kind in of_rows), "a number is no row")
+        kinds: list[Kind | None] = list(map(self._kind, carries))
+        kinds += [Kind(dtype, rank - 1) for dtype, rank in of_rows]
+        kinds += [*map(self._kind, rest), *[None] * len(sizes)]
+        inner = StepReader(kinds, self._stages, self._depth + 1)
+        loop = Loop(
+            carries,
+            rows,
+            rest,
+            sizes,
+            None if length is None else self._formula(length),
+            of(bool, reverse),
+            None if counted is None else self.array(counted),
+            None if going is None else self.array(going),
+            of(str, name),
+            tuple([self._stacked(*list_of(x)) for x in list_of(stacked)]),
+            tuple(map(inner.step, list_of(body))),
+            tuple(map(inner.array, list_of(ends))),
+        )
+        self._require_loop(loop, inner)
+        return loop
+
+    def _stacked(self, dtype: Any, sizes: Any) -> tuple[str, tuple[Formula, ...]]:
+        return _one_of(DTYPES, dtype), self._formulas(sizes)
+
+    def _require_loop(self, loop: Loop, body: "StepReader") -> None:
+        """Raise ValueError unless a body gives what the loop carries and stacks."""
+        wanted = [self._kind(i) for i in loop.carries]
+        wanted += [Kind("bool", 0)] * (loop.going is not None)
+        wanted += [Kind(dtype, len(sizes)) for dtype, sizes in loop.stacked]
+        _require([body._kind(i) for i in loop.results] == wanted, "a loop gives others")
+        if loop.counted is not None:
+            dtype, rank = self._kind(loop.counted)
+            _require(is_integer(dtype) and not rank, "steps are counted by an integer")
+        flag = None if loop.going is None else self._kind(loop.going)
+        _require(flag in (None, Kind("bool", 0)), "a bool says whether a loop goes on")
+        ends = loop.length is not None or loop.counted is not None or flag is not None
+        _require(ends, "a loop has no end")
+
+    def _of_loop(self, loop: Loop) -> list[Kind | None]:
+        made: list[Kind | None] = [self._kind(i) for i in loop.carries]
+        made += [Kind("int32", 0)] * (loop.going is not None)
+        return made + [Kind(dtype, len(sizes) + 1) for dtype, sizes in loop.stacked]
+
     def _of_rows(self, array: int, count: Any) -> list[Kind | None]:
         _require(self._kind(array).rank > 0, "a number has no rows")
         return [self._kind(array)]
@@ -188,6 +247,7 @@ _MADE: Mapping[str, Callable[..., list[Kind | None]]] = {
     "run": StepReader._of_run,
     "grow": StepReader._of_grow,
     "rows": StepReader._of_rows,
+    "loop": StepReader._of_loop,
 }
 
 

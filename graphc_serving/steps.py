@@ -65,6 +65,9 @@ class Doer(Protocol):
     def goes_on(self, found: Sequence[Any], name: str) -> bool:
         """Whether a loop goes on after a piece."""
 
+    def loop(self, loop: Any, walk: "Walk") -> list[Any]:
+        """What a loop gives whose steps are steps of the file."""
+
     def joined(self, pieces: Sequence[Any]) -> Any:
         """The rows of pieces in one array."""
 
@@ -216,6 +219,10 @@ def _grow(walk: Walk, doer: Doer, step: Step) -> list[Any]:
     return [*given[:carries], doer.number(done, "int32"), *rows]
 
 
+def _loop(walk: Walk, doer: Doer, step: Step) -> list[Any]:
+    return doer.loop(step.parts[0], walk)
+
+
 def _rows(walk: Walk, doer: Doer, step: Step) -> list[Any]:
     array, count = step.parts
     return [doer.rows(walk[array], walk.formula(count))]
@@ -262,4 +269,5 @@ WORDS: Mapping[str, Word] = {
     "run": Word(_run, ("count", "arrays", "formulas")),
     "grow": Word(_grow, ("count", "arrays", "formulas", "count", "text")),
     "rows": Word(_rows, ("array", "formula")),
+    "loop": Word(_loop, ("loop",)),
 }

@@ -23,14 +23,16 @@ from graphc.ops.effects.capacities import Capacities, capacity_call
 from graphc.runtime.ahead import OnlySegment, only_segment
 from graphc.runtime.devices import Target
 from graphc.runtime.failure import Program, ProgramCallError
+from graphc.runtime.listed_steps import constants_of, last_run
 from graphc.runtime.prepared import Prepared
-from graphc.runtime.recorded import constants_of, last_run, recorded
+from graphc.runtime.recorded import recorded
 from graphc.transform.forecast import SizesGiven, asked, named_sizes
 from graphc.transform.grouping import UNDIVIDED
 from graphc.transform.partition import partition
 from graphc.transform.plan import Plan
 from graphc.transform.taking_apart import taken_apart
-from graphc_serving.steps import Row, Step, StepError, follow
+from graphc_serving.loops import Loop, given_to
+from graphc_serving.steps import Row, Step, StepError, Walk, follow
 
 PLATFORMS = "cpu", "cuda", "rocm", "tpu"
 NAME = "<graphc exported program>"
@@ -136,10 +138,7 @@ class Exporter:
     def steps(self) -> list[list[Any]]:
         """The steps of the driver, with the rows of capacities that were met."""
         tables = [list(map(list, sorted(rows, key=_elements))) for rows in self.rows]
-        return [
-            [*step[:3], tables[step[3]]] if step[0] == "capacities" else step
-            for step in self.driver.steps
-        ]
+        return [_with_rows(step, tables) for step in self.driver.steps]
 
 
 class Exporting:
@@ -163,7 +162,7 @@ class Exporting:
         exporter = self._exporter
         driver, arrays = exporter.driver, exporter.arrays
         last = last_run(driver.steps)
-        steps = [Step(word, tuple(parts)) for word, *parts in driver.steps]
+        steps = list(map(_as_step, driver.steps))
         constants = [self._struct(a.shape, a.dtype) for a in arrays]
         try:
             follow(steps[: last + 1], [*self.arguments, *constants], [], self)
@@ -205,6 +204,19 @@ class Exporting:
         """Whether a loop has steps left after a piece."""
         return self._left[name] > 0
 
+    def loop(self, loop: Loop, walk: Walk) -> list[Any]:
+        """The types of what a loop gives: its steps have the same, but for sizes."""
+        given = given_to(loop, walk)
+        steps = given.length if loop.going is None else self._sizes[loop.name]
+        rows = [self._struct(x.shape[1:], x.dtype) for x in given.rows]
+        carries = [self._struct(x.shape, x.dtype) for x in given.carries]
+        follow(loop.body, [*carries, *rows, *given.rest], loop.results, self)
+        count = steps if given.length is None else given.length
+        pairs = zip(loop.stacked, given.shapes, strict=True)
+        made = [self._struct((count or 0, *s), dtype) for (dtype, _), s in pairs]
+        told = [] if loop.going is None else [self.number(steps or 0, "int32")]
+        return [*carries, *told, *made]
+
     def joined(self, pieces: Sequence[Any]) -> Any:
         """The type of the rows of pieces."""
         count = sum(piece.shape[0] for piece in pieces)
@@ -244,6 +256,26 @@ class Exporting:
         if not on_host or len(numbers) < len(arrays):
             return made
         return list(map(self._noted, made, exporter.computed(stage, numbers)))
+
+
+def _as_step(given: Sequence[Any]) -> Step:
+    """A step as the recorder lists it."""
+    word, *parts = given
+    if word == "loop":
+        *first, steps, results = parts[0]
+        body = tuple(map(_as_step, steps)), tuple(results)
+        return Step(word, (Loop._make([*first, *body]),))
+    return Step(word, tuple(parts))
+
+
+def _with_rows(step: list[Any], tables: Sequence[Any]) -> list[Any]:
+    """A step, with rows of capacities in place of the number of policies."""
+    if step[0] == "capacities":
+        return [*step[:3], tables[step[3]]]
+    if step[0] != "loop":
+        return step
+    *first, steps, results = step[1]
+    return ["loop", [*first, [_with_rows(s, tables) for s in steps], results]]
 
 
 def _capacity(capacities: Capacities, size: int) -> int:

@@ -7,8 +7,15 @@ from typing import Any, NamedTuple, NoReturn
 from graphc.backends.jax import is_direct
 from graphc.backends.sizes import line_of
 from graphc.backends.slice_bounds import slice_bounds
+from graphc.control.scan import GROWING
 from graphc.errors import GraphError, SourceLocation, graph_error, shortened
-from graphc.ir.build import CONSTANT, INPUT, SIZE_OP, as_size, literal_of
+from graphc.ir.build import (
+    INPUT,
+    SIZE_OP,
+    as_size,
+    is_body_input,
+    literal_of,
+)
 from graphc.ir.dims import Dim, Size, Symbol, symbol_dim
 from graphc.ir.graph import Node, Value
 from graphc.ir.op import EMISSION
@@ -16,6 +23,7 @@ from graphc.ir.polynomials import Atom, Call, calls_in, polynomial
 from graphc.ops.common.conditions import tells
 from graphc.ops.effects.capacities import BUCKET, Capacities
 from graphc.ops.elementwise.declare import CONVERT
+from graphc.runtime.listed_steps import constants_of, last_run, names_in
 from graphc.transform.forecast import asked
 from graphc.transform.grouping import printed
 from graphc.transform.padding import PaddedGraph
@@ -25,6 +33,7 @@ from graphc.transform.plan import (
     JoinedPieces,
     Plan,
     PlanStep,
+    PythonLoop,
     Read,
     Segment,
     SlicesOfStacks,
@@ -32,7 +41,6 @@ from graphc.transform.plan import (
 from graphc.transform.policies import Pad
 
 Summands = list[list[Any]]  # pairs of a factor and a list of numbers
-NAMED = {"read": 2, "grow": 5}  # steps that give a size, and the place of its name
 LONGEST = 60  # characters of a name in a message
 
 
@@ -65,26 +73,11 @@ def recorded(
     for step in plan.steps:
         recorder.step(step)
     results = recorder.results()
-    last = last_run(recorder.steps)
-    reads = [s[NAMED[s[0]]] for s in recorder.steps[: last + 1] if s[0] in NAMED]
-    wanted = [name for name in dict.fromkeys(reads) if name in recorder.of_data]
+    reads = dict.fromkeys(names_in(recorder.steps[: last_run(recorder.steps) + 1]))
+    wanted = [name for name in reads if name in recorder.of_data]
     return Driver(
         recorder.steps, results, recorder.policies, recorder.segments, wanted
     )
-
-
-def last_run(steps: Sequence[Sequence[Any]]) -> int:
-    """The place of the last step that runs a program; -1 if none does."""
-    return max([i for i, s in enumerate(steps) if s[0] in ("run", "grow")], default=-1)
-
-
-def constants_of(plan: Plan) -> list[Value]:
-    """Constants that the driver itself passes on or returns."""
-    if is_direct(plan):
-        return []
-    given = [v for segment in plan.segments for v in segment.inputs]
-    values = dict.fromkeys(map(plan.resolve, [*given, *plan.graph.outputs]))
-    return [v for v in values if v.node.primitive is CONSTANT]
 
 
 class _Recorder:
@@ -244,6 +237,8 @@ class _Recorder:
             length = self.formula(step.node.params["length"])
             rows = self.value(step.node.inputs[0])
             self._bind(step.node.outputs[0], self._add("rows", rows, length))
+        elif isinstance(step, PythonLoop):
+            self._loop(step)
         elif isinstance(step, HostNode) and step.node.primitive in EMISSION["jax"]:
             self._on_host(step)
         else:
@@ -256,13 +251,65 @@ class _Recorder:
         carries = node.params["carries"]
         arrays = list(map(self.value, node.inputs[:-1]))  # the last is the first too
         statics = [[[1, [self.size(s)]]] for s in segment.statics[:-1]]
-        name = self._name(node.outputs[carries].symbol)
-        self.of_data.add(name)
+        name = self._name_of_steps(node.outputs[carries])
         given = len(self.segments), arrays, statics, carries, name
         first = self._add("grow", *given, made=len(node.outputs))
         self.segments.append(segment.index)
         for i, value in enumerate(node.outputs):
             self._bind(value, first + i)
+
+    def _name_of_steps(self, value: Value) -> str:
+        """The name of the number of steps of a loop, which depends on data."""
+        reads = [s.value for s in self._plan.steps if isinstance(s, Read)]
+        known = [v for v in reads if self._plan.resolve(v) is value]
+        name = self._name((known or [value])[0].symbol, "steps")
+        self.of_data.add(name)
+        return name
+
+    def _loop(self, loop: PythonLoop) -> None:
+        """A loop that the driver does step by step: a driver of its own for a step."""
+        node, params, body = loop.node, loop.node.params, loop.body
+        first, end = params["carries"], params["carries"] + params["sequences"]
+        grows = node.primitive is GROWING
+        flags = params["counted"], params["stops"]
+        given = iter(node.inputs[len(node.inputs) - sum(flags) :])
+        count, going = (self.value(next(given)) if has else None for has in flags)
+        constants = constants_of(body)
+        captures = node.inputs[end : len(node.inputs) - sum(flags)]
+        parts = node.inputs[:first], node.inputs[first:end], (*captures, *constants)
+        inner = self._within(loop, constants)
+        for step in body.steps:
+            inner.step(step)
+        name = ""
+        if going is not None:
+            name = self._name_of_steps(node.outputs[first])
+        rows = [v.type for v in node.outputs[first + params["stops"] :]]
+        length = None if grows else params["length"]
+        said = [
+            *(list(map(self.value, part)) for part in parts),
+            list(map(self.formula, params["sizes"])),
+            None if length is None else self.formula(length),
+            *(params["reverse"], count, going, name),
+            [[t.dtype.name, list(map(self.formula, t.shape[1:]))] for t in rows],
+            *(inner.steps, inner.results()),
+        ]
+        number = self._add("loop", said, made=len(node.outputs))
+        for i, value in enumerate(node.outputs):
+            self._bind(value, number + i)
+
+    def _within(self, loop: PythonLoop, constants: Sequence[Value]) -> "_Recorder":
+        """A recorder of the steps of a loop, which share stages and names."""
+        inner = _Recorder(loop.body, None, 0)
+        inner._direct = False
+        inner._originals = {**self._originals, **loop.body.originals}
+        inner.policies, inner.segments = self.policies, self.segments
+        inner.of_data, inner._names = self.of_data, self._names
+        for i, value in enumerate([*loop.body.graph.inputs, *constants]):
+            inner._bind(value, i)
+        start = len(inner._arrays)
+        inner._sizes.update({s: start + i for i, s in enumerate(loop.sizes)})
+        inner._count = start + len(loop.sizes)
+        return inner
 
     def _on_host(self, step: HostNode) -> None:
         """Arithmetic on the host: a formula where it is one, else a program."""
@@ -286,7 +333,7 @@ class _Recorder:
     def _is_told(self, value: Value) -> bool:
         """Whether sizes that calls are asked for tell a value."""
         if value.node.primitive is INPUT:
-            return value._symbol is not None
+            return value._symbol is not None and not is_body_input(value.node)
         return value in self._told or _is_size(value) or literal_of(value) is not None
 
     def _run(self, segment: Segment) -> None:
@@ -400,11 +447,11 @@ class _Recorder:
             self.of_data.add(name)
         return self._add("read", self._arrays[value], name, cut)
 
-    def _name(self, symbol: Symbol) -> str:
+    def _name(self, symbol: Symbol, hint: str = "") -> str:
         """The name of a size, which no other has."""
         symbol = self._originals.get(symbol, symbol)
         if symbol not in self._names:
-            taken, name = set(self._names.values()), symbol.name
+            taken, name = set(self._names.values()), hint or symbol.name
             others = (f"{name}_{i}" for i in count(1))
             free = (n for n in chain([name], others) if n not in taken)
             self._names[symbol] = next(free)

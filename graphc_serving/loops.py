@@ -1,0 +1,106 @@
+"""Loops that a model runs step by step: their steps are steps of the file."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from graphc_serving.kinds import Shape
+from graphc_serving.steps import Step, StepError, Walk
+
+OneStep = Callable[[Sequence[Any]], list[Any]]
+
+
+class Loop(NamedTuple):
+    """A loop: what it is given, by numbers, and the steps of its body.
+
+    The body is given the carries, one row of each of the `rows`, the `rest` and the
+    `integers`; it gives the carries, whether it stops, if it is `going` at first, and
+    what is `stacked`, of these dtypes and shapes. There are `length` steps at most, or
+    as many as `counted` says; without a length, until it stops.
+    """
+
+    carries: tuple[int, ...]
+    rows: tuple[int, ...]
+    rest: tuple[int, ...]
+    integers: tuple[Any, ...]
+    length: Any
+    reverse: bool
+    counted: int | None
+    going: int | None
+    name: str  # of the number of steps
+    stacked: tuple[tuple[str, tuple[Any, ...]], ...]
+    body: tuple[Step, ...]
+    results: tuple[int, ...]
+
+
+class Given(NamedTuple):
+    """What a loop is given in a call."""
+
+    carries: list[Any]
+    rows: list[Any]
+    rest: list[Any]
+    length: int | None
+    counted: Any
+    going: Any
+    shapes: list[Shape]
+
+
+def given_to(loop: Loop, walk: Walk) -> Given:
+    """The values for a loop."""
+    count, going = (None if i is None else walk[i] for i in (loop.counted, loop.going))
+    rest = [*(walk[i] for i in loop.rest), *walk.formulas(loop.integers)]
+    length = None if loop.length is None else walk.formula(loop.length)
+    shapes = [walk.formulas(sizes) for _, sizes in loop.stacked]
+    carries, rows = ([walk[i] for i in part] for part in (loop.carries, loop.rows))
+    return Given(carries, rows, rest, length, count, going, shapes)
+
+
+def run(loop: Loop, given: Given, one: OneStep) -> list[Any]:
+    """Do the steps: the final carries, how many there were, and what is stacked."""
+    stops, split = loop.going is not None, len(loop.carries)
+    stacked: list[list[Any]] = [[] for _ in loop.stacked]
+    going = not stops or bool(np.asarray(given.going))
+    carries, limit = given.carries, _limit(given)
+    given_rows, done = list(map(np.asarray, given.rows)), 0
+    while going and (limit is None or done < limit):
+        i = limit - 1 - done if loop.reverse and limit is not None else done
+        found = one([*carries, *(x[i] for x in given_rows), *given.rest])
+        if [x.shape for x in found[:split]] != [x.shape for x in carries]:
+            raise StepError("a loop carries an array of another shape")
+        going = not (stops and bool(np.asarray(found[split])))
+        for rows, row in zip(stacked, found[split + stops :], strict=True):
+            rows.append(row)
+        carries = found[:split]
+        done += 1
+    parts = zip(stacked, loop.stacked, given.shapes, strict=True)
+    made = [_together(loop, given, limit, *part) for part in parts]
+    return [*carries, *[np.int32(done)] * stops, *made]
+
+
+def _limit(given: Given) -> int | None:
+    """The most steps. Raises StepError where rows are missing for them."""
+    limit = given.length if given.counted is None else int(np.asarray(given.counted))
+    rooms = [len(x) for x in given.rows]
+    rooms += [] if given.length is None else [given.length]
+    if rooms and (limit is None or limit > min(rooms)):
+        raise StepError("a loop has more steps than rows")
+    return limit
+
+
+def _together(
+    loop: Loop,
+    given: Given,
+    limit: int | None,
+    rows: list[Any],
+    kind: Any,
+    shape: Shape,
+) -> Any:
+    """The rows in one array, with zeros for the steps that were left out."""
+    count = len(rows) if given.length is None else given.length
+    found = np.zeros((count, *shape), np.dtype(kind[0]))
+    for k, row in enumerate(rows):
+        if tuple(row.shape) != shape:
+            raise StepError("a loop stacks an array of another shape")
+        found[limit - 1 - k if loop.reverse and limit is not None else k] = row
+    return found
