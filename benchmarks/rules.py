@@ -4,6 +4,11 @@ There are two rows for each: "gain", the program for which the rule is written; 
 "kept", the worst for most rules: all values on the way are asked for too, so that what
 the rule replaces is computed all the same. It is left out where the rule waits for
 values that nothing else uses. Programs are those that tests/rewriting shows.
+
+A rule for accuracy may take time: the note tells the largest error without it and with
+it, in units in the last place of float32, over numbers of all magnitudes. Where sizes
+are read from the device, a turn makes both programs anew and calls them with several
+sizes: what is compiled for each of them counts.
 """
 
 import math
@@ -26,6 +31,7 @@ from graphc.rewriting.accelerators import ACCELERATORS
 from graphc.rewriting.cleanup import CLEANUP
 from graphc.rewriting.contraction import CONTRACTION
 from graphc.rewriting.selection import SELECTION
+from graphc.rewriting.stability import STABILITY
 from tests.rewriting.written import FAMILIES, VARIABLES
 
 SIZES = setting((300_000, 100_000, 30_000, 2000, 400), (8,))
@@ -33,6 +39,8 @@ MOST = 4_000_000  # elements of a value
 CALL = 0.01  # seconds of a turn
 TIME, MEMORY = 1.02, 1.05  # the most that a rule may lose
 SLACK = 2**16  # bytes that are no loss
+COUNTS = setting(6, 2)  # draws of arguments, where programs read sizes
+MAGNITUDES = np.concatenate([s * np.logspace(-7, 1.95, 60) for s in (1, -1)])
 CODE = {name: code for family in FAMILIES.values() for name, code in family.items()}
 INPUTS = {name: gt.tensor(name, *given) for name, given in VARIABLES.items()}
 
@@ -76,14 +84,14 @@ def cases(rule: Rule) -> Iterator[Case]:
         yield kept
 
 
-def arrays(case: Case) -> list[Any]:
+def arrays(case: Case, seed: int = 0) -> list[Any]:
     """Arguments, so long that no value is much too large."""
     graph = Graph(tuple(case.inputs), tuple(case.outputs), (), ())
     values = [v for n in ancestors(graph.outputs) for v in n.outputs]
     for n in SIZES:
         if max(_elements(v, n) for v in values) <= MOST:
             break
-    rng, found = np.random.default_rng(0), []
+    rng, found = np.random.default_rng(seed), []
     for v in case.inputs:
         shape = [size if isinstance(size, int) else n for size in v.type.shape]
         drawn: Any = rng.uniform(0.1, 0.9, shape)
@@ -101,7 +109,7 @@ def _elements(value: Value, n: int) -> int:
 
 def rule_rows() -> list[Row]:
     """Time with each rule over that without any; the note tells of memory and work."""
-    here = default - ACCELERATORS  # which apply to nothing on a CPU
+    here = (default - ACCELERATORS).fused()  # the others apply to nothing on a CPU
     rules = setting(tuple(here), (default["times_one"],))
     return [_row(case) for rule in rules for case in cases(rule)]
 
@@ -113,11 +121,51 @@ def _row(case: Case) -> Row:
     both = _executables(new, old, given)
     if both is not None and _text(both[0]) == _text(both[1]):
         return Row(case.what, "", "", 1.0, TIME, "XLA makes the same of both")
-    note = "not one program" if both is None else _work(*both)
+    if both is None:
+        note = f"with compilations, for {COUNTS} draws of arguments"
+        return row(case.what, _over_sizes(case), TIME, note)
+    note, accurate = _work(*both), case.rule in STABILITY
+    if accurate:
+        note = f"for accuracy, ulps {_errors(case)}; {note}"
     result = _compared(new, old, given, rounds=9)
-    if result.ratio > TIME:  # it may be noise
+    if result.ratio > TIME and not accurate:  # it may be noise
         result = _compared(new, old, given, rounds=setting(41, 9))
-    return row(case.what, result, TIME, note)
+    return row(case.what, result, None if accurate else TIME, note)
+
+
+def _over_sizes(case: Case) -> Comparison:
+    """The time of new programs and their calls, with arguments of several draws."""
+    draws = [arrays(case, seed) for seed in range(COUNTS)]
+
+    def turn(rules: Rules) -> Any:
+        function = case.function(rules)
+        return [function(*given) for given in draws]
+
+    with_rule = case.without + case.rule
+    ours, theirs = (lambda: turn(with_rule)), (lambda: turn(case.without))
+    return compare(ours, theirs, rounds=setting(9, 2), clock=CPU)
+
+
+def _errors(case: Case) -> str:
+    """The largest errors without a rule and with it, as "1e+03 -> 2"."""
+    numbers = np.random.default_rng(0).permutation(np.tile(MAGNITUDES, 3))
+    pairs = numbers.reshape(-1, 3)
+    given = [pairs if v.type.rank == 2 else numbers for v in case.inputs]
+    wide = {name: gt.tensor(name, "float64", s) for name, (_, s) in VARIABLES.items()}
+    exact = eval(CODE[case.rule.name], {"gt": gt, "np": np} | wide)
+    inputs, rules = [wide[v.name] for v in case.inputs], Rules((case.rule,))
+    reference = graphc.function(inputs, exact, backend="numpy", rewrites=rules)
+    found, least = [], np.finfo("float32").tiny  # XLA takes smaller numbers for zero
+    with np.errstate(all="ignore"):
+        narrow = [np.asarray(x, "float32") for x in given]
+        wanted = reference(*[np.asarray(x, "float64") for x in narrow])
+        for rules in (case.without, case.without + case.rule):
+            made = np.asarray(case.function(rules)(*narrow)[0], "float64")
+            ulp = np.spacing(np.abs(wanted).astype("float32")).astype("float64")
+            known = np.isfinite(ulp) & (np.abs(wanted) >= least)
+            error = (np.abs(made - wanted) / ulp)[known]
+            found.append(f"{np.max(np.where(np.isnan(error), np.inf, error)):.2g}")
+    return " -> ".join(found)
 
 
 def _compared(new: Any, old: Any, given: list[Any], rounds: int) -> Comparison:

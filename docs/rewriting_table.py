@@ -6,6 +6,7 @@ Run `python docs/rewriting_table.py` after adding a rule; a test compares the fi
 import pathlib
 
 from graphc.rewrites import Rule, default
+from graphc.rewriting.stability import STABILITY
 
 TARGET = pathlib.Path(__file__).with_name("rewriting.md")
 TITLE = "## The rules\n"
@@ -21,6 +22,7 @@ Those of `graphc.rewrites.default`, in the order in which they are tried; writte
 def claim(rule: Rule) -> str:
     """What a rule says about values."""
     text = "exact" if rule.exact else "rounds"
+    text += ", for accuracy" * (rule in STABILITY)
     marks = ["finite"] * rule.finite + ["tests"] * rule.checks
     return ", ".join([text, *marks])
 

@@ -172,8 +172,11 @@ def kron_by(y: Value, k: Value, a: Value, b: Value, w: Value) -> Value | None:
     blocks = F.matmul(a, F.reshape(guarded(w, y.node), (n, s * _columns(w))))
     if not columns:
         return F.reshape(F.matmul(blocks, F.transpose(b)), (m * r,))
-    made = F.matmul(b, F.reshape(blocks, (m, s, *columns)))
-    return F.reshape(made, (m * r, *columns))
+    # One product with b, however many blocks: XLA is slow with many small ones.
+    (c,) = columns
+    turned = F.transpose(F.reshape(blocks, (m, s, c)), (0, 2, 1))
+    made = F.matmul(F.reshape(turned, (m * c, s)), F.transpose(b))
+    return F.reshape(F.transpose(F.reshape(made, (m, c, r)), (0, 2, 1)), (m * r, c))
 
 
 @rewrite(
@@ -230,7 +233,22 @@ def by_inverse(a: Value, b: Value) -> Value | None:
     finite=True,
 )
 def sum_of_outer(x: Value, y: Value, axes: Axes) -> Value | None:
-    """A sum of outer products is a matrix product."""
+    """A sum of outer products along an axis of them is a matrix product."""
+    return None if axes == (0,) else _sum_of_outer(x, y, axes)
+
+
+@rewrite(
+    p.sum(once(p.multiply(v.x, v.y)), axes=(0,), keepdims=False),
+    exact=False,
+    finite=True,
+    unfused=True,
+)
+def sum_of_outer_rows(x: Value, y: Value) -> Value | None:
+    """A sum of outer products is a matrix product; XLA makes a loop that is as fast."""
+    return _sum_of_outer(x, y, (0,))
+
+
+def _sum_of_outer(x: Value, y: Value, axes: Axes) -> Value | None:
     rank = x.type.rank
     if len(axes) > 1 or rank != 3 or y.type.rank != 3 or not is_wide(x.dtype):
         return None
@@ -360,6 +378,7 @@ CONTRACTION = Rules(
         inverse_by,
         by_inverse,
         sum_of_outer,
+        sum_of_outer_rows,
         sum_of_weighted_product,
     )
 )

@@ -26,7 +26,7 @@ from graphc.ops.effects.assertions import asserted
 from graphc.ops.indexing.basic import basic
 from graphc.ops.indexing.parse import FULL_ITEM
 from graphc.rewriting.loops.access import items_of, same_item
-from graphc.rewriting.pattern import p, v
+from graphc.rewriting.pattern import CountUses, p, v
 from graphc.rewriting.rule import IsKept, Rule, Rules, rewrite
 
 BEHIND = (
@@ -392,9 +392,13 @@ def write_to_selected(y: Value, x: Value, w: Value) -> Value | None:
 
 
 @rewrite(v.y(p.slice_update(v.x, v.w)), exact=True)
-def write_to_slice(y: Value, x: Value, w: Value) -> Value | None:
+def write_to_slice(
+    y: Value, x: Value, w: Value, uses: CountUses, kept: IsKept
+) -> Value | None:
     """x.at[:n].set(f(z[:n])) is where(arange < n, f(z), x), and likewise for add."""
     params = y.node.params
+    if uses(w) > 1 or kept(w):
+        return None  # which is made at its true size all the same
     selection = _by_bounds(x, params, w.type.shape) if w.type.rank else None
     return _written(selection, x, w, params["how"])
 

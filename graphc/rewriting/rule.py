@@ -54,6 +54,7 @@ class Rule:
     late: bool = False  # for graphs whose capacities are settled
     compiling: bool = False  # saves compilation only; for graphs as they are written
     last: bool = False  # for graphs that nothing else changes any more
+    unfused: bool = False  # XLA does as well on a CPU, where it fuses ops into loops
     tuned: "Callable[[DeviceCosts], Rule] | None" = None  # gives the rule for a device
 
     @property
@@ -238,6 +239,14 @@ class Rules:
             self._tuned[costs] = Rules(tuple([_tuned(rule, costs) for rule in self]))
         return self._tuned[costs]
 
+    def fused(self) -> "Rules":
+        """The rules for what XLA compiles for a CPU."""
+        return self._fused
+
+    @cached_property
+    def _fused(self) -> "Rules":
+        return self._only(lambda rule: not rule.unfused)
+
     def interpreted(self) -> "Rules":
         """The rules that do more than to save compilation."""
         return self._interpreted
@@ -260,6 +269,7 @@ def rewrite(
     dtypes: DTypes | None = None,
     once: bool = False,
     checks: bool = False,
+    unfused: bool = False,
 ) -> Callable[[Replacement], Rule]:
     """Decorator: the rule that puts what the function gives in place of `pattern`.
 
@@ -267,6 +277,7 @@ def rewrite(
     same, bit for bit; else up to rounding. `finite`: that is claimed for finite inputs
     only, where the places of infinities and NaN may change. `checks`: it puts in tests
     that the host makes; programs that users jit themselves do without the rule.
+    `unfused`: it saves what XLA saves by itself on a CPU, whose programs do without it.
     A function that takes `uses` is given what counts the uses of a value.
 
     The pattern may be an ordinary function, as in
@@ -285,7 +296,8 @@ def rewrite(
             op="rewrite",
             hint="look at types in the replacement, and write once(...) in the pattern",
         )
-    return _declared(given, exact, name, finite, checks)
+    declared = _declared(given, exact, name, finite, checks)
+    return lambda function: replace(declared(function), unfused=unfused)
 
 
 def whole_graph(

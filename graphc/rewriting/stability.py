@@ -9,8 +9,8 @@ from graphc.ir.graph import Value
 from graphc.ir.namespace import F
 from graphc.ir.primitives import OP
 from graphc.ir.types import is_float, same_shape
-from graphc.rewriting.pattern import once, p, v
-from graphc.rewriting.rule import Rules, rewrite
+from graphc.rewriting.pattern import CountUses, once, p, v
+from graphc.rewriting.rule import IsKept, Rules, rewrite
 from graphc.rewriting.sizes import Axes
 
 
@@ -86,8 +86,18 @@ _EXP = v.e(p.exp(v.x))
     exact=False,
     finite=True,
 )
-def written_softmax(y: Value, x: Value, axes: Axes, keepdims: bool) -> Value | None:
+def written_softmax(
+    y: Value,
+    x: Value,
+    e: Value,
+    axes: Axes,
+    keepdims: bool,
+    uses: CountUses,
+    kept: IsKept,
+) -> Value | None:
     """exp(x) / sum(exp(x)) where exp(x) overflows, or all of it underflows."""
+    if uses(e) > 2 or kept(e):
+        return None  # exp(x) would be computed all the same
     whole = len(axes) == x.type.rank  # a number stretches without kept axes
     if not is_float(x.dtype) or not axes or not (keepdims or whole):
         return None

@@ -15,7 +15,7 @@ from graphc.ir.proofs import remembering
 from graphc.rewriting.default import DEFAULT
 from graphc.rewriting.rule import Rule, Rules
 from graphc.runtime.arguments import Backend
-from graphc.runtime.devices import target_of
+from graphc.runtime.devices import Target, target_of
 from graphc.runtime.examine import Unused, examine
 from graphc.runtime.function import Function
 from graphc.runtime.pipeline import CompileOptions, Jit, Pipeline, Tier
@@ -72,12 +72,10 @@ def function(
     """
     _check_options(backend, jit, check, unused)
     backend = _backend(tier, backend, jit)
-    rewrites = _rules(rewrites, backend == "jax" and jit is False)
-    rewrites = rewrites.interpreted() if backend == "numpy" else rewrites
     target = target_of(device, backend)
+    rewrites = _rules(rewrites, backend, jit is False, target)
     rule = config.casting if casting is None else check_casting(casting)
     graph, structure, defaults = examine(inputs, outputs, rule, unused)
-    rewrites = rewrites.on(target.costs)
     options = CompileOptions(backend, jit, rewrites, dims, tier, rule, check, target)
     graph = merged(graph)
     with remembering():
@@ -131,17 +129,21 @@ def _backend(tier: object, backend: Backend, jit: Jit) -> Backend:
     return backend
 
 
-def _rules(rewrites: object, unjitted: bool) -> Rules:
-    """The rules as a set; a program without jit cannot make their tests."""
+def _rules(rewrites: object, backend: Backend, unjitted: bool, target: Target) -> Rules:
+    """The rules for a device; a program without jit cannot make their tests."""
     found = Rules((rewrites,)) if isinstance(rewrites, Rule) else rewrites
-    if isinstance(found, Rules):
-        return found.unchecked() if unjitted else found
-    raise graph_error(
-        "`rewrites` must be a set of rules",
-        op="function",
-        got=shortened(repr(rewrites)),
-        expected="graphc.rewrites.default, .none, or such a set plus or minus rules",
-    )
+    if not isinstance(found, Rules):
+        raise graph_error(
+            "`rewrites` must be a set of rules",
+            op="function",
+            got=shortened(repr(rewrites)),
+            expected="graphc.rewrites.default, .none, or these plus or minus rules",
+        )
+    found = found.on(target.costs)
+    if backend == "numpy":
+        return found.interpreted()
+    found = found if target.costs.launches else found.fused()
+    return found.unchecked() if unjitted else found
 
 
 def _check_options(backend: object, jit: object, check: object, unused: object) -> None:

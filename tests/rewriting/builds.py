@@ -247,6 +247,9 @@ BUILDS = {
         lambda a, b: b @ gt.linalg.inv(definite(a)), a=("n", "n"), b=(2, "n")
     ),
     "sum_of_outer": products(
+        lambda x, y: gt.sum(x[:, :, None] * y[None], 1), x=("n", 3), y=(3, "k")
+    ),
+    "sum_of_outer_rows": products(
         lambda x, y: gt.sum(x[:, :, None] * y[:, None], 0), x=(3, "n"), y=(3, "k")
     ),
     "sum_of_weighted_product": products(

@@ -128,7 +128,7 @@ CASES = {
         {"a": (4, 4), "b": ("m", 4)},
     ),
     "sum of outer products": (
-        "sum_of_outer",
+        "sum_of_outer_rows",
         lambda a, b: gt.sum(a[:, :, None] * b[:, None, :], 0),
         {"a": ("k", "n"), "b": ("k", "m")},
     ),

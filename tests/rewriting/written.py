@@ -165,7 +165,8 @@ CONTRACTION = {
     "diagonal_of_matmul": "gt.diagonal(x @ y.T)",
     "inverse_by": "gt.linalg.inv(s) @ s[0]",
     "by_inverse": "s[0] @ gt.linalg.inv(s)",
-    "sum_of_outer": "gt.sum(x[:, :, None] * y[:, None], 0)",
+    "sum_of_outer": "gt.sum(x[:, :, None] * s[None, :3], 1)",
+    "sum_of_outer_rows": "gt.sum(x[:, :, None] * y[:, None], 0)",
     "sum_of_weighted_product": "(x @ pairs.T) @ pairs "
     "* gt.sum((x @ pairs.T) * (y @ pairs.T), 1)[:, None]",
 }
@@ -231,7 +232,7 @@ RUNS = "gt.scan(lambda c, r: (c + r, c * r), gt.zeros(3, 'float32'), x)[1]"
 BACK = "gt.scan(lambda c, r: (c + r, []), gt.zeros(3, 'float32'), {})[0]"
 HOISTING = {
     "last_of_stacked": "gt.scan(lambda c, r: (c + r, c + r), w, pairs)[1][-1]",
-    "sequence_in_scan": BACK.format(f"gt.exp(2 * {RUNS})"),
+    "sequence_in_scan": BACK.format(f"gt.abs(2 * {RUNS})"),
     "recomputed_in_scan": "gt.scan(lambda c, r: (c + r[0] * r[1], []), "
     "gt.zeros(3, 'float32'), (x, gt.map(gt.tanh, x)))[0]",
     "reduction_in_scan": f"gt.sum(({RUNS} - y) ** 2)",

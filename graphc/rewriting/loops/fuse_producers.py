@@ -8,11 +8,13 @@ it does for the gradient, the ys of the first need not be kept either.
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
+from graphc.analysis.cost import here
 from graphc.control.scan_records import Replay
 from graphc.ir.build import as_value
 from graphc.ir.graph import Graph, Node, Value
 from graphc.ir.primitives import OP
 from graphc.ir.replay import region_between, substituted
+from graphc.ir.types import is_inexact, product
 from graphc.ir.walk import operands
 from graphc.rewriting.loops.affine_reads import Stream, View
 from graphc.rewriting.loops.axis_rules import REDUCTIONS
@@ -24,6 +26,7 @@ SequenceSlices = Mapping[Value, Value]  # of sequences
 BuildSlices = Callable[
     [SequenceSlices, Value], SequenceSlices
 ]  # also of the number of the step
+SHORT = 64  # elements
 PARTS = (OP.basic_index, OP.slice_update, OP.matmul, OP.gather, OP.scatter, OP.reshape)
 ALSO = {*PARTS, *REDUCTIONS}  # recomputed per step if no array is needed for it
 
@@ -78,6 +81,21 @@ def _in_place(
     return with_made(graph, nodes, made, {})[0], [(first, made[first])]
 
 
+def is_short(value: Value) -> bool:
+    """Whether the rows of a value fill no vectors, so that all at once is faster.
+
+    An accelerator has kernels to launch for all at once.
+    """
+    size = product(value.type.shape[1:])
+    return isinstance(size, int) and size < SHORT and not here().launches
+
+
+def is_heavy(node: Node) -> bool:
+    """Whether an op takes many instructions for an element, as exp does."""
+    inexact = is_inexact(node.outputs[0].dtype)
+    return node.primitive.elementwise and inexact and node.primitive.rounding == "many"
+
+
 @whole_graph(over=("scan",), exact=False)
 def sequence_in_scan(graph: Graph) -> Replaced | None:
     """A sequence computed from another scan's ys, or from numbers, is made per step."""
@@ -89,7 +107,8 @@ def _making(
 ) -> Replaced | None:
     """The graph with all sequences fused into a loop that can be."""
     whole = View.whole(loop.length)
-    chosen = [v for v in dict.fromkeys(loop.sequences) if find.gains(v, whole)]
+    sequences = dict.fromkeys(loop.sequences)
+    chosen = [v for v in sequences if find.gains(v, whole) and not find.slows(v, loop)]
     if not chosen:
         return None
     wanted = find.wanted(chosen, whole)
@@ -132,6 +151,19 @@ class _Finder:
         )
         wanted.collect([(v, whole) for v in values], self._scans)
         return wanted
+
+    def slows(self, value: Value, loop: Loop) -> bool:
+        """Whether short rows take longer one by one, and no steps are done again.
+
+        Gradients, which go the other way, need not store what a scan stacks if they
+        do its steps again: the memory is worth the time.
+        """
+        if not is_short(value):
+            return False
+        wanted = self.wanted([value], View.whole(loop.length))
+        found = [v for v in wanted.sequences if _is_stacked(v)]
+        same_way = any(v.node.params["reverse"] is loop.reverse for v in found)
+        return same_way and any(is_heavy(v.node) for v, _ in wanted.made)
 
     def gains(self, value: Value, whole: View) -> bool:
         """Whether a sequence needs no array if it is computed per iteration."""
