@@ -30,15 +30,18 @@ ErrorKind = Literal[
     "argument",  # no array and no number: a list, a symbolic value, a masked array
     "broadcast",  # sizes that differ where arrays are to broadcast
     "check",  # the condition of a check does not hold
-    "divisibility",  # a size that cannot be divided so, or is divided by 0
+    "divisibility",  # a size that cannot be divided so
     "dtype",  # another dtype than that of the input
     "index",  # an index that leaves its axis
+    "matrix",  # no square matrix, or a singular one: nothing to compute from it
     "missing",  # an input without an argument
     "other",  # what a library raised while the program ran
     "range",  # an integer that its dtype cannot hold
     "shape",  # other sizes than the program needs, or another number of axes
+    "stated",  # another size than `specify_shape` states
     "traced",  # a size that must be a number, and is traced by JAX
     "unexpected",  # an argument without an input, or a second one
+    "zero",  # a size that is divided by 0
 ]
 ERROR_KINDS: tuple[str, ...] = get_args(ErrorKind)
 

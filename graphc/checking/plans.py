@@ -277,7 +277,7 @@ def _(c: Chance, want: Want, fixed: ParamChoices, n: int) -> SamplePlan:
 
 @plans("specify_shape")
 def _(c: Chance, want: Want, fixed: ParamChoices, n: int) -> SamplePlan:
-    return SamplePlan([want], lambda xs: {"shape": want.shape})
+    return SamplePlan([want], lambda xs: {"shape": want.shape, "kind": "stated"})
 
 
 @plans("iota")

@@ -19,6 +19,7 @@ import graphc.ops.arrays.rearrange
 import graphc.ops.arrays.reshape
 import graphc.ops.arrays.sequences
 import graphc.ops.arrays.sizes
+import graphc.ops.arrays.stated_sizes
 import graphc.ops.effects.assertions
 import graphc.ops.effects.barriers
 import graphc.ops.effects.capacities

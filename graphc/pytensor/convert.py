@@ -15,6 +15,7 @@ import graphc.tensor as gt
 from graphc.errors import NOWHERE, SourceLocation, graph_error, standing_at
 from graphc.ir.build import constant
 from graphc.ir.graph import Graph, Value
+from graphc.ops.arrays.stated_sizes import sized
 from graphc.pytensor.registry import NotConverted, convert_op
 
 Values = dict[Variable, Any]
@@ -129,7 +130,7 @@ def fitted(value: Any, wanted: Any) -> Any:
     told = [n == 1 and not isinstance(m, int) for n, m in _sizes(wanted, value)]
     if any(told):
         pairs = zip(told, value.shape, strict=True)
-        value = gt.specify_shape(value, [1 if one else n for one, n in pairs])
+        value = sized(value, [1 if one else n for one, n in pairs])
     return value
 
 

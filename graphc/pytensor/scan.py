@@ -16,6 +16,7 @@ import graphc.tensor as gt
 from graphc.ir.build import as_shape
 from graphc.ir.dims import less_equal
 from graphc.ir.graph import Value
+from graphc.ops.arrays.stated_sizes import sized
 from graphc.pytensor.convert import converted
 from graphc.pytensor.registry import rule
 
@@ -75,7 +76,7 @@ def _(op: Any, node: Any, *inputs: Value) -> list[Value]:
             op.inner_untraced_sit_sot_outs(made),
         )
         both = zip(after.flat(), flat, strict=True)
-        kept = first.like([gt.specify_shape(new, old.shape) for new, old in both])
+        kept = first.like([sized(new, old.shape) for new, old in both])
         traces[: len(kept.recent)] = [values[-1] for values in kept.recent]
         leaving = [window[0] for window in windows]
         return kept.flat(), [*leaving, *traces, *made[len(made) - info.as_while :]]
@@ -123,7 +124,7 @@ def _write(op: Any, windows: Sequence[list[Value]], made: list[Value]) -> None:
     places = op.info.normalized_mit_mot_out_slices
     for window, values, taps in zip(windows, groups, places, strict=True):
         for value, tap in zip(values, taps, strict=True):
-            window[tap] = gt.specify_shape(value, window[tap].shape)
+            window[tap] = sized(value, window[tap].shape)
 
 
 def _joined(buffer: Value, trace: Value, window: list[Value], steps: Value) -> Value:

@@ -97,7 +97,7 @@ def _explained(error: Exception) -> tuple[str, str, ErrorKind, bool]:
     name = type(error).__name__
     if isinstance(error, ZeroDivisionError):
         problem, hint = "a size is divided by zero", "a size of 0 cannot divide"
-        return problem, hint, "divisibility", False
+        return problem, hint, "zero", False
     if name.startswith(_TRACED):
         return (
             "a number that the program must know is being traced",

@@ -28,15 +28,16 @@ CALLS = [
     ("broadcast", [y, k], gt.broadcast_to(y, (2, k)), lambda: [ones(2), 3], {}),
     ("broadcast", [y, other], y.at[:].add(other), lambda: [ones(2), ones(3)], {}),
     ("check", [y], gt.assert_(y > 0, "positive", y), lambda: [-ones(2)], {}),
-    ("check", [x], gt.linalg.inv(x), lambda: [np.zeros((3, 3), "f4")], {"check": True}),
     ("divisibility", [y], y.reshape((-1, 2)), lambda: [ones(3)], {}),
     ("divisibility", [y, k], y.reshape((-1, k)), lambda: [ones(3), 2], {}),
-    ("divisibility", [y, k], gt.zeros(y.shape[0] // k), lambda: [ones(2), 0], {}),
     ("dtype", [y], y + 1, lambda: [np.ones(2, "float64") + 1j], {}),
     ("dtype", [k], gt.zeros(k), lambda: [2.5], {}),
     ("index", [y], y[4], lambda: [ones(2)], {}),
     ("index", [y, index], y[index], lambda: [ones(2), np.array([2])], {"check": True}),
     ("index", [y], gt.partition(y, 4), lambda: [ones(2)], {}),
+    ("index", [y, other], y[other > 0], lambda: [ones(2), ones(3)], {}),
+    ("matrix", [x], gt.linalg.inv(x), lambda: [ones(2, 3)], {}),
+    ("matrix", [x], gt.linalg.inv(x), lambda: [0 * ones(3, 3)], {"check": True}),
     ("missing", [y, k], y + k, lambda: [ones(2)], {}),
     ("range", [small], small + 1, lambda: [1000], {}),
     ("range", [k], gt.zeros(k), lambda: [2**63], {}),
@@ -46,7 +47,9 @@ CALLS = [
     ("shape", [k], gt.zeros(k), lambda: [-1], {}),
     ("shape", [y], gt.max(y), lambda: [ones(0)], {}),
     ("shape", [y, k], y.reshape((2, k)), lambda: [ones(3), 2], {}),
+    ("stated", [y], gt.specify_shape(y, (4,)), lambda: [ones(2)], {}),
     ("unexpected", [y], y + 1, lambda: [ones(2), 1], {}),
+    ("zero", [y, k], gt.zeros(y.shape[0] // k), lambda: [ones(2), 0], {}),
 ]
 
 

@@ -10,7 +10,6 @@ from graphc.errors import ErrorKind, graph_error
 from graphc.ir.build import (
     Shape,
     as_shape,
-    as_size,
     as_value,
     check_shape,
     normal_axes,
@@ -30,7 +29,7 @@ from graphc.ir.op import (
     type_error,
     views_of_inputs,
 )
-from graphc.ir.types import BOOL, TensorType, cancelled, product, same_size
+from graphc.ir.types import TensorType, cancelled, product, same_size
 from graphc.ops.arrays.free_sizes import with_free_sizes
 from graphc.ops.common.batching import Batched, batch_with_axes
 from graphc.ops.common.broadcasting import (
@@ -379,7 +378,7 @@ def _(pad: Padding, x: PaddedValue, *, axes: tuple[int, ...]) -> PaddedValue | N
 
 @_squeeze.vjp
 def _(g: Value, x: Value, *, axes: tuple[int, ...]) -> tuple[Value]:
-    return (specify_shape(expand_dims(g, axes), x.type.shape),)
+    return (F._sized(expand_dims(g, axes), x.type.shape),)
 
 
 @public(method=True)
@@ -442,51 +441,6 @@ def broadcast_to(x: Any, /, shape: Any) -> Value:
     ):
         return value
     return _broadcast_to(value, shape=wanted)
-
-
-@op()
-def _specify_shape(x: Array, *, shape: tuple[Size | None, ...]) -> TensorType:
-    """The same array, whose sizes are stated; None states nothing."""
-    if len(shape) != x.type.rank:
-        raise type_error(f"{len(shape)} sizes are stated for {x.type.rank} axes")
-    sizes = []
-    array = f"the mask {x.type}" if x.dtype == BOOL else str(x.type)
-    for i, (n, stated) in enumerate(zip(x.type.shape, shape, strict=True)):
-        if stated is None:
-            sizes.append(n)
-            continue
-        require_equal(n, stated, f"axis {i} of {array} must have {stated} elements")
-        sizes.append(stated)
-    return x.type.like(sizes)
-
-
-_specify_shape.rounding = "none"
-_specify_shape.emit("{x}")
-_specify_shape.sizes = lambda x, *, shape: x
-_specify_shape.views = views_of_inputs
-_specify_shape.linear = True
-_specify_shape.vjp(lambda g, x, *, shape: (F.specify_shape(g, x.type.shape),))
-_specify_shape.batch(
-    lambda n, batched, x, *, shape: _specify_shape(x, shape=(None, *shape))
-)
-
-
-@_specify_shape.padding
-def _(pad: Padding, x: PaddedValue, *, shape: Any) -> PaddedValue:
-    return pad.result(x.value, x.fill)  # that it holds is checked before
-
-
-@public()
-def specify_shape(x: Any, shape: Any) -> Value:
-    """State sizes (None: says nothing); checked when the function is called."""
-    given = shape if isinstance(shape, (tuple, list)) else (shape,)
-    stated = tuple(None if n is None else as_size(n) for n in given)
-    value = strong(as_value(x))
-    if len(stated) == value.type.rank:
-        pairs = zip(stated, value.type.shape, strict=True)
-        if all(a is None or same_size(a, b) for a, b in pairs):
-            return value
-    return _specify_shape(value, shape=stated)
 
 
 @public()

@@ -259,8 +259,8 @@ def _mask_positions(x: Value, mask: Value, axis: int) -> list[Value]:
                 got=f"array {shown(x)}; mask {shown(mask)}",
                 hint="a mask has the sizes of the axes that it stands for",
             )
-    fitted = F.specify_shape(mask, x.type.shape[axis : axis + mask.type.rank])
-    return list(F.nonzero(fitted))
+    shape = x.type.shape[axis : axis + mask.type.rank]
+    return list(F.nonzero(F._sized(mask, shape, "index")))
 
 
 def _check_constant(index: Size, n: Size, x: Value) -> None:

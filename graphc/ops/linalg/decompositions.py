@@ -84,7 +84,7 @@ def _exact(value: Value, op_name: str) -> Value:
 def _square(x: Value) -> Size:
     """Inside a type rule: the size of square matrices."""
     rows, columns = x.type.shape[-2:]
-    return require_equal(rows, columns, "needs square matrices")
+    return require_equal(rows, columns, "needs square matrices", kind="matrix")
 
 
 def _checked(primitive: Primitive, problem: str, output: int = 0) -> None:
@@ -98,7 +98,7 @@ def _checked(primitive: Primitive, problem: str, output: int = 0) -> None:
                 fine = F.logical_or(fine, unknown)
         return [(fine, f"{primitive.name}: {problem}")]
 
-    BOUNDS.define(primitive, BoundsRule(conditions, "check"))
+    BOUNDS.define(primitive, BoundsRule(conditions, "matrix"))
 
 
 def nan_unless_solved(function: Any, x: Any, triangular: bool = False) -> Any:

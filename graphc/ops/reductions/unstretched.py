@@ -70,4 +70,4 @@ def _settled(node: Node) -> Node:
     found = reduced_to(node.params["how"], g, shape)
     if found is not g:
         return found.node
-    return PRIMITIVES["specify_shape"].bind((g,), {"shape": shape})
+    return PRIMITIVES["specify_shape"].bind((g,), {"shape": shape, "kind": "shape"})

@@ -1,0 +1,73 @@
+"""Sizes that are stated for an array, and checked where they cannot be proved."""
+
+from typing import Any
+
+from graphc.errors import ErrorKind
+from graphc.ir.build import as_size, as_value, strong
+from graphc.ir.dims import Size
+from graphc.ir.graph import Value
+from graphc.ir.namespace import enroll, public
+from graphc.ir.op import Array, op, require_equal, type_error, views_of_inputs
+from graphc.ir.types import BOOL, TensorType, same_size
+from graphc.ops.common.padding import PaddedValue, Padding
+
+
+@op()
+def _specify_shape(
+    x: Array, *, shape: tuple[Size | None, ...], kind: ErrorKind
+) -> TensorType:
+    """The same array, whose sizes are stated; None states nothing.
+
+    `kind` is that of the error where an array has others.
+    """
+    if len(shape) != x.type.rank:
+        raise type_error(f"{len(shape)} sizes are stated for {x.type.rank} axes")
+    sizes = []
+    array = f"the mask {x.type}" if x.dtype == BOOL else str(x.type)
+    for i, (n, stated) in enumerate(zip(x.type.shape, shape, strict=True)):
+        if stated is None:
+            sizes.append(n)
+            continue
+        reason = f"axis {i} of {array} must have {stated} elements"
+        require_equal(n, stated, reason, kind=kind)
+        sizes.append(stated)
+    return x.type.like(sizes)
+
+
+_specify_shape.rounding = "none"
+_specify_shape.emit("{x}")
+_specify_shape.sizes = lambda x, **_: x
+_specify_shape.views = views_of_inputs
+_specify_shape.linear = True
+_specify_shape.vjp(lambda g, x, **_: (sized(g, x.type.shape),))
+_specify_shape.batch(
+    lambda n, batched, x, *, shape, kind: _specify_shape(
+        x, shape=(None, *shape), kind=kind
+    )
+)
+
+
+@_specify_shape.padding
+def _(pad: Padding, x: PaddedValue, **_: Any) -> PaddedValue:
+    return pad.result(x.value, x.fill)  # that it holds is checked before
+
+
+@public()
+def specify_shape(x: Any, shape: Any) -> Value:
+    """State sizes (None: says nothing); checked when the function is called."""
+    return sized(x, shape, "stated")
+
+
+def sized(x: Any, shape: Any, kind: ErrorKind = "shape") -> Value:
+    """As `specify_shape`; the error of a call is of `kind`."""
+    given = shape if isinstance(shape, (tuple, list)) else (shape,)
+    stated = tuple(None if n is None else as_size(n) for n in given)
+    value = strong(as_value(x))
+    if len(stated) == value.type.rank:
+        pairs = zip(stated, value.type.shape, strict=True)
+        if all(a is None or same_size(a, b) for a, b in pairs):
+            return value
+    return _specify_shape(value, shape=stated, kind=kind)
+
+
+enroll(sized, "_sized")
