@@ -1,6 +1,7 @@
 """The mode "GRAPHC" of PyTensor."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from operator import itemgetter
 from typing import Any, ClassVar
 
 import numpy as np
@@ -44,22 +45,23 @@ class StepsProgram:
     def __call__(self, *inputs: Any) -> list[Any]:
         """Run the steps; raises what PyTensor's own modes raise."""
         try:
-            return list(map(_own, self._run(inputs)))
+            return self._run(inputs)
         except CallError as error:
             raise as_pytensor(error) from error
 
-    def _runner(self) -> Callable[[Sequence[Any]], Sequence[Any]]:
+    def _runner(self) -> Callable[[Sequence[Any]], list[Any]]:
         """The results for inputs: at the least cost where all is one function."""
         step = self.steps[0] if len(self.steps) == 1 else None
         if not isinstance(step, Compiled) or set(self._outputs) - set(step.outputs):
             return self._in_steps
         function = step.function
-        given = [self._inputs.index(v) for v in step.inputs]
-        wanted = [step.outputs.index(v) for v in self._outputs]
+        given = _chosen([self._inputs.index(v) for v in step.inputs], self._inputs)
+        wanted = _chosen([step.outputs.index(v) for v in self._outputs], step.outputs)
 
         def run(inputs: Sequence[Any]) -> list[Any]:
-            found = function(*[inputs[i] for i in given])
-            return [found[i] for i in wanted]
+            # The results are read before anyone can write to the arguments.
+            found = function.lend(*(given(inputs) if given else inputs))
+            return list(map(np.array, wanted(found) if wanted else found))
 
         return run
 
@@ -67,7 +69,7 @@ class StepsProgram:
         stored = {**self._constants, **dict(zip(self._inputs, inputs, strict=True))}
         for step in self.steps:
             step.run(stored)
-        return [stored[v] for v in self._outputs]
+        return [_own(stored[v]) for v in self._outputs]
 
     @property
     def functions(self) -> list[Function]:
@@ -77,6 +79,17 @@ class StepsProgram:
     def explain(self, full: bool = False) -> str:
         """The steps, why they are there, and the plans of the compiled parts."""
         return "\n\n".join([_explained(step, full) for step in self.steps])
+
+
+def _chosen(
+    places: list[int], among: Sequence[Any]
+) -> Callable[[Sequence[Any]], Iterable[Any]] | None:
+    """The elements at places; None where these are all, in order."""
+    if places == list(range(len(among))):
+        return None
+    if len(places) > 1:
+        return itemgetter(*places)
+    return lambda values: [values[i] for i in places]
 
 
 def _explained(step: Step, full: bool) -> str:

@@ -131,15 +131,16 @@ def _compiled(
     fgraph: Any, nodes: Sequence[Apply], wanted: set[Variable], options: dict[str, Any]
 ) -> Compiled:
     """One function of graphc for nodes, in order."""
-    own = {v for node in nodes for v in node.outputs}
+    own = dict.fromkeys(v for node in nodes for v in node.outputs)
     used = dict.fromkeys(v for node in nodes for v in node.inputs)
-    inputs = [v for v in used if v not in own and not isinstance(v, Constant)]
+    outer = [v for v in used if v not in own and not isinstance(v, Constant)]
     members = set(nodes)
-    outputs = [
+    told = [
         v
-        for v in own_in_order(nodes)
+        for v in own
         if v in wanted or any(c not in members for c, _ in fgraph.clients[v])
     ]
+    inputs, outputs = _as_in(fgraph.inputs, outer), _as_in(fgraph.outputs, told)
     values: Values = {v: input_value(v, i) for i, v in enumerate(inputs)}
     for node in nodes:
         try:
@@ -154,9 +155,10 @@ def _compiled(
     return Compiled(tuple(inputs), tuple(outputs), compiled)
 
 
-def own_in_order(nodes: Iterable[Apply]) -> list[Variable]:
-    """The outputs of nodes, in order."""
-    return [v for node in nodes for v in node.outputs]
+def _as_in(order: Iterable[Variable], variables: list[Variable]) -> list[Variable]:
+    """The variables, first those that stand in an order, so that none is looked up."""
+    given = dict.fromkeys(variables)
+    return list(dict.fromkeys([*(v for v in order if v in given), *variables]))
 
 
 def _performed(node: Apply, reason: str) -> Performed:

@@ -242,13 +242,18 @@ class Signature:
             if not kind.__name__.endswith("Tracer"):
                 self.arrays = {kind}
 
-    def fits(self, args: ArgumentValues) -> bool:
-        """Whether all are arrays of JAX, in the dtypes of the inputs."""
+    def fits(self, args: ArgumentValues, lent: bool = False) -> bool:
+        """Whether all are arrays of JAX, in the dtypes of the inputs.
+
+        Arrays of NumPy do as well that are `lent`.
+        """
         if len(args) != len(self._dtypes) or self._jax is None:
             return False
         array, tracer = self._jax.Array, self._jax.core.Tracer
         return all(
-            isinstance(a, array) and not isinstance(a, tracer) and not _differs(a, d)
+            (isinstance(a, array) or (lent and type(a) is np.ndarray))
+            and not isinstance(a, tracer)
+            and not _differs(a, d)
             for a, d in zip(args, self._dtypes, strict=True)
         )
 

@@ -26,6 +26,10 @@ CALL = """Run the program.
 Raises CallError where the arguments do not fit, or what an `assert_` asks for; nothing
 is changed then. `__call__` is the function that runs the next call, which is counted.
 """
+LEND = """Run the program on what nobody writes to before the results are read.
+
+Arrays of NumPy of the right dtypes are handed to JAX as they are, at less cost.
+"""
 ANY = Signature(
     [
         Parameter("args", Parameter.VAR_POSITIONAL),
@@ -48,9 +52,9 @@ class Way:
         return _MOST - length_hint(self._left)
 
 
-def taking(doc: str) -> Any:
-    """A `__call__` for a class whose `_take` is that of the way of its next call."""
-    return property(methodcaller("_take"), doc=doc)
+def taking(doc: str, take: str = "_take") -> Any:
+    """A `__call__` for a class in which `take` is that of the way of its next call."""
+    return property(methodcaller(take), doc=doc)
 
 
 def dispatcher(

@@ -10,7 +10,15 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
-from graphc.errors import CallError, ErrorKind, describe, shortened, user_place
+from graphc.errors import (
+    CallError,
+    ErrorKind,
+    GraphError,
+    describe,
+    graph_error,
+    shortened,
+    user_place,
+)
 from graphc.ops.effects.assertions import EXCEPTIONS
 from graphc.runtime.loading import loaded
 
@@ -85,6 +93,13 @@ def call_error(error: Exception, program: Program, arguments: str) -> CallError:
     )
     made.__cause__ = _bare(error) if cause else None
     return made
+
+
+def not_pickled(function: str) -> GraphError:
+    """The error of pickling a compiled function, which is shown as `function`."""
+    problem = "a compiled function cannot be pickled: loading it would run code"
+    hint = "f.save(path) writes a program that runs without graphc"
+    return graph_error(problem, op="pickle", got=function, hint=hint)
 
 
 def running(error: Exception, program: Program) -> Iterable[str]:

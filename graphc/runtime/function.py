@@ -1,7 +1,7 @@
 """Compiled functions: binding arguments and calling the program."""
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,10 +17,16 @@ from graphc.runtime import alarms, xla
 from graphc.runtime.adapt import Change
 from graphc.runtime.ahead import OnlySegment, only_segment, structs_at, structs_of
 from graphc.runtime.arguments import SMALL, Signature
-from graphc.runtime.dispatch import ANY, CALL, Way, dispatcher, kept_by, taking
+from graphc.runtime.dispatch import ANY, CALL, LEND, Way, dispatcher, kept_by, taking
 from graphc.runtime.export import written
 from graphc.runtime.exporter import Exporter
-from graphc.runtime.failure import Program, ProgramCallError, call_error, running
+from graphc.runtime.failure import (
+    Program,
+    ProgramCallError,
+    call_error,
+    not_pickled,
+    running,
+)
 from graphc.runtime.generations import Generation, Generations
 from graphc.runtime.log import Compilation, Log, Stats
 from graphc.runtime.pipeline import Pipeline
@@ -56,7 +62,6 @@ class Function:
         self._before: list[Compilation] = []
         self._generations = Generations()
         self._changes: list[str] = []
-        self._jax_callable: Callable[..., Any] | None = None
         prepared, numpy = pipeline.prepared(), pipeline.on_numpy()
         self._tiers = numpy and Tiers(*numpy, self._outputs, self._changes.append)
         self._install(prepared)
@@ -128,12 +133,13 @@ class Function:
     def _lead(self) -> None:
         """Let calls go their ways: where all is one jitted function, JAX's own."""
         self._on_host = self._on_device = self._on_numpy = Way(self._call)
+        self._on_loan = Way(self._call)
         others = self._tiers, self._target.device
         alone = others == (None, None) and not self._generations.older
         if self._segment is not None and alone and not self._prepared.facts.padded:
             self._lead_to(self._segment)
-        self._ways += {self._on_host, self._on_device, self._on_numpy}
-        self._take = self._on_device.take
+        self._ways += {self._on_host, self._on_device, self._on_numpy, self._on_loan}
+        self._take, self._take_loan = self._on_device.take, self._on_loan.take
 
     @property
     def plan(self) -> Plan:
@@ -148,14 +154,17 @@ class Function:
     def _lead_to(self, segment: OnlySegment) -> None:
         """Let calls of arrays alone go straight to a jitted function, if JAX can."""
         miss = kept_by(segment.jitted)
-        made = dispatcher(self.jax, segment.jitted, self._missed, self._call)
-        inner = dispatcher(self.jax, segment.jitted, self._met, self._plainly)
-        if miss is None or made is None or inner is None:
+        lead = partial(dispatcher, self.jax, segment.jitted)
+        made, inner = lead(self._missed, self._call), lead(self._met, self._plainly)
+        loan = lead(partial(self._missed, lent=True), self._call)
+        if miss is None or made is None or inner is None or loan is None:
             return
         self._miss, self._inner = miss, inner
         if segment.wide:
             self._miss = self.jax.enable_x64(True)(miss)
             self._inner = xla.wide(self.jax, self._plainly, inner)
+            loan = xla.wide(self.jax, self._call, loan)
+        self._on_loan = Way(loan)
         self._on_device, self._on_numpy = Way(made), Way(self._call_on_numpy)
 
     if TYPE_CHECKING:
@@ -163,8 +172,10 @@ class Function:
         def __call__(self, /, *args: Any, **named: Any) -> Any:
             """Run the program."""
 
+        lend = __call__
+
     else:
-        __call__ = taking(CALL)
+        __call__, lend = taking(CALL), taking(LEND, "_take_loan")
         __signature__ = ANY
 
     def _call(self, /, *args: Any, **named: Any) -> Any:
@@ -188,12 +199,13 @@ class Function:
             self._settle(args, start)
         return result
 
-    def _missed(self, /, *args: Any, **named: Any) -> Any:
+    def _missed(self, /, *args: Any, lent: bool = False, **named: Any) -> Any:
         """A call that JAX has no program for: results, and what it shall keep.
 
-        Arrays of JAX in the dtypes of the inputs need nothing the next time.
+        Arrays of JAX in the dtypes of the inputs need nothing the next time, nor do
+        those of NumPy that are `lent`.
         """
-        if named or not self._signature.fits(args):
+        if named or not self._signature.fits(args, lent):
             self._take = self._on_host.take
             return self._call(*args, **named), None, False
         return self._watched(self._met, args, args)
@@ -377,18 +389,14 @@ class Function:
         """The jitted function that is all there is to compile."""
         self._require_jax(op)
         if self._segment is None:
-            raise graph_error(
-                "the program is more than one jitted function",
-                op=op,
-                got=f"{self._prepared.facts.segments} segments on {self.backend}",
-                hint="explain() says what splits it",
-            )
+            problem = "the program is more than one jitted function"
+            got = f"{self._prepared.facts.segments} segments on {self.backend}"
+            hint = "explain() says what splits it"
+            raise graph_error(problem, op=op, got=got, hint=hint)
         if self._prepared.facts.padded and not padded:
-            raise graph_error(
-                "the program is padded: nothing is compiled for true sizes",
-                op=op,
-                hint='compile(sizes) takes it as it is; or pass dims="specialize"',
-            )
+            problem = "the program is padded: nothing is compiled for true sizes"
+            hint = 'compile(sizes) takes it as it is; or pass dims="specialize"'
+            raise graph_error(problem, op=op, hint=hint)
         return self._segment
 
     def _made(
@@ -427,15 +435,13 @@ class Function:
         """Positions of the inputs that must be static when users jit themselves."""
         return self._unjitted.static_inputs
 
-    @property
+    @cached_property
     def jax_callable(self) -> Callable[..., Any]:
         """The program as plain JAX, un-jitted, to transform and compile yourself."""
-        if self._jax_callable is None:
-            source = emit_unjitted(self._unjitted, self._outputs)
-            name = "<graphc un-jitted program>"
-            program = Program(source.text, name, source.foreigns)
-            self._jax_callable = program.load().program
-        return self._jax_callable
+        source = emit_unjitted(self._unjitted, self._outputs)
+        program = Program(source.text, "<graphc un-jitted program>", source.foreigns)
+        run: Callable[..., Any] = program.load().program
+        return run
 
     def took(self, sizes: Mapping[str, int]) -> None:
         """Count sizes, by name, that calls had which another program did.
@@ -473,11 +479,9 @@ class Function:
         found = segment_text(self.source, index)
         if found is not None:
             return found
-        raise graph_error(
-            f"there is no segment {index}",
-            op="segment_source",
-            got=f"{self._prepared.facts.segments} segments on {self.backend}",
-        )
+        problem = f"there is no segment {index}"
+        got = f"{self._prepared.facts.segments} segments on {self.backend}"
+        raise graph_error(problem, op="segment_source", got=got)
 
     def save(self, path: Any) -> None:
         """Write the program to a file that runs without graphc."""
@@ -485,12 +489,7 @@ class Function:
             file.write(self.source)
 
     def __reduce__(self) -> Any:
-        raise graph_error(
-            "a compiled function cannot be pickled: loading it would run code",
-            op="pickle",
-            got=repr(self),
-            hint="f.save(path) writes a program that runs without graphc",
-        )
+        raise not_pickled(repr(self))
 
     def __repr__(self) -> str:
         with naming(self._names):

@@ -66,6 +66,16 @@ def test_results_belong_to_the_caller():
         np.testing.assert_array_equal(f(VECTOR)[0], [3, 1, 2])
 
 
+def test_arguments_may_be_written_to_after_a_call():
+    x, y = pt.dvector("x"), pt.dvector("y")
+    for f in both([x, y], [y[::-1], pt.cumsum(x)]):  # not in the order of the graph
+        for n in (3, 3, 3, 3000):
+            given = np.ones(n), np.arange(n) * 1.0
+            turned, sums = f(*given)
+            given[0][:], given[1][:] = 7, 7
+            assert (sums[-1], turned[0]) == (n, n - 1)
+
+
 def test_shared_variables_are_read_and_updated_at_each_call():
     for backend in ("numpy", "jax"):
         s, x = pytensor.shared(np.zeros(2)), pt.dscalar("x")

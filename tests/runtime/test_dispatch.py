@@ -162,6 +162,19 @@ def double(x):
     return x * 2
 
 
+def test_a_warm_call_on_lent_arrays_is_of_jax_alone():
+    f, g = exact([X], X * 2), exact([W], gt.cumsum(W))
+    a, b = np.ones(3, "float32"), np.ones(3000)
+    for call, run in ((lambda: f.lend(a), []), (lambda: g.lend(b), ["run"])):
+        call(), call()
+        assert lines_run(call) == run
+    assert float(g.lend(b)[-1]) == 3000
+    for given in (b, "x", [1.0], np.ones(3, "int8")):
+        assert outcome(f.lend, given) == outcome(exact([X], X * 2), given)
+    assert [f.stats().calls, g.stats().calls] == [5, 4]
+    assert exact([X, Y], X + Y).lend(a, y=jnp.ones(3)).tolist() == [2, 2, 2]
+
+
 def test_errors_of_warm_calls_on_numpy_are_counted_once():
     f, a = exact([X], gt.log(X)), np.ones(3, "float32")
     f(a), f(a)
