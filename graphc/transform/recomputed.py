@@ -11,6 +11,7 @@ from graphc.ir.graph import Node, Value
 from graphc.ir.namespace import F
 from graphc.ir.types import BOOL, is_inexact
 from graphc.ops.elementwise.declare import CONVERT
+from graphc.transform.firm import is_firm
 
 MOST_LOOKED_AT = 32  # nodes; a value not shown to be safe by then is kept
 
@@ -46,7 +47,7 @@ def may_differ(value: Value) -> bool:
     while stack:
         node = stack.pop()
         rounding = node.primitive.rounding
-        if rounding == "stored":
+        if rounding == "stored" or is_firm(node):
             continue
         if rounding != "none" and _rounds(node):
             # One rounding of numbers that are stored gives the same bits in each loop.
