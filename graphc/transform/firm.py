@@ -6,7 +6,7 @@ each computation but for the last bit of the range of its dtype.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import reduce
 from operator import or_
 from typing import Any, NamedTuple
@@ -19,7 +19,7 @@ from graphc.ir.op import Primitive
 from graphc.ir.primitives import OP
 from graphc.ir.types import is_inexact
 
-_DEEPEST = 12  # ops that are looked through
+_MOST = 64  # values that are looked at: what is not shown by then is not so
 Holds = Callable[["Bounds", "Bounds"], bool]
 
 
@@ -29,6 +29,11 @@ class Bounds(NamedTuple):
     low: float
     high: float
     apart: bool
+
+    @property
+    def is_zero(self) -> bool:
+        """Whether it is 0, whatever it is of."""
+        return self.low == self.high == 0
 
     def __or__(self, other: "Bounds") -> "Bounds":
         low, high = min(self.low, other.low), max(self.high, other.high)
@@ -40,20 +45,31 @@ _UNKNOWN = Bounds(-math.inf, math.inf, False)
 
 def is_firm(node: Node) -> bool:
     """Whether a node is a condition that is the same however its inputs are rounded."""
-    if node.primitive in (OP.isinf, OP.isnan, OP.isfinite):
-        return _has_firm_infinities(node.inputs[0], _DEEPEST)
+    if node.primitive is OP.isinf:
+        return _has_firm_infinities(node.inputs[0])
+    if node.primitive.name not in _COMPARISONS:
+        return False
+    if _is_told_by_bounds(node):
+        return True
+    return any(map(_is_infinity, node.inputs)) and all(
+        map(_has_firm_infinities, node.inputs)
+    )
+
+
+def _is_told_by_bounds(node: Node) -> bool:
+    """Whether the bounds of two numbers tell how they compare."""
     holds = _COMPARISONS.get(node.primitive.name)
     if holds is None or not all(is_inexact(v.dtype) for v in node.inputs):
         return False
     a, b = map(bounds_of, node.inputs)
     if a.high < b.low or a.low > b.high or holds(a, b):
         return True
-    for value, own, other in ((node.inputs[0], a, b), (node.inputs[1], b, a)):
-        if other.low == other.high == 0 and own.apart:
-            return True
-        if other.low == other.high and math.isinf(other.low):
-            return _has_firm_infinities(value, _DEEPEST)
-    return False
+    return (b.is_zero and a.apart) or (a.is_zero and b.apart)
+
+
+def _is_infinity(value: Value) -> bool:
+    bounds = bounds_of(value)
+    return bounds.low == bounds.high and math.isinf(bounds.low)
 
 
 _COMPARISONS: dict[str, Holds] = {
@@ -66,25 +82,32 @@ _COMPARISONS: dict[str, Holds] = {
 }
 
 
-def bounds_of(value: Value, depth: int = _DEEPEST) -> Bounds:
+def bounds_of(value: Value, known: dict[Value, Bounds] | None = None) -> Bounds:
     """Bounds of all elements of a value that are no NaN."""
-    literal = literal_of(value)
+    known = {} if known is None else known
+    if value not in known:
+        known[value] = _UNKNOWN  # where it is too deep
+        known[value] = _bounds(value, known) if len(known) < _MOST else _UNKNOWN
+    return known[value]
+
+
+def _bounds(value: Value, known: dict[Value, Bounds]) -> Bounds:
+    literal, node = literal_of(value), value.node
     if literal is not None:
         return _of_literal(literal)
-    node = value.node
-    if not depth or not is_inexact(value.dtype):
+    if not is_inexact(value.dtype):
         return _UNKNOWN
     if node.primitive is OP.expit:
         return Bounds(0.0, 1.0, False)
     if node.primitive in (OP.exp, OP.exp2):  # of 16 bits, it may not be rounded to 0
         return Bounds(0.0, math.inf, value.dtype.itemsize >= 4)
     if node.primitive in _SAME:
-        found = [bounds_of(v, depth - 1) for v in _SAME[node.primitive](node)]
-        return reduce(or_, found)
+        same = _SAME[node.primitive](node)
+        return reduce(or_, [bounds_of(v, known) for v in same])
     if node.primitive in (OP.add, OP.multiply, OP.true_divide):
-        return _of_pair(node, *[bounds_of(v, depth - 1) for v in node.inputs])
+        return _of_pair(node, *[bounds_of(v, known) for v in node.inputs])
     if node.primitive in (OP.sum, OP.square, OP.absolute, OP.sqrt):
-        given = bounds_of(node.inputs[0], depth - 1)
+        given = bounds_of(node.inputs[0], known)
         if node.primitive is not OP.sum or given.low >= 0:
             return Bounds(0.0, math.inf, given.apart)
     return _UNKNOWN
@@ -109,7 +132,8 @@ _SAME: dict[Primitive, Callable[[Node], list[Value]]] = {}  # elements of these 
 _SAME |= dict.fromkeys(
     [
         *(OP.expand_dims, OP.squeeze, OP.reshape, OP.transpose, OP.broadcast_to),
-        *(OP.basic_index, OP.gather, OP.max, OP.min),
+        *(OP.basic_index, OP.gather, OP.max, OP.min, OP.full, OP.stop_gradient),
+        OP.specify_shape,
     ],
     lambda node: [node.inputs[0]],
 )
@@ -121,38 +145,57 @@ _MASKS = {OP.logical_and, OP.logical_or, OP.logical_not, OP.expand_dims}
 _MASKS |= {OP.broadcast_to, OP.bitwise_and, OP.bitwise_or}
 
 
-def _has_firm_infinities(value: Value, depth: int) -> bool:
+def _has_firm_infinities(value: Value) -> bool:
     """Whether no rounding makes an element infinite that else is not.
 
     Logarithms and quotients do where what may be 0 is rounded.
     """
-    node = value.node
-    if node.primitive.rounding == "stored":
-        return True
-    if not depth or (node.primitive is OP.where and not _is_firm_mask(node.inputs[0])):
-        return False
+    seen, stack = {value}, [value]
+    while stack:
+        value = stack.pop()
+        node = value.node
+        if node.primitive.rounding == "stored" or not is_inexact(value.dtype):
+            continue
+        given = _infinite_by(node)
+        if given is None or len(seen) > _MOST:
+            return False
+        stack += [v for v in given if v not in seen]
+        seen.update(given)
+    return True
+
+
+def _infinite_by(node: Node) -> Sequence[Value] | None:
+    """The values of which an infinity makes one of a node; None: others do too."""
     if node.primitive in (OP.log, OP.log2, OP.log10):
-        given = [*node.inputs] if bounds_of(node.inputs[0]).apart else None
-    elif node.primitive is OP.true_divide:
-        given = [*node.inputs] if bounds_of(node.inputs[1]).apart else None
-    elif node.primitive in _SAME:
-        given = _SAME[node.primitive](node)
-    elif node.primitive in _FINITE:
-        given = [*node.inputs]
-    else:
-        given = None
-    return given is not None and all(_has_firm_infinities(v, depth - 1) for v in given)
+        return node.inputs if bounds_of(node.inputs[0]).apart else None
+    if node.primitive is OP.true_divide:
+        return node.inputs if bounds_of(node.inputs[1]).apart else None
+    if node.primitive is OP.log1p:
+        return node.inputs if bounds_of(node.inputs[0]).low > -1 else None
+    if node.primitive is OP.where and not _is_firm_mask(node.inputs[0]):
+        return None
+    if node.primitive in _SAME:
+        return _SAME[node.primitive](node)
+    return node.inputs if node.primitive in _FINITE else None
 
 
 def _is_firm_mask(value: Value) -> bool:
-    """Whether a bool is made of conditions that are firm."""
-    node = value.node
-    if node.primitive.rounding == "stored" or is_firm(node):
-        return True
-    return node.primitive in _MASKS and all(map(_is_firm_mask, node.inputs))
+    """Whether a bool is made of comparisons that bounds tell."""
+    left = [value]
+    for _ in range(_MOST):
+        if not left:
+            return True
+        node = left.pop().node
+        if node.primitive.rounding == "stored" or _is_told_by_bounds(node):
+            continue
+        if node.primitive not in _MASKS:
+            return False
+        left += node.inputs
+    return False
 
 
 _FINITE = {
     *(OP.add, OP.subtract, OP.multiply, OP.negative, OP.absolute, OP.square, OP.sqrt),
     *(OP.exp, OP.exp2, OP.expit, OP.sum, OP.max_from, OP.min_from, OP.einsum),
+    *(OP.slice_update, OP.expm1),
 }
