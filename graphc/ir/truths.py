@@ -56,7 +56,15 @@ def one_of(a: Size, b: Size) -> Size:
 
 
 def choose(condition: Size, a: Size, b: Size) -> Size:
-    """`a` where the condition holds, else `b`."""
+    """`a` where the condition holds, else `b`: the larger or smaller, if it says so."""
     if isinstance(condition, int):
         return a if condition else b
+    if _is_one_of(condition, below(b, a), at_most(b, a)):
+        return dims.maximum(a, b)
+    if _is_one_of(condition, below(a, b), at_most(a, b)):
+        return dims.minimum(a, b)
     return b + condition * (a - b)
+
+
+def _is_one_of(condition: Size, *others: Size) -> bool:
+    return any(dims.equal(condition, other) is True for other in others)
