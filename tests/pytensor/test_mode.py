@@ -162,6 +162,14 @@ class NotAllowed(Exception):
     """A class of ones own."""
 
 
+def grown(rows, start):
+    """A scan whose carry has one element more after each step."""
+    step = lambda _, carry: pt.concatenate([carry, carry[:1]])
+    return pytensor.scan(
+        step, sequences=rows, outputs_info=[start], return_updates=False
+    )
+
+
 def failing():
     """(name, inputs, outputs, arguments, the class that PyTensor raises)."""
     x, y, m, i = pt.dvector("x"), pt.dvector("y"), pt.dmatrix("m"), pt.lscalar("i")
@@ -184,6 +192,9 @@ def failing():
         "singular": ([m], pt.linalg.inv(m), (np.ones((2, 2)),), LinAlgError),
         "square": ([m], pt.linalg.inv(m), (np.ones((2, 3)),), LinAlgError),
         "no_step": ([i], pt.arange(0, 5, i), (0,), ZeroDivisionError),
+        "eye": ([i], pt.eye(i, 2), (-1,), ValueError),
+        "power": ([v, i], v**i, (np.array([2, 3]), -1), ValueError),
+        "step_shape": ([x, y], grown(x, y), (two, two), ValueError),
         "rank": ([x], x * 2, (np.ones((2, 2)),), TypeError),
         "missing": ([x, y], x + y, (two,), TypeError),
     }

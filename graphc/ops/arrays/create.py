@@ -253,7 +253,10 @@ def eye(
     made = _given(dtype, config.float)
     i = with_room(F.arange(size_value(rows)), (rows, columns), made, "eye")
     j = F.arange(size_value(columns))
-    return cast(F.equal(F.expand_dims(i, 1) + k, j), made)
+    found = cast(F.equal(F.expand_dims(i, 1) + k, j), made)
+    for n in (rows, columns):
+        found = F._at_most(0, n, "a size must not be negative", found, "eye")
+    return found
 
 
 enroll(eye, "identity")

@@ -9,7 +9,8 @@ built stretches.
 Both backends give what NumPy gives, but for rounding (JAX's exp2, sinh and cosh lose
 about as many units in the last place as x is large), branch cuts of complex functions
 (JAX does not look at the sign of a zero there), the reciprocal of the integer 0, and
-negative integer powers of integers, which raise in NumPy only when they are data.
+negative integer powers of integers: those that are data raise in NumPy, on JAX only
+with `check=True`.
 """
 
 from collections.abc import Callable

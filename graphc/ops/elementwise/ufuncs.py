@@ -14,7 +14,7 @@ import numpy as np
 
 from graphc.ir.build import literal_of
 from graphc.ir.dims import Size, maximum
-from graphc.ir.graph import Value
+from graphc.ir.graph import Node, Value
 from graphc.ir.namespace import FUNCTIONS, F, enroll
 from graphc.ir.op import (
     PRIMITIVES,
@@ -38,6 +38,7 @@ from graphc.ir.truths import (
     truth,
 )
 from graphc.ir.types import TensorType, is_integer
+from graphc.ops.common.conditions import BOUNDS, BoundsRule, telling
 from graphc.ops.common.known import KnownSizes, each, maxima, minima, of_numbers
 from graphc.ops.elementwise.declare import elementwise, elementwise_rule
 
@@ -454,6 +455,17 @@ for _name in _SAME_NAME:
     )
 for _name in ("gcd", "lcm"):  # their loops need arrays
     PRIMITIVES[_name].literals = "never"
+
+
+def _power_checks(node: Node) -> list[tuple[Value, str]]:
+    exponent = node.inputs[1]
+    if exponent.dtype.kind != "i" or literal_of(exponent) is not None:
+        return []
+    told = telling(exponent < 0, exponent)
+    return [(told, "power: a negative power of an integer is no integer: {}")]
+
+
+BOUNDS.define(PRIMITIVES["power"], BoundsRule(_power_checks, "range"))
 
 _ALIASES = {
     "abs": "absolute",
