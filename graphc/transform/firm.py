@@ -1,8 +1,9 @@
-"""Conditions that rounding does not change: `exp(x) >= 0` is one, `x - y >= 0` is not.
+"""Conditions that rounding does not change, as `exp(x) >= 0`.
 
-What an op gives is known to lie between bounds, however it is rounded. A condition is
-firm where these tell it. An exponential is 0 by underflow alone, which is the same in
-each computation but for the last bit of the range of its dtype.
+The result of an op lies between bounds, however it is rounded. A condition is firm
+where these tell it. An exponential is 0 by underflow alone, which is the same in each
+computation but for the last bit of the range of its dtype. Whether a number is NaN is
+not asked: where rounding alone makes one, the results are no better than that.
 """
 
 import math
@@ -20,11 +21,11 @@ from graphc.ir.primitives import OP
 from graphc.ir.types import is_inexact
 
 _MOST = 64  # values that are looked at: what is not shown by then is not so
-Holds = Callable[["Bounds", "Bounds"], bool]
+Holds = Callable[["Interval", "Interval"], bool]
 
 
-class Bounds(NamedTuple):
-    """What a value lies between; `apart`: it is 0 by underflow alone."""
+class Interval(NamedTuple):
+    """Bounds of a value; `apart`: it is 0 by underflow alone."""
 
     low: float
     high: float
@@ -35,19 +36,19 @@ class Bounds(NamedTuple):
         """Whether it is 0, whatever it is of."""
         return self.low == self.high == 0
 
-    def __or__(self, other: "Bounds") -> "Bounds":
+    def __or__(self, other: "Interval") -> "Interval":
         low, high = min(self.low, other.low), max(self.high, other.high)
-        return Bounds(low, high, self.apart and other.apart)
+        return Interval(low, high, self.apart and other.apart)
 
 
-_UNKNOWN = Bounds(-math.inf, math.inf, False)
+_UNKNOWN = Interval(-math.inf, math.inf, False)
 
 
 def is_firm(node: Node) -> bool:
     """Whether a node is a condition that is the same however its inputs are rounded."""
     if node.primitive is OP.isinf:
         return _has_firm_infinities(node.inputs[0])
-    if node.primitive.name not in _COMPARISONS:
+    if node.primitive not in _COMPARISONS:
         return False
     if _is_told_by_bounds(node):
         return True
@@ -58,7 +59,7 @@ def is_firm(node: Node) -> bool:
 
 def _is_told_by_bounds(node: Node) -> bool:
     """Whether the bounds of two numbers tell how they compare."""
-    holds = _COMPARISONS.get(node.primitive.name)
+    holds = _COMPARISONS.get(node.primitive)
     if holds is None or not all(is_inexact(v.dtype) for v in node.inputs):
         return False
     a, b = map(bounds_of, node.inputs)
@@ -72,18 +73,18 @@ def _is_infinity(value: Value) -> bool:
     return bounds.low == bounds.high and math.isinf(bounds.low)
 
 
-_COMPARISONS: dict[str, Holds] = {
-    "greater_equal": lambda a, b: a.low >= b.high,
-    "less": lambda a, b: a.low >= b.high,
-    "less_equal": lambda a, b: a.high <= b.low,
-    "greater": lambda a, b: a.high <= b.low,
-    "equal": lambda a, b: False,
-    "not_equal": lambda a, b: False,
+_COMPARISONS: dict[Primitive, Holds] = {
+    OP.greater_equal: lambda a, b: a.low >= b.high,
+    OP.less: lambda a, b: a.low >= b.high,
+    OP.less_equal: lambda a, b: a.high <= b.low,
+    OP.greater: lambda a, b: a.high <= b.low,
+    OP.equal: lambda a, b: False,
+    OP.not_equal: lambda a, b: False,
 }
 
 
-def bounds_of(value: Value, known: dict[Value, Bounds] | None = None) -> Bounds:
-    """Bounds of all elements of a value that are no NaN."""
+def bounds_of(value: Value, known: dict[Value, Interval] | None = None) -> Interval:
+    """Interval of all elements of a value that are no NaN."""
     known = {} if known is None else known
     if value not in known:
         known[value] = _UNKNOWN  # where it is too deep
@@ -91,16 +92,16 @@ def bounds_of(value: Value, known: dict[Value, Bounds] | None = None) -> Bounds:
     return known[value]
 
 
-def _bounds(value: Value, known: dict[Value, Bounds]) -> Bounds:
+def _bounds(value: Value, known: dict[Value, Interval]) -> Interval:
     literal, node = literal_of(value), value.node
     if literal is not None:
         return _of_literal(literal)
     if not is_inexact(value.dtype):
         return _UNKNOWN
     if node.primitive is OP.expit:
-        return Bounds(0.0, 1.0, False)
+        return Interval(0.0, 1.0, False)
     if node.primitive in (OP.exp, OP.exp2):  # of 16 bits, it may not be rounded to 0
-        return Bounds(0.0, math.inf, value.dtype.itemsize >= 4)
+        return Interval(0.0, math.inf, value.dtype.itemsize >= 4)
     if node.primitive in _SAME:
         same = _SAME[node.primitive](node)
         return reduce(or_, [bounds_of(v, known) for v in same])
@@ -109,23 +110,23 @@ def _bounds(value: Value, known: dict[Value, Bounds]) -> Bounds:
     if node.primitive in (OP.sum, OP.square, OP.absolute, OP.sqrt):
         given = bounds_of(node.inputs[0], known)
         if node.primitive is not OP.sum or given.low >= 0:
-            return Bounds(0.0, math.inf, given.apart)
+            return Interval(0.0, math.inf, given.apart)
     return _UNKNOWN
 
 
-def _of_literal(array: "np.ndarray[Any, Any]") -> Bounds:
+def _of_literal(array: "np.ndarray[Any, Any]") -> Interval:
     if array.dtype.kind not in "biuf" or not array.size or np.isnan(array).any():
         return _UNKNOWN
-    return Bounds(float(array.min()), float(array.max()), bool(array.all()))
+    return Interval(float(array.min()), float(array.max()), bool(array.all()))
 
 
-def _of_pair(node: Node, a: Bounds, b: Bounds) -> Bounds:
+def _of_pair(node: Node, a: Interval, b: Interval) -> Interval:
     """Of a sum, product or quotient of numbers of which none is negative."""
     if a.low < 0 or b.low < 0:
         return _UNKNOWN
     if node.primitive is OP.add:
-        return Bounds(a.low + b.low, a.high + b.high, a.apart or b.apart)
-    return Bounds(0.0, math.inf, a.apart and b.apart)
+        return Interval(a.low + b.low, a.high + b.high, a.apart or b.apart)
+    return Interval(0.0, math.inf, a.apart and b.apart)
 
 
 _SAME: dict[Primitive, Callable[[Node], list[Value]]] = {}  # elements of these values
