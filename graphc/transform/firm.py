@@ -18,7 +18,7 @@ from graphc.ir.build import literal_of
 from graphc.ir.graph import Node, Value
 from graphc.ir.op import Primitive
 from graphc.ir.primitives import OP
-from graphc.ir.types import is_inexact
+from graphc.ir.types import is_float, is_inexact
 
 _MOST = 64  # values that are looked at: what is not shown by then is not so
 Holds = Callable[["Interval", "Interval"], bool]
@@ -60,7 +60,7 @@ def is_firm(node: Node) -> bool:
 def _is_told_by_bounds(node: Node) -> bool:
     """Whether the bounds of two numbers tell how they compare."""
     holds = _COMPARISONS.get(node.primitive)
-    if holds is None or not all(is_inexact(v.dtype) for v in node.inputs):
+    if holds is None or not all(is_float(v.dtype) for v in node.inputs):
         return False
     a, b = map(bounds_of, node.inputs)
     if a.high < b.low or a.low > b.high or holds(a, b):
