@@ -7,7 +7,7 @@ from typing import Any
 from graphc.errors import SourceLocation, standing_at
 from graphc.ir.build import SIZE_OP, as_value
 from graphc.ir.dims import Dim, Size, Symbol, substitute, symbol_dim
-from graphc.ir.graph import Node, Params, Value, origins
+from graphc.ir.graph import Node, Params, Value, intern_node, origins
 from graphc.ir.kinds import is_record
 from graphc.ir.op import rebuild
 from graphc.ir.rules import RuleTable
@@ -97,6 +97,26 @@ def symbols_of(node: Node) -> list[Symbol]:
     for guard in node.guards:
         sizes += [guard.left, guard.right]
     return [s for n in sizes if isinstance(n, Dim) for s in n.symbols]
+
+
+def copied(
+    outputs: Sequence[Value], new: Mapping[Value, Value], region: Iterable[Node]
+) -> list[Value]:
+    """Rebuild `outputs` on values that have the types of those that they replace.
+
+    Nothing is asked of the rules of primitives: no node of `region`, in topological
+    order, may be about an integer that is known as a size.
+    """
+    made = dict(new)
+    for node in region:
+        inputs = tuple([made.get(v, v) for v in node.inputs])
+        types = tuple([v.type for v in node.outputs])
+        with standing_at(node.place):
+            fresh = intern_node(
+                node.primitive, inputs, dict(node.params), types, node.guards
+            )
+        made.update(zip(node.outputs, fresh.outputs, strict=True))
+    return [made.get(v, v) for v in outputs]
 
 
 def renewed(

@@ -13,6 +13,7 @@ from jax.extend.core import Jaxpr, JaxprEqn, Literal, Var
 from graphc.errors import NOWHERE, SourceLocation, standing_at
 from graphc.importers.jax.foreign import Origin
 from graphc.importers.jax.jaxprs import is_key, opened, words_of
+from graphc.importers.jax.recipe import Recipes
 from graphc.importers.jax.rules import PRIMITIVES
 from graphc.importers.jax.sizes import JaxSizes
 from graphc.importers.jax.unsupported import Unsupported
@@ -59,6 +60,7 @@ class Reader:
         self.foreign: list[str] = []
         self.within: tuple[str, ...] = ()  # the functions whose equations are read
         self.fed: dict[int, Value] = {}  # values of constants and literals, by identity
+        self._recipes = Recipes()
         # of what may be read again, by identity
         self._known: dict[Any, _Known] = {}
         self._literals: dict[int, tuple[Literal, Value]] = {}
@@ -100,6 +102,15 @@ class Reader:
             found = self._results(eqn, values)
             known.update(zip(eqn.outvars, found, strict=True))
         return [value(atom) for atom in jaxpr.outvars]
+
+    def called(self, jaxpr: Any, inputs: Sequence[Value]) -> list[Value]:
+        """The outputs of a jaxpr with its constants, which may be called again."""
+        inner, consts = opened(jaxpr)
+
+        def read(values: Sequence[Value]) -> list[Value]:
+            return self.read(inner, [self.constant(c) for c in consts], values)
+
+        return self._recipes.results(jaxpr, self.within, read, inputs)
 
     def _literal(self, atom: Literal) -> Value:
         if id(atom) in self.fed:
@@ -191,13 +202,11 @@ class Equation:
 
     def body(self, jaxpr: Any, values: Sequence[Value]) -> list[Value]:
         """The results of a jaxpr among the params, of these values."""
-        inner, consts = opened(jaxpr)
-        captured = [self.reader.constant(c) for c in consts]
         outer = self.reader.within
         name = self.params.get("name")
         self.reader.within = (*outer, name) if isinstance(name, str) else outer
         try:
-            return self.reader.read(inner, captured, values)
+            return self.reader.called(jaxpr, values)
         finally:
             self.reader.within = outer
 

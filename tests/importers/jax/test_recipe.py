@@ -1,0 +1,76 @@
+"""Functions that are called again are made anew without rules, and just the same."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import graphc
+import graphc.tensor as gt
+from graphc.importers.jax import recipe
+from graphc.importers.jax.alike import alike
+
+TABLE = np.arange(100, dtype="float32")
+
+
+@jax.jit
+def plain(x, i):
+    return jnp.tanh(x) * jax.nn.softmax(x) + TABLE[:3]
+
+
+@jax.jit
+def loop(x, i):
+    return jax.lax.scan(lambda c, r: (c + r * x[0], r * c), x[0], x)[1]
+
+
+@jax.jit
+def counted(x, i):
+    return jax.lax.dynamic_slice(x, (i, 0), (1, 3)) + x / (i + 1) + x.shape[0]
+
+
+@jax.jit
+def drawn(x, i):
+    return x * jax.random.uniform(jax.random.key(7), (3,))
+
+
+@jax.jit
+def squared(x, i):
+    return plain(plain(plain(x, i), i), i)
+
+
+FUNCTIONS = {
+    **{"plain": plain, "loop": loop, "drawn": drawn},
+    **{"counted": counted, "squared": squared, "checkpoint": jax.checkpoint(plain)},
+}
+KNOWN = ["counted"]  # functions of integers that are known as sizes
+
+
+def chain(function):
+    """A gradient of many calls, on other values, on known ones and on one twice."""
+
+    def cost(x, i):
+        y = function(x, 3) + function(jnp.ones_like(x), i)
+        for _ in range(3):
+            y = function(y, i) + function(y, i + 1) + function(y, i)
+        return jnp.sum(y)
+
+    return jax.value_and_grad(cost)
+
+
+def graph_of(function):
+    x, i = gt.tensor("x", "float32", ("n", 3)), gt.scalar("i", "int32")
+    return graphc.from_jax(function, x, i)
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_graphs_are_those_of_rules(name, monkeypatch):
+    made = []
+    of = recipe.Recipe.of
+    monkeypatch.setattr(
+        recipe.Recipe, "of", lambda self, v: made.append(1) or of(self, v)
+    )
+    own = graph_of(chain(FUNCTIONS[name]))
+    assert bool(made) == (name not in KNOWN)
+    monkeypatch.setattr(recipe, "READ", 10**6)
+    by_rules = graph_of(chain(FUNCTIONS[name]))
+    assert alike(own, by_rules)
