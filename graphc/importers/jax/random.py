@@ -5,14 +5,17 @@ between 1 and 2. Bits cannot be read as floats here, but this number is one more
 what `gt.random.uniform` draws, exactly.
 """
 
+from collections.abc import Callable
+
 from graphc.importers.jax.reader import Equation, elementwise
 from graphc.importers.jax.rules import PRIMITIVES
 from graphc.importers.jax.unsupported import Unsupported
-from graphc.ir.build import cast, literal_of, number_constant
+from graphc.ir.build import cast, literal_of, number_constant, variable
 from graphc.ir.graph import Value
 from graphc.ir.namespace import F
 from graphc.ir.primitives import OP
-from graphc.ir.types import dtype_of
+from graphc.ir.types import TensorType, dtype_of
+from graphc.ops.random.batching import from_keys
 
 UINT32 = dtype_of("uint32")
 _MANTISSAS = {"float32": (9, 0x3F800000), "float64": (12, 0x3FF0000000000000)}
@@ -25,11 +28,19 @@ def _same(_: Equation, key: Value) -> Value:
 PRIMITIVES.define("random_wrap", "random_unwrap")(_same)
 
 
-def _single(eqn: Equation, key: Value) -> Value:
-    """One key: what is drawn for several at once has rules of its own."""
-    if key.type.rank != 1:
-        raise Unsupported(f"{eqn.eqn.primitive.name}: of several keys at once")
-    return key
+def _for_each(key: Value, draw: Callable[[Value], Value]) -> Value:
+    """The draw of a key, or those of several keys."""
+    if key.type.rank == 1:
+        return draw(key)
+    node = draw(_one_of(key, 1)).node
+    found: Value = from_keys(node.primitive, key, *node.inputs[1:], **node.params)
+    return found
+
+
+def _one_of(values: Value, rank: int) -> Value:
+    """A variable for one of several values that have so many axes."""
+    shape = values.type.shape[values.type.rank - rank :]
+    return variable("one", TensorType(values.dtype, shape))
 
 
 @PRIMITIVES.define("random_seed")
@@ -43,23 +54,32 @@ def _random_seed(eqn: Equation, seed: Value) -> Value:
 @PRIMITIVES.define("random_split")
 def _random_split(eqn: Equation, key: Value) -> Value:
     """Several keys of one."""
-    shape = eqn.shape(eqn.params["shape"])
-    return F.random.split(_single(eqn, key), tuple(map(F.size_value, shape)))
+    shape = tuple(map(F.size_value, eqn.shape(eqn.params["shape"])))
+    return _for_each(key, lambda one: F.random.split(one, shape))
 
 
 @PRIMITIVES.define("random_fold_in")
 def _random_fold_in(eqn: Equation, key: Value, data: Value) -> Value:
-    """The key of a key and an integer."""
-    if data.type.rank:
-        raise Unsupported("random_fold_in: of several integers at once")
-    return F.random.fold_in(_single(eqn, key), cast(data, UINT32))
+    """The key of a key and an integer; of several, of one or both, those of each."""
+    data = cast(data, UINT32)
+    ranks = key.type.rank - 1, data.type.rank
+    if not any(ranks):
+        return F.random.fold_in(key, data)
+    if all(ranks) and ranks[0] != ranks[1]:
+        raise Unsupported("random_fold_in: of more axes of one than of the other")
+    node = F.random.fold_in(_one_of(key, 1), _one_of(data, 0)).node
+    level = "".join("1" if rank else "0" for rank in ranks)
+    each, result = (level,) * max(ranks), (*eqn.result.shape,)
+    found: Value = node.primitive(key, data, **node.params, each=each, result=result)
+    return found
 
 
 @PRIMITIVES.define("random_bits")
 def _random_bits(eqn: Equation, key: Value) -> Value:
     """Unsigned integers."""
     shape = tuple(map(F.size_value, eqn.shape(eqn.params["shape"])))
-    return F.random.bits(_single(eqn, key), shape, dtype=eqn.result.dtype)
+    dtype = eqn.result.dtype
+    return _for_each(key, lambda one: F.random.bits(one, shape, dtype=dtype))
 
 
 @PRIMITIVES.define("bitcast_convert_type")
@@ -73,7 +93,8 @@ def _bitcast(eqn: Equation, x: Value) -> Value:
         raise Unsupported("bitcast_convert_type: there is no op for it here")
     key, params = bits.node.inputs[0], bits.node.params
     shape = tuple(map(F.size_value, params["shape"]))
-    return F.random.uniform(key, shape, dtype=dtype) + number_constant(1, dtype)
+    drawn = _for_each(key, lambda one: F.random.uniform(one, shape, dtype=dtype))
+    return drawn + number_constant(1, dtype)
 
 
 def _mantissa(x: Value, shift: int, exponent: int) -> Value | None:

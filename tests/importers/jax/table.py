@@ -348,6 +348,19 @@ row(
 )
 
 # Random numbers
+def keys_of_rows(key, x):
+    keys = jax.vmap(lambda i: random.fold_in(key, i))(jnp.arange(x.shape[0]))
+    more = jax.vmap(random.fold_in)(keys, jnp.arange(x.shape[0]))
+    return x + jax.vmap(random.normal)(more)
+
+
+def keys_of_pairs(key, x):
+    keys = jax.vmap(random.split)(random.split(key, x.shape[0]))
+    keys = jax.vmap(jax.vmap(lambda one: random.fold_in(one, 7)))(keys)
+    drawn = jax.vmap(jax.vmap(lambda one: random.randint(one, (2,), 0, 9)))(keys)
+    return x[:, None, None] * drawn
+
+
 row("random.uniform", lambda k, x: random.uniform(k, x.shape) * x, "k", "n 3")
 row("random.normal", lambda k, x: random.normal(k, x.shape) + x, "k", "n 3")
 row("random.bernoulli", lambda k, x: random.bernoulli(k, 0.3, x.shape), "k", "n")
@@ -371,4 +384,6 @@ row(
     "k",
     "n 3",
 )
+row("keys of rows", lambda k, x: keys_of_rows(k, x), "k", "n")
+row("keys of pairs", lambda k, x: keys_of_pairs(k, x), "k", "n")
 row("typed key", lambda x: random.normal(random.key(3), x.shape) + x, "n")

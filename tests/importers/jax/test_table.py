@@ -15,7 +15,7 @@ SIZES = (4, 3, 5, 1, 0) if WHOLE else (4, 3, 1)
 FORWARD = [
     *("jnp.nanmean", "nn.gelu", "slices", "last", "take fill", "at pairs"),
     *("vmap gather", "einsum", "solve", "vmap while", "switch", "conv last"),
-    *("random.normal", "int divide", "dynamic_updates", "typed key"),
+    *("random.normal", "int divide", "dynamic_updates", "keys of pairs"),
 ]
 GRADIENTS = ["scan loss", "attention", "x[i]", "nn.softplus", "at add rows"]
 
