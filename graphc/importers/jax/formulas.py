@@ -3,11 +3,13 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
+from math import gcd
 from typing import Any
 
 from graphc.importers.jax.unsupported import Unsupported
 
 SMALL_DIVISORS = range(2, 17)
+LARGEST_MULTIPLE = 8  # of a size that is divided
 BLOCKS = (20, 24, 25, 32, 48, 50, 64, 96, 100, 128, 192, 256, 512, 1000, 1024)
 
 
@@ -64,6 +66,7 @@ def _candidates(
     yield from _sums(column, samples, names)
     for name in names:
         yield from _in_blocks(name)
+    yield from _of_blocks(column, samples, names)
     for name in names:
         for divisor in (*SMALL_DIVISORS, *BLOCKS):
             small = divisor in SMALL_DIVISORS
@@ -81,6 +84,42 @@ def _candidates(
         for sign in (1, -1):
             made = Formula(0, (((name, name), 1), ((name,), sign)), 2)
             yield Formula(0, made.parts, 2, False, first - made.at(sizes))
+    yield from _quotients(column, samples, names)
+
+
+def _of_blocks(
+    column: Sequence[int], samples: Sequence[Mapping[str, int]], names: Sequence[str]
+) -> Iterator[Formula]:
+    """So many numbers for each block that there is of a size."""
+    for made in (made for name in names for made in _in_blocks(name)):
+        if made.blocks == 1 and not made.modulo:
+            yield from (f for f in _scaled(made, column, samples) if not f.after)
+
+
+def _quotients(
+    column: Sequence[int], samples: Sequence[Mapping[str, int]], names: Sequence[str]
+) -> Iterator[Formula]:
+    """So many times a multiple of a size, divided and rounded down, and a number."""
+    pairs = [(k, d) for k in range(1, LARGEST_MULTIPLE + 1) for d in SMALL_DIVISORS]
+    for times, divisor in pairs:
+        for name in names if gcd(times, divisor) == 1 else ():
+            for shift in range(divisor):
+                made = Formula(shift, (((name,), times),), divisor)
+                yield from _scaled(made, column, samples)
+
+
+def _scaled(
+    formula: Formula, column: Sequence[int], samples: Sequence[Mapping[str, int]]
+) -> Iterator[Formula]:
+    """So many times a formula, and a number, where two of its values tell how many."""
+    values = [formula.at(sizes) for sizes in samples]
+    for n, value in zip(column[1:], values[1:], strict=True):
+        if value != values[0]:
+            blocks, rest = divmod(n - column[0], value - values[0])
+            if blocks and not rest:
+                after = column[0] - blocks * values[0]
+                yield replace(formula, blocks=blocks, after=after)
+            return
 
 
 def _in_blocks(name: str) -> Iterator[Formula]:

@@ -8,6 +8,7 @@ inputs, of which each call has those of its own trace, which is tested for a fit
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import count
 from typing import Any
 
 import jax
@@ -25,31 +26,36 @@ PLAIN = type(None), bool, str, float, complex, np.dtype
 class JaxprParts:
     """A jaxpr taken apart: what must be equal, its integers, its numbers and arrays.
 
-    It is rebuilt on the way, with `size` of each integer.
+    It is rebuilt on the way, with `size` of each integer, and `number` of the position
+    of each number, and of it. Functions within it that are one and the same here need
+    not be that in another trace: each call is taken apart.
     """
 
-    def __init__(self, jaxpr: Any, size: Callable[[int], Any]) -> None:
+    def __init__(
+        self,
+        jaxpr: Any,
+        size: Callable[[int], Any],
+        number: Callable[[int, Any], Any],
+    ) -> None:
         self.form: list[Hashable] = []
         self.sizes: list[int] = []
         self.numbers: list[Any] = []
         self.avals: list[Any] = []  # of the numbers
-        self._size = size
+        self._size, self._number = size, number
+        self._numbers = count()
         self._variables: dict[Var, tuple[int, Var]] = {}
-        self._done: dict[int, tuple[int, Any]] = {}
+        self._made: list[Any] = []  # what `size` and `number` gave
+        self._done: dict[Hashable, Any] = {}
         self.jaxpr = self._jaxpr(jaxpr)
 
     def _jaxpr(self, jaxpr: Any) -> Any:
         inner: Any
         inner, consts = opened(jaxpr)
-        if id(inner) in self._done:
-            number, made = self._done[id(inner)]
-            self.form.append(("again", number))
-            return made
+        start = len(self._made)
         self.form.append(("jaxpr", len(inner.constvars), len(inner.invars)))
         constvars = [self._variable(v) for v in inner.constvars]
-        for v, const in zip(constvars, consts, strict=bool(consts)):
-            self.numbers.append(const)
-            self.avals.append(v.aval)
+        given = zip(constvars, consts, strict=bool(consts))
+        consts = [self._placed(const, v.aval) for v, const in given]
         new = inner.replace(
             constvars=constvars,
             invars=[self._variable(v) for v in inner.invars],
@@ -57,13 +63,12 @@ class JaxprParts:
             outvars=[self._atom(atom) for atom in inner.outvars],
         )
         if hasattr(jaxpr, "consts"):
-            new = jaxpr.replace(jaxpr=new, consts=list(consts))
-        self._done[id(inner)] = len(self._done), new
-        return new
+            new = jaxpr.replace(jaxpr=new, consts=consts)
+        return self._done.setdefault((id(inner), *self._made[start:]), new)
 
     def _variable(self, v: Var) -> Var:
         new = Var(self._aval(v.aval))
-        self._variables[v] = len(self._variables), new
+        self._variables[v] = next(self._numbers), new
         return new
 
     def _aval(self, aval: Any) -> Any:
@@ -75,7 +80,8 @@ class JaxprParts:
 
     def _integer(self, size: Any) -> Any:
         self.sizes.append(int(size))
-        return self._size(int(size))
+        self._made.append(self._size(int(size)))
+        return self._made[-1]
 
     def _atom(self, atom: Any) -> Any:
         if not isinstance(atom, Literal):
@@ -86,9 +92,14 @@ class JaxprParts:
         if aval.shape:
             raise Unsupported("a literal is an array")
         self.form.append((str(aval.dtype), aval.weak_type))
-        self.numbers.append(atom)
+        return self._placed(atom, aval)
+
+    def _placed(self, number: Any, aval: Any) -> Any:
+        new = self._number(len(self.numbers), number)
+        self.numbers.append(number)
         self.avals.append(aval)
-        return atom
+        self._made.append(id(new))
+        return new
 
     def _equation(self, eqn: JaxprEqn) -> JaxprEqn:
         name = eqn.primitive.name
@@ -124,8 +135,36 @@ def _shown(param: Any) -> str:
     return str(param)
 
 
-def _itself(size: int) -> int:
-    return size
+def _apart(jaxpr: Any) -> JaxprParts:
+    """The parts of a jaxpr, which is left as it is."""
+    return JaxprParts(jaxpr, lambda size: size, lambda _, number: number)
+
+
+class _Places:
+    """Stand-ins for numbers that differ: an object of its own for each.
+
+    `changing` are their positions, each with the first that holds the same number.
+    """
+
+    def __init__(self, changing: Mapping[int, int]) -> None:
+        self._changing = changing
+        self.objects: dict[int, Any] = {}
+
+    def __call__(self, i: int, number: Any) -> Any:
+        """The object at a position where there is a number."""
+        first = self._changing.get(i)
+        if first is None:
+            return number
+        if first not in self.objects:
+            self.objects[first] = _copied(number)
+        return self.objects[first]
+
+
+def _copied(number: Any) -> Any:
+    literal: Any = Literal
+    if isinstance(number, Literal):
+        return literal(number.val, number.aval)
+    return number.copy()
 
 
 @dataclass(frozen=True)
@@ -133,31 +172,22 @@ class Template:
     """The traces of a function at all sizes, as far as is known from some.
 
     `jaxpr` has symbols of JAX for sizes; `changing` are the positions of numbers that
-    differ. These are constants of it, or literals; several positions may hold the same
-    object, and each is mapped to the first of these.
+    differ, each with the first that holds the same. These are constants of it, or
+    literals: `fed` are those, with their types.
     """
 
     jaxpr: Any
     parts: JaxprParts  # of the first trace
     formulas: tuple[Formula, ...]
     changing: Mapping[int, int]
-    avals: Sequence[Any]  # of all numbers
-
-    @property
-    def fed(self) -> list[tuple[Any, Any]]:
-        """The constants and literals that stand for numbers of a call; their types."""
-        return [(self.parts.numbers[i], self.avals[i]) for i in self._first]
-
-    @property
-    def _first(self) -> list[int]:
-        return list(dict.fromkeys(self.changing.values()))
+    fed: Sequence[tuple[Any, Any]]
 
     def numbers(self, jaxpr: Any, sizes: Mapping[str, int]) -> list[Any]:
         """The arrays that differ, of a trace at some sizes.
 
         Raises Unsupported where the template does not describe it.
         """
-        found = JaxprParts(jaxpr, _itself)
+        found = _apart(jaxpr)
         wanted = [formula.at(sizes) for formula in self.formulas]
         if found.form != self.parts.form or found.sizes != wanted:
             shown = ", ".join(f"{k} = {n}" for k, n in sizes.items())
@@ -167,7 +197,8 @@ class Template:
             like = self.parts.numbers[i] if at is None else found.numbers[at]
             if _differ(number, like):
                 raise Unsupported("a number differs that did not before")
-        return [_array(found.numbers[i]) for i in self._first]
+        first = dict.fromkeys(self.changing.values())
+        return [_array(found.numbers[i]) for i in first]
 
 
 def _array(number: Any) -> Any:
@@ -198,16 +229,21 @@ def template(
 
     Raises Unsupported where they differ in more than sizes and numbers.
     """
-    parts = [JaxprParts(trace, _itself) for trace in traces]
+    parts = [_apart(trace) for trace in traces]
     first = parts[0]
     if any(p.form != first.form for p in parts):
         raise Unsupported("its steps depend on the sizes")
-    columns = zip(*(p.sizes for p in parts), strict=True)
-    formulas = tuple(fitted(column, samples) for column in columns)
-    rest = iter(formulas)
-    made = JaxprParts(traces[0], lambda _: next(rest).at(symbols))
+    columns = list(zip(*(p.sizes for p in parts), strict=True))
+    known = {column: fitted(column, samples) for column in dict.fromkeys(columns)}
+    formulas = tuple(known[column] for column in columns)
     numbers = list(zip(*(p.numbers for p in parts), strict=True))
-    differing = [i for i, same in enumerate(numbers) if _vary(same)]
-    objects: dict[int, int] = {}
-    changing = {i: objects.setdefault(id(first.numbers[i]), i) for i in differing}
-    return Template(made.jaxpr, first, formulas, changing, made.avals)
+    known_first: dict[Hashable, int] = {}
+    changing = {
+        i: known_first.setdefault(tuple(map(id, same)), i)
+        for i, same in enumerate(numbers)
+        if _vary(same)
+    }
+    rest, places = iter(formulas), _Places(changing)
+    made = JaxprParts(traces[0], lambda _: next(rest).at(symbols), places)
+    fed = [(new, made.avals[i]) for i, new in places.objects.items()]
+    return Template(made.jaxpr, first, formulas, changing, fed)
