@@ -23,6 +23,8 @@ from graphc.importers.numpy.memory import (
 from graphc.ir.build import as_value
 from graphc.ir.dispatch import apply_function, apply_ufunc
 from graphc.ir.graph import Value
+from graphc.ir.namespace import F
+from graphc.transform.vectorize import vmap
 
 NUMBER = "a number is never written"
 READ_ONLY = "NumPy gives a view here that cannot be written"
@@ -254,8 +256,8 @@ def called(
 ) -> Any:
     """The results of a function of NumPy."""
     name, first = function.__name__, args[0] if args else None
-    if name in IN_PLACE:
-        return IN_PLACE[name](*args, **options)
+    if name in OWN:
+        return OWN[name](*args, **options)
     if isinstance(first, TracedArray):
         if name in KEEPING and len(args) == 1 and not options:
             return first
@@ -358,7 +360,31 @@ def _fill_diagonal(array: TracedArray, new: Any, wrap: bool = False) -> None:
     array[i, j] = new
 
 
-IN_PLACE: dict[str, Callable[..., None]] = {
+def _along_axis(
+    function: Callable[..., Any], axis: int, array: Any, *args: Any, **named: Any
+) -> Any:
+    """The results of a function of vectors, for each along an axis."""
+    content = as_value(content_of(array))
+    if not -content.ndim <= axis < content.ndim:
+        raise graph_error("there is no such axis", op="apply_along_axis", got=str(axis))
+
+    def one(vector: Value) -> Value:
+        found = content_of(function(wrapped(vector), *args, **named))
+        return F.asarray(found) if isinstance(found, (list, tuple)) else as_value(found)
+
+    others = content.ndim - 1
+    each: Callable[[Value], Value] = one
+    for _ in range(others):
+        each = vmap(each)
+    found = each(F.moveaxis(content, axis, -1))
+    own = range(found.ndim - others)
+    last, there = [others + i for i in own], [axis % content.ndim + i for i in own]
+    return wrapped(F.moveaxis(found, last, there))
+
+
+# Functions of NumPy that write, or that call functions of the user.
+OWN: dict[str, Callable[..., Any]] = {
+    "apply_along_axis": _along_axis,
     "copyto": _copy_to,
     "fill_diagonal": _fill_diagonal,
     "put": TracedArray.put,

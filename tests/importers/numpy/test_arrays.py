@@ -159,8 +159,27 @@ def mixed(x):
     return gt.sum(y) + x[0] * y, y.at[0].add(2), gt.stack([y, x])
 
 
+def along_axes(x):
+    """Functions of vectors that give vectors, lists, arrays and numbers, and write."""
+
+    def centred(v):
+        new = v.copy()
+        new -= v.mean()
+        return new
+
+    table = np.outer(x, np.arange(3.0)).reshape(-1, 3, 1) + np.ones(2)
+    apply = np.apply_along_axis
+    yield apply(centred, 0, table)
+    yield apply(lambda v: [v.min(), v.max()], 1, table)
+    yield apply(np.outer, 1, table, np.arange(2.0))
+    yield apply(np.percentile, -1, table, q=30)
+    yield apply(np.argmax, 0, table)
+    yield apply(np.cumsum, 0, x)
+
+
 FUNCTIONS = [moving, ranks, views, methods, views_of_views, one_name_two_arrays]
 FUNCTIONS += [reshaped, masks, constants, updates, outs, dtypes, numbers, joined]
+FUNCTIONS += [lambda x: list(along_axes(x))]
 
 
 @pytest.mark.parametrize("function", FUNCTIONS)
