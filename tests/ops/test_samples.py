@@ -149,7 +149,8 @@ OF_GRADIENTS = {
     *("cofactors", "expm_slope", "pinned", "unstretched"),
 }
 OF_OTHERS = {"foreign"}  # made of functions of other libraries only
-OF_PLANS = {"bucket", "nonzero_within", "rows"}  # in programs, not in graphs
+# In programs, not in graphs.
+OF_PLANS = {"bucket", "conv_within", "nonzero_within", "rows", "svd_within"}
 
 
 def built(one, dtype, symbolic=False):

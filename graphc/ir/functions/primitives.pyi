@@ -48,6 +48,7 @@ class Primitives:
     conjugate: graphc.ir.op.Primitive
     constant: graphc.ir.op.Primitive
     conv: graphc.ir.op.Primitive
+    conv_within: graphc.ir.op.Primitive
     convert: graphc.ir.op.Primitive
     copysign: graphc.ir.op.Primitive
     cos: graphc.ir.op.Primitive
@@ -267,6 +268,7 @@ class Primitives:
     sum_of_squares: graphc.ir.op.Primitive
     sum_pool: graphc.ir.op.Primitive
     svd: graphc.ir.op.Primitive
+    svd_within: graphc.ir.op.Primitive
     svdvals: graphc.ir.op.Primitive
     switch: graphc.ir.op.Primitive
     sylvester: graphc.ir.op.Primitive

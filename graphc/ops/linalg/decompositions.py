@@ -33,7 +33,7 @@ from graphc.ir.types import (
 from graphc.ops.common.batching import batch_behind
 from graphc.ops.common.conditions import BOUNDS, BoundsRule
 from graphc.ops.linalg import gradients as rules
-from graphc.ops.linalg import padding
+from graphc.ops.linalg import padded_svd, padding
 
 Checks = list[tuple[Any, str]]
 
@@ -267,7 +267,8 @@ _checked(_svd, "the iteration does not converge", output=1)
 _checked(_svdvals, "the iteration does not converge")
 batch_behind(_svd)
 batch_behind(_svdvals)
-_svd.padding(partial(padding.svd, _svd))
+_svd.padding(partial(padded_svd.svd, _svd))
+padded_svd.declare(nan_unless_solved)
 padding.by_zeros(_svdvals)
 
 

@@ -18,7 +18,7 @@ from graphc.ir.graph import Value
 from graphc.ir.namespace import F
 from graphc.ir.op import Primitive
 from graphc.ir.types import INT32
-from graphc.ops.common.padding import NotPadded, PaddedValue, Padding
+from graphc.ops.common.padding import PaddedValue, Padding
 
 
 def with_unit(pad: Padding, x: PaddedValue) -> Value:
@@ -72,13 +72,13 @@ def with_largest(pad: Padding, x: PaddedValue, sizes: Value) -> Value:
 
     `sizes` are magnitudes whose sums by rows or columns bound the others.
     """
-    return _with_diagonal(pad, x, F.expand_dims(_largest(sizes), (-2, -1)))
+    return _with_diagonal(pad, x, F.expand_dims(largest(sizes), (-2, -1)))
 
 
-def _largest(sizes: Value) -> Value:
-    """Numbers above the eigenvalues of matrices of elements of these magnitudes."""
-    total = F.sum(sizes, axis=-1) + F.sum(sizes, axis=-2)
-    bound = 2 * F.max(total, axis=-1)
+def largest(sizes: Value) -> Value:
+    """Numbers above the eigen- or singular values of elements of these magnitudes."""
+    sums = [F.max(F.sum(sizes, axis=axis), axis=-1, initial=0) for axis in (-2, -1)]
+    bound = 2 * (sums[0] + sums[1])
     return F.minimum(F.where(bound > 0, bound, 1), np.finfo(bound.dtype).max)
 
 
@@ -103,24 +103,6 @@ def behind_largest(pad: Padding, n: Size, *found: tuple[Value, int]) -> list[Val
     extra = as_value(F.size_value(pad.stored(n))) - pad.length(n)
     places = pad.positions(n) + cast(extra, INT32)
     return [F._gather(x, places, axes=(axis,), inside=(False,)) for x, axis in found]
-
-
-def svd(primitive: Primitive, pad: Padding, x: PaddedValue, **params: Any) -> Any:
-    """The thin or full decomposition, whose vectors are those of the matrix alone.
-
-    Only of square matrices: zeros would be no other than singular values that are 0,
-    and a decomposition of triangular factors has vectors of other signs.
-    """
-    if not in_matrix(x):
-        return primitive(with_zeros(pad, x), **params)
-    if not same(pad, x):
-        problem = "vectors of matrices that may not be square would differ in sign"
-        raise NotPadded(f"{problem}; linalg.svdvals has none")
-    sizes = F.absolute(with_zeros(pad, x))
-    u, s, vh = primitive(with_largest(pad, x, sizes), **params)
-    last = x.type.rank - 1
-    n = x.type.shape[-1]
-    return tuple(behind_largest(pad, n, (u, last), (s, last - 1), (vh, last - 1)))
 
 
 def det(primitive: Primitive, pad: Padding, x: PaddedValue) -> Value:
@@ -190,7 +172,7 @@ def sylvester(
 ) -> Value:
     """The solution; eigenvalues in the padding add up to 0 with no others."""
     parts = [F.absolute(with_zeros(pad, x)) for x in (a, b)]
-    bound = F.expand_dims(F.maximum(*map(_largest, parts)), (-2, -1))
+    bound = F.expand_dims(F.maximum(*map(largest, parts)), (-2, -1))
     first, second = (
         _with_diagonal(pad, x, bound) if in_matrix(x) else with_unit(pad, x)
         for x in (a, b)

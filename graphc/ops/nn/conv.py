@@ -97,11 +97,20 @@ def padded_numpy(x: Any, window: Any, stride: Any, padding: Any) -> Any:
     return x[(..., *kept)]
 
 
-def correlated_numpy(x: Any, kernel: Any) -> Any:
-    """Printed into NumPy programs: one vector over another, without windows."""
-    if kernel.shape[2] > x.shape[2]:
-        return x[..., :0]
-    return np.correlate(x[0, 0], kernel[0, 0].conj())[None, None]
+def correlated_numpy(x: Any, kernel: Any, low: Any, high: Any) -> Any:
+    """Printed into NumPy programs: one vector over another, without windows.
+
+    Points beside the vector, `low` and `high` of them, add nothing.
+    """
+    if kernel.shape[2] > x.shape[2] + low + high or not x.shape[2]:
+        return np.zeros((1, 1, max(low + high - kernel.shape[2] + 1, 0)), x.dtype)
+    most = kernel.shape[2] - 1
+    mode: Any = "full" if low or high else "valid"
+    full = np.correlate(x[0, 0], kernel[0, 0].conj(), mode)
+    if mode == "valid":
+        return full[None, None]
+    full = np.pad(full, (max(low - most, 0), max(high - most, 0)))
+    return full[None, None, max(most - low, 0) : len(full) - max(most - high, 0)]
 
 
 def conv_numpy(
@@ -122,9 +131,14 @@ def conv_numpy(
     window = [(k - 1) * d + 1 for k, d in zip(points, dilation, strict=True)]
     if any(f > 1 for f in spread):
         x = spaced_numpy(x, spread)
-    x = padded_numpy(x, window, stride, padding)
     if x.shape[:2] == kernel.shape[:2] == (1, 1) == (*stride, *dilation):
-        return correlated_numpy(x, kernel).astype(dtype, copy=False)
+        if isinstance(padding, str):
+            padding = [window_pads(x.shape[2], window[0], 1, padding)]
+        low, high = padding[0]
+        x = padded_numpy(x, window, stride, [(min(low, 0), min(high, 0))])
+        found = correlated_numpy(x, kernel, max(low, 0), max(high, 0))
+        return found.astype(dtype, copy=False)
+    x = padded_numpy(x, window, stride, padding)
     short = [max(w - n, 0) for n, w in zip(x.shape[2:], window, strict=True)]
     x = np.pad(x, ((0, 0), (0, 0), *((0, n) for n in short))) if any(short) else x
     axes = tuple(range(2, rank + 2))

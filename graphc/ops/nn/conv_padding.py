@@ -8,9 +8,17 @@ from graphc.ir.graph import Value
 from graphc.ir.namespace import F
 from graphc.ir.types import INT32
 from graphc.ops.common.padded_reads import is_known, number, places, read
-from graphc.ops.common.padding import NotPadded, PaddedValue, Padding
+from graphc.ops.common.padding import PaddedValue, Padding
 from graphc.ops.nn.conv import CONV
-from graphc.ops.nn.windows import aligned, extent, is_one, steps_are_known
+from graphc.ops.nn.ragged_kernels import CONV_WITHIN
+from graphc.ops.nn.windows import (
+    aligned,
+    extent,
+    is_one,
+    spaced,
+    steps_are_known,
+    true_low,
+)
 
 MOST_POINTS = 32  # of a result that is made point by point
 
@@ -28,10 +36,34 @@ def _(pad: Padding, x: PaddedValue, kernel: PaddedValue, **params: Any) -> Value
     value = pad.filled(x, (1, *spatial), 0)
     weights = pad.filled(kernel, (1, *spatial), 0)
     window = tuple(map(extent, kernel.value.type.shape[2:], params["dilation"]))
-    if kernel.ragged(spatial):
+    ragged = kernel.ragged(spatial)
+    if ragged and _has_few_points(pad, ragged, params):
         return _by_points(pad, (x, kernel), (value, weights), params)
-    found = aligned(pad, x, value, 0, window, params)
-    return None if found is None else CONV(found[0], weights, **found[1])
+    own = tuple(map(extent, kernel.type.shape[2:], pad.node.params["dilation"]))
+    found = aligned(pad, x, value, 0, window, params, own)
+    if found is None:
+        return None
+    if not ragged:
+        return CONV(found[0], weights, **found[1])
+    axes = [axis - 2 for axis in ragged]
+    low = true_low(pad, x.type.shape[2:], own)
+    spread = pad.node.params["spread"]
+    numbers = [
+        *(kernel.type.shape[axis + 2] for axis in axes),
+        *(low[axis] for axis in axes),
+        *(spaced(x.type.shape[axis + 2], spread[axis]) for axis in axes),
+    ]
+    counted = [number(pad, n) for n in numbers]
+    given = {"axes": tuple(axes)} | found[1]
+    made: Value = CONV_WITHIN(found[0], weights, *counted, **given)
+    return made
+
+
+def _has_few_points(pad: Padding, axes: list[int], params: dict[str, Any]) -> bool:
+    """Whether the result has a known number of points along these axes, a small one."""
+    known = [n for n in (pad.out[axis] for axis in axes) if isinstance(n, int)]
+    few = len(known) == len(axes) and math.prod(known) <= MOST_POINTS
+    return few and not params["padding"]
 
 
 def _by_points(
@@ -40,16 +72,8 @@ def _by_points(
     values: tuple[Value, Value],
     params: dict[str, Any],
 ) -> Value | None:
-    """The result point by point, along axes in which the kernel has padding.
-
-    Otherwise its zeros would meet elements that belong to other points and may be NaN.
-    """
+    """The result point by point, along axes in which the kernel has padding."""
     axes = given[1].ragged(range(2, given[1].type.rank))
-    counts = [pad.out[axis] for axis in axes]
-    known = [n for n in counts if isinstance(n, int)]
-    if params["padding"] or len(known) < len(counts) or math.prod(known) > MOST_POINTS:
-        problem = "zeros behind a kernel meet elements of other points, maybe NaN"
-        raise NotPadded(f"{problem}; a kernel of a fixed size has none")
     others = set(range(2, given[1].type.rank)) - set(axes)
     low = pad.node.params["low"]
     if not all(is_known(pad, low[axis - 2]) for axis in others):

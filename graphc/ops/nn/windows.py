@@ -161,8 +161,11 @@ def aligned(
     fill: Any,
     window: Shape,
     params: dict[str, Any],
+    own: Shape = (),
 ) -> tuple[Value, dict[str, Any]] | None:
     """The array and the params with which windows start as at true sizes.
+
+    Windows with padding have true sizes of their `own`.
 
     Named paddings put other numbers of points before an axis at other sizes: then
     its elements are moved to where the first window starts, `fill` around them. None
@@ -175,7 +178,7 @@ def aligned(
         shape = value.type.shape[first:]
         low, high = named_pads(params["padding"], shape, window, params["stride"])
     before, after, as_it_is = list(low), list(high), True
-    for i, a in enumerate(true_low(pad, x.type.shape[first:], window)):
+    for i, a in enumerate(true_low(pad, x.type.shape[first:], own or window)):
         axis, step = first + i, params["stride"][i]
         count = pad.stored(pad.out[axis])
         size = (count - 1) * step + window[i]  # as many points as the windows need

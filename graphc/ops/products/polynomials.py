@@ -1,8 +1,7 @@
 """Values and sums of polynomials, and products of two vectors moved over each other.
 
 The products are those of coefficients of polynomials. Floats go through `nn.conv`;
-integers and bools, which not every device convolves exactly, through windows. Under
-padding, floats are convolved at true sizes where neither size is a number.
+integers and bools, which not every device convolves exactly, through windows.
 """
 
 from typing import Any, Literal
@@ -82,7 +81,7 @@ def convolve(a: Any, v: Any, mode: Overlap = "full") -> Value:
     """
     x, kernel = _not_empty(F.atleast_1d(a), F.atleast_1d(v), "convolve")
     if isinstance(x.shape[0], int) and not isinstance(kernel.shape[0], int):
-        x, kernel = kernel, x  # which can be padded: see `nn.conv`
+        x, kernel = kernel, x  # padded, one of an unknown size is a loop
     return _moved_over(x, F.flip(kernel), mode, "convolve", turned=False)
 
 

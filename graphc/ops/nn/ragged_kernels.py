@@ -1,0 +1,187 @@
+"""Convolution with kernels that have padding.
+
+Zeros behind a kernel would meet elements of other points, which may be NaN. So a loop
+goes over what is there: over the positions of the kernel, as many as it has, or over
+the points of the result where these are fewer. Points beside the array add nothing,
+also where the kernel is NaN.
+"""
+
+from typing import Any, cast
+
+import numpy as np
+
+from graphc.ir.dims import Size
+from graphc.ir.op import Array, Printing, op
+from graphc.ir.types import TensorType
+from graphc.ops.nn.conv import CONV, conv_numpy
+from graphc.ops.nn.windows import Pads, Shape, padding_text
+
+
+@op()
+def _conv_within(
+    x: Array,
+    kernel: Array,
+    *numbers: Array,
+    axes: Shape,
+    stride: Shape,
+    padding: Pads,
+    low: Shape,
+    high: Shape,
+    spread: Shape,
+    dilation: Shape,
+    groups: Size,
+) -> TensorType:
+    """The convolution with as many positions of a kernel as there are along `axes`.
+
+    `numbers` are for each of these how many, then where the array starts on each, then
+    how many points it has there. Axes are counted from the first spatial one.
+    """
+    given = {"stride": stride, "padding": padding, "low": low, "high": high}
+    more = {"spread": spread, "dilation": dilation, "groups": groups}
+    found: Any = CONV.infer(x, kernel, **given, **more)
+    return cast(TensorType, found)
+
+
+def conv_within_numpy(x: Any, kernel: Any, numbers: Any, axes: Any, rest: Any) -> Any:
+    """Printed into NumPy programs: what is there alone, and no more than fits."""
+    stride, padding, spread, dilation, groups = rest
+    shape, pads, points = list(kernel.shape), list(padding), []
+    kept = [slice(None)] * x.ndim
+    for axis, (n, (low, high)) in enumerate(zip(x.shape[2:], padding, strict=True)):
+        size = max((n - 1) * spread[axis] + 1, 0) + low + high
+        if axis in axes:
+            own = numbers[axes.index(axis) :: len(axes)]
+            count, start, length = map(int, own)
+            first, end = start - low, start - low + -(-length // spread[axis])
+            kept[axis + 2] = slice(max(first, 0), max(end, 0))
+            pads[axis] = start - min(first, 0), size - start - length
+            shape[axis + 2] = max(count, 1)
+        free = size - (kernel.shape[axis + 2] - 1) * dilation[axis] - 1
+        points.append(slice(max(0, free // stride[axis] + 1)))
+    part = kernel[tuple(map(slice, shape))]
+    found = conv_numpy(x[tuple(kept)], part, stride, pads, spread, dilation, groups)
+    return found[(..., *points)]
+
+
+def one_position(jax: Any, part: Any, weights: Any, rest: Any) -> Any:
+    """Printed into JAX programs: the product with a part of the kernel."""
+    stride, dilation, groups = rest
+    if groups > 1 or max(weights.shape[2:]) > 1:
+        pads = [(0, 0)] * len(stride)
+        given = {"rhs_dilation": dilation, "feature_group_count": groups}
+        return jax.lax.conv_general_dilated(part, weights, stride, pads, **given)
+    part = part[(..., *(slice(None, None, step) for step in stride))]
+    weights = weights.reshape(weights.shape[:2])
+    return jax.numpy.einsum("bi...,oi->bo...", part, weights)
+
+
+def along(place: Any, axis: Any, rank: Any) -> Any:
+    """Printed into JAX programs: a vector along a spatial axis."""
+    return place.reshape(-1, *(1,) * (rank - axis - 3))
+
+
+def by_positions(
+    jax: Any, x: Any, kernel: Any, numbers: Any, axes: Any, shape: Any, rest: Any
+) -> Any:
+    """Printed into JAX programs: a sum over the positions of the kernel."""
+    jnp, lax = jax.numpy, jax.lax
+    stride, dilation, _ = rest
+    sizes, one = list(x.shape), list(kernel.shape)
+    for axis in axes:
+        sizes[axis + 2] = (shape[axis + 2] - 1) * stride[axis] + 1
+        one[axis + 2] = 1
+    half = x.dtype.itemsize == 2 and x.dtype.kind not in "iu"
+    wide = jnp.float32 if half else x.dtype
+
+    def step(i: Any, total: Any) -> Any:
+        starts, first = [jnp.int32(0)] * x.ndim, [jnp.int32(0)] * x.ndim
+        inside = True
+        for axis, count, start, length in zip(axes, *numbers, strict=True):
+            first[axis + 2] = i % count
+            starts[axis + 2] = i % count * dilation[axis]
+            i = i // count
+            place = jnp.arange(shape[axis + 2]) * stride[axis] + starts[axis + 2]
+            own = (place >= start) & (place < start + length)
+            inside &= along(own, axis, x.ndim)
+        part = lax.dynamic_slice(x, starts, sizes)
+        weights = lax.dynamic_slice(kernel, first, one)
+        found = one_position(jax, part, weights, rest).astype(wide)
+        return total + jnp.where(inside, found, 0)
+
+    number = jnp.prod(jnp.asarray(numbers[0]), dtype=jnp.int32)
+    found = lax.fori_loop(jnp.int32(0), number, step, jnp.zeros(shape, wide))
+    return found.astype(x.dtype)
+
+
+def by_points(
+    jax: Any, x: Any, kernel: Any, numbers: Any, axes: Any, shape: Any, rest: Any
+) -> Any:
+    """Printed into JAX programs: the points of the result, one after the other."""
+    jnp, lax = jax.numpy, jax.lax
+    stride, dilation, _ = rest
+    sizes, several, number, window = list(x.shape), list(shape), 1, True
+    for axis, count in zip(axes, numbers[0], strict=True):
+        sizes[axis + 2] = (kernel.shape[axis + 2] - 1) * dilation[axis] + 1
+        several[axis + 2], number = 1, number * shape[axis + 2]
+        own = jnp.arange(sizes[axis + 2]) < (count - 1) * dilation[axis] + 1
+        window &= along(own, axis, x.ndim)
+
+    def step(i: Any, found: Any) -> Any:
+        starts, points = [jnp.int32(0)] * x.ndim, [jnp.int32(0)] * x.ndim
+        inside = True
+        for axis, _, start, length in zip(axes, *numbers, strict=True):
+            points[axis + 2] = i % shape[axis + 2]
+            starts[axis + 2] = points[axis + 2] * stride[axis]
+            i = i // shape[axis + 2]
+            place = jnp.arange(kernel.shape[axis + 2]) * dilation[axis]
+            place = place + starts[axis + 2]
+            own = (place >= start) & (place < start + length)
+            inside &= along(own, axis, x.ndim)
+        part = jnp.where(window, lax.dynamic_slice(x, starts, sizes), 0)
+        weights = jnp.where(inside, kernel, 0)
+        point = one_position(jax, part, weights, rest).reshape(several)
+        return lax.dynamic_update_slice(found, point, points)
+
+    ends = jnp.int32(0), jnp.int32(number)
+    return lax.fori_loop(*ends, step, jnp.zeros(shape, x.dtype))
+
+
+def conv_within_jax(
+    jax: Any, x: Any, kernel: Any, numbers: Any, axes: Any, rest: Any
+) -> Any:
+    """Printed into JAX programs: by positions or by points, whichever are fewer."""
+    stride, padding, spread, dilation, groups = rest
+    edges = [(a, b, n - 1) for (a, b), n in zip(padding, spread, strict=True)]
+    x = jax.lax.pad(x, x.dtype.type(0), [(0, 0, 0)] * 2 + edges)
+    shape = [len(x), len(kernel)]
+    for n, k, step, d in zip(
+        x.shape[2:], kernel.shape[2:], stride, dilation, strict=True
+    ):
+        shape.append(max(0, (n - (k - 1) * d - 1) // step + 1))
+    if 0 in (*shape, *kernel.shape):
+        return jax.numpy.zeros(shape, x.dtype)
+    many = [kernel.shape[axis + 2] for axis in axes]
+    points = [shape[axis + 2] for axis in axes]
+    way = by_points if np.prod(points) < np.prod(many) else by_positions
+    each = [numbers[i : i + len(axes)] for i in range(0, len(numbers), len(axes))]
+    return way(jax, x, kernel, each, axes, tuple(shape), (stride, dilation, groups))
+
+
+def _print(p: Printing, helper: Any, before: list[str]) -> str:
+    params = p.node.params
+    x, kernel, *numbers = p.inputs
+    rest = [p.code(params["stride"]), padding_text(p)]
+    rest += [p.code(params[name]) for name in ("spread", "dilation", "groups")]
+    given = [x, kernel, f"[{', '.join(numbers)}]", p.code(params["axes"])]
+    return f"{p.helper(helper)}({', '.join([*before, *given])}, ({', '.join(rest)}))"
+
+
+CONV_WITHIN = _conv_within
+_conv_within.rounding = CONV.rounding
+_conv_within.emit(
+    numpy=lambda p: _print(p, conv_within_numpy, []),
+    jax=lambda p: _print(p, conv_within_jax, ["jax"]),
+)
+_conv_within.no_gradient("gradients are made before sizes are padded")
+_conv_within.no_batch("batches are made before sizes are padded")
+_conv_within.no_padding("it is what a mask rule makes")
