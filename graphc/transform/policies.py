@@ -8,10 +8,11 @@ from typing import Any
 
 from graphc.errors import graph_error, shortened
 from graphc.ir.build import SIZE_OP, as_size
-from graphc.ir.dims import Dim, Symbol, symbol_dim
+from graphc.ir.dims import Dim, Symbol, less_equal, symbol_dim
 from graphc.ir.dims_names import CAPACITY, distinct
 from graphc.ir.graph import Graph, Node, Value
 from graphc.ir.inner import bodies, within_sized
+from graphc.ir.types import product
 from graphc.ops.effects.capacities import Capacities, capacity_call
 from graphc.ops.indexing.scatter import SLICE_UPDATE
 from graphc.transform.grouping import printed
@@ -144,7 +145,7 @@ def policies_of(graph: Graph, given: Any, before: Graph) -> dict[Symbol, Policy]
     named = list(dict.fromkeys([*symbols, *sizes_of(before), *sizes_of(graph)]))
     if not isinstance(given, Mapping):
         policy = _policy(given)
-        chosen = {s: policy for s in symbols if _takes(s, policy)}
+        chosen = {s: for_all(s, policy) for s in symbols if _takes(s, policy)}
     else:
         chosen = {}
         for key, value in given.items():
@@ -208,6 +209,20 @@ def _symbols_of(nodes: Iterable[Node]) -> Iterator[Symbol]:
 
 def _takes(symbol: Symbol, policy: Policy) -> bool:
     return not isinstance(policy, Bound) or symbol.upper is not None
+
+
+def for_all(symbol: Symbol, policy: Policy) -> Policy:
+    """One policy for all sizes: elements that are counted stay in room for all.
+
+    An array of as many is there, and nothing is read on the host.
+    """
+    origin = symbol.origin
+    if not isinstance(policy, Pad) or not isinstance(origin, Value):
+        return policy
+    sizes = [product(v.type.shape) for v in origin.node.inputs]
+    upper = symbol.upper
+    counted = upper is not None and any(less_equal(upper, n) is True for n in sizes)
+    return Bound() if counted else policy
 
 
 def _policy(given: Any) -> Policy:

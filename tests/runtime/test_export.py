@@ -107,7 +107,8 @@ SERVER = """
 
 def test_a_server_needs_no_compiler(tmp_path):
     exported(exact([X], gt.tanh(X) * 0 + 2), tmp_path, {"n": [3]})
-    f = graphc.function([X], X[X > 0] + gt.sum(X), dims="pad")
+    both = {"n": "pad", "count": "pad"}
+    f = graphc.function([X], X[X > 0] + gt.sum(X), dims=both)
     f.export(tmp_path / "padded", {"n": 4, "count": 2})
     script, names = textwrap.dedent(SERVER), ("model", "padded")
     command = [sys.executable, "-c", script, *(str(tmp_path / n) for n in names)]

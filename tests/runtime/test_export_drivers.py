@@ -82,7 +82,7 @@ READS = {
 def test_sizes_that_are_read_choose_programs(tmp_path, dims):
     sizes, counts = READS[dims]
     outputs = [POSITIVE * 2, gt.sum(X) + TABLE[COUNT:], COUNT, TABLE, X]
-    f = graphc.function([X], outputs, dims=dims)
+    f = graphc.function([X], outputs, dims=dict.fromkeys(sizes, dims))
     m = exported(f, tmp_path, sizes)
     for n, count in zip((4, 5, 5), counts, strict=True):
         agree(f, m, ((np.arange(n) < count).astype("float32"),))

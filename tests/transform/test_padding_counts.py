@@ -1,0 +1,64 @@
+"""Elements counted from data under one policy to pad all sizes: nothing is read."""
+
+import numpy as np
+import pytest
+
+import graphc
+import graphc.tensor as gt
+from graphc.transform.plan import Read
+
+x = gt.tensor("x", "float64", ("n",))
+m = gt.tensor("m", "int64", ("n",))
+CALLS = [
+    np.array([0.4, -1, np.nan, 3, np.inf, 3]),
+    -np.ones(3),
+    np.ones(1),
+    np.ones(0),
+    np.arange(-9.0, 4),
+]
+
+
+def outputs(g):
+    """By graphc or by NumPy."""
+
+    def function(x):
+        kept = x[x > 0]
+        edges = g.nonzero(x > 0)[0]
+        return kept, g.sort(kept), g.unique(g.round(x)), edges, g.sum(kept)
+
+    return function
+
+
+@pytest.mark.usefixtures("compiled_quickly")
+@pytest.mark.parametrize("dims", ["pad", graphc.Pad(strict=True)])
+def test_one_segment_compiled_for_capacities(dims):
+    f = graphc.function([x], list(outputs(gt)(x)), dims=dims)
+    assert len(f.plan.segments) == 1
+    assert not any(isinstance(step, Read) for step in f.plan.steps)
+    told = f.plan.forecast({"n": [len(given) for given in CALLS]})
+    assert not told.unknown
+    for given in CALLS:
+        for found, wanted in zip(f(given), outputs(np)(given), strict=True):
+            np.testing.assert_array_equal(found, wanted)
+    assert len(f.stats().compilations) == told.compilations == 1
+
+
+def test_gradients():
+    kept = x[x > 0]
+    slope = graphc.grad(gt.sum(gt.sin(kept) * gt.cumsum(kept)), x)
+    padded, exact = (
+        graphc.function([x], slope, dims=dims, backend="numpy")
+        for dims in ("pad", "specialize")
+    )
+    for given in CALLS:
+        np.testing.assert_allclose(padded(given), exact(given), rtol=1e-12)
+
+
+def test_a_policy_of_its_own_and_numbers_without_a_bound_are_read():
+    kept = x[x > 0]
+    for made, dims in (
+        (gt.sort(kept), {"n": "pad", "kept_count": "pad"}),
+        (gt.zeros(gt.max(m)) + gt.sum(x), "pad"),
+    ):
+        f = graphc.function([x, m], made, dims=dims, unused="ignore")
+        assert sum(isinstance(step, Read) for step in f.plan.steps) == 1
