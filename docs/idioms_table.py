@@ -84,6 +84,7 @@ GROUPS = {
         "gt.random.gamma(key, gt.abs(rows) + 0.1)",
         "gt.random.permutation(key, x)",
         "gt.random.choice(key, x, (k,), replace=False)",
+        "gt.random.choice(key, x, (9,), p=gt.nn.softmax(x))",
         "gt.random.categorical(key, rows.T)",
     ),
     "Loops": (

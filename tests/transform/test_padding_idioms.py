@@ -21,6 +21,7 @@ key = gt.random.key(3)
 r = gt.random
 n = x.shape[0]
 positive = gt.abs(rows) + 0.1
+chances = gt.where(gt.arange(n) == 1, 0, gt.nn.softmax(x))
 
 
 def slope(cost, of=x):
@@ -85,6 +86,8 @@ DRAWS = {
     "permutation of a number": lambda: r.permutation(key, k),
     "choice": lambda: r.choice(key, x, (4,)),
     "choice of each": lambda: r.choice(key, x, (n // 2,), replace=False),
+    "choice by chances": lambda: r.choice(key, x, (n, 9), p=chances),
+    "choice of each by chances": lambda: r.choice(key, n, (n // 2,), False, chances),
 }
 SIZES = [(7, 5, 2), (9, 1, 3), (1, 3, 0), (2, 2, 1), (12, 12, 4)]
 INPUTS = [x, rows, pairs, square, few, k]
@@ -133,6 +136,7 @@ ON_JAX = {
     "copies": ("reshape", "repeat", "tile"),
     "transforms": ("rfft", "irfft", "eigenvectors", "schur"),
     "draws": ("uniform", "gamma", "poisson", "permutation", "choice of each"),
+    "chances": ("choice by chances", "choice of each by chances"),
     "categories": ("categories", "categories by column"),
 }
 

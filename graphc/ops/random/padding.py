@@ -197,13 +197,38 @@ def _chosen(
     replace: bool,
     dtype: Any,
 ) -> Value | None:
-    """Uniform choices of fewer elements than there is room for."""
+    """Choices of fewer elements than there is room for.
+
+    With probabilities, those of the padding are 0: without replacement, elements are
+    in the order of variates of which the first are those of fewer elements.
+    """
     true = pad.node.params
-    if chances or not _is_first(pad, true["shape"]):
+    if not _is_first(pad, true["shape"]):
         return None
+    if chances:
+        values = pad.filled(chances[0], (0,), 0)
+        if replace:
+            return cast(_by_chance(pad, key.value, values, shape), dtype)
+        given = {"n": n, "shape": shape, "replace": False, "dtype": dtype}
+        made: Value = OP.random_choice(key.value, values, **given)
+        return made
     if replace:
         most = cast(as_value(pad.length(true["n"])), dtype)
         found: Value = F.random.randint(key.value, shape, 0, most, dtype)
         return found
     order = cast(_order(pad, key.value, true["n"]), dtype)
     return F.reshape(read(order, 0, places(product(shape))), shape)
+
+
+def _by_chance(pad: Padding, key: Value, chances: Value, shape: Shape) -> Value:
+    """Positions at which running sums reach a share of the last, as the op finds them.
+
+    A running sum does not depend on what is after it, also in how it is rounded.
+    """
+    n = pad.node.params["n"]
+    sums = F.cumsum(chances)
+    last = read(sums, 0, F.maximum(number(pad, n) - 1, 0))
+    reach = last * (1 - F.random.uniform(key, shape, chances.dtype))
+    inside = pad.mask(n, 0, 1)
+    found: Value = F.searchsorted(F.where(inside, sums, np.nan), reach)
+    return found
