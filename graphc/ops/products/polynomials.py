@@ -6,6 +6,8 @@ integers and bools, which not every device convolves exactly, through windows.
 
 from typing import Any, Literal
 
+import numpy as np
+
 from graphc.errors import graph_error
 from graphc.ir import dims
 from graphc.ir.build import as_value, cast, size_value, strong
@@ -23,7 +25,8 @@ def polyval(p: Any, x: Any) -> Value:
     """The polynomial with coefficients `p`, highest power first, at each of `x`.
 
     It is `numpy.polyval`, by Horner's rule. Where the number of coefficients is not
-    known when the graph is built, the powers of `x` are multiplied out instead.
+    known when the graph is built, the powers of `x` are multiplied out instead; at
+    infinity the value is NaN too, as by that rule.
     """
     coefficients, value = promoted_as_arrays(p, x)
     if not coefficients.type.rank:
@@ -44,11 +47,17 @@ def _by_powers(coefficients: Value, x: Value) -> Value:
     powers = F.reshape(F.vander(F.ravel(x), count).T, (count, *x.shape))
     ranks = len(others), x.type.rank
     rank = max(ranks)
-    terms = [
+    factors, terms = (
         F.reshape(v, (count, *(1,) * (rank - r), *v.shape[1:]))
         for v, r in zip((coefficients, powers), ranks, strict=True)
-    ]
-    found = F.sum(F.multiply(*terms), axis=0, dtype=powers.dtype)
+    )
+    if is_inexact(x.dtype):  # powers that overflow, of leading zeros
+        lost = F.logical_and(F.equal(factors, 0), F.isinf(terms))
+        terms = F.where(lost, 0, terms)
+    found = F.sum(factors * terms, axis=0, dtype=powers.dtype)
+    if is_inexact(x.dtype):  # the rule starts from zeros, and 0 * inf is NaN
+        none = F.equal(F.size_value(coefficients.type.shape[0]), 0)
+        found = F.where(F.logical_or(none, F.isfinite(x)), found, np.nan)
     return F.not_equal(found, 0) if x.dtype == BOOL else cast(found, x.dtype)
 
 

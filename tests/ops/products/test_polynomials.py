@@ -82,6 +82,17 @@ def test_a_number_of_coefficients_that_is_not_known():
         np.testing.assert_allclose(found[1], np.polyval(table, points))
 
 
+def test_special_values_where_the_number_is_not_known():
+    p, x = (gt.tensor(name, "float64", (name,)) for name in "px")
+    program = graphc.function([p, x], gt.polyval(p, x), backend="numpy")
+    points = np.array([0, -1, 2.5, np.inf, -np.inf, np.nan, 1e200])
+    for given in ([], [2], [1, 2, 3], [np.inf, 1], [np.nan, 0], [0, 0, 1, -1]):
+        with np.errstate(all="ignore"):
+            wanted = np.polyval(given, points)
+        found = program(np.array(given, "float64"), points)
+        np.testing.assert_allclose(found, wanted, err_msg=str(given))
+
+
 def test_messages():
     a, v = vectors("float32")
     whole(
