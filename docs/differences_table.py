@@ -37,6 +37,19 @@ other versions of JAX may differ in fewer places.
 | function | dtype | calls that differ | examples |
 |---|---|---|---|
 """
+TAIL = """
+## Where an order or an algorithm decides
+
+- `prod` and `nanprod`: JAX multiplies in an order that depends on the shape, at
+  capacities in that of these. Where a part of the factors overflows and another one is
+  0, one order gives 0 and another NaN.
+- `linalg.svd`: vectors of singular values that are equal or 0 are any that fit.
+  Of a matrix with infinity all values are NaN; its vectors are so too in padded JAX
+  programs, and what LAPACK leaves in others.
+- `nn.conv`: zeros put beside an array meet NaN in a kernel, or add nothing, by the
+  algorithm that XLA chooses. Kernels of padded lengths, and single vectors in NumPy
+  programs, meet none of them, as in `numpy.convolve`.
+"""
 
 
 class Difference(NamedTuple):
@@ -133,7 +146,7 @@ def shown(x: Any) -> str:
 
 def table() -> str:
     """The whole text of docs/differences.md."""
-    return HEAD + "".join(d.row() + "\n" for d in differences())
+    return HEAD + "".join(d.row() + "\n" for d in differences()) + TAIL
 
 
 if __name__ == "__main__":

@@ -348,7 +348,9 @@ def prod(
 ) -> Value:
     """The product over `axis` (all axes by default), as `numpy.prod`.
 
-    Only elements where the bool array `where` holds count, and `initial`.
+    Only elements where the bool array `where` holds count, and `initial`. Where some of
+    the factors overflow and another is 0, the order decides whether it is 0 or NaN; it
+    is the backend's, and depends on the shape.
     """
     return _accumulate(_prod, x, axis, dtype, keepdims, initial, where)
 
