@@ -1,20 +1,19 @@
 """Rules for accelerators: fewer kernels to launch. On a CPU none of them applies."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import NamedTuple
 
 from graphc.analysis.cost import CPU, DeviceCosts
-from graphc.errors import standing_at
 from graphc.ir.build import literal_of
 from graphc.ir.graph import Graph, Node, Value
 from graphc.ir.inner import runs_in_python, within
 from graphc.ir.namespace import F
-from graphc.ir.op import rebuild
 from graphc.ir.primitives import OP
 from graphc.ir.types import is_float, product, same_size
 from graphc.ops.nn.fused_attention import FUSED_ATTENTION
 from graphc.rewriting.loops.producers import UsersOf
-from graphc.rewriting.loops.scan_view import with_made
+from graphc.rewriting.loops.scan_view import Late, with_made, with_params
 from graphc.rewriting.loops.work import work_of
 from graphc.rewriting.rule import Replaced, Rule, Rules, whole_graph
 
@@ -34,14 +33,10 @@ def unrolling(costs: DeviceCosts = CPU) -> Rule:
         """Several small steps of a scan are one turn of its loop, on accelerators."""
         if not costs.launches:
             return None
-        made: dict[Value, Value] = {}
-        for node in graph.nodes:
-            count = _together(node, costs) if node.primitive is OP.scan else 1
-            if count > 1:
-                with standing_at(node.place.plain):
-                    new = rebuild(node, node.inputs, {**node.params, "unroll": count})
-                made.update(zip(node.outputs, new.outputs, strict=True))
-        return _replaced(graph, made)
+        nodes = graph.nodes
+        counts = {n: _together(n, costs) for n in nodes if n.primitive is OP.scan}
+        params = {n: {"unroll": count} for n, count in counts.items() if count > 1}
+        return with_params(graph, nodes, params) if params else None
 
     return rule
 
@@ -86,21 +81,15 @@ def attending(costs: DeviceCosts = CPU) -> Rule:
         """softmax(q k.T) v is `jax.nn.dot_product_attention`, on accelerators."""
         if not costs.launches:
             return None
-        uses, made = UsersOf(graph.nodes, graph), dict[Value, Value]()
-        for node in graph.nodes:
+        nodes, late = graph.nodes, dict[Value, Late]()
+        uses = UsersOf(nodes, graph)
+        for node in nodes:
             found = _attention(node, uses)
             if found is not None and _fits(found, costs):
-                with standing_at(node.place.plain):
-                    made[node.outputs[0]] = _fused(found)
-        return _replaced(graph, made)
+                late[node.outputs[0]] = partial(_fused, found)
+        return with_made(graph, nodes, {}, late) if late else None
 
     return rule
-
-
-def _replaced(graph: Graph, made: dict[Value, Value]) -> Replaced | None:
-    if not made:
-        return None
-    return with_made(graph, graph.nodes, made, {})[0], list(made.items())
 
 
 def _fits(found: _Attention, costs: DeviceCosts) -> bool:
@@ -116,12 +105,13 @@ def _fits(found: _Attention, costs: DeviceCosts) -> bool:
     return same and same_size(q[-1], v[-1]) and len(dtypes) == 1 and not wide
 
 
-def _fused(found: _Attention) -> Value:
-    """The op, with all axes before the last two as one."""
-    shape = found.query.type.shape
+def _fused(found: _Attention, known: Callable[[Value], Value]) -> Value:
+    """The op, on what is `known` for its operands; axes before the last two are one."""
+    operands = list(map(known, found[:3]))
+    shape = operands[0].type.shape
     batch = product(shape[:-2])
     given = [
-        F.reshape(x, (batch, x.type.shape[-2], 1, x.type.shape[-1])) for x in found[:3]
+        F.reshape(x, (batch, x.type.shape[-2], 1, x.type.shape[-1])) for x in operands
     ]
     made: Value = F.reshape(FUSED_ATTENTION(*given, scale=found.scale), shape)
     return made

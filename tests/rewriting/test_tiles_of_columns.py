@@ -292,3 +292,18 @@ def test_few_columns_are_made_at_once():
     given = arrays(inputs, (70, 90), "float32")
     np.testing.assert_array_equal(new(*given), old(*given))
     assert in_columns(new) and not in_columns(old)
+
+
+@pytest.mark.parametrize("layers", [1, 4])
+def test_layers_on_each_other_are_computed_once(layers):
+    """Each loop takes the new results of the loops before it."""
+    (x,) = tensors(("n", 8))
+    y = x
+    for _ in range(layers):
+        y = y + gt.tanh(attention(y, y, y))
+    f = graphc.function([x], y, backend="numpy", dims="specialize")
+    calls = f.source.count("blocks_numpy(") - 1  # but for its definition
+    assert calls == 2 * layers  # over rows, and within over columns
+    rows = np.linspace(-1, 1, 24).reshape(3, 8)
+    plain = graphc.function([x], y, backend="numpy", rewrites=none)
+    np.testing.assert_allclose(f(rows), plain(rows), rtol=1e-9)

@@ -7,9 +7,10 @@ from typing import TypeVar
 from graphc.errors import standing_at
 from graphc.ir.build import as_value, cast, size_value
 from graphc.ir.dims import Size, Symbol
-from graphc.ir.graph import Graph, Node, Value
+from graphc.ir.graph import Graph, Node, Params, Value
 from graphc.ir.inner import Body
 from graphc.ir.namespace import F
+from graphc.ir.op import rebuild
 from graphc.ir.primitives import OP
 from graphc.ir.replay import renewed
 from graphc.ir.types import INT32, same_size
@@ -128,6 +129,29 @@ def with_made(
             fresh = renewed(node, new, node.place)
             fitting = zip(node.outputs, fresh.outputs, strict=True)
             new.update(pair for pair in fitting if pair[0] not in new)
+    outputs = tuple([new.get(v, v) for v in graph.outputs])
+    return replace(graph, outputs=outputs), pairs
+
+
+def with_params(
+    graph: Graph, nodes: Iterable[Node], params: Mapping[Node, Params]
+) -> tuple[Graph, list[tuple[Value, Value]]]:
+    """The graph where some nodes have other params too, and the pairs of their values.
+
+    They may depend on each other.
+    """
+    new: dict[Value, Value] = {}
+    pairs: list[tuple[Value, Value]] = []
+    for node in nodes:
+        fresh = node
+        if any(v in new for v in operands(node)):
+            fresh = renewed(node, new, node.place)
+        if node in params:
+            with standing_at(node.place.plain):
+                fresh = rebuild(fresh, fresh.inputs, {**fresh.params, **params[node]})
+            pairs += zip(node.outputs, fresh.outputs, strict=True)
+        if fresh is not node:
+            new.update(zip(node.outputs, fresh.outputs, strict=True))
     outputs = tuple([new.get(v, v) for v in graph.outputs])
     return replace(graph, outputs=outputs), pairs
 

@@ -18,10 +18,10 @@ from functools import partial
 from graphc.analysis.cost import CPU, DeviceCosts
 from graphc.errors import standing_at
 from graphc.ir.dims import Size
-from graphc.ir.graph import Graph, Node, Value
+from graphc.ir.graph import Graph, Node, Params, Value
 from graphc.ir.inner import Body, has_inner
 from graphc.ir.namespace import F
-from graphc.ir.op import Opaque, rebuild
+from graphc.ir.op import Opaque
 from graphc.ir.primitives import OP
 from graphc.ir.replay import renewed
 from graphc.ir.walk import ancestors, operands
@@ -31,7 +31,7 @@ from graphc.rewriting.loops.contractions import PRODUCTS
 from graphc.rewriting.loops.equal_carries import without_equal_carries
 from graphc.rewriting.loops.folds import POSITIONS
 from graphc.rewriting.loops.outer_products import families, outer_values
-from graphc.rewriting.loops.scan_view import with_made
+from graphc.rewriting.loops.scan_view import with_params
 from graphc.rewriting.loops.tile_consumers import (
     GraphFacts,
     TileConsumers,
@@ -191,18 +191,13 @@ class _Rebuilt:
 def _tiled_inside(graph: Graph, most: int, rows: int, inner: int) -> Replaced | None:
     """Give loops over tiles of rows a body in tiles of columns, where that pays."""
     nodes = graph.nodes
-    made: dict[Value, Value] = {}
+    params: dict[Node, Params] = {}
     for node in filter(_is_of_rows, nodes):
         body = _in_columns(node, most, inner)
         if body is not None:
             least = max(rows, node.params["least"])
-            new = {"columns": Opaque("columns", (body,)), "least": least}
-            with standing_at(node.place.plain):
-                fresh = rebuild(node, node.inputs, {**node.params, **new})
-            made.update(zip(node.outputs, fresh.outputs, strict=True))
-    if not made:
-        return None
-    return with_made(graph, nodes, made, {})[0], list(made.items())
+            params[node] = {"columns": Opaque("columns", (body,)), "least": least}
+    return with_params(graph, nodes, params) if params else None
 
 
 def _is_of_rows(node: Node) -> bool:
