@@ -116,6 +116,7 @@ class BlockSearch:
         self.nodes = nodes
         self.kinds = _kinds(nodes)
         self.users: dict[Value, list[Node]] = defaultdict(list)
+        self._failed = set[tuple[Node, ...]]()  # rows of blocks that were not alike
         self._before: dict[Node, list[Node]] = {}
         for node in nodes:
             values = operands(node)
@@ -142,13 +143,19 @@ class BlockSearch:
         return found
 
     def repeats(self, least: int) -> Iterator[Repeats]:
-        """Chains of which a loop leaves out so many nodes; they may overlap."""
+        """Chains of which a loop leaves out so many nodes; they may overlap.
+
+        Nodes within blocks that turned out not to be alike are tried after all others.
+        """
         if self._most_saved() < least:
             return
         tried = set[tuple[Node, ...]]()
         for rounds in ROUNDS:
             groups = dict.fromkeys(map(tuple, self._alike(rounds, least)))
-            for group in [g for g in groups if g not in tried][:MOST_TRIES]:
+            waiting = [g for g in groups if g not in tried]
+            for _ in range(min(MOST_TRIES, len(waiting))):
+                group = next((g for g in waiting if g not in self._failed), waiting[0])
+                waiting.remove(group)
                 tried.add(group)
                 ends = list(zip(*(node.outputs for node in group), strict=True))
                 repeats = self._blocks(ends)
@@ -169,8 +176,8 @@ class BlockSearch:
     def _alike(self, rounds: int, least: int) -> list[list[Node]]:
         """Groups of nodes that look alike, in the order in which they are tried.
 
-        Of the groups that overlap the first in the order of nodes, the last comes
-        first: the end of a block is where the least is carried.
+        Of the groups that overlap the one that ends first, the last comes first: the
+        end of a block is where the least is carried.
         """
         labels = self._labels(rounds)
         groups: dict[int, list[Node]] = defaultdict(list)
@@ -187,7 +194,7 @@ class BlockSearch:
         found.sort(key=lambda group: group[0].serial)
         ordered: list[list[Node]] = []
         while found:
-            end = found[0][-1].serial
+            end = min(group[-1].serial for group in found)
             near = [group for group in found if group[0].serial < end]
             ordered += sorted(near, key=lambda group: -group[-1].serial)
             found = found[len(near) :]
@@ -212,9 +219,11 @@ class BlockSearch:
         for _ in range(MOST_RESTARTS):
             if not ends or len(ends[0]) < LEAST_BLOCKS:
                 return None
+            matching = _Matching(ends, self)
             try:
-                return self._longer(_Matching(ends, self).found(), ends)
+                return self._longer(matching.found(), ends)
             except _MismatchError as mismatch:
+                self._failed.update(matching.rows)
                 ends = mismatch.better
         return None
 
@@ -241,6 +250,11 @@ class _Matching:
         self._row: dict[Node, int] = {}  # of nodes of the first block
         self._inside: set[Node] = set()
         self._late = search.behind({end[0].node for end in ends})
+
+    @property
+    def rows(self) -> list[tuple[Node, ...]]:
+        """The rows of nodes that were reached."""
+        return self._result.rows
 
     def found(self) -> Repeats:
         """The blocks. Raises _MismatchError."""

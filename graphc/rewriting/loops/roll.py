@@ -34,6 +34,7 @@ from graphc.rewriting.rule import Replaced, Rule, Rules, whole_graph
 
 LEAST_SAVED = round(1 / COMPILED)  # nodes that need not be compiled, in a second
 MOST_COMPARED = 3  # chains, of which the longest is taken
+NEARLY = 0.95  # of the nodes that another chain saves, for more blocks
 MOST_GATHERS = 8  # in a chain: XLA's fusion makes each twice as long to compile
 
 
@@ -66,8 +67,8 @@ def _rolling(least_saved: int, least_work: int | None, costs: DeviceCosts) -> Ru
                 break
             found = chains.found(least)
             paying = (r for r in found if r.pays(least_saved, work, costs.reuse))
-            tried = islice(paying, MOST_COMPARED)
-            best = max(tried, key=lambda r: r.saved, default=None)
+            tried = list(islice(paying, MOST_COMPARED))
+            best = _longest(tried) if tried else None
             if best is None or not chains.can_add(best):
                 break
             pairs.append(chains.add(best))
@@ -80,6 +81,13 @@ def _compiles_slowly(nodes: Sequence[Node]) -> bool:
     """Whether blocks are worth a loop however few nodes they are."""
     gathers = sum(node.primitive is OP.gather for node in nodes)
     return gathers > MOST_GATHERS or any(node.place.block for node in nodes)
+
+
+def _longest(chains: "Sequence[_Rolled]") -> "_Rolled":
+    """The chain that saves most, or that of more blocks which saves nearly as much."""
+    least = NEARLY * max(chain.saved for chain in chains)
+    enough = [chain for chain in chains if chain.saved >= least]
+    return max(enough, key=lambda chain: (chain.repeats.count, chain.saved))
 
 
 class _Chains:

@@ -1,5 +1,7 @@
 """Blocks that a function of JAX repeats, by an inner `jit` or `checkpoint`."""
 
+import re
+
 import jax
 import jax.numpy as jnp
 import pytest
@@ -29,6 +31,40 @@ def text_of(way, count):
     weights = [gt.tensor(f"w{i}", "float32", (3, 3)) for i in range(count)]
     graph = graphc.from_jax(model, x, *weights)
     return graphc.function(graph.inputs, graph.outputs[0], rewrites=ALWAYS).source
+
+
+def attention(x, p):
+    """A block of many nodes that look alike: heads, and what they are made of."""
+    heads = [jnp.reshape(x @ p[i], (*x.shape[:2], 2, 2)) for i in range(3)]
+    q, k, v = (jnp.transpose(y, (0, 2, 1, 3)) for y in heads)
+    weights = jax.nn.softmax(q @ jnp.swapaxes(k, -1, -2))
+    joined = jnp.transpose(weights @ v, (0, 2, 1, 3)).reshape(x.shape)
+    x = x + joined @ p[3]
+    centred = x - jnp.mean(x, axis=-1, keepdims=True)
+    return x + centred / jnp.sqrt(jnp.mean(centred**2, axis=-1, keepdims=True) + 1)
+
+
+def slopes_of(count):
+    """The program of the gradient of so many such blocks, computed again for it."""
+    block = jax.checkpoint(attention)
+
+    def loss(weights, x):
+        for p in weights:
+            x = block(x, p)
+        return jnp.mean(x * x)
+
+    x = gt.tensor("x", "float32", ("n", 3, 4))
+    weights = [gt.tensor(f"w{i}", "float32", (4, 4, 4)) for i in range(count)]
+    graph = graphc.from_jax(jax.grad(loss), weights, x)
+    return graphc.function(graph.inputs, graph.outputs, rewrites=ALWAYS).source
+
+
+def test_gradients_of_chains_are_loops_both_ways():
+    short, long = slopes_of(6), slopes_of(9)
+    for one in ("jnp.exp(", "jnp.sqrt(", "scan_jax("):
+        assert long.count(one) == short.count(one)
+    forward, backward = re.findall(r"scan_jax\(jax, .*?\], (\d+), ", long)
+    assert (forward, backward) == ("9", "8")
 
 
 @pytest.mark.parametrize("way", WAYS)
