@@ -146,8 +146,10 @@ class _Maker:
                 return self.make(inner, want)
             case Apply():
                 return self.node(pattern, want)
-            case OneOf():
-                raise Misfit  # no inputs follow from the pattern
+            case OneOf(ops):  # inputs of any primitives: some are those that it needs
+                op = self.c.pick(ops)
+                names = PRIMITIVES[op].arguments
+                return self.node(Apply(op, tuple(map(Variable, names))), want)
         return self.number(pattern, self.wider(want))
 
     def _known(self, name: str) -> Value:
@@ -158,6 +160,8 @@ class _Maker:
 
     def node(self, pattern: Apply, want: Want) -> Value:
         """A node of the pattern's primitive on inputs that are made for it."""
+        if pattern.op == "constant":
+            return self.c.pick(self.constants)(want)
         primitive, count = PRIMITIVES[pattern.op], len(pattern.inputs)
         fixed = {
             name: self.bound[p.name] if isinstance(p, Variable) else p
@@ -199,9 +203,13 @@ class _Maker:
             if self.mode == "inputs":
                 return self.variable(want)
             return self.number(self.c.pick(NUMBERS), want.of())
-        constants = (self.constant, self.scalar, self.literal)
         computed = (self.stretched, self.filled, self.converted, self.function)
-        return self.c.pick((self.variable, *constants, *computed))(want)
+        return self.c.pick((self.variable, *self.constants, *computed))(want)
+
+    @property
+    def constants(self) -> tuple[Callable[[Want], Value], ...]:
+        """The ways to make a constant."""
+        return self.constant, self.scalar, self.literal
 
     def constant(self, want: Want) -> Value:
         """A number everywhere."""

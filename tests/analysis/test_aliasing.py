@@ -161,7 +161,9 @@ def on_jax(more=()):
 
 
 @pytest.mark.parametrize("more", [(), (gt.flatnonzero(X > 1),)], ids=["one", "driver"])
-@pytest.mark.parametrize("dims", [None, "pad"], ids=["exact", "padded"])
+@pytest.mark.parametrize(
+    "dims", [None, {"n": "pad", "k": "pad"}], ids=["exact", "padded"]
+)
 def test_writing_to_arguments_changes_nothing_on_jax(more, dims):
     outputs, variables, arrays = on_jax(more)
     f = graphc.function(variables, outputs, dims=dims)

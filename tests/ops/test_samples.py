@@ -149,6 +149,7 @@ OF_GRADIENTS = {
     *("cofactors", "expm_slope", "pinned", "unstretched"),
 }
 OF_OTHERS = {"foreign"}  # made of functions of other libraries only
+OF_RULES = {"fused_attention"}  # that are for accelerators
 # In programs, not in graphs.
 OF_PLANS = {"bucket", "conv_within", "nonzero_within", "rows", "svd_within"}
 
@@ -167,7 +168,7 @@ def test_every_primitive_is_reached_by_a_sample():
         for name, primitive in PRIMITIVES.items()
         if primitive.infer.__module__.startswith("graphc.ops.")
     }
-    missing -= OF_GRADIENTS | OF_PLANS | OF_OTHERS
+    missing -= OF_GRADIENTS | OF_PLANS | OF_OTHERS | OF_RULES
     most = max(len(one.dtypes) for one in EVERY)
     turns = [(0, False), (0, True), *((i, False) for i in range(1, most))]
     for i, symbolic in turns:
