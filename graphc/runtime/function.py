@@ -391,7 +391,7 @@ class Function:
         if self._segment is None:
             problem = "the program is more than one jitted function"
             got = f"{self._prepared.facts.segments} segments on {self.backend}"
-            hint = "explain() says what splits it"
+            hint = 'explain() says what splits it; jit="fewest" keeps more in one'
             raise graph_error(problem, op=op, got=got, hint=hint)
         if self._prepared.facts.padded and not padded:
             problem = "the program is padded: nothing is compiled for true sizes"

@@ -285,7 +285,7 @@ def test_there_is_nothing_to_compile_ahead():
         "  at ": lambda: padded.compiled((3,)),
         "compile: the program is more than one jitted function\n"
         "  got: 2 segments on jax\n"
-        "  hint: explain() says what splits it\n"
+        '  hint: explain() says what splits it; jit="fewest" keeps more in one\n'
         "  at ": lambda: several.compile({"n": 3}),
         "compiled: a NumPy program runs line by line: nothing of it is compiled\n"
         '  hint: leave backend="numpy" out\n': lambda: host.compiled((3,)),
