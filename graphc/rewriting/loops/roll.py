@@ -33,7 +33,7 @@ from graphc.rewriting.loops.work import HEAVY, typical, work_of
 from graphc.rewriting.rule import Replaced, Rule, Rules, whole_graph
 
 LEAST_SAVED = round(1 / COMPILED)  # nodes that need not be compiled, in a second
-MOST_COMPARED = 3  # chains, of which the longest is taken
+MOST_COMPARED = 4  # chains, of which the longest is taken
 NEARLY = 0.95  # of the nodes that another chain saves, for more blocks
 MOST_GATHERS = 8  # in a chain: XLA's fusion makes each twice as long to compile
 
