@@ -101,10 +101,12 @@ class DeviceCosts:
         return 11.0 + round(1000 * self.dispatch / COMPILED)
 
 
-# CPU: measured on two cores of a virtual server with 2 MiB of cache for each. Of the
-# others, memory and rates are those of data sheets (NVIDIA H100 and H200, Google TPU
-# v5e, AMD MI300), a temporary may take 1/64 of the memory, and a step is taken to
-# launch some kernels, at 4 us each on a GPU. Calibrate where it matters.
+# CPU: measured on two cores of a virtual server with 2 MiB of cache for each; its
+# bandwidth, dispatch and read are round numbers near what was measured, 5e9, 3 us and
+# 4 to 9 us. Of the others, memory and rates are those of data sheets (NVIDIA H100 and
+# H200, Google TPU v5e, AMD MI300), a temporary may take 1/64 of the memory, and a step
+# is taken to launch some kernels; dispatch, read and launch are assumed. Calibrate
+# where it matters.
 CPU = DeviceCosts("cpu", 2**21, 32e9, 1.024e-6)
 GPU = DeviceCosts("gpu", 2**30, 60e12, 16e-6, 3.35e12, 10e-6, 20e-6, 4e-6)
 TPU = DeviceCosts("tpu", 2**28, 100e12, 4e-6, 0.82e12, 10e-6, 50e-6, 1e-6)
