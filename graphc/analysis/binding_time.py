@@ -8,9 +8,10 @@ from collections.abc import Iterable
 from enum import IntEnum
 
 from graphc.ir.build import CONSTANT, INPUT
-from graphc.ir.dims import Dim
+from graphc.ir.dims import Dim, Size
 from graphc.ir.following import MOST_SIZES
-from graphc.ir.graph import Node, Value, origins
+from graphc.ir.graph import Node, origins
+from graphc.ir.types import product
 
 
 class Time(IntEnum):
@@ -25,15 +26,17 @@ class Time(IntEnum):
 def binding_times(nodes: Iterable[Node]) -> dict[Node, Time]:
     """The time of every node; `nodes` in topological order."""
     times: dict[Node, Time] = {}
+    small = _Small()
     for node in nodes:
-        times[node] = _time(node, times)
+        times[node] = _time(node, small, times)
     return times
 
 
-def _time(node: Node, times: dict[Node, Time]) -> Time:
+def _time(node: Node, small: "_Small", times: dict[Node, Time]) -> Time:
     if node.primitive is CONSTANT:
         return Time.BUILD
-    if not node.primitive.on_host or not all(_is_small(v) for v in node.outputs):
+    known = node.primitive.on_host and all([small[v.type.shape] for v in node.outputs])
+    if not known:
         return Time.DATA
     if node.primitive is INPUT:
         return Time.STATIC
@@ -42,9 +45,13 @@ def _time(node: Node, times: dict[Node, Time]) -> Time:
     return max(latest, Time.SHAPE) if _reads_axes(node) else latest
 
 
-def _is_small(value: Value) -> bool:
-    size = value.type.size
-    return isinstance(size, int) and size <= MOST_SIZES
+class _Small(dict[tuple[Size, ...], bool]):
+    """Whether arrays of a shape are small; most nodes have one of a few shapes."""
+
+    def __missing__(self, shape: tuple[Size, ...]) -> bool:
+        size = product(shape)
+        found = self[shape] = isinstance(size, int) and size <= MOST_SIZES
+        return found
 
 
 def _reads_axes(node: Node) -> bool:

@@ -217,6 +217,8 @@ def _require_compiled(
 
 def runs_in_python(node: Node) -> bool:
     """Whether a node has a graph inside of it that cannot be compiled as a whole."""
+    if not node.primitive.nests:
+        return False
     return any(body.in_python for body in bodies_of(node))
 
 
@@ -351,6 +353,9 @@ def axes_of(inputs: Iterable[Value]) -> set[Symbol]:
 def within(nodes: Iterable[Node]) -> Iterator[Node]:
     """The nodes, in order, each before those of the graphs inside of it."""
     stack = list(nodes)[::-1]
+    if not any([node.primitive.nests for node in stack]):
+        yield from reversed(stack)
+        return
     while stack:
         node = stack.pop()
         yield node
@@ -397,7 +402,7 @@ def with_bodies(params: Params, make: Callable[[Body], Body]) -> dict[str, Any]:
 
 def has_inner(node: Node) -> bool:
     """Whether there are graphs inside of a node."""
-    return bool(bodies_of(node))
+    return node.primitive.nests and bool(bodies_of(node))
 
 
 def bodies_of(node: Node) -> list[Body]:

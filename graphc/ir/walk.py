@@ -44,11 +44,16 @@ def in_program_order(
     order = sorted(nodes, key=attrgetter("serial"))
     constant: set[Node] = set()
     for node in order:
-        given = used_by(node)
-        if all(n in constant or (n.primitive.inline and not n.inputs) for n in given):
+        for given in used_by(node):
+            if given not in constant and (given.inputs or not given.primitive.inline):
+                break
+        else:
             constant.add(node)
     found: dict[Node, None] = {}
     for root in [*(n for n in order if n not in constant), *order]:
+        if constant.isdisjoint(used_by(root)):  # as most: there is nothing to wait for
+            found.setdefault(root)
+            continue
         stack = [root]
         while stack:
             waiting = [n for n in used_by(stack[-1]) if n in constant]

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from operator import attrgetter
 
 from graphc.analysis.binding_time import Time, binding_times
 from graphc.ir.build import INPUT
@@ -46,17 +47,20 @@ class NodeFacts:
     def operands(self) -> dict[Node, list[Node]]:
         """The nodes that each node uses."""
         real = self.aliases
+        if not real:
+            return {n: [v.node for v in n.inputs] for n in self.compiled}
         return {n: [real.get(v, v).node for v in n.inputs] for n in self.compiled}
 
     @cached_property
     def held_operands(self) -> dict[Node, list[Node]]:
         """The operands that are not free, also those of free operands."""
-        return {node: self._held(node) for node in self.compiled}
+        is_held = self.free.isdisjoint
+        return {
+            node: operands if is_held(operands) else self._held(operands)
+            for node, operands in self.operands.items()
+        }
 
-    def _held(self, node: Node) -> list[Node]:
-        operands = self.operands[node]
-        if self.free.isdisjoint(operands):
-            return operands
+    def _held(self, operands: list[Node]) -> list[Node]:
         found, stack = [], list(operands)
         while stack:
             operand = stack.pop()
@@ -102,15 +106,14 @@ def is_free(node: Node) -> bool:
     These are literals, sizes as numbers, and arrays filled from such numbers. Users of
     a literal array are not: a draw from a constant key is drawn once.
     """
-    if node.primitive.inline:
+    primitive = node.primitive
+    if primitive.inline:
         return True
-    if node.primitive is INPUT or node.primitive not in EMISSION["jax"]:
-        return False
     for value in node.inputs:
         made = value.node
         if value.type.shape or made.inputs or not made.primitive.inline:
             return False
-    return True
+    return primitive is not INPUT and primitive in EMISSION["jax"]
 
 
 def _check(node: Node) -> Check:
@@ -123,7 +126,7 @@ def facts_of(graph: Graph) -> NodeFacts:
     checks: list[Check] = []
     aliases: dict[Value, Value] = {}
     nodes: Sequence[Node] = graph.nodes
-    for node in nodes:
+    for node in nodes if any([p.passes_on for p in graph.primitives]) else ():
         if node.primitive.passes_on:
             for output, x in zip(node.outputs, node.inputs, strict=False):
                 aliases[output] = aliases.get(x, x)
@@ -157,21 +160,23 @@ def _needed(
     stack = [v.node for v in wanted]
     seen: set[Node] = set()
     asked: dict[Value, None] = {}
+    data = Time.DATA
     while stack:
         node = stack.pop()
         if node in seen or node.primitive is INPUT:
             continue
         seen.add(node)
-        for value in sizes_needed(node):
+        for value in sizes_needed(node) if node.demands or node.guards else ():
             size = aliases.get(value, value)
             asked.setdefault(size)
-            if times[size.node] is Time.DATA:
+            if times[size.node] is data:
                 stack.append(size.node)
-        for value in (aliases.get(v, v) for v in node.inputs):
-            if is_early(value, times):
+        for value in node.inputs:
+            value = aliases.get(value, value) if aliases else value
+            if times[value.node] is not data and is_early(value, times):
                 asked.setdefault(value)
-            else:
+            elif value.node not in seen:
                 stack.append(value.node)
-    return tuple(sorted(seen, key=lambda n: n.serial)), tuple(asked)
+    return tuple(sorted(seen, key=attrgetter("serial"))), tuple(asked)
 
 

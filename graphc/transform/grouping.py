@@ -2,11 +2,12 @@
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from operator import attrgetter
 
 from graphc.analysis.cost import CPU
 from graphc.control.call import CALL
 from graphc.ir.build import SIZE_OP
-from graphc.ir.dims import Dim, Symbol
+from graphc.ir.dims import Dim, Size, Symbol
 from graphc.ir.graph import Node, Value
 from graphc.ir.walk import ancestors
 from graphc.ops.effects.capacities import BUCKET
@@ -94,14 +95,31 @@ def weight(node: Node) -> float:
 
 def varying(node: Node) -> Keys:
     """The symbols whose values a compilation of this node depends on."""
-    if node.primitive is SIZE_OP:
-        return frozenset(s for s in printed(node) if s.origin is None)
-    shapes = {v.type.shape for v in node.inputs}
-    shapes.update([v.type.shape for v in node.outputs])
-    found: set[Symbol] = set()
-    for shape in shapes:
-        _add_symbols(shape, found)
-    return printed(node) | found
+    return Varying().keys(node)
+
+
+class Varying:
+    """The symbols whose values the compilation of nodes depends on.
+
+    Most nodes of a graph have the shapes of others: their keys are the same object,
+    which saves a set for each node, and compares quickly.
+    """
+
+    def __init__(self) -> None:
+        self._of_shapes: dict[tuple[tuple[Size, ...], ...], Keys] = {}
+
+    def keys(self, node: Node) -> Keys:
+        """The symbols of one node."""
+        if node.primitive is SIZE_OP:
+            return frozenset(s for s in printed(node) if s.origin is None)
+        shapes = tuple([v.type.shape for v in (*node.inputs, *node.outputs)])
+        own = self._of_shapes.get(shapes)
+        if own is None:
+            found: set[Symbol] = set()
+            for shape in shapes:
+                _add_symbols(shape, found)
+            own = self._of_shapes[shapes] = frozenset(found)
+        return printed(node) | own if node.params or node.guards else own
 
 
 def printed(node: Node) -> Keys:
@@ -133,10 +151,15 @@ def split_by_keys(
     wave: dict[Node, int] = {}
     waves: dict[tuple[int, int], dict[Keys, Part]] = {}
     for node, own in keys.items():
-        level = levels[node]
-        before = [o for o in operands(node) if o in keys and levels[o] == level]
-        wave[node] = max([wave[o] + (keys[o] != own) for o in before], default=0)
-        parts = waves.setdefault((level, wave[node]), {})
+        level, at = levels[node], 0
+        for operand in operands(node):
+            others = keys.get(operand)
+            if others is not None and levels[operand] == level:
+                at = max(at, wave[operand] + (others is not own and others != own))
+        wave[node] = at
+        parts = waves.get((level, at))
+        if parts is None:
+            parts = waves[level, at] = {}
         if own not in parts:
             parts[own] = Part(level, own)
         parts[own].add(node)
@@ -167,7 +190,7 @@ def merge_parts(
         latest[part.level, merged[at].keys] = at
         place |= dict.fromkeys(part.nodes, at)
     for part in merged:
-        part.nodes.sort(key=lambda node: node.serial)
+        part.nodes.sort(key=attrgetter("serial"))
     return merged
 
 

@@ -23,6 +23,7 @@ from graphc.transform.grouping import (
     CostModel,
     Keys,
     Part,
+    Varying,
     merge_parts,
     printed,
     split_by_keys,
@@ -79,9 +80,10 @@ def is_driven(node: Node) -> bool:
 
 def _levels(facts: NodeFacts) -> dict[Node, int]:
     levels: dict[Node, int] = {}
-    for node in facts.compiled:
-        level = max([levels.get(o, 0) for o in facts.operands[node]], default=0)
-        in_glue = is_driven(node) or node.primitive not in EMISSION["jax"]
+    in_jax = EMISSION["jax"].rules
+    for node, operands in facts.operands.items():
+        level = max([levels.get(o, 0) for o in operands], default=0)
+        in_glue = node.primitive not in in_jax or is_driven(node)
         for size in facts.device_sizes(node):
             source = levels.get(size.node, 0)
             read = source + 1 - source % 2  # the level at which it is read, or is glue
@@ -220,7 +222,7 @@ def _reads(
     """
     found: dict[Value, Node] = {}
     for node in nodes:
-        for size in facts.device_sizes(node):
+        for size in facts.device_sizes(node) if node.demands or node.guards else ():
             if size not in read:
                 first = found.setdefault(size, node)
                 found[size] = min(first, node, key=facts.places.__getitem__)
@@ -282,11 +284,11 @@ def _numpy_step(node: Node) -> HostNode:
 
 def _with_free(nodes: Iterable[Node], facts: NodeFacts) -> list[Node]:
     """The nodes of a part, with clones of the free nodes that they use."""
-    found = set(nodes)
-    stack = list(found)
+    found, free = set(nodes), facts.free
+    stack = list(found) if free else []
     while stack:
         for operand in facts.operands[stack.pop()]:
-            if operand in facts.free and operand not in found:
+            if operand in free and operand not in found:
                 found.add(operand)
                 stack.append(operand)
     return in_program_order(found, facts.operands.__getitem__)
@@ -300,9 +302,10 @@ def _crossing(facts: NodeFacts, members: Iterable[list[Node]]) -> set[Value]:
     for nodes in members:
         inside = set(nodes)
         for node in nodes:
-            for value in map(facts.resolve, node.inputs):
-                if value.node not in inside:
-                    found.add(value)
+            for value in node.inputs:
+                real = facts.aliases.get(value, value)
+                if real.node not in inside:
+                    found.add(real)
     return found
 
 
@@ -314,13 +317,13 @@ def _segment(
     crossing: set[Value],
 ) -> Segment:
     made = set(nodes)
-    inputs = dict.fromkeys(
-        value
-        for node in nodes
-        for value in map(facts.resolve, _traced_inputs(node, part.keys))
-        if value.node not in made
-    )
-    outputs = tuple(v for n in part.nodes for v in n.outputs if v in crossing)
+    inputs: dict[Value, None] = {}
+    for node in nodes:
+        for value in _traced_inputs(node, part.keys):
+            real = facts.aliases.get(value, value)
+            if real.node not in made:
+                inputs[real] = None
+    outputs = tuple([v for n in part.nodes for v in n.outputs if v in crossing])
     given = {size for v in inputs for size in v.type.shape}
     keys = tuple(sorted(part.keys, key=lambda s: (s.name, s.serial)))
     asked: Iterable[Symbol] = ()
@@ -346,20 +349,22 @@ def _segment(
 def _keys(facts: NodeFacts, nodes: Iterable[Node]) -> dict[Node, Keys]:
     """The keys that each node varies with, and those of the free nodes it uses."""
     free: dict[Node, Keys] = {}
-    derived = facts.derived
-    for node in facts.compiled:
+    varied = Varying()
+    for node in facts.compiled if facts.free else ():
         if node in facts.free:
-            own = in_axes(varying(node), derived)
+            own = in_axes(varied.keys(node), facts.derived)
             free[node] = _with_operands(own, facts.operands[node], free)
-    return {
-        n: _with_operands(in_axes(varying(n), derived), facts.operands[n], free)
-        for n in nodes
-    }
+    found: dict[Node, Keys] = {}
+    for node in nodes:
+        own = varied.keys(node)
+        own = in_axes(own, facts.derived) if facts.derived else own
+        found[node] = _with_operands(own, facts.operands[node], free) if free else own
+    return found
 
 
 def _with_operands(own: Keys, operands: Iterable[Node], free: dict[Node, Keys]) -> Keys:
     for operand in operands:
-        if operand in free:
+        if operand in free and not free[operand] <= own:
             own |= free[operand]
     return own
 
