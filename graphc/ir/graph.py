@@ -7,7 +7,7 @@ from functools import cached_property, partial
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
-from weakref import WeakValueDictionary
+from weakref import ref
 
 import numpy as np
 
@@ -129,7 +129,24 @@ def _home() -> str:
     return user_place().filename
 
 
-_INTERNED: WeakValueDictionary[Any, Node] = WeakValueDictionary()
+class _Entry(ref[Node]):
+    """A node in the table, for as long as it lives.
+
+    As in a `WeakValueDictionary`, whose entries take five times as long to make.
+    """
+
+    __slots__ = ("key",)
+    key: tuple[Any, ...]
+
+
+_INTERNED: dict[tuple[Any, ...], _Entry] = {}
+
+
+def _gone(entry: ref[Node]) -> None:
+    """A node is dead: its key may be that of another by now."""
+    key = cast(_Entry, entry).key
+    if _INTERNED.get(key) is entry:
+        del _INTERNED[key]
 
 
 def intern_node(
@@ -144,12 +161,14 @@ def intern_node(
     Keys hold ids: those of a live node's inputs cannot be reused, and the entry of
     a dead node is gone.
     """
-    made_of = tuple(map(id, inputs)) or primitive.inline or _home()
-    key = (primitive.name, made_of, tuple(params.items()))
-    node = _INTERNED.get(key)
+    made_of = map(id, inputs) if inputs else (primitive.inline or _home(),)
+    key = (primitive.name, *made_of, *params.items())
+    entry = _INTERNED.get(key)
+    node = None if entry is None else entry()
     if node is None:
         node = Node(primitive, inputs, params, types, guards)
-        _INTERNED[key] = node
+        entry = _INTERNED[key] = _Entry(node, _gone)
+        entry.key = key
     return node
 
 

@@ -288,8 +288,15 @@ def op(
 
 
 def _template(primitive: Primitive, text: str) -> Emit:
+    arguments = primitive.arguments
+    plain = not any(name.startswith("*") for name in arguments)
+
     def printed(p: Printing) -> str:
-        fields = {name: p.code(value) for name, value in p.node.params.items()}
+        params = p.node.params
+        if plain and not params:  # as most nodes of most programs
+            fields = dict(zip(arguments, p.inputs, strict=True))
+            return text.format(*p.inputs, xp=p.xp, **fields)
+        fields = {name: p.code(value) for name, value in params.items()}
         fields |= named_inputs(primitive, p.inputs)
         return text.format(*p.inputs, xp=p.xp, **fields)
 
@@ -330,7 +337,9 @@ def infer_types(
     unique = tuple(dict.fromkeys(guards)) if guards else ()
     found = types if isinstance(types, tuple) else (types,)
     for type in found:
-        _require_countable(primitive, type)
+        given = inputs[0] if inputs else None
+        if given is None or type is not given.type or not given.node.inputs:
+            _require_countable(primitive, type)  # else it has been looked at
     return found, unique
 
 
