@@ -83,6 +83,9 @@ def beside_an_array(node: Node, value: Value) -> bool:
 
 def of_python_numbers(node: Node) -> bool:
     """Whether Python numbers go in and an array comes out, as in `n > 3`."""
+    inputs = node.inputs
+    if not inputs or not inputs[0].type.weak:
+        return False
     if node.primitive.literals != "beside" or node.outputs[0].type.weak:
         return False
-    return bool(node.inputs) and all([v.type.weak for v in node.inputs])
+    return all([v.type.weak for v in inputs])

@@ -42,7 +42,8 @@ class Module:
         self._sizes: dict[Symbol, str] = {}
         self._outer: dict[Symbol, Symbol] = {}
         self._types: dict[tuple[DType, tuple[Size, ...]], str] = {}
-        self._comments: dict[SourceLocation, tuple[str, str]] = {}
+        # By the id of a place, which an entry keeps alive: its hash takes longer.
+        self._comments: dict[int, tuple[SourceLocation, str, str]] = {}
 
     def resolve(self, value: Value) -> Value:
         """The value that is computed for `value`."""
@@ -118,12 +119,12 @@ class Module:
 
     def comment(self, place: SourceLocation) -> tuple[str, str]:
         """A line of the user's, where it is and as a comment with its text."""
-        found = self._comments.get(place)
+        found = self._comments.get(id(place))
         if found is None:
             code = printable(place.code)
             text = f"# {place}: {code}" if code else f"# {place}"
-            found = self._comments[place] = str(place), text
-        return found
+            found = self._comments[id(place)] = place, str(place), text
+        return found[1:]
 
     def _size_text(self, size: Size) -> str:
         """A size as people read it: with the module's names, unless it is long."""

@@ -98,7 +98,8 @@ class Hints:
         self._inner = {  # values of one call that made several
             v for node in nodes for v in operands(node) if v.node.place is node.place
         }
-        self._assigned: dict[SourceLocation, str] = {}
+        # By the id of a place, which an entry keeps alive: its hash takes longer.
+        self._assigned: dict[int, tuple[SourceLocation, str]] = {}
 
     def hint(self, value: Value) -> str:
         """A name for `value`, not yet safe or unique."""
@@ -114,7 +115,7 @@ class Hints:
         return node.primitive.name
 
     def _assigned_to(self, place: SourceLocation) -> str:
-        name = self._assigned.get(place)
-        if name is None:
-            name = self._assigned[place] = place.assigned
-        return name
+        found = self._assigned.get(id(place))
+        if found is None:
+            found = self._assigned[id(place)] = place, place.assigned
+        return found[1]

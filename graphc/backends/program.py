@@ -91,13 +91,14 @@ def flat(plan: Plan, outputs: "Outputs") -> "Outputs":
 def new_module(plan: Plan) -> tuple[Module, list[str]]:
     """A module with the names of the inputs taken, and those names."""
     graph = plan.graph
-    nodes = ancestors([*graph.outputs, *(c.condition for c in checks_of(plan))])
+    checks = [c.condition for c in checks_of(plan)]
+    nodes = ancestors([*graph.outputs, *checks]) if checks else graph.nodes
     outputs: dict[Value, str] = {}
     for value, name in zip(graph.outputs, graph.output_names, strict=True):
         if name:
             outputs.setdefault(plan.resolve(value), name)
-    checks = [c.condition for c in checks_of(plan)]
-    cut = slice_bounds((graph, plan.called), checks, plan.resolve)
+    graphs = (graph,) if plan.called is graph else (graph, plan.called)
+    cut = slice_bounds(graphs, checks, plan.resolve)
     module = Module(Hints(nodes, outputs), _aliases(plan), cut)
     if plan.padded is not None:
         for old, new in zip(plan.called.inputs, graph.inputs, strict=False):
@@ -143,10 +144,8 @@ def needs_64_bits(
         return True  # an output may be a literal
     made = [v for s in plan.segments for n in within(s.nodes) for v in n.outputs]
     given = [v for s in plan.segments for v in s.inputs]
-    return any(
-        v.dtype in WIDE and not v.node.primitive.inline
-        for v in (*made, *given, *others)
-    )
+    wide = [v for v in (*made, *given, *others) if v.type.dtype in WIDE]
+    return any(not v.node.primitive.inline for v in wide)
 
 
 def size_checks(module: Module, plan: Plan, names: list[str]) -> list[str]:

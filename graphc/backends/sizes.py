@@ -196,5 +196,7 @@ def line_of(size: Dim, symbol: Symbol) -> tuple[int, int] | None:
 def in_pieces(value: Value) -> bool:
     """Whether a value is an output of a capacity-doubling loop, still in pieces."""
     node = value.node
-    rows = node.params["length"] if node.primitive.driven else ()
+    if not node.primitive.driven:
+        return False
+    rows = node.params["length"]
     return any(n is rows for n in value.type.shape[:1])

@@ -4,7 +4,7 @@ Python cuts such bounds off. So may a program, before it computes sizes with the
 takes them for 2**49, and no axis has as many elements.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from graphc.backends.sizes import is_wide
 from graphc.ir.build import SIZE_OP
@@ -19,15 +19,16 @@ SLICED = (OP.basic_index, OP.slice_update)
 
 
 def slice_bounds(
-    graphs: Iterable[Graph], checked: Iterable[Value], resolve: Callable[[Value], Value]
+    graphs: Sequence[Graph], checked: Sequence[Value], resolve: Callable[[Value], Value]
 ) -> frozenset[Symbol]:
     """The integers of 64 bits that are the same in all graphs if they are cut off.
 
     `checked` are conditions that the program tests besides.
     """
     outputs = [*(v for graph in graphs for v in graph.outputs), *checked]
-    nodes = ancestors(outputs)
-    if all(v._symbol is None for node in within(nodes) for v in node.outputs):
+    alone = len(graphs) == 1 and not checked
+    nodes = graphs[0].nodes if alone else ancestors(outputs)
+    if all([v._symbol is None for node in within(nodes) for v in node.outputs]):
         return frozenset()  # no integer is a size
     numbers = {resolve(v) for v in outputs}
     sizes: dict[Dim, None] = {}

@@ -33,7 +33,7 @@ from graphc.control.call import CALL
 from graphc.errors import GraphError, SourceLocation, graph_error
 from graphc.ir import inner
 from graphc.ir.build import CONSTANT, INPUT, SIZE_OP, Data
-from graphc.ir.dims import MOST_SHOWN, Dim, Symbol, expression, symbol_dim
+from graphc.ir.dims import MOST_SHOWN, Dim, Size, Symbol, expression, symbol_dim
 from graphc.ir.dims_names import SHOWN, naming
 from graphc.ir.dims_text import shared_parts
 from graphc.ir.graph import Guard, Node, Value
@@ -73,6 +73,7 @@ class PrintedBody:
         self._names: dict[Value, str] = {}
         self._sizes: dict[Symbol, str] = {}
         self._axes: dict[Symbol, str] = {}
+        self._bound: set[tuple[Size, ...]] = set()  # shapes with all their axes there
         # Names of parts of long sizes, by how they are computed.
         self._parts: dict[Arithmetic, dict[Dim, str]] = {a: {} for a in Arithmetic}
         self._wide: dict[Symbol, str] = {}
@@ -82,7 +83,7 @@ class PrintedBody:
 
     def line(self, text: str) -> None:
         """Append one line."""
-        if len(text.splitlines()) > 1:
+        if not text.isprintable() and len(text.splitlines()) > 1:
             raise ValueError(f"this is more than one line: {text!r}")
         self.lines.append(text)
 
@@ -102,13 +103,18 @@ class PrintedBody:
         Lists of pieces have no axes.
         """
         self._names[value] = name
-        if in_pieces(value):
+        shape = value.type.shape
+        if shape in self._bound or in_pieces(value):
             return
-        for axis, size in enumerate(value.type.shape):
+        bound = True
+        for axis, size in enumerate(shape):
             if isinstance(size, Dim) and len(size.symbols) == 1:
                 symbol = size.symbols[0]
                 if symbol not in self._axes:  # else an input's, which stays in scope
                     self._bind_axis(size, symbol, value, f"{name}.shape[{axis}]")
+                bound = bound and symbol in self._axes
+        if bound:
+            self._bound.add(shape)
 
     def _bind_axis(self, size: Dim, symbol: Symbol, value: Value, axis: str) -> None:
         if symbol_dim(symbol) is size:
@@ -129,6 +135,7 @@ class PrintedBody:
             if axis.startswith(f"{name}."):
                 self.size(symbol)
                 del self._axes[symbol]
+                self._bound.clear()
         return name
 
     def knows(self, symbol: Symbol) -> bool:
@@ -251,6 +258,8 @@ class PrintedBody:
     def operand(self, node: Node, value: Value) -> str:
         """An input of a node; a literal stands bare where its dtype is clear."""
         value = self.module.resolve(value)
+        if not value.node.primitive.inline:  # as most inputs
+            return self.on_host.get(value) or self.value(value)
         if value.node.primitive is CONSTANT and value.type.rank == 0:
             array = value.node.params["data"].array
             if node.primitive.literals == "always" or (
@@ -269,32 +278,34 @@ class PrintedBody:
 
     def node(self, node: Node) -> None:
         """The line of one node, after those of the sizes and guards it needs."""
-        if node.primitive.inline:
+        primitive, module = node.primitive, self.module
+        if primitive.inline:
             return
-        if node.primitive not in EMISSION[self.backend]:
+        rule = EMISSION[self.backend].find(primitive)
+        if rule is None:
             raise _refused(node, self.backend)
         self._comment(node.place)
-        if self.guards:
+        if self.guards and node.guards:
             self._print_guards(node)
-        if self.backend in node.primitive.imports:
-            self.module.imports[f"import {node.primitive.imports[self.backend]}"] = None
+        if self.backend in primitive.imports:
+            module.imports[f"import {primitive.imports[self.backend]}"] = None
         p = Printing(
             node,
             self.xp,
             tuple([self.operand(node, v) for v in node.inputs]),
             self.code,
-            self.module.helper,
-            partial(print_body, self.module, self.xp, node),
-            self.module.foreigns.add,
+            module.helper,
+            partial(print_body, module, self.xp, node),
+            module.foreigns.add,
             self.inner,
         )
-        text = EMISSION[self.backend].rules[node.primitive](p)
+        text = rule(p)
         if of_python_numbers(node):
             text = f"{self.xp}.asarray({text})"
-        names = [self.module.value_name(v) for v in node.outputs]
-        unpacked = node.primitive.several and len(names) == 1
+        names = [module.value_name(v) for v in node.outputs]
+        unpacked = primitive.several and len(names) == 1
         target = f"({names[0]},)" if unpacked else ", ".join(names)
-        self.line(f"{target} = {text}  # {self.module.type_text(node.outputs[0])}")
+        self.line(f"{target} = {text}  # {module.type_text(node.outputs[0])}")
         for value, name in zip(node.outputs, names, strict=True):
             self.bind(value, name)
 
