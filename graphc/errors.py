@@ -190,26 +190,34 @@ def shortened(text: str, longest: int = _LONGEST) -> str:
     return text if len(text) <= longest else f"{text[: longest - 3]}..."
 
 
-@functools.cache
-def _is_inside(filename: str) -> bool:
+class _Inside(dict[str, bool]):
     """Whether a file is graphc's own, or of a library that calls it back."""
-    return filename.startswith(_OURS) or _LIBRARY.search(filename) is not None
+
+    def __missing__(self, filename: str) -> bool:
+        inside = filename.startswith(_OURS) or _LIBRARY.search(filename) is not None
+        self[filename] = inside
+        return inside
+
+
+_INSIDE = _Inside()
 
 
 def _user_frame() -> tuple[FrameType | None, CodeType | None]:
     """The innermost frame that is not graphc's own, and what it called there."""
-    called = None
+    called, inside = None, _INSIDE
     frame: FrameType | None = sys._getframe(1)
-    while frame is not None and _is_inside(frame.f_code.co_filename):
-        called = frame.f_code
-        frame = frame.f_back
+    while frame is not None:
+        code = frame.f_code
+        if not inside[code.co_filename]:
+            break
+        called, frame = code, frame.f_back
     return frame, called
 
 
 def user_level() -> int:
     """The `stacklevel` by which a warning of the caller names the user's line."""
     level, frame = 1, sys._getframe(1)
-    while frame.f_back is not None and _is_inside(frame.f_code.co_filename):
+    while frame.f_back is not None and _INSIDE[frame.f_code.co_filename]:
         level, frame = level + 1, frame.f_back
     return level
 
@@ -218,7 +226,7 @@ def called_by_user() -> bool:
     """Whether the function that asks was called by user code, not by a library."""
     frame = sys._getframe(2)
     name = frame.f_code.co_filename
-    return not (_is_inside(name) or _INSTALLED.search(name))
+    return not (_INSIDE[name] or _INSTALLED.search(name))
 
 
 def own_caller() -> str:

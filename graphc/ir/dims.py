@@ -19,7 +19,7 @@ import math
 from collections.abc import Callable, Hashable, Mapping
 from functools import partial
 from itertools import combinations
-from typing import NoReturn
+from typing import Literal, NoReturn
 from weakref import WeakValueDictionary
 
 from graphc.errors import GraphError, graph_error, label
@@ -106,13 +106,14 @@ class Dim:
     """
 
     __slots__ = (
-        *("__weakref__", "_results", "_terms", "_text", "depth", "symbols"),
-        "weight",
+        *("__weakref__", "_compared", "_results", "_terms", "_text", "depth"),
+        *("symbols", "weight"),
     )
 
     def __init__(self, terms: Poly) -> None:
         self._terms, self._text = terms, ""
         self._results: dict[tuple[object, int], Size] = {}
+        self._compared: dict[tuple[str, int], bool | None] = {}
         atoms = terms.atoms()
         calls = [a for m in terms for a in m if isinstance(a, Call)]
         total = len(terms) + sum([call.weight for call in calls])
@@ -134,6 +135,14 @@ class Dim:
 
     def __neg__(self) -> Size:
         return 0 - self
+
+    def compared(self, relation: Literal["at least", "at most"], n: int) -> bool | None:
+        """Whether it is so, as `less_equal`; kept, since type rules ask it often."""
+        key = relation, n
+        if key not in self._compared:
+            pair = (n, self) if relation == "at least" else (self, n)
+            self._compared[key] = _at_most(*pair)
+        return self._compared[key]
 
     def __copy__(self) -> Dim:
         return self  # a size never changes, and there is one of each
@@ -369,8 +378,12 @@ def equal(a: Size, b: Size) -> bool | None:
 
 def less_equal(a: Size, b: Size) -> bool | None:
     """Whether a <= b: for all values of the symbols, for none, or None: unknown."""
-    if isinstance(a, int) and isinstance(b, int):
-        return a <= b
+    if isinstance(a, int):
+        return a <= b if isinstance(b, int) else b.compared("at least", a)
+    return a.compared("at most", b) if isinstance(b, int) else _at_most(a, b)
+
+
+def _at_most(a: Size, b: Size) -> bool | None:
     difference = polynomial(b).plus(polynomial(a), -1)
     if proofs.lower(difference) >= 0:
         return True
