@@ -35,6 +35,7 @@ from benchmarks.harness import (
 )
 from graphc.backends.jax import emit_jax
 from graphc.backends.program import Outputs
+from graphc.ir.garbage import young_garbage
 from graphc.ir.graph import Graph, Value
 from graphc.ir.walk import ancestors
 from graphc.transform.partition import partition
@@ -73,8 +74,10 @@ def plan(x: Value, y: Value) -> Plan:
 
 
 def front_end(program: Program, steps: int) -> str:
-    """From nothing to the text of the program."""
-    return emit_jax(plan(*build(program, steps)), Outputs("single")).text
+    """From nothing to the text of the program, garbage as in `graphc.function`."""
+    x, y = build(program, steps)
+    with young_garbage():
+        return emit_jax(plan(x, y), Outputs("single")).text
 
 
 @dataclass(frozen=True)
@@ -97,9 +100,10 @@ def stages(program: Program, steps: int) -> Stages:
     start = CPU()
     x, y = build(program, steps)
     built = CPU()
-    made = plan(x, y)
-    planned = CPU()
-    emit_jax(made, Outputs("single"))
+    with young_garbage():  # as in `graphc.function`
+        made = plan(x, y)
+        planned = CPU()
+        emit_jax(made, Outputs("single"))
     end = CPU()
     nodes = sum(not n.primitive.inline for n in ancestors([y])) - 1
     assert len(made.segments) == 1 and not made.glue

@@ -129,7 +129,7 @@ def _home() -> str:
     return user_place().filename
 
 
-class _Entry(ref[Node]):
+class _InternedNode(ref[Node]):
     """A node in the table, for as long as it lives.
 
     As in a `WeakValueDictionary`, whose entries take five times as long to make.
@@ -139,12 +139,12 @@ class _Entry(ref[Node]):
     key: tuple[Any, ...]
 
 
-_INTERNED: dict[tuple[Any, ...], _Entry] = {}
+_INTERNED: dict[tuple[Any, ...], _InternedNode] = {}
 
 
 def _gone(entry: ref[Node]) -> None:
     """A node is dead: its key may be that of another by now."""
-    key = cast(_Entry, entry).key
+    key = cast(_InternedNode, entry).key
     if _INTERNED.get(key) is entry:
         del _INTERNED[key]
 
@@ -162,12 +162,14 @@ def intern_node(
     a dead node is gone.
     """
     made_of = map(id, inputs) if inputs else (primitive.inline or _home(),)
-    key = (primitive.name, *made_of, *params.items())
+    # Params have an order. Where all are there, their values tell which is which.
+    complete = len(params) == len(primitive.kinds.names)
+    key = (primitive.name, *made_of, *(params.values() if complete else params.items()))
     entry = _INTERNED.get(key)
     node = None if entry is None else entry()
     if node is None:
         node = Node(primitive, inputs, params, types, guards)
-        entry = _INTERNED[key] = _Entry(node, _gone)
+        entry = _INTERNED[key] = _InternedNode(node, _gone)
         entry.key = key
     return node
 

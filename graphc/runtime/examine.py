@@ -173,7 +173,7 @@ def _check_graph(graph: Graph) -> list[tuple[Value, str]]:
     known = {s for v in graph.inputs for s in _determined(v)}
     sized = set()
     for node in nodes:
-        for symbol in printed(node):
+        for symbol in printed(node) if node.params or node.guards else ():
             if symbol.origin is None:
                 _check_size(symbol, known, graph, node)
                 sized.add(symbol)

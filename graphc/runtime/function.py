@@ -74,7 +74,7 @@ class Function:
         self.source = prepared.facts.text
         graph = self._pipeline.written
         self._count = len(graph.inputs)
-        name = f"<graphc {self.backend} program>"
+        name = xla.file_name(self.backend, self.source)
         self._program = Program(self.source, name, prepared.foreigns)
         self._loaded = self._load(self._program)
         self.jax: Any = self._loaded.jax  # which NumPy programs lack
@@ -439,7 +439,8 @@ class Function:
     def jax_callable(self) -> Callable[..., Any]:
         """The program as plain JAX, un-jitted, to transform and compile yourself."""
         source = emit_unjitted(self._unjitted, self._outputs)
-        program = Program(source.text, "<graphc un-jitted program>", source.foreigns)
+        name = xla.file_name("un-jitted", source.text)
+        program = Program(source.text, name, source.foreigns)
         run: Callable[..., Any] = program.load().program
         return run
 

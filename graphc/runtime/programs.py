@@ -44,6 +44,7 @@ def load(program: Program) -> LoadedProgram:
     module.compiling = announced.compiling
     if jax is not None:
         xla.listen(jax)
+        xla.skip_long_programs()
         announced.traces = lambda: not jax.config.jax_disable_jit
         announced.executables = Executables(jax)
     if hasattr(module, "on_device"):

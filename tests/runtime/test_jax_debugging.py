@@ -109,3 +109,14 @@ def run(trials):
         batch.add(one)
     batch.run("jax", clean_function)
     assert not batch.problems, "\n".join(batch.problems)
+
+
+@pytest.mark.parametrize(("ops", "noted"), [(3, True), (700, False)])
+def test_jax_notes_lines_of_short_programs_alone(ops, noted):
+    y = X
+    for _ in range(ops):
+        y = y + X
+    f = graphc.function([X], y, rewrites=graphc.rewrites.none)
+    with jax.enable_x64(True):
+        lowered = jax.jit(f.jax_callable).lower(np.ones(3))
+    assert ("<graphc " in lowered.as_text(debug_info=True)) == noted
