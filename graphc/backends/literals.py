@@ -36,7 +36,7 @@ def number(array: NDArray) -> str:
 
 def _is_other_nan(array: NDArray) -> bool:
     """Whether a part of it is a NaN of other bits than `np.nan` has."""
-    if array.dtype.kind in "biu":
+    if array.dtype.kind in "biu" or bool(array == array):
         return False
     parts = [array.real, array.imag] if array.dtype.kind == "c" else [array]
     plain = np.asarray(np.nan, parts[0].dtype).tobytes()

@@ -9,6 +9,7 @@ from graphc.analysis.binding_time import Time, binding_times
 from graphc.ir.build import INPUT
 from graphc.ir.dims import Symbol
 from graphc.ir.graph import Graph, Node, Value, origins
+from graphc.ir.inner import runs_in_python
 from graphc.ir.op import EMISSION
 from graphc.ir.types import is_integer
 from graphc.ir.walk import ancestors, depth_first
@@ -42,6 +43,14 @@ class NodeFacts:
     def free(self) -> set[Node]:
         """The nodes that are cloned wherever they are used."""
         return {node for node in self.compiled if is_free(node)}
+
+    @cached_property
+    def driven(self) -> set[Node]:
+        """The loops that the driver runs itself: step by step, or in pieces."""
+        primitives = {node.primitive for node in self.compiled}
+        if not any([p.driven or p.nests for p in primitives]):
+            return set()
+        return {n for n in self.compiled if n.primitive.driven or runs_in_python(n)}
 
     @cached_property
     def operands(self) -> dict[Node, list[Node]]:

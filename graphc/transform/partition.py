@@ -73,18 +73,13 @@ def partition(
     return Plan(graph, tuple(steps), statics, facts.aliases, padded)
 
 
-def is_driven(node: Node) -> bool:
-    """Whether the driver runs a loop itself: step by step, or in pieces."""
-    return node.primitive.driven or runs_in_python(node)
-
-
 def _levels(facts: NodeFacts) -> dict[Node, int]:
     levels: dict[Node, int] = {}
     in_jax = EMISSION["jax"].rules
     for node, operands in facts.operands.items():
         level = max([levels.get(o, 0) for o in operands], default=0)
-        in_glue = node.primitive not in in_jax or is_driven(node)
-        for size in facts.device_sizes(node):
+        in_glue = node.primitive not in in_jax or node in facts.driven
+        for size in facts.device_sizes(node) if node.demands or node.guards else ():
             source = levels.get(size.node, 0)
             read = source + 1 - source % 2  # the level at which it is read, or is glue
             level = max(level, read if in_glue else read + 1)
@@ -97,10 +92,9 @@ def _roots(facts: NodeFacts) -> set[Node]:
     values = [facts.resolve(v) for v in facts.graph.outputs]
     values += [v for v in facts.demanded if facts.is_data(v)]
     values += [c.condition for c in facts.checks if facts.is_data(c.condition)]
-    for node in facts.compiled:
-        if is_driven(node):  # the driver calls it with arrays from segments
-            inputs = map(facts.resolve, node.inputs)
-            values += [v for v in inputs if not v.node.primitive.inline]
+    for node in facts.driven:  # the driver calls it with arrays from segments
+        inputs = map(facts.resolve, node.inputs)
+        values += [v for v in inputs if not v.node.primitive.inline]
     return {v.node for v in values}
 
 
