@@ -248,10 +248,13 @@ def sum_of_cumsum(
     """Each element counts as often as running sums hold it."""
     if axis not in axes or not _counts(x.dtype):
         return None
-    n, short = x.shape[axis], at_most(x.type.shape[axis], np.iinfo(INT32).max)
-    start, stop, step = (1, n + 1, 1) if reverse else (n, 0, -1)
-    dtype = INT32 if short else INT64
-    times = cast(F.arange(start, stop, step, dtype=dtype), x.dtype)
+    n = x.type.shape[axis]
+    start, step = (1, 1) if reverse else (n, -1)
+    # Floats count in floats. Integers for any length have 64 bits, and a program that
+    # has no others would enter JAX's mode for them in each call.
+    integer = INT32 if at_most(n, np.iinfo(INT32).max) else INT64
+    dtype = x.dtype if is_float(x.dtype) else integer
+    times = cast(OP.iota(start=start, step=step, length=n, dtype=dtype), x.dtype)
     if x.type.rank == 1 and not keepdims and is_inexact(x.dtype):
         return F.matmul(x, times)
     times = F.expand_dims(times, tuple(range(1, x.type.rank - axis)))
