@@ -252,6 +252,8 @@ def _sum_of_outer(x: Value, y: Value, axes: Axes) -> Value | None:
     rank = x.type.rank
     if len(axes) > 1 or rank != 3 or y.type.rank != 3 or not is_wide(x.dtype):
         return None
+    if _is_one_number(x) or _is_one_number(y):  # no work, unless it becomes a matrix
+        return None
     kept = tuple(a for a in range(rank) if a not in axes)
     only_x, only_y, _ = split(x, y, rank, kept)
     if len(only_x) != 1 or len(only_y) != 1 or split(x, y, rank, axes).both != axes:
@@ -263,6 +265,13 @@ def _sum_of_outer(x: Value, y: Value, axes: Axes) -> Value | None:
     right = F.transpose(rows) if only_y < axes else rows
     made = F.matmul(left, right)
     return made if only_x < only_y else F.transpose(made)
+
+
+def _is_one_number(x: Value) -> bool:
+    """Whether all elements are copies of one, as in the gradient of a sum."""
+    while x.node.primitive in (OP.broadcast_to, OP.expand_dims, OP.full):
+        x = x.node.inputs[0]
+    return all(map(is_one, x.type.shape))
 
 
 class _Factors(NamedTuple):

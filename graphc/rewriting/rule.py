@@ -56,6 +56,7 @@ class Rule:
     last: bool = False  # for graphs that nothing else changes any more
     unfused: bool = False  # XLA does as well on a CPU, where it fuses ops into loops
     tuned: "Callable[[DeviceCosts], Rule] | None" = None  # gives the rule for a device
+    fused: "Rule | None" = None  # the one for a CPU on which XLA fuses ops into loops
 
     @property
     def op(self) -> str:
@@ -245,7 +246,8 @@ class Rules:
 
     @cached_property
     def _fused(self) -> "Rules":
-        return self._only(lambda rule: not rule.unfused)
+        found = [rule.fused or rule for rule in self if not rule.unfused]
+        return self if found == list(self) else Rules(tuple(found))
 
     def interpreted(self) -> "Rules":
         """The rules that do more than to save compilation."""
@@ -309,6 +311,7 @@ def whole_graph(
     late: bool = False,
     last: bool = False,
     tuned: Callable[[DeviceCosts], Rule] | None = None,
+    fused: Rule | None = None,
 ) -> Callable[[Whole], Rule]:
     """Decorator: a rule that looks at a whole graph, in which some node is `over`.
 
@@ -319,7 +322,7 @@ def whole_graph(
     behind all others, and when sizes are padded: no mask rule sees what it makes. The
     `last` ones are applied behind these.
     Where thresholds depend on the device, `tuned` gives the rule for one; as it stands
-    it is for CPUs.
+    it is for CPUs. `fused` takes its place in what XLA compiles for a CPU.
     """
 
     def declare(function: Whole) -> Rule:
@@ -330,7 +333,8 @@ def whole_graph(
         called = name or function.__name__
         claims = exact, place, doc
         rule = Rule(called, pattern, _never, (), *claims, whole=function)
-        return replace(rule, compiling=compiling, late=late, last=last, tuned=tuned)
+        rule = replace(rule, compiling=compiling, late=late, last=last)
+        return replace(rule, tuned=tuned, fused=fused)
 
     return declare
 
@@ -342,7 +346,8 @@ def _tuned(rule: Rule, costs: DeviceCosts) -> Rule:
         rule = replace(rule.tuned(costs), tuned=None)
     if rule.whole is None or costs == CPU:
         return rule
-    return replace(rule, whole=partial(_on, costs, rule.whole))
+    fused = None if rule.fused is None else _tuned(rule.fused, costs)
+    return replace(rule, whole=partial(_on, costs, rule.whole), fused=fused)
 
 
 def _on(costs: DeviceCosts, whole: Whole, graph: Graph) -> Replaced | None:

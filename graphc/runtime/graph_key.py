@@ -158,7 +158,8 @@ def key_of(
     So it is with functions and rules of users, and with budgets. `others` are what else
     it depends on, as their `repr` tells.
     """
-    if not set(ALL.on(costs)).issuperset(rewrites):
+    known = ALL.on(costs)
+    if not {*known, *known.fused()}.issuperset(rewrites):
         return ""
     rules = [rule.name for rule in rewrites]
     fixed = _versions(jax), rules, costs, config.float.name, config.max_bytes, others

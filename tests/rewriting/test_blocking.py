@@ -309,6 +309,43 @@ def test_what_is_needed_or_no_larger_stays():
     assert not loops(f)
 
 
+FUSED = {
+    "rows": lambda x, y: gt.sum(gt.tanh(x[:, None, 0] - y[:, 0]), 1),
+    "columns": lambda x, y: gt.max(gt.exp(x[:, None, 0] - y[:, 0]), 0, initial=0.0),
+    "distances": lambda x, y: gt.sum(gt.exp(-distances(x, y)), 1),
+}
+
+
+@pytest.mark.parametrize("name", FUSED)
+def test_one_sum_of_them_is_left_to_xla(name):
+    """It makes one loop, and no large value; NumPy would make all of them."""
+    inputs = variables(("n", 2), ("m", 2), dtype="float32")
+    y = FUSED[name](*inputs)
+    programs = [graphc.function(inputs, y, backend=b) for b in ("jax", "numpy")]
+    assert ["blocks" in f.source for f in programs] == [False, True]
+    found = compiled_well(programs[0].lower({"n": 500, "m": 700})[0])
+    assert found.memory_analysis().temp_size_in_bytes < 500 * 700
+
+
+def test_several_reductions_are_one_loop():
+    inputs = variables(("n",), ("m",), dtype="float32")
+    d = gt.tanh(inputs[0][:, None] - inputs[1])
+    for y in ([gt.sum(d, 1), gt.max(d, 1)], [gt.any(d > 0, 1)], [gt.prod(d, 0)]):
+        assert "blocks" in graphc.function(inputs, y).source
+
+
+def test_one_maximum_serves_a_whole_tile():
+    """Of all pairs: the loop carries two numbers, and none for each column."""
+    inputs = variables(("n",), ("m",))
+    y = gt.nn.logsumexp(gt.square(inputs[0][:, None] - inputs[1]))
+    f = graphc.function(inputs, y, rewrites=SMALL)
+    (loop,) = (n for n in f.plan.graph.nodes if n.primitive.name == "blocks")
+    assert [v.type.shape for v in loop.outputs] == [(1, 1)] * 2
+    for shapes in SIZES[:3]:
+        arrays = [np.linspace(-1, 2, n) for n in shapes]
+        same([f(*arrays)], [graphc.function(inputs, y, rewrites=none)(*arrays)])
+
+
 def test_one_switch():
     inputs, outputs, _ = kernel_sum()
     assert loops(graphc.function(inputs, outputs))

@@ -337,3 +337,11 @@ def test_gradients_of_products():
 
 def test_every_rule_says_what_it_does():
     assert all(rule.doc for rule in CONTRACTION + LOOKUP)
+
+
+def test_copies_of_a_number_are_no_factor_of_a_product():
+    """The gradient of a sum of outer products has no matrix of ones."""
+    x = gt.tensor("x", "float32", (3, "n"))
+    y = gt.sum(gt.sum(x[:, :, None] * x[:, None], 0))
+    source = graphc.function([x], graphc.grad(y, x)).source
+    assert "matmul" not in source and "tensordot" not in source

@@ -46,7 +46,7 @@ from graphc.rewriting.loops.stream_reductions import (
     PartsRead,
     StreamReduction,
 )
-from graphc.rewriting.sizes import is_wide
+from graphc.rewriting.sizes import is_wide, varies
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -170,6 +170,17 @@ class _RescaledSum:
         self._shifted = shifted
         self._stream = stream
         self._product = product
+        self._more = self._reduced_besides()
+
+    def _reduced_besides(self) -> tuple[int, ...]:
+        """Other axes of tiles that the sum is over: all of them share one maximum."""
+        shifted, node, axis = self._shifted, self._node, self._shifted.x[1].axis
+        plain = self._product is None and not shifted.path and not shifted.masks
+        if not plain or not self._stream.tiled:
+            return ()
+        shift, rank = shifted.subtracted.inputs[1], shifted.x[0].type.rank
+        more = tuple(a for a in node.params["axes"] if a != axis)
+        return () if any(varies(shift, rank, a) for a in more) else more
 
     def reduction(self) -> StreamReduction:
         """The reduction: it carries the running maximum and the rescaled sum.
@@ -197,7 +208,8 @@ class _RescaledSum:
 
     def _shape(self, value: Value, axis: int) -> tuple[Size, ...]:
         """The shape of a slice, or of a tile that is reduced to one."""
-        return resized(value.type.shape, axis, self._stream.one)
+        shape = enumerate(resized(value.type.shape, axis, self._stream.one))
+        return tuple(1 if a in self._more else n for a, n in shape)
 
     def _step(self, carry: Carry, parts: PartsRead, number: Value) -> Carry:
         shifted, (top, total, *some) = self._shifted, carry
@@ -222,7 +234,8 @@ class _RescaledSum:
         """The largest elements of a part."""
         if not self._stream.tiled:
             return x
-        return F.max(x, self._shifted.x[1].axis, keepdims=True, initial=-np.inf)
+        axes = (self._shifted.x[1].axis, *self._more)
+        return F.max(x, axes, keepdims=True, initial=-np.inf)
 
     def _weights(self, x: Value, new: Value, parts: PartsRead) -> Value:
         """The exponentials of a part, times the factors that are sliced too."""
@@ -246,7 +259,8 @@ class _RescaledSum:
             other = parts[self._product.other]
             return self._product.of(self._node, weights, other, self._stream.tiled)
         if self._stream.tiled:
-            return F.sum(weights, self._shifted.view.axis, keepdims=True)
+            axes = (self._shifted.view.axis, *self._more)
+            return F.sum(weights, axes, keepdims=True)
         return weights
 
     def _end(self, carry: Carry, known: Resolve) -> Value:

@@ -13,6 +13,7 @@ there are, and more rows share what is read for a tile.
 """
 
 from collections.abc import Container, Iterable
+from dataclasses import replace
 from functools import partial
 
 from graphc.analysis.cost import CPU, DeviceCosts
@@ -61,32 +62,46 @@ def _blocking(block_bytes: int | None, rows: int | None, costs: DeviceCosts) -> 
     """The rule for a device."""
     most = costs.temporary if block_bytes is None else block_bytes
     wide = WIDE * costs.rows if rows is None else rows
-    tuned = partial(_blocking, block_bytes, rows)
 
-    @whole_graph(
-        over=tuple(op.name for op in (*PRODUCTS, *REDUCTIONS, *POSITIONS)),
-        exact=False,
-        name="large_in_blocks",
-        late=True,
-        tuned=tuned,
-    )
-    def rule(graph: Graph) -> Replaced | None:
-        """Reductions of outer-product temporaries are computed tile by tile."""
-        found = tiled(graph, most, costs.rows)
+    def rule(graph: Graph, fuses: bool) -> Replaced | None:
+        found = tiled(graph, most, costs.rows, fuses=fuses)
         if found is None and wide:
             found = _tiled_inside(graph, most, wide, costs.rows)
         return found
 
-    return rule
+    declared = whole_graph(
+        over=tuple(op.name for op in (*PRODUCTS, *REDUCTIONS, *POSITIONS)),
+        exact=False,
+        name="large_in_blocks",
+        late=True,
+    )
+
+    @declared
+    def where_fused(graph: Graph) -> Replaced | None:
+        """Reductions of temporaries that XLA does not fuse are made tile by tile."""
+        return rule(graph, fuses=True)
+
+    @declared
+    def everywhere(graph: Graph) -> Replaced | None:
+        """Reductions of outer-product temporaries are computed tile by tile."""
+        return rule(graph, fuses=False)
+
+    tuned = partial(_blocking, block_bytes, rows)
+    return replace(everywhere, tuned=tuned, fused=where_fused)
 
 
 def tiled(
-    graph: Graph, most: int, least: int, inside: Container[Size] = ()
+    graph: Graph,
+    most: int,
+    least: int,
+    inside: Container[Size] = (),
+    fuses: bool = False,
 ) -> Replaced | None:
     """Replace large temporaries by tiled loops, as many as do not overlap.
 
     Their tiles have `most` bytes, or `least` positions if they are multiplied. `inside`
-    are the sizes of axes that are tiled already.
+    are the sizes of axes that are tiled already. Where the compiler `fuses`, loops that
+    it makes by itself are left to it.
     """
     facts = facts_of(graph, most)
     if facts is None:
@@ -95,7 +110,9 @@ def tiled(
     family, seen = families(facts.large), set[Value]()
     for seed in facts.roots:
         region = None if family[seed] in seen else best_region(seed, facts, inside)
-        if region is not None and not any(v in found for v in region.left):
+        if region is None or (fuses and region.is_fused):
+            continue
+        if not any(v in found for v in region.left):
             found.update(dict.fromkeys(region.left, region))
             seen.add(family[seed])
     rebuilt = _Rebuilt(facts, found, most, least)

@@ -17,6 +17,10 @@ from graphc.rewriting.sizes import is_one
 
 MOVES = (OP.basic_index, OP.reshape, OP.gather, OP.scatter, OP.concatenate, OP.stack)
 FARTHEST = 50  # nodes to follow from one large value to the next
+FUSED = {
+    *(OP.sum, OP.max, OP.min, OP.max_from, OP.min_from),
+    *(OP.expand_dims, OP.squeeze, OP.broadcast_to, OP.transpose),
+}  # with elementwise ops, by XLA on a CPU; not any, all and prod
 BRIDGES = {*REDUCTIONS, *LIGHT, *MOVES}  # little work between two large values
 
 
@@ -187,6 +191,21 @@ class TileConsumers(Streamed):
         given = [v for v, _ in self.producers.given]
         whole = any(v in self.facts.large or self._is_as_large(v) for v in given)
         return not whole
+
+    @property
+    def is_fused(self) -> bool:
+        """Whether XLA makes one loop of it by itself, and no large value.
+
+        On a CPU it does where each has one use on the way to one sum or largest
+        element. Where several reductions read one value, it is made first.
+        """
+        uses, nodes = self.facts.uses, self.nodes
+        large = [v for n in nodes for v in n.outputs if v in self.facts.large]
+        return (
+            len(self.left) == 1
+            and all(n.primitive.elementwise or n.primitive in FUSED for n in nodes)
+            and all(len(uses.of(v)) == 1 for v in large)
+        )
 
     def _is_as_large(self, value: Value) -> bool:
         most = value.type.size * value.dtype.itemsize
