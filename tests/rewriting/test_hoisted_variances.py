@@ -5,6 +5,7 @@ import pytest
 
 import graphc
 import graphc.tensor as gt
+from tests.compiling import compiled_well
 from tests.rewriting.test_hoisting import (
     BODIES,
     WIDTH,
@@ -86,9 +87,30 @@ def test_a_large_mean_costs_no_digits(dtype):
         for a, b in zip(got, exact, strict=True):
             np.testing.assert_allclose(a, b, 1e-4 if dtype == "float32" else 1e-11)
     constant = np.full((3000, 2), 0.1, dtype)
-    for backend in ("jax", "numpy"):
+    for backend, most in (("jax", np.finfo(dtype).eps ** 2), ("numpy", 0)):
         got = graphc.function([xs], found[0], backend=backend)(constant)
-        np.testing.assert_array_equal(got, 0)
+        assert np.all(got <= most)
+
+
+def test_xla_takes_chunks_of_rows():
+    """Each number that a step carries is a loop to it; rows of a chunk are one."""
+    xs = gt.tensor("xs", "float32", ("n", 3))
+    _, ys = gt.scan(lambda c, r: (c + r, gt.tanh(c)), xs[0] * 0, xs)
+    programs = [
+        graphc.function([xs], y) for y in (gt.var(ys, 0), gt.nn.logsumexp(ys, 0))
+    ]
+    for f in programs:
+        names = {a.rule.name for a in f.rewrites}
+        assert "scan_in_chunks" in names and "reduction_in_scan" not in names
+        found = compiled_well(f.lower({"n": 5_000_000})[0])
+        assert found.memory_analysis().temp_size_in_bytes < 5_000_000
+
+
+def test_what_few_steps_stack_stays():
+    xs = gt.tensor("xs", "float32", (3, "n"))
+    _, ys = gt.scan(lambda c, r: (c + r, gt.tanh(c)), xs[0] * 0, xs)
+    f = graphc.function([xs], gt.sum(ys[2:] * ys[:-2], 0))
+    assert not f.rewrites
 
 
 def test_infinities_and_nan():

@@ -8,6 +8,7 @@ to stack. Sums are added up in another order.
 """
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from graphc.errors import standing_at
 from graphc.ir.build import as_value
@@ -25,10 +26,13 @@ from graphc.rewriting.loops.stream_reductions import (
     OwnCarry,
     StreamReduction,
 )
-from graphc.rewriting.loops.strip_mine import scan_in_chunks
+from graphc.rewriting.loops.strip_mine import does_all, scan_in_chunks
 from graphc.rewriting.loops.tile import blocking
 from graphc.rewriting.rule import Replaced, whole_graph
 from graphc.rewriting.sizes import guarded
+
+
+FEW = 4  # steps: an accumulator, and rows of the steps before
 
 
 class _Hoist:
@@ -144,10 +148,38 @@ def _hoisted(
     return hoist.made(graph, nodes) if hoist.found else None
 
 
-@whole_graph(over=("scan",), exact=False)
-def reduction_in_scan(graph: Graph) -> Replaced | None:
+def _hoisted_if_cheap(
+    graph: Graph, nodes: list[Node], loop: Loop, uses: UsersOf
+) -> Replaced | None:
+    """As `_hoisted`; sums that are rescaled in each step are left to chunks of steps.
+
+    XLA makes a loop of its own for each number that is carried, where a sum of what is
+    stacked is one loop over all rows of a chunk. What a few steps stack is no more than
+    what they would carry.
+    """
+    few = isinstance(loop.length, int) and loop.length <= FEW
+    rescales = Consumers(loop, nodes, uses).rescales
+    if few or (rescales and loop.sequences and does_all(loop.node)):
+        return None
+    return _hoisted(graph, nodes, loop, uses)
+
+
+_declared = whole_graph(over=("scan",), exact=False, name="reduction_in_scan")
+
+
+@_declared
+def _where_fused(graph: Graph) -> Replaced | None:
+    """A reduction of the ys of a scan is computed in its body, if that is cheap."""
+    return at_each_loop(graph, UsersOf, _hoisted_if_cheap)
+
+
+@_declared
+def _everywhere(graph: Graph) -> Replaced | None:
     """A reduction of the ys of a scan is computed in its body, step by step."""
     return at_each_loop(graph, UsersOf, _hoisted)
+
+
+reduction_in_scan = replace(_everywhere, fused=_where_fused)
 
 
 HOISTING = (

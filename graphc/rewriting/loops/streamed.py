@@ -114,6 +114,12 @@ class Streamed(ABC):
         """Whether all operands of a node can be had part by part, with these views."""
         return all(map(self.is_part, node.inputs, views))
 
+    @property
+    def rescales(self) -> bool:
+        """Whether a reduction has an accumulator that is rescaled."""
+        read = (node.inputs[0] for node in self.reductions)
+        return any(x in rescaled for x in read for rescaled in self._rescaled)
+
     def _rescaled_nodes(self) -> set[Node]:
         """The nodes that compute rescaled values."""
         return set[Node]().union(*(r.nodes for r in self._rescaled))

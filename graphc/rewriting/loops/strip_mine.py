@@ -69,12 +69,12 @@ def _scan_in_chunks(chunk: int | None, few: int, costs: DeviceCosts) -> Rule:
         ) -> Replaced | None:
             return _in_chunks(graph, nodes, loop, uses, limits)
 
-        return at_each_loop(graph, UsersOf, change, _does_all)
+        return at_each_loop(graph, UsersOf, change, does_all)
 
     return rule
 
 
-def _does_all(node: Node) -> bool:
+def does_all(node: Node) -> bool:
     """Whether a node is a compiled scan without early exit."""
     return has_rows(node) and not (node.params["stops"] or runs_in_python(node))
 

@@ -166,10 +166,10 @@ class _CentredSum:
         new = F.where(F.isfinite(mean), new, mean + own)  # infinities stay
         if not squares:
             return [after, new]
-        gap = F.where(F.isfinite(apart), F.square(apart), 0)
+        gap = F.where(F.isfinite(apart), apart, 0)
         centre = F.expand_dims(F.where(F.isfinite(own), own, 0), view.axis)
         within = total(F.square(tile - centre))
-        between = gap * share * cast(count, x.dtype)
+        between = gap * (share * cast(count, x.dtype)) * gap  # 0 where there was none
         return [after, new, squares[0] + within + between]
 
     def _end(self, carry: Carry, known: Resolve) -> Value:
