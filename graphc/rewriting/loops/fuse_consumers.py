@@ -31,7 +31,6 @@ from graphc.rewriting.loops.tile import blocking
 from graphc.rewriting.rule import Replaced, whole_graph
 from graphc.rewriting.sizes import guarded
 
-
 FEW = 4  # steps: an accumulator, and rows of the steps before
 
 
