@@ -118,13 +118,13 @@ def _row(case: Case) -> Row:
     given = arrays(case)
     new, old = case.function(case.without + case.rule), case.function(case.without)
     alike(new(*given), old(*given))
-    both = _executables(new, old, given)
-    if both is not None and _text(both[0]) == _text(both[1]):
+    both = executables(new, old, given)
+    if both is not None and text_of(both[0]) == text_of(both[1]):
         return Row(case.what, "", "", 1.0, TIME, "XLA makes the same of both")
     if both is None:
         note = f"with compilations, for {COUNTS} draws of arguments"
         return row(case.what, _over_sizes(case), TIME, note)
-    note, accurate = _work(*both), case.rule in STABILITY
+    note, accurate = work(*both), case.rule in STABILITY
     if accurate:
         note = f"for accuracy, ulps {_errors(case)}; {note}"
     result = _compared(new, old, given, rounds=9)
@@ -169,12 +169,13 @@ def _errors(case: Case) -> str:
 
 
 def _compared(new: Any, old: Any, given: list[Any], rounds: int) -> Comparison:
-    calls = setting(_calls(lambda: old(*given)), 1)
+    calls = setting(calls_of(lambda: old(*given)), 1)
     ours, theirs = (lambda: new(*given)), (lambda: old(*given))
     return compare(ours, theirs, rounds=rounds, calls=calls, clock=CPU)
 
 
-def _calls(run: Any) -> int:
+def calls_of(run: Any) -> int:
+    """How many calls make a turn."""
     jax.block_until_ready(run())
     start = CPU()
     jax.block_until_ready([run() for _ in range(3)])
@@ -191,7 +192,7 @@ def alike(new: Sequence[Any], old: Sequence[Any]) -> None:
         np.testing.assert_allclose(x, y, atol=2e-3 * scale, rtol=2e-3)
 
 
-def _executables(new: Any, old: Any, given: list[Any]) -> list[Any] | None:
+def executables(new: Any, old: Any, given: list[Any]) -> list[Any] | None:
     """Those of both, if each is one program."""
     try:
         return [f.compiled(*given) for f in (new, old)]
@@ -199,19 +200,24 @@ def _executables(new: Any, old: Any, given: list[Any]) -> list[Any] | None:
         return None
 
 
-def _text(compiled: Any) -> str:
+def text_of(compiled: Any) -> str:
     """The text of an executable, without names of modules and lines of programs."""
     _, _, text = compiled.as_text().partition("\n")
     return re.sub(r", metadata=\{[^}]*\}|HloModule[^\n]*", "", text)
 
 
-def _work(new: Any, old: Any) -> str:
+def work(new: Any, old: Any) -> str:
     """Memory and floating-point operations with the rule over those without it."""
     bytes_, flops = ([of(f) for f in (new, old)] for of in (_bytes, _flops))
-    memory, work = _ratio(*bytes_), _ratio(*flops)
-    more = bytes_[0] - bytes_[1]
-    loses = f" LOSES {more / 2**20:.2g} MiB" * (memory > MEMORY and more > SLACK)
-    return f"memory {memory:.2f}{loses}, operations {work:.2f}"
+    more = (bytes_[0] - bytes_[1]) / 2**20
+    loses = f" LOSES {more:.2g} MiB" * loses_memory(new, old)
+    return f"memory {_ratio(*bytes_):.2f}{loses}, operations {_ratio(*flops):.2f}"
+
+
+def loses_memory(new: Any, old: Any) -> bool:
+    """Whether the first takes more memory than a rule may cost."""
+    ours, theirs = _bytes(new), _bytes(old)
+    return ours > MEMORY * theirs and ours - theirs > SLACK
 
 
 def _ratio(a: float, b: float) -> float:

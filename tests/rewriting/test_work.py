@@ -95,7 +95,8 @@ def traced(inputs, outputs, rules):
     if f.plan.glue or len(f.plan.segments) > 1 or f.static_argnums:
         return None
     shapes = [tuple(map(at_length, x.type.shape)) for x in inputs]
-    given = [jax.ShapeDtypeStruct(s, x.dtype) for s, x in zip(shapes, inputs, strict=True)]
+    pairs = zip(shapes, inputs, strict=True)
+    given = [jax.ShapeDtypeStruct(shape, x.dtype) for shape, x in pairs]
     with jax.enable_x64(True):
         try:
             made = jax.make_jaxpr(f.jax_callable)(*given)
