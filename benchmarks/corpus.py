@@ -58,7 +58,7 @@ def with_gradients(inputs: list[Value], outputs: list[Value]) -> list[Value]:
     own = [x for x in inputs if x.dtype.kind == "f"]
     if not floats or not own:
         return outputs
-    total = sum(gt.sum(gt.sin(y)).astype("float32") for y in floats)
+    total = sum(gt.sum(gt.square(y)).astype("float32") for y in floats)
     try:
         return [*outputs, *graphc.grad(total, own)]
     except graphc.GraphError:  # some op has none

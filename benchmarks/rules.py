@@ -84,7 +84,7 @@ def cases(rule: Rule) -> Iterator[Case]:
         yield kept
 
 
-def arrays(case: Case, seed: int = 0) -> list[Any]:
+def arrays(case: Case, seed: int = 0, least: float = 0.1) -> list[Any]:
     """Arguments, so long that no value is much too large."""
     graph = Graph(tuple(case.inputs), tuple(case.outputs), (), ())
     values = [v for n in ancestors(graph.outputs) for v in n.outputs]
@@ -94,7 +94,7 @@ def arrays(case: Case, seed: int = 0) -> list[Any]:
     rng, found = np.random.default_rng(seed), []
     for v in case.inputs:
         shape = [size if isinstance(size, int) else n for size in v.type.shape]
-        drawn: Any = rng.uniform(0.1, 0.9, shape)
+        drawn: Any = rng.uniform(least, 0.9, shape)
         drawn = rng.integers(0, 2, shape) if v.dtype.kind == "i" else drawn
         with jax.enable_x64(True):
             found.append(jnp.asarray(np.asarray(drawn, v.dtype)))
@@ -135,7 +135,8 @@ def _row(case: Case) -> Row:
 
 def _over_sizes(case: Case) -> Comparison:
     """The time of new programs and their calls, with arguments of several draws."""
-    draws = [arrays(case, seed) for seed in range(COUNTS)]
+    # Numbers of both signs: where positive ones are selected, counts differ.
+    draws = [arrays(case, seed, least=-0.9) for seed in range(COUNTS)]
 
     def turn(rules: Rules) -> Any:
         function = case.function(rules)

@@ -382,11 +382,13 @@ def _nonempty(name: str) -> Rule:
 
 
 @rewrite(v.y(p.scatter(v.x, v.w, v.i)), exact=True)
-def write_to_selected(y: Value, x: Value, w: Value) -> Value | None:
+def write_to_selected(
+    y: Value, x: Value, w: Value, uses: CountUses, kept: IsKept
+) -> Value | None:
     """x.at[mask].set(f(z[mask])) is where(mask, f(z), x), and likewise for add."""
     node = y.node
-    if not all(node.params["inside"]):
-        return None
+    if not all(node.params["inside"]) or uses(w) > 1 or kept(w):
+        return None  # what is used besides is made at its true size all the same
     selection = _by_positions(node.inputs[2:], node.params["axes"])
     return _written(selection, x, w, node.params["how"])
 
