@@ -153,8 +153,8 @@ def _hoisted_if_cheap(
     """As `_hoisted`; sums that are rescaled in each step are left to chunks of steps.
 
     XLA makes a loop of its own for each number that is carried, where a sum of what is
-    stacked is one loop over all rows of a chunk. What a few steps stack is no more than
-    what they would carry.
+    stacked is one loop over all rows of a chunk. Few steps stack no more than they would
+    carry.
     """
     few = isinstance(loop.length, int) and loop.length <= FEW
     rescales = Consumers(loop, nodes, uses).rescales

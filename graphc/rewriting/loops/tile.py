@@ -1,7 +1,8 @@
 """Tiling: reductions of large temporaries tile by tile, never materialised as a whole.
 
-`gt.sum(gt.exp(-(x[:, None] - y) ** 2) * b, 1)` needs no array of all pairs: a loop
-takes a tile of the rows, as many as stay in the cache, and computes and reduces these.
+`gt.nn.logsumexp(-(x[:, None] - y) ** 2, 1)` needs no array of all pairs: a loop takes a
+tile of the rows, as many as stay in the cache, and computes and reduces these. Of one
+sum alone XLA makes a loop by itself on a CPU, where such are left as they are.
 Products, as `softmax(q @ k.T) @ v`, and gradients are tiled alike; a value that is
 used again after a reduction over the rows is recomputed. The number of rows in a tile
 follows from the sizes; where all sizes are small, there is one tile.
