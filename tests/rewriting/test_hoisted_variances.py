@@ -106,13 +106,6 @@ def test_xla_takes_chunks_of_rows():
         assert found.memory_analysis().temp_size_in_bytes < 5_000_000
 
 
-def test_what_few_steps_stack_stays():
-    xs = gt.tensor("xs", "float32", (3, "n"))
-    _, ys = gt.scan(lambda c, r: (c + r, gt.tanh(c)), xs[0] * 0, xs)
-    f = graphc.function([xs], gt.sum(ys[2:] * ys[:-2], 0))
-    assert not f.rewrites
-
-
 def test_infinities_and_nan():
     xs = gt.tensor("xs", "float64", ("n", 5))
     ys = gt.map(lambda x: x + 0, xs)

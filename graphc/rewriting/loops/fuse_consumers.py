@@ -31,8 +31,6 @@ from graphc.rewriting.loops.tile import blocking
 from graphc.rewriting.rule import Replaced, whole_graph
 from graphc.rewriting.sizes import guarded
 
-FEW = 4  # steps: an accumulator, and rows of the steps before
-
 
 class _Hoist:
     """A scan that also computes the reductions of another one's ys."""
@@ -153,12 +151,10 @@ def _hoisted_if_cheap(
     """As `_hoisted`; sums that are rescaled in each step are left to chunks of steps.
 
     XLA makes a loop of its own for each number that is carried, where a sum of what is
-    stacked is one loop over all rows of a chunk. Few steps stack no more than they would
-    carry.
+    stacked is one loop over all rows of a chunk.
     """
-    few = isinstance(loop.length, int) and loop.length <= FEW
     rescales = Consumers(loop, nodes, uses).rescales
-    if few or (rescales and loop.sequences and does_all(loop.node)):
+    if rescales and loop.sequences and does_all(loop.node):
         return None
     return _hoisted(graph, nodes, loop, uses)
 
