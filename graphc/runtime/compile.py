@@ -13,6 +13,7 @@ from graphc.ir.garbage import young_garbage
 from graphc.ir.graph import Graph
 from graphc.ir.proofs import remembering
 from graphc.rewriting.default import DEFAULT
+from graphc.rewriting.loops.roll import NAME
 from graphc.rewriting.rule import Rule, Rules
 from graphc.runtime.arguments import Backend
 from graphc.runtime.devices import Target, target_of
@@ -21,6 +22,7 @@ from graphc.runtime.function import Function
 from graphc.runtime.pipeline import CompileOptions, Jit, Pipeline, Tier
 from graphc.runtime.stretching import Family, Stretching
 from graphc.transform.loops.bounds_checks import watched
+from graphc.transform.rolled_gradients import as_compiled
 from graphc.transform.stretching import Resolved, axes_maybe_one, dims_of
 
 
@@ -77,8 +79,8 @@ def function(
     rule = config.casting if casting is None else check_casting(casting)
     graph, structure, defaults = examine(inputs, outputs, rule, unused)
     options = CompileOptions(backend, jit, rewrites, dims, tier, rule, check, target)
-    graph = merged(graph)
     with remembering():
+        graph = merged(as_compiled(graph, rolling=NAME in rewrites))
         if axes_maybe_one(graph):
             return _stretching(graph, structure, defaults, options)
         return _compiled(graph, structure, defaults, options)

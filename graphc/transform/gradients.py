@@ -1,6 +1,6 @@
 """Derivatives as users ask for them: gradients, products, Jacobians, Hessians."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 from graphc.control.pytree import (
@@ -19,9 +19,13 @@ from graphc.ir.types import is_float, is_inexact
 from graphc.ir.walk import ancestors, operands
 from graphc.ops.effects.barriers import BARRIER
 from graphc.transform.autodiff import pull
+from graphc.transform.rolled_gradients import as_written, pulled
 from graphc.transform.vectorize import vmap
 
 Disconnected = Literal["raise", "zero"]
+Pull = Callable[
+    [Sequence[Value], Sequence[Value | None], Sequence[Value]], list[Value | None]
+]
 
 
 def grad(cost: Any, wrt: Any = None, *, disconnected: Disconnected = "raise") -> Any:
@@ -40,8 +44,12 @@ def grad(cost: Any, wrt: Any = None, *, disconnected: Disconnected = "raise") ->
     array([ 3., 12.], dtype=float32)
     """
     values_only("grad", cost, wrt)
+    return _grad(cost, wrt, disconnected, pulled)
+
+
+def _grad(cost: Any, wrt: Any, disconnected: Disconnected, pull: Pull) -> Any:
     seed = cast(as_value(1), _real_scalar(cost, "grad").dtype)
-    return _pulled("grad", [as_value(cost)], [seed], wrt, disconnected)
+    return _pulled("grad", [as_value(cost)], [seed], wrt, disconnected, pull)
 
 
 def value_and_grad(
@@ -67,7 +75,7 @@ def vjp(
     values_only("vjp", outputs, wrt, cotangents)
     found, _ = flatten(outputs)
     made = _alike(cotangents, found, "vjp", "cotangent")
-    return _pulled("vjp", found, made, wrt, disconnected)
+    return _pulled("vjp", found, made, wrt, disconnected, pulled)
 
 
 def jvp(outputs: Any, wrt: Any = None, tangents: Any = None) -> Any:
@@ -81,6 +89,7 @@ def jvp(outputs: Any, wrt: Any = None, tangents: Any = None) -> Any:
     """
     values_only("jvp", outputs, wrt, tangents)
     found, like = flatten(outputs)
+    found = as_written(found)
     values, _ = flatten(wrt)
     made = _alike(tangents, values, "jvp", "tangent")
     seeds = [variable("cotangent", v.type) for v in found]
@@ -122,8 +131,9 @@ def _jacobian_of(output: Value, wrt: Any, disconnected: Disconnected) -> Any:
     shape = output.type.shape
     n = output.type.size
     basis = F.reshape(F.eye(n, dtype=output.dtype), (n, *shape))
+    written = as_written([output])
     rows = vmap(
-        lambda g: _pulled("jacobian", [output], [g], wrt, disconnected)
+        lambda g: _pulled("jacobian", written, [g], wrt, disconnected, pull)
     )(basis)
     values, like = flatten(rows)
     return unflatten(
@@ -137,7 +147,7 @@ def hessian(cost: Any, wrt: Any = None) -> Any:
     For structures, each value of `wrt` has a structure of blocks against all of them.
     """
     values_only("hessian", cost, wrt)
-    return jacobian(grad(cost, wrt), wrt, disconnected="zero")
+    return jacobian(_grad(cost, wrt, "raise", pull), wrt, disconnected="zero")
 
 
 def _without_seeds(results: list[Value], seeds: list[Value]) -> list[Value]:
@@ -175,7 +185,7 @@ def hvp(cost: Any, wrt: Any = None, vectors: Any = None) -> Any:
     `vectors` and the result have the structure of `wrt` and its shapes.
     """
     values_only("hvp", cost, wrt, vectors)
-    gradient = grad(cost, wrt, disconnected="zero")
+    gradient = _grad(cost, wrt, "zero", pull)
     return jvp(gradient, wrt, vectors)
 
 
@@ -229,6 +239,7 @@ def _pulled(
     cotangents: list[Value],
     wrt: Any,
     disconnected: Disconnected,
+    pull: Pull,
 ) -> Any:
     if disconnected not in ("raise", "zero"):
         raise graph_error(

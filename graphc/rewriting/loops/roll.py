@@ -6,7 +6,7 @@ Gradients repeat blocks of their own, which take what the blocks of the network 
 the slices of what the first scan stacks.
 """
 
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence, Set
 from functools import partial
 from itertools import islice
 from typing import NamedTuple
@@ -32,6 +32,7 @@ from graphc.rewriting.loops.scan_view import with_made
 from graphc.rewriting.loops.work import HEAVY, typical, work_of
 from graphc.rewriting.rule import Replaced, Rule, Rules, whole_graph
 
+NAME = "repeated_blocks"
 LEAST_SAVED = round(1 / COMPILED)  # nodes that need not be compiled, in a second
 MOST_COMPARED = 4  # chains, of which the longest is taken
 NEARLY = 0.95  # of the nodes that another chain saves, for more blocks
@@ -56,25 +57,48 @@ def _rolling(least_saved: int, least_work: int | None, costs: DeviceCosts) -> Ru
     tuned = partial(_rolling, least_saved, least_work)
 
     @whole_graph(
-        over=ops, exact=False, name="repeated_blocks", compiling=True, tuned=tuned
+        over=ops, exact=False, name=NAME, compiling=True, tuned=tuned
     )
     def rule(graph: Graph) -> Replaced | None:
         """Blocks that are alike, each on the results of the one before, are a scan."""
-        chains, pairs = _Chains(graph), list[tuple[Value, Value]]()
-        while True:
-            least = 0 if _compiles_slowly(chains.nodes) else least_saved
-            if len(chains.nodes) < least:
-                break
-            found = chains.found(least)
-            paying = (r for r in found if r.pays(least_saved, work, costs.reuse))
-            tried = list(islice(paying, MOST_COMPARED))
-            best = _longest(tried) if tried else None
-            if best is None or not chains.can_add(best):
-                break
-            pairs.append(chains.add(best))
-        return (chains.rolled(), pairs) if pairs else None
+        found = rolled_chains(graph, least_saved, work, costs.reuse)
+        return None if found is None else (found.graph, found.pairs)
 
     return rule
+
+
+class RolledChains(NamedTuple):
+    """A graph with scans in place of chains of blocks.
+
+    `made` are the values from scans by the values of blocks which they replace, `pairs`
+    one of them for each scan, and `inside` the nodes of the blocks.
+    """
+
+    graph: Graph
+    pairs: list[tuple[Value, Value]]
+    made: Mapping[Value, Value]
+    inside: Set[Node]
+
+
+def rolled_chains(
+    graph: Graph,
+    least_saved: int = LEAST_SAVED,
+    work: int = CPU.step_work,
+    reuse: int = CPU.reuse,
+) -> RolledChains | None:
+    """A graph with its chains of blocks as scans; None where none pays."""
+    chains, pairs = _Chains(graph), list[tuple[Value, Value]]()
+    while True:
+        least = 0 if _compiles_slowly(chains.nodes) else least_saved
+        if len(chains.nodes) < least:
+            break
+        paying = (r for r in chains.found(least) if r.pays(least_saved, work, reuse))
+        tried = list(islice(paying, MOST_COMPARED))
+        best = _longest(tried) if tried else None
+        if best is None or not chains.can_add(best):
+            break
+        pairs.append(chains.add(best))
+    return chains.rolled(pairs) if pairs else None
 
 
 def _compiles_slowly(nodes: Sequence[Node]) -> bool:
@@ -102,6 +126,7 @@ class _Chains:
         self._made: dict[Value, Value] = {}
         self._held: _Held = {}
         self._needed: set[Node] = set()  # by the scans so far
+        self._inside: set[Node] = set()  # of their blocks
 
     @property
     def nodes(self) -> Sequence[Node]:
@@ -145,12 +170,14 @@ class _Chains:
         made = chain.made()
         self._made |= made
         self._needed.update(ancestors(chain.repeats.from_before))
+        self._inside |= chain.repeats.nodes
         self._search.leave(chain.repeats)
         return next(iter(made.items()))
 
-    def rolled(self) -> Graph:
+    def rolled(self, pairs: list[tuple[Value, Value]]) -> RolledChains:
         """The graph with the scans."""
-        return with_made(self._graph, self._graph.nodes, self._made, {})[0]
+        graph, _ = with_made(self._graph, self._graph.nodes, self._made, {})
+        return RolledChains(graph, pairs, self._made, self._inside)
 
 
 class _Rolled:
