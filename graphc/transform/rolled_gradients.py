@@ -14,9 +14,11 @@ from graphc.errors import GraphError
 from graphc.ir.graph import Graph, Node, Value
 from graphc.ir.replay import substituted
 from graphc.ir.walk import ancestors
+from graphc.rewriting.loops import roll
 from graphc.rewriting.loops.roll import RolledChains, rolled_chains
 from graphc.transform.autodiff import pull
 
+LEAST_SAVED = roll.LEAST_SAVED // 2  # nodes of blocks: a gradient has as many more
 Gradients = list[Value | None]
 
 
@@ -115,7 +117,7 @@ def _through_loops(
     """The cotangents of `wrt` through loops; None where no chain is worth one."""
     names = ("",) * (len(outputs) + len(wrt))
     graph = Graph((), (*outputs, *wrt), (), names)
-    chains = rolled_chains(graph)
+    chains = rolled_chains(graph, LEAST_SAVED)
     if chains is None:
         return None
     rolled, others = chains.graph.outputs[: len(outputs)], chains.graph.outputs

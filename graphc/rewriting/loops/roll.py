@@ -53,7 +53,6 @@ def rolling(least_saved: int = LEAST_SAVED, least_work: int | None = None) -> Ru
 def _rolling(least_saved: int, least_work: int | None, costs: DeviceCosts) -> Rule:
     """The rule for a device: what is stacked first must be worth to be moved."""
     ops = [primitive.name for primitive in (*HEAVY, OP.gather)]
-    work = costs.step_work if least_work is None else least_work
     tuned = partial(_rolling, least_saved, least_work)
 
     @whole_graph(
@@ -61,7 +60,7 @@ def _rolling(least_saved: int, least_work: int | None, costs: DeviceCosts) -> Ru
     )
     def rule(graph: Graph) -> Replaced | None:
         """Blocks that are alike, each on the results of the one before, are a scan."""
-        found = rolled_chains(graph, least_saved, work, costs.reuse)
+        found = rolled_chains(graph, least_saved, least_work, costs)
         return None if found is None else (found.graph, found.pairs)
 
     return rule
@@ -83,16 +82,17 @@ class RolledChains(NamedTuple):
 def rolled_chains(
     graph: Graph,
     least_saved: int = LEAST_SAVED,
-    work: int = CPU.step_work,
-    reuse: int = CPU.reuse,
+    least_work: int | None = None,
+    costs: DeviceCosts = CPU,
 ) -> RolledChains | None:
     """A graph with its chains of blocks as scans; None where none pays."""
+    work = costs.step_work if least_work is None else least_work
     chains, pairs = _Chains(graph), list[tuple[Value, Value]]()
     while True:
         least = 0 if _compiles_slowly(chains.nodes) else least_saved
         if len(chains.nodes) < least:
             break
-        paying = (r for r in chains.found(least) if r.pays(least_saved, work, reuse))
+        paying = (r for r in chains.found(least) if r.pays(least_saved, work, costs))
         tried = list(islice(paying, MOST_COMPARED))
         best = _longest(tried) if tried else None
         if best is None or not chains.can_add(best):
@@ -222,9 +222,14 @@ class _Rolled:
         """How many nodes need not be compiled."""
         return self.repeats.saved
 
-    def pays(self, least_saved: int, least_work: int, reuse: int) -> bool:
-        """Whether the work of a block is worth a step, and what is stacked for it."""
+    def pays(self, least_saved: int, least_work: int, costs: DeviceCosts) -> bool:
+        """Whether the work of a block is worth a step, and what is stacked for it.
+
+        On CPUs, XLA has no fast convolution within a loop: it takes 20 times as long.
+        """
         blocks = self.repeats
+        if not costs.launches and self._convolves():
+            return False
         if blocks.count > MOST_GATHERS and self._gathers_of_gathers():
             return True
         marked = all(row[0].place.block for row in blocks.rows)
@@ -239,7 +244,10 @@ class _Rolled:
             if len(_parts_of(row)) > 1 or place_of(row[0]) is None
             if not _are_constants(row)
         )
-        return work >= max(least_work, reuse * stacked)
+        return work >= max(least_work, costs.reuse * stacked)
+
+    def _convolves(self) -> bool:
+        return any(row[0].primitive is OP.conv for row in self.repeats.rows)
 
     def _gathers_of_gathers(self) -> bool:
         """Whether blocks gather from what they carry, so that gathers are nested."""
