@@ -1,15 +1,17 @@
-"""Repeated blocks, value and gradient, against JAX inline and as a scan by hand.
+"""Repeated blocks, forward and with gradients, against JAX inline and scans by hand.
 
-    python -m benchmarks.blocks
+    python -m benchmarks.blocks [kind ...]
 
-A transformer block (width 64, 4 heads, 4 x 64 positions) and rounds of shifts and a
-gather, from few copies to many. First results are CPU seconds from nothing to the first
-result, everything included; the scan by hand is given parameters stacked before.
+Blocks of transformers (width 64, 4 heads, 4 x 64 positions), of perceptrons and of
+residual convolutions, and rounds of shifts and a gather, from few copies to many. First
+results are CPU seconds from nothing to the first result, everything included; the scan
+by hand is given parameters stacked before.
 Targets: the first result of many blocks takes 1.3 of that of few, and 1.1 of the scan
 by hand; calls take no longer than the better of both.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import jax
@@ -22,6 +24,7 @@ from benchmarks.harness import (
     CPU,
     Row,
     compare,
+    named,
     print_table,
     row,
     same,
@@ -34,15 +37,6 @@ from benchmarks.harness import (
 COUNTS, INLINE = setting(((6, 24, 100, 200), 24), ((2,), 0))  # blocks; most inline
 ROUNDS = (7, 14, 20, 400)
 WIDTH, HEADS = 64, 4
-SHAPES = {
-    "q": (WIDTH, WIDTH),
-    "k": (WIDTH, WIDTH),
-    "v": (WIDTH, WIDTH),
-    "o": (WIDTH, WIDTH),
-    "up": (WIDTH, 4 * WIDTH),
-    "bias": (4 * WIDTH,),
-    "down": (4 * WIDTH, WIDTH),
-}
 Parameters = dict[str, Any]
 
 
@@ -76,91 +70,145 @@ def normal(xp: Any, x: Any) -> Any:
     return centred / xp.sqrt(variance + np.float32(1e-5))
 
 
-def loss(xp: Any, x: Any, all: Sequence[Parameters]) -> Any:
-    """A number, after all blocks."""
-    for p in all:
-        x = block(xp, x, p)
-    return xp.mean(x * x)
+def perceptron(xp: Any, x: Any, p: Parameters) -> Any:
+    """Two products, added to what it is given."""
+    return x + xp.tanh(x @ p["up"] + p["bias"]) @ p["down"]
 
 
-def ours(x: Any, all: Sequence[Parameters]) -> Callable[..., Any]:
-    """The value and the gradient of all parameters by graphc."""
-    data = gt.tensor("x", "float32", x.shape)
+def convolutions(xp: Any, x: Any, p: Parameters) -> Any:
+    """Two convolutions, added to what it is given."""
+    inner = xp.maximum(convolution(xp, x, p["first"]) + p["bias"], 0)
+    return x + convolution(xp, inner, p["second"])
+
+
+def convolution(xp: Any, x: Any, kernel: Any) -> Any:
+    """A convolution that gives as many points."""
+    if xp is gt:
+        return gt.nn.conv(x, kernel, padding="SAME")
+    return jax.lax.conv_general_dilated(x, kernel, (1, 1), "SAME")
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A block, the shapes of its parameters and of its input, and the most by hand."""
+
+    block: Callable[[Any, Any, Parameters], Any]
+    shapes: Mapping[str, tuple[int, ...]]
+    x: tuple[int, ...]
+    most: int = 200
+
+    def loss(self, xp: Any, x: Any, all: Sequence[Parameters]) -> Any:
+        """A number, after all blocks."""
+        for p in all:
+            x = self.block(xp, x, p)
+        return xp.mean(x * x)
+
+
+SQUARE, WIDER = (WIDTH, WIDTH), (WIDTH, 4 * WIDTH)
+HIDDEN = {"up": WIDER, "bias": WIDER[1:], "down": WIDER[::-1]}
+KERNEL = (16, 16, 3, 3)
+KINDS = {
+    "transformer": Kind(
+        block, dict.fromkeys("qkvo", SQUARE) | HIDDEN, (4, 64, WIDTH)
+    ),
+    "perceptron": Kind(perceptron, HIDDEN, (256, WIDTH)),
+    "convolution": Kind(
+        convolutions,
+        {"first": KERNEL, "bias": (16, 1, 1), "second": KERNEL},
+        (4, 16, 16, 16),
+        most=24,  # XLA takes 20 times as long for a convolution in a loop, on CPUs
+    ),
+}
+
+
+def ours(kind: Kind, slopes: bool, all: Sequence[Parameters]) -> Callable[..., Any]:
+    """The value, and perhaps the gradient of all parameters, by graphc."""
+    data = gt.tensor("x", "float32", kind.x)
     own = [
         {n: gt.tensor(f"{n}{i}", "float32", v.shape) for n, v in p.items()}
         for i, p in enumerate(all)
     ]
-    cost, flat = loss(gt, data, own), jax.tree.leaves(own)
-    f = graphc.function([data, *flat], [cost, *graphc.grad(cost, flat)])
+    cost, flat = kind.loss(gt, data, own), jax.tree.leaves(own)
+    found = [cost, *graphc.grad(cost, flat)] if slopes else cost
+    f = graphc.function([data, *flat], found)
     return lambda x, all: f(x, *jax.tree.leaves(all))
 
 
-def inline(x: Any, all: Sequence[Parameters]) -> Callable[..., Any]:
+def inline(kind: Kind, slopes: bool) -> Callable[..., Any]:
     """The same by JAX, block by block."""
-    made = jax.jit(jax.value_and_grad(lambda all, x: loss(jnp, x, all)))
+
+    def cost(all: Sequence[Parameters], x: Any) -> Any:
+        return kind.loss(jnp, x, all)
+
+    made = jax.jit(jax.value_and_grad(cost) if slopes else cost)
     return lambda x, all: jax.tree.leaves(made(all, x))
 
 
-def by_hand(x: Any, stacked: Parameters) -> Callable[..., Any]:
+def by_hand(kind: Kind, slopes: bool) -> Callable[..., Any]:
     """The same as a scan over stacked parameters."""
 
     def cost(stacked: Parameters, x: Any) -> Any:
-        end, _ = jax.lax.scan(lambda y, p: (block(jnp, y, p), None), x, stacked)
+        end, _ = jax.lax.scan(lambda y, p: (kind.block(jnp, y, p), None), x, stacked)
         return jnp.mean(end * end)
 
-    return jax.jit(jax.value_and_grad(cost))
+    made = jax.jit(jax.value_and_grad(cost) if slopes else cost)
+    return lambda x, stacked: made(stacked, x)
 
 
-def measured(count: int) -> list[Row]:
-    """First results and calls for so many blocks."""
+def first(make: Callable[[], Callable[..., Any]], *args: Any) -> tuple[Any, float]:
+    """A function, and the CPU seconds to its first result."""
+    made: list[Any] = []
+
+    def run() -> Any:
+        made.append(make())
+        return made[0](*args)
+
+    spent = seconds(run, clock=CPU)
+    return made[0], spent
+
+
+def measured(kind: Kind, slopes: bool, count: int) -> tuple[list[Row], float]:
+    """First results and calls for so many blocks; and ours in seconds."""
     rng = np.random.default_rng(0)
 
     def some_of(shape: tuple[int, ...]) -> Any:
         return jnp.asarray(rng.normal(size=shape).astype("float32") / 16)
 
-    x = some_of((4, 64, WIDTH))
-    all = [{name: some_of(s) for name, s in SHAPES.items()} for _ in range(count)]
+    x = some_of(kind.x)
+    all = [{n: some_of(s) for n, s in kind.shapes.items()} for _ in range(count)]
     stacked = jax.tree.map(lambda *parts: jnp.stack(parts), *all)
     jax.block_until_ready(stacked)
-    made: dict[str, Any] = {}
+    f, start = first(lambda: ours(kind, slopes, all), x, all)
+    rows = []
 
-    def first(name: str, make: Any, *args: Any) -> float:
-        def run() -> Any:
-            made[name] = make(*args)
-            return made[name](*args[:1], args[1])
+    def against(what: str, rival: Callable[[], Any], given: Any, target: float) -> None:
+        g, other = first(rival, x, given)
+        times = time_text(start), time_text(other)
+        called = f"{count} blocks: first result, {what}"
+        rows.append(Row(called, *times, start / other, target))
+        values = jax.tree.leaves(f(x, all))[0], jax.tree.leaves(g(x, given))[0]
+        same(*values, rtol=1e-3)
+        found = compare(lambda: f(x, all), lambda: g(x, given))
+        rows.append(row(f"{count} blocks: call, {what}", found, 1.0))
 
-        return seconds(run, clock=CPU)
-
-    start = first("graphc", ours, x, all)
-    scanned = first("scan", lambda x, s: swapped(by_hand(x, s)), x, stacked)
-    rows = [
-        Row(
-            f"{count} blocks: first result, scan by hand",
-            time_text(start),
-            time_text(scanned),
-            start / scanned,
-            1.1,
-        )
-    ]
-    f, g = made["graphc"], made["scan"]
-    same(f(x, all)[0], g(x, stacked)[0], rtol=1e-3)
-    found = compare(lambda: f(x, all), lambda: g(x, stacked))
-    rows.append(row(f"{count} blocks: call, scan by hand", found, 1.0))
+    if count <= kind.most:
+        against("scan by hand", lambda: by_hand(kind, slopes), stacked, 1.1)
     if count <= INLINE:
-        plain = first("inline", inline, x, all)
-        what = f"{count} blocks: first result, inline"
-        times = time_text(start), time_text(plain)
-        rows.append(Row(what, *times, start / plain, 1.0))
-        h = made["inline"]
-        same(f(x, all), h(x, all), rtol=1e-3)
-        found = compare(lambda: f(x, all), lambda: h(x, all))
-        rows.append(row(f"{count} blocks: call, inline", found, 1.0))
-    return rows
+        against("inline", lambda: inline(kind, slopes), all, 1.0)
+    return rows, start
 
 
-def swapped(f: Callable[..., Any]) -> Callable[..., Any]:
-    """The function with its arguments in the other order."""
-    return lambda a, b: f(b, a)
+def table(kind: Kind, slopes: bool) -> list[Row]:
+    """All counts of blocks, and the first result of the most against the fewest."""
+    rows: list[Row] = []
+    starts = []
+    for count in COUNTS:
+        more, start = measured(kind, slopes, count)
+        rows += more
+        starts.append(start)
+    times = time_text(starts[-1]), time_text(starts[0])
+    what = f"first result of {COUNTS[-1]} blocks; rival: of {COUNTS[0]}"
+    return [*rows, Row(what, *times, starts[-1] / starts[0], 1.3)]
 
 
 PLACES = np.arange(4)
@@ -179,26 +227,17 @@ def round_by_round(count: int) -> list[Row]:
     """First results and calls of so many rounds, against `lax.fori_loop`."""
     given = np.arange(16, dtype="uint32").reshape(4, 4)
     start = jnp.asarray(given)
-    made: list[Any] = []
-
-    def first(make: Callable[[], Any]) -> float:
-        def run() -> Any:
-            made.append(make())
-            return made[-1](start)
-
-        return seconds(run, clock=CPU)
-
     m = gt.tensor("m", "uint32", (4, 4))
-    ours = first(lambda: graphc.function([m], rounds(m, count)))
-    theirs = first(
-        lambda: jax.jit(
-            lambda m: jax.lax.fori_loop(0, count, lambda _, m: rounds(m, 1), m)
-        )
-    )
-    same(made[0](start), rounds(given, count))
+
+    def by_loop(m: Any) -> Any:
+        return jax.lax.fori_loop(0, count, lambda _, m: rounds(m, 1), m)
+
+    f, ours = first(lambda: graphc.function([m], rounds(m, count)), start)
+    g, theirs = first(lambda: jax.jit(by_loop), start)
+    same(f(start), rounds(given, count))
     what = f"{count} rounds: first result, fori_loop"
     times = time_text(ours), time_text(theirs)
-    found = compare(lambda: made[0](start), lambda: made[1](start), calls=100)
+    found = compare(lambda: f(start), lambda: g(start), calls=100)
     return [
         Row(what, *times, ours / theirs),
         row(f"{count} rounds: call, fori_loop", found),
@@ -206,8 +245,11 @@ def round_by_round(count: int) -> list[Row]:
 
 
 def main() -> None:
-    """Print both tables."""
-    print_table("Transformer blocks", [r for n in COUNTS for r in measured(n)])
+    """Print the tables of the kinds of blocks that are named, or of all."""
+    for name in named() or KINDS:
+        kind = KINDS[name]
+        print_table(f"Blocks: {name}", table(kind, slopes=False))
+        print_table(f"Blocks: {name}, with gradients", table(kind, slopes=True))
     rows = [r for n in some(ROUNDS) for r in round_by_round(n)]
     print_table("Rounds of a gather", rows)
 

@@ -44,7 +44,7 @@ class _Derivation:
 
 
 _Place = tuple[_Derivation, int]
-_Known = dict[Value, _Place]
+_Derived = dict[Value, _Place]
 # Gradients through loops, by their nodes and outputs: `==` of values is elementwise.
 _DERIVED: WeakKeyDictionary[Node, dict[int, _Place]] = WeakKeyDictionary()
 
@@ -89,7 +89,7 @@ def as_compiled(graph: Graph, rolling: bool) -> Graph:
     return graph.giving(as_written(graph.outputs) if outputs is None else outputs)
 
 
-def _in_loops(values: Sequence[Value], known: _Known) -> list[Value] | None:
+def _in_loops(values: Sequence[Value], known: _Derived) -> list[Value] | None:
     first, *others = _derivations(known)
     new: dict[Value, Value] = {}
     if others:
@@ -137,7 +137,7 @@ def _through_loops(
     return found
 
 
-def _known(nodes: Iterable[Node]) -> _Known:
+def _known(nodes: Iterable[Node]) -> _Derived:
     """The gradients through loops among the values of nodes."""
     if not _DERIVED:
         return {}
@@ -149,5 +149,5 @@ def _known(nodes: Iterable[Node]) -> _Known:
     }
 
 
-def _derivations(known: _Known) -> list[_Derivation]:
+def _derivations(known: _Derived) -> list[_Derivation]:
     return list(dict.fromkeys(derivation for derivation, _ in known.values()))
