@@ -48,6 +48,32 @@ class DeviceCosts:
         return round(self.products * self.step)
 
     @property
+    def cached(self) -> int:
+        """The bytes that stay in the caches of a CPU while a loop fills them, about.
+
+        An accelerator computes faster than it reads, whatever it is.
+        """
+        return 0 if self.launches else 4 * self.temporary
+
+    @property
+    def residuals(self) -> int:
+        """The most bytes that a gradient keeps of a loop, beside what is carried.
+
+        A quarter of the memory of an accelerator; of that of a CPU, 2 GiB.
+        """
+        return 16 * self.temporary if self.launches else 2**31
+
+    @property
+    def worth_caching(self) -> int:
+        """The fewest bytes of exponentials that are kept, not computed once more.
+
+        One takes as long as 32 operations, on a CPU a nanosecond; to write and to read
+        them takes a kernel, with a quarter of the overhead of a step.
+        """
+        elements = self.step / 4 * self.products / 32
+        return round(4 * elements)
+
+    @property
     def launches(self) -> bool:
         """Whether it is an accelerator: the host launches what it does."""
         return self.launch > 0

@@ -13,14 +13,15 @@ from graphc.ir.build import as_size, as_value, cast, size_value
 from graphc.ir.dims import Size
 from graphc.ir.graph import Value
 from graphc.ir.namespace import F
-from graphc.ir.types import INT32
+from graphc.ir.types import INT32, same_size
 
 
 class Kept(NamedTuple):
     """The steps before which a gradient keeps the carry.
 
     These are the first ones of each `chunk`, the checkpoint interval; or a `few`,
-    however many steps there are; else all.
+    however many steps there are; else all. With a chunk of 1 nothing else is kept of
+    a step; without one, values that take longer to recompute are.
     """
 
     chunk: Size | None = None
@@ -30,8 +31,10 @@ class Kept(NamedTuple):
 def kept_carries(checkpoint: Any, length: Size | None, op: str) -> Kept:
     """The policy of `checkpoint=`, for a loop whose length may not be known."""
     name = checkpoint if isinstance(checkpoint, str) else ""
-    if checkpoint is None or name == "all":
+    if checkpoint is None:
         return Kept()
+    if name == "all":
+        return Kept(1)
     if name == "log":
         return Kept(few=True)
     if name == "sqrt":
@@ -48,7 +51,12 @@ def kept_carries(checkpoint: Any, length: Size | None, op: str) -> Kept:
             got=repr(checkpoint),
             expected='a positive integer, "sqrt", "log", "all" or None',
         )
-    return Kept(int(checkpoint) if checkpoint > 1 else None)
+    return Kept(int(checkpoint))
+
+
+def in_chunks_of(chunk: Size | None) -> bool:
+    """Whether a checkpoint interval leaves carries out."""
+    return chunk is not None and not same_size(chunk, 1)
 
 
 def _root(length: Size) -> Size:
@@ -80,5 +88,6 @@ def stopping_in_chunks(
         return [done + more, *ends], [F.logical_not(ends[0])]
 
     start = [cast(as_value(0), INT32), going, *first]
-    (done, _, *ends), _ = run_scan(steps, start, [], None, False, going=going)
+    outer = run_scan(steps, start, [], None, False, going=going, chunk=1)
+    (done, _, *ends), _ = outer
     return ends, [done]

@@ -106,7 +106,7 @@ def test_rows_far_apart_stay_stacked():
 
 def test_the_gradient_of_a_part_keeps_the_carries_only():
     xs, w, t = variables()
-    _, ys = running(xs, w)
+    _, ys = running(xs, w, checkpoint="all")
     loss = gt.mean((ys[1:] - t[1:]) ** 2) + gt.sum(ys[-1] ** 2)
     n = xs.type.shape[0]
     assert scans([loss, graphc.grad(loss, w)]) == [[(n, WIDTH)], []]

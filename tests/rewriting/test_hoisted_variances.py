@@ -62,7 +62,7 @@ def test_one_program_of_all(body):
 def test_gradients_keep_the_carries_only(what):
     inputs = variables()
     xs, w, t = inputs
-    loss = gt.sum(SPREADS[what](running(xs, w)[1], t))
+    loss = gt.sum(SPREADS[what](running(xs, w, checkpoint="all")[1], t))
     n = xs.type.shape[0]
     assert scans([loss, graphc.grad(loss, w)]) == [[(n, WIDTH)], []]
     outputs = [loss, *graphc.grad(loss, [xs, w])]

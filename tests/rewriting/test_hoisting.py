@@ -13,14 +13,15 @@ from graphc.rewrites import default, hoisting, none, rewritten
 WIDTH = 3
 
 
-def running(xs, w, reverse=False):
+def running(xs, w, reverse=False, checkpoint=None):
     """A recurrent net: what it carries last, and what it stacks."""
 
     def step(h, x):
         h = gt.tanh(h @ w + x)
         return h, h
 
-    return gt.scan(step, gt.zeros(WIDTH, xs.dtype), xs, reverse=reverse)
+    start = gt.zeros(WIDTH, xs.dtype)
+    return gt.scan(step, start, xs, reverse=reverse, checkpoint=checkpoint)
 
 
 def mapped(xs, w, reverse=False):
@@ -312,15 +313,20 @@ def test_gradients(body, what):
 
 def test_a_gradient_keeps_the_carries_and_nothing_else():
     xs, w, t = variables()
-    _, ys = running(xs, w)
+    _, ys = running(xs, w, checkpoint="all")
     loss = gt.mean((ys - t) ** 2)
-    n = xs.type.shape[0]
+    row = (xs.type.shape[0], WIDTH)
     outputs = [loss, graphc.grad(loss, w)]
-    assert scans(outputs) == [[(n, WIDTH)], []]
-    assert scans(outputs, none) == [[(n, WIDTH), (n, WIDTH)], []]
-    _, ys = mapped(xs, w)
-    loss = gt.mean((ys - t) ** 2)
-    assert scans([loss, graphc.grad(loss, w)]) == [[], []]
+    assert scans(outputs) == [[row], []]
+    assert scans(outputs, none) == [[row, row], []]
+
+
+def test_a_gradient_keeps_what_is_made_of_products_too():
+    xs, w, t = variables()
+    row = (xs.type.shape[0], WIDTH)
+    for body, kept in ((running, [row, row]), (mapped, [row])):
+        loss = gt.mean((body(xs, w)[1] - t) ** 2)
+        assert scans([loss, graphc.grad(loss, w)]) == [kept, []]
 
 
 def test_layers_of_scans():
@@ -343,7 +349,8 @@ def test_products_with_weights_are_made_per_step_where_they_stay_large(batch):
         h = gt.tanh(h @ w + x)
         return h, h
 
-    _, ys = gt.scan(step, gt.zeros((batch, WIDTH), xs.dtype), xs)
+    start = gt.zeros((batch, WIDTH), xs.dtype)
+    _, ys = gt.scan(step, start, xs, checkpoint="all")
     loss = gt.mean((ys @ out - t) ** 2)
     outputs = [loss, *graphc.grad(loss, [w, out])]
     n = xs.type.shape[0]
@@ -379,7 +386,7 @@ LABELLED = {
 def test_cross_entropy_of_labels(how):
     xs, w, _ = variables()
     labels = gt.tensor("labels", "int64", ("n",))
-    _, ys = running(xs, w)
+    _, ys = running(xs, w, checkpoint="all")
     loss = -gt.sum(LABELLED[how](gt.nn.log_softmax(ys, -1), labels))
     outputs = [loss, *graphc.grad(loss, [xs, w])]
     n = xs.type.shape[0]

@@ -303,7 +303,7 @@ def logsumexp(
     value, _ = _chosen(value, where)
     axes = normal_axes(axis, value.type.rank, "nn.logsumexp")
     peak = _peak(value, axes)
-    peak = F.where(F.isfinite(peak), peak, 0.0)
+    peak = F.stop_gradient(F.where(F.isfinite(peak), peak, 0.0))  # it cancels
     terms = F.exp(value - peak)
     total = F.sum(terms if weights is None else weights * terms, axes, keepdims=True)
     if not keepdims:

@@ -6,7 +6,7 @@ needs no array of its own; and if the second scan recomputes the step of the fir
 it does for the gradient, the ys of the first need not be kept either.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 
 from graphc.analysis.cost import here
 from graphc.control.scan_records import Replay
@@ -209,21 +209,21 @@ def _recomputing(loop: Loop, value: Value) -> list[Value] | None:
         return None
     wanted = other.body.outputs[value.index]
     known = _known_carries(loop, other, value)
-    region = region_between([wanted], [*other.body.inputs, *known])
+    kept = _kept_values(other, {*loop.sequences} - {value})
+    kept = {x: v for x, v in kept.items() if x not in known and x is not wanted}
+    region = region_between([wanted], [*other.body.inputs, *known, *kept])
     if not region and wanted not in known:
         return None  # a carry before the step: to compute it takes all steps before
     inputs = dict(zip(other.body.inputs, other.taken, strict=True))
-    given = {wanted, *operands_of(region)} & {*inputs, *known}
-    start, read = _kept_carries(other), set(loop.sequences)
-    sources = {x: x for x in known}  # inputs of the other body: sequences
+    given = {wanted, *operands_of(region)} & {*inputs, *known, *kept}
+    sources = {x: x for x in known}  # values of the other body: sequences
+    sources |= {x: v for x, v in kept.items() if x in given}
     for i, x in enumerate(other.body.inputs):
-        if x in known:
+        if x in known or x in kept or x not in given:
             continue
-        if x in given and i < other.carries:
-            if start.get(x) not in read:
-                return None
-            sources[x] = start[x]
-        elif x in given and i < other.carries + len(other.sequences):
+        if i < other.carries:
+            return None
+        if i < other.carries + len(other.sequences):
             sources[x] = inputs[x]
 
     def rows(row_of: SequenceSlices, number: Value) -> SequenceSlices:
@@ -249,11 +249,10 @@ def operands_of(region: Iterable[Node]) -> list[Value]:
     return [v for node in region for v in operands(node)]
 
 
-def _kept_carries(loop: Loop) -> dict[Value, Value]:
-    """The carries before each step, where the scan stacks them."""
-    before = set(loop.body.inputs[: loop.carries])
+def _kept_values(loop: Loop, read: Container[Value]) -> dict[Value, Value]:
+    """The values of each step that a scan stacks, of those ys that are `read`."""
     pairs = zip(loop.body.outputs[loop.carries :], loop.given, strict=True)
-    return {x: v for x, v in pairs if x in before}
+    return {x: v for x, v in pairs if v in read}
 
 
 def _known_carries(loop: Loop, other: Loop, value: Value) -> dict[Value, Value]:

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from graphc.control.carries import as_before, ask, parts, value_of
-from graphc.control.checkpoint_policy import kept_carries
+from graphc.control.checkpoint_policy import in_chunks_of, kept_carries
 from graphc.control.pytree import unflatten
 from graphc.control.scan import run_scan
 from graphc.errors import graph_error
@@ -45,7 +45,8 @@ def fori_loop(
     kept = kept_carries(checkpoint, length, "fori_loop")
     count: Value | None = None
     # A number that only the program knows, and need not print.
-    if kept.chunk is None and origins(length):
+    whole = not in_chunks_of(kept.chunk)
+    if whole and origins(length):
         count, length = as_value(F.size_value(length)), None
 
     def step(carry: list[Value], _: list[Value]) -> tuple[list[Value], list[Value]]:
@@ -56,11 +57,12 @@ def fori_loop(
 
     carry = [value_of(start), *first]
     least = bounds(as_size(lower))[0]
-    if kept.chunk is not None:
-        assert length is not None
-        ends, _ = in_chunks(step, carry, [], length, kept.chunk)
+    if whole:
+        options = kept._asdict()
+        ends, _ = run_scan(step, carry, [], length, False, count=count, **options)
     else:
-        ends, _ = run_scan(step, carry, [], length, False, count=count, few=kept.few)
+        assert length is not None and kept.chunk is not None
+        ends, _ = in_chunks(step, carry, [], length, kept.chunk)
     return unflatten(like, ends[1:])
 
 

@@ -1,10 +1,11 @@
-"""The gradient of a scan: a backward scan that recomputes each step.
+"""The gradient of a scan: a backward scan that recomputes what is cheap of each step.
 
 The values that a step needs from before it are kept by a superset scan, which replaces
-the first one too (see `control.loop_cse`). They are the carries. Of a large carry that
-is only read in places, the read elements are kept instead; of one that is used whole
-and written in places, the overwritten elements (see `inverse_writes`). So a table that
-is filled step by step needs memory linear in the number of steps, not quadratic.
+the first one too (see `control.loop_cse`). They are the carries, and what takes longer
+to recompute (see `residuals`). Of a large carry that is only read in places, the read
+elements are kept instead; of one that is used whole and written in places, the
+overwritten elements (see `inverse_writes`). So a table that is filled step by step
+needs memory linear in the number of steps, not quadratic.
 
 With bounded checkpoints, some carries are kept by a scan with a checkpoint store, and
 steps are recomputed from there (see `treeverse`). The gradient of that gradient is of
@@ -15,6 +16,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from graphc.control.carries import fresh
+from graphc.control.checkpoint_policy import in_chunks_of
 from graphc.control.loop_cse import together
 from graphc.control.scan import (
     SCAN,
@@ -48,6 +50,7 @@ from graphc.transform.loops.inverse_writes import (
     undone,
     weight,
 )
+from graphc.transform.loops.residuals import residuals
 
 
 @SCAN.vjp
@@ -55,7 +58,7 @@ def _(
     g: Any, *values: Value, wanted: list[bool], **params: Any
 ) -> tuple[Value | None, ...]:
     cotangents = list(g) if isinstance(g, tuple) else [g]
-    if params["few"] or params["chunk"] is not None:
+    if params["few"] or in_chunks_of(params["chunk"]):
         return _by_few(values, wanted, cotangents, params)
     return _Backward(values, wanted, cotangents, params).run()
 
@@ -92,7 +95,7 @@ def _by_few(
         if has_chunks(now):
             made = pull(nested(first, now), seeds, [first[i] for i in places])
         else:
-            all_kept = now | {"few": False, "chunk": None}
+            all_kept = now | {"few": False, "chunk": 1}
             back = _Backward(first, wanted, seeds, all_kept).run()
             made = [back[i] for i in places]
         pairs = zip(made, slopes, strict=True)
@@ -245,6 +248,7 @@ class _Backward:
             pruned=True,
             count=self._steps(),
             unroll=self.params["unroll"],
+            chunk=None if self.params["chunk"] is None else 1,
             **self._recomputing(len(variables)),
         )
         result: list[Value | None] = [None] * len(self.node.inputs)
@@ -300,6 +304,9 @@ class _Backward:
         for carry in self.own[: self.carries]:
             reads = _reads(carry, self.own, region, late, self.found)
             candidates.update(dict.fromkeys([carry] if reads is None else reads))
+        if self.params["chunk"] is None:
+            more = residuals(self.found, region, late, self.own, self.params["length"])
+            candidates.update(dict.fromkeys(more))
         used = used_between(self.found, [*known, *candidates])
         return [v for v in candidates if v in used]
 
@@ -353,14 +360,15 @@ class _Backward:
         A loop without sequences tells its trip count: only then can it run again.
         """
         parts, again = self.parts, self.params["length"] is None
-        own, outputs = self.own[: self.split], self.outputs
-        if again:
-            outputs = outputs[: self.carries]
+        own, size = self.own[: self.split], self.carries
+        front = size if again else size + self.params["stops"]
+        ys = [] if again else self.outputs[front:]
+        ys += [v for v in kept if v not in set(ys)]
 
         def step(carry: list[Value], row: list[Value]) -> StepResult:
             new = self._rest() | dict(zip(own, [*carry, *row], strict=True))
-            made = _again([*outputs, *kept], new)
-            return made[: self.carries], made[self.carries :]
+            made = _again([*self.outputs[:front], *ys], new)
+            return made[:size], made[size:]
 
         _, stacked = run_scan(
             step,
@@ -372,8 +380,10 @@ class _Backward:
             count=self._steps() if again else parts.limit,
             going=None if again else parts.going,
             unroll=self.params["unroll"],
+            chunk=self.params["chunk"],
         )
-        return stacked[len(stacked) - len(kept) :]
+        found = dict(zip(ys, stacked[len(stacked) - len(ys) :], strict=True))
+        return [found[v] for v in kept]
 
 
 class _Few(_Backward):

@@ -5,7 +5,12 @@ from functools import partial
 from typing import Any
 
 from graphc.control.carries import as_before, ask, both_of, condition, parts
-from graphc.control.checkpoint_policy import Kept, kept_carries, stopping_in_chunks
+from graphc.control.checkpoint_policy import (
+    Kept,
+    in_chunks_of,
+    kept_carries,
+    stopping_in_chunks,
+)
 from graphc.control.pytree import unflatten
 from graphc.control.scan import StepFunction, StepResult, run_scan
 from graphc.control.trip_count import steps_size
@@ -39,10 +44,12 @@ def scan(
     With `until(carry, y)`, the step after which it holds is the last, as in Aesara:
     there are as many `y`s as steps, which depends on data as the size of `x[x > 0]`.
 
-    A gradient keeps what is carried before each step, or what a step reads of it;
-    with `checkpoint=k` only before every k-th, from where k steps are done again: less
-    memory, in more time. "sqrt" takes the root of the length for k, "all" takes 1;
-    "log" keeps 65 at most, and does steps again once, or twice above 1,000 steps.
+    A gradient keeps what is carried before each step, or what a step reads of it, and
+    results of the step that take longer to compute again, as those of products. With
+    `checkpoint=k` it keeps what is carried before every k-th step alone, from where k
+    steps are done again: less memory, in more time. "sqrt" takes the root of the length
+    for k, "all" takes 1; "log" keeps 65 at most, and does steps again once, or twice
+    above 1,000 steps.
 
     Where a size within differs from step to step, as that of `x[x > c]`, the loop runs
     in Python, over compiled segments. Raises GraphError where a step changes the type
@@ -99,8 +106,9 @@ def run_stopping(
     going: Value,
 ) -> StepResult:
     """A forward scan with early exit; `kept` are the carries that a gradient keeps."""
-    if kept.chunk is not None and length is None:
-        return stopping_in_chunks(step, first, chunk=kept.chunk, going=going)
+    chunk = kept.chunk
+    if chunk is not None and in_chunks_of(chunk) and length is None:
+        return stopping_in_chunks(step, first, chunk=chunk, going=going)
     options = kept._asdict()
     return run_scan(step, first, rows, length, False, going=going, **options)
 

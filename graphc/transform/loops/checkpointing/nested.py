@@ -8,6 +8,7 @@ needs are computed within a step of an outer scan, and are gone after it.
 from collections.abc import Sequence
 from typing import Any
 
+from graphc.control.checkpoint_policy import in_chunks_of
 from graphc.control.scan import StepFunction, StepResult, parts_of, run_scan
 from graphc.ir.build import size_value
 from graphc.ir.dims import Size
@@ -18,7 +19,7 @@ from graphc.ir.namespace import F
 
 def has_chunks(params: Params) -> bool:
     """Whether a scan keeps the carries before chunks of all of its steps."""
-    if params["chunk"] is None or params["length"] is None:
+    if not in_chunks_of(params["chunk"]) or params["length"] is None:
         return False
     return not (params["counted"] or params["stops"])
 
@@ -58,7 +59,7 @@ def in_chunks(
     pairs = [_split(v, left if reverse else done) for v in rows]
     many = [behind if reverse else before for before, behind in pairs]
     chunks = [F.reshape(v, (whole, chunk, *v.type.shape[1:])) for v in many]
-    ends, stacked = run_scan(steps, first, chunks, whole, reverse)
+    ends, stacked = run_scan(steps, first, chunks, whole, reverse, chunk=1)
     stacked = [F.reshape(v, (done, *v.type.shape[2:])) for v in stacked]
     if isinstance(left, int) and left == 0:
         return ends, stacked

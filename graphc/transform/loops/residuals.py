@@ -1,0 +1,146 @@
+"""Residuals: values of a step that its gradient reads again, kept or recomputed.
+
+A gradient has the carry before each step, from where it can compute all that it needs.
+Elementwise ops and moves are done again: XLA fuses them with whatever reads them, and
+their operands are read anyway. Other ops, as products, have a kernel of their own:
+their results are kept where that takes no longer than to compute them once more. In a
+cache, exponentials and their like are read faster than they are computed.
+"""
+
+from collections import Counter
+from collections.abc import Container, Iterable, Sequence
+from math import inf
+from typing import NamedTuple
+
+from graphc.analysis.cost import here
+from graphc.control.scan import used_between
+from graphc.ir.dims import Size
+from graphc.ir.graph import Node, Value
+from graphc.ir.primitives import OP
+from graphc.ir.walk import operands
+from graphc.rewriting.loops.work import HEAVY, typical, work_of
+from graphc.transform.loops.inverse_writes import varies
+
+_EXTREMES = (OP.max, OP.min, OP.max_from, OP.min_from, OP.peak)
+_REDUCTIONS = frozenset({
+    *(*_EXTREMES, OP.sum, OP.prod, OP.all, OP.any, OP.count_nonzero),
+    *(OP.sum_of_squares, OP.argmax, OP.argmin),
+})  # fmt: skip
+_SCANS = (OP.cummax, OP.cummin)
+_MOVES = (OP.slice_update, OP.iota, OP.repeat_counts)
+_TRANSCENDENTAL = frozenset({
+    *(OP.exp, OP.exp2, OP.expm1, OP.log, OP.log2, OP.log10, OP.log1p, OP.logaddexp),
+    *(OP.sin, OP.cos, OP.tan, OP.sinh, OP.cosh, OP.tanh, OP.expit, OP.erf, OP.power),
+    *(OP.arcsin, OP.arccos, OP.arctan, OP.arctan2, OP.arcsinh, OP.arccosh, OP.arctanh),
+})  # fmt: skip
+_SERIES = frozenset({  # elementwise, of a hundred operations and more
+    *(OP.gammaln, OP.digamma, OP.betainc, OP.gammainc, OP.gammaincc, OP.zeta),
+    *(OP.erfinv, OP.ndtri, OP.gammaincinv, OP.gammainccinv, OP.betaincinv),
+    *(OP.hyp2f1, OP.owens_t, OP.jv, OP.yv, OP.iv, OP.ive, OP.kv, OP.kve),
+})  # fmt: skip
+
+
+def residuals(
+    found: Sequence[Value],
+    region: Sequence[Node],
+    late: Container[Node],
+    inputs: Sequence[Value],
+    steps: Size | None,
+) -> list[Value]:
+    """The values to keep of each of `steps`, so that less is recomputed for `found`.
+
+    `region` are the nodes of a backward step in topological order, of which some are
+    `late`: they need cotangents. `inputs` are those of the step. Exponentials and the
+    like are kept only as long as all values together stay in a cache, and none are kept
+    where they took more memory than there is for them.
+    """
+    costs, count = here(), typical(1 if steps is None else steps)
+    early = [n for n in region if n not in late]
+    uses = Counter(_used(region, found))
+    for most, transcendental in ((costs.cached, True), (costs.residuals, False)):
+        kept = _boundary(early, uses, inputs, transcendental)
+        used = used_between(found, [*kept, *inputs])
+        kept = [v for v in kept if v in used]
+        if sum(map(_bytes, kept)) * count <= most:
+            return kept
+    return []
+
+
+class _Needs(NamedTuple):
+    """The bytes of kept values that another is computed from.
+
+    `alone`: these serve nothing else, so that it may be kept in their place.
+    """
+
+    bytes: int
+    alone: bool
+
+
+def _used(region: Iterable[Node], found: Iterable[Value]) -> Iterable[Value]:
+    """Each use of a value by a node, or as a result."""
+    for node in region:
+        yield from dict.fromkeys(operands(node))
+    yield from found
+
+
+def _boundary(
+    nodes: Iterable[Node],
+    uses: Counter[Value],
+    inputs: Sequence[Value],
+    transcendental: bool,
+) -> list[Value]:
+    """The results of ops that are not done again, or what alone is made of them.
+
+    `a @ x + b @ y` is one value to keep, not two: where results serve nothing else
+    than to compute a value that is no larger, this is kept in their place.
+    """
+    needs: dict[Value, _Needs] = {}
+    kept: dict[Value, None] = {}
+    for node in nodes:
+        given = [v for v in dict.fromkeys(node.inputs) if v in needs]
+        total = sum(needs[v].bytes for v in given)
+        alone = all(needs[v].alone and uses[v] == 1 for v in given)
+        if transcendental and node.primitive in _TRANSCENDENTAL:
+            keeps = _bytes(node.outputs[0]) >= here().worth_caching
+        elif not _is_cheap(node):
+            keeps = _is_worth_keeping(node)
+        elif given and alone and len(node.outputs) == 1:
+            keeps = _bytes(node.outputs[0]) <= total
+        else:
+            keeps = False
+        for value in node.outputs:
+            if keeps and not varies(value, inputs):
+                needs[value] = _Needs(_bytes(value), True)
+                kept[value] = None
+            elif given:
+                needs[value] = _Needs(total, alone and len(node.outputs) == 1)
+    return list(kept)
+
+
+def _is_cheap(node: Node) -> bool:
+    """Whether XLA computes an op as part of whatever reads its result."""
+    primitive = node.primitive
+    if primitive.elementwise:
+        return primitive not in _SERIES
+    if primitive in _MOVES or primitive.passes_on:
+        return True
+    moves = primitive.rounding == "none" and primitive not in (*_EXTREMES, *_SCANS)
+    return moves and not primitive.several
+
+
+def _is_worth_keeping(node: Node) -> bool:
+    """Whether to write and to read the results takes no longer than to compute them."""
+    costs = here()
+    moved = 2 * sum(map(_bytes, node.outputs)) / costs.bandwidth
+    return moved <= costs.step + 2 * _operations(node) / costs.products
+
+
+def _operations(node: Node) -> float:
+    """About how many operations an op takes; those that are no products many."""
+    if node.primitive in HEAVY or node.primitive in _REDUCTIONS:
+        return work_of(node)
+    return inf
+
+
+def _bytes(value: Value) -> int:
+    return typical(value.type.size) * value.dtype.itemsize
