@@ -416,13 +416,17 @@ CASES: dict[str, tuple[Callable[..., Case], tuple[tuple[int, ...], ...]]] = {
 }
 
 
-def both(case: Case) -> tuple[Any, Any]:
-    """The compiled programs of graphc and of JAX."""
+def ours(case: Case) -> Any:
+    """The program of graphc, compiled at its first call."""
     xs = [gt.tensor(f"x{i}", str(a.dtype), a.shape) for i, a in enumerate(case.arrays)]
     found = graphc.value_and_grad(case.cost(OURS, *xs), [xs[i] for i in case.wrt])
+    return graphc.function(xs, found)
+
+
+def theirs(case: Case) -> Any:
+    """The program of JAX, compiled at its first call."""
     cost = lambda *args: case.cost(THEIRS, *args)  # noqa: E731
-    hand = jax.jit(jax.value_and_grad(cost, argnums=case.wrt))
-    return graphc.function(xs, found), hand
+    return jax.jit(jax.value_and_grad(cost, argnums=case.wrt))
 
 
 def temporary(jitted: Any, *args: Any) -> int:
@@ -433,14 +437,14 @@ def temporary(jitted: Any, *args: Any) -> int:
 def measure(name: str, case: Case) -> Iterator[Row]:
     """The rows of one case: time, memory, first result."""
     args = [jnp.asarray(a) for a in case.arrays]
-    own = seconds(lambda: _ours_first(case, args), clock=CPU)
-    other = seconds(lambda: both_sides_hand(case)(*args), clock=CPU)
-    f, hand = both(case)
+    own = seconds(lambda: ours(case)(*args), clock=CPU)
+    other = seconds(lambda: theirs(case)(*args), clock=CPU)
+    f, hand = ours(case), theirs(case)
     same(f(*args), hand(*args), case.tolerance)
     once = min(seconds(lambda: hand(*args)) for _ in range(3))
     calls = max(1, min(int(0.02 / once), 200))
     rounds = setting(31 if once < 0.1 else 9, 2)
-    clock = CPU if "--cpu" in sys.argv else WALL
+    clock = CPU if "--cpu" in sys.argv else WALL  # of calls
     run = compare(
         lambda: f(*args), lambda: hand(*args), rounds=rounds, calls=calls, clock=clock
     )
@@ -450,18 +454,6 @@ def measure(name: str, case: Case) -> Iterator[Row]:
     yield Row("  its memory", *texts, memory[0] / max(memory[1], 1), MEMORY)
     texts = [time_text(own), time_text(other)]
     yield Row("  first result (CPU)", *texts, own / other, FIRST)
-
-
-def _ours_first(case: Case, args: list[Any]) -> Any:
-    xs = [gt.tensor(f"x{i}", str(a.dtype), a.shape) for i, a in enumerate(case.arrays)]
-    found = graphc.value_and_grad(case.cost(OURS, *xs), [xs[i] for i in case.wrt])
-    return graphc.function(xs, found)(*args)
-
-
-def both_sides_hand(case: Case) -> Any:
-    """JAX's own program, not yet compiled."""
-    cost = lambda *args: case.cost(THEIRS, *args)  # noqa: E731
-    return jax.jit(jax.value_and_grad(cost, argnums=case.wrt))
 
 
 def main() -> None:
