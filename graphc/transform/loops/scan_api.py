@@ -45,10 +45,9 @@ def scan(
     there are as many `y`s as steps, which depends on data as the size of `x[x > 0]`.
 
     A gradient keeps what is carried before each step, or what a step reads of it, and
-    what takes longer to compute again, as products. `checkpoint=k` keeps what is
-    carried before every k-th step alone: k steps are done again, in less memory. "sqrt"
-    takes the root of the length for k, "all" takes 1; "log" keeps 65 at most, and does
-    steps again once, or twice above 1,000 steps.
+    what takes longer to compute again. `checkpoint=k` keeps what is carried before each
+    k-th step alone, from where k steps are done again. "sqrt" takes the root of the
+    length for k, "all" takes 1; "log" keeps 65 at most, for one or two more runs.
 
     Where a size within differs from step to step, as that of `x[x > c]`, the loop runs
     in Python, over compiled segments. Raises GraphError where a step changes the type
