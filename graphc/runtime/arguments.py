@@ -18,12 +18,12 @@ from graphc.errors import (
 from graphc.ir.build import Casting
 from graphc.ir.graph import Value
 from graphc.ir.types import INT64, DType, is_float, is_inexact, is_integer
+from graphc.runtime.copying import copy
 
 Backend = Literal["jax", "numpy"]
 ArgumentValues = tuple[Any, ...]
 _MOST_SHOWN = 8  # arguments in a message
-_ALIGNED = 64  # bytes, where XLA takes an array as it is
-SMALL = 2**14  # bytes, which the host may as well copy once more
+_NUMBERS = {float, complex, bool}
 _KINDS = {"b": 0, "i": 1, "u": 1, "c": 3}
 
 
@@ -59,8 +59,8 @@ class Signature:
         self._casting = casting
         self._mixed = False  # whether arrays of JAX have come in other dtypes
         self._dtypes = tuple(v.dtype for v in inputs)
-        self.plain: set[type] = {float, complex, bool}
-        self.arrays: set[type] = set()  # of JAX, where they are plain
+        self.plain: set[type] = set(_NUMBERS)
+        self.direct: set[type] = set(_NUMBERS)  # and arrays of JAX, where plain
         if backend == "numpy":
             self.plain.add(np.ndarray)
         if all(v.dtype == INT64 for v in inputs if not v.type.rank):
@@ -141,7 +141,7 @@ class Signature:
         plain, own = self.plain, []
         for a, dtype, padded in zip(args, self._dtypes, self._padded, strict=True):
             if type(a) is np.ndarray and a.dtype is dtype:
-                own.append(a if padded else _copy(a))
+                own.append(a if padded else copy(a))
             elif type(a) in plain:
                 own.append(a)
             else:
@@ -236,25 +236,35 @@ class Signature:
         """Arrays of JAX need no admission, unless some must be cast."""
         if self._mixed:
             self.plain.discard(kind)
-            self.arrays = set()
+            self.direct.discard(kind)
         else:
             self.plain.add(kind)
             if not kind.__name__.endswith("Tracer"):
-                self.arrays = {kind}
+                self.direct.add(kind)
 
     def fits(self, args: ArgumentValues, lent: bool = False) -> bool:
-        """Whether all are arrays of JAX, in the dtypes of the inputs.
+        """Whether all are arrays of JAX, in the dtypes of the inputs, or numbers.
 
-        Arrays of NumPy do as well that are `lent`.
+        A number is one that JAX tells from arrays: where one of this kind has been
+        taken, others are. Arrays of NumPy do as well that are `lent`.
         """
         if len(args) != len(self._dtypes) or self._jax is None:
             return False
         array, tracer = self._jax.Array, self._jax.core.Tracer
+        kinds = _NUMBERS | {np.ndarray} if lent else _NUMBERS
         return all(
-            (isinstance(a, array) or (lent and type(a) is np.ndarray))
+            (type(a) in kinds or isinstance(a, array))
             and not isinstance(a, tracer)
             and not _differs(a, d)
             for a, d in zip(args, self._dtypes, strict=True)
+        )
+
+    def need_copies(self, args: ArgumentValues) -> bool:
+        """Whether arrays of NumPy, in the dtypes of the inputs, are all to admit."""
+        plain, pairs = self.plain, zip(args, self._dtypes, strict=True)
+        return np.ndarray in map(type, args) and all(
+            a.dtype == d if type(a) is np.ndarray else type(a) in plain
+            for a, d in pairs
         )
 
     def check(self, args: ArgumentValues) -> CallError | None:
@@ -296,18 +306,7 @@ def _own(argument: Any) -> Any:
 
     A copy of 20 small ones takes 6 us; JAX's own, by `device_put`, takes 2,000.
     """
-    return _copy(argument) if isinstance(argument, np.ndarray) else argument
-
-
-def _copy(array: "np.ndarray[Any, Any]") -> "np.ndarray[Any, Any]":
-    """A copy; a large one lies where XLA does not copy it a second time."""
-    if array.nbytes < SMALL:
-        return array.copy()
-    room = np.empty(array.nbytes + _ALIGNED, np.uint8)
-    start = -room.__array_interface__["data"][0] % _ALIGNED
-    own: np.ndarray[Any, Any] = np.ndarray(array.shape, array.dtype, room, start)
-    own[...] = array
-    return own
+    return copy(argument) if isinstance(argument, np.ndarray) else argument
 
 
 def _differs(array: Any, dtype: DType) -> bool:
@@ -330,7 +329,8 @@ def _kind_of(dtype: DType) -> int:
 
 def _shown(argument: Any) -> str:
     shape = getattr(argument, "shape", None)
-    if isinstance(shape, tuple) and (shape or hasattr(argument, "aval")):
+    array = isinstance(argument, np.ndarray) or hasattr(argument, "aval")
+    if isinstance(shape, tuple) and (shape or array):
         return f"{getattr(argument, 'dtype', '?')}[{', '.join(map(str, shape))}]"
     if isinstance(argument, (int, float, complex, np.generic)):
         return shortened(repr(argument), 30)

@@ -1,10 +1,8 @@
 """Compiled functions: binding arguments and calling the program."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
-
-import numpy as np
 
 from graphc.backends.linear import emit_unjitted
 from graphc.backends.program import entry, segment_text
@@ -16,7 +14,8 @@ from graphc.rewriting.engine import Application, applied
 from graphc.runtime import alarms, xla
 from graphc.runtime.adapt import Change
 from graphc.runtime.ahead import OnlySegment, only_segment, structs_at, structs_of
-from graphc.runtime.arguments import SMALL, Signature
+from graphc.runtime.arguments import Signature
+from graphc.runtime.copying import are_small, on_copies, on_lent, on_small_copies
 from graphc.runtime.dispatch import ANY, CALL, LEND, Way, dispatcher, kept_by, taking
 from graphc.runtime.export import written
 from graphc.runtime.exporter import Exporter
@@ -36,8 +35,6 @@ from graphc.runtime.tiering import Tiers
 from graphc.runtime.xla import EVENTS
 from graphc.transform.forecast import SizesGiven
 from graphc.transform.plan import Plan
-
-_NUMPY = {np.ndarray}
 
 
 class Function:
@@ -91,7 +88,7 @@ class Function:
             self.jax if self._tiers is None else None,
             prepared.facts.padded_inputs,
         )
-        self._plain = self._signature.plain
+        self._plain, self._direct = self._signature.plain, self._signature.direct
         self._dtypes = tuple([v.dtype for v in graph.inputs])
         self._segment = (
             only_segment(prepared.facts, module, self._target)
@@ -132,13 +129,14 @@ class Function:
 
     def _lead(self) -> None:
         """Let calls go their ways: where all is one jitted function, JAX's own."""
-        self._on_host = self._on_device = self._on_numpy = Way(self._call)
-        self._on_loan = Way(self._call)
-        others = self._tiers, self._target.device
-        alone = others == (None, None) and not self._generations.older
+        self._on_host = self._on_device = Way(self._call)
+        self._on_small = self._on_copies = self._on_loan = self._on_host
+        elsewhere = self._tiers, self._target.device
+        alone = elsewhere == (None, None) and not self._generations.older
         if self._segment is not None and alone and not self._prepared.facts.padded:
             self._lead_to(self._segment)
-        self._ways += {self._on_host, self._on_device, self._on_numpy, self._on_loan}
+        others = self._on_small, self._on_copies, self._on_loan
+        self._ways += {self._on_host, self._on_device, *others}
         self._take, self._take_loan = self._on_device.take, self._on_loan.take
 
     @property
@@ -152,20 +150,20 @@ class Function:
         return self._pipeline.log
 
     def _lead_to(self, segment: OnlySegment) -> None:
-        """Let calls of arrays alone go straight to a jitted function, if JAX can."""
+        """Let calls go straight to a jitted function, if JAX can."""
         miss = kept_by(segment.jitted)
-        lead = partial(dispatcher, self.jax, segment.jitted)
-        made, inner = lead(self._missed, self._call), lead(self._met, self._plainly)
-        loan = lead(partial(self._missed, lent=True), self._call)
-        if miss is None or made is None or inner is None or loan is None:
+        lead = partial(dispatcher, self.jax, segment.jitted, plainly=self._call)
+        made, lent = lead(self._missed), lead(partial(self._missed, lent=True))
+        if miss is None or made is None or lent is None:
             return
-        self._miss, self._inner = miss, inner
         if segment.wide:
-            self._miss = self.jax.enable_x64(True)(miss)
-            self._inner = xla.wide(self.jax, self._plainly, inner)
-            loan = xla.wide(self.jax, self._call, loan)
-        self._on_loan = Way(loan)
-        self._on_device, self._on_numpy = Way(made), Way(self._call_on_numpy)
+            miss = self.jax.enable_x64(True)(miss)
+            lent = xla.wide(self.jax, self._call, lent)
+        self._miss, dtypes = miss, self._dtypes
+        self._on_device = Way(made)
+        self._on_loan = Way(on_lent(lent, dtypes, self._call))
+        self._on_small = Way(on_small_copies(lent, dtypes, self._leave))
+        self._on_copies = Way(on_copies(lent, dtypes, self._plain, self._leave))
 
     if TYPE_CHECKING:
 
@@ -185,12 +183,10 @@ class Function:
             if named or len(args) != self._count:
                 args = self._signature.bind(args, named)
             kinds = set(map(type, args))
-            if kinds == self._signature.arrays:
+            if kinds <= self._direct:
                 self._take = self._on_device.take
             elif not kinds <= self._plain:
-                if kinds == _NUMPY:
-                    self._take = self._on_numpy.take
-                args = self._signature.admit(args)
+                args = self._admitted(args)
             result = self._run(*args)
         except Exception as error:
             failure = self._fail(error, args)
@@ -198,6 +194,14 @@ class Function:
         if self._pending or len(EVENTS) != start:
             self._settle(args, start)
         return result
+
+    def _admitted(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
+        """The arguments as the program takes them; others like them go their way."""
+        admitted = self._signature.admit(args)
+        if self._on_copies is not self._on_host and self._signature.need_copies(args):
+            way = self._on_small if are_small(args, self._dtypes) else self._on_copies
+            self._take = way.take
+        return admitted
 
     def _missed(self, /, *args: Any, lent: bool = False, **named: Any) -> Any:
         """A call that JAX has no program for: results, and what it shall keep.
@@ -208,41 +212,29 @@ class Function:
         if named or not self._signature.fits(args, lent):
             self._take = self._on_host.take
             return self._call(*args, **named), None, False
-        return self._watched(self._met, args, args)
+        return self._watched(self._met, args)
 
     def _met(self, /, *args: Any) -> Any:
         """As `_miss`, unless another program is to run the call."""
         other = self._instead(args) if self._changing else None
         return self._miss(*args) if other is None else (other(*args), None, False)
 
-    def _call_on_numpy(self, /, *args: Any, **named: Any) -> Any:
-        """As `_call`, at less cost for small arrays of NumPy that need no cast."""
-        own = []
-        for a, dtype in zip(args, self._dtypes, strict=False):
-            if type(a) is np.ndarray and a.dtype is dtype and a.nbytes < SMALL:
-                own.append(a.copy())
-        if named or not len(own) == len(args) == self._count:
-            self._take = self._on_host.take
-            return self._call(*args, **named)
-        return self._watched(self._inner, own, args)
+    def _leave(self, /, *args: Any, **named: Any) -> Any:
+        """A call that its way is not for."""
+        self._take = self._on_host.take
+        return self._call(*args, **named)
 
-    def _watched(
-        self, run: Callable[..., Any], own: Sequence[Any], args: tuple[Any, ...]
-    ) -> Any:
-        """Run on arguments of its own; faults and compilations are of `args`."""
+    def _watched(self, run: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+        """Run on arguments; faults and compilations are recorded."""
         start = len(EVENTS)
         try:
-            found = run(*own)
+            found = run(*args)
         except Exception as error:
             failure = self._fail(error, args)
             raise failure from failure.__cause__
         if self._pending or len(EVENTS) != start:
             self._settle(args, start)
         return found
-
-    def _plainly(self, /, *args: Any) -> Any:
-        """The results for arrays of NumPy where JAX does not compile."""
-        return self._run(*self._signature.admit(args))
 
     def _settle(self, args: tuple[Any, ...], start: int) -> None:
         """Record what the call has compiled, and change the program if that helps."""

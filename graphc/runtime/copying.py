@@ -1,0 +1,110 @@
+"""Calls on arrays of NumPy, which are copied before JAX has them.
+
+XLA reads an array of NumPy where it lies, if it is aligned, and may do so after the
+call: who writes to it then, changes results. A program shall not depend on that, nor on
+how an array happens to be aligned. A copy of a small one takes 0.15 us, and any two
+lines of Python as long; shapes are looked up by JAX.
+"""
+
+from collections.abc import Callable, Container, Iterable, Sequence
+from functools import lru_cache
+from operator import attrgetter
+from typing import Any
+
+import numpy as np
+
+from graphc.ir.types import DType
+
+Array = np.ndarray[Any, Any]
+Run = Callable[..., Any]
+SMALL = 2**14  # bytes, which the host may as well copy once more
+_ALIGNED = 64  # bytes, where XLA takes an array as it is
+_DTYPE = attrgetter("dtype")
+
+
+def copy(array: Array) -> Array:
+    """A copy; a large one lies where XLA does not copy it a second time."""
+    if array.nbytes < SMALL:
+        return array.copy()
+    room = np.empty(array.nbytes + _ALIGNED, np.uint8)
+    start = -room.__array_interface__["data"][0] % _ALIGNED
+    own: Array = np.ndarray(array.shape, array.dtype, room, start)
+    own[...] = array
+    return own
+
+
+def are_small(args: Iterable[Any], dtypes: Iterable[DType]) -> bool:
+    """Whether all are arrays of NumPy of little size, of the very dtypes."""
+    pairs = zip(args, dtypes, strict=True)
+    return all(
+        type(a) is np.ndarray and a.dtype is d and a.nbytes < SMALL for a, d in pairs
+    )
+
+
+def on_copies(
+    run: Run, dtypes: Sequence[DType], plain: Container[type], otherwise: Run
+) -> Run:
+    """`run` on copies of arguments that are arrays of NumPy, of which there is one.
+
+    Those of kinds that are `plain` are as they are. Arrays of other dtypes, and other
+    kinds, are for `otherwise`.
+    """
+    count = len(dtypes)
+
+    def called(*args: Any, **named: Any) -> Any:
+        own, copied = [], False
+        for a, dtype in zip(args, dtypes, strict=False):
+            kind = type(a)
+            if kind is np.ndarray and a.dtype == dtype:
+                own.append(copy(a))
+                copied = True
+            elif kind in plain:
+                own.append(a)
+        if named or not copied or not len(own) == len(args) == count:
+            return otherwise(*args, **named)
+        return run(*own)
+
+    return called
+
+
+def on_small_copies(run: Run, dtypes: Sequence[DType], otherwise: Run) -> Run:
+    """The same at the least cost, for small arrays of NumPy alone."""
+    called: Run = _unrolled(len(dtypes))(run, dtypes, otherwise, np.ndarray, SMALL)
+    return called
+
+
+@lru_cache(32)
+def _unrolled(count: int) -> Run:
+    """`on_small_copies` for so many arguments, without a loop."""
+    names = [f"a{i}" for i in range(count)]
+    is_one = "type({0}) is array and {0}.dtype is d{0} and {0}.nbytes < small".format
+    lines = [
+        "def make(run, dtypes, otherwise, array, small):",
+        f"    [{', '.join([f'd{a}' for a in names])}] = dtypes",
+        "    def called(*args, **named):",
+        f"        if len(args) == {count} and not named:",
+        f"            [{', '.join(names)}] = args",
+        f"            if {' and '.join(map(is_one, names)) or True}:",
+        f"                return run({', '.join([f'{a}.copy()' for a in names])})",
+        "        return otherwise(*args, **named)",
+        "    return called",
+    ]
+    scope: dict[str, Run] = {}
+    exec(compile("\n".join(lines), __file__, "exec"), scope)  # no line of the user's
+    return scope["make"]
+
+
+def on_lent(run: Run, dtypes: Iterable[DType], otherwise: Run) -> Run:
+    """`run` on arrays of these dtypes as they are; `otherwise` for others."""
+    wanted = list(dtypes)
+
+    def called(*args: Any, **named: Any) -> Any:
+        try:
+            found = [*map(_DTYPE, args)]
+        except AttributeError:
+            found = []
+        if found != wanted or named:
+            return otherwise(*args, **named)
+        return run(*args)
+
+    return called
