@@ -64,7 +64,7 @@ def written(
         "programs": [said for said, _ in programs],
         "steps": exporter.steps(),
         "results": exporter.driver.results,
-        "arguments": [constants.add(array) for array in exporter.arrays],
+        "arguments": [constants.add(array) for array in exporter.constants],
         "graph": None,
     }
     tensors = {

@@ -363,8 +363,9 @@ class Function:
         on = platform or self._target.platform(self.jax)
         with naming(self._names):
             exporter = Exporter(self.jax, self.plan, self._target, on)
-            for call in exporter.calls(sizes):
-                self._for([tuple(call.arguments)], lambda call=call: [call.export()])
+            for call in exporter.calls(sizes, "export"):
+                args = tuple(call.arguments)
+                self._for([args], lambda call=call: exporter.export(call))
         content = written(exporter, self._pipeline.written, self._outputs, graph)
         with open(path, "wb") as file:
             file.write(content)
