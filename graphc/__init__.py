@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from graphc import rewrites, tensor
 from graphc.errors import (
+    AheadWarning,
     BlockWarning,
     CacheWarning,
     CallError,
@@ -40,6 +41,7 @@ from graphc.transform.policies import Bound, Pad, Specialize, learned
 from graphc_serving import Model, ModelError
 
 __all__ = [
+    "AheadWarning",
     "BlockWarning",
     "Bound",
     "Budget",

@@ -68,6 +68,10 @@ class RecompilationWarning(UserWarning):
     """A function that specializes has been compiled for many sizes of one dim."""
 
 
+class AheadWarning(UserWarning):
+    """A part of a program that cannot be compiled ahead of calls."""
+
+
 class BlockWarning(UserWarning):
     """Two calls of a function marked with `graphc.block` do not do the same."""
 

@@ -120,7 +120,7 @@ class AbstractCall:
 
     def __init__(self, stages: Stages, sizes: Mapping[str, int]) -> None:
         self._stages = stages
-        self._sizes = sizes
+        self.sizes = sizes
         self._numbers: dict[int, tuple[Any, NDArray]] = {}
         self._left: dict[str, int] = {}  # steps of loops
         known = {s: sizes[s.name] for s in asked(stages.plan.called)}
@@ -142,6 +142,13 @@ class AbstractCall:
         except StepError as error:
             raise ProgramCallError(str(error)) from None
 
+    @property
+    def numbers(self) -> list[Any]:
+        """The arguments: integers of Python where they are known, else types."""
+        known = map(self._number_of, self.arguments)
+        pairs = zip(known, self.arguments, strict=True)
+        return [a if n is None else int(n) for n, a in pairs]
+
     def _struct(self, shape: Iterable[int], dtype: Any) -> Any:
         with self._stages.jax.enable_x64(True):
             return self._stages.jax.ShapeDtypeStruct(tuple(shape), dtype)
@@ -159,7 +166,7 @@ class AbstractCall:
     def read(self, array: Any, name: str) -> int:
         """The size that was given for a name, or that follows from others."""
         number = self._number_of(array)
-        return self._sizes[name] if number is None else int(number)
+        return self.sizes[name] if number is None else int(number)
 
     def number(self, integer: int, dtype: str) -> Any:
         """The type of an integer."""
@@ -167,7 +174,7 @@ class AbstractCall:
 
     def steps(self, found: Sequence[Any], carries: int, name: str) -> int:
         """The steps that a loop does in a piece, of those that were given."""
-        left = self._left.setdefault(name, self._sizes[name])
+        left = self._left.setdefault(name, self.sizes[name])
         made: int = min(left, found[carries + 1].shape[0])
         self._left[name] = left - made
         return made
@@ -182,7 +189,7 @@ class AbstractCall:
         rows = [self._struct(x.shape[1:], x.dtype) for x in given.rows]
         carries = [self._struct(x.shape, x.dtype) for x in given.carries]
         follow(loop.body, [*carries, *rows, *given.rest], loop.results, self)
-        steps = given.length if loop.going is None else self._sizes[loop.name]
+        steps = given.length if loop.going is None else self.sizes[loop.name]
         count = steps if given.length is None else given.length
         pairs = zip(loop.stacked, given.shapes, strict=True)
         made = [self._struct((count or 0, *s), dtype) for (dtype, _), s in pairs]

@@ -259,6 +259,11 @@ class Signature:
             for a, d in zip(args, self._dtypes, strict=True)
         )
 
+    @property
+    def numbers(self) -> dict[str, Any]:
+        """The kinds of dtypes as which numbers of Python reach the program, and one."""
+        return {"f": 0.0, "c": 0j} | ({"i": 0} if int in self.plain else {})
+
     def need_copies(self, args: ArgumentValues) -> bool:
         """Whether arrays of NumPy, in the dtypes of the inputs, are all to admit."""
         plain, pairs = self.plain, zip(args, self._dtypes, strict=True)

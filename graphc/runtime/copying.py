@@ -15,20 +15,20 @@ import numpy as np
 
 from graphc.ir.types import DType
 
-Array = np.ndarray[Any, Any]
+HostArray = np.ndarray[Any, Any]
 Run = Callable[..., Any]
 SMALL = 2**14  # bytes, which the host may as well copy once more
 _ALIGNED = 64  # bytes, where XLA takes an array as it is
 _DTYPE = attrgetter("dtype")
 
 
-def copy(array: Array) -> Array:
+def copy(array: HostArray) -> HostArray:
     """A copy; a large one lies where XLA does not copy it a second time."""
     if array.nbytes < SMALL:
         return array.copy()
     room = np.empty(array.nbytes + _ALIGNED, np.uint8)
     start = -room.__array_interface__["data"][0] % _ALIGNED
-    own: Array = np.ndarray(array.shape, array.dtype, room, start)
+    own: HostArray = np.ndarray(array.shape, array.dtype, room, start)
     own[...] = array
     return own
 
@@ -46,8 +46,8 @@ def on_copies(
 ) -> Run:
     """`run` on copies of arguments that are arrays of NumPy, of which there is one.
 
-    Those of kinds that are `plain` are as they are. Arrays of other dtypes, and other
-    kinds, are for `otherwise`.
+    Other arguments must be of kinds that are `plain`, and stay as they are. All other
+    calls are for `otherwise`.
     """
     count = len(dtypes)
 

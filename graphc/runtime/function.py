@@ -6,19 +6,18 @@ from typing import TYPE_CHECKING, Any
 
 from graphc.backends.linear import emit_unjitted
 from graphc.backends.program import entry, segment_text
-from graphc.errors import CallError, GraphError, graph_error
+from graphc.errors import CallError, graph_error
 from graphc.explain.report import explain
 from graphc.explain.summary import summary
 from graphc.ir.dims_names import naming
 from graphc.rewriting.engine import Application, applied
 from graphc.runtime import alarms, xla
 from graphc.runtime.adapt import Change
-from graphc.runtime.ahead import OnlySegment, only_segment, structs_at, structs_of
+from graphc.runtime.ahead import OnlySegment, only_segment
+from graphc.runtime.ahead_of_calls import AheadOfCalls
 from graphc.runtime.arguments import Signature
 from graphc.runtime.copying import are_small, on_copies, on_lent, on_small_copies
 from graphc.runtime.dispatch import ANY, CALL, LEND, Way, dispatcher, kept_by, taking
-from graphc.runtime.export import written
-from graphc.runtime.exporter import Exporter
 from graphc.runtime.failure import (
     Program,
     ProgramCallError,
@@ -33,11 +32,10 @@ from graphc.runtime.prepared import Prepared
 from graphc.runtime.programs import loader
 from graphc.runtime.tiering import Tiers
 from graphc.runtime.xla import EVENTS
-from graphc.transform.forecast import SizesGiven
 from graphc.transform.plan import Plan
 
 
-class Function:
+class Function(AheadOfCalls):
     """A compiled program; call it with one argument per input.
 
     `source` is the very text that runs (with two tiers, that on JAX).
@@ -298,125 +296,6 @@ class Function:
         if self._tiers is not None and self._tiers.program.frames(error):
             program = self._tiers.program
         return call_error(error, program, self._signature.text(args))
-
-    def compiled(self, *given: Any) -> Any:
-        """The bare executable for arguments of these shapes, as JAX has it.
-
-        One shape per input, or what has a shape. It takes arrays of JAX in the dtypes
-        of the inputs, checks and casts nothing, and is not counted in `stats()`; calls
-        of these shapes find it compiled. Raises GraphError unless the program is one
-        segment at true sizes.
-        """
-        segment = self._only("compiled", padded=False)
-        bound = self._signature.bind(given, {})
-        args = structs_of(self.jax, bound, self._pipeline.written)
-        return self._made(segment, [args])[0]
-
-    def compile(
-        self, sizes: Mapping[str, SizesGiven], threads: int | None = None
-    ) -> list[Compilation]:
-        """Compile for these sizes now, so that no call has to wait.
-
-        `sizes` are given as to `plan.forecast`. XLA compiles on `threads`, by default
-        as many as there are processors. Returns what was compiled, as in `stats()`.
-        Raises GraphError unless the program is one segment, whose sizes are known.
-        """
-        segment = self._only("compile", padded=True)
-        args = structs_at(self.jax, self.plan, sizes, "compile")
-        count = len(self._log.done)
-        self._made(segment, args, threads)
-        return self._log.done[count:]
-
-    def lower(self, sizes: Mapping[str, SizesGiven]) -> list[Any]:
-        """The program lowered for these sizes, as `jax.jit(...).lower` gives it.
-
-        `sizes` are given as to `compile`; there is one `jax.stages.Lowered` for each
-        that it would compile for. `as_text()` is its StableHLO. Nothing is compiled or
-        counted. Raises GraphError unless the program is one segment.
-        """
-        self._only("lower", padded=True)
-        module = self._program.load()  # whose traces are its own, and not counted
-        segment = only_segment(self._prepared.facts, module, self._target)
-        args = structs_at(self.jax, self.plan, sizes, "lower")
-        return self._for(args, segment.lowered, self.jax, args)
-
-    def export(
-        self,
-        path: Any,
-        sizes: Mapping[str, SizesGiven],
-        *,
-        graph: bool = False,
-        platform: str | None = None,
-    ) -> None:
-        """Write a model for these sizes to a file, which `graphc.load` reads.
-
-        `sizes` are given as to `compile`, and with them those that depend on data, by
-        the names in `plan`, as far as programs depend on them. A padded program serves
-        all sizes that fit into the capacities of these. With `graph`, the graph is
-        written too, so that other sizes can be compiled for; functions have no text.
-        The model is for the `platform` of JAX where the program runs, or another one,
-        as "tpu" or "cuda". Raises GraphError where the driver does more than to run
-        programs and to compute sizes, and CallError for sizes that it refuses. It needs
-        safetensors.
-        """
-        self._require_jax("export")
-        on = platform or self._target.platform(self.jax)
-        with naming(self._names):
-            exporter = Exporter(self.jax, self.plan, self._target, on)
-            for call in exporter.calls(sizes, "export"):
-                args = tuple(call.arguments)
-                self._for([args], lambda call=call: exporter.export(call))
-        content = written(exporter, self._pipeline.written, self._outputs, graph)
-        with open(path, "wb") as file:
-            file.write(content)
-
-    def _require_jax(self, op: str) -> None:
-        if self.backend == "numpy":
-            raise graph_error(
-                "a NumPy program runs line by line: nothing of it is compiled",
-                op=op,
-                hint='leave backend="numpy" out',
-            )
-
-    def _only(self, op: str, padded: bool) -> OnlySegment:
-        """The jitted function that is all there is to compile."""
-        self._require_jax(op)
-        if self._segment is None:
-            problem = "the program is more than one jitted function"
-            got = f"{self._prepared.facts.segments} segments on {self.backend}"
-            hint = 'explain() says what splits it; jit="fewest" keeps more in one'
-            raise graph_error(problem, op=op, got=got, hint=hint)
-        if self._prepared.facts.padded and not padded:
-            problem = "the program is padded: nothing is compiled for true sizes"
-            hint = 'compile(sizes) takes it as it is; or pass dims="specialize"'
-            raise graph_error(problem, op=op, hint=hint)
-        return self._segment
-
-    def _made(
-        self,
-        segment: OnlySegment,
-        calls: list[tuple[Any, ...]],
-        threads: int | None = 1,
-    ) -> list[Any]:
-        """The executables for arguments, recorded as compilations."""
-        made = self._for(calls, segment.compiled, self.jax, calls, threads)
-        self._log.settle()
-        facts = self._prepared.facts
-        for args in calls if self._changing and not facts.padded else ():
-            self._newest.note(args)
-        return made
-
-    def _for(
-        self, calls: list[tuple[Any, ...]], make: Callable[..., list[Any]], *given: Any
-    ) -> list[Any]:
-        """Make something for calls; errors are those of calls."""
-        try:
-            return self._target.around(self.jax, make)(*given)
-        except Exception as error:
-            if type(error) is GraphError:
-                raise
-            failure = self._failure(error, calls[0])
-            raise failure from failure.__cause__
 
     @cached_property
     def _unjitted(self) -> Plan:

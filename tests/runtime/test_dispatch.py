@@ -340,14 +340,13 @@ def test_there_is_nothing_to_compile_ahead():
         "compiled: the program is padded: nothing is compiled for true sizes\n"
         '  hint: compile(sizes) takes it as it is; or pass dims="specialize"\n'
         "  at ": lambda: padded.compiled((3,)),
-        "compile: the program is more than one jitted function\n"
+        "compiled: the program is more than one jitted function\n"
         "  got: 2 segments on jax\n"
         '  hint: explain() says what splits it; jit="fewest" keeps more in one\n'
-        "  at ": lambda: several.compile({"n": 3}),
+        "  at ": lambda: several.compiled((3,)),
         "compiled: a NumPy program runs line by line: nothing of it is compiled\n"
         '  hint: leave backend="numpy" out\n': lambda: host.compiled((3,)),
         "lower: a NumPy program runs line by line": lambda: host.lower({"n": 3}),
-        "lower: the program is more than one jitted": lambda: several.lower({"n": 3}),
         "lower: n is missing\n  got: no sizes\n": lambda: f.lower({}),
         "compiled: an argument is told by its shape\n"
         "  got: [3]\n"

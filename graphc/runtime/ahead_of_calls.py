@@ -1,0 +1,193 @@
+"""Functions ahead of their calls: lowered, compiled, exported."""
+
+from abc import abstractmethod
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+from graphc.backends.program import Outputs
+from graphc.errors import GraphError, graph_error
+from graphc.ir.dims_names import naming
+from graphc.runtime.ahead import OnlySegment, is_wide, structs_of
+from graphc.runtime.arguments import Backend, Signature
+from graphc.runtime.devices import Target
+from graphc.runtime.export import written
+from graphc.runtime.exporter import Exporter
+from graphc.runtime.failure import Program
+from graphc.runtime.generations import Generation
+from graphc.runtime.log import Compilation, Log
+from graphc.runtime.lowering import Lowering, executables_of
+from graphc.runtime.pipeline import Pipeline
+from graphc.runtime.prepared import Prepared
+from graphc.runtime.programs import LoadedProgram
+from graphc.transform.forecast import SizesGiven
+from graphc.transform.plan import Plan
+
+
+class AheadOfCalls:
+    """All that a function does before it is called; the function holds its program."""
+
+    backend: Backend
+    jax: Any
+    _pipeline: Pipeline
+    _prepared: Prepared
+    _program: Program
+    _loaded: LoadedProgram
+    _log: Log
+    _newest: Generation
+    _signature: Signature
+    _segment: OnlySegment | None
+    _target: Target
+    _outputs: Outputs
+    _names: dict[object, str]
+    _changing: bool
+
+    @property
+    @abstractmethod
+    def plan(self) -> Plan:
+        """The plan of the program."""
+
+    @abstractmethod
+    def _failure(self, error: Exception, args: tuple[Any, ...]) -> Exception:
+        """The error of a failure."""
+
+    def compiled(self, *given: Any) -> Any:
+        """The bare executable for arguments of these shapes, as JAX has it.
+
+        One shape per input, or what has a shape. It takes arrays of JAX in the dtypes
+        of the inputs, checks and casts nothing, and is not counted in `stats()`; calls
+        of these shapes find it compiled. Raises GraphError unless the program is one
+        segment at true sizes.
+        """
+        segment = self._only("compiled")
+        bound = self._signature.bind(given, {})
+        args = structs_of(self.jax, bound, self._pipeline.written)
+        lower = partial(segment.lowered, self.jax, [args])
+        (found,) = self._made(self._for(args, lower), 1, [args])
+        return found
+
+    def compile(
+        self, sizes: Mapping[str, SizesGiven], threads: int | None = None
+    ) -> list[Compilation]:
+        """Compile for these sizes now, so that no call has to wait.
+
+        `sizes` are given as to `plan.forecast`, and with them those that depend on
+        data, by the names in `plan`: what depends on others is left for the first call,
+        with an AheadWarning. Arguments without axes are taken to be numbers of Python.
+        XLA compiles on `threads`, by default as many as there are processors. Returns
+        what was compiled, as in `stats()`.
+        """
+        count = len(self._log.done)
+        lowering, calls = self._lowered("compile", self._loaded.module, sizes)
+        self._made([*lowering.lowered.values()], threads, calls)
+        lowering.tell()
+        return self._log.done[count:]
+
+    def lower(self, sizes: Mapping[str, SizesGiven]) -> list[Any]:
+        """The program lowered for these sizes, as `jax.jit(...).lower` gives it.
+
+        `sizes` are given as to `compile`; there is one `jax.stages.Lowered` for each
+        that it would compile for. `as_text()` is its StableHLO. Nothing is compiled or
+        counted.
+        """
+        module = self._program.load()  # whose traces are its own, and not counted
+        lowering, _ = self._lowered("lower", module, sizes)
+        lowering.tell()
+        return [*lowering.lowered.values()]
+
+    def _lowered(
+        self, op: str, module: Any, sizes: Mapping[str, SizesGiven]
+    ) -> tuple[Lowering, list[tuple[Any, ...]]]:
+        """The segments lowered for the calls that `sizes` list, and their arguments."""
+        self._require_jax(op)
+        wide = is_wide(self._prepared.facts, module)
+        given = self.jax, self.plan, module, self._target, wide, self._signature.numbers
+        lowering, found = Lowering(*given, op), []
+        for call in lowering.calls(sizes, op):
+            args = tuple(call.arguments)
+            misfit = self._signature.check(args)
+            if misfit is not None:
+                raise misfit
+            self._for(args, lambda call=call: lowering.take(call))
+            found.append(tuple(call.numbers))
+        return lowering, found
+
+    def export(
+        self,
+        path: Any,
+        sizes: Mapping[str, SizesGiven],
+        *,
+        graph: bool = False,
+        platform: str | None = None,
+    ) -> None:
+        """Write a model for these sizes to a file, which `graphc.load` reads.
+
+        `sizes` are given as to `compile`, and with them those that depend on data, by
+        the names in `plan`, as far as programs depend on them. A padded program serves
+        all sizes that fit into the capacities of these. With `graph`, the graph is
+        written too, so that other sizes can be compiled for; functions have no text.
+        The model is for the `platform` of JAX where the program runs, or another one,
+        as "tpu" or "cuda". Raises GraphError where the driver does more than to run
+        programs and to compute sizes, and CallError for sizes that it refuses. It needs
+        safetensors.
+        """
+        self._require_jax("export")
+        on = platform or self._target.platform(self.jax)
+        with naming(self._names):
+            exporter = Exporter(self.jax, self.plan, self._target, on)
+            for call in exporter.calls(sizes, "export"):
+                args = tuple(call.arguments)
+                self._for(args, lambda call=call: exporter.export(call))
+        content = written(exporter, self._pipeline.written, self._outputs, graph)
+        with open(path, "wb") as file:
+            file.write(content)
+
+    def _require_jax(self, op: str) -> None:
+        if self.backend == "numpy":
+            raise graph_error(
+                "a NumPy program runs line by line: nothing of it is compiled",
+                op=op,
+                hint='leave backend="numpy" out',
+            )
+        if self._pipeline.how.jit is False:
+            hint = "jax.jit(f.jax_callable, static_argnums=f.static_argnums).lower(...)"
+            problem = "the program is compiled by its caller, since jit=False"
+            raise graph_error(problem, op=op, hint=hint)
+
+    def _only(self, op: str) -> OnlySegment:
+        """The jitted function that is all there is to compile."""
+        self._require_jax(op)
+        if self._segment is None:
+            problem = "the program is more than one jitted function"
+            got = f"{self._prepared.facts.segments} segments on {self.backend}"
+            hint = 'explain() says what splits it; jit="fewest" keeps more in one'
+            raise graph_error(problem, op=op, got=got, hint=hint)
+        if self._prepared.facts.padded:
+            problem = "the program is padded: nothing is compiled for true sizes"
+            hint = 'compile(sizes) takes it as it is; or pass dims="specialize"'
+            raise graph_error(problem, op=op, hint=hint)
+        return self._segment
+
+    def _made(
+        self, lowered: list[Any], threads: int | None, calls: list[tuple[Any, ...]]
+    ) -> list[Any]:
+        """The executables of what was lowered for calls, recorded as compilations."""
+        args = calls[0] if calls else ()
+        made = self._for(args, executables_of, self.jax, lowered, threads)
+        self._log.settle()
+        facts = self._prepared.facts
+        for call in calls if self._changing and not facts.padded else ():
+            self._newest.note(call)
+        return made
+
+    def _for(
+        self, args: tuple[Any, ...], make: Callable[..., Any], *given: Any
+    ) -> Any:
+        """Make something for a call; errors are those of the call."""
+        try:
+            return self._target.around(self.jax, make)(*given)
+        except Exception as error:
+            if type(error) is GraphError:
+                raise
+            failure = self._failure(error, args)
+            raise failure from failure.__cause__

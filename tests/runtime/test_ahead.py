@@ -1,0 +1,148 @@
+"""Programs of any number of segments, compiled ahead of calls."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import graphc
+import graphc.tensor as gt
+from graphc.analysis import cost
+from tests.runtime.test_export_loops import ROWS, SCANS, X
+
+pytestmark = pytest.mark.usefixtures("compiled_quickly")
+W = gt.tensor("w", "float64", ("n",))
+K = gt.iscalar("k")
+C = gt.tensor("c", "float32", ())
+ONES = np.array([1, -2, 3, 4], "float32")
+
+
+@pytest.fixture
+def paying(monkeypatch):
+    """A cost of calls and of compilations by which slices of stacks all pay."""
+    monkeypatch.setattr(cost, "LEAST_APART", -cost.APART)
+    monkeypatch.setattr(cost, "LONGER", np.inf)
+
+
+def positive(x):
+    return gt.sort(x[x > 0]) * 2
+
+
+def slices(x):
+    y, z = gt.exp(x), gt.sum(x, 1)
+    return [gt.sum(x), *(part[i] for part in (y, z) for i in range(5))]
+
+
+GIVEN = {"n": 4, "count": 3}
+PROGRAMS = {
+    "a filter": ([X], positive(X), "specialize", GIVEN, 2, [ONES]),
+    "float64": ([W], positive(W), "specialize", GIVEN, 2, [ONES.astype("float64")]),
+    "two filters": (
+        *([X], [positive(X), positive(-X)], "specialize"),
+        *(GIVEN | {"count_1": 1}, 3, [ONES]),
+    ),
+    "an adapting one": ([X], positive(X), "auto", GIVEN, 2, [ONES]),
+    "host arithmetic": (
+        *([X, K], [gt.arange(K * K // 3 + 1) * 2, X[:K]], "specialize"),
+        *({"n": 4, "k": [2, 2]}, 2, [ONES, 2]),
+    ),
+    "capacities": (
+        *([X, K], [X * 2, gt.arange(K)], "pad"),
+        *({"n": 3, "k": 2}, 1, [ONES, 2]),
+    ),
+    "a number": ([X, C], [X * C, positive(X)], "specialize", GIVEN, 2, [ONES, 0.5]),
+    "nothing to run": ([X], X, "specialize", {"n": 4}, 0, [ONES]),
+}
+
+
+@pytest.mark.parametrize("kind", PROGRAMS)
+@pytest.mark.parametrize("device", [False, True])
+def test_calls_find_all_segments_compiled(kind, device):
+    inputs, outputs, dims, sizes, count, args = PROGRAMS[kind]
+    f = graphc.function(inputs, outputs, dims=dims)
+    lowered = f.lower(sizes)
+    assert len(lowered) == count and not f.stats().compilations
+    assert all("module @jit_segment" in one.as_text() for one in lowered)
+    made = f.compile(sizes, threads=2)
+    assert len(made) == count and f.compile(sizes) == []
+    if device:
+        with jax.enable_x64(True):
+            args = [a if isinstance(a, (int, float)) else jnp.asarray(a) for a in args]
+    expected = graphc.function(inputs, outputs, backend="numpy")(*map(numpy, args))
+    for _ in range(2):
+        for a, b in zip(leaves(f(*args)), leaves(expected), strict=True):
+            assert a.dtype == b.dtype and np.array_equal(a, b)
+    assert f.stats().compilations == made
+
+
+def numpy(a):
+    return a if isinstance(a, (int, float)) else np.asarray(a)
+
+
+def leaves(found):
+    return found if isinstance(found, list) else [found]
+
+
+def test_what_depends_on_data_waits_and_is_told():
+    f = graphc.function([X], [positive(X), gt.cumsum(X)], dims="specialize")
+    with pytest.warns(graphc.AheadWarning) as told:
+        assert [c.segment for c in f.compile({"n": [4, 5]})] == [0, 0]
+    assert str(told[0].message) == (
+        "compile: what depends on count waits for the first call: the program reads it"
+        ' from the device\n  hint: give numbers that it may take too, as '
+        '{"count": [...]}'
+    )
+    assert told[0].filename == __file__
+    f(ONES)
+    assert [c.segment for c in f.stats().compilations] == [0, 0, 1]
+    assert [c.sizes["count"] for c in f.compile({"n": 4, "count": [3, 2, 1]})] == [2, 1]
+
+
+def test_slices_of_stacks_are_compiled_with_their_segment(paying):
+    x = gt.tensor("x", "float64", (5, 3))
+    f = graphc.function([x], slices(x), rewrites=graphc.rewrites.none)
+    assert [type(s).__name__ for s in f.plan.steps] == ["Segment", "SlicesOfStacks"]
+    made = f.compile({})
+    assert [c.segment for c in made] == [0, 1] and len(f.lower({})) == 2
+    f(np.ones((5, 3)))
+    assert f.stats().compilations == made
+
+
+def test_a_loop_that_runs_in_pieces():
+    _, ys = gt.while_loop(lambda i: i < K, lambda i: (i + 1, 2 * i), 0, collect=True)
+    f = graphc.function([K], ys)
+    with pytest.warns(graphc.AheadWarning, match="depends on steps"):
+        made = f.compile({"k": 9})
+    assert [c.sizes.get("rows") for c in made] == [None, 16]
+    assert f(9).tolist() == [2 * i for i in range(9)]
+    assert f.stats().compilations == made
+
+
+@pytest.mark.parametrize("kind", SCANS)
+def test_a_loop_that_python_runs(kind):
+    f = graphc.function([X, ROWS], list(SCANS[kind]()), dims="specialize")
+    with pytest.warns(graphc.AheadWarning):
+        made = f.compile({"n": 2, "t": 4})
+    assert made
+    f(ONES[:2], np.ones((4, 3), "float32"))
+    again = [c for c in f.stats().compilations if c not in made]
+    assert not {c.segment for c in made} & {c.segment for c in again}
+
+
+def test_sizes_that_do_not_fit_are_refused():
+    y = gt.tensor("y", "float32", ("m",))
+    f = graphc.function([X, y], [positive(X), X + y], dims="specialize")
+    never = graphc.function([X], [positive(X)], jit=False)
+    cases = {
+        "add: shapes do not broadcast: needs n == m; got 3 and 4\n": (
+            lambda: f.compile({"n": 3, "m": 4})
+        ),
+        "compile: cuont is no size": lambda: f.compile({"n": 3, "m": 3, "cuont": 2}),
+        "compile: the program is compiled by its caller, since jit=False\n"
+        "  hint: jax.jit(f.jax_callable, static_argnums": lambda: never.compile({}),
+    }
+    for text, ask in cases.items():
+        with pytest.raises((graphc.GraphError, graphc.CallError)) as caught:
+            ask()
+        assert str(caught.value).startswith(text), str(caught.value)
+    assert f.stats().compilations == []
