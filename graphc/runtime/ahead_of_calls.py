@@ -77,6 +77,9 @@ class AheadOfCalls:
         XLA compiles on `threads`, by default as many as there are processors. Returns
         what was compiled, as in `stats()`.
         """
+        if threads is not None and threads < 1:
+            problem = "there must be a thread to compile on"
+            raise graph_error(problem, op="compile", got=f"threads={threads}")
         count = len(self._log.done)
         lowering, calls = self._lowered("compile", self._loaded.module, sizes)
         self._made([*lowering.lowered.values()], threads, calls)

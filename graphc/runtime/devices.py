@@ -89,6 +89,8 @@ def _default_platform(jax: Any) -> str:
 def _named(jax: Any, platform: str) -> Any:
     """The first device of a platform."""
     try:
+        if not platform:  # which JAX takes for its default
+            raise RuntimeError
         return jax.devices(platform)[0]
     except RuntimeError:
         there = sorted({"cpu", *(device.platform for device in jax.devices())})

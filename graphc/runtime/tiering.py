@@ -247,24 +247,24 @@ def parts_of(prepared: Prepared) -> list[tuple[str, PartRunner]]:
 
 
 def shapes_and_numbers(prepared: Prepared) -> PartRunner:
-    """The function of arguments that tells their key, at less cost than the key."""
+    """The function of arguments that tells their key, at less cost than the key.
+
+    It is one expression: each call of a function that adapts runs it.
+    """
     inputs, statics = prepared.inputs, prepared.facts.statics
-    arrays = [
-        i
+    parts = [
+        f"args[{i}].shape"
         for i, v in enumerate(inputs)
         if any(isinstance(n, Dim) for n in v.type.shape)
     ]
-    scalars = [
-        _number(i, None) if i in statics or v._symbol is not None else _kind(i)
+    parts += [
+        f"{'index' if i in statics or v._symbol is not None else 'kind'}(args[{i}])"
         for i, v in enumerate(inputs)
         if not v.type.rank
     ]
-    if not scalars:
-        return lambda args: tuple([args[i].shape for i in arrays])
-    return lambda args: (
-        *[args[i].shape for i in arrays],
-        *[part(args) for part in scalars],
-    )
+    text = f"lambda args: ({', '.join([*parts, ''])})" if parts else "lambda args: ()"
+    found: PartRunner = eval(text, {"index": index, "kind": _kind_of})
+    return found
 
 
 def _capacities(plan: Plan) -> dict[Symbol, Pad]:
@@ -293,11 +293,12 @@ def _number(i: int, pad: Pad | None) -> PartRunner:
 def _kind(i: int) -> PartRunner:
     """Python's scalars and arrays are compiled for apart."""
 
-    def kind(args: ArgumentValues) -> Any:
-        weak = getattr(args[i], "weak_type", False)
-        return getattr(args[i], "dtype", type(args[i])), weak
+    return lambda args: _kind_of(args[i])
 
-    return kind
+
+def _kind_of(argument: Any) -> Any:
+    weak = getattr(argument, "weak_type", False)
+    return getattr(argument, "dtype", type(argument)), weak
 
 
 def _is_traced(argument: Any) -> bool:

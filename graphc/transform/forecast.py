@@ -2,9 +2,13 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from operator import index
+from typing import Any, NoReturn
+
+import numpy as np
 
 from graphc.control.trip_count import STEPS
-from graphc.errors import graph_error
+from graphc.errors import graph_error, shortened
 from graphc.ir.build import as_size
 from graphc.ir.dims import Dim, Symbol, evaluate
 from graphc.ir.graph import Graph, Value
@@ -112,11 +116,23 @@ def asked(graph: Graph) -> list[Symbol]:
     return list(found)
 
 
-def _as_list(given: SizesGiven) -> Sequence[int] | int:
+def _as_integers(name: str, given: Any, op: str) -> list[int] | int:
     """The sizes of calls, of which a distribution says how often each occurs."""
-    if isinstance(given, Mapping):
-        return [n for n, count in given.items() for _ in range(count)]
-    return given
+    try:
+        if isinstance(given, Mapping):
+            return [index(n) for n, count in given.items() for _ in range(count)]
+        return [index(n) for n in given] if np.ndim(given) else index(given)
+    except TypeError:
+        _refuse_sizes(op, given, f"integers for {name}: [3, 4], {{3: 10, 4: 1}} or 3")
+
+
+def _shown(name: str) -> str:
+    return f'"{name}": [...]'
+
+
+def _refuse_sizes(op: str, got: object, expected: str) -> NoReturn:
+    problem, shown = "these are no sizes of calls", shortened(repr(got))
+    raise graph_error(problem, op=op, got=shown, expected=expected)
 
 
 def _calls(
@@ -129,7 +145,9 @@ def _calls_of(
     symbols: Iterable[Symbol], listed: Mapping[str, SizesGiven], op: str
 ) -> list[dict[Symbol, int]]:
     given = {s.name: s for s in symbols}
-    sizes = {k: _as_list(n) for k, n in listed.items()}
+    if not isinstance(listed, Mapping):
+        _refuse_sizes(op, listed, "a dict, as {" + ", ".join(map(_shown, given)) + "}")
+    sizes = {k: _as_integers(k, n, op) for k, n in listed.items()}
     wrong = sorted({*sizes} ^ {*given})
     if wrong:
         problem = "is missing" if wrong[0] in given else "is no size of the arguments"
@@ -139,6 +157,10 @@ def _calls_of(
             got=", ".join(sizes) or "no sizes",
             expected=", ".join(given) or "no sizes",
         )
+    for name, found in sizes.items():
+        least = min([found] if isinstance(found, int) else found, default=0)
+        if least < 0 and not isinstance(given[name].origin, Value):
+            _refuse_sizes(op, least, f"{name} of at least 0")
     lengths = {len(n) for n in sizes.values() if not isinstance(n, int)}
     if len(lengths) > 1:
         raise graph_error(
@@ -148,7 +170,7 @@ def _calls_of(
         )
     count = lengths.pop() if lengths else 1
     return [
-        {given[k]: n if isinstance(n, int) else int(n[i]) for k, n in sizes.items()}
+        {given[k]: n if isinstance(n, int) else n[i] for k, n in sizes.items()}
         for i in range(count)
     ]
 

@@ -138,6 +138,16 @@ def test_sizes_that_do_not_fit_are_refused():
             lambda: f.compile({"n": 3, "m": 4})
         ),
         "compile: cuont is no size": lambda: f.compile({"n": 3, "m": 3, "cuont": 2}),
+        "compile: these are no sizes of calls\n  got: [3, 4]\n"
+        '  expected: a dict, as {"n": [...], "m": [...]}': lambda: f.compile([3, 4]),
+        "compile: these are no sizes of calls\n  got: '4'\n"
+        "  expected: integers for n: [3, 4], {3: 10, 4: 1} or 3": (
+            lambda: f.compile({"n": "4", "m": 2})
+        ),
+        "lower: these are no sizes of calls\n  got: -2\n  expected: m of at": (
+            lambda: f.lower({"n": 4, "m": [1, -2]})
+        ),
+        "compile: there must be a thread": lambda: f.compile({}, threads=0),
         "compile: the program is compiled by its caller, since jit=False\n"
         "  hint: jax.jit(f.jax_callable, static_argnums": lambda: never.compile({}),
     }
