@@ -53,9 +53,10 @@ class Stages(ABC):
         self._made: dict[StageKey, list[tuple[tuple[int, ...], Any]]] = {}
         self._alone: dict[int, Any] = {}
 
-    def settings(self) -> AbstractContextManager[None]:
-        """Within: JAX has the bits and the device that the programs run under."""
-        return OnlySegment(None, self.wide, self._target).settings(self.jax)
+    def settings(self, stage: int) -> AbstractContextManager[None]:
+        """Within: JAX has the bits and the device that a stage runs under."""
+        wide = self.wide or self.is_on_host(stage)
+        return OnlySegment(None, wide, self._target).settings(self.jax)
 
     def calls(self, sizes: Mapping[str, SizesGiven], op: str) -> list["AbstractCall"]:
         """The calls that `sizes` list, each of other ones."""
@@ -111,7 +112,7 @@ class Stages(ABC):
 
     def computed(self, stage: int, numbers: Sequence[NDArray]) -> list[NDArray]:
         """The results of a stage for numbers."""
-        with self.settings():
+        with self.settings(stage):
             return list(map(np.asarray, self.jitted(stage)(*numbers)))
 
 

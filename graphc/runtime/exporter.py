@@ -82,7 +82,7 @@ class Exporter(Stages):
         stage, statics, _ = key
         jitted = self.jitted(stage)
         try:
-            with self.settings():
+            with self.settings(stage):
                 found = make(jitted, platforms=[self.platform])(*arguments, *statics)
         except (NotImplementedError, ValueError) as error:
             if isinstance(error, GraphError):

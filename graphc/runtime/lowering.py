@@ -9,6 +9,7 @@ import os
 import warnings
 from collections.abc import Container, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any
 
 from graphc.backends.jax import is_direct
@@ -19,7 +20,7 @@ from graphc.runtime.devices import Target
 from graphc.runtime.jax_cache import Executables
 from graphc.runtime.recorded import Driver, recorded
 from graphc.transform.forecast import SizesGiven
-from graphc.transform.plan import Plan
+from graphc.transform.plan import Check, Plan
 
 
 class _NotGiven(Exception):
@@ -92,7 +93,7 @@ class Lowering(Stages):
         """Lower the program of a stage for these arguments: the types that it gives."""
         stage, statics, _ = key
         jitted = self.jitted(stage)
-        with self.settings():
+        with self.settings(stage):
             if self.is_on_host(stage):
                 return self._leaves(self.jax.eval_shape(jitted, *arguments))
             lowered = self.lowered[key] = jitted.lower(*arguments, *statics)
@@ -132,9 +133,14 @@ def executables_of(jax: Any, lowered: Sequence[Any], threads: int | None) -> lis
 
 
 def _driver_of(plan: Plan, op: str) -> Driver:
-    """The driver of a plan as steps. Raises GraphError where it does more."""
+    """The driver of a plan as steps, of which all checks are taken to hold.
+
+    Raises GraphError where it does more.
+    """
+    steps = tuple([s for s in plan.steps if not isinstance(s, Check)])
+    unchecked = replace(plan, steps=steps)
     try:
-        return recorded(plan, plan.padded, (), len(plan.called.inputs))
+        return recorded(unchecked, plan.padded, (), len(plan.called.inputs))
     except GraphError as error:
         first = shortened(str(error).splitlines()[0])
         raise graph_error(

@@ -97,13 +97,6 @@ def named_sizes(
     return [{symbol.name: n for symbol, n in call.items()} for call in calls]
 
 
-def known_sizes(
-    called: Graph, padded: PaddedGraph | None, sizes: Mapping[str, SizesGiven], op: str
-) -> list[dict[Symbol, int]]:
-    """The sizes of each call, by symbol, and the capacities that follow from them."""
-    return [_with_capacities(padded, call) for call in _calls(called, sizes, op)]
-
-
 def asked(graph: Graph) -> list[Symbol]:
     """The sizes that arguments have, and the integers among them."""
     found: dict[Symbol, None] = {}

@@ -51,6 +51,10 @@ PROGRAMS = {
         *({"n": 3, "k": 2}, 1, [ONES, 2]),
     ),
     "a number": ([X, C], [X * C, positive(X)], "specialize", GIVEN, 2, [ONES, 0.5]),
+    "checks": (
+        *([X, K], [gt.assert_(K > 1, "few", X[:K]), gt.assert_(X > -9, "low", X)]),
+        *("specialize", {"n": 4, "k": 2}, 1, [ONES, 2]),
+    ),
     "nothing to run": ([X], X, "specialize", {"n": 4}, 0, [ONES]),
 }
 

@@ -77,9 +77,10 @@ def refusal(**options):
     return [line for line in lines if not line.startswith("  at ")]
 
 
-def test_a_device_that_is_not_there():
-    assert refusal(device="abacus") == [
-        "function: JAX has no device of the platform 'abacus' here",
+@pytest.mark.parametrize("name", ["abacus", ""])
+def test_a_device_that_is_not_there(name):
+    assert refusal(device=name) == [
+        f"function: JAX has no device of the platform {name!r} here",
         "  expected: 'cpu'",
         "  hint: leave `device` out to run where JAX runs by default",
     ]
