@@ -184,6 +184,7 @@ def worth_sharing(count: int, size: int) -> bool:
 SLICED = 7.5e-3
 APART = 60e-3
 CALLED_APART = 10e-6
+ARRAY_APART = 1e-6  # for each that goes into all calls
 LEAST_APART = 0.15
 LONGER = 0.02
 
@@ -193,6 +194,10 @@ def least_slices(stacks: int) -> int:
     return stacks + math.ceil((APART + LEAST_APART) / SLICED)
 
 
-def worth_taking_apart(places: int, seconds: float) -> bool:
-    """Whether a program that takes so long may call another one for each place."""
-    return places * CALLED_APART <= LONGER * seconds
+def worth_taking_apart(places: int, arrays: int, seconds: float) -> bool:
+    """Whether a program that takes so long may call another one for each place.
+
+    So many arrays go into all calls; others go into one program or the other.
+    """
+    each = CALLED_APART + arrays * ARRAY_APART
+    return places * each <= LONGER * seconds

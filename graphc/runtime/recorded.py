@@ -352,11 +352,12 @@ class _Recorder:
 
     def _slice(self, segment: SlicesOfStacks) -> None:
         stacks = list(map(self.value, segment.inputs))
-        stage, width = len(self.segments), len(stacks)
+        stage, width = len(self.segments), len(segment.outputs) // len(segment.places)
         self.segments.append(segment.index)
-        for i, place in enumerate(segment.places):
+        for i, (place, row) in enumerate(zip(segment.places, segment.own, strict=True)):
             number = self._add("number", [[place, []]], "int32")
-            first = self._add("run", stage, [number, *stacks], [], made=width)
+            given = [number, *stacks, *map(self.value, row)]
+            first = self._add("run", stage, given, [], made=width)
             for j in range(width):
                 self._bind(segment.outputs[i * width + j], first + j)
 

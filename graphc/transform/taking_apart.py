@@ -1,46 +1,43 @@
-"""Results that are slices of stacked arrays are cut from these after the segments.
+"""Results that are made of slices of stacked arrays are computed after the segments.
 
 A chain of blocks that was made a loop gives one array for each kind of result, of which
-users ask for the part of each block. In a segment, XLA compiles a kernel for each of
-these slices. Here one function of the place is compiled, which the driver calls.
+users ask for the part of each block, or for the parameter that it updates. In a
+segment, XLA compiles kernels for each of these slices. Here one function of the place
+is compiled, which the driver calls.
 """
 
-from collections.abc import Container, Iterable
+from collections.abc import Callable, Container, Iterable
 from dataclasses import replace
 
 from graphc.analysis.cost import DeviceCosts, least_slices, worth_taking_apart
 from graphc.control.scan import SCAN
+from graphc.ir.dims import Dim
 from graphc.ir.graph import Node, Value
-from graphc.rewriting.loops.repeats import place_of
+from graphc.ir.walk import operands
 from graphc.rewriting.loops.work import typical, work_of
 from graphc.transform.grouping import varying
-from graphc.transform.plan import (
-    Check,
-    HostNode,
-    Plan,
-    PlanStep,
-    PythonLoop,
-    Segment,
-    SlicesOfStacks,
-)
+from graphc.transform.plan import Plan, PlanStep, Segment, SlicesOfStacks
+from graphc.transform.result_parts import ResultPart, result_parts
 
 REASON = (
     "slices of stacks: one function is compiled, and called for {} places; "
     'jit="fewest" leaves them in the segment that computes the stacks'
 )
-Positions = tuple[int, ...]
-Slices = dict[int, Value]  # of one array, by their places
+Resolve = Callable[[Value], Value]
+Groups = list[list[ResultPart]]  # of parts that do the same, in order of their places
 
 
 def taken_apart(plan: Plan, costs: DeviceCosts) -> Plan:
     """The plan where slices that are results only have steps of their own, if they pay.
 
-    There is one for all stacks that are cut at the same places.
+    So have the results that are made of such a slice each, as updated parameters. There
+    is one step for all that are cut at the same places.
     """
-    stacks = _stacks(plan)
-    together: dict[Positions, list[Value]] = {}
-    for stack, slices in stacks.items():
-        together.setdefault(tuple(sorted(slices)), []).append(stack)
+    if len(plan.graph.outputs) < least_slices(1):
+        return plan
+    together: dict[tuple[int, ...], Groups] = {}
+    for parts in result_parts(plan):
+        together.setdefault(tuple([p.place for p in parts]), []).append(parts)
     groups = {
         places: group
         for places, group in together.items()
@@ -51,75 +48,95 @@ def taken_apart(plan: Plan, costs: DeviceCosts) -> Plan:
     seconds = _seconds(plan, costs)
     steps, index = list(plan.steps), len(plan.segments)
     for places, group in groups.items():
-        if worth_taking_apart(len(places), seconds):
-            cut = [stacks[stack][place] for place in places for stack in group]
-            gone = frozenset(cut)
-            steps = [_without(step, gone, group) for step in steps]
-            steps.append(_step(index, places, group, cut))
+        made = _step(index, places, group)
+        if not worth_taking_apart(len(places), len(made.inputs), seconds):
+            continue
+        shorter = _without(steps, made, plan.resolve)
+        if shorter is not None:
+            steps = [*shorter, made]
             index += 1
     return replace(plan, steps=tuple(steps))
 
 
-def _stacks(plan: Plan) -> dict[Value, Slices]:
-    """The slices that are results and nothing else, by the arrays that they are of."""
-    resolve = plan.resolve
-    slices: dict[Value, int] = {}
-    for value in map(resolve, plan.graph.outputs):
-        place = place_of(value)
-        if place is not None and value._symbol is None:
-            slices[value] = place
-    if len(slices) < least_slices(1):
-        return {}
-    used = set(map(resolve, _operands(plan.steps)))
-    found: dict[Value, Slices] = {}
-    for value, place in slices.items():
-        stack = resolve(value.node.inputs[0])
-        computed = not stack.node.primitive.inline
-        if value not in used and computed and isinstance(stack.type.shape[0], int):
-            found.setdefault(stack, {})[place] = value
+def _without(
+    steps: list[PlanStep], made: SlicesOfStacks, resolve: Resolve
+) -> list[PlanStep] | None:
+    """The steps without nodes that a later one has; they give it what they compute.
+
+    Slices that others take too stay. None where a step would be left empty.
+    """
+    slices = {v.node for v in made.slices}
+    work = {node for node in made.nodes if node not in slices}
+    compute = [s for s in steps if isinstance(s, Segment)]
+    compute = [s for s in compute if not isinstance(s, SlicesOfStacks)]
+    left = [node for step in compute for node in step.nodes if node not in work]
+    needed = {resolve(v) for node in left for v in operands(node)}
+    needed.update(v for step in compute for v in step.outputs)
+    needed.difference_update(made.outputs)
+    gone = work | {v.node for v in made.slices if v not in needed}
+    taken = dict.fromkeys([*made.inputs, *(v for row in made.own for v in row)])
+    found = list[PlanStep]()
+    for step in steps:
+        if isinstance(step, Segment) and not isinstance(step, SlicesOfStacks):
+            step = _shorter(step, gone, taken, resolve)
+            if not step.nodes:
+                return None
+        found.append(step)
     return found
 
 
-def _operands(steps: Iterable[PlanStep]) -> Iterable[Value]:
-    """The values that steps take."""
-    for step in steps:
-        if isinstance(step, Segment):
-            for node in step.nodes:
-                yield from node.inputs
-        elif isinstance(step, (HostNode, PythonLoop)):
-            yield from step.node.inputs
-        elif isinstance(step, Check):
-            yield step.condition
-
-
-def _without(step: PlanStep, slices: Container[Value], stacks: list[Value]) -> PlanStep:
-    """A step that leaves these slices out, and gives those stacks that it computes."""
-    if not isinstance(step, Segment):
-        return step
-    nodes = tuple([n for n in step.nodes if n.outputs[0] not in slices])
-    if len(nodes) == len(step.nodes):
-        return step
+def _shorter(
+    segment: Segment, gone: Container[Node], taken: Iterable[Value], resolve: Resolve
+) -> Segment:
+    """A segment that leaves nodes out, and gives those values that it computes."""
+    nodes = tuple([n for n in segment.nodes if n not in gone])
+    if len(nodes) == len(segment.nodes):
+        return segment
     made = {v for node in nodes for v in node.outputs}
-    outputs = dict.fromkeys(v for v in step.outputs if v not in slices)
-    outputs.update((v, None) for v in stacks if v in made)
-    return replace(step, nodes=nodes, outputs=tuple(outputs))
+    outputs = dict.fromkeys(v for v in segment.outputs if v.node not in gone)
+    outputs.update((v, None) for v in taken if v in made)
+    needed = {resolve(v) for node in nodes for v in operands(node)}
+    inputs = [v for v in segment.inputs if v in needed or _tells_sizes(v)]
+    return replace(segment, nodes=nodes, inputs=tuple(inputs), outputs=tuple(outputs))
 
 
-def _step(
-    index: int, places: Positions, stacks: list[Value], slices: list[Value]
-) -> SlicesOfStacks:
-    """The step that cuts stacks at the same places."""
-    nodes = tuple([v.node for v in slices])
+def _tells_sizes(value: Value) -> bool:
+    """Whether a segment may read a size from a value that it does not compute with."""
+    sizes = any(isinstance(n, Dim) for n in value.type.shape)
+    return sizes or value._symbol is not None
+
+
+def _step(index: int, places: tuple[int, ...], groups: Groups) -> SlicesOfStacks:
+    """The step that makes parts at the same places.
+
+    Each call is given the stacks, the values that the parts of all places take, and
+    those that the parts of one place take.
+    """
+    stacks = dict.fromkeys(v for parts in groups for v in parts[0].slices.values())
+    rows = [
+        row
+        for parts in groups
+        for row in zip(*(part.given for part in parts), strict=True)
+    ]
+    rows = list(dict.fromkeys(rows))
+    common = [row[0] for row in rows if all(v is row[0] for v in row)]
+    own = [row for row in rows if any(v is not row[0] for v in row)]
+    by_place = [parts for row in zip(*groups, strict=True) for parts in row]
+    nodes = tuple(
+        n for p in by_place for n in (*(v.node for v in p.slices), *p.nodes)
+    )
     keys = frozenset().union(*map(varying, nodes))
     return SlicesOfStacks(
         index,
         nodes,
-        inputs=tuple(stacks),
+        inputs=(*stacks, *common),
         statics=(),
-        outputs=tuple(slices),
+        outputs=tuple([v for part in by_place for v in part.results]),
         keys=tuple(sorted(keys, key=lambda s: (s.name, s.serial))),
         reason=REASON.format(len(places)),
         places=places,
+        slices=tuple([v for part in by_place for v in part.slices]),
+        own=tuple(zip(*own, strict=True)) or ((),) * len(places),
     )
 
 

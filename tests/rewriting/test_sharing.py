@@ -14,7 +14,7 @@ from graphc.ir.inner import within
 from graphc.ir.verify import verify
 from graphc.ir.walk import ancestors
 from graphc.rewrites import Rules, default, rewritten, sharing
-from graphc.rewriting.sharing.parts import alike_parts
+from graphc.rewriting.sharing.parts import _Tainted, alike_parts
 
 EXAMPLES = int(os.environ.get("GRAPHC_EXAMPLES", "15"))
 ALWAYS = Rules((sharing(least_saved=1),))
@@ -292,6 +292,29 @@ def test_the_search_is_linear():
         return steps / len(nodes)
 
     assert visited(400) < 1.5 * visited(100) + 5
+
+
+def test_parts_of_a_sum_cost_no_more_the_more_there_are(monkeypatch):
+    """Each part takes the sum so far, and with it what all parts before compute."""
+    visits, add = [0], _Tainted.add
+
+    def counted(self, value):
+        visits[0] += 1
+        add(self, value)
+
+    monkeypatch.setattr(_Tainted, "add", counted)
+
+    def per_part(count):
+        ps = [gt.scalar(f"p{i}", "float32") for i in range(count)]
+        rows = np.arange(4 * count, dtype="float32").reshape(count, 4)
+        loss = gt.zeros((), "float32")
+        for p, row in zip(ps, rows, strict=True):
+            loss = loss + gt.sum(-0.5 * ((row - p) / gt.exp(p)) ** 2 - p - 0.5)
+        visits[0] = 0
+        shared(ps, [loss, *graphc.grad(loss, ps)], default)
+        return visits[0] / count
+
+    assert per_part(80) < 1.5 * per_part(20)
 
 
 def test_a_part_that_takes_what_it_computes_where_others_take_an_input():

@@ -51,7 +51,7 @@ def test_few_slices_and_those_of_short_calls_stay_in_their_segment():
     many = gt.exp(gt.tensor("x", "float32", (99, 3)))
     assert compiled([many.node.inputs[0]], slices(many, range(99)))[1] == []
     assert least_slices(1) < 40 < least_slices(20)
-    assert worth_taking_apart(100, 0.1) and not worth_taking_apart(100, 0.01)
+    assert worth_taking_apart(100, 2, 0.1) and not worth_taking_apart(100, 2, 0.01)
 
 
 def test_slices_at_the_same_places_are_one_function(paying):
@@ -65,7 +65,7 @@ def test_slices_at_the_same_places_are_one_function(paying):
     assert f.plan.forecast({}).segments == (1, 1, 1)
     assert "segment 1: 10 nodes" in f.explain() and "for 5 places" in f.explain()
     assert 'jit="fewest" leaves them in the segment' in f.explain(full=True)
-    assert "at_places(jax, segment_1, range(0, 5), " in f.source
+    assert "at_places(jax, at_place_1, segment_1, range(0, 5), " in f.source
 
 
 @pytest.mark.parametrize("jit", ["fewest", True, False])

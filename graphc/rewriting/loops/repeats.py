@@ -17,6 +17,7 @@ from itertools import groupby
 from operator import attrgetter, is_
 from typing import Any
 
+from graphc.ir.build import CONSTANT
 from graphc.ir.graph import Node, Value
 from graphc.ir.inner import runs_in_python
 from graphc.ir.walk import operands
@@ -39,7 +40,8 @@ class Repeats:
 
     `rows` are the nodes of blocks, and `takes` the counterparts that they take.
     `carried` are counterparts of which each is given by the block before: as the values
-    say. `given` are computed before all blocks, one for each.
+    say. `given` are computed before all blocks, one for each. The first `chained` rows
+    are the chain proper, others only use what these compute.
     """
 
     count: int
@@ -47,6 +49,7 @@ class Repeats:
     takes: list[tuple[Counterparts, ...]] = field(default_factory=list)
     carried: dict[Counterparts, Counterparts] = field(default_factory=dict)
     given: dict[Counterparts, None] = field(default_factory=dict)
+    chained: int = 0
 
     @property
     def saved(self) -> int:
@@ -264,6 +267,7 @@ class _Matching:
         self._late = self._inside | self._search.behind(self._inside)
         if any(v.node in self._late for v in self._result.from_before):
             raise _MismatchError
+        self._result.chained = len(self.rows)
         self._extend()
         return self._result
 
@@ -408,13 +412,20 @@ class _Matching:
         return True
 
     def _takes_known(self, nodes: tuple[Node, ...]) -> bool:
-        """Whether nodes take only what blocks can take; record from where."""
+        """Whether nodes take only what blocks can take; record from where.
+
+        An array of each block is not stacked for elementwise nodes alone, as the state
+        of an optimizer would be: they do as well after the loop.
+        """
         given: dict[Counterparts, None] = {}
+        light = nodes[0].primitive.elementwise
         for row in zip(*(node.inputs for node in nodes), strict=True):
             made = self._is_inside(row, tuple([v.node for v in row]))
             if made or row in self._result.carried:
                 continue
             if any(v.node in self._late for v in row) or not _of_one_type(row):
+                return False
+            if light and row not in self._result.given and _must_be_stacked(row):
                 return False
             if not _is_shared(row):
                 given[row] = None
@@ -422,6 +433,13 @@ class _Matching:
             return False
         self._result.given |= given
         return True
+
+
+def _must_be_stacked(row: Counterparts) -> bool:
+    """Whether counterparts are arrays that are not there side by side."""
+    if row[0].type.rank == 0 or all(v.node.primitive is CONSTANT for v in row):
+        return False
+    return any(place_of(v) is None for v in row)
 
 
 def _is_shared(row: Counterparts) -> bool:

@@ -22,6 +22,7 @@ from graphc.ir.op import rebuild
 from graphc.ir.primitives import OP
 from graphc.ir.replay import substituted
 from graphc.ir.walk import ancestors
+from graphc.rewriting.loops.late_work import without_late_work
 from graphc.rewriting.loops.repeats import (
     BlockSearch,
     Counterparts,
@@ -139,8 +140,10 @@ class _Chains:
             self._search = BlockSearch(self._graph.nodes)
             self._held = _operands_of_stacks(self._graph.nodes)
         outputs = set(self._graph.outputs)
-        for repeats in self._search.repeats(least):
-            inside, users = repeats.nodes, self._search.users
+        users = self._search.users
+        for blocks in self._search.repeats(least):
+            repeats = without_late_work(blocks, users, outputs)
+            inside = repeats.nodes
             used = {
                 value
                 for value in (v for node in inside for v in node.outputs)

@@ -265,7 +265,7 @@ class _Walk:
         self._search, self._count = search, len(ends)
         self._rows: list[Row] = []
         self._place: dict[Node, tuple[int, int]] = {}  # row, part
-        self._tainted = [_Tainted(self._place, i, search) for i in range(len(ends))]
+        self._tainted = [_Tainted(self._rows, search) for _ in ends]
         self._keys = _symbols(ends[0])
         self._heap: list[tuple[int, int, Counterparts]] = []
         self._seen: set[Counterparts] = set()
@@ -425,10 +425,8 @@ class _Walk:
 class _Tainted:
     """Nodes that must stay outside of a part, since it takes what depends on them."""
 
-    def __init__(
-        self, place: dict[Node, tuple[int, int]], part: int, search: _PartSearch
-    ) -> None:
-        self._place, self._part, self._search = place, part, search
+    def __init__(self, rows: Sequence[Row], search: _PartSearch) -> None:
+        self._rows, self._search = rows, search
         self._found: set[Node] = set()
         self._heap: list[int] = []
         self._visited = 0
@@ -446,7 +444,7 @@ class _Tainted:
         rank = self._search.rank[node]
         while self._heap and -self._heap[0] > rank:
             self._visited += 1
-            if self._visited > MOST_TAINTED * (len(self._place) + 8):
+            if self._visited > MOST_TAINTED * (len(self._rows) + 8):
                 return True
             at = self._search.nodes[-heapq.heappop(self._heap)]
             for value in operands(at):
