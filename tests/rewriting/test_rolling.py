@@ -93,6 +93,50 @@ def test_gradients_of_many_parameters_are_slices_of_one_array():
     assert "scan_in_chunks" not in [entry.rule.name for entry in again.rewrites]
 
 
+def stepped(p, g, state):
+    """A parameter after a step with momentum, or without where there is no state."""
+    if state is None:
+        return [p - 0.01 * g]
+    m = 0.9 * state + 0.1 * g
+    return [p - 0.01 * m / (gt.sqrt(g * 0.5 * g) + 1), m]
+
+
+@pytest.mark.parametrize("state", [False, True])
+def test_state_of_an_optimizer_is_not_stacked(state):
+    """Updates that need none are made in the loop, others of its gradients after it."""
+    x, ws = gt.tensor("x", "float64", ("n", 4)), parameters(6, (4, 4))
+    ms = parameters(6, (4, 4), "m") if state else [None] * 6
+    y = x
+    for w in ws:
+        y = y + gt.tanh(y @ w)
+    loss = gt.sum(y * y)
+    steps = zip(ws, graphc.grad(loss, ws), ms, strict=True)
+    outputs = [loss, *(v for w, g, m in steps for v in stepped(w, g, m))]
+    inputs = [x, *ws, *ms] if state else [x, *ws]
+    new = agree(inputs, outputs, arrays_of(inputs))
+    assert scans(new) == [5, 6]  # no gradient of x: the first block has one less
+    nodes = ancestors(new)
+    stacked = {v for n in nodes if n.primitive.name == "stack" for v in n.inputs}
+    assert stacked == set(ws)
+    updates = [n for n in nodes if n.primitive.name == "subtract"]
+    assert sum(n.inputs[0] in set(ws) for n in updates) == (6 if state else 1)
+    back = [n for n in nodes if n.primitive.name == "scan"][-1]
+    assert len(back.outputs) == 2  # the carry, and the gradients or the results
+
+
+def test_elementwise_work_that_makes_results_smaller_stays_in_the_loop():
+    x, ws = gt.tensor("x", "float64", ("n", 4)), parameters(6, (4, 4))
+    y, found = x, []
+    for w in ws:
+        y = y + gt.tanh(y @ w)
+        found.append(gt.astype(gt.exp(y), "float16"))
+    outputs = [y, *(2 * gt.cos(z) for z in found[:-1]), found[-1]]
+    new = agree([x, *ws], outputs, arrays_of([x, *ws]))
+    assert scans(new) == [5]
+    taken = [n for n in ancestors(new) if n.primitive.name == "basic_index"]
+    assert {n.outputs[0].dtype.name for n in taken} == {"float16"}
+
+
 def test_a_carry_that_is_not_the_last_node_of_a_block():
     """As in an LSTM: two values are carried, and only one is asked for."""
     x, ws = gt.tensor("x", "float64", ("n", 4)), parameters(7, (4, 4))
