@@ -1,4 +1,4 @@
-"""Slices of stacks, and what is made of them: the function of a place, and its calls."""
+"""Slices of stacks, and what is made of each: the function of a place, its calls."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""Parts of a plan that follow slices of stacked arrays and whose values are results only.
+"""Parts of a plan that follow slices of stacked arrays, and give results only.
 
 The update of a parameter follows the slice of the gradients of all blocks that is its
 own; nothing else takes the updated parameter. Parts that do the same at several places
@@ -45,7 +45,7 @@ class ResultPart:
 
 
 def result_parts(plan: Plan) -> list[list[ResultPart]]:
-    """Groups of parts that do the same to slices of the same arrays, by their places."""
+    """Groups of parts that do the same to slices of the same arrays, in order."""
     return _ResultParts(plan).groups()
 
 
@@ -113,7 +113,7 @@ class _ResultParts:
     def _places_of(
         self, node: Node, known: Mapping[Node, frozenset[int]]
     ) -> frozenset[int]:
-        """The places of the slices that a node is made of, as far as these are known."""
+        """The places of the slices that a node is made of, where they are known."""
         found = set[int]()
         for value in (*node.outputs, *map(self._resolve, node.inputs)):
             own = self._sliced(value)
