@@ -11,11 +11,11 @@ from graphc.ir.graph import Node, Value
 from graphc.rewriting.loops.repeats import Repeats
 from graphc.rewriting.loops.work import typical
 
-Users = Mapping[Value, Sequence[Node]]
+_Users = Mapping[Value, Sequence[Node]]
 
 
 def without_late_work(
-    blocks: Repeats, users: Users, outputs: Container[Value]
+    blocks: Repeats, users: _Users, outputs: Container[Value]
 ) -> Repeats:
     """Blocks without elementwise nodes that only others after all blocks use.
 
@@ -45,7 +45,7 @@ def without_late_work(
 
 
 def _late_rows(
-    blocks: Repeats, inside: set[Node], users: Users, outputs: Container[Value]
+    blocks: Repeats, inside: set[Node], users: _Users, outputs: Container[Value]
 ) -> set[int]:
     """The rows of elementwise nodes that no other node of the blocks needs."""
     found: set[int] = set()
