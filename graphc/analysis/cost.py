@@ -201,3 +201,13 @@ def worth_taking_apart(places: int, arrays: int, seconds: float) -> bool:
     """
     each = CALLED_APART + arrays * ARRAY_APART
     return places * each <= LONGER * seconds
+
+
+def sliced_nodes(places: int, stacks: int, seconds: float) -> float:
+    """The nodes that take as long to compile as all slices of stacks.
+
+    They are compiled one by one where the program takes too little for others to do it.
+    """
+    if worth_taking_apart(places, stacks, seconds):
+        return 0.0
+    return places * stacks * SLICED / COMPILED

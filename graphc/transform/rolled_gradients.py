@@ -117,7 +117,7 @@ def _through_loops(
     """The cotangents of `wrt` through loops; None where no chain is worth one."""
     names = ("",) * (len(outputs) + len(wrt))
     graph = Graph((), (*outputs, *wrt), (), names)
-    chains = rolled_chains(graph, LEAST_SAVED)
+    chains = rolled_chains(graph, LEAST_SAVED, for_gradients=True)
     if chains is None:
         return None
     rolled, others = chains.graph.outputs[: len(outputs)], chains.graph.outputs

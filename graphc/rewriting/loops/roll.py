@@ -7,13 +7,13 @@ the slices of what the first scan stacks.
 """
 
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence, Set
-from functools import partial
+from functools import cached_property, partial
 from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
 
-from graphc.analysis.cost import COMPILED, CPU, DeviceCosts
+from graphc.analysis.cost import COMPILED, CPU, DeviceCosts, sliced_nodes
 from graphc.errors import standing_at
 from graphc.ir.build import CONSTANT, cast, constant
 from graphc.ir.graph import Graph, Node, Value
@@ -85,15 +85,22 @@ def rolled_chains(
     least_saved: int = LEAST_SAVED,
     least_work: int | None = None,
     costs: DeviceCosts = CPU,
+    for_gradients: bool = False,
 ) -> RolledChains | None:
-    """A graph with its chains of blocks as scans; None where none pays."""
+    """A graph with its chains of blocks as scans; None where none pays.
+
+    Gradients in all that blocks are given are slices of what loops stack.
+    """
     work = costs.step_work if least_work is None else least_work
     chains, pairs = _Chains(graph), list[tuple[Value, Value]]()
     while True:
         least = 0 if _compiles_slowly(chains.nodes) else least_saved
         if len(chains.nodes) < least:
             break
-        paying = (r for r in chains.found(least) if r.pays(least_saved, work, costs))
+        found = chains.found(least)
+        if for_gradients:
+            found = (r for r in found if r.saved - r.sliced(costs) >= least)
+        paying = (r for r in found if r.pays(least_saved, work, costs))
         tried = list(islice(paying, MOST_COMPARED))
         best = _longest(tried) if tried else None
         if best is None or not chains.can_add(best):
@@ -225,6 +232,16 @@ class _Rolled:
         """How many nodes need not be compiled."""
         return self.repeats.saved
 
+    def sliced(self, costs: DeviceCosts) -> float:
+        """The nodes that take as long to compile as slices for gradients of a block."""
+        stacks = sum(not _are_constants(row) for row in self._given)
+        step = costs.step + self._work / costs.products
+        return sliced_nodes(self.repeats.count, stacks, 3 * self.repeats.count * step)
+
+    @cached_property
+    def _work(self) -> float:
+        return sum(work_of(row[0]) for row in self.repeats.rows)
+
     def pays(self, least_saved: int, least_work: int, costs: DeviceCosts) -> bool:
         """Whether the work of a block is worth a step, and what is stacked for it.
 
@@ -240,14 +257,13 @@ class _Rolled:
             return False
         if not any(row[0].primitive in HEAVY for row in blocks.rows):
             return False  # one fused loop through all blocks is better
-        work = sum(work_of(row[0]) for row in blocks.rows)
         stacked = sum(
             typical(row[0].type.size)
             for row in self._given
             if len(_parts_of(row)) > 1 or place_of(row[0]) is None
             if not _are_constants(row)
         )
-        return work >= max(least_work, costs.reuse * stacked)
+        return self._work >= max(least_work, costs.reuse * stacked)
 
     def _convolves(self) -> bool:
         return any(row[0].primitive is OP.conv for row in self.repeats.rows)
