@@ -33,6 +33,7 @@ from benchmarks.harness import (
     time_text,
 )
 
+KIND = blocks.KINDS["transformer"]
 BLOCKS = setting((24, 100), (4,))
 TERMS = ((20, 5), (200, 5), (200, 1000), (20, 10_000))  # how many, data of each
 HEADS = ((4, 64, 16), (8, 256, 32), (16, 1024, 32))  # how many, rows, width
@@ -64,7 +65,7 @@ def our_step(x: Any, all: Sequence[Any], update: Update, states: int) -> Any:
         {n: gt.tensor(f"{n}{i}", "float32", v.shape) for n, v in p.items()}
         for i, p in enumerate(all)
     ]
-    cost, flat = blocks.loss(gt, data, own), jax.tree.leaves(own)
+    cost, flat = KIND.loss(gt, data, own), jax.tree.leaves(own)
     state = [
         [gt.tensor(f"s{j}_{i}", "float32", p.type.shape) for i, p in enumerate(flat)]
         for j in range(states)
@@ -78,7 +79,7 @@ def step_by_hand(update: Update) -> Any:
     """The same by JAX as a scan, over what is stacked."""
 
     def cost(stacked: Any, x: Any) -> Any:
-        body = blocks.block
+        body = KIND.block
         end, _ = jax.lax.scan(lambda y, p: (body(jnp, y, p), None), x, stacked)
         return jnp.mean(end * end)
 
@@ -94,7 +95,7 @@ def training(count: int, update: Update, states: int) -> list[Row]:
     """First results and calls of a step for so many blocks."""
     rng = np.random.default_rng(0)
     x = drawn((4, 64, blocks.WIDTH), rng)
-    shapes = blocks.SHAPES.items()
+    shapes = KIND.shapes.items()
     all = [{name: drawn(s, rng) for name, s in shapes} for _ in range(count)]
     stacked = jax.tree.map(lambda *parts: jnp.stack(parts), *all)
     flat = jax.tree.leaves(all)

@@ -4,7 +4,7 @@
 The model is a gated recurrent unit (Cho et al., 2014), written for one name: a scan
 stacks the log probability of each next character. Where these are read, as to see what
 surprises the net, they are stacked; where only their sum is asked for, as to train it,
-graphc moves the sum into the loop, forward and backward, and the stack is never made.
+graphc moves the sum into the loop, forward and backward, and that stack is never made.
 Both come from the same lines. `graphc.ragged` makes of the cost of one name that of a
 batch, compiled per capacity and not per length.
 

@@ -310,7 +310,8 @@ def _extreme_of_sum(name: str, op: str) -> Rule:
 
 def _written_logsumexp(largest: Any) -> tuple[Any, ...]:
     """How log-sum-exp may be written with some maximum: axes squeezed, or kept."""
-    peak = v.peak(p.where(p.isfinite(v.m(largest)), v.m, v.zero))
+    finite = p.where(p.isfinite(v.m(largest)), v.m, v.zero)
+    peak = v.peak(p.stop_gradient(finite))
     terms = once(p.exp(once(p.subtract(v.s, peak))))
     kept = p.sum(terms, axes=v.axes, keepdims=True)
     squeezed = p.squeeze(peak, axes=v.axes)

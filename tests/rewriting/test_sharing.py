@@ -41,15 +41,18 @@ def calls(outputs):
     return sorted(counts.values(), reverse=True)
 
 
-def agree(inputs, outputs, arrays, backend="numpy"):
-    """Compare what the rule makes of a graph with the graph, to the bit."""
+def agree(inputs, outputs, arrays, backend="numpy", rtol=0.0):
+    """Compare what the rule makes of a graph with the graph, to the bit.
+
+    XLA may round sums of products in another way where other nodes are in a kernel.
+    """
     new = shared(inputs, outputs)
     kwargs = {"backend": backend, "unused": "ignore", "rewrites": Rules()}
     expected = graphc.function(inputs, outputs, **kwargs)(*arrays)
     found = graphc.function(inputs, new, **kwargs)(*arrays)
     for a, b in zip(found, expected, strict=True):
         assert a.dtype == b.dtype
-        np.testing.assert_array_equal(a, b)
+        np.testing.assert_allclose(a, b, rtol=rtol, atol=0)
     return new
 
 
@@ -204,8 +207,8 @@ def test_within_the_body_of_a_loop():
     end, rows = gt.scan(step, gt.zeros(4, "float64"), x)
     loss = gt.sum(end) + gt.sum(rows)
     outputs = [end, rows, *graphc.grad(loss, ws)]
-    for backend in ("numpy", "jax"):
-        new = agree([x, *ws], outputs, arrays_of([x, *ws]), backend)
+    for backend, rtol in {"numpy": 0.0, "jax": 1e-14}.items():
+        new = agree([x, *ws], outputs, arrays_of([x, *ws]), backend, rtol)
         assert calls(new)[:2] == [4, 4]
 
 

@@ -183,6 +183,7 @@ def written_logsumexp(number):
     """log-sum-exp of all sums of pairs, in one of the ways of writing it."""
     peak = PEAK.format(start=", initial=-np.inf" if number < 3 else "")
     finite = f"(lambda q: gt.where(gt.isfinite(q), q, 0.0))({peak})"
+    finite = f"graphc.stop_gradient({finite})"
     return f"{WRITTEN[number % 3]}({finite})"
 
 

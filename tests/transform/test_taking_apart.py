@@ -146,4 +146,4 @@ def test_gradients_of_blocks_are_slices_of_what_loops_stack(paying):
     loss = gt.sum(y * y)
     f = graphc.function([x, *ws], [loss, *graphc.grad(loss, ws)])
     (step,) = [s for s in f.plan.steps if isinstance(s, SlicesOfStacks)]
-    assert len(step.places) == 5
+    assert len(step.places) == 6
