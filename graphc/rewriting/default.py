@@ -15,8 +15,11 @@ from graphc.rewriting.sharing.share import SHARING
 from graphc.rewriting.stability import STABILITY
 
 NONE = Rules()
+# Attention is one op before its parts are made in tiles; steps are done together once
+# all loops are there.
 ALL = (
-    ROLLING
+    (ACCELERATORS - "steps_together")
+    + ROLLING
     + HOISTING
     + CLEANUP
     + MASKS
@@ -26,7 +29,7 @@ ALL = (
     + CONTRACTION
     + REDUCTION
     + STABILITY
-    + ACCELERATORS
+    + (ACCELERATORS - "fused_attention")
     + SHARING
 )
 # These two are fast, but where x and y are close, the sums cancel down to rounding.

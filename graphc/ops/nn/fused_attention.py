@@ -6,39 +6,103 @@ from typing import Any
 import numpy as np
 
 from graphc.ir.op import Array, Printing, op, type_error
-from graphc.ir.types import TensorType, same_size
+from graphc.ir.types import BOOL, TensorType, is_float, same_size
 
 
 @op()
-def _fused_attention(q: Array, k: Array, v: Array, *, scale: float) -> TensorType:
-    """softmax(scale q k) v, of (batch, rows, 1, width) each, in one dtype."""
+def _fused_attention(
+    q: Array,
+    k: Array,
+    v: Array,
+    *added: Array,
+    scale: float,
+    bias: bool = False,
+    mask: bool = False,
+    most: int = 0,
+) -> TensorType:
+    """softmax(scale q k + bias) v, of (batch, rows, heads, width) each, in one dtype.
+
+    Heads of q are a multiple of those of k. `bias` and `mask` tell which of the two
+    follow, each (batch, heads, rows of q, rows of k) or 1 along an axis; logits are
+    -0.7 times the largest float32 where a mask is False. Where all logits have more
+    than `most` bytes, they are made for some rows of q at a time; 0: never.
+    """
     types = [x.type for x in (q, k, v)]
     if {t.rank for t in types} != {4} or len({t.dtype for t in types}) > 1:
         raise type_error("query, key and value are of rank 4 and of one dtype")
     pairs = [(a.shape[i], b.shape[i]) for a, b in pairwise(types) for i in (0, 3)]
-    pairs.append((types[1].shape[1], types[2].shape[1]))
+    pairs += [(types[1].shape[i], types[2].shape[i]) for i in (1, 2)]
     if not all(same_size(a, b) for a, b in pairs):
         raise type_error("query, key and value differ in batch, width or rows")
+    if len(added) != bias + mask or any(x.type.rank != 4 for x in added):
+        raise type_error("bias and mask are of rank 4")
+    if (bias and not is_float(added[0].dtype)) or (mask and added[-1].dtype != BOOL):
+        raise type_error("a bias is of floats, a mask of bools")
     return q.type.like()
 
 
-def attention_numpy(q: Any, k: Any, v: Any, scale: Any) -> Any:
+def attention_numpy(
+    q: Any, k: Any, v: Any, scale: Any, bias: Any = None, mask: Any = None
+) -> Any:
     """Printed into NumPy programs."""
     wide = np.promote_types(q.dtype, "float32")
+    each = q.shape[2] // max(k.shape[2], 1)
+    k, v = np.repeat(k, each, 2), np.repeat(v, each, 2)
     logits = np.einsum("btnh,bsnh->bnts", q.astype(wide), k.astype(wide)) * scale
-    weights = np.exp(logits - np.max(logits, -1, keepdims=True))
+    if bias is not None:
+        logits = (logits + bias).astype(wide)
+    if mask is not None:
+        logits = np.where(mask, logits, wide.type(-0.7 * np.finfo("float32").max))
+    weights = np.exp(logits - np.max(logits, -1, keepdims=True, initial=-np.inf))
     weights = weights / np.sum(weights, -1, keepdims=True)
     return np.einsum("bnts,bsnh->btnh", weights.astype(v.dtype), v)
 
 
+def attention_jax(
+    jax: Any, most: int, q: Any, k: Any, v: Any, scale: Any, bias: Any, mask: Any
+) -> Any:
+    """Attention; where all logits have more than `most` bytes, of some rows of `q`."""
+    each = 4 * q.shape[0] * q.shape[2] * k.shape[1]
+    if q.shape[1] * each <= most:
+        return jax.nn.dot_product_attention(q, k, v, bias, mask, scale=scale)
+
+    def by_row(x: Any) -> Any:
+        if x is None or x.shape[2] == 1:
+            return None
+        return jax.numpy.moveaxis(x, 2, 0)[..., None, :]
+
+    def row(parts: Any) -> Any:
+        one, *own = parts
+        pairs = zip((bias, mask), own, strict=True)
+        given = [whole if part is None else part for whole, part in pairs]
+        return jax.nn.dot_product_attention(one, k, v, *given, scale=scale)
+
+    parts = jax.numpy.moveaxis(q, 1, 0)[:, :, None], by_row(bias), by_row(mask)
+    found = jax.lax.map(row, parts, batch_size=max(most // each, 1))
+    return jax.numpy.moveaxis(found[:, :, 0], 0, 1)
+
+
+def _added(p: Printing) -> dict[str, str]:
+    """The operands after the first three, by their names."""
+    names = [name for name in ("bias", "mask") if p.node.params[name]]
+    return dict(zip(names, p.inputs[3:], strict=True))
+
+
 def _print_numpy(p: Printing) -> str:
-    given = ", ".join(p.inputs)
-    return f"{p.helper(attention_numpy)}({given}, {p.node.params['scale']!r})"
+    given = [*p.inputs[:3], repr(p.node.params["scale"])]
+    given += [f"{name}={text}" for name, text in _added(p).items()]
+    return f"{p.helper(attention_numpy)}({', '.join(given)})"
 
 
 def _print_jax(p: Printing) -> str:
-    given = ", ".join(p.inputs)
-    return f"jax.nn.dot_product_attention({given}, scale={p.node.params['scale']!r})"
+    added, scale = _added(p), repr(p.node.params["scale"])
+    if most := p.node.params["most"]:
+        both = [added.get(name, "None") for name in ("bias", "mask")]
+        given = ["jax", str(most), *p.inputs[:3], scale, *both]
+        return f"{p.helper(attention_jax)}({', '.join(given)})"
+    named = [f"{name}={text}" for name, text in added.items()]
+    given = [*p.inputs[:3], *named, f"scale={scale}"]
+    return f"jax.nn.dot_product_attention({', '.join(given)})"
 
 
 FUSED_ATTENTION = _fused_attention

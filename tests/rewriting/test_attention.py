@@ -1,0 +1,185 @@
+"""Attention is one op in programs for accelerators; they are run here, on a CPU."""
+
+import math
+
+import numpy as np
+import pytest
+
+import graphc
+import graphc.tensor as gt
+from graphc.analysis.cost import CPU, GPU, DeviceCosts
+from graphc.runtime import compile as compiling
+from graphc.runtime.devices import Target
+
+pytestmark = pytest.mark.usefixtures("compiled_quickly")
+RNG = np.random.default_rng(0)
+FUSED = "= jax.nn.dot_product_attention("
+LEAST = float(np.finfo("float32").min)
+HIDDEN = -0.7 * float(np.finfo("float32").max)  # as JAX has it
+SMALL = DeviceCosts("gpu", 256, 60e12, 16e-6, 3.35e12, 10e-6, 20e-6, 4e-6)
+
+
+@pytest.fixture
+def made(monkeypatch):
+    """A function that compiles for the costs of a device, and runs where JAX does."""
+
+    def function(costs, *args, **options):
+        monkeypatch.setattr(compiling, "target_of", lambda *_: Target(costs))
+        return graphc.function(*args, **options)
+
+    return function
+
+
+def operands(lead=(), queries=5, keys=6, width=8, dtype="float32"):
+    q = gt.tensor("q", dtype, (*lead, queries, width))
+    return q, *(gt.tensor(name, dtype, (*lead, keys, width)) for name in "kv")
+
+
+def scores(q, k):
+    return q @ gt.swapaxes(k, -1, -2) * 0.25
+
+
+def floats(value, **sizes):
+    shape = [n if isinstance(n, int) else sizes[str(n)] for n in value.type.shape]
+    return RNG.normal(size=shape).astype("float32")
+
+
+def alike(made, inputs, output, *calls, fused=FUSED, costs=GPU):
+    f = made(costs, inputs, output)
+    assert f.source.count(fused) == 1 and "jnp.exp(" not in f.source
+    exact = made(CPU, inputs, output, backend="numpy")
+    for given in calls:
+        np.testing.assert_allclose(f(*given), exact(*given), rtol=1e-4, atol=1e-5)
+    return f
+
+
+LEADS = {(): [(5, 6), (6,), (5, 1)], (2, 3): [(2, 1, 5, 6), (3, 1, 6), (2, 3, 5, 6)]}
+SHAPES = [(lead, shape) for lead, shapes in LEADS.items() for shape in shapes]
+
+
+@pytest.mark.parametrize(("lead", "shape"), SHAPES)
+def test_what_is_added_to_products_is_a_bias(made, lead, shape):
+    q, k, v = operands(lead)
+    bias = gt.tensor("b", "float32", shape)
+    output = gt.nn.softmax(bias + scores(q, k)) @ v
+    f = alike(made, [q, k, v, bias], output, [floats(x) for x in (q, k, v, bias)])
+    assert ", bias=" in f.source and "mask=" not in f.source
+
+
+@pytest.mark.parametrize(("lead", "shape"), SHAPES)
+@pytest.mark.parametrize("hidden", [-math.inf, LEAST, HIDDEN])
+def test_masks_hide_the_same_keys(made, lead, shape, hidden):
+    """Also a row that sees none, and keys whose products are not finite."""
+    q, k, v = operands(lead)
+    mask = gt.tensor("m", "bool", shape)
+    output = gt.nn.softmax(gt.where(~mask, hidden, scores(q, k))) @ v
+    given = [floats(x) for x in (q, k, v)]
+    shown = RNG.random(shape) < 0.7
+    shown[..., 0] = shown.shape[-1] == 1
+    given[1][..., 0, :] = np.nan if shown.shape[-1] > 1 else 1
+    alone = np.zeros(shape, "bool")
+    with np.errstate(invalid="ignore"):
+        f = alike(made, [q, k, v, mask], output, [*given, shown], [*given, alone])
+    assert ", mask=" in f.source and ", bias=" not in f.source
+
+
+@pytest.mark.parametrize("hidden", [-math.inf, HIDDEN])
+def test_a_bias_that_hides_keys_may_have_a_mask_too(made, hidden):
+    q, k, v = operands()
+    bias, mask = gt.tensor("b", "float32", (5, 6)), gt.tensor("m", "bool", (6,))
+    output = gt.nn.softmax(gt.where(mask, scores(q, k) + bias, hidden)) @ v
+    given = [floats(x) for x in (q, k, v, bias)]
+    given[3][0] = -np.inf  # of a row that sees no key then
+    shown = np.array([True, False] * 3)
+    with np.errstate(invalid="ignore"):
+        alike(made, [q, k, v, bias, mask], output, [*given, shown])
+
+
+def apart():
+    q, k, v = operands()
+    mask = gt.tensor("m", "bool", (5, 6))
+    bias = gt.tensor("b", "float32", (5, 6))
+    wide = gt.tensor("w", "float64", (5, 6))
+    s = scores(q, k)
+    yield "a number that logits may reach", [q, k, v, mask], gt.where(mask, s, -1e9)
+    yield "two numbers", [q, k, v, mask], gt.where(mask, gt.where(~mask, s, 1.0), -1e9)
+    low = gt.where(mask, s + bias, LEAST)
+    yield "a bias may be as small", [q, k, v, mask, bias], low
+    yield "wide", [q, k, v, wide], gt.astype(s + wide, "float32")
+    yield "of the products", [q, k, v], s + gt.tanh(s)
+
+
+@pytest.mark.parametrize("case", list(apart()), ids=lambda case: case[0])
+def test_logits_that_jax_would_not_have(made, case):
+    _, inputs, logits = case
+    assert FUSED not in made(GPU, inputs, gt.nn.softmax(logits) @ inputs[2]).source
+
+
+CAUSAL = {"is_causal": True, "local_window_size": (2, 1)}
+
+
+@pytest.mark.parametrize("heads", [4, 2, 1])
+@pytest.mark.parametrize("options", [{}, CAUSAL])
+def test_the_function_with_fewer_heads_of_the_key(made, heads, options):
+    q = gt.tensor("q", "float32", (2, 5, 4, 8))
+    k, v = (gt.tensor(name, "float32", (2, 6, heads, 8)) for name in "kv")
+    output = gt.nn.dot_product_attention(q, k, v, **options)
+    f = alike(made, [q, k, v], output, [floats(x) for x in (q, k, v)])
+    assert ("mask=" in f.source) is bool(options)
+
+
+EINSUMS = [
+    ("bqhd,bkhd->bhqk", "bhqk,bkhd->bqhd", (2, 5, 4, 8), (2, 6, 4, 8)),
+    ("bkhd,bqhd->bhqk", "bkhd,bhqk->bhqd", (2, 5, 4, 8), (2, 6, 4, 8)),
+    ("bqkgd,bskd->bkgqs", "bkgqs,bskd->bqkgd", (2, 5, 3, 2, 8), (2, 6, 3, 8)),
+    ("qd,kd->qk", "qk,kd->dq", (5, 8), (6, 8)),
+]
+
+
+@pytest.mark.parametrize(("before", "after", "of_query", "of_key"), EINSUMS)
+def test_products_of_einsum(made, before, after, of_query, of_key):
+    q = gt.tensor("q", "float32", of_query)
+    k, v = (gt.tensor(name, "float32", of_key) for name in "kv")
+    both = (q, k) if before.startswith(("bq", "qd")) else (k, q)
+    weights = gt.nn.softmax(gt.einsum(before, *both) / 4.0)
+    both = (v, weights) if after.startswith("bkhd") else (weights, v)
+    f = alike(
+        made,
+        [q, k, v],
+        gt.einsum(after, *both),
+        [floats(x) for x in (q, k, v)],
+    )
+    if after.endswith("->bqhd"):
+        assert "dot_product_attention(q, k, v, scale=0.25)" in f.source
+
+
+@pytest.mark.parametrize("costs", [GPU, SMALL])
+def test_lengths_that_vary(made, costs):
+    """Those of a call are known when it is compiled: of many pairs, rows at a time."""
+    q, k, v = operands((2,), "n", "m")
+    bias = gt.tensor("b", "float32", ("n", "m"))
+    mask = gt.tensor("s", "bool", ("m",))
+    inputs = [q, k, v, bias, mask]
+    logits = gt.where(mask, scores(q, k) + bias, -math.inf)
+    calls = []
+    for n, m in ((7, 9), (0, 3), (1, 1), (3, 0)):
+        given = [floats(x, n=n, m=m) for x in inputs[:-1]]
+        calls.append([*given, np.arange(m) % 2 == 0])
+    text = "= attention_jax("
+    alike(made, inputs, gt.nn.softmax(logits) @ v, *calls, fused=text, costs=costs)
+
+
+def test_rows_at_a_time_are_a_loop_in_the_executable(made):
+    q, k, v = operands((), "n", "m")
+    loops = []
+    for costs in (GPU, SMALL):
+        f = made(costs, [q, k, v], gt.nn.softmax(scores(q, k)) @ v)
+        loops.append("while" in f.lower({"n": 64, "m": 16})[0].as_text())
+    assert loops == [False, True]
+
+
+def test_a_key_made_by_attention_is_computed_once(made):
+    q, k, v = operands(keys=5)
+    inner = gt.nn.softmax(scores(q, k)) @ v
+    f = made(GPU, [q, k, v], gt.nn.softmax(scores(q, inner)) @ v)
+    assert f.source.count(FUSED) == 2 and "jnp.exp(" not in f.source
