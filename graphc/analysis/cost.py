@@ -93,6 +93,50 @@ class DeviceCosts:
         return 2 * self.reuse
 
     @property
+    def turn(self) -> float:
+        """The seconds that a turn of a loop launches: its test, and its counter."""
+        return 2 * self.launch
+
+    @property
+    def small_step(self) -> float:
+        """The most seconds of a step beside which those of a turn count.
+
+        They are 1/16 of it then: assumed.
+        """
+        return 16 * self.turn
+
+    @property
+    def together(self) -> int:
+        """The most steps that one turn of a loop does; 8 are assumed to be enough."""
+        return 8 if self.launches else 1
+
+    @property
+    def few_chunks(self) -> int:
+        """The chunks of a scan that may all be kept, whatever there is to spare.
+
+        A chunk has half a `temporary`. Of an accelerator, 16 are 1/8 of its memory: to
+        compute them once more would launch all that again. The number is assumed.
+        """
+        return 16 if self.launches else 4
+
+    @property
+    def lookups(self) -> int:
+        """So many look-ups for each row of a table pay for a count of them.
+
+        An accelerator adds to one number once at a time, and launches the count, its
+        test and a product for what was one kernel: four times as many, assumed.
+        """
+        return 16 if self.launches else 4
+
+    @property
+    def looked_up(self) -> int:
+        """The fewest elements of a row that are worth it to look it up or count it.
+
+        An accelerator reads 128 bytes together, which is assumed: 32 float32.
+        """
+        return 32 if self.launches else 8
+
+    @property
     def padding(self) -> float:
         """The seconds by which padding and cutting make a call longer.
 

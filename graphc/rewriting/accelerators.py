@@ -9,10 +9,7 @@ from graphc.rewriting.loops.scan_view import with_params
 from graphc.rewriting.loops.work import work_of
 from graphc.rewriting.rule import Replaced, Rule, Rules, whole_graph
 
-MOST_TOGETHER = 8  # steps
 MOST_NODES = 256  # of steps that are done together: each is compiled
-WORTH = 16  # times what launches save may a step take
-TURN = 2  # kernels that a turn of a loop launches: its test, and its counter
 
 
 def unrolling(costs: DeviceCosts = CPU) -> Rule:
@@ -42,10 +39,10 @@ def _together(node: Node, costs: DeviceCosts) -> int:
         return 1
     nodes = list(within(params["body"].content.nodes))
     seconds = costs.step + sum(map(work_of, nodes)) / costs.products
-    if WORTH * TURN * costs.launch < seconds:
+    if costs.small_step < seconds:
         return 1
     count = 1
-    while 2 * count <= MOST_TOGETHER and 2 * count * len(nodes) <= MOST_NODES:
+    while 2 * count <= costs.together and 2 * count * len(nodes) <= MOST_NODES:
         count *= 2
     return count
 

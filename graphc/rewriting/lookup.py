@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from graphc.analysis.cost import here
 from graphc.ir.build import cast, size_value
 from graphc.ir.dims import Size
 from graphc.ir.graph import Value
@@ -31,9 +32,6 @@ from graphc.rewriting.sizes import (
 )
 
 SUM, GATHER, BINCOUNT = (PRIMITIVES[n] for n in ("sum", "gather", "bincount"))
-# Ratios of the work on elements, which are about the same on all devices.
-MANY = 4  # so many look-ups for each row of a table pay for a count
-WIDE = 8  # of so many elements in a row
 _ROWS = p.gather(v.table, v.i, axes=(0,), inside=v.inside)
 
 
@@ -42,7 +40,9 @@ def _pays(table: Value, i: Value) -> bool:
     if i.type.rank != 1 or table.type.rank != 2 or not is_wide(table.dtype):
         return False
     rows, width = table.type.shape
-    many = at_most(rows * MANY, i.type.shape[0]) and at_most(WIDE, width)
+    costs = here()
+    many = at_most(rows * costs.lookups, i.type.shape[0])
+    many = many and at_most(costs.looked_up, width)
     return many and is_float(table.dtype)
 
 
@@ -168,7 +168,7 @@ def _one_hot(numbers: Any, name: str) -> tuple[Rule, Rule]:
 
     def counted(ids: Value, n: Value) -> bool:
         plain = ids.type.rank == 1 and is_integer(ids.dtype) and n.type.rank == 1
-        many = plain and at_most(WIDE, n.type.shape[0])
+        many = plain and at_most(here().looked_up, n.type.shape[0])
         return many and is_count(n, n.type.shape[0])
 
     @rewrite(

@@ -344,8 +344,10 @@ def _tuned(rule: Rule, costs: DeviceCosts) -> Rule:
     """The rule for a device: one, whichever set asks for it."""
     if rule.tuned is not None:
         rule = replace(rule.tuned(costs), tuned=None)
-    if rule.whole is None or costs == CPU:
+    if costs == CPU:
         return rule
+    if rule.whole is None:
+        return replace(rule, replace=partial(_made_on, costs, rule.replace))
     fused = None if rule.fused is None else _tuned(rule.fused, costs)
     return replace(rule, whole=partial(_on, costs, rule.whole), fused=fused)
 
@@ -354,6 +356,12 @@ def _on(costs: DeviceCosts, whole: Whole, graph: Graph) -> Replaced | None:
     """The graph after a rule, with the costs of a device."""
     with weighing(costs):
         return whole(graph)
+
+
+def _made_on(costs: DeviceCosts, made: Replacement, **found: Any) -> Value | None:
+    """The replacement of a pattern, with the costs of a device."""
+    with weighing(costs):
+        return made(**found)
 
 
 def _never() -> None:

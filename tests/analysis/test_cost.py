@@ -9,6 +9,8 @@ from graphc.ir.inner import has_inner
 from graphc.ir.walk import ancestors
 from graphc.rewrites import blocking, default, hoisting, rolling, scan_in_chunks
 from graphc.rewriting.engine import finished, rewritten
+from graphc.rewriting.loops import strip_mine
+from graphc.rewriting.rule import Rules
 
 
 def loops_on(costs, inputs, output, rules=default):
@@ -67,11 +69,16 @@ def test_platforms():
 def test_the_row_of_the_cpu_gives_the_thresholds_that_were_measured_there():
     assert (CPU.step_work, CPU.reuse, CPU.rows) == (32768, 16, 32)
     assert (CPU.padding, CPU.cheap, CPU.sparse, CPU.segment) == (5e-5, 4096, 8, 16.0)
+    assert (CPU.few_chunks, CPU.lookups, CPU.looked_up) == (4, 4, 8)
+    assert (CPU.turn, CPU.small_step, CPU.together) == (0, 0, 1)
     assert not CPU.launches and GPU.launches and TPU.launches
 
 def test_thresholds_grow_with_the_costs_that_they_follow():
     for row in (GPU, TPU):
         assert row.reuse == round(4 * row.products / row.bandwidth) > CPU.reuse
+        assert (row.few_chunks, row.lookups, row.looked_up) == (16, 16, 32)
+        assert (row.turn, row.together) == (2 * row.launch, 8)
+        assert row.few_chunks * row.temporary // 2 <= row.residuals
         assert row.sparse > 1000 and row.cheap > CPU.cheap and row.segment > 16
     nothing = DeviceCosts("own", 1, 1.0, 1.0, 1.0, 0.0, 0.0)
     assert (nothing.cheap, nothing.sparse, nothing.segment) == (1, 1, 11.0)
@@ -87,3 +94,38 @@ def test_rules_know_the_device_that_they_look_for():
         assert here() is CPU
         log = rewritten(graph, hoisting.on(costs)).log
         assert ("reduction_in_scan" in [a.rule.name for a in log]) is fused
+
+@pytest.mark.parametrize(
+    ("rows", "width", "on_cpu", "on_gpu"),
+    [(16, 32, True, True), (16, 31, True, False), (15, 32, True, False)]
+    + [(4, 8, True, False), (3, 8, False, False), (4, 7, False, False)],
+)
+def test_patterns_know_the_device_that_they_are_looked_for(rows, width, on_cpu, on_gpu):
+    table = gt.tensor("t", "float32", (10, width))
+    i = gt.tensor("i", "int64", (10 * rows,))
+    graph = Graph((table, i), (gt.sum(table[i], 0),), ("t", "i"), ("",))
+    for costs, counts in ((CPU, on_cpu), (GPU, on_gpu)):
+        log = rewritten(graph, default.on(costs)).log
+        assert ("sum_of_rows" in [a.rule.name for a in log]) is counts
+        assert here() is CPU
+
+def test_one_hot_products_are_looked_up_where_rows_are_long():
+    ids, x = gt.tensor("i", "int64", (40,)), gt.tensor("x", "float32", (16, 3))
+    hot = gt.astype(gt.equal(ids[:, None], gt.arange(16)), "float32")
+    graph = Graph((ids, x), (hot @ x,), ("i", "x"), ("",))
+    for costs, looks_up in ((CPU, True), (GPU, False)):
+        log = rewritten(graph, default.on(costs)).log
+        names = [a.rule.name for a in log]
+        assert any(name.startswith("one_hot_by") for name in names) is looks_up
+
+@pytest.mark.parametrize(("costs", "chunks"), [(CPU, 4), (GPU, 16), (TPU, 16)])
+def test_chunks_of_a_scan_that_are_kept(costs, chunks, monkeypatch):
+    found = []
+    monkeypatch.setattr(
+        strip_mine, "_in_chunks", lambda *args: found.append(args[-1].few)
+    )
+    w, x = gt.tensor("w", "float32", (8,)), gt.tensor("x", "float32", (99, 8))
+    step = lambda c, r: (gt.tanh(c + r), c)  # noqa: E731
+    for rule in (scan_in_chunks(), scan_in_chunks(few=3)):
+        loops_on(costs, [w, x], gt.sum(gt.scan(step, w, x)[1]), Rules((rule,)))
+    assert found == [chunks, 3]

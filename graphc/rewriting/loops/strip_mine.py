@@ -38,24 +38,24 @@ from graphc.rewriting.loops.strip_mine_pair import (
 from graphc.rewriting.loops.tile_consumers import GraphFacts, TileConsumers
 from graphc.rewriting.rule import Replaced, Rule, whole_graph
 
-FEW = 4  # chunks: so many may all be materialised, whatever a device has to spare
 
-
-def scan_in_chunks(chunk: int | None = None, few: int = FEW) -> Rule:
+def scan_in_chunks(chunk: int | None = None, few: int | None = None) -> Rule:
     """The rule that does steps of a scan in chunks, of so many if that is said.
 
-    Where a gradient is made of `few` chunks or less, no step is done again for it.
+    Where a gradient is made of `few` chunks or less, no step is done again for it: of
+    4 on a CPU, of 16 on an accelerator.
     """
     return _scan_in_chunks(chunk, few, CPU)
 
 
-def _scan_in_chunks(chunk: int | None, few: int, costs: DeviceCosts) -> Rule:
+def _scan_in_chunks(chunk: int | None, few: int | None, costs: DeviceCosts) -> Rule:
     """The rule for a device: two values of a chunk stay in its cache.
 
     Steps of two rows or more make a product as fast as one of many.
     """
     most, steps = costs.temporary // 2, costs.rows // 2
-    limits = Limits(0, chunk, few) if chunk else Limits(most, steps, few)
+    kept = costs.few_chunks if few is None else few
+    limits = Limits(0, chunk, kept) if chunk else Limits(most, steps, kept)
     tuned = partial(_scan_in_chunks, chunk, few)
 
     @whole_graph(
