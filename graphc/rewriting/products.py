@@ -84,8 +84,8 @@ def scores_of(node: Node) -> Product | None:
         rank, turned = left.type.rank, right.node
         if rank < 2 or right.type.rank != rank or turned.primitive is not OP.transpose:
             return None
-        key = Arranged(right).transposed((*range(rank - 2), rank - 1, rank - 2))
-        return Product(Arranged(left), key, tuple(range(rank)))
+        straight = Arranged(right).transposed((*range(rank - 2), rank - 1, rank - 2))
+        return Product(Arranged(left), straight, tuple(range(rank)))
     labels = _labels(node)
     if labels is None:
         return None

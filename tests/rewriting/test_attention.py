@@ -183,3 +183,18 @@ def test_a_key_made_by_attention_is_computed_once(made):
     inner = gt.nn.softmax(scores(q, k)) @ v
     f = made(GPU, [q, k, v], gt.nn.softmax(scores(q, inner)) @ v)
     assert f.source.count(FUSED) == 2 and "jnp.exp(" not in f.source
+
+
+def test_a_gradient_that_computes_the_weights_anew_leaves_the_way_forth_as_one_op(made):
+    q, k, v = operands()
+    attend = lambda q, k, v: gt.nn.softmax(scores(q, k)) @ v  # noqa: E731
+    counts = []
+    for function in (attend, graphc.checkpoint(attend)):
+        loss = gt.sum(gt.sin(function(q, k, v)))
+        outputs = [loss, graphc.grad(loss, q)]
+        f, exact = (made(costs, [q, k, v], outputs) for costs in (GPU, CPU))
+        counts.append(f.source.count(FUSED))
+        given = [floats(x) for x in (q, k, v)]
+        for found, expected in zip(f(*given), exact(*given), strict=True):
+            np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
+    assert counts == [0, 1]
