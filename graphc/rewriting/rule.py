@@ -358,7 +358,9 @@ def _on(costs: DeviceCosts, whole: Whole, graph: Graph) -> Replaced | None:
         return whole(graph)
 
 
-def _made_on(costs: DeviceCosts, made: Replacement, **found: Any) -> Value | None:
+def _made_on(
+    costs: DeviceCosts, made: Replacement, /, **found: Any
+) -> Value | None:
     """The replacement of a pattern, with the costs of a device."""
     with weighing(costs):
         return made(**found)
