@@ -154,6 +154,15 @@ class DeviceCosts:
         return 1 << max(found.bit_length() - 1, 0)
 
     @property
+    def counted(self) -> int:
+        """The fewest bytes of rows of a table that are worth a count of their look-ups.
+
+        Rows that are looked up go to memory and from it; a count, which is a loop of
+        its own, takes half a step beyond its work.
+        """
+        return round(self.step / 2 * self.bandwidth / 2)
+
+    @property
     def sparse(self) -> int:
         """How many times a size may be stored so that it need not be read.
 

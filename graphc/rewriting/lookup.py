@@ -35,6 +35,14 @@ SUM, GATHER, BINCOUNT = (PRIMITIVES[n] for n in ("sum", "gather", "bincount"))
 _ROWS = p.gather(v.table, v.i, axes=(0,), inside=v.inside)
 
 
+def _few(elements: Size, dtype: DType) -> bool:
+    """Whether so little is looked up that it takes no longer than to count.
+
+    A size that is not known is taken for a large one.
+    """
+    return at_most(elements, (here().counted - 1) // dtype.itemsize)
+
+
 def _pays(table: Value, i: Value) -> bool:
     """Whether there are many look-ups in a table of long rows."""
     if i.type.rank != 1 or table.type.rank != 2 or not is_wide(table.dtype):
@@ -43,7 +51,8 @@ def _pays(table: Value, i: Value) -> bool:
     costs = here()
     many = at_most(rows * costs.lookups, i.type.shape[0])
     many = many and at_most(costs.looked_up, width)
-    return many and is_float(table.dtype)
+    few = _few(i.type.shape[0] * width, table.dtype)
+    return many and is_float(table.dtype) and not few
 
 
 def _places(table: Value, i: Value, inside: Any) -> Value:
@@ -180,6 +189,8 @@ def _one_hot(numbers: Any, name: str) -> tuple[Rule, Rule]:
     def adds(ids: Value, n: Value, x: Value) -> Value | None:
         """Rows that are added up by a one-hot matrix are added up by their numbers."""
         if not counted(ids, n) or x.type.rank > 2 or not is_wide(x.dtype):
+            return None
+        if _few(x.type.size * n.type.shape[0], x.dtype):
             return None
         return F.segment_sum(x, ids, size_value(n.type.shape[0]))
 

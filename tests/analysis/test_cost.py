@@ -71,6 +71,7 @@ def test_the_row_of_the_cpu_gives_the_thresholds_that_were_measured_there():
     assert (CPU.padding, CPU.cheap, CPU.sparse, CPU.segment) == (5e-5, 4096, 8, 16.0)
     assert (CPU.few_chunks, CPU.lookups, CPU.looked_up) == (4, 4, 8)
     assert (CPU.turn, CPU.small_step, CPU.together) == (0, 0, 1)
+    assert CPU.counted == 64 * 8 * 4
     assert not CPU.launches and GPU.launches and TPU.launches
 
 def test_thresholds_grow_with_the_costs_that_they_follow():
@@ -79,6 +80,7 @@ def test_thresholds_grow_with_the_costs_that_they_follow():
         assert (row.few_chunks, row.lookups, row.looked_up) == (16, 16, 32)
         assert (row.turn, row.together) == (2 * row.launch, 8)
         assert row.few_chunks * row.temporary // 2 <= row.residuals
+        assert row.counted > CPU.counted
         assert row.sparse > 1000 and row.cheap > CPU.cheap and row.segment > 16
     nothing = DeviceCosts("own", 1, 1.0, 1.0, 1.0, 0.0, 0.0)
     assert (nothing.cheap, nothing.sparse, nothing.segment) == (1, 1, 11.0)

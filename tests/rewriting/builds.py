@@ -39,7 +39,7 @@ def same(s, dtype):
     return gt.astype(gt.expand_dims(places(s), 1) == gt.arange(8), dtype)
 
 
-TABLE = {"table": (2, 8), "s": (9,)}
+TABLE = {"table": (2, 8), "s": (70,)}
 
 
 def lookup(build, **more):
@@ -282,7 +282,7 @@ BUILDS = {
     ),
     "sum_of_rows": lookup(lambda table, s: gt.sum(table[places(s)], 0)),
     "sum_of_weighted_rows": lookup(
-        lambda table, s, w: gt.sum(w[:, None] * table[places(s)], 0), w=(9,)
+        lambda table, s, w: gt.sum(w[:, None] * table[places(s)], 0), w=(70,)
     ),
     "sum_within_rows": lookup(lambda table, s: gt.sum(table[places(s)], 1)),
     **{
@@ -294,8 +294,8 @@ BUILDS = {
     "rows_by": lookup(lambda table, s, w: table[places(s)] @ w, w=(8, 3)),
     "one_hot_by": lookup(lambda x, s: same(s, x.dtype) @ x, x=(8, "k")),
     "one_hot_by_row": lookup(lambda x, s: hot(s, x.dtype) @ x, x=(8,)),
-    "one_hot_transposed_by": lookup(lambda x, s: same(s, x.dtype).T @ x, x=(9, 2)),
-    "one_hot_transposed_by_row": lookup(lambda x, s: hot(s, x.dtype).T @ x, x=(9,)),
+    "one_hot_transposed_by": lookup(lambda x, s: same(s, x.dtype).T @ x, x=(70, 2)),
+    "one_hot_transposed_by_row": lookup(lambda x, s: hot(s, x.dtype).T @ x, x=(70,)),
     "sum_of_selected": selected(gt.sum),
     "prod_of_selected": selected(gt.prod),
     "sum_of_squares_of_selected": selected(gt.linalg.norm),

@@ -220,9 +220,9 @@ def test_sizes_that_do_not_fit_stay_errors():
         f(np.ones(4), np.ones((3, 2)))
 
 
-TABLE = {"table": (5, 8), "i": (40,)}
-WEIGHTED = {"w": (40,), **TABLE}
-IDS = {"i": (40,), "x": (40, 3)}
+TABLE = {"table": (5, 8), "i": (70,)}
+WEIGHTED = {"w": (70,), **TABLE}
+IDS = {"i": (70,), "x": (70, 3)}
 
 
 def hot(i, dtype):
@@ -305,17 +305,17 @@ def test_rows_that_are_not_looked_up_count_for_nothing(backend):
     assert "sum_of_rows" in {r.rule.name for r in f.rewrites}
     rows = np.ones((5, 8))
     rows[3], rows[4] = np.nan, np.inf
-    np.testing.assert_array_equal(f(rows, np.arange(40) % 3), np.full(8, 40.0))
-    np.testing.assert_array_equal(f(rows, np.full(40, 4)), np.full(8, np.inf))
+    np.testing.assert_array_equal(f(rows, np.arange(70) % 3), np.full(8, 70.0))
+    np.testing.assert_array_equal(f(rows, np.full(70, 4)), np.full(8, np.inf))
 
 
 def test_out_of_bounds_is_still_found_when_asked_for():
     table, i = variables(TABLE, "float64")
     f = graphc.function([table, i], gt.sum(table[i], 0), check=True)
     assert "sum_of_rows" in {r.rule.name for r in f.rewrites}
-    f(np.ones((5, 8)), np.arange(40) % 5)
+    f(np.ones((5, 8)), np.arange(70) % 5)
     with pytest.raises(graphc.GraphError):
-        f(np.ones((5, 8)), np.arange(40))
+        f(np.ones((5, 8)), np.arange(70))
 
 
 def test_few_lookups_in_a_large_table_are_made_as_written():
@@ -325,6 +325,18 @@ def test_few_lookups_in_a_large_table_are_made_as_written():
     thin = {"table": (5, 2), "i": (40,)}
     assert not rules_used(lambda table, i: gt.sum(table[i], 0), thin)
     assert not rules_used(lambda table, i, w: table[i] @ w, large | {"w": (8, 3)})
+
+
+@pytest.mark.parametrize(("count", "counted"), [(56, False), (64, True), ("n", True)])
+def test_few_rows_are_added_up_as_written(count, counted):
+    """A count takes half a step of a loop, as long as 64 rows of 8 elements."""
+    shapes = {"i": (count,), "x": (count,)}
+    build = LOOKUPS["one-hot as written"][1]
+    assert ("one_hot_transposed_by" in rules_used(build, shapes)) is counted
+    if count != "n":
+        looked_up = {"table": (5, 8), "i": (count,)}
+        found = rules_used(lambda table, i: gt.sum(table[i], 0), looked_up)
+        assert ("sum_of_rows" in found) is counted
 
 
 def test_gradients_of_products():

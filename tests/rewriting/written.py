@@ -2,7 +2,7 @@
 
 `x` is float32[n, 3], `y` float32[n, 3], `u` float32[n], `v` float32[m], `w`
 float32[3], `s` float32[k, k], `pairs` float32[8, 3], `table` float32[2, 8], `many`
-float32[9] and `i` int64[9].
+float32[70] and `i` int64[70].
 """
 
 from graphc.rewriting.cleanup import BINARY
@@ -17,8 +17,8 @@ VARIABLES = {
     "s": ("float32", ("k", "k")),
     "pairs": ("float32", (8, 3)),
     "table": ("float32", (2, 8)),
-    "many": ("float32", (9,)),
-    "i": ("int64", (9,)),
+    "many": ("float32", (70,)),
+    "i": ("int64", (70,)),
 }
 FOUR = ("sum", "prod", "max", "min")
 DIAGONAL = "gt.zeros((3, 3), w.dtype).at[gt.arange(3), gt.arange(3)].set(w)"
