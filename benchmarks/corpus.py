@@ -25,7 +25,7 @@ from graphc.ir.graph import Value
 from graphc.ir.walk import ancestors
 from tests.conformance.cases import CASES
 from tests.conformance.programs import PROGRAMS
-from tests.fuzz.generator import arguments_at, generate
+from tests.fuzz.generator import generate
 from tests.fuzz.loop_steps import LOOPS, REDUCTIONS
 from tests.fuzz.more_steps import MORE
 from tests.fuzz.rewritable_steps import REWRITABLE
@@ -92,18 +92,23 @@ def catalogue() -> Iterator[Program]:
         outputs = list(made) if isinstance(made, tuple) else [made]
         given = case.make(np.random.default_rng(0))[0]
 
-        def longer(
-            factor: int, inputs: Any = inputs, given: Any = given
-        ) -> list[np.ndarray]:
-            return [
-                _repeated(x, np.asarray(a), factor)
-                for x, a in zip(inputs, given, strict=True)
-            ]
-
+        longer = _longer(inputs, given)
         for y in (outputs, with_gradients(inputs, outputs)[len(outputs) :]):
             if y:
                 what = name if y is outputs else f"gradient of {name}"
                 yield from _at_length(what, inputs, y, longer)
+
+
+def _longer(inputs: list[Value], given: Any) -> Callable[[int], list[np.ndarray]]:
+    """The arguments with symbolic axes so many times as long."""
+
+    def longer(factor: int) -> list[np.ndarray]:
+        return [
+            _repeated(x, np.asarray(a), factor)
+            for x, a in zip(inputs, given, strict=True)
+        ]
+
+    return longer
 
 
 def _repeated(x: Value, array: np.ndarray, factor: int) -> np.ndarray:
@@ -137,14 +142,9 @@ def generated(seeds: Iterable[int]) -> Iterator[Program]:
         nodes = set(ancestors(ends))
         used = [i for i, x in enumerate(program.inputs) if x.node in nodes]
 
-        def longer(
-            factor: int, program: Any = program, used: Any = used
-        ) -> list[np.ndarray]:
-            every = arguments_at(program, factor)
-            return [every[i] for i in used]
-
         if used:
             inputs = [program.inputs[i] for i in used]
+            longer = _longer(inputs, [program.arguments[i] for i in used])
             yield from list(_at_length(f"program {seed}", inputs, ends, longer))[-1:]
 
 
