@@ -139,13 +139,27 @@ def generated(seeds: Iterable[int]) -> Iterator[Program]:
         ends = [y for y in made if y not in inside]
         if seed // len(KINDS) % 2:
             ends = with_gradients(program.inputs, ends)
-        nodes = set(ancestors(ends))
-        used = [i for i, x in enumerate(program.inputs) if x.node in nodes]
-
+        used = _used(program.inputs, ends)
         if used:
             inputs = [program.inputs[i] for i in used]
             longer = _longer(inputs, [program.arguments[i] for i in used])
             yield from list(_at_length(f"program {seed}", inputs, ends, longer))[-1:]
+
+
+def _used(inputs: list[Value], ends: list[Value]) -> list[int]:
+    """The inputs that are used, or that alone have a size which is."""
+    nodes = set(ancestors(ends))
+    values = [v for n in nodes for v in n.outputs]
+    sizes = frozenset().union(*map(_symbols, values))
+    used = [i for i, x in enumerate(inputs) if x.node in nodes]
+    missing = sizes.difference(*(_symbols(inputs[i]) for i in used))
+    return [i for i, x in enumerate(inputs) if i in used or missing & _symbols(x)]
+
+
+def _symbols(x: Value) -> frozenset[Any]:
+    """The symbols in the sizes of a value."""
+    dims = [n for n in x.type.shape if isinstance(n, Dim)]
+    return frozenset().union(*(n.symbols for n in dims))
 
 
 def _at_length(
@@ -156,7 +170,7 @@ def _at_length(
 ) -> Iterator[Program]:
     """The program on its own arguments, and on the longest that are not too long."""
     nodes = ancestors(outputs)
-    values = [v for n in nodes for v in n.outputs]
+    values = [*inputs, *(v for n in nodes for v in n.outputs)]
     loops = any(n.primitive.name in LOOP for n in nodes)
     shapes = [np.shape(a) for a in longer(1)]
     factors = [f for f in FACTORS if _fits(inputs, values, shapes, f, loops)]
