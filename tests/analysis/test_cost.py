@@ -103,8 +103,8 @@ def test_rules_know_the_device_that_they_look_for():
     + [(4, 8, True, False), (3, 8, False, False), (4, 7, False, False)],
 )
 def test_patterns_know_the_device_that_they_are_looked_for(rows, width, on_cpu, on_gpu):
-    table = gt.tensor("t", "float32", (10, width))
-    i = gt.tensor("i", "int64", (10 * rows,))
+    table = gt.tensor("t", "float32", (10_000, width))  # more than is worth a count
+    i = gt.tensor("i", "int64", (10_000 * rows,))
     graph = Graph((table, i), (gt.sum(table[i], 0),), ("t", "i"), ("",))
     for costs, counts in ((CPU, on_cpu), (GPU, on_gpu)):
         log = rewritten(graph, default.on(costs)).log
