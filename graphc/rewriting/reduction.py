@@ -308,24 +308,31 @@ def _extreme_of_sum(name: str, op: str) -> Rule:
     return rule
 
 
-def _written_logsumexp(largest: Any) -> tuple[Any, ...]:
+def _written_logsumexp() -> tuple[Any, ...]:
     """How log-sum-exp may be written with some maximum: axes squeezed, or kept."""
-    finite = p.where(p.isfinite(v.m(largest)), v.m, v.zero)
-    peak = v.peak(p.stop_gradient(finite))
-    terms = once(p.exp(once(p.subtract(v.s, peak))))
+    terms = once(p.exp(once(p.subtract(v.s, v.peak))))
     kept = p.sum(terms, axes=v.axes, keepdims=True)
-    squeezed = p.squeeze(peak, axes=v.axes)
+    squeezed = p.squeeze(v.peak, axes=v.axes)
     return (
         p.add(p.log(p.sum(terms, axes=v.axes, keepdims=False)), squeezed),
         p.add(p.log(p.squeeze(kept, axes=v.axes)), squeezed),
-        p.add(p.log(kept), peak),
+        p.add(p.log(kept), v.peak),
     )
 
 
-_WRITTEN = (
-    *_written_logsumexp(p.max_from(v.s, v.least, axes=v.axes)),
-    *_written_logsumexp(p.max(v.s, axes=v.axes)),
-)
+_WRITTEN = _written_logsumexp() * 2  # of the largest element or -inf, of the largest
+
+
+def _largest_in(peak: Value) -> Value | None:
+    """The maximum m of `where(isfinite(m), m, 0)`, with or without a gradient."""
+    node = peak.node
+    if node.primitive is OP.stop_gradient:
+        node = node.inputs[0].node
+    if node.primitive is not OP.where:
+        return None
+    finite, m, zero = node.inputs
+    known = finite.node.primitive is OP.isfinite and finite.node.inputs[0] is m
+    return m if known and literal_of(zero) == 0 else None
 
 
 def _logsumexp(x: Value, axes: Axes) -> Value:
@@ -334,14 +341,17 @@ def _logsumexp(x: Value, axes: Axes) -> Value:
 
 def _logsumexp_of_sum(number: int) -> Rule:
     keepdims = number % 3 == 2
+    largest = OP.max_from if number < 3 else OP.max
 
     @rewrite(_WRITTEN[number], exact=False, name=f"logsumexp_of_sum_{number}")
-    def rule(s: Value, m: Value, zero: Value, axes: Axes) -> Value | None:
+    def rule(s: Value, peak: Value, axes: Axes) -> Value | None:
         """log-sum-exp of all pairs of sums is the sum of two; inf - inf stays NaN."""
-        starts = [literal_of(start) for start in m.node.inputs[1:]]
-        nothing = literal_of(zero)
-        if s.node.primitive is not OP.add or nothing is None or nothing != 0:
+        m = _largest_in(peak)
+        if m is None or m.node.primitive is not largest or m.node.inputs[0] is not s:
             return None
+        if s.node.primitive is not OP.add or m.node.params["axes"] != axes:
+            return None
+        starts = [literal_of(start) for start in m.node.inputs[1:]]
         x, y = s.node.inputs
         least = all(a is not None and a == -float("inf") for a in starts)
         if not least or not _of_pairs(x, y, s, axes):
