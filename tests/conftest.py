@@ -3,11 +3,14 @@
 import gc
 import itertools
 import os
+import sys
 
 import jax
 import pytest
 
 from tests.compiling import USUAL, compile_quickly, compiled_well, lower_quickly
+
+sys.argv.append("--smallest")  # for the modules of benchmarks, whoever imports them
 
 if "GRAPHC_EXAMPLES" not in os.environ:  # at length, they are what users have
     compile_quickly()
