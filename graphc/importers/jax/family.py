@@ -9,7 +9,7 @@ from typing import Any, Generic, Protocol, TypeVar
 import jax
 import numpy as np
 
-from graphc.errors import GraphError, user_place
+from graphc.errors import GraphError, SourceLocation, user_place
 from graphc.importers.jax.arguments import JaxCall
 from graphc.importers.jax.pattern import (
     LEAST,
@@ -29,6 +29,7 @@ from graphc.importers.jax.words import (
 from graphc.runtime.function import Function
 
 CHECKED = 3  # sizes at which programs are compared with what is said, or traced
+RECENT = 2  # sizes that siblings served, by which a new program knows what varies
 
 
 class FallbackWarning(UserWarning):
@@ -46,6 +47,16 @@ class ManySizes(Protocol):
     @property
     def compiled(self) -> Function:
         """The function that runs it."""
+        ...
+
+    @property
+    def facts(self) -> list[str]:
+        """The facts about sizes that it holds for, with the lines that ask for them."""
+        ...
+
+    @property
+    def opaque(self) -> SourceLocation | None:
+        """The line that asks for more of a size than facts, where one does."""
         ...
 
     @property
@@ -94,6 +105,7 @@ class SizeFamily(ABC, Generic[ManyT, OneT]):
     seen: list[ShapesOfCall] = field(default_factory=list)
     exactly: set[ShapesOfCall] = field(default_factory=set)
     checked: set[ShapesOfCall] = field(default_factory=set)
+    served: dict[ShapesOfCall, ManyT] = field(default_factory=dict)
     whose_results_fit: set[ShapesOfCall] = field(default_factory=set)
     otherwise = ""  # how that is done, in a warning
 
@@ -154,8 +166,14 @@ class SizeFamily(ABC, Generic[ManyT, OneT]):
 
     def program_at(self, sizes: ShapesOfCall) -> ManyT | None:
         """The program for a call of these sizes; None where it is to be exact."""
+        program = self.served.get(sizes)
+        if program is not None:
+            return program
         try:
             program = self._fitting(sizes)
+            if program is None:
+                self.exactly.add(sizes)
+                return None
             self._check(program, sizes)
         except Unsupported as error:
             self._refuse(sizes, error)
@@ -165,32 +183,50 @@ class SizeFamily(ABC, Generic[ManyT, OneT]):
                 raise
             self._refuse(sizes, Unsupported(str(error).splitlines()[0]))
             return None
+        self.served[sizes] = program
         return program
 
-    def _fitting(self, sizes: ShapesOfCall) -> ManyT:
-        """The program so far, or a more general one where the sizes do not fit it."""
-        program = self.program
-        if program and program.pattern.has(sizes) and self._serves(program, sizes):
-            return program
-        if self.shapes is not None:
+    def _fitting(self, sizes: ShapesOfCall) -> ManyT | None:
+        """The program that serves these sizes, or a new one; None where they are exact.
+
+        A new one is for a more general pattern, where the sizes do not fit the last.
+        """
+        siblings = self._siblings(sizes)
+        for program in siblings:
+            if self._serves(program, sizes):
+                return program
+        if siblings:
+            pattern = siblings[0].pattern
+        elif self.shapes is not None:
             pattern = self._said(sizes)
         else:
             self.seen.append(sizes)
             pattern = generalised(self.seen)
-        made = self._made(pattern, sizes)
-        for known in self.seen:
-            if known != sizes and pattern.has(known):
-                made.compiled.took(pattern.sizes(known) or {})
-        self.programs.append(made)
-        return made
+        program = self._new_program(pattern, sizes)
+        if program is not None:
+            for known in (*self.seen, *list(self.served)[-RECENT:]):
+                if known != sizes and pattern.has(known):
+                    program.compiled.took(pattern.sizes(known) or {})
+            self.programs.append(program)
+        return program
+
+    def _siblings(self, sizes: ShapesOfCall) -> list[ManyT]:
+        """The programs of the most general pattern so far, where the sizes fit it."""
+        newest = self.program
+        if newest is None or not newest.pattern.has(sizes):
+            return []
+        return [p for p in self.programs if p.pattern == newest.pattern]
 
     def _serves(self, program: ManyT, sizes: ShapesOfCall) -> bool:
         """Whether a program is one for a call whose shapes fit its pattern."""
         return True
 
     @abstractmethod
-    def _made(self, pattern: SizePattern, sizes: ShapesOfCall) -> ManyT:
-        """The program for a pattern. Raises Unsupported, or GraphError, for none."""
+    def _new_program(self, pattern: SizePattern, sizes: ShapesOfCall) -> ManyT | None:
+        """The program for a pattern, for these sizes and others; None for no others.
+
+        Raises Unsupported, or GraphError, where there is none.
+        """
 
     @abstractmethod
     def _check(self, program: ManyT, sizes: ShapesOfCall) -> None:

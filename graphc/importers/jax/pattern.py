@@ -42,11 +42,19 @@ class SizePattern:
         found = self.sizes(given)
         return found is not None and all(n >= self.least for n in found.values())
 
-    def coincides(self, sizes: dict[str, int]) -> bool:
-        """Whether sizes are equal that JAX takes to be different."""
-        fixed = {n for shape in self.shapes for n in shape if isinstance(n, int)}
-        own = list(sizes.values())
-        return len(set(own)) < len(own) or not fixed.isdisjoint(own)
+    def shown(self, shapes: ShapesOfCall) -> str:
+        """The sizes of the names in a call, as text."""
+        sizes = self.sizes(shapes) or {}
+        return ", ".join(f"{name} = {n}" for name, n in sizes.items())
+
+    def axes(self, arrays: Sequence[str]) -> dict[str, str]:
+        """The first axis of each name, of arrays of these names: `x.shape[0]`."""
+        found: dict[str, str] = {}
+        for array, shape in zip(arrays, self.shapes, strict=True):
+            for i, n in enumerate(shape):
+                if isinstance(n, str):
+                    found.setdefault(n, f"{array}.shape[{i}]")
+        return found
 
     def specs(self, like: Sequence[Spec]) -> list[Spec]:
         """Arguments of these shapes, otherwise as given."""

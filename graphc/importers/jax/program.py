@@ -1,6 +1,6 @@
 """One compiled program for all sizes of a pattern."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -10,10 +10,11 @@ import jax.dtypes
 import numpy as np
 from jax.extend.core.primitives import convert_element_type_p
 
-from graphc.errors import GraphError
-from graphc.importers.jax.alike import agree, alike
+from graphc.errors import GraphError, SourceLocation
+from graphc.importers.jax.alike import alike
 from graphc.importers.jax.arguments import JaxCall
-from graphc.importers.jax.jaxprs import array_of
+from graphc.importers.jax.decisions import Decisions, Recorder
+from graphc.importers.jax.jaxprs import array_of, words_of
 from graphc.importers.jax.pattern import ShapesOfCall, SizePattern, shapes_of
 from graphc.importers.jax.subject import Subject
 from graphc.importers.jax.template import Template, template
@@ -27,7 +28,7 @@ from graphc.importers.jax.tracing import (
     symbols_of,
 )
 from graphc.importers.jax.unsupported import Unsupported
-from graphc.ir.dims import Size, symbol_dim
+from graphc.ir.dims import symbol_dim
 from graphc.ir.polynomials import Symbol
 from graphc.rewriting.rule import Rules
 from graphc.runtime.arguments import Backend
@@ -53,17 +54,39 @@ class OfCall:
     tree: Any
 
 
-@dataclass(frozen=True)
+Trace = Callable[[], TracedFunction]  # at the sizes of a call
+
+
+@dataclass
 class JaxProgram:
-    """A function for all sizes of a pattern, as a graph and compiled."""
+    """A function for the sizes of a pattern, as a graph and compiled.
+
+    It holds for sizes by which the function takes the same `decisions`, or, as a
+    `template`, for those whose traces it describes. It is `doubted` if it was another
+    than a trace of sizes of which that was not to be seen. The sizes `checked` are
+    those whose own traces it agrees with.
+    """
 
     pattern: SizePattern
     traced: TracedFunction
     told: TracedFunction  # of the results
     source: Imported
     compiled: Function
+    decisions: Decisions
     template: Template | None = None
     own: dict[ShapesOfCall, "OfCall"] = field(default_factory=dict)
+    checked: set[ShapesOfCall] = field(default_factory=set)
+    doubted: bool = False
+
+    @property
+    def facts(self) -> list[str]:
+        """The facts about sizes that it holds for, with the lines that ask for them."""
+        return self.decisions.told(self.decisions.taken)
+
+    @property
+    def opaque(self) -> SourceLocation | None:
+        """The line that asks for more of a size than facts, where one does."""
+        return self.decisions.opaque
 
     @property
     def foreign(self) -> tuple[str, ...]:
@@ -79,17 +102,19 @@ class JaxProgram:
         found = self.compiled(*given)
         return jax.tree.unflatten(tree, restored(found, self.told))
 
-    def admits(self, subject: Subject, given: ShapesOfCall, specs: list[Spec]) -> bool:
-        """Whether the template describes what JAX traces for a call of these shapes."""
+    def admits(
+        self, subject: Subject, sizes: ShapesOfCall, specs: list[Spec], trace: Trace
+    ) -> bool:
+        """Whether the template describes the trace at these sizes."""
         assert self.template is not None
-        if given not in self.own:
-            sizes = self.pattern.sizes(given) or {}
-            read = subject.read(specs)
+        if sizes not in self.own:
+            direct = trace()
             try:
-                numbers = self.template.numbers(read.jaxpr, sizes)
+                named = self.pattern.sizes(sizes) or {}
+                numbers = self.template.numbers(direct.jaxpr, named)
             except Unsupported:
                 return False
-            self.own[given] = OfCall(numbers, subject.results(read, specs).tree)
+            self.own[sizes] = OfCall(numbers, subject.results(direct, specs).tree)
         return True
 
     def agrees(self, direct: TracedFunction, sizes: Mapping[str, int]) -> bool:
@@ -106,16 +131,33 @@ def agrees(
 ) -> bool:
     """Whether a trace for many sizes computes what JAX traces for some of them.
 
-    Python code can decide by a size, and JAX answers for all of them at once.
+    Python code can decide by a size in ways that are not to be seen.
     """
-    names = [v.name for v in source.graph.inputs[: len(direct.inner.invars)]]
-    inputs = inputs_of(direct, {}, names)
-    try:
-        own = imported(found, dict(sizes), inputs).graph
-        other = imported(direct, {}, inputs).graph
-    except Unsupported:
+    if found.weak != direct.weak:
         return False
-    return alike(own, other) or agree(own, other)
+    names = [v.name for v in source.graph.inputs[: len(direct.inner.invars)]]
+
+    def read(trace: TracedFunction, numbers: Mapping[str, int]) -> Imported:
+        # Of inputs of its own: bodies take what is known outside of them from there.
+        return imported(trace, numbers, inputs_of(direct, {}, names))
+
+    try:
+        own, other = read(found, sizes), read(direct, {})
+    except (GraphError, Unsupported):
+        return False
+    return _same_arrays(own.captured, other.captured) and alike(own.graph, other.graph)
+
+
+def _same_arrays(a: Sequence[Any], b: Sequence[Any]) -> bool:
+    return len(a) == len(b) and all(map(_same_array, a, b))
+
+
+def _same_array(a: Any, b: Any) -> bool:
+    if a is b:
+        return True
+    x, y = np.asarray(words_of(a)), np.asarray(words_of(b))
+    same_type = x.dtype == y.dtype and x.shape == y.shape
+    return same_type and x.tobytes() == y.tobytes()
 
 
 def restored(found: Sequence[Any], function: TracedFunction) -> list[Any]:
@@ -134,39 +176,58 @@ def _restored(x: Any, aval: Any) -> Any:
     return x
 
 
+class Pinned(Exception):
+    """Raised where a program would be for the sizes of one call only."""
+
+
 def program_for(
     subject: Subject,
     pattern: SizePattern,
     specs: Sequence[Spec],
     names: Sequence[str],
     options: Options,
+    recorder: Recorder,
 ) -> JaxProgram:
-    """A program for all sizes of a pattern. Raises Unsupported where there is none."""
-    found, source = graph_for(subject, pattern, specs, names)
+    """A program for the sizes of a pattern that are decided as those of a call.
+
+    Raises Unsupported where there is none, and Pinned where there are no other sizes.
+    """
+    found, source, decisions = graph_for(subject, pattern, specs, names, recorder)
+    if decisions.pin(recorder.sizes):
+        raise Pinned
     results = subject.results(found, specs)
     made = compiled(source, options, len(pattern.names) == 1)
-    return JaxProgram(pattern, found, results, source, made)
+    return JaxProgram(pattern, found, results, source, made, decisions)
 
 
 def graph_for(
-    subject: Subject, pattern: SizePattern, specs: Sequence[Spec], names: Sequence[str]
-) -> tuple[TracedFunction, Imported]:
-    """The trace for all sizes of a pattern, and its graph.
+    subject: Subject,
+    pattern: SizePattern,
+    specs: Sequence[Spec],
+    names: Sequence[str],
+    recorder: Recorder,
+) -> tuple[TracedFunction, Imported, Decisions]:
+    """The trace for many sizes of a pattern, its graph, and what it decides by sizes.
 
     Raises Unsupported where there is none.
     """
     try:
-        found = subject.read(pattern.specs(specs), max(pattern.least, 1))
+        found = subject.read(pattern.specs(specs), max(pattern.least, 1), recorder)
     except Exception as error:  # whatever Python code does with a size that is none
         line = str(error).strip().splitlines() or [""]
         reason = f"{type(error).__name__}: {line[0]}"
         raise Unsupported(
             f"it cannot be traced at sizes {pattern}: {reason}"
         ) from error
-    sizes: dict[str, Size] = {
-        name: symbol_dim(Symbol(name, lower=pattern.least)) for name in pattern.names
-    }
-    return found, subject.graph(found, sizes, inputs_of(found, sizes, names))
+    symbols = _symbols(pattern)
+    sizes = {name: symbol_dim(symbol) for name, symbol in symbols.items()}
+    with recorder.recording():  # rules of derivatives are called while it is read
+        source = subject.graph(found, sizes, inputs_of(found, sizes, names))
+    return found, source, recorder.decisions(symbols)
+
+
+def _symbols(pattern: SizePattern) -> dict[str, Symbol]:
+    return {name: Symbol(name, lower=pattern.least) for name in pattern.names}
 
 
 def program_of_samples(
@@ -184,13 +245,13 @@ def program_of_samples(
     made = template([t.jaxpr for t in traces], samples, symbols)
     again = retracing(partial(_sampled, subject), own)
     found = TracedFunction(made.jaxpr, traces[0].tree, again, True, made.fed)
-    sizes: dict[str, Size] = {
-        name: symbol_dim(Symbol(name, lower=pattern.least)) for name in pattern.names
-    }
+    known = _symbols(pattern)
+    sizes = {name: symbol_dim(symbol) for name, symbol in known.items()}
     source = subject.graph(found, sizes, inputs_of(found, sizes, names))
     results = subject.results(found, specs)
     program = compiled(source, options, len(pattern.names) == 1)
-    return JaxProgram(pattern, found, results, source, program, made)
+    decisions = Decisions(known)  # each trace is compared
+    return JaxProgram(pattern, found, results, source, program, decisions, made)
 
 
 def _sampled(subject: Subject, specs: Sequence[Spec]) -> TracedFunction:

@@ -11,6 +11,7 @@ import numpy as np
 from graphc.backends.program import Outputs
 from graphc.errors import CallError, ErrorKind, describe, graph_error, user_place
 from graphc.importers.jax.arguments import Arguments, JaxCall
+from graphc.importers.jax.decisions import Decisions, Recorder
 from graphc.importers.jax.jit_function import JitFunction, jit
 from graphc.importers.jax.pattern import (
     LEAST,
@@ -52,6 +53,7 @@ class RaggedProgram:
     source: Imported
     results: TracedFunction
     compiled: Ragged
+    decisions: Decisions
     checked: dict[ShapesOfCall, bool] = field(default_factory=dict)
 
     def serves(self, sizes: ShapesOfCall, specs: list[Spec]) -> bool:
@@ -61,9 +63,12 @@ class RaggedProgram:
         """
         if sizes not in self.checked:
             named = self.pattern.sizes(sizes) or {}
+            if not self.decisions.hold(named):
+                return False
             small = any(n < LEAST for n in named.values())
             known = sum(self.checked.values()) >= CHECKED
-            if known and not small and not self.pattern.coincides(named):
+            doubted = self.decisions.opaque or not all(self.checked.values())
+            if known and not small and not doubted:
                 return True
             pairs = zip(sizes, specs, strict=True)
             own = [Spec(shape, s.dtype, s.weak) for shape, s in pairs]
@@ -164,8 +169,11 @@ class RaggedFunction:
         pattern = replace(pattern, least=min([LEAST, *sizes]))
         names = [f"x{i}" for i in range(len(specs))]
         subject.read(specs)  # errors of the function itself are those of JAX
+        recorder = Recorder(max((pattern.sizes(s) or {} for s in seen), key=_least))
         try:
-            found, source = graph_for(subject, pattern, specs, names)
+            found, source, decisions = graph_for(
+                subject, pattern, specs, names, recorder
+            )
         except Unsupported as error:
             problem = f"this function of JAX cannot be read: {error.reason}"
             raise graph_error(problem, op="ragged", where=error.place) from None
@@ -176,7 +184,9 @@ class RaggedFunction:
         structure = Outputs("list", (), (Outputs("single"),) * len(graph.outputs))
         compiled = ragged_graph(graph, structure, shared, "exact", **self._options)
         results = subject.results(found, specs)
-        return RaggedProgram(pattern, subject, found, source, results, compiled)
+        return RaggedProgram(
+            pattern, subject, found, source, results, compiled, decisions
+        )
 
     def _by_itself(self, examples: Examples, number: int) -> list[Any]:
         """The results of one example that is not like the others, as a list."""
@@ -219,6 +229,10 @@ class RaggedFunction:
 
     def __repr__(self) -> str:
         return f"<graphc.ragged of {self._function!r}>"
+
+
+def _least(sizes: Mapping[str, int]) -> int:
+    return min(sizes.values(), default=0)
 
 
 def _listed(argument: Any, position: int) -> list[Any]:

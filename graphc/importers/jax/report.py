@@ -4,8 +4,9 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from graphc.importers.jax.family import SizeFamily
+from graphc.importers.jax.family import ManySizes, SizeFamily
 from graphc.importers.jax.pattern import MOST_SHOWN, ShapesOfCall
+from graphc.runtime.function import Function
 
 
 @dataclass(frozen=True)
@@ -13,7 +14,9 @@ class JitStats:
     """`compilations`: a line for each; `fallbacks`: why sizes are compiled one by one.
 
     `changes` are those of programs for many sizes, as in `Function.stats()`. `foreign`:
-    what JAX runs inside of these programs, at true sizes, and why.
+    what JAX runs inside of these programs, at true sizes, and why. `decisions` are the
+    facts about sizes by which Python code, the user's or JAX's, decides what the
+    program is, each with its line, and how many calls it was so in.
     """
 
     calls: int = 0
@@ -21,6 +24,7 @@ class JitStats:
     changes: list[str] = field(default_factory=list)
     fallbacks: list[str] = field(default_factory=list)
     foreign: list[str] = field(default_factory=list)
+    decisions: dict[str, int] = field(default_factory=dict)
 
 
 def stats_of(calls: int, families: Iterable[SizeFamily[Any, Any]]) -> JitStats:
@@ -35,6 +39,9 @@ def stats_of(calls: int, families: Iterable[SizeFamily[Any, Any]]) -> JitStats:
         for program in family.programs:
             own = program.compiled.stats()
             stats.foreign.extend(program.foreign)
+            for fact in program.facts:
+                calls_so_far = stats.decisions.get(fact, 0)
+                stats.decisions[fact] = calls_so_far + own.calls
             stats.changes.extend(own.changes)
             stats.compilations.extend(
                 f"{program.pattern}: {one.reason}" for one in own.compilations
@@ -70,9 +77,24 @@ def _lines(family: SizeFamily[Any, Any], full: bool) -> Iterator[str]:
         yield f"compiled once for each size: {family.refused}"
     yield from (f"calls that jax.jit compiles: {reason}" for reason in family.left)
     for program in family.programs:
-        yield f"compiled for all sizes {program.pattern}:"
+        yield f"compiled for all sizes {program.pattern}{_limits(program)}:"
+        if program.opaque is not None:
+            yield f"  each new size is traced and compared, for {program.opaque}"
+            yield "  asks for the text, the hash or the number of a size"
         yield from (f"  run by JAX in it: {reason}" for reason in program.foreign)
         yield program.compiled.explain(full)
+
+
+def _limits(program: ManySizes) -> str:
+    if not program.facts:
+        return ""
+    return f" where {', '.join(program.facts)}, in {_counted(program.compiled)}"
+
+
+def _counted(compiled: Function) -> str:
+    """How often a function was called, in words."""
+    calls = compiled.stats().calls
+    return f"{calls} call{'s' * (calls != 1)}"
 
 
 def source_of(families: Iterable[SizeFamily[Any, Any]]) -> str:

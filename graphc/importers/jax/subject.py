@@ -10,6 +10,7 @@ import jax
 
 from graphc.importers.derivatives import Differentiated
 from graphc.importers.jax.arguments import JaxCall
+from graphc.importers.jax.decisions import Recorder
 from graphc.importers.jax.tracing import (
     Imported,
     Spec,
@@ -40,11 +41,16 @@ class Subject:
         """The function of leaves."""
         return self._of_leaves(self.function)
 
-    def read(self, specs: Sequence[Spec], least: int | None = None) -> TracedFunction:
+    def read(
+        self,
+        specs: Sequence[Spec],
+        least: int | None = None,
+        recorder: Recorder | None = None,
+    ) -> TracedFunction:
         """The trace that the graph is made of: of the cost, where there is one."""
         how = self.differentiated
         read = self.flat if how is None else self._of_leaves(how.function)
-        return traced(read, specs, least)
+        return traced(read, specs, least, recorder)
 
     def results(self, read: TracedFunction, specs: Sequence[Spec]) -> TracedFunction:
         """The trace that tells the results, at sizes that are numbers."""

@@ -1,16 +1,32 @@
-"""The calls of a function of JAX that differ in sizes alone, as JAX traces them."""
+"""The calls of a function of JAX that differ in sizes alone, as JAX traces them.
 
-from dataclasses import dataclass, replace
+Sizes by which the function decides alike share a program. Others have one of their own,
+up to a limit; what only one size decides so is compiled exactly.
+"""
 
+import os
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import partial
+
+from graphc.importers.jax.decisions import Recorder
 from graphc.importers.jax.exact import Exact, exact
 from graphc.importers.jax.family import CHECKED, SizeFamily
-from graphc.importers.jax.pattern import LEAST, ShapesOfCall, SizePattern
-from graphc.importers.jax.program import JaxProgram, program_for, program_of_samples
+from graphc.importers.jax.pattern import ShapesOfCall, SizePattern
+from graphc.importers.jax.program import (
+    JaxProgram,
+    Pinned,
+    program_for,
+    program_of_samples,
+)
 from graphc.importers.jax.subject import Subject
+from graphc.importers.jax.tracing import TracedFunction
 from graphc.importers.jax.unsupported import Unsupported
 
 SAMPLED = 4  # calls seen whose traces are put together into one for all sizes
-MOST_PROGRAMS = 8  # for sizes that turn out to be more general
+MOST_PROGRAMS = 8  # of one pattern, for sizes by which the function decides otherwise
+AUDITS = bool(os.environ.get("GRAPHC_AUDIT"))  # each new size is traced and compared
 
 
 @dataclass
@@ -21,6 +37,8 @@ class JaxFamily(SizeFamily[JaxProgram, Exact]):
     """
 
     withheld: str = ""
+    has_many: bool = False  # programs, so that other sizes are exact
+    direct: tuple[ShapesOfCall, TracedFunction] | None = None  # of the call at hand
     otherwise = ", as by jax.jit"
 
     @property
@@ -40,69 +58,157 @@ class JaxFamily(SizeFamily[JaxProgram, Exact]):
             self.left.append(reason)
             self._warn(f"is called so that each size is compiled by jax.jit: {reason}")
 
-    def _serves(self, program: JaxProgram, sizes: ShapesOfCall) -> bool:
-        if program.template is None or len(self.programs) == MOST_PROGRAMS:
-            return True
-        return program.admits(self.subject, sizes, self.specs_at(sizes))
+    def program_at(self, sizes: ShapesOfCall) -> JaxProgram | None:
+        """The program for a call of these sizes; None where it is to be exact."""
+        try:
+            return super().program_at(sizes)
+        finally:
+            self.direct = None
 
-    def _made(self, pattern: SizePattern, sizes: ShapesOfCall) -> JaxProgram:
+    def _direct(self, sizes: ShapesOfCall) -> TracedFunction:
+        """The trace at these very sizes."""
+        if self.direct is None or self.direct[0] != sizes:
+            self.direct = sizes, self.subject.read(self.specs_at(sizes))
+        return self.direct[1]
+
+    def _serves(self, program: JaxProgram, sizes: ShapesOfCall) -> bool:
+        """Whether a program is the function at these sizes too.
+
+        It is compared with what JAX traces for them where decisions cannot be seen.
+        """
+        if program.template is not None:
+            return self._admits(program, sizes)
+        named = program.pattern.sizes(sizes) or {}
+        if not program.decisions.hold(named):
+            return False
+        if not self._is_to_check(program, sizes) or self._agrees(program, sizes):
+            return True
+        if AUDITS and program.decisions.opaque is None:
+            self._warn(f"is traced otherwise for {program.pattern.shown(sizes)}")
+        program.doubted = True
+        return False
+
+    def _admits(self, program: JaxProgram, sizes: ShapesOfCall) -> bool:
+        trace = partial(self._direct, sizes)
+        return program.admits(self.subject, sizes, self.specs_at(sizes), trace)
+
+    def _is_to_check(self, program: JaxProgram, sizes: ShapesOfCall) -> bool:
+        if sizes in program.checked:
+            return False
+        opaque = program.doubted or program.decisions.opaque is not None
+        return opaque or AUDITS or len(program.checked) < CHECKED
+
+    def _agrees(self, program: JaxProgram, sizes: ShapesOfCall) -> bool:
+        """Whether a program is what JAX traces for these very sizes."""
+        direct = self._direct(sizes)
+        agrees = program.agrees(direct, program.pattern.sizes(sizes) or {})
+        if agrees:
+            program.checked.add(sizes)
+        return agrees
+
+    def _new_program(
+        self, pattern: SizePattern, sizes: ShapesOfCall
+    ) -> JaxProgram | None:
         """The program for a pattern, by the first way that there is."""
         if self.withheld:
             raise Unsupported(self.withheld)
+        siblings = self._siblings(sizes)
+        if any(p.decisions.pin(pattern.sizes(sizes) or {}) for p in siblings):
+            return None
+        if len(siblings) >= MOST_PROGRAMS:
+            self._tell_limit(siblings, sizes)
+            return None
         reasons: list[Unsupported] = []
         sampled = self.program is not None and self.program.template is not None
-        ways = self._of_symbols, self._of_larger_symbols, self._of_samples
+        ways = self._of_symbols, self._of_samples
         for way in ways[-1:] if sampled else ways:
             try:
-                made = way(pattern, sizes)
-                self.checked = set()
-                self._check_at_known(made, sizes)
-                return made
+                program = way(pattern, sizes)
+                self._check_at_known(program, sizes)
+                return self._with_fixed_axes(program, sizes) or program
+            except Pinned:
+                return None
             except Unsupported as error:
                 reasons.append(error)
-        found = self._of_fixed_axes(pattern, sizes)
-        if found is not None:
-            return found
+        said = pattern.names if self.shapes is not None else []
+        fixed = self._of_fixed_axes(pattern, sizes, said)
+        if fixed is not None:
+            return fixed
         first, last = str(reasons[0]), reasons[-1].reason
         if last in first:
             raise Unsupported(first)
         raise Unsupported(f"{first}; traces at several sizes: {last}") from None
 
-    def _of_fixed_axes(
-        self, pattern: SizePattern, sizes: ShapesOfCall
+    def _tell_limit(self, siblings: list[JaxProgram], sizes: ShapesOfCall) -> None:
+        """Warn, once, that sizes are exact since there are too many programs."""
+        if self.has_many:
+            return
+        self.has_many = True
+        named = siblings[0].pattern.sizes(sizes) or {}
+        facts = Counter(
+            fact
+            for known in (program.decisions for program in siblings)
+            for fact in known.told(known.otherwise(named)[:1])
+        )
+        why = "".join(f" It decides by {fact}." for fact, _ in facts.most_common(1))
+        self._warn(
+            f"has {MOST_PROGRAMS} programs for sizes that it treats otherwise; more "
+            f"such sizes are compiled once each{self.otherwise}.{why}"
+        )
+
+    def _with_fixed_axes(
+        self, program: JaxProgram, sizes: ShapesOfCall
     ) -> JaxProgram | None:
-        """The program where an axis is fixed that was said to vary, or None.
+        """A program in the place of one that needs numbers of axes said to vary."""
+        if self.shapes is None or self._siblings(sizes):
+            return None
+        needed = program.decisions.needed()
+        return self._of_fixed_axes(program.pattern, sizes, needed)
+
+    def _of_fixed_axes(
+        self, pattern: SizePattern, sizes: ShapesOfCall, names: Iterable[str]
+    ) -> JaxProgram | None:
+        """The program where one of these axes is fixed that was said to vary, or None.
 
         A module may have weights of one size for it.
         """
-        named = pattern.sizes(sizes) or {} if self.shapes is not None else {}
-        for name, size in named.items():
+        for name in names:
+            size = (pattern.sizes(sizes) or {})[name]
             try:
-                made = self._of_symbols(pattern.fixed(name, size), sizes)
-                self._check(made, sizes)
-            except Unsupported:
+                program = self._of_symbols(pattern.fixed(name, size), sizes)
+            except (Pinned, Unsupported):
+                continue
+            if not self._agrees(program, sizes):
                 continue
             self._warn(
                 f"takes {size} only for the axis {name}, which does not vary: say "
                 f"{size} or _ in `shapes`"
             )
-            return made
+            return program
         return None
 
-    def _of_symbols(self, pattern: SizePattern, _: ShapesOfCall) -> JaxProgram:
-        return program_for(
-            self.subject, pattern, self.specs, self.names(), self.options
-        )
+    def _of_symbols(self, pattern: SizePattern, sizes: ShapesOfCall) -> JaxProgram:
+        """The program by a trace at symbols.
 
-    def _of_larger_symbols(
-        self, pattern: SizePattern, sizes: ShapesOfCall
-    ) -> JaxProgram:
-        """The program for no smaller sizes.
-
-        Python code can compare sizes with numbers, which JAX decides for large ones.
+        JAX's own questions about order are answered if it cannot do without.
         """
-        least = min((pattern.sizes(sizes) or {}).values(), default=LEAST)
-        return self._of_symbols(replace(pattern, least=least), sizes)
+        recorder = self._recorder(pattern, sizes, answers_jax=False)
+        try:
+            return self._decided(pattern, recorder)
+        except Unsupported:
+            if not recorder.was_silent:
+                raise
+        return self._decided(pattern, self._recorder(pattern, sizes, answers_jax=True))
+
+    def _recorder(
+        self, pattern: SizePattern, sizes: ShapesOfCall, answers_jax: bool
+    ) -> Recorder:
+        words = {} if self.shapes is not None else pattern.axes(self.names())
+        return Recorder(pattern.sizes(sizes) or {}, words, answers_jax)
+
+    def _decided(self, pattern: SizePattern, recorder: Recorder) -> JaxProgram:
+        names, options = self.names(), self.options
+        return program_for(self.subject, pattern, self.specs, names, options, recorder)
 
     def _of_samples(self, pattern: SizePattern, sizes: ShapesOfCall) -> JaxProgram:
         """The program by traces at single sizes: of this call, of others, and twice."""
@@ -110,14 +216,17 @@ class JaxFamily(SizeFamily[JaxProgram, Exact]):
         own = pattern.sizes(sizes) or {}
         samples = [own, *({**own, name: 2 * n} for name, n in own.items())]
         for seen in self.seen[-SAMPLED:]:
-            found = pattern.sizes(seen)
-            if found and found not in samples and pattern.has(seen):
-                samples.append(found)
+            known = pattern.sizes(seen)
+            if known and known not in samples and pattern.has(seen):
+                samples.append(known)
         subject, names, how = self.subject, self.names(), self.options
         return program_of_samples(subject, pattern, self.specs, names, how, samples)
 
     def _check_at_known(self, program: JaxProgram, sizes: ShapesOfCall) -> None:
-        """Check a program at the sizes of all calls that JAX could trace."""
+        """Check a program at these sizes, and at those seen that it should serve."""
+        if program.decisions.opaque is not None:
+            self._check(program, sizes)
+            return
         for known in dict.fromkeys((*self.seen, sizes)):
             try:
                 self._check(program, known)
@@ -129,18 +238,13 @@ class JaxFamily(SizeFamily[JaxProgram, Exact]):
                 self.seen.remove(known)
 
     def _check(self, program: JaxProgram, sizes: ShapesOfCall) -> None:
-        """Compare with what JAX traces for these very sizes, where that may differ."""
+        """Raise Unsupported where the program is not what JAX traces for the sizes."""
         named = program.pattern.sizes(sizes) or {}
-        if sizes in self.checked or not program.pattern.has(sizes):
+        if not program.pattern.has(sizes) or not program.decisions.hold(named):
             return
         if program.template is not None:
-            if not program.admits(self.subject, sizes, self.specs_at(sizes)):
+            if not self._admits(program, sizes):
                 raise Unsupported("its steps depend on the sizes")
-            self.checked.add(sizes)
-            return
-        if len(self.checked) < CHECKED or program.pattern.coincides(named):
-            direct = self.subject.read(self.specs_at(sizes))
-            if not program.agrees(direct, named):
-                shown = ", ".join(f"{k} = {n}" for k, n in named.items())
-                raise Unsupported(f"JAX traces something else for {shown}")
-            self.checked.add(sizes)
+        elif self._is_to_check(program, sizes) and not self._agrees(program, sizes):
+            shown = program.pattern.shown(sizes)
+            raise Unsupported(f"JAX traces something else for {shown}")

@@ -1,6 +1,7 @@
 """Tracing functions with JAX, at sizes that are numbers or symbols, into graphs."""
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -20,6 +21,7 @@ from graphc.importers.jax import (
     reductions,
     structural,
 )
+from graphc.importers.jax.decisions import Recorder
 from graphc.importers.jax.foreign import Origin
 from graphc.importers.jax.jaxprs import opened
 from graphc.importers.jax.reader import Reader
@@ -92,16 +94,22 @@ class TracedFunction:
 
 
 def traced(
-    function: Callable[..., Any], specs: Sequence[Spec], least: int | None = None
+    function: Callable[..., Any],
+    specs: Sequence[Spec],
+    least: int | None = None,
+    recorder: Recorder | None = None,
 ) -> TracedFunction:
     """`function` of flat arguments, as JAX traces it.
 
     Symbols are at least `least`, where that is said; JAX takes them to be 1 or more.
+    Questions about them that this leaves open are those of the `recorder`.
     """
     texts = dict.fromkeys(n for s in specs for n in s.shape if isinstance(n, str))
     symbols = symbols_of(list(texts), least)
     given = [_struct(spec, symbols) for spec in specs]
-    made, results = jax.make_jaxpr(function, return_shape=True)(*given)
+    watch = recorder.recording(symbols.values()) if recorder else nullcontext()
+    with watch:
+        made, results = jax.make_jaxpr(function, return_shape=True)(*given)
     again = retracing(partial(traced, function), specs)
     return TracedFunction(made, jax.tree.structure(results), again)
 

@@ -1,11 +1,12 @@
 """The calls of a function of NumPy that differ in sizes alone, and their programs."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import jax
 
+from graphc.errors import SourceLocation
 from graphc.importers.jax.arguments import JaxCall
 from graphc.importers.jax.family import SizeFamily
 from graphc.importers.jax.pattern import ShapesOfCall, SizePattern
@@ -27,6 +28,8 @@ class NumpyProgram:
     trace: NumpyTrace
     compiled: Function
     foreign: tuple[str, ...] = ()
+    facts: list[str] = field(default_factory=list)
+    opaque: SourceLocation | None = None
 
     def __call__(self, call: JaxCall, specs: list[Spec]) -> Any:
         """The results of a call, in their structure."""
@@ -81,7 +84,7 @@ class NumpyFamily(SizeFamily[NumpyProgram, NumpyProgram]):
         )
         return NumpyProgram(pattern, trace, made)
 
-    def _made(self, pattern: SizePattern, sizes: ShapesOfCall) -> NumpyProgram:
+    def _new_program(self, pattern: SizePattern, sizes: ShapesOfCall) -> NumpyProgram:
         made = self._program(pattern)
         self.checked = set()
         for known in (*self.seen, sizes):

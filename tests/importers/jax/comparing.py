@@ -82,3 +82,13 @@ def compare(function, words, sizes=SIZES, rtol=2e-5, **options):
             a, b = (v.astype("float32") if small else v for v in (a, b))
             np.testing.assert_allclose(a, b, rtol=near, atol=near, err_msg=f"n = {n}")
     return ours
+
+
+def same(results, expected):
+    """Compare results with those of JAX: structure, types, values up to rounding."""
+    assert jax.tree.structure(results) == jax.tree.structure(expected)
+    pairs = zip(jax.tree.leaves(results), jax.tree.leaves(expected), strict=True)
+    for a, b in pairs:
+        assert isinstance(a, jax.Array)
+        assert (a.dtype, a.shape, a.weak_type) == (b.dtype, b.shape, b.weak_type)
+        np.testing.assert_allclose(a, b, rtol=1e-6)

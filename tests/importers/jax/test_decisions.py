@@ -1,0 +1,336 @@
+"""Python code that decides by sizes gets the branch of the size, at every size."""
+
+import dataclasses
+import functools
+import math
+import subprocess
+import sys
+import threading
+import warnings
+
+import jax
+import jax.export
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import graphc
+from graphc.importers.jax import traced_family
+from graphc.importers.jax.decisions import DIMENSION, WATCHED
+from graphc.importers.jax.traced_family import MOST_PROGRAMS
+from tests.importers.jax.comparing import same
+
+SIZES = (5, 6, 9, 12, 7, 16, 17, 8, 20, 3, 2, 1, 0, 24, 33, 12, 6)
+
+
+def vector(n):
+    return np.arange(n, dtype="float32") / 8 + 0.5
+
+
+def agrees(function, sizes=SIZES, **options):
+    """`graphc.jit` of a function, after it gave what JAX gives at each size."""
+    ours, exact = graphc.jit(function, **options), jax.jit(function)
+    for n in sizes:
+        same(ours(vector(n)), exact(vector(n)))
+    return ours
+
+
+@functools.cache
+def cached_weight(n):
+    return 3.0 if n % 3 == 0 else 1.0
+
+
+@dataclasses.dataclass(frozen=True)
+class Window:
+    length: int
+    step: int = 2
+
+
+def caught(n):
+    try:
+        return math.isqrt(n)
+    except TypeError:
+        return 1
+
+
+def matched(shape):
+    match shape:
+        case (7,):
+            return 2
+        case (n,) if n > 16:
+            return 3
+        case _:
+            return 1
+
+
+CHANNELS = {
+    "equal": lambda n: n == 17,
+    "not equal": lambda n: n != 17,
+    "not": lambda n: not n == 17,  # noqa: SIM201
+    "multiple": lambda n: n % 4 == 0,
+    "truth of a rest": lambda n: bool(n % 4),
+    "negated rest": lambda n: 1 if not n % 3 else 2,
+    "half": lambda n: n // 2 == 6,
+    "at least": lambda n: n >= 8,
+    "below": lambda n: n < 8,
+    "at most, swapped": lambda n: 8 >= n,  # noqa: SIM300
+    "chain": lambda n: 6 < n <= 12,
+    "a float": lambda n: n > 8.5,
+    "a float, equal": lambda n: n == 12.0,
+    "infinity": lambda n: n < float("inf"),
+    "an integer of NumPy": lambda n: np.int64(12) == n,
+    "in a tuple": lambda n: n in (8, 16),
+    "in a set": lambda n: n in {8, 16},
+    "in a range": lambda n: n in range(6, 10),
+    "a look-up": lambda n: {9: 3.0}.get(n, 1.0),
+    "a common element": lambda n: len({n} & {20, 24}),
+    "a text": lambda n: len(str(n)),
+    "a format": lambda n: int(f"{n:03d}"[-2]),
+    "a pair": lambda n: (n, 2) == (12, 2),
+    "divmod": lambda n: divmod(n, 5)[1] == 2,
+    "the larger": lambda n: max(n, 9),
+    "the smaller": lambda n: sorted([n, 9])[0],
+    "cached": cached_weight,
+    "a data class": lambda n: Window(n) == Window(12),
+    "a hash of one": lambda n: {Window(9): 2}.get(Window(n), 1),
+    "a type and a limit": lambda n: isinstance(n, int) and n > 12,
+    "a number": lambda n: math.sqrt(n),
+    "an error that is caught": caught,
+    "all equal": lambda n: len({n, 12}) == 1,
+}
+
+
+@pytest.mark.parametrize("name", CHANNELS)
+@pytest.mark.parametrize("options", [{}, {"dims": "pad"}], ids=["auto", "pad"])
+def test_each_size_has_its_branch(name, options):
+    decide = CHANNELS[name]
+    agrees(lambda x: jnp.cumsum(x) * float(decide(x.shape[0])), **options)
+
+
+SHAPES = {
+    "shape": lambda x: x.sum() if x.shape == (12,) else x * 2,
+    "size": lambda x: x[::2] if x.size == 20 else x,
+    "match": lambda x: x * matched(x.shape),
+    "array_equal": lambda x: x + np.array_equal(x.shape, (7,)),
+    "dtype": lambda x: x.astype("int32") if x.shape[0] % 2 else x,
+    "tree": lambda x: {"even": x} if x.shape[0] % 2 == 0 else (x, x.sum()),
+    "small difference": lambda x: x.sum() * (1e-3 if x.shape[0] == 6 else 2e-3),
+    "an array": lambda x: jnp.where(x.shape[0] == jnp.arange(3, 9), 1.0, x.sum()),
+    "an array of NumPy": lambda x: x.sum() * (x.shape[0] == np.array([6, 7])),
+}
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_results_of_each_size_have_its_types(name):
+    agrees(SHAPES[name])
+
+
+def inner_jit(x):
+    scale = jax.jit(lambda y: y * 2 if y.shape[0] == 12 else y)
+    return scale(x) + scale(x)
+
+
+def rule_of_a_derivative(x):
+    @jax.custom_vjp
+    def root(y):
+        return jnp.sqrt(y)
+
+    def backward(y, slope):
+        return (slope * (2.0 if y.shape[0] % 4 == 0 else 1.0),)
+
+    root.defvjp(lambda y: (root(y), y), backward)
+    return jax.grad(lambda y: root(y).sum())(x)
+
+
+def body_of_a_scan(x):
+    def step(carry, row):
+        return carry + row * (2.0 if x.shape[0] > 8 else 1.0), carry
+
+    return jax.lax.scan(step, jnp.float32(0), x)
+
+
+def called_later(x):
+    weights = [lambda: 2.0 if x.shape[0] == 16 else 1.0]
+    return jax.vmap(lambda row: row * weights[0]())(x)
+
+
+@pytest.mark.parametrize(
+    "function", [inner_jit, rule_of_a_derivative, body_of_a_scan, called_later]
+)
+def test_decisions_within_transformations(function):
+    agrees(function)
+
+
+def test_jax_decides_too():
+    ours, exact = graphc.jit(jnp.linalg.det), jax.jit(jnp.linalg.det)
+    for n in (4, 5, 2, 3, 6, 3, 2, 1):
+        matrix = np.eye(n, dtype="float32") * 2 + 0.25
+        same(ours(matrix), exact(matrix))
+
+
+def two_sizes(x, y):
+    n, m = x.shape[0], y.shape[0]
+    if n == m:
+        return x @ y
+    return x.sum() * y.sum() * (2 if n < m else 3 if n % m == 0 else 4)
+
+
+def test_decisions_about_two_sizes():
+    ours, exact = graphc.jit(two_sizes, dims="pad"), jax.jit(two_sizes)
+    for n, m in [(3, 4), (5, 6), (7, 7), (9, 3), (8, 3), (4, 9), (6, 6), (9, 4)]:
+        same(ours(vector(n), vector(m)), exact(vector(n), vector(m)))
+    assert "x.shape[0] == y.shape[0] (test_decisions.py:" in ours.explain()
+
+
+def test_a_program_for_each_answer_and_a_trace_for_each_program():
+    traces = []
+
+    def function(x):
+        traces.append(x.shape)
+        return x.sum() * (3 if x.shape[0] % 4 == 0 else 1)
+
+    ours = agrees(function, (5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 16, 18, 20), dims="pad")
+    stats = ours.stats()
+    programs = {text.split(":")[0] for text in stats.compilations}
+    assert programs == {"exactly (5,)", "n"} and stats.fallbacks == []
+    assert len(traces) <= 13 + 2 + 1 + 2 * 3  # of jax.jit, programs, the first, checks
+
+
+def test_traces_without_decisions():
+    traces = []
+
+    def function(x):
+        traces.append(x.shape)
+        return jnp.tanh(x).sum()
+
+    ours = graphc.jit(function)
+    for n in range(5, 40):
+        ours(vector(n))
+    assert len(traces) == 5  # exactly once, for all sizes once, and 3 to compare
+
+
+def test_decisions_are_told_with_their_lines_and_calls():
+    def function(x):
+        if x.shape[0] >= 8:
+            return x * 2
+        return x
+
+    ours = agrees(function, (5, 6, 9, 7, 12, 13))
+    place = f"test_decisions.py:{function.__code__.co_firstlineno + 1}"
+    decisions = {
+        f"x.shape[0] >= 8 ({place})": 3,
+        f"x.shape[0] < 8 ({place})": 2,
+    }
+    assert ours.stats().decisions == decisions
+    assert f"where x.shape[0] < 8 ({place}), in 2 calls:" in ours.explain()
+    said = agrees(function, (5, 9), shapes="rows")
+    assert f"rows >= 8 ({place})" in said.stats().decisions
+
+
+def test_what_cannot_be_recorded_is_told():
+    def function(x):
+        return x * len(str(x.shape[0]))
+
+    ours = agrees(function, (5, 6, 7))
+    assert f"for test_decisions.py:{function.__code__.co_firstlineno + 1}\n" in (
+        ours.explain()
+    )
+
+
+def test_too_many_programs_are_a_warning_once():
+    def function(x):
+        for k in range(20):
+            if x.shape[0] % 20 == k:
+                return x * k
+        return x
+
+    ours = graphc.jit(function)
+    line = function.__code__.co_firstlineno + 2
+    with pytest.warns(graphc.FallbackWarning) as told:
+        for n in (*range(21, 60), 21, 22):
+            same(ours(vector(n)), jax.jit(function)(vector(n)))
+    (text,) = {str(w.message) for w in told}
+    assert f"has {MOST_PROGRAMS} programs" in text
+    assert f"test_decisions.py:{line})" in text
+
+
+def test_sizes_that_are_told_by_types_alone():
+    def function(x):
+        return x * (2.0 if type(x.shape[0]) is int else 1.0)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", graphc.FallbackWarning)
+        agrees(function, (5, 6, 7, 8, 9, 10, 11))
+
+
+def test_examples_of_ragged_calls_decide_for_themselves():
+    def function(x):
+        return x.sum() * (10 if x.shape[0] % 2 == 0 else 1)
+
+    ours = graphc.ragged(function)
+    for sizes in ((3, 4, 5), (6, 7, 8, 2), (4, 6)):
+        for got, n in zip(ours([vector(n) for n in sizes]), sizes, strict=True):
+            np.testing.assert_allclose(got, function(vector(n)))
+
+
+def test_dimensions_of_others_are_as_jax_has_them():
+    n, m = jax.export.symbolic_shape("n, m")
+    assert WATCHED and n == n and n != m and n != 5 and bool(n - 5)
+    assert not isinstance(n, int) and isinstance(n, DIMENSION)
+    assert (str(n), repr(n), f"{n}") == ("n", "n", "n") and {n: 1}[n] == 1
+    for ask in (int, float, range, math.sqrt, lambda size: size > 5):
+        with pytest.raises((TypeError, ValueError, Exception), match=r"n|_DimExpr"):
+            ask(n)
+
+
+def test_recording_is_of_one_thread():
+    seen = []
+
+    def function(x):
+        def outside():
+            (n,) = jax.export.symbolic_shape("n")
+            seen.append(n == 6)
+
+        thread = threading.Thread(target=outside)
+        thread.start()
+        thread.join()
+        return x * (2 if x.shape[0] == 6 else 1)
+
+    agrees(function, (5, 6, 7))
+    assert seen and not any(seen)
+
+
+def test_equality_runs_nothing():
+    endless = functools.partial(
+        jax.lax.while_loop, lambda x: x[0, 2] <= 8, lambda x: x * x
+    )
+    ours = graphc.jit(endless)
+    for n in (4, 3, 5, 6):
+        x = np.full((n, n), 2.0, "float32")
+        same(ours(x), jax.jit(endless)(x))
+
+
+def test_an_audit_compares_each_size(monkeypatch):
+    monkeypatch.setattr(traced_family, "AUDITS", True)
+    limit = []
+
+    def function(x):
+        return x * (2.0 if limit and type(x.shape[0]) is int else 1.0)
+
+    ours = graphc.jit(function)
+    for n in range(5, 12):
+        ours(vector(n))
+    limit.append(1)
+    with pytest.warns(graphc.FallbackWarning, match="is traced otherwise for n = 20"):
+        same(ours(vector(20)), jnp.asarray(vector(20) * 2))
+
+
+def test_an_audit_is_asked_for_by_the_environment():
+    code = "from graphc.importers.jax.traced_family import AUDITS; print(AUDITS)"
+    run = subprocess.run(
+        [sys.executable, "-c", code],
+        env={"GRAPHC_AUDIT": "1", "PYTHONPATH": ":".join(sys.path)},
+        capture_output=True,
+        text=True,
+    )
+    assert run.stdout.strip() == "True", run.stderr
