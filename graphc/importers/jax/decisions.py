@@ -11,6 +11,7 @@ so no list of questions describes it. Such a trace is opaque: it has to be compa
 a trace of each new size.
 """
 
+import dis
 import math
 import operator
 import sys
@@ -18,6 +19,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cache
 from numbers import Integral, Real
 from types import FrameType
 from typing import Any, Literal
@@ -220,13 +222,20 @@ _THREAD = _Thread()
 def _is_users(frame: FrameType | None) -> bool:
     """Whether a question comes from code of the user's, not from JAX or graphc."""
     while frame is not None:
-        package = str(frame.f_globals.get("__name__", "")).partition(".")[0]
-        if package in _PACKAGES:
-            return False
-        if package not in sys.stdlib_module_names:
-            return True
+        answer = _has_users(frame.f_globals.get("__name__", ""))
+        if answer is not None:
+            return answer
         frame = frame.f_back
     return False
+
+
+@cache
+def _has_users(module: str) -> bool | None:
+    """Whether a module has user code; None of Python's own, which any code calls."""
+    package = module.partition(".")[0]
+    if package in sys.stdlib_module_names:
+        return None
+    return package not in _PACKAGES
 
 
 class _WatchedTypes:
@@ -265,7 +274,19 @@ def _attribute(size: Any, name: str) -> Any:
 _TYPES = _WatchedTypes()
 
 
-@dataclass(frozen=True)
+def _is_written(frame: FrameType) -> bool:
+    """Whether a frame compares sizes by what is written in it.
+
+    JAX's caches compare keys from C, or by `__eq__` of what holds the sizes: to say
+    that two keys are equal would give what was traced for other sizes.
+    """
+    code = frame.f_code
+    if code.co_name in ("__eq__", "__ne__"):
+        return False
+    return dis.opname[code.co_code[frame.f_lasti]] in ("COMPARE_OP", "CONTAINS_OP")
+
+
+@dataclass(slots=True)
 class _Call:
     """A call of a method of a dimension of JAX while a recorder watches."""
 
@@ -308,16 +329,19 @@ def _is_comparable(call: _Call, other: Any) -> bool:
 
 
 def _equals(call: _Call, size: Any, other: Any) -> Any:
+    if size is other or call.original(size, other):
+        return True
     if isinstance(other, Real) and not isinstance(other, Integral):
         number = float(other)
         if not number.is_integer():
             return False
         other = int(number)
+    if not call.is_users:
+        asks = _is_comparable(call, other) and _is_written(call.frame)
+        return asks and call.answer(size, "==", other)
     if _is_comparable(call, other):
         return call.answer(size, "==", other)
-    if isinstance(other, DIMENSION) or not call.is_users:
-        return call.original(size, other)
-    return NotImplemented  # an array, say, compares its elements
+    return False if isinstance(other, DIMENSION) else NotImplemented  # as of an array
 
 
 def _differs(call: _Call, size: Any, other: Any) -> Any:
