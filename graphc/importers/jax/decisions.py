@@ -125,7 +125,8 @@ class Decisions:
     def told(self, decisions: Iterable[Decision]) -> list[str]:
         """Decisions in the user's words, each with its line."""
         words = {self.symbols[name]: text for name, text in self.words.items()}
-        return [f"{d.text(words)} ({d.place})" for d in decisions]
+        by_jax = {d: "" if d.by_user else ", asked by JAX" for d in decisions}
+        return [f"{d.text(words)} ({d.place}{who})" for d, who in by_jax.items()]
 
     def _numbers(self, sizes: Mapping[str, int]) -> dict[Symbol, int]:
         return {symbol: sizes[name] for name, symbol in self.symbols.items()}
@@ -212,6 +213,46 @@ class Recorder:
         return Decisions(symbols, tuple(taken), self._opaque, self._words)
 
 
+class Undecided(Exception):
+    """Raised where user code decides by sizes of which no number is known."""
+
+    def __init__(self, question: str, place: SourceLocation) -> None:
+        super().__init__(question)
+        self.question = question
+        self.place = place
+
+
+class NoNumbers(Recorder):
+    """Refuses open questions of the user's code: the trace is to hold for all sizes.
+
+    Questions by JAX are answered as JAX does, which takes sizes to be 1 or more.
+    """
+
+    def __init__(self) -> None:
+        super().__init__({})
+
+    def answer(
+        self, left: Any, relation: Relation, right: Any, frame: FrameType
+    ) -> bool:
+        """The answer that holds for all sizes. Raises Undecided if there is none."""
+        if not _is_users(frame) or _never_equal(left, right):
+            return False
+        raise Undecided(f"{left} {relation} {right}", user_place())
+
+    def observe(self) -> None:
+        """Do nothing: there is one trace, with nothing to compare it with."""
+
+
+def _never_equal(left: Any, right: Any) -> bool:
+    for larger, smaller in ((left, right), (right, left)):
+        try:
+            if larger >= smaller + 1:
+                return True
+        except Exception:  # the symbols leave it open
+            continue
+    return False
+
+
 class _Thread(threading.local):
     recorder: Recorder | None = None
 
@@ -287,7 +328,7 @@ def _is_written(frame: FrameType) -> bool:
 
 
 @dataclass(slots=True)
-class _Call:
+class _MethodCall:
     """A call of a method of a dimension of JAX while a recorder watches."""
 
     recorder: Recorder
@@ -302,7 +343,7 @@ class _Call:
         return self.recorder.answer(left, relation, right, self.frame)
 
 
-_Answer = Callable[..., Any]  # of a _Call, and the arguments of the method
+_Answer = Callable[..., Any]  # of a _MethodCall, and the arguments of the method
 
 
 def _watched(original: Callable[..., Any], answer: _Answer) -> Callable[..., Any]:
@@ -314,22 +355,25 @@ def _watched(original: Callable[..., Any], answer: _Answer) -> Callable[..., Any
             return original(self, *args)
         _THREAD.recorder = None  # it compares sizes itself
         try:
-            return answer(_Call(recorder, original, sys._getframe(1)), self, *args)
+            return answer(_MethodCall(recorder, original, sys._getframe(1)), self, *args)
         finally:
             _THREAD.recorder = recorder
 
     return method
 
 
-def _is_comparable(call: _Call, other: Any) -> bool:
+def _is_comparable(call: _MethodCall, other: Any) -> bool:
     """Whether `other` is a size of the same trace, or an integer."""
     if isinstance(other, DIMENSION):
         return call.recorder.knows(other)
     return isinstance(other, Integral)
 
 
-def _equals(call: _Call, size: Any, other: Any) -> Any:
-    if size is other or call.original(size, other):
+_EQUAL: Callable[[Any, Any], bool] = DIMENSION.__eq__  # as JAX decides it
+
+
+def _equals(call: _MethodCall, size: Any, other: Any) -> Any:
+    if size is other or _EQUAL(size, other):
         return True
     if isinstance(other, Real) and not isinstance(other, Integral):
         number = float(other)
@@ -344,7 +388,7 @@ def _equals(call: _Call, size: Any, other: Any) -> Any:
     return False if isinstance(other, DIMENSION) else NotImplemented  # as of an array
 
 
-def _differs(call: _Call, size: Any, other: Any) -> Any:
+def _differs(call: _MethodCall, size: Any, other: Any) -> Any:
     answer = _equals(call, size, other)
     return answer if answer is NotImplemented else not answer
 
@@ -354,7 +398,7 @@ def _order(
 ) -> _Answer:
     """The answer of an order, as `>=`: with the sides swapped, or negated, or both."""
 
-    def answer(call: _Call, size: Any, other: Any) -> Any:
+    def answer(call: _MethodCall, size: Any, other: Any) -> Any:
         if isinstance(other, Real) and not isinstance(other, Integral):
             number = float(other)
             if not math.isfinite(number):
@@ -376,19 +420,19 @@ def _order(
     return answer
 
 
-def _is_true(call: _Call, size: Any) -> bool:
+def _is_true(call: _MethodCall, size: Any) -> bool:
     return not call.answer(size, "==", 0)
 
 
-def _written(call: _Call, size: Any, *args: Any) -> Any:
+def _written(call: _MethodCall, size: Any, *args: Any) -> Any:
     """The text of a size: for the user's code, that of the number."""
-    if not call.is_users:
+    if not (call.is_users and call.recorder.sizes):
         return call.original(size, *args)
     call.recorder.observe()
     return format(call.recorder.number(size), *args)
 
 
-def _opaque(call: _Call, size: Any) -> Any:
+def _opaque(call: _MethodCall, size: Any) -> Any:
     """The hash or number of a size, as JAX has it: it may be used for anything."""
     if call.is_users:
         call.recorder.observe()

@@ -8,6 +8,7 @@ import jax
 import jax.export
 
 from graphc.errors import graph_error
+from graphc.importers.jax.decisions import NoNumbers, Undecided
 from graphc.importers.jax.tracing import Spec, SpecShape, imported, inputs_of, traced
 from graphc.importers.jax.unsupported import Unsupported
 from graphc.ir.build import INPUT
@@ -25,7 +26,8 @@ def from_jax(function: Callable[..., Any], *specs: Any) -> Graph:
     that are symbols to be 1 or more, and two of them to be different.
 
     Arrays that the function takes from outside are constants of the graph. Raises
-    GraphError, with the user's line, where a primitive has no op here.
+    GraphError, with the user's line, where a primitive has no op here, and where the
+    function decides by a size that is a symbol.
 
     >>> import jax.numpy as jnp, numpy as np, graphc, graphc.tensor as gt
     >>> x = gt.tensor("x", "float32", ("n",))
@@ -42,7 +44,7 @@ def from_jax(function: Callable[..., Any], *specs: Any) -> Graph:
         return function(*jax.tree.unflatten(form, arguments))
 
     try:
-        found = traced(flat, given)
+        found = traced(flat, given, recorder=NoNumbers())
         names = [f"argument_{i}" for i in range(len(leaves))]
         made = inputs_of(found, symbols.sizes, names)
         pairs = zip(leaves, made, strict=True)
@@ -51,6 +53,14 @@ def from_jax(function: Callable[..., Any], *specs: Any) -> Graph:
     except Unsupported as error:
         problem = f"this function of JAX cannot be read: {error.reason}"
         raise graph_error(problem, op="from_jax", where=error.place) from None
+    except Undecided as error:
+        raise graph_error(
+            "this function of JAX decides by a size, and has one graph for all sizes",
+            op="from_jax",
+            got=f"{error.question}, which is open",
+            hint="give the size as a number, or let graphc.jit trace the function",
+            where=error.place,
+        ) from None
 
 
 class _Symbols:

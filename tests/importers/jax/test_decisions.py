@@ -104,7 +104,10 @@ CHANNELS = {
 @pytest.mark.parametrize("options", [{}, {"dims": "pad"}], ids=["auto", "pad"])
 def test_each_size_has_its_branch(name, options):
     decide = CHANNELS[name]
-    agrees(lambda x: jnp.cumsum(x) * float(decide(x.shape[0])), **options)
+    ours = agrees(lambda x: jnp.cumsum(x) * float(decide(x.shape[0])), **options)
+    if name not in ("a number", "an error that is caught"):
+        assert ours.stats().fallbacks == []
+        assert any(text.startswith("n") for text in ours.stats().compilations)
 
 
 SHAPES = {
@@ -334,3 +337,36 @@ def test_an_audit_is_asked_for_by_the_environment():
         text=True,
     )
     assert run.stdout.strip() == "True", run.stderr
+
+
+@pytest.mark.parametrize(
+    "decide",
+    [
+        lambda n: n == 17,
+        lambda n: n % 4 != 0,
+        lambda n: n > 3,
+        lambda n: not n - 2,
+        lambda n: n in (8, 16),
+    ],
+)
+def test_one_graph_for_all_sizes_decides_by_none(decide):
+    def function(x):
+        return x * 2 if decide(x.shape[0]) else x
+
+    x = graphc.tensor.tensor("x", "float32", ("n",))
+    with pytest.raises(graphc.GraphError, match="decides by a size") as error:
+        graphc.from_jax(function, x)
+    text = str(error.value)
+    assert "n" in text and "graphc.jit" in text and "test_decisions.py" in text
+
+
+def test_one_graph_for_all_sizes_knows_what_holds_for_all():
+    def function(x):
+        n = x.shape[0]
+        assert n != 0 and n >= 1 and n != n + 1 and isinstance(n, int)
+        return jnp.linalg.norm(x) + jnp.arange(3)[: x.shape[0] * 3].sum()
+
+    x = graphc.tensor.tensor("x", "float32", ("n",))
+    graph = graphc.from_jax(function, x)
+    ours = graphc.function(graph.inputs, graph.outputs[0])
+    np.testing.assert_allclose(ours(vector(4)), function(vector(4)), rtol=1e-6)
