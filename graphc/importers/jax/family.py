@@ -192,9 +192,9 @@ class SizeFamily(ABC, Generic[ManyT, OneT]):
         A new one is for a more general pattern, where the sizes do not fit the last.
         """
         siblings = self._siblings(sizes)
-        for program in siblings:
-            if self._serves(program, sizes):
-                return program
+        for sibling in siblings:
+            if self._serves(sibling, sizes):
+                return sibling
         if siblings:
             pattern = siblings[0].pattern
         elif self.shapes is not None:
