@@ -355,7 +355,8 @@ def _watched(original: Callable[..., Any], answer: _Answer) -> Callable[..., Any
             return original(self, *args)
         _THREAD.recorder = None  # it compares sizes itself
         try:
-            return answer(_MethodCall(recorder, original, sys._getframe(1)), self, *args)
+            call = _MethodCall(recorder, original, sys._getframe(1))
+            return answer(call, self, *args)
         finally:
             _THREAD.recorder = recorder
 
