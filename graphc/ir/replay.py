@@ -148,11 +148,17 @@ def for_sizes(
     # A node that does not demand its sizes on the host has them as inputs.
     known = node.demands if node.primitive.demanding else node.inputs
     changed: dict[Symbol, Size] = {}
-    changed.update((v.symbol, symbol_dim(made[v].symbol)) for v in known if v in made)
+    changed.update((v.symbol, _size_of(made[v])) for v in known if v in made)
     changed.update(sizes)
     if not changed:
         return node.params
     return resized(node.params, lambda size: substitute(size, changed))
+
+
+def _size_of(integer: Value) -> Size:
+    """The size that an integer is: a number if it is constant, else its symbol."""
+    number = None if integer.sizes is None else integer.sizes[()]
+    return number if isinstance(number, int) else symbol_dim(integer.symbol)
 
 
 def resized(params: Params, resize: Callable[[Size], Size]) -> dict[str, Any]:

@@ -114,6 +114,19 @@ def test_capacities_as_numbers_do_not_split():
         np.testing.assert_array_equal(f(*given, number), expected)
 
 
+def test_sizes_that_rewriting_finds_are_numbers():
+    """Both choices of the `where` are 1, which is found when its index has moved."""
+    check_one_segment([("with ones", 0), ("both", 0), ("taken", 0)])
+
+
+def test_numbers_below_0_that_rewriting_finds_are_no_sizes():
+    x = gt.tensor("x", "float32", ("n", "m"))
+    steps = [("with ones", 0), ("both", 0), ("taken", 0)]
+    ones = composed(gt, gt.stack(x.shape), steps)
+    with pytest.raises(graphc.GraphError, match="zeros: a size must not be negative"):
+        graphc.function([x], gt.sum(x) + gt.zeros(-ones[-1]))
+
+
 PLACES = st.integers(0, 3)
 
 
