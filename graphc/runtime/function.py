@@ -13,11 +13,21 @@ from graphc.ir.dims_names import naming
 from graphc.rewriting.engine import Application, applied
 from graphc.runtime import alarms, xla
 from graphc.runtime.adapt import Change
-from graphc.runtime.ahead import OnlySegment, only_segment
+from graphc.runtime.ahead import OnlySegment, is_wide, only_segment
 from graphc.runtime.ahead_of_calls import AheadOfCalls
 from graphc.runtime.arguments import Signature
+from graphc.runtime.call_lines import CallSite
 from graphc.runtime.copying import are_small, on_copies, on_lent, on_small_copies
-from graphc.runtime.dispatch import ANY, CALL, LEND, Way, dispatcher, kept_by, taking
+from graphc.runtime.dispatch import (
+    ANY,
+    CALL,
+    LEND,
+    Run,
+    Way,
+    dispatcher,
+    kept_by,
+    taking,
+)
 from graphc.runtime.failure import (
     Program,
     ProgramCallError,
@@ -28,6 +38,7 @@ from graphc.runtime.failure import (
 from graphc.runtime.generations import Generation, Generations
 from graphc.runtime.log import Compilation, Log, Stats
 from graphc.runtime.pipeline import Pipeline
+from graphc.runtime.planned_calls import PlannedCalls
 from graphc.runtime.prepared import Prepared
 from graphc.runtime.programs import loader
 from graphc.runtime.tiering import Tiers
@@ -94,6 +105,7 @@ class Function(AheadOfCalls):
             else None
         )
         self._run = self._runner(prepared, module)
+        self._planned = self._plans(prepared, module)
         self._lead()
 
     def _resume(self) -> None:
@@ -125,16 +137,41 @@ class Function(AheadOfCalls):
             run = self._tiers.around(prepared, run, self._pending)
         return run
 
+    def _plans(self, prepared: Prepared, module: Any) -> PlannedCalls | None:
+        """The call plans of the program; None where calls need more than they tell."""
+        padded = self.jax is not None and prepared.facts.padded
+        if not padded or self._tiers is not None or self._target.device is not None:
+            return None
+        newest = self._newest
+        if self._changing and newest.is_open:
+            return None
+        wide = is_wide(prepared.facts, module)
+        site = CallSite(
+            self.jax,
+            getattr(module, entry(padded=True)),
+            getattr(module, "on_device", None),
+            partial(xla.weak_integer, self.jax, wide),
+            self._call,
+            lambda: self._newest is newest,
+            self._fail,
+            lambda: bool(self._pending),
+            self._settle,
+        )
+        return PlannedCalls(prepared, self._dtypes, self._outputs, site)
+
     def _lead(self) -> None:
         """Let calls go their ways: where all is one jitted function, JAX's own."""
         self._on_host = self._on_device = Way(self._call)
         self._on_small = self._on_copies = self._on_loan = self._on_host
+        self._on_plans = self._on_host
         elsewhere = self._tiers, self._target.device
         alone = elsewhere == (None, None) and not self._generations.older
         if self._segment is not None and alone and not self._prepared.facts.padded:
             self._lead_to(self._segment)
+        if self._planned is not None:
+            self._on_plans = Way(self._planned.around(self._leave))
         others = self._on_small, self._on_copies, self._on_loan
-        self._ways += {self._on_host, self._on_device, *others}
+        self._ways += {self._on_host, self._on_device, self._on_plans, *others}
         self._take, self._take_loan = self._on_device.take, self._on_loan.take
 
     @property
@@ -191,7 +228,31 @@ class Function(AheadOfCalls):
             raise failure from failure.__cause__
         if self._pending or len(EVENTS) != start:
             self._settle(args, start)
+        elif self._planned is not None and self._plan_like(args) is not None:
+            self._take = self._on_plans.take
         return result
+
+    def _plan_like(self, args: tuple[Any, ...]) -> Run | None:
+        """What runs calls like this one by their plan, if this program is to run them.
+
+        Programs before it run the calls of sizes that they are compiled for.
+        """
+        if self._planned is None or self._generations.running is not None:
+            return None
+        return self._planned.find(args)
+
+    def runner(self, args: tuple[Any, ...]) -> Run:
+        """What runs calls like this one, which has been done, and counts them."""
+        run = self._plan_like(args)
+        if run is None:
+            return self
+        take = self._on_plans.take
+
+        def counted(*args: Any) -> Any:
+            take()
+            return run(*args)
+
+        return counted
 
     def _admitted(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
         """The arguments as the program takes them; others like them go their way."""

@@ -9,7 +9,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from graphc.importers.jax.jaxprs import words_of
+from graphc.importers.jax.jaxprs import is_key, words_of
 from graphc.importers.jax.settings import settings
 from graphc.importers.jax.tracing import Spec
 
@@ -59,10 +59,20 @@ class JaxCall:
         types = tuple((len(s.shape), s.dtype, s.weak) for s in specs)
         return self.form, self.statics, types, settings()
 
-    def arrays(self, specs: Iterable[Spec]) -> list[Any]:
-        """The leaves as arrays of the dtypes that JAX takes them to have."""
+    def are_arrays(self, specs: Iterable[Spec]) -> bool:
+        """Whether the leaves are arrays of the very dtypes that JAX takes them for."""
         pairs = zip(self.leaves, specs, strict=True)
-        return [_array(leaf, spec) for leaf, spec in pairs]
+        return all(
+            (type(leaf) is np.ndarray or isinstance(leaf, jax.Array))
+            and leaf.dtype == spec.dtype
+            and not is_key(leaf.dtype)
+            for leaf, spec in pairs
+        )
+
+
+def arrays(leaves: Iterable[Any], specs: Iterable[Spec]) -> list[Any]:
+    """The leaves of a call as arrays of the dtypes that JAX takes them to have."""
+    return [_array(leaf, spec) for leaf, spec in zip(leaves, specs, strict=True)]
 
 
 def _array(leaf: Any, spec: Spec) -> Any:
@@ -90,6 +100,11 @@ class Arguments:
         elif self._names and not self._numbers:
             own = [positions[n] for n in self._names if n in positions]
         self._numbers = tuple(own)
+
+    @property
+    def have_statics(self) -> bool:
+        """Whether some arguments may be static."""
+        return bool(self._numbers or self._names)
 
     def call(self, args: tuple[Any, ...], named: Mapping[str, Any]) -> JaxCall:
         """The arguments of a call. Static ones hold no leaves."""

@@ -10,6 +10,7 @@ from jax.extend.core import get_opaque_trace_state
 
 from graphc.errors import GraphError, graph_error
 from graphc.importers.jax.arguments import Arguments, JaxCall, Positional, StaticNames
+from graphc.importers.jax.known_calls import KnownCalls, Run
 from graphc.importers.jax.pattern import shapes_of
 from graphc.importers.jax.placement import is_spread, is_typed_by_mesh
 from graphc.importers.jax.program import Options
@@ -23,7 +24,7 @@ from graphc.importers.numpy.function import NumpyFunction
 from graphc.rewriting.default import DEFAULT
 from graphc.rewriting.rule import Rules
 from graphc.runtime.arguments import Backend
-from graphc.runtime.dispatch import Run, Way, dispatcher, kept_by, taking
+from graphc.runtime.dispatch import Way, dispatcher, kept_by, taking
 
 Frontend = Literal["jax", "numpy"]
 OF_PROGRAMS = ("in_shardings", "out_shardings", "device", "compiler_options")
@@ -62,7 +63,7 @@ class Told:
         return f"programs for many sizes have no {', '.join(names)}" if names else ""
 
 
-def _run_by(jitted: Any) -> Run:
+def _run_by(jitted: Any) -> Callable[..., Any]:
     """As the cache miss of a jitted function, with nothing to keep."""
     return lambda *args, **named: (jitted(*args, **named), None, False)
 
@@ -85,6 +86,7 @@ class JitFunction(SizedFunction[JaxFamily]):
         self._plain = told.jitted(function)
         self._told = told
         self._varies = shapes is not None
+        self._known = KnownCalls()
         self._plainly = 0  # calls that JAX transforms, or does not compile
         self._lead()
 
@@ -94,8 +96,9 @@ class JitFunction(SizedFunction[JaxFamily]):
         self._miss_plainly = kept_by(self._plain) or _run_by(self._plain)
         own: Any = dispatcher(jax, self._exact, self._missed, self._call)
         self._dispatcher = own or self._exact  # which holds what is compiled
-        self._way = Way(own or self._call)
-        self._take = self._way.take
+        self._by_jax = Way(own or self._call)
+        self._by_key = Way(self._call_like_before)
+        self._take = self._by_jax.take
 
     if TYPE_CHECKING:
 
@@ -111,6 +114,26 @@ class JitFunction(SizedFunction[JaxFamily]):
             self._plainly += 1
             return self._function(*args, **named)
         return self._missed(*args, **named)[0]
+
+    def _call_like_before(self, /, *args: Any, **named: Any) -> Any:
+        """A call by a program for many sizes, as the last one; or one by JAX."""
+        if _trace_state() == _OUTSIDE and not runs_plainly():
+            known = self._known.find(args, named)
+            if known is not None:
+                run, leaves = known
+                try:
+                    return run(leaves)
+                except GraphError:  # told again, where it is no fault of the program
+                    self._known.forget(args, named)
+        self._take = self._by_jax.take
+        return self._dispatcher(*args, **named)
+
+    def _remember(
+        self, args: tuple[Any, ...], named: Mapping[str, Any], run: Run
+    ) -> None:
+        """Run calls like this one at once from now on."""
+        if not self._arguments.have_statics and self._known.remember(args, named, run):
+            self._take = self._by_key.take
 
     def _missed(self, /, *args: Any, **named: Any) -> Any:
         """A call that JAX has no program for: results, and what it shall keep."""
@@ -138,12 +161,15 @@ class JitFunction(SizedFunction[JaxFamily]):
             return self._miss_plainly(*args, **named)
         program = family.program_at(sizes) if family.wants_program(sizes) else None
         if program is not None:
+            run = program.runner(call, specs)
             try:
-                found = program(call, specs)
+                found = run(call.leaves)
             except GraphError:
                 family.failed(sizes)
             else:
-                return family.results(sizes, found), None, False
+                results = family.results(sizes, found)
+                self._remember(args, named, run)
+                return results, None, False
         found, *kept = self._miss(*args, **named)
         return family.results(sizes, found), *kept
 
@@ -170,7 +196,8 @@ class JitFunction(SizedFunction[JaxFamily]):
 
     def stats(self) -> JitStats:
         """Calls and compilations so far, and what is compiled exactly for a reason."""
-        return stats_of(self._way.taken - self._plainly, self._families.values())
+        taken = self._by_jax.taken + self._by_key.taken
+        return stats_of(taken - self._plainly, self._families.values())
 
     def lower(self, *args: Any, **named: Any) -> Any:
         """Lower one exact compilation for these arguments, as in JAX."""
@@ -190,6 +217,7 @@ class JitFunction(SizedFunction[JaxFamily]):
     def clear_cache(self) -> None:
         """Forget what is compiled, as in JAX, and the sizes that were seen."""
         self._families.clear()
+        self._known.clear()
         self._varies = self._shapes is not None
         for jitted in (self._exact, self._plain, self._dispatcher):
             jitted.clear_cache()

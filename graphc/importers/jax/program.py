@@ -12,9 +12,10 @@ from jax.extend.core.primitives import convert_element_type_p
 
 from graphc.errors import GraphError, SourceLocation
 from graphc.importers.jax.alike import alike
-from graphc.importers.jax.arguments import JaxCall
+from graphc.importers.jax.arguments import JaxCall, arrays
 from graphc.importers.jax.decisions import Decisions, Recorder
-from graphc.importers.jax.jaxprs import array_of, words_of
+from graphc.importers.jax.jaxprs import array_of, is_key, words_of
+from graphc.importers.jax.known_calls import Run
 from graphc.importers.jax.pattern import ShapesOfCall, SizePattern, shapes_of
 from graphc.importers.jax.subject import Subject
 from graphc.importers.jax.template import Template, template
@@ -95,12 +96,25 @@ class JaxProgram:
 
     def __call__(self, call: JaxCall, specs: Sequence[Spec]) -> Any:
         """The results of a call, in their structure."""
-        given, tree = [*call.arrays(specs), *self.source.captured], self.told.tree
+        return self.runner(call, specs)(call.leaves)
+
+    def runner(self, call: JaxCall, specs: Sequence[Spec]) -> Run:
+        """What runs calls like this one, on their leaves."""
+        captured, tree = [*self.source.captured], self.told.tree
         if self.template is not None:
             own = self.own[shapes_of(specs)]
-            given, tree = [*given, *own.numbers], own.tree
-        found = self.compiled(*given)
-        return jax.tree.unflatten(tree, restored(found, self.told))
+            captured, tree = [*captured, *own.numbers], own.tree
+        told = self.told
+        compiled = self.compiled.runner((*arrays(call.leaves, specs), *captured))
+        takes_arrays = call.are_arrays(specs)
+        gives_arrays = not any(map(_is_restored, told.inner.outvars))
+
+        def run(leaves: list[Any]) -> Any:
+            given = leaves if takes_arrays else arrays(leaves, specs)
+            found = compiled(*given, *captured)
+            return tree.unflatten(found if gives_arrays else restored(found, told))
+
+        return run
 
     def admits(
         self, subject: Subject, sizes: ShapesOfCall, specs: list[Spec], trace: Trace
@@ -164,6 +178,13 @@ def restored(found: Sequence[Any], function: TracedFunction) -> list[Any]:
     """Results as JAX gives them: weak types, and keys, made of plain arrays."""
     avals = [v.aval for v in function.inner.outvars]
     return [_restored(x, aval) for x, aval in zip(found, avals, strict=True)]
+
+
+def _is_restored(result: Any) -> bool:
+    """Whether a result is more than a plain array."""
+    aval = result.aval
+    weak = getattr(aval, "weak_type", False)
+    return weak or is_key(aval.dtype) or aval.dtype == jax.dtypes.float0
 
 
 def _restored(x: Any, aval: Any) -> Any:

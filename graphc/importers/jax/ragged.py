@@ -10,7 +10,7 @@ import numpy as np
 
 from graphc.backends.program import Outputs
 from graphc.errors import CallError, ErrorKind, describe, graph_error, user_place
-from graphc.importers.jax.arguments import Arguments, JaxCall
+from graphc.importers.jax.arguments import Arguments, JaxCall, arrays
 from graphc.importers.jax.decisions import Decisions, Recorder
 from graphc.importers.jax.jit_function import JitFunction, jit
 from graphc.importers.jax.pattern import (
@@ -251,7 +251,7 @@ def _run(
     if not numbers:
         return None
     calls = [examples.calls[i] for i in numbers]
-    columns = zip(*(call.arrays(call.specs()) for call in calls), strict=True)
+    columns = zip(*(arrays(call.leaves, call.specs()) for call in calls), strict=True)
     given = [
         column[0] if same else list(column)
         for column, same in zip(columns, examples.shared, strict=True)

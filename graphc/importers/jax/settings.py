@@ -1,6 +1,7 @@
 """Settings of JAX by which the trace of a function differs."""
 
 from collections.abc import Hashable
+from operator import attrgetter
 from typing import Any
 
 import jax
@@ -28,4 +29,7 @@ def runs_plainly() -> bool:
 
 def settings() -> Hashable:
     """The settings that hold now."""
-    return tuple(getattr(_CONFIG, name, None) for name in _TRACED_BY)
+    return _settings(_CONFIG)
+
+
+_settings = attrgetter(*(name for name in _TRACED_BY if hasattr(_CONFIG, name)))

@@ -1,0 +1,33 @@
+"""The key of a call: all of its arguments that the choice of a program depends on."""
+
+from collections.abc import Callable, Hashable
+from typing import Any
+
+import numpy as np
+
+_NUMBERS = {bool: "bool", int: "int", float: "float", complex: "complex"}
+
+
+def kind_of(jax: Any) -> Callable[[Any], Hashable]:
+    """The function that tells all of an argument that the choice of a program needs.
+
+    That is the dtype and the shape, and, of an array of JAX, its weak type and where it
+    has to stay; None where it is more.
+    """
+    array_type, tracer = jax.Array, jax.core.Tracer
+
+    def kind(argument: Any) -> Hashable:
+        own: type[Any] = type(argument)
+        if own is np.ndarray:
+            return argument.dtype, argument.shape
+        if isinstance(argument, array_type):
+            if isinstance(argument, tracer):
+                return None
+            if argument.committed:
+                return argument.aval, argument.sharding
+            return argument.aval
+        if own in _NUMBERS:
+            return _NUMBERS[own]
+        return str(argument.dtype) if isinstance(argument, np.generic) else None
+
+    return kind
