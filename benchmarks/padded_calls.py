@@ -1,0 +1,119 @@
+"""What a padded call costs beyond padding by hand around `jax.jit`.
+
+    taskset -c 1 python -m benchmarks.padded_calls
+
+Five sizes of one capacity alternate; both sides are compiled once and return arrays of
+JAX. Seconds are those of the processor. Target: at most 1.1 times padding by hand.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import graphc
+import graphc.tensor as gt
+from benchmarks.harness import CPU, Row, compare, print_table, row, same, setting
+
+SIZES = 33, 40, 50, 60, 63
+CAPACITY, WIDTH = 64, 8
+MANY = setting(100, 4)  # arrays of a tree
+Array = Any
+
+
+def squares(xs: Sequence[Array]) -> Array:
+    """The mean of squared sums: symbols, or arrays of JAX."""
+    xp = gt if isinstance(xs[0], graphc.Value) else jnp
+    return sum(xp.mean(xp.sum(xp.tanh(x), axis=-1) ** 2) for x in xs)
+
+
+@jax.jit
+def squares_by_hand(xs: Sequence[Array], n: Array) -> Array:
+    """The same of padded arrays."""
+    inside = jnp.arange(CAPACITY) < n
+    squares = (jnp.where(inside, jnp.sum(jnp.tanh(x), -1) ** 2, 0) for x in xs)
+    return sum(jnp.sum(each) / n for each in squares)
+
+
+def layers(x: Array, params: dict[str, Array]) -> Array:
+    """Rows scaled by each of many parameters, which do not vary in size."""
+    for scale in params.values():
+        x = x * scale
+    return x
+
+
+layers_by_hand = jax.jit(layers)
+
+
+def padded(x: Array) -> Array:
+    """Rows of zeros behind the rows of `x`, as a person would put them."""
+    buffer = np.zeros((CAPACITY, *x.shape[1:]), x.dtype)
+    buffer[: len(x)] = x
+    return buffer
+
+
+def rows_of(n: int) -> Array:
+    return np.linspace(0, 1, n * WIDTH, dtype="float32").reshape(n, WIDTH)
+
+
+def measured(
+    what: str,
+    ours: Callable[..., Any],
+    theirs: Callable[..., Any],
+    calls: Sequence[tuple[Any, ...]],
+) -> Row:
+    """A row of calls in turn, each of which gives the same on both sides."""
+    for args in calls * 3:  # compiled, then planned
+        same(ours(*args), theirs(*args))
+
+    def turn(run: Callable[..., Any]) -> Callable[[], list[Any]]:
+        return lambda: [run(*args) for args in calls]
+
+    pair = compare(turn(ours), turn(theirs), rounds=61, calls=20, clock=CPU)
+    least = pair.least[0] / pair.least[1]
+    return row(what, pair, 1.1, f"{len(calls)} calls; of the fastest {least:.3g}")
+
+
+def of_arrays(count: int) -> list[Row]:
+    """Functions of `count` arrays, all of them padded."""
+    xs = [gt.tensor(f"x{i}", "float32", ("n", WIDTH)) for i in range(count)]
+    function = graphc.function(xs, squares(xs), dims="pad")
+    groups = ", ".join(["n _"] * count)
+    jitted = graphc.jit(lambda *xs: squares(xs), shapes=groups, dims="pad")
+
+    def by_hand(*xs: Array) -> Array:
+        return squares_by_hand(tuple(map(padded, xs)), len(xs[0]))
+
+    table = []
+    for kind, array in (("NumPy", np.asarray), ("JAX", jnp.asarray)):
+        calls = [(array(rows_of(n)),) * count for n in SIZES]
+        for name, ours in (("graphc.function", function), ("graphc.jit", jitted)):
+            what = f"{name}, {count} {kind} arrays"
+            table.append(measured(what, ours, by_hand, calls))
+    assert len(function.stats().compilations) == 1
+    return table
+
+
+def of_a_tree() -> list[Row]:
+    """A padded array and a tree of parameters; the result is cut."""
+    params = {f"w{i}": jnp.ones(WIDTH) for i in range(MANY)}
+    groups = ", ".join(["n _"] + ["_"] * MANY)
+    jitted = graphc.jit(layers, shapes=groups, dims="pad")
+
+    def by_hand(x: Array, params: dict[str, Array]) -> Array:
+        stored = np.asarray(layers_by_hand(padded(x), params))
+        return jax.device_put(stored[: len(x)])
+
+    table = []
+    for kind, array in (("NumPy", np.asarray), ("JAX", jnp.asarray)):
+        calls = [(array(rows_of(n)), params) for n in SIZES]
+        what = f"graphc.jit, a {kind} array and a tree of {MANY}, cut"
+        table.append(measured(what, jitted, by_hand, calls))
+    return table
+
+
+if __name__ == "__main__":
+    table = [found for count in (1, 3, setting(20, 3)) for found in of_arrays(count)]
+    print_table("padded calls, against padding by hand", table + of_a_tree())
