@@ -35,11 +35,11 @@ class CallPlan:
 def call_plan(plan: Plan, shapes: Sequence[Shape]) -> CallPlan | None:
     """The plan of calls whose arguments have these shapes.
 
-    None where more than shapes decides what is done: integers of arguments, counts, or
-    steps between segments.
+    None where more than shapes decides what the driver does: integers of arguments, or
+    counts of what the data select.
     """
     padded = plan.padded
-    if padded is None or len(plan.steps) != 1 or not _by_shapes_alone(padded):
+    if padded is None or not _by_shapes_alone(padded):
         return None
     sizes = _axes(padded, shapes)
     for symbol, capacity in padded.capacities.items():

@@ -143,8 +143,8 @@ class Function(AheadOfCalls):
         if not padded or self._tiers is not None or self._target.device is not None:
             return None
         newest = self._newest
-        if self._changing and newest.is_open:
-            return None
+        if self._changing and (prepared.facts.segments > 1 or newest.is_open):
+            return None  # each call is noted
         wide = is_wide(prepared.facts, module)
         site = CallSite(
             self.jax,
