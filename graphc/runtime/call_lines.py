@@ -40,11 +40,11 @@ Run = Callable[..., Any]
 class CallSite:
     """The function that calls belong to, and what they need of it.
 
-    `jitted` runs at capacities, `place` makes arrays of JAX of parts of results
-    (None where there are none), and `integer` of true sizes. `otherwise` runs calls while JAX looks for NaN or does not
-    compile, and where the program of `jitted` is no longer the one in use, which
-    `is_current` tells. `fail` gives the error of a failed call, `settle` records what
-    one has compiled.
+    `jitted` runs at capacities, `place` makes arrays of JAX of parts of results, if
+    there are any, and `integer` of true sizes. `otherwise` runs calls while JAX looks
+    for NaN or does not compile, and where the program of `jitted` is no longer the one
+    in use, which `is_current` tells. `fail` gives the error of a failed call, `settle`
+    records what one has compiled.
     """
 
     jax: Any
