@@ -9,10 +9,10 @@ _NUMBERS = {bool: "bool", int: "int", float: "float", complex: "complex"}
 
 
 def kind_of(jax: Any) -> Callable[[Any], Hashable]:
-    """The function that tells all of an argument that the choice of a program needs.
+    """The function that gives the kind of an argument: all that chooses a program.
 
-    That is the dtype and the shape, and, of an array of JAX, its weak type and where it
-    has to stay; None where it is more.
+    It is a dtype and a shape, of an array of JAX also its weak type and the device that
+    it is committed to, and None where a program depends on more.
     """
     array_type, tracer = jax.Array, jax.core.Tracer
 

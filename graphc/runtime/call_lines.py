@@ -27,7 +27,7 @@ import numpy as np
 
 from graphc.backends.entry import where_xla_takes_it
 from graphc.backends.program import Outputs
-from graphc.runtime.call_plan import CallPlan, Shape
+from graphc.runtime.call_plan import CallPlan, KnownShape
 from graphc.runtime.copying import SMALL, copy
 from graphc.runtime.xla import EVENTS
 
@@ -92,7 +92,7 @@ _HELPERS: dict[str, Any] = {
 }
 
 
-def _handed_over(argument: Any, stored: Shape | None) -> str:
+def _handed_over(argument: Any, stored: KnownShape | None) -> str:
     """The text of an argument as it is handed over; a buffer is `b` and a number."""
     if stored is None or stored == argument.shape:
         if type(argument) is not np.ndarray:
@@ -102,7 +102,7 @@ def _handed_over(argument: Any, stored: Shape | None) -> str:
     return "where_xla_takes_it(zeros(s{0}, d{0}))" if large else "zeros(s{0}, d{0})"
 
 
-def _returned(stored: Shape, true: Shape | None) -> str:
+def _returned(stored: KnownShape, true: KnownShape | None) -> str:
     """The text of a result as it is returned. Little of much is copied, not kept."""
     if true is None:
         return "r{0}"
@@ -110,7 +110,7 @@ def _returned(stored: Shape, true: Shape | None) -> str:
     return "place(asarray(r{0})[t{0}]" + copied + ", r{0})"
 
 
-def _part(shape: Shape, stored: Shape) -> Any:
+def _part(shape: KnownShape, stored: KnownShape) -> Any:
     """The index of the first part of a stored array that has this shape."""
     count = max((i + 1 for i, n in enumerate(shape) if n != stored[i]), default=0)
     parts = tuple(map(slice, shape[:count]))

@@ -14,7 +14,7 @@ from graphc.transform.padding import PaddedGraph
 from graphc.transform.plan import Plan
 from graphc.transform.policies import Pad
 
-Shape = tuple[int, ...]
+KnownShape = tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -26,13 +26,13 @@ class CallPlan:
     `stored` are the shapes of the results before that.
     """
 
-    buffers: tuple[Shape | None, ...]
+    buffers: tuple[KnownShape | None, ...]
     integers: tuple[int, ...]
-    stored: tuple[Shape, ...]
-    cuts: tuple[Shape | None, ...]
+    stored: tuple[KnownShape, ...]
+    cuts: tuple[KnownShape | None, ...]
 
 
-def call_plan(plan: Plan, shapes: Sequence[Shape]) -> CallPlan | None:
+def call_plan(plan: Plan, shapes: Sequence[KnownShape]) -> CallPlan | None:
     """The plan of calls whose arguments have these shapes.
 
     None where more than shapes decides what the driver does: integers of arguments, or
@@ -72,7 +72,7 @@ def _by_shapes_alone(padded: PaddedGraph) -> bool:
     )
 
 
-def _axes(padded: PaddedGraph, shapes: Sequence[Shape]) -> dict[Symbol, int]:
+def _axes(padded: PaddedGraph, shapes: Sequence[KnownShape]) -> dict[Symbol, int]:
     """The sizes of a call, by the symbols of axes."""
     sizes: dict[Symbol, int] = {}
     for value, shape in zip(padded.original.inputs, shapes, strict=True):
@@ -82,5 +82,5 @@ def _axes(padded: PaddedGraph, shapes: Sequence[Shape]) -> dict[Symbol, int]:
     return sizes
 
 
-def _shape(shape: Sequence[Size], sizes: Mapping[Symbol, int]) -> Shape:
+def _shape(shape: Sequence[Size], sizes: Mapping[Symbol, int]) -> KnownShape:
     return tuple(evaluate(n, sizes) for n in shape)

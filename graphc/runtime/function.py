@@ -233,7 +233,7 @@ class Function(AheadOfCalls):
         return result
 
     def _plan_like(self, args: tuple[Any, ...]) -> Run | None:
-        """What runs calls like this one by their plan, if this program is to run them.
+        """The function that runs calls like this one by a plan of this program, if any.
 
         Programs before it run the calls of sizes that they are compiled for.
         """
@@ -242,7 +242,7 @@ class Function(AheadOfCalls):
         return self._planned.find(args)
 
     def runner(self, args: tuple[Any, ...]) -> Run:
-        """What runs calls like this one, which has been done, and counts them."""
+        """The function that runs calls like this one, now done, and counts them."""
         run = self._plan_like(args)
         if run is None:
             return self

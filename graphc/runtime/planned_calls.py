@@ -45,7 +45,7 @@ class PlannedCalls:
         return planned
 
     def find(self, args: tuple[Any, ...]) -> Run | None:
-        """What runs calls like one that has been done; None where the driver has to."""
+        """The function for calls like one that is done, if they can be planned."""
         key = tuple([*map(self._kind, args)])
         run = self._runs.get(key)
         if run is None and self._may_be_planned(args):

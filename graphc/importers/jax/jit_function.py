@@ -10,7 +10,7 @@ from jax.extend.core import get_opaque_trace_state
 
 from graphc.errors import GraphError, graph_error
 from graphc.importers.jax.arguments import Arguments, JaxCall, Positional, StaticNames
-from graphc.importers.jax.known_calls import KnownCalls, Run
+from graphc.importers.jax.known_calls import KnownCalls, OnLeaves
 from graphc.importers.jax.pattern import shapes_of
 from graphc.importers.jax.placement import is_spread, is_typed_by_mesh
 from graphc.importers.jax.program import Options
@@ -129,7 +129,7 @@ class JitFunction(SizedFunction[JaxFamily]):
         return self._dispatcher(*args, **named)
 
     def _remember(
-        self, args: tuple[Any, ...], named: Mapping[str, Any], run: Run
+        self, args: tuple[Any, ...], named: Mapping[str, Any], run: OnLeaves
     ) -> None:
         """Run calls like this one at once from now on."""
         if not self._arguments.have_statics and self._known.remember(args, named, run):

@@ -9,33 +9,32 @@ from collections.abc import Callable, Hashable, Mapping
 from typing import Any
 
 import jax
-import numpy as np
 
 from graphc.importers.jax.settings import settings
+from graphc.runtime.call_key import kind_of
 
 MOST_KNOWN = 4096  # keys, after which all are forgotten
-_NUMBERS = frozenset((bool, int, float, complex))
-
-Run = Callable[[list[Any]], Any]  # of the leaves of a call
+OnLeaves = Callable[[list[Any]], Any]  # of a call
 _leaves_of = jax.tree_util.tree_flatten
+_kind = kind_of(jax)
 
 
 class KnownCalls:
-    """What runs calls by their keys, of a function without static arguments."""
+    """The programs of calls of a function without static arguments, by their keys."""
 
     def __init__(self) -> None:
-        self._runs: dict[Hashable, Run] = {}
+        self._runs: dict[Hashable, OnLeaves] = {}
 
     def find(
         self, args: tuple[Any, ...], named: Mapping[str, Any]
-    ) -> tuple[Run, list[Any]] | None:
-        """What runs a call like one before, with its leaves; None for another."""
+    ) -> tuple[OnLeaves, list[Any]] | None:
+        """The function for a call like one before, and its leaves; None for another."""
         leaves, form = _leaves_of((args, named))
         run = self._runs.get((form, settings(), *map(_kind, leaves)))
         return None if run is None else (run, leaves)
 
     def remember(
-        self, args: tuple[Any, ...], named: Mapping[str, Any], run: Run
+        self, args: tuple[Any, ...], named: Mapping[str, Any], run: OnLeaves
     ) -> bool:
         """Run calls like this by `run` from now on; False where no key tells which."""
         leaves, form = _leaves_of((args, named))
@@ -55,20 +54,3 @@ class KnownCalls:
     def clear(self) -> None:
         """Let all calls go the long way again."""
         self._runs.clear()
-
-
-def _kind(leaf: Any) -> Hashable:
-    """All of a leaf that the choice of a program depends on; None where that is more.
-
-    A dtype, a shape, and, of an array of JAX, its weak type and where it must stay.
-    """
-    kind: type[Any] = type(leaf)
-    if kind is np.ndarray:
-        return leaf.dtype, leaf.shape
-    if kind in _NUMBERS:
-        return kind.__name__
-    if isinstance(leaf, jax.Array):
-        if isinstance(leaf, jax.core.Tracer):
-            return None
-        return (leaf.aval, leaf.sharding) if leaf.committed else leaf.aval
-    return str(leaf.dtype) if isinstance(leaf, np.generic) else None

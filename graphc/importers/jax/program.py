@@ -15,7 +15,7 @@ from graphc.importers.jax.alike import alike
 from graphc.importers.jax.arguments import JaxCall, arrays
 from graphc.importers.jax.decisions import Decisions, Recorder
 from graphc.importers.jax.jaxprs import array_of, is_key, words_of
-from graphc.importers.jax.known_calls import Run
+from graphc.importers.jax.known_calls import OnLeaves
 from graphc.importers.jax.pattern import ShapesOfCall, SizePattern, shapes_of
 from graphc.importers.jax.subject import Subject
 from graphc.importers.jax.template import Template, template
@@ -98,8 +98,8 @@ class JaxProgram:
         """The results of a call, in their structure."""
         return self.runner(call, specs)(call.leaves)
 
-    def runner(self, call: JaxCall, specs: Sequence[Spec]) -> Run:
-        """What runs calls like this one, on their leaves."""
+    def runner(self, call: JaxCall, specs: Sequence[Spec]) -> OnLeaves:
+        """The function that runs calls like this one, on their leaves."""
         captured, tree = [*self.source.captured], self.told.tree
         if self.template is not None:
             own = self.own[shapes_of(specs)]
