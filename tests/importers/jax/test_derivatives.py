@@ -139,7 +139,7 @@ def test_the_gradient_of_the_founding_function_takes_little_memory():
         f.lower(w).compile().memory_analysis().temp_size_in_bytes
         for f in (ours, theirs)
     )
-    assert own < other / 2
+    assert own < 2.1 * rows.nbytes < 3.9 * rows.nbytes < other  # JAX 0.12: 4, older: 5
 
 
 @pytest.mark.parametrize("numbers", [1, (1, 0), [0]])
