@@ -20,6 +20,7 @@ from graphc.runtime.lowering import Lowering, executables_of
 from graphc.runtime.pipeline import Pipeline
 from graphc.runtime.prepared import Prepared
 from graphc.runtime.programs import LoadedProgram
+from graphc.runtime.whole_files import write_whole
 from graphc.transform.forecast import SizesGiven
 from graphc.transform.plan import Plan
 
@@ -142,8 +143,7 @@ class AheadOfCalls:
                 args = tuple(call.arguments)
                 self._for(args, lambda call=call: exporter.export(call))
         content = written(exporter, self._pipeline.written, self._outputs, graph)
-        with open(path, "wb") as file:
-            file.write(content)
+        write_whole(path, content)
 
     def _require_jax(self, op: str) -> None:
         if self.backend == "numpy":

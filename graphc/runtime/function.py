@@ -42,6 +42,7 @@ from graphc.runtime.planned_calls import PlannedCalls
 from graphc.runtime.prepared import Prepared
 from graphc.runtime.programs import loader
 from graphc.runtime.tiering import Tiers
+from graphc.runtime.whole_files import write_whole
 from graphc.runtime.xla import EVENTS
 from graphc.transform.plan import Plan
 
@@ -419,8 +420,7 @@ class Function(AheadOfCalls):
 
     def save(self, path: Any) -> None:
         """Write the program to a file that runs without graphc."""
-        with open(path, "w", encoding="utf-8") as file:
-            file.write(self.source)
+        write_whole(path, self.source.encode())
 
     def __reduce__(self) -> Any:
         raise not_pickled(repr(self))

@@ -9,7 +9,6 @@ replaced. A digest is no signature: whoever may write as this user can write pro
 import json
 import os
 import stat
-import tempfile
 import warnings
 from contextlib import suppress
 from dataclasses import asdict, replace
@@ -19,6 +18,7 @@ from typing import Any
 
 from graphc.errors import CacheWarning, user_level
 from graphc.runtime.prepared import ProgramFacts
+from graphc.runtime.whole_files import write_whole
 
 FORMAT = 1
 PROGRAMS, EXECUTABLES = "programs", "executables"  # folders in the directory
@@ -106,7 +106,7 @@ def write(directory: str, key: str, facts: ProgramFacts) -> None:
     path = Path(directory, PROGRAMS, f"{key}.json")
     try:
         own_folder(path.parent)
-        _replace(path, head + body)
+        write_whole(path, head + body, private=True)
     except OSError as error:
         _tell(path.parent, f"it cannot be written: {error.strerror}")
 
@@ -116,19 +116,6 @@ def own_folder(path: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     with suppress(FileExistsError):
         path.mkdir(mode=0o700)
-
-
-def _replace(path: Path, content: bytes) -> None:
-    """Write a file so that other processes see all of it or nothing."""
-    descriptor, name = tempfile.mkstemp(dir=path.parent)  # mode 0600
-    try:
-        with open(descriptor, "wb") as file:
-            file.write(content)
-        os.replace(name, path)
-    except BaseException:
-        with suppress(OSError):
-            os.unlink(name)
-        raise
 
 
 def _tell(path: Path, reason: str) -> None:
