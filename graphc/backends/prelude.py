@@ -5,8 +5,6 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-import numpy as np
-
 from graphc.backends.function_source import plain_source
 from graphc.backends.layout import indent, tuple_text
 from graphc.backends.module import Module
@@ -16,6 +14,7 @@ from graphc.errors import shortened
 from graphc.ir.dims import Dim, Symbol, symbol_dim
 from graphc.ir.dims_names import shown_name
 from graphc.ir.graph import Graph, Guard, Node, Value
+from graphc_serving.casting import castable, converted, described, fits, misfit
 
 LONGEST = 60  # characters of a name in a message
 
@@ -108,66 +107,6 @@ def expect(
         + f"\n  hint: {hint}" * (kind in ("argument", "dtype")),
         kind=kind,
     )
-
-
-def described(value: Any) -> tuple[str, tuple[int, ...] | None]:
-    """The dtype and the shape of an argument; of no array, its type and None."""
-    found = type(value).__name__
-    if isinstance(value, (int, float, complex)) and not hasattr(value, "dtype"):
-        return found, ()
-    sizes, dtype = getattr(value, "shape", None), getattr(value, "dtype", "")
-    whole = isinstance(sizes, tuple) and str(dtype)
-    return (str(dtype), sizes) if whole else (found, None)
-
-
-def misfit(value: Any, dtype: str, shape: tuple[Any, ...]) -> tuple[str, str]:
-    """The fault of an argument of these dtype and static sizes, and its kind.
-
-    Both are "" if nothing is.
-    """
-    got, sizes = described(value)
-    if sizes is None:
-        return "is no array", "argument"
-    if not fits(value, dtype):
-        return "has another dtype", "dtype"
-    if len(sizes) != len(shape):
-        return f"has {len(sizes)} axes, not {len(shape)}", "shape"
-    if any(isinstance(n, int) and n != a for n, a in zip(shape, sizes, strict=True)):
-        return "has another size", "shape"
-    if got == "int" and dtype.strip("uint").isdigit():
-        limits = np.iinfo(dtype)
-        if not limits.min <= value <= limits.max:
-            return f"is out of range: {value} does not fit {dtype}", "range"
-    return "", ""
-
-
-def castable(value: Any, dtype: str, casting: str) -> bool:
-    """Whether NumPy's rules of `casting` allow the value in another dtype."""
-    found = bool if isinstance(value, bool) else getattr(value, "dtype", None)
-    if casting == "exact" or found is None:
-        return False
-    try:
-        return np.can_cast(found, dtype, casting)  # type: ignore[arg-type]
-    except TypeError:  # a dtype that NumPy has not, as of a random key
-        return False
-
-
-def converted(value: Any, dtype: str, casting: str) -> Any:
-    """The value in another dtype where that is allowed: on the host, if not traced."""
-    if fits(value, dtype) or not castable(value, dtype, casting):
-        return value
-    if type(value).__name__.endswith("Tracer"):
-        return value.astype(dtype)
-    return np.asarray(value).astype(dtype)[()]
-
-
-def fits(value: Any, dtype: str) -> bool:
-    """Whether a value is of `dtype`, or a number of no wider kind."""
-    got, sizes = described(value)
-    weak = sizes == () and getattr(value, "weak_type", not hasattr(value, "dtype"))
-    kinds = {"uint": 1, "int": 1, "float": 2, "bfloat": 2, "complex": 3}
-    kind, wanted = (kinds.get(name.rstrip("0123456789"), 0) for name in (got, dtype))
-    return got == dtype or (weak and 0 < kind <= wanted)
 
 
 def agree(

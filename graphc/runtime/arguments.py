@@ -10,21 +10,19 @@ from graphc.backends.prelude import LONGEST
 from graphc.errors import (
     CallError,
     ErrorKind,
-    GraphError,
     describe,
     shortened,
     user_place,
 )
 from graphc.ir.build import Casting
 from graphc.ir.graph import Value
-from graphc.ir.types import INT64, DType, is_float, is_inexact, is_integer
-from graphc.runtime.copying import copy
+from graphc.ir.types import INT64, DType
+from graphc_serving.arguments import Refusal, admitted, copy
 
 Backend = Literal["jax", "numpy"]
 ArgumentValues = tuple[Any, ...]
 _MOST_SHOWN = 8  # arguments in a message
 _NUMBERS = {float, complex, bool}
-_KINDS = {"b": 0, "i": 1, "u": 1, "c": 3}
 
 
 class Signature:
@@ -167,57 +165,28 @@ class Signature:
         """One argument in a form that the program takes, or that it will refuse."""
         kind = type(argument)
         if kind is int and int not in self.plain:
-            return self._number(i, argument)
+            return self._shared(i, argument)
         if kind in self.plain or isinstance(argument, (type, np.generic)):
             return argument
         if isinstance(argument, Value):
             hint = "pass an array, or go on building the graph"
             problem = f"is the symbolic value {argument!r}"
             raise self._refusal(i, problem, "argument", hint)
-        if isinstance(argument, np.ma.MaskedArray):
-            hint = "pass x.filled(number), or the mask as an input of its own"
-            problem = "is a masked array: its mask would be lost"
-            raise self._refusal(i, problem, "argument", hint)
-        if isinstance(argument, (list, tuple)):
-            return self._listed(i, argument)
         if hasattr(argument, "aval"):
             return self._of_jax(i, argument)
-        if hasattr(argument, "__array__"):
-            return np.asarray(argument)
-        return argument
+        return self._shared(i, argument)
 
-    def _number(self, i: int, number: int) -> Any:
-        """A Python integer as a number of the dtype, which JAX would wrap silently."""
-        dtype = self._dtypes[i]
+    def _shared(self, i: int, argument: Any) -> Any:
+        """As the table says that saved models have, too."""
         try:
-            if is_integer(dtype):
-                return dtype.type(number)
-            return float(number) if is_inexact(dtype) else number
-        except OverflowError:
-            problem = f"is out of range: {shortened(str(number))} does not fit {dtype}"
-            hint = "declare the input wider"
-            raise self._refusal(i, problem, "range", hint) from None
-
-    def _listed(self, i: int, items: Any) -> Any:
-        """A list as an array: of Python numbers, they adapt to the dtype."""
-        if self._casting == "exact":
-            return items
-        try:
-            found = np.asarray(items)
-        except GraphError:
+            found = admitted(argument, self._dtypes[i], self._casting)
+        except Refusal as refusal:
+            problem, kind, hint = refusal.problem, refusal.kind, refusal.hint
+            raise self._refusal(i, problem, kind, hint) from None
+        if isinstance(found, (list, tuple)) and _holds_values(found):
             hint = "pass arrays or numbers, or go on building the graph"
-            raise self._refusal(i, "holds symbolic values", "argument", hint) from None
-        except (TypeError, ValueError):  # rows of different lengths
-            return items
-        dtype = self._dtypes[i]
-        if not _adapts(items, _kind_of(found.dtype), _kind_of(dtype)):
-            return found
-        try:
-            return np.asarray(items, dtype)
-        except OverflowError:
-            problem = f"is out of range: an integer does not fit {dtype}"
-            hint = "declare the input wider"
-            raise self._refusal(i, problem, "range", hint) from None
+            raise self._refusal(i, "holds symbolic values", "argument", hint)
+        return found
 
     def _of_jax(self, i: int, array: Any) -> Any:
         if self._backend == "jax":
@@ -320,16 +289,11 @@ def _differs(array: Any, dtype: DType) -> bool:
     return other and not getattr(array, "weak_type", False)
 
 
-def _adapts(items: Any, kind: int, wanted: int) -> bool:
-    """Whether all items are Python numbers of no wider kind than wanted."""
+def _holds_values(items: Any) -> bool:
+    """Whether there are symbolic values in lists."""
     if isinstance(items, (list, tuple)):
-        return all(_adapts(item, kind, wanted) for item in items)
-    return type(items) in (bool, int, float, complex) and 0 <= kind <= wanted
-
-
-def _kind_of(dtype: DType) -> int:
-    """The kind of numbers in order: bool, integer, real, complex; -1 for others."""
-    return 2 if is_float(dtype) else _KINDS.get(dtype.kind, -1)
+        return any(map(_holds_values, items))
+    return isinstance(items, Value)
 
 
 def _shown(argument: Any) -> str:

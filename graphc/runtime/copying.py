@@ -14,23 +14,10 @@ from typing import Any
 import numpy as np
 
 from graphc.ir.types import DType
+from graphc_serving.arguments import SMALL, copy
 
-HostArray = np.ndarray[Any, Any]
 Run = Callable[..., Any]
-SMALL = 2**14  # bytes, which the host may as well copy once more
-_ALIGNED = 64  # bytes, where XLA takes an array as it is
 _DTYPE = attrgetter("dtype")
-
-
-def copy(array: HostArray) -> HostArray:
-    """A copy; a large one lies where XLA does not copy it a second time."""
-    if array.nbytes < SMALL:
-        return array.copy()
-    room = np.empty(array.nbytes + _ALIGNED, np.uint8)
-    start = -room.__array_interface__["data"][0] % _ALIGNED
-    own: HostArray = np.ndarray(array.shape, array.dtype, room, start)
-    own[...] = array
-    return own
 
 
 def are_small(args: Iterable[Any], dtypes: Iterable[DType]) -> bool:

@@ -178,7 +178,8 @@ def _versions(jax: ModuleType | None) -> tuple[str, ...]:
     """The versions of all that writes and runs programs, and of our own files."""
     versions = [platform.python_implementation(), platform.python_version()]
     versions += [np.__version__, *([] if jax is None else [jax.__version__])]
-    return (*versions, sha256(repr(sorted(_stamps(PACKAGE))).encode()).hexdigest())
+    stamps = sorted([*_stamps(PACKAGE), *_stamps(f"{PACKAGE}_serving")])
+    return (*versions, sha256(repr(stamps).encode()).hexdigest())
 
 
 def _stamps(folder: str) -> Iterator[tuple[str, int, int]]:

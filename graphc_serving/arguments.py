@@ -1,0 +1,97 @@
+"""What arguments of a program may be: the table for functions and saved models."""
+
+from typing import Any, Literal
+
+import numpy as np
+
+HostArray = np.ndarray[Any, Any]
+SMALL = 2**14  # bytes, which the host may as well copy once more
+_ALIGNED = 64  # bytes, where XLA takes an array as it is
+_FLOATS = "float", "bfloat"
+_KINDS = {"b": 0, "i": 1, "u": 1, "c": 3}
+_WIDER = "declare the input wider"
+RefusalKind = Literal["argument", "range"]
+
+
+class Refusal(Exception):
+    """An argument that is not taken: the fault, its kind in a word, and a hint."""
+
+    def __init__(self, problem: str, kind: RefusalKind, hint: str) -> None:
+        super().__init__(problem)
+        self.problem, self.kind, self.hint = problem, kind, hint
+
+
+def admitted(argument: Any, dtype: np.dtype[Any], casting: str) -> Any:
+    """An argument in a form that a program takes, or that its checks refuse.
+
+    Raises Refusal where a program could not see the fault.
+    """
+    if type(argument) is int:
+        return _number(argument, dtype)
+    if isinstance(argument, (type, np.generic)):
+        return argument
+    if isinstance(argument, np.ma.MaskedArray):
+        hint = "pass x.filled(number), or the mask as an input of its own"
+        raise Refusal("is a masked array: its mask would be lost", "argument", hint)
+    if isinstance(argument, (list, tuple)):
+        return _listed(argument, dtype, casting)
+    if hasattr(argument, "__array__") and not hasattr(argument, "aval"):
+        return np.asarray(argument)
+    return argument
+
+
+def _number(number: int, dtype: np.dtype[Any]) -> Any:
+    """A Python integer as a number of the dtype, which JAX would wrap silently."""
+    kind = kind_of(dtype)
+    try:
+        if kind == _KINDS["i"]:
+            return dtype.type(number)
+        return float(number) if kind > _KINDS["i"] else number
+    except OverflowError:
+        text = str(number)
+        shown = text if len(text) <= 100 else f"{text[:97]}..."
+        problem = f"is out of range: {shown} does not fit {dtype}"
+        raise Refusal(problem, "range", _WIDER) from None
+
+
+def _listed(items: Any, dtype: np.dtype[Any], casting: str) -> Any:
+    """A list as an array: of Python numbers, they adapt to the dtype."""
+    if casting == "exact":
+        return items
+    try:
+        found = np.asarray(items)
+    except (TypeError, ValueError):  # rows of different lengths
+        return items
+    if not _adapts(items, kind_of(found.dtype), kind_of(dtype)):
+        return found
+    try:
+        return np.asarray(items, dtype)
+    except OverflowError:
+        problem = f"is out of range: an integer does not fit {dtype}"
+        raise Refusal(problem, "range", _WIDER) from None
+
+
+def _adapts(items: Any, kind: int, wanted: int) -> bool:
+    """Whether all items are Python numbers of no wider kind than wanted."""
+    if isinstance(items, (list, tuple)):
+        return all(_adapts(item, kind, wanted) for item in items)
+    return type(items) in (bool, int, float, complex) and 0 <= kind <= wanted
+
+
+def kind_of(dtype: np.dtype[Any]) -> int:
+    """The kind of numbers in order: bool, integer, real, complex; -1 for others."""
+    return 2 if dtype.name.startswith(_FLOATS) else _KINDS.get(dtype.kind, -1)
+
+
+def copy(array: HostArray) -> HostArray:
+    """A copy; a large one lies where XLA does not copy it a second time.
+
+    XLA reads an array of NumPy where it lies, and may do so after the call.
+    """
+    if array.nbytes < SMALL:
+        return array.copy()
+    room = np.empty(array.nbytes + _ALIGNED, np.uint8)
+    start = -room.__array_interface__["data"][0] % _ALIGNED
+    own: HostArray = np.ndarray(array.shape, array.dtype, room, start)
+    own[...] = array
+    return own
