@@ -38,6 +38,14 @@ def dtype_of(given: Any) -> str:
     return dtype
 
 
+def one_of(words: Any, given: Any) -> str:
+    """One of these words. Raises TypeError or ValueError for another."""
+    word: str = of(str, given)
+    if word not in words:
+        raise ValueError(f"{shortened(word, 20)!r} is unknown")
+    return word
+
+
 def is_integer(dtype: str) -> bool:
     """Whether a dtype has integers, and no bools."""
     return dtype.startswith(("int", "uint"))

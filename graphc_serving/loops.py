@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from graphc_serving.kinds import Shape
-from graphc_serving.steps import Step, StepError, Walk
+from graphc_serving.steps import Step, StepError, Walk, zeros
 
 OneStep = Callable[[Sequence[Any]], list[Any]]
 
@@ -98,7 +98,7 @@ def _together(
 ) -> Any:
     """The rows in one array, with zeros for the steps that were left out."""
     count = len(rows) if given.length is None else given.length
-    found = np.zeros((count, *shape), np.dtype(kind[0]))
+    found = zeros((count, *shape), np.dtype(kind[0]))
     for k, row in enumerate(rows):
         if tuple(row.shape) != shape:
             raise StepError("a loop stacks an array of another shape")

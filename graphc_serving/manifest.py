@@ -1,4 +1,4 @@
-"""The manifest of a saved model, and how files are read.
+"""The manifest of a saved model.
 
 A model is one file of safetensors: programs as StableHLO, one per sizes, constants as
 tensors, and in its metadata the manifest, which is JSON: also the steps of a call,
@@ -6,9 +6,7 @@ which run programs. The manifest has a digest of all the rest, which finds damag
 no signature: it does not tell who made a file.
 """
 
-import importlib
 import json
-import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
@@ -16,17 +14,24 @@ from typing import Any
 
 import numpy as np
 
-from graphc_serving.kinds import Shape, dtype_of, list_of, of, shape_of, shortened
+from graphc_serving.kinds import (
+    Shape,
+    dtype_of,
+    list_of,
+    of,
+    one_of,
+    shape_of,
+    shortened,
+)
+from graphc_serving.reading import Malformed, Tensors, contents
 from graphc_serving.step_reader import Stage, StepReader
 from graphc_serving.steps import Kind, Step
+from graphc_serving.structures import Structure, leaves, structure_of
 
-FORMAT = 3
-OLDEST = 2  # whose steps are among those of today
-LARGEST = 2**34  # bytes of a file
-LARGEST_MANIFEST = 2**26
-KEY = "graphc"  # of the manifest, in the metadata
-NDArray = np.ndarray[Any, Any]
-Tensors = Mapping[str, NDArray]
+FORMAT = 4
+OLDEST = 2
+SERIALIZED = 4  # the first whose programs JAX has serialised, and not their modules
+CASTINGS = "exact", "safe", "same_kind"
 
 
 class ModelError(ValueError):
@@ -43,18 +48,56 @@ class Array:
 
 
 @dataclass(frozen=True)
-class Exported:
-    """A program of a stage, for shapes and `statics`, in the calling convention of JAX.
+class Input:
+    """An input: its name, its dtype, and its axes in words, "_" where none is told."""
 
-    `kept` are positions of the arguments that the module takes.
+    name: str
+    dtype: str
+    axes: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return f"{self.dtype}[{', '.join(self.axes)}]"
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A parameter of a model: its name, and how its arrays are in it."""
+
+    name: str
+    structure: Structure
+
+
+@dataclass(frozen=True)
+class Served:
+    """A call that is served: shapes of the inputs, and sizes that these do not tell.
+
+    A size that is padded is the capacity.
     """
+
+    shapes: tuple[Shape, ...]
+    sizes: Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class Module:
+    """What is told of a module that JAX has not serialised with all that it needs.
+
+    Its calling `convention`, and the positions of the arguments that it takes.
+    """
+
+    convention: int
+    kept: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Exported:
+    """A program of a stage, for shapes and `statics`; as a `module` in old formats."""
 
     stage: int
     statics: Shape
     arguments: tuple[Array, ...]
     outputs: tuple[Array, ...]
-    convention: int
-    kept: tuple[int, ...]
+    module: Module | None
 
     @property
     def key(self) -> tuple[Any, ...]:
@@ -72,18 +115,22 @@ class Exported:
 class Manifest:
     """All that a file says about its model.
 
-    `structure` says how the outputs are returned: "single", or a pair of "list",
-    "tuple" or a list of keys, and of the parts. Inputs have ranks only: `shapes` are
-    those that it was exported for. `arguments` are constants that follow the inputs,
-    `results` the numbers of the values that are returned.
+    `structure` says how the outputs are returned, `parameters` how the inputs are
+    given. What an input may be is said by `casting`, as `graphc.function` takes it; its
+    axes that vary have the `least` size or more. `served` are the calls that it was
+    exported for, at capacities where it is `padded`. `arguments` are constants that
+    follow the inputs, `results` the numbers of the values that are returned.
     """
 
     jax: str
-    platform: str
+    platforms: tuple[str, ...]
     wide: bool
-    inputs: tuple[Array, ...]
-    structure: Any
-    shapes: tuple[tuple[Shape, ...], ...]
+    casting: str
+    least: int
+    inputs: tuple[Input, ...]
+    parameters: tuple[Parameter, ...]
+    structure: Structure
+    served: tuple[Served, ...]
     programs: tuple[Exported, ...]
     constants: tuple[Array, ...]
     arguments: tuple[str, ...]
@@ -92,21 +139,24 @@ class Manifest:
     results: tuple[int, ...] = ()
 
     @property
+    def padded(self) -> bool:
+        """Whether other sizes than those told have room."""
+        return any(step.word == "capacities" for step in self.steps)
+
+    @property
     def known(self) -> dict[str, Array]:
         """The constants by name."""
         return {constant.name: constant for constant in self.constants}
-
-
-class _Malformed(Exception):
-    """A part of a file that is not as it must be."""
 
 
 def read(path: str) -> tuple[Manifest, Tensors]:
     """The manifest and tensors of a file. Raises ModelError where it is no model."""
     try:
         return _read(path)
-    except _Malformed as error:
+    except Malformed as error:
         raise ModelError(f"{path} is no model: {error}") from None
+    except MemoryError:
+        raise ModelError(f"there is no memory to read {path}") from None
 
 
 def digest(manifest: Mapping[str, Any], tensors: Tensors) -> str:
@@ -121,53 +171,37 @@ def digest(manifest: Mapping[str, Any], tensors: Tensors) -> str:
 
 
 def _read(path: str) -> tuple[Manifest, Tensors]:
-    if os.path.getsize(path) > LARGEST:
-        raise _Malformed(f"it has more than {LARGEST} bytes")
-    with open(path, "rb") as file:
-        content = file.read(LARGEST)
-    given = _manifest_of(content)
+    given, tensors = contents(path)
     number = given.get("format")
     if type(number) is not int or number < 1:
-        raise _Malformed("its format has no number")
+        raise Malformed("its format has no number")
     if number > FORMAT:
         problem = f"a newer graphc wrote it, in format {number}; this one reads"
-        raise _Malformed(f"{problem} {FORMAT}")
+        raise Malformed(f"{problem} {FORMAT}")
     if number < OLDEST:
         problem = f"an older graphc wrote it, in format {number}; this one reads"
-        raise _Malformed(f"{problem} {FORMAT}: export it again")
-    try:
-        tensors = importlib.import_module("safetensors.numpy").load(content)
-    except Exception as error:  # the reader has errors of its own, and of NumPy
-        raise _Malformed(shortened(f"safetensors: {error}")) from None
+        raise Malformed(f"{problem} {FORMAT}: export it again")
     if digest(given, tensors) != given.get("digest"):
-        raise _Malformed("it is damaged or was changed: its digest is another one")
+        raise Malformed("it is damaged or was changed: its digest is another one")
     return _checked(given, tensors), tensors
-
-
-def _manifest_of(content: bytes) -> dict[str, Any]:
-    """The manifest, in the header with which such a file begins."""
-    size = int.from_bytes(content[:8], "little")
-    if size > LARGEST_MANIFEST:
-        raise _Malformed(f"its header has more than {LARGEST_MANIFEST} bytes")
-    try:
-        header = json.loads(content[8 : 8 + size])
-        found = json.loads(header["__metadata__"][KEY])
-    except (KeyError, RecursionError, TypeError, ValueError):
-        raise _Malformed("it has no manifest of graphc") from None
-    return found if isinstance(found, dict) else {}
 
 
 def _checked(given: Mapping[str, Any], tensors: Tensors) -> Manifest:
     """The manifest as records, each part of the kind that it must have."""
     try:
+        given = given if given["format"] >= SERIALIZED else _in_new_words(given)
         names = given["graph"]
+        inputs = tuple(map(_input, list_of(given["inputs"])))
         found = Manifest(
             of(str, given["jax"]),
-            of(str, given["platform"]),
+            _names(given["platforms"]),
             of(bool, given["wide"]),
-            tuple(map(_array, list_of(given["inputs"]))),
-            given["structure"],
-            tuple(map(_shapes, list_of(given["shapes"]))),
+            one_of(CASTINGS, given["casting"]),
+            of(int, given["least"]),
+            inputs,
+            _parameters(given["parameters"], inputs),
+            structure_of(given["structure"]),
+            tuple(map(_served, list_of(given["served"]))),
             tuple(map(_program, list_of(given["programs"]))),
             tuple(map(_array, list_of(given["constants"]))),
             _names(given["arguments"]),
@@ -177,8 +211,44 @@ def _checked(given: Mapping[str, Any], tensors: Tensors) -> Manifest:
         found = _with_steps(found, given["steps"], given["results"])
     except (KeyError, RecursionError, TypeError, ValueError) as error:
         problem = f"{type(error).__name__} {error}"
-        raise _Malformed(f"its manifest is malformed: {shortened(problem)}") from None
+        raise Malformed(f"its manifest is malformed: {shortened(problem)}") from None
     return found
+
+
+def _in_new_words(given: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What an old format says, as today's does; it knew fewer things."""
+    inputs = [[name, dtype, ["_" for _ in n]] for name, dtype, n in given["inputs"]]
+    return {
+        **given,
+        "platforms": [given["platform"]],
+        "casting": "safe",
+        "least": 0,
+        "inputs": inputs,
+        "parameters": None,
+        "served": [[shapes, {}] for shapes in given["shapes"]],
+    }
+
+
+def _input(given: Any) -> Input:
+    name, dtype, axes = list_of(given)
+    return Input(of(str, name), dtype_of(dtype), _names(axes))
+
+
+def _parameters(given: Any, inputs: Sequence[Input]) -> tuple[Parameter, ...]:
+    """The parameters, of which there is one per input where nothing is said."""
+    if given is None:
+        return tuple([Parameter(v.name, "single") for v in inputs])
+    pairs = [list_of(pair) for pair in list_of(given)]
+    found = tuple([Parameter(of(str, n), structure_of(s)) for n, s in pairs])
+    if sum(leaves(p.structure) for p in found) != len(inputs):
+        raise ValueError("the parameters hold another number of inputs")
+    return found
+
+
+def _served(given: Any) -> Served:
+    shapes, sizes = list_of(given)
+    known = {of(str, name): of(int, n) for name, n in of(dict, sizes).items()}
+    return Served(_shapes(shapes), known)
 
 
 def _names(given: Any) -> tuple[str, ...]:
@@ -195,29 +265,36 @@ def _array(given: Any) -> Array:
 
 
 def _program(given: Any) -> Exported:
-    stage, statics, arguments, outputs, convention, kept = list_of(given)
+    stage, statics, arguments, outputs, *old = list_of(given)
     return Exported(
         of(int, stage),
         tuple([of(int, n) for n in list_of(statics)]),
         tuple(map(_array, list_of(arguments))),
         tuple(map(_array, list_of(outputs))),
-        of(int, convention),
-        shape_of(kept),
+        _module(*old) if old else None,
     )
+
+
+def _module(convention: Any, kept: Any) -> Module:
+    return Module(of(int, convention), shape_of(kept))
 
 
 def _kinds(arrays: Iterable[Array]) -> tuple[Kind, ...]:
     return tuple([Kind(v.dtype, len(v.shape)) for v in arrays])
 
 
+def _kinds_of_inputs(inputs: Iterable[Input]) -> tuple[Kind, ...]:
+    return tuple([Kind(v.dtype, len(v.axes)) for v in inputs])
+
+
 def _with_steps(manifest: Manifest, steps: Any, results: Any) -> Manifest:
     """With its steps, which must fit the programs. Raises TypeError or ValueError."""
     constants = [manifest.known[name] for name in manifest.arguments]
-    given = _kinds([*manifest.inputs, *constants])
+    given = (*_kinds_of_inputs(manifest.inputs), *_kinds(constants))
     reader = StepReader(given, _stages(manifest.programs))
     made = tuple(map(reader.step, list_of(steps)))
     found = tuple(map(reader.array, list_of(results)))
-    if len(found) != _leaves(manifest.structure):
+    if len(found) != leaves(manifest.structure):
         raise ValueError("the structure has another number of outputs")
     return replace(manifest, steps=made, results=found)
 
@@ -228,18 +305,24 @@ def _stages(programs: Sequence[Exported]) -> list[Stage]:
     for i, program in enumerate(programs):
         if found.setdefault(program.stage, program.kinds) != program.kinds:
             raise ValueError(f"program {i} has other arguments or outputs")
-        if any(k >= len(program.arguments) for k in program.kept):
+        if any(k >= len(program.arguments) for k in _kept(program)):
             raise ValueError(f"program {i} has fewer arguments")
     if found.keys() != set(range(len(found))):
         raise ValueError("a stage has no programs")
     return [found[i] for i in range(len(found))]
 
 
+def _kept(program: Exported) -> tuple[int, ...]:
+    return () if program.module is None else program.module.kept
+
+
 def _require_whole(manifest: Manifest, tensors: Tensors) -> None:
     """Raise ValueError unless all parts are there and fit each other."""
-    for shapes in manifest.shapes:
-        if list(map(len, shapes)) != [len(v.shape) for v in manifest.inputs]:
+    for one in manifest.served:
+        if list(map(len, one.shapes)) != [len(v.axes) for v in manifest.inputs]:
             raise ValueError("inputs have other shapes")
+    if not manifest.platforms:
+        raise ValueError("there is no platform")
     names = {f"program_{i}" for i in range(len(manifest.programs))}
     names |= {"graph"} if manifest.graph is not None else set()
     for constant in manifest.constants:
@@ -257,15 +340,3 @@ def _bytes(array: Array) -> int:
     for n in array.shape:
         size *= n
     return size
-
-
-def _leaves(structure: Any) -> int:
-    """How many outputs a structure has. Raises TypeError for what is none."""
-    if structure == "single":
-        return 1
-    kind, parts = list_of(structure)
-    if kind not in ("list", "tuple"):
-        keys = [of(str, key) for key in list_of(kind)]
-        if len(keys) != len(parts):
-            raise ValueError("a dict has as many keys as parts")
-    return sum(map(_leaves, list_of(parts)))

@@ -2,27 +2,25 @@
 
 import importlib
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import warnings
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from graphc_serving.arguments import Refusal, admitted
+from graphc_serving.casting import castable, converted, described, misfit
 from graphc_serving.kinds import Shape, shortened
-from graphc_serving.manifest import (
-    Array,
-    Manifest,
-    ModelError,
-    NDArray,
-    Tensors,
-    read,
-)
+from graphc_serving.manifest import Input, Manifest, ModelError, Served, read
+from graphc_serving.programs import Unreadable
+from graphc_serving.reading import Tensors
 from graphc_serving.runner import Call, NoProgram, Runner
 from graphc_serving.steps import StepError, follow
+from graphc_serving.structures import Unlike, flat, structured
 
-Reopen = Callable[[Manifest, Tensors], Callable[..., Any]]
+Reopen = Callable[[Manifest, Tensors, Any], Callable[..., Any]]
 _LONGEST = 1000  # characters of a message in a file
-_NUMBERS = bool, int, float, complex
-_KINDS = (("bool",), ("int", "uint"), ("float", "bfloat"), ("complex",))
+_MOST_TOLD = 3  # calls that are served, in a message
 
 
 def load(path: Any, *, reopen: Reopen | None = None) -> "Model":
@@ -44,21 +42,10 @@ def load(path: Any, *, reopen: Reopen | None = None) -> "Model":
     return Model(manifest, tensors, reopen)
 
 
-def structured(structure: Any, values: Iterator[Any]) -> Any:
-    """Values in order, in the structure that a manifest gives."""
-    if structure == "single":
-        return next(values)
-    kind, parts = structure
-    found = [structured(part, values) for part in parts]
-    if kind == "list":
-        return found
-    return tuple(found) if kind == "tuple" else dict(zip(kind, found, strict=True))
-
-
 class Model:
-    """A saved model; call it with one argument per input, by position or name.
+    """A saved model; call it with one argument per parameter, by position or name.
 
-    Arrays must have the dtypes of the inputs, Python numbers must fit them.
+    Arguments may be what they may be for the function that was exported.
     """
 
     def __init__(
@@ -69,8 +56,17 @@ class Model:
         self._reopen = reopen
         self._reopened: Callable[..., Any] | None = None
         self._jax = importlib.import_module("jax")
-        self._device = _device(self._jax, manifest.platform)
+        device = _device(self._jax, manifest.platforms)
+        if device is None and reopen is None:
+            raise _no_device(self._jax, manifest.platforms)
+        self._is_foreign = device is None  # so that the graph does all
+        self._device = self._jax.devices()[0] if device is None else device
         self._runner = Runner(self._jax, manifest, tensors, self._device)
+        self._dtypes = [np.dtype(v.dtype) for v in manifest.inputs]
+        self._is_flat = all(p.structure == "single" for p in manifest.parameters)
+
+    def __reduce__(self) -> Any:
+        return Model, (self._manifest, dict(self._tensors), self._reopen)
 
     @property
     def inputs(self) -> tuple[str, ...]:
@@ -78,57 +74,112 @@ class Model:
         return tuple([v.name for v in self._manifest.inputs])
 
     @property
+    def platforms(self) -> tuple[str, ...]:
+        """The platforms of JAX that its programs are for."""
+        return self._manifest.platforms
+
+    @property
     def shapes(self) -> list[tuple[Shape, ...]]:
-        """The shapes of inputs that it was exported for."""
-        return list(self._manifest.shapes)
+        """The shapes of inputs that it serves; capacities, where it is padded."""
+        return list(dict.fromkeys(one.shapes for one in self._manifest.served))
+
+    @property
+    def sizes(self) -> list[dict[str, int]]:
+        """For each call that it serves, the sizes that the shapes do not tell."""
+        return [dict(one.sizes) for one in self._manifest.served]
 
     def __repr__(self) -> str:
-        m = self._manifest
+        m, count = self._manifest, len(self._manifest.served)
         inputs = ", ".join(f"{v.name}: {v.dtype}" for v in m.inputs)
-        return f"<graphc.Model ({inputs}), {len(m.shapes)} sizes on {m.platform}>"
+        sizes = f"{count} size{'s' * (count != 1)}"
+        return f"<graphc.Model ({inputs}), {sizes} on {', '.join(m.platforms)}>"
 
     def __call__(self, /, *args: Any, **named: Any) -> Any:
         """Run the programs for these sizes. Raises ModelError where there are none."""
         given = self._bound(args, named)
         m, runner = self._manifest, self._runner
-        arrays = [self._admitted(v, a) for v, a in zip(m.inputs, given, strict=True)]
+        triples = zip(m.inputs, self._dtypes, given, strict=True)
+        arrays = [self._admitted(*triple) for triple in triples]
+        if self._is_foreign:
+            return self._by_graph(arrays)
         with runner.settings():
             try:
                 values = [*arrays, *runner.constants]
-                found = follow(m.steps, values, m.results, Call(runner))
+                found = follow(m.steps, values, m.results, Call(runner, arrays))
                 return structured(m.structure, map(runner.placed, found))
             except StepError as error:
                 raise self._refused_by(arrays, str(error)) from None
             except NoProgram as missing:
                 sizes = missing.sizes
+            except Unreadable as error:
+                unreadable = error
+                sizes = None
+        if sizes is None:
+            return self._instead(arrays, unreadable)
         return self._other(arrays, sizes)
 
-    def _bound(self, args: Sequence[Any], named: Mapping[str, Any]) -> list[Any]:
-        rest = self.inputs[len(args) :]
-        if len(args) > len(self.inputs) or sorted(rest) != sorted(named):
-            problem = f"{len(args)} arguments and {', '.join(named) or 'no names'}"
-            raise self._refused(problem, f"inputs {', '.join(self.inputs) or 'none'}")
-        return [*args, *(named[name] for name in rest)]
-
-    def _admitted(self, v: Array, argument: Any) -> Any:
-        if type(argument) in _NUMBERS:
-            return self._number(v, argument)
-        array = argument if hasattr(argument, "aval") else np.asarray(argument)
-        if str(array.dtype) != v.dtype or array.ndim != len(v.shape):
-            got = f"input {v.name} is {array.dtype} of rank {array.ndim}"
-            raise self._refused(got, f"{v.dtype} of rank {len(v.shape)}")
-        return array
-
-    def _number(self, v: Array, number: Any) -> NDArray:
-        """A Python number in the dtype of an input of no narrower kind."""
-        kind = next(i for i, names in enumerate(_KINDS) if v.dtype.startswith(names))
+    def _bound(self, args: Sequence[Any], named: Mapping[str, Any]) -> Sequence[Any]:
+        """The arrays for the inputs, in order."""
+        parameters = self._manifest.parameters
+        names = [p.name for p in parameters]
+        rest = names[len(args) :]
+        if len(args) > len(names) or sorted(rest) != sorted(named):
+            count = f"{len(args)} argument{'s' * (len(args) != 1)}"
+            problem = f"{count} and {', '.join(named) or 'no names'}"
+            raise self._refused(problem, f"inputs {', '.join(names) or 'none'}")
+        given = [*args, *(named[name] for name in rest)]
+        if self._is_flat:
+            return given
+        pairs = zip(parameters, given, strict=True)
         try:
-            if _NUMBERS.index(type(number)) <= kind and not v.shape:
-                return np.asarray(number, v.dtype)
-        except OverflowError:
-            pass
-        got, rank = f"input {v.name} is {number}", len(v.shape)
-        raise self._refused(got, f"{v.dtype} of rank {rank}")
+            return [x for p, tree in pairs for x in flat(p.structure, tree, p.name)]
+        except Unlike as error:
+            raise ModelError(f"the arguments do not fit the model: {error}") from None
+
+    def _admitted(self, v: Input, dtype: np.dtype[Any], argument: Any) -> Any:
+        """An argument as an array of the dtype of an input."""
+        if type(argument) is np.ndarray and argument.dtype == dtype:
+            value = argument
+        else:
+            value = self._cast(v, dtype, argument)
+        problem, _ = misfit(value, v.dtype, v.axes)
+        if problem or min(value.shape, default=2) < self._manifest.least:
+            problem = problem or self._too_short(v, value.shape)
+        if problem:
+            raise self._misfit(v, argument, problem)
+        return value
+
+    def _cast(self, v: Input, dtype: np.dtype[Any], argument: Any) -> Any:
+        if isinstance(argument, self._jax.core.Tracer):
+            hint = "call the model outside of jax.jit, jax.vmap and jax.grad: it is"
+            problem = f"input {v.name} is traced by JAX, and a model is compiled"
+            raise ModelError(f"{problem}\n  hint: {hint} compiled by itself")
+        try:
+            value = admitted(argument, dtype, self._manifest.casting)
+        except Refusal as refusal:
+            raise self._misfit(v, argument, refusal.problem, refusal.hint) from None
+        value = converted(value, v.dtype, self._manifest.casting)
+        if misfit(value, v.dtype, v.axes)[0]:
+            return value
+        return value if _is_array(value, dtype) else np.asarray(value, dtype)
+
+    def _too_short(self, v: Input, shape: Shape) -> str:
+        """The fault of an array with too few elements along an axis that varies."""
+        least = self._manifest.least
+        for i, (n, axis) in enumerate(zip(shape, v.axes, strict=True)):
+            if n < least and not axis.isdecimal():
+                return f"has {n} element{'s' * (n != 1)} along axis {i}, not {least}"
+        return ""
+
+    def _misfit(
+        self, v: Input, argument: Any, problem: str, hint: str = ""
+    ) -> ModelError:
+        given, sizes = described(argument)
+        got = given if sizes is None else f"{given}[{', '.join(map(str, sizes))}]"
+        if not hint and ("dtype" in problem or "array" in problem):
+            hint = _conversion(argument, v.dtype)
+        text = f"input {v.name} {problem}\n  got: {got}\n  expected: {v}"
+        return ModelError(text + (f"\n  hint: {hint}" if hint else ""))
 
     def _refused(self, got: str, expected: str, hint: str = "") -> ModelError:
         lines = ["the arguments do not fit the model", f"  got: {got}"]
@@ -140,27 +191,76 @@ class Model:
         got = f"shapes {tuple([array.shape for array in arrays])}"
         return ModelError(f"{shortened(problem, _LONGEST)}\n  got: {got}")
 
+    def _instead(self, arrays: list[Any], error: Unreadable) -> Any:
+        """The results by the graph, where JAX does not read a program any more."""
+        if self._reopen is None:
+            hint = "graphc.load(path, graph=True) compiles the graph, if that was saved"
+            raise Unreadable(f"{error}\n  hint: {hint}")
+        if self._reopened is None:
+            told = f"{error}\n  the graph of the model is compiled instead"
+            warnings.warn(told, stacklevel=3)
+        return self._by_graph(arrays)
+
+    def _by_graph(self, arrays: list[Any]) -> Any:
+        """The results of the graph, which is compiled for all sizes that come."""
+        assert self._reopen is not None
+        if self._reopened is None:
+            self._reopened = self._reopen(self._manifest, self._tensors, self._device)
+        return structured(self._manifest.structure, iter(self._reopened(*arrays)))
+
     def _other(self, arrays: list[Any], sizes: Mapping[str, int]) -> Any:
         """The results for sizes that it was not exported for."""
         if self._reopen is not None:
-            if self._reopened is None:
-                self._reopened = self._reopen(self._manifest, self._tensors)
-            return self._reopened(*arrays)
-        known = ", ".join(map(str, self.shapes[:3])) + ", ..." * (len(self.shapes) > 3)
+            return self._by_graph(arrays)
+        m = self._manifest
         hint = "graphc.load(path, graph=True) compiles for others, if that was saved"
-        got = f"shapes {tuple([array.shape for array in arrays])}"
-        got += "".join(f", {shortened(k, 20)} = {n}" for k, n in sizes.items())
-        padded = any(step.word == "capacities" for step in self._manifest.steps)
-        room = "what has room in the capacities of " * padded
-        raise self._refused(got, f"{room}one of {known}", hint)
+        shapes = tuple([array.shape for array in arrays])
+        known = dict.fromkeys(name for one in m.served for name in one.sizes)
+        pairs = zip(m.inputs, arrays, strict=True)
+        own = {v.name: int(a) for v, a in pairs if v.name in known}
+        told = ", ".join(dict.fromkeys(_told(one) for one in m.served[:_MOST_TOLD]))
+        told += ", ..." * (len(m.served) > _MOST_TOLD)
+        room = "what has room in one of " if m.padded else "one of "
+        got = f"shapes {_told(Served(shapes, {**own, **sizes}))}"
+        raise self._refused(got, f"{room}{told}", hint)
 
 
-def _device(jax: Any, platform: str) -> Any:
-    try:
-        return jax.devices(platform)[0]
-    except RuntimeError:
-        there = ", ".join(sorted({device.platform for device in jax.devices()}))
-        raise ModelError(
-            f"the model is for {shortened(platform, 20)!r}, which JAX has not here"
-            f"\n  got: {there}\n  hint: export it with platform=..."
-        ) from None
+def _told(one: Served) -> str:
+    """The shapes of a call, and the sizes that they do not tell."""
+    sizes = ", ".join(f"{shortened(k, 20)} = {n}" for k, n in one.sizes.items())
+    return f"{one.shapes}{f' with {sizes}' * bool(sizes)}"
+
+
+def _conversion(argument: Any, dtype: str) -> str:
+    """How an argument of another dtype is taken."""
+    hint = f'numpy.asarray(value, "{dtype}") converts it, if that is meant'
+    rules = [r for r in ("safe", "same_kind") if castable(argument, dtype, r)]
+    if not rules:
+        return hint
+    return f'a model of graphc.function(..., casting="{rules[0]}") takes it; or {hint}'
+
+
+def _is_array(value: Any, dtype: np.dtype[Any]) -> bool:
+    """Whether it is an array already, of this dtype and not of a weak type."""
+    return getattr(value, "dtype", None) == dtype and hasattr(value, "ndim")
+
+
+def _device(jax: Any, platforms: Sequence[str]) -> Any:
+    """The device to run on: JAX's own choice where programs are for it; or None."""
+    there = []
+    for platform in platforms:
+        try:
+            there.append(jax.devices(platform)[0])
+        except RuntimeError:
+            continue
+    own = [device for device in there if device == jax.devices()[0]]
+    return next(iter([*own, *there]), None)
+
+
+def _no_device(jax: Any, platforms: Sequence[str]) -> ModelError:
+    there = ", ".join(sorted({device.platform for device in jax.devices()}))
+    wanted = ", ".join(repr(shortened(platform, 20)) for platform in platforms)
+    return ModelError(
+        f"the model is for {wanted}, which JAX has not here"
+        f"\n  got: {there}\n  hint: export it with platforms=[...]"
+    )

@@ -3,16 +3,21 @@
 import dataclasses
 import importlib
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
 import numpy as np
 
 from graphc_serving.kinds import shortened
-from graphc_serving.manifest import Manifest, ModelError, NDArray, Tensors
+from graphc_serving.manifest import Array, Exported, Manifest, ModelError
+from graphc_serving.reading import NDArray, Tensors
 
 _CUSTOM_CALL = re.compile(r"custom_call\s+@?\"?([^\s\"(]+)")
+
+
+class Unreadable(ModelError):
+    """A program that the JAX at hand does not read."""
 
 
 def compiled(
@@ -22,16 +27,20 @@ def compiled(
     tensors: Tensors,
     settings: Callable[[], AbstractContextManager[Any]],
 ) -> Callable[..., Any]:
-    """A program, compiled."""
+    """A program, compiled. Raises Unreadable, or ModelError for what may not run."""
     try:
-        exported = _as_exported(jax, manifest, i, tensors)
+        exported = _exported(jax, manifest, i, tensors)
         targets = set(_CUSTOM_CALL.findall(exported.mlir_module()))
+        run = exported.call
+        flat = jax.jit(lambda *arrays: jax.tree.leaves(run(*arrays)))
         with settings():
-            lowered = jax.jit(exported.call).lower(*exported.in_avals)
+            lowered = flat.lower(*exported.in_avals)
     except Exception as error:  # as of text that is no StableHLO
         problem = f"program {i} cannot be read by JAX {jax.__version__}"
+        if manifest.jax != jax.__version__:
+            problem += f"; JAX {shortened(manifest.jax, 20)} wrote it"
         text = shortened(f"{type(error).__name__}: {error}")
-        raise ModelError(f"{problem}\n  got: {text}") from None
+        raise Unreadable(f"{problem}\n  got: {text}") from None
     strange = sorted(targets - _stable_targets(jax))
     if strange:
         problem = f"program {i} calls what no exported program may"
@@ -54,37 +63,49 @@ def _stable_targets(jax: Any) -> set[str]:
     return set(getattr(module, "_CUSTOM_CALL_TARGETS_GUARANTEED_STABLE", ()))
 
 
-def _as_exported(jax: Any, manifest: Manifest, i: int, tensors: Tensors) -> Any:
-    """A program as `jax.export` has it, made of what the manifest says."""
-    export = importlib.import_module("jax.export")
-    program = manifest.programs[i]
-    given = [(v.shape, v.dtype) for v in program.arguments]
-    results = [(v.shape, v.dtype) for v in program.outputs]
+def _exported(jax: Any, manifest: Manifest, i: int, tensors: Tensors) -> Any:
+    """A program as `jax.export` has it, of the types that the manifest tells."""
+    program, content = manifest.programs[i], tensors[f"program_{i}"].tobytes()
+    if program.module is not None:
+        return _of_module(jax, manifest, program, content)
+    found = importlib.import_module("jax.export").deserialize(bytearray(content))
+    for avals, arrays in (
+        (found.in_avals, program.arguments),
+        (found.out_avals, program.outputs),
+    ):
+        if [(a.shape, a.dtype.name) for a in avals] != list(map(_type, arrays)):
+            raise ValueError("its types are not those in the manifest")
+    if not set(manifest.platforms) <= set(found.platforms):
+        raise ValueError(f"it is for {', '.join(found.platforms)}")
+    return found
+
+
+def _type(array: Array) -> tuple[tuple[int, ...], str]:
+    return array.shape, array.dtype
+
+
+def _of_module(jax: Any, manifest: Manifest, program: Exported, content: bytes) -> Any:
+    """The program of a module alone, as old formats keep it.
+
+    It takes the place of that of another function, of the same types.
+    """
+    assert program.module is not None
+
+    def zeros(*arrays: Any) -> Any:
+        make = jax.numpy.zeros
+        return tuple([make(v.shape, np.dtype(v.dtype)) for v in program.outputs])
+
     with jax.enable_x64(True):
-        in_avals = tuple([jax.core.ShapedArray(s, np.dtype(d)) for s, d in given])
-        out_avals = tuple([jax.core.ShapedArray(s, np.dtype(d)) for s, d in results])
-    nones = {"in": (None,) * len(given), "out": (None,) * len(results)}
-    parts = {
-        "fun_name": "model",
-        "in_tree": jax.tree.structure(((0,) * len(given), {})),
-        "in_avals": in_avals,
-        "out_tree": jax.tree.structure((0,) * len(results)),
-        "out_avals": out_avals,
-        "_has_named_shardings": False,
-        "_in_named_shardings": nones["in"],
-        "_out_named_shardings": nones["out"],
-        "in_shardings_hlo": nones["in"],
-        "out_shardings_hlo": nones["out"],
-        "nr_devices": 1,
-        "platforms": (manifest.platform,),
-        "ordered_effects": (),
-        "unordered_effects": (),
-        "disabled_safety_checks": (),
-        "mlir_module_serialized": tensors[f"program_{i}"].tobytes(),
-        "calling_convention_version": program.convention,
-        "module_kept_var_idx": program.kept,
-        "uses_global_constants": False,
-        "_get_vjp": None,
-    }
-    fields = [field.name for field in dataclasses.fields(export.Exported)]
-    return export.Exported(**{name: parts[name] for name in fields})
+        make = importlib.import_module("jax.export").export
+        made = make(jax.jit(zeros), platforms=manifest.platforms)
+        like = made(*_structs(jax, program.arguments))
+    return dataclasses.replace(
+        like,
+        mlir_module_serialized=content,
+        calling_convention_version=program.module.convention,
+        module_kept_var_idx=program.module.kept,
+    )
+
+
+def _structs(jax: Any, arrays: Sequence[Array]) -> list[Any]:
+    return [jax.ShapeDtypeStruct(v.shape, np.dtype(v.dtype)) for v in arrays]

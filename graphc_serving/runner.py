@@ -8,10 +8,12 @@ from typing import Any
 import numpy as np
 
 from graphc_serving import loops
+from graphc_serving.arguments import copy
 from graphc_serving.loops import Loop
-from graphc_serving.manifest import Manifest, Tensors
+from graphc_serving.manifest import Manifest
 from graphc_serving.programs import array_of, compiled
-from graphc_serving.steps import Row, Step, StepError, Walk, follow
+from graphc_serving.reading import Tensors
+from graphc_serving.steps import Row, Step, StepError, Walk, follow, zeros
 
 
 class NoProgram(Exception):
@@ -70,11 +72,16 @@ class Runner:
 
 
 class Call:
-    """One call: it takes the steps, and remembers the sizes that were read."""
+    """One call: it takes the steps, and remembers the sizes that were read.
 
-    def __init__(self, runner: Runner) -> None:
+    Programs are given copies of the caller's arrays, who may write to them by the time
+    that they run.
+    """
+
+    def __init__(self, runner: Runner, arguments: Sequence[Any]) -> None:
         self._runner = runner
         self._read: dict[str, int] = {}
+        self._own = {id(a) for a in arguments if isinstance(a, np.ndarray)}
 
     def read(self, array: Any, name: str) -> int:
         """The integer in an array, a size that is called so."""
@@ -111,7 +118,7 @@ class Call:
             return array
         if any(n > room for n, room in zip(array.shape, shape, strict=True)):
             raise NoProgram(self._read)
-        result = np.zeros(shape, array.dtype)
+        result = zeros(shape, array.dtype)
         result[tuple(map(slice, array.shape))] = array
         return result
 
@@ -154,7 +161,7 @@ class Call:
         """So many rows of an array, with zeros behind those that there are."""
         if count < 0:
             raise StepError(f"there are no {count} rows")
-        found = np.zeros((count, *array.shape[1:]), array.dtype)
+        found = zeros((count, *array.shape[1:]), array.dtype)
         stored = np.asarray(array)[:count]
         found[: len(stored)] = stored
         return self._runner.put(found)
@@ -165,5 +172,6 @@ class Call:
         program = self._runner.program(key)
         if program is None:
             raise NoProgram(self._read)
-        found: Sequence[Any] = program(*arrays)
+        given = [copy(a) if id(a) in self._own else a for a in arrays]
+        found: Sequence[Any] = program(*given)
         return found

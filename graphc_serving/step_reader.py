@@ -7,7 +7,15 @@ sizes can be others than a step needs.
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from graphc_serving.kinds import DTYPES, is_integer, list_of, of, shape_of, shortened
+from graphc_serving.kinds import (
+    DTYPES,
+    is_integer,
+    list_of,
+    of,
+    one_of,
+    shape_of,
+    shortened,
+)
 from graphc_serving.loops import Loop
 from graphc_serving.steps import (
     FUNCTIONS,
@@ -50,10 +58,10 @@ class StepReader:
             "count": _count,
             "formula": self._formula,
             "formulas": self._formulas,
-            "function": lambda x: _one_of(FUNCTIONS, x),
+            "function": lambda x: one_of(FUNCTIONS, x),
             "integer dtype": _integer_dtype,
             "loop": self._loop,
-            "relation": lambda x: _one_of(("==", "<="), x),
+            "relation": lambda x: one_of(("==", "<="), x),
             "rows": lambda x: tuple(map(shape_of, list_of(x))),
             "sizes": self._sizes,
             "text": lambda x: of(str, x),
@@ -63,7 +71,7 @@ class StepReader:
     def step(self, given: Any) -> Step:
         """One step. Raises TypeError or ValueError where it is none."""
         word, *parts = list_of(given)
-        kinds = WORDS[_one_of(WORDS, word)].parts
+        kinds = WORDS[one_of(WORDS, word)].parts
         if len(parts) != len(kinds):
             raise ValueError(f"the step {word} has {len(kinds)} parts")
         pairs = zip(kinds, parts, strict=True)
@@ -186,7 +194,7 @@ class StepReader:
         return loop
 
     def _stacked(self, dtype: Any, sizes: Any) -> tuple[str, tuple[Formula, ...]]:
-        return _one_of(DTYPES, dtype), self._formulas(sizes)
+        return one_of(DTYPES, dtype), self._formulas(sizes)
 
     def _require_loop(self, loop: Loop, body: "StepReader") -> None:
         """Raise ValueError unless a body gives what the loop carries and stacks."""
@@ -260,12 +268,6 @@ def _count(given: Any) -> int:
     found: int = of(int, given)
     _require(found >= 0, f"{found} is no count")
     return found
-
-
-def _one_of(words: Any, given: Any) -> str:
-    word: str = of(str, given)
-    _require(word in words, f"{shortened(word, 20)!r} is unknown")
-    return word
 
 
 def _integer_dtype(given: Any) -> str:

@@ -9,6 +9,8 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
+import numpy as np
+
 Formula = tuple[tuple[int, tuple[int, ...]], ...]
 Row = tuple[int, ...]
 LARGEST = 2**63  # an integer is below, whatever a file computes
@@ -113,6 +115,14 @@ def follow(
     for step in steps:
         walk.take(step)
     return [walk[i] for i in results]
+
+
+def zeros(shape: Row, dtype: Any) -> Any:
+    """Zeros of a shape that a file computes. Raises StepError where it is too large."""
+    try:
+        return np.zeros(shape, dtype)
+    except (MemoryError, ValueError):
+        raise StepError(f"there is no memory for an array of shape {shape}") from None
 
 
 def within(integer: int) -> int:

@@ -124,6 +124,7 @@ class AbstractCall:
         self.sizes = sizes
         self._numbers: dict[int, tuple[Any, NDArray]] = {}
         self._left: dict[str, int] = {}  # steps of loops
+        self.stored: dict[int, Row] = {}  # shapes at capacities, by the types' ids
         known = {s: sizes[s.name] for s in asked(stages.plan.called)}
         self.arguments: list[Any] = []
         for v in stages.plan.called.inputs:
@@ -220,9 +221,12 @@ class AbstractCall:
 
     def padded(self, array: Any, shape: Row) -> Any:
         """The type of an array at capacities."""
+        self.stored[id(array)] = shape
         return self._struct(shape, array.dtype)
 
-    cut = padded
+    def cut(self, array: Any, shape: Row) -> Any:
+        """The type of the part of an array that counts."""
+        return self._struct(shape, array.dtype)
 
     def run(self, stage: int, statics: Row, arrays: list[Any]) -> Sequence[Any]:
         """The types of what a program gives, which is made the first time."""

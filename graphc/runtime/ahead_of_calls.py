@@ -1,7 +1,7 @@
 """Functions ahead of their calls: lowered, compiled, exported."""
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -11,8 +11,8 @@ from graphc.ir.dims_names import naming
 from graphc.runtime.ahead import OnlySegment, is_wide, structs_of
 from graphc.runtime.arguments import Backend, Signature
 from graphc.runtime.devices import Target
-from graphc.runtime.export import written
-from graphc.runtime.exporter import Exporter
+from graphc.runtime.export import Contents, contents_of, written
+from graphc.runtime.exporter import Exporter, platforms_of
 from graphc.runtime.failure import Program
 from graphc.runtime.generations import Generation
 from graphc.runtime.log import Compilation, Log
@@ -123,6 +123,7 @@ class AheadOfCalls:
         *,
         graph: bool = False,
         platform: str | None = None,
+        platforms: Sequence[str] | None = None,
     ) -> None:
         """Write a model for these sizes to a file, which `graphc.load` reads.
 
@@ -131,19 +132,29 @@ class AheadOfCalls:
         all sizes that fit into the capacities of these. With `graph`, the graph is
         written too, so that other sizes can be compiled for; functions have no text.
         The model is for the `platform` of JAX where the program runs, or another one,
-        as "tpu" or "cuda". Raises GraphError where the driver does more than to run
-        programs and to compute sizes, and CallError for sizes that it refuses. It needs
-        safetensors.
+        as "tpu" or "cuda", or for several `platforms`. Raises GraphError where the
+        driver does more than to run programs and to compute sizes, and CallError for
+        sizes that it refuses. It needs safetensors and flatbuffers. The file is written
+        as a whole, or not at all.
         """
         self._require_jax("export")
-        on = platform or self._target.platform(self.jax)
+        own = self._target.platform(self.jax)
+        found = self.contents(sizes, platforms_of(platform, platforms, own))
+        content = written(found, self._pipeline.written if graph else None)
+        write_whole(path, content)
+
+    def contents(
+        self, sizes: Mapping[str, SizesGiven], platforms: Sequence[str]
+    ) -> Contents:
+        """What a file of a model for these sizes holds."""
         with naming(self._names):
-            exporter = Exporter(self.jax, self.plan, self._target, on)
+            exporter = Exporter(self.jax, self.plan, self._target, platforms)
             for call in exporter.calls(sizes, "export"):
                 args = tuple(call.arguments)
                 self._for(args, lambda call=call: exporter.export(call))
-        content = written(exporter, self._pipeline.written, self._outputs, graph)
-        write_whole(path, content)
+            rule = self._pipeline.how.casting
+            given = exporter, self._pipeline.written, self._outputs, rule
+            return contents_of(*given)
 
     def _require_jax(self, op: str) -> None:
         if self.backend == "numpy":

@@ -2,6 +2,8 @@
 
 import importlib
 import json
+from collections.abc import Sequence
+from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
 
@@ -13,8 +15,10 @@ from graphc.ir.graph import Graph
 from graphc.ir.inner import within
 from graphc.ir.text import has_text, to_text
 from graphc.ir.walk import ancestors
-from graphc.runtime.exporter import Exporter, NDArray, lifted
-from graphc_serving.manifest import FORMAT, KEY, digest
+from graphc.runtime.exporter import ExportedModule, Exporter, NDArray, lifted
+from graphc_serving.manifest import FORMAT, digest
+from graphc_serving.reading import KEY
+from graphc_serving.structures import Structure
 
 _PLAIN = {  # dtypes that safetensors has in NumPy too
     *("bool", "float16", "float32", "float64"),
@@ -46,32 +50,78 @@ def as_bytes(array: NDArray) -> NDArray:
     return np.ascontiguousarray(array).reshape(-1).view(np.uint8)
 
 
-def written(
-    exporter: Exporter, graph: Graph, outputs: Outputs, with_graph: bool
-) -> bytes:
-    """The content of a file; `graph` is as the user has written it."""
-    constants = Constants()
-    programs = exporter.programs.values()
+@dataclass
+class Contents:
+    """What a file of a model holds; see `graphc_serving.manifest.Manifest`.
+
+    Types are lists of a name, a dtype and a shape. `parameters` is None where each
+    input is one. Of `programs`, each is what is said of it, and what JAX has written.
+    """
+
+    jax: str
+    platforms: Sequence[str]
+    wide: bool
+    casting: str
+    inputs: list[list[Any]]
+    structure: Structure
+    served: list[list[Any]]
+    programs: list[ExportedModule]
+    steps: list[list[Any]]
+    results: list[int]
+    arguments: Sequence[NDArray]
+    parameters: list[list[Any]] | None = None
+    least: int = 0
+
+    def manifest(self) -> dict[str, Any]:
+        """What is said of them, but for arrays."""
+        return {
+            "format": FORMAT,
+            "jax": self.jax,
+            "platforms": list(self.platforms),
+            "wide": self.wide,
+            "casting": self.casting,
+            "least": self.least,
+            "inputs": self.inputs,
+            "parameters": self.parameters,
+            "structure": self.structure,
+            "served": self.served,
+            "programs": [said for said, _ in self.programs],
+            "steps": self.steps,
+            "results": self.results,
+        }
+
+
+def contents_of(
+    exporter: Exporter, graph: Graph, outputs: Outputs, casting: str
+) -> Contents:
+    """What a file holds of exported programs; `graph` is as the user has written it."""
     pairs = zip(graph.input_names, graph.inputs, strict=True)
-    manifest: dict[str, Any] = {
-        "format": FORMAT,
-        "jax": exporter.jax.__version__,
-        "platform": exporter.platform,
-        "wide": exporter.wide,
-        "inputs": [[n, v.dtype.name, [0] * v.type.rank] for n, v in pairs],
-        "structure": _structure(outputs),
-        "shapes": exporter.shapes,
-        "programs": [said for said, _ in programs],
-        "steps": exporter.steps(),
-        "results": exporter.driver.results,
-        "arguments": [constants.add(array) for array in exporter.constants],
-        "graph": None,
-    }
+    return Contents(
+        exporter.jax.__version__,
+        exporter.platforms,
+        exporter.wide,
+        casting,
+        [[n, v.dtype.name, list(map(str, v.type.shape))] for n, v in pairs],
+        _structure(outputs),
+        exporter.served,
+        list(exporter.programs.values()),
+        exporter.steps(),
+        exporter.driver.results,
+        exporter.constants,
+    )
+
+
+def written(contents: Contents, graph: Graph | None) -> bytes:
+    """The content of a file, with a graph for sizes that it does not serve."""
+    constants = Constants()
+    manifest = contents.manifest()
     tensors = {
-        f"program_{i}": np.frombuffer(module, np.uint8)
-        for i, (_, module) in enumerate(programs)
+        f"program_{i}": np.frombuffer(program, np.uint8)
+        for i, (_, program) in enumerate(contents.programs)
     }
-    if with_graph:
+    manifest["arguments"] = [constants.add(array) for array in contents.arguments]
+    manifest["graph"] = None
+    if graph is not None:
         lift = lifted(graph)
         tensors["graph"] = np.frombuffer(_text(lift.graph).encode(), np.uint8)
         manifest["graph"] = [constants.add(array) for array in lift.arrays]
@@ -96,7 +146,7 @@ def _text(graph: Graph) -> str:
     return to_text(graph)
 
 
-def _structure(outputs: Outputs) -> Any:
+def _structure(outputs: Outputs) -> Structure:
     if outputs.kind == "single":
         return "single"
     kind = list(outputs.keys) if outputs.kind == "dict" else outputs.kind

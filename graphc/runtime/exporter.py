@@ -12,6 +12,7 @@ from graphc.backends.jax import emit_jax
 from graphc.backends.program import Outputs
 from graphc.errors import GraphError, graph_error, shortened
 from graphc.ir.build import literal_of, variable
+from graphc.ir.dims import Dim, Size, Symbol
 from graphc.ir.graph import Graph
 from graphc.ir.replay import substituted
 from graphc.ir.types import is_inexact
@@ -35,6 +36,11 @@ NDArray = np.ndarray[Any, Any]
 ExportedModule = tuple[list[Any], bytes]  # the entry in the manifest, and the module
 
 
+def symbols(size: Size) -> Sequence[Symbol]:
+    """The symbols in a size."""
+    return size.symbols if isinstance(size, Dim) else ()
+
+
 class Lifted(NamedTuple):
     """A graph whose large constants are inputs, after its own, and these constants."""
 
@@ -48,12 +54,10 @@ class Exporter(Stages):
     Their large constants are arguments.
     """
 
-    def __init__(self, jax: Any, plan: Plan, target: Target, platform: str) -> None:
+    def __init__(
+        self, jax: Any, plan: Plan, target: Target, platforms: Sequence[str]
+    ) -> None:
         """Print the program of a plan once more, with constants as arguments."""
-        if platform not in PLATFORMS:
-            problem = f"there is no platform {platform!r}"
-            expected = ", ".join(map(repr, PLATFORMS))
-            raise graph_error(problem, op="export", expected=expected)
         lift = lifted(plan.graph)
         made = taken_apart(partition(lift.graph, UNDIVIDED), target.costs)
         made = replace(made, originals=plan.originals)
@@ -63,38 +67,32 @@ class Exporter(Stages):
         called = len(plan.called.inputs)
         driver = recorded(made, plan.padded, source.checked, called)
         super().__init__(jax, plan, driver, module, target)
-        self.platform = platform
+        self.platforms = platforms
         self.constants = [*lift.arrays, *arrays_of(made)]
         alone = only_segment(Prepared.of(made, source).facts, module, target)
         self.wide = alone.wide if source.alone else True
         self.programs: dict[StageKey, ExportedModule] = {}
-        self.shapes: list[list[list[int]]] = []
+        self.served: list[list[Any]] = []
+        axes = {s for v in plan.called.inputs for n in v.type.shape for s in symbols(n)}
+        self._axes = {s.name for s in axes}
 
     def export(self, call: AbstractCall) -> list[Any]:
         """Export the programs of a call: the types of its arguments."""
         call.take()
-        self.shapes.append([list(a.shape) for a in call.arguments])
+        shapes = [list(call.stored.get(id(a), a.shape)) for a in call.arguments]
+        told = {name: n for name, n in call.sizes.items() if name not in self._axes}
+        if [shapes, told] not in self.served:
+            self.served.append([shapes, told])
         return call.arguments
 
     def make(self, key: StageKey, arguments: Sequence[Any]) -> Sequence[Any]:
         """Export the program of a stage for arguments of these types."""
-        make = importlib.import_module("jax.export").export
         stage, statics, _ = key
         jitted = self.jitted(stage)
-        try:
-            with self.settings(stage):
-                found = make(jitted, platforms=[self.platform])(*arguments, *statics)
-        except (NotImplementedError, ValueError) as error:
-            if isinstance(error, GraphError):
-                raise
-            raise _not_exported(f"{type(error).__name__}: {error}") from None
-        effects = *found.ordered_effects, *found.unordered_effects
-        if effects:
-            raise _not_exported(", ".join(map(str, effects)))
-        kinds = list(map(_kinds, (arguments, found.out_avals)))
-        rest = [found.calling_convention_version, list(found.module_kept_var_idx)]
-        said = [stage, list(statics), *kinds, *rest]
-        self.programs[key] = said, found.mlir_module_serialized
+        with self.settings(stage):
+            found = exported(jitted, self.platforms, (*arguments, *statics))
+        kinds = list(map(kinds_of, (arguments, found.out_avals)))
+        self.programs[key] = [stage, list(statics), *kinds], bytes(found.serialize())
         made: Sequence[Any] = found.out_avals
         return made
 
@@ -119,8 +117,40 @@ def _elements(row: Row) -> tuple[int, Row]:
     return math.prod(row), row
 
 
-def _kinds(arrays: Iterable[Any]) -> list[list[Any]]:
+def kinds_of(arrays: Iterable[Any]) -> list[list[Any]]:
+    """Types of arrays, as a manifest tells them."""
     return [["", a.dtype.name, list(a.shape)] for a in arrays]
+
+
+def exported(jitted: Any, platforms: Sequence[str], arguments: Sequence[Any]) -> Any:
+    """A jitted function, exported by JAX. Raises GraphError where that cannot be."""
+    make = importlib.import_module("jax.export").export
+    try:
+        found = make(jitted, platforms=platforms)(*arguments)
+    except (NotImplementedError, ValueError) as error:
+        if isinstance(error, GraphError):
+            raise
+        raise _not_exported(f"{type(error).__name__}: {error}") from None
+    effects = *found.ordered_effects, *found.unordered_effects
+    if effects:
+        raise _not_exported(", ".join(map(str, effects)))
+    return found
+
+
+def platforms_of(
+    platform: str | None, platforms: Sequence[str] | None, own: str
+) -> tuple[str, ...]:
+    """The platforms to export for: those that are told, or its own."""
+    if platform is not None and platforms is not None:
+        raise graph_error("give platform= or platforms=", op="export", got="both")
+    told = (platform or own,) if platforms is None else platforms
+    found = (told,) if isinstance(told, str) else tuple(dict.fromkeys(told))
+    strange = [one for one in found if one not in PLATFORMS]
+    if strange or not found:
+        problem = f"there is no platform {strange[0]!r}" if strange else "no platform"
+        expected = ", ".join(map(repr, PLATFORMS))
+        raise graph_error(problem, op="export", expected=expected)
+    return found
 
 
 def lifted(graph: Graph) -> Lifted:

@@ -9,9 +9,10 @@ from graphc.ir.replay import substituted
 from graphc.runtime.compile import function
 from graphc.runtime.function import Function
 from graphc_serving import model
-from graphc_serving.manifest import Manifest, Tensors
-from graphc_serving.model import Model, structured
+from graphc_serving.manifest import Manifest
+from graphc_serving.model import Model
 from graphc_serving.programs import array_of
+from graphc_serving.reading import Tensors
 
 
 def load(path: Any, *, graph: bool = False) -> Model:
@@ -29,8 +30,11 @@ def load(path: Any, *, graph: bool = False) -> Model:
     return model.load(path, reopen=function_of if graph else None)
 
 
-def function_of(manifest: Manifest, tensors: Tensors) -> Function:
-    """Compile the graph of a model. Raises GraphError where its text is none."""
+def function_of(manifest: Manifest, tensors: Tensors, device: Any) -> Function:
+    """The graph of a model, compiled, which gives a list of its outputs.
+
+    Raises GraphError where its text is none.
+    """
     try:
         text = tensors["graph"].tobytes().decode()
     except UnicodeDecodeError:
@@ -39,11 +43,10 @@ def function_of(manifest: Manifest, tensors: Tensors) -> Function:
     names = manifest.graph or ()
     count = len(graph.inputs) - len(names)
     types = [(v.dtype.name, v.type.rank) for v in graph.inputs[: max(count, 0)]]
-    if types != [(v.dtype, len(v.shape)) for v in manifest.inputs]:
+    if types != [(v.dtype, len(v.axes)) for v in manifest.inputs]:
         raise graph_error("the graph of the model has other inputs", op="load")
     arrays = [array_of(manifest, name, tensors) for name in names]
     new = dict(zip(graph.inputs[count:], map(constant, arrays), strict=True))
     outputs = substituted(graph.outputs, new, {})
-    structure = structured(manifest.structure, iter(outputs))
     inputs = graph.inputs[:count]
-    return function(inputs, structure, device=manifest.platform, unused="ignore")
+    return function(inputs, list(outputs), device=device, unused="ignore")

@@ -14,8 +14,9 @@ from safetensors.numpy import save
 
 import graphc
 import graphc.tensor as gt
-from graphc_serving import manifest as served
-from graphc_serving.manifest import KEY, digest
+from graphc_serving import reading
+from graphc_serving.manifest import digest
+from graphc_serving.reading import KEY
 
 pytestmark = pytest.mark.usefixtures("compiled_quickly")
 X = gt.tensor("x", "float32", ("n",))
@@ -75,7 +76,7 @@ def test_equal_constants_are_kept_once(tmp_path):
     tensors = read_tensors((tmp_path / "model").read_bytes())
     large = [k for k, v in tensors.items() if v.dtype == np.float32]
     assert large == ["constant_0"]
-    assert (tmp_path / "model").stat().st_size < 2 * TABLE.nbytes + 20_000
+    assert (tmp_path / "model").stat().st_size < 2 * TABLE.nbytes + 22_000
 
 
 def test_loops_and_several_sizes_are_exported(tmp_path):
@@ -114,8 +115,8 @@ def test_a_server_needs_no_compiler(tmp_path):
     command = [sys.executable, "-c", script, *(str(tmp_path / n) for n in names)]
     found = subprocess.run(command, capture_output=True, text=True, check=True)
     assert found.stdout.splitlines() == [
-        "[2.0, 2.0, 2.0] <graphc.Model (x: float32), 1 sizes on cpu>",
-        "[4.0, 4.0, 4.0] <graphc.Model (x: float32), 1 sizes on cpu>",
+        "[2.0, 2.0, 2.0] <graphc.Model (x: float32), 1 size on cpu>",
+        "[4.0, 4.0, 4.0] <graphc.Model (x: float32), 1 size on cpu>",
         "[]",
     ]
 
@@ -134,18 +135,11 @@ def test_calls_that_do_not_fit(tmp_path):
         "got: shapes ((4,), ())\n  expected: one of ((2,), ()), ((3,), ())\n"
         "  hint: graphc.load(path, graph=True) compiles for others, if that was "
         "saved": (np.ones(4, "float32"), 1),
-        "got: input x is float64 of rank 1\n  expected: float32 of rank 1": (
-            np.ones(2),
-            1,
-        ),
-        "got: input k is 4294967296\n  expected: int32 of rank 0": (a, 2**32),
-        "got: input k is 1.5\n  expected: int32 of rank 0": (a, 1.5),
-        "got: input x is 1\n  expected: float32 of rank 1": (1, 1),
-        "got: 1 arguments and no names\n  expected: inputs x, k": (a,),
+        "got: 1 argument and no names\n  expected: inputs x, k": (a,),
     }
     for text, args in cases.items():
         assert message(graphc.ModelError, lambda: m(*args)) == head + text
-    text = "got: 1 arguments and j\n  expected: inputs x, k"
+    text = "got: 1 argument and j\n  expected: inputs x, k"
     assert message(graphc.ModelError, lambda: m(a, j=1)) == head + text
     assert m(a, 3).tolist() == [3, 3]
 
@@ -193,7 +187,7 @@ def test_a_platform_that_is_not_here(tmp_path):
     assert message(graphc.ModelError, lambda: graphc.load(tmp_path / "model")) == (
         "the model is for 'tpu', which JAX has not here\n"
         "  got: cpu\n"
-        "  hint: export it with platform=..."
+        "  hint: export it with platforms=[...]"
     )
 
 
@@ -227,11 +221,14 @@ def put_tensor(name, value):
 
 MALFORMED = {
     "jax": 1,
-    "platform": None,
+    "platforms": [],
     "wide": 0,
-    "inputs": [["x", "object", [0]]],
+    "casting": "unsafe",
+    "least": None,
+    "inputs": [["x", "object", ["n"]]],
+    "parameters": [["x", ["tuple", ["single", "single"]]]],
     "structure": ["set", ["single"]],
-    "shapes": [[[-1]]],
+    "served": [[[[-1]], {}]],
     "programs": [[0, [], [["", "float32", [2]]], [["", "float32", []]], 9, [1]]],
     "steps": [["run", 0, [0], []], ["exec", "import os"]],
     "results": [7],
@@ -241,11 +238,14 @@ MALFORMED = {
 }
 PROBLEMS = {
     "jax": "TypeError 1 is no str",
-    "platform": "TypeError None is no str",
+    "platforms": "ValueError there is no platform",
     "wide": "TypeError 0 is no bool",
+    "casting": "ValueError 'unsafe' is unknown",
+    "least": "TypeError None is no int",
     "inputs": "ValueError there is no dtype object",
+    "parameters": "ValueError the parameters hold another number of inputs",
     "structure": "TypeError 'set' is no list",
-    "shapes": "ValueError (-1,) is no shape",
+    "served": "ValueError (-1,) is no shape",
     "programs": "ValueError program 0 has fewer arguments",
     "steps": "ValueError stage 0 has other arguments",
     "results": "ValueError 7 is no array",
@@ -268,16 +268,18 @@ def test_a_malformed_manifest(tmp_path, whole, name):
     )
 
 
+FOREIGN = "it is no file of safetensors"
 DAMAGED = "it is damaged or was changed: its digest is another one"
 OTHERS = (
     "its manifest is malformed: ValueError tensors are missing, or there are others"
 )
 BAD = {
-    "empty": (lambda c: b"", "it has no manifest of graphc"),
-    "another kind": (
-        lambda c: b"PK\x03\x04" + c,
-        f"its header has more than {served.LARGEST_MANIFEST} bytes",
-    ),
+    "empty": (lambda c: b"", FOREIGN),
+    "another kind": (lambda c: b"PK\x03\x04" + c, FOREIGN),
+    "Python": (lambda c: b"import os\nprint(1)\n", FOREIGN),
+    "zeros": (lambda c: bytes(1000), FOREIGN),
+    "a length of 2**34": (lambda c: (2**34).to_bytes(8, "little") + c[8:], FOREIGN),
+    "no text": (lambda c: c[:8] + b"{\xff" + c[10:], FOREIGN),
     "no manifest": (
         lambda c: save({"a": np.ones(3)}, {"other": "1"}),
         "it has no manifest of graphc",
@@ -285,12 +287,12 @@ BAD = {
     "a list": (lambda c: save({}, {KEY: "[]"}), "its format has no number"),
     "deep": (lambda c: save({}, {KEY: "[" * 10**6}), "it has no manifest of graphc"),
     "newer": (
-        lambda c: remade(c, put("format", 4)),
-        "a newer graphc wrote it, in format 4; this one reads 3",
+        lambda c: remade(c, put("format", 5)),
+        "a newer graphc wrote it, in format 5; this one reads 4",
     ),
     "older": (
         lambda c: remade(c, put("format", 1)),
-        "an older graphc wrote it, in format 1; this one reads 3: export it again",
+        "an older graphc wrote it, in format 1; this one reads 4: export it again",
     ),
     "no format": (lambda c: remade(c, put("format", 0)), "its format has no number"),
     "a bit": (lambda c: c[:-1] + bytes([c[-1] ^ 1]), DAMAGED),
@@ -298,7 +300,7 @@ BAD = {
         lambda c: remade(c, put_tensor("constant_0", TABLE * 2), signed=False),
         DAMAGED,
     ),
-    "a name": (lambda c: remade(c, put("platform", "gpu"), signed=False), DAMAGED),
+    "a name": (lambda c: remade(c, put("platforms", ["tpu"]), signed=False), DAMAGED),
     "more": (
         lambda c: remade(c, put_tensor("other", TABLE)),
         OTHERS,
@@ -328,7 +330,7 @@ def test_a_file_that_is_cut_off(tmp_path, whole):
 
 
 def test_a_file_that_is_too_large(tmp_path, whole, monkeypatch):
-    monkeypatch.setattr(served, "LARGEST", 1000)
+    monkeypatch.setattr(reading, "LARGEST", 1000)
     path = tmp_path / "model"
     path.write_bytes(whole)
     assert message(graphc.ModelError, lambda: graphc.load(path)) == (
@@ -375,14 +377,9 @@ def test_a_program_with_calls_of_its_own_is_not_run(tmp_path, whole):
     check = jax.export.DisabledSafetyCheck.custom_call(name)
     specs = jax.ShapeDtypeStruct((2,), "float32"), spec
     found = jax.export.export(harm, disabled_checks=[check])(*specs)
-    module = np.frombuffer(found.mlir_module_serialized, np.uint8)
-
-    def change(manifest, tensors):
-        tensors["program_0"] = module
-        manifest["programs"][0][5] = list(found.module_kept_var_idx)
-
+    module = np.frombuffer(found.serialize(), np.uint8)
     path = tmp_path / "model"
-    path.write_bytes(remade(whole, change))
+    path.write_bytes(remade(whole, put_tensor("program_0", module)))
     m = graphc.load(path)
     assert message(graphc.ModelError, lambda: m(np.ones(2, "float32"))) == (
         "program 0 calls what no exported program may\n"

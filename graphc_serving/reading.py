@@ -1,0 +1,74 @@
+"""How the file of a model is read: what it says of lengths is checked against its own.
+
+Nothing is read, and no memory is taken, for more than the file has.
+"""
+
+import importlib
+import json
+import os
+import stat
+from collections.abc import Mapping
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from graphc_serving.kinds import shortened
+
+LARGEST = 2**34  # bytes of a file
+LARGEST_MANIFEST = 2**26
+KEY = "graphc"  # of the manifest, in the metadata
+NDArray = np.ndarray[Any, Any]
+Tensors = Mapping[str, NDArray]
+_OTHER = "it is no file of safetensors"
+_LENGTH = 8  # bytes in which the length of the header is told
+
+
+class Malformed(Exception):
+    """A part of a file that is not as it must be."""
+
+
+def contents(path: str) -> tuple[dict[str, Any], Tensors]:
+    """The manifest of a file, and its tensors. Raises Malformed, or OSError."""
+    status = os.stat(path)
+    if not stat.S_ISREG(status.st_mode) and not stat.S_ISDIR(status.st_mode):
+        raise Malformed("it is no regular file")  # a pipe might never end
+    with open(path, "rb") as file:
+        size = os.fstat(file.fileno()).st_size
+        if size > LARGEST:
+            raise Malformed(f"it has more than {LARGEST} bytes")
+        start = _header(file, size)
+        manifest = _manifest_of(start[_LENGTH:])
+        content = start + file.read(size - len(start))
+    return manifest, _tensors(content)
+
+
+def _header(file: BinaryIO, size: int) -> bytes:
+    """The header with which such a file begins, and its length before it."""
+    told = file.read(_LENGTH)
+    length = int.from_bytes(told, "little")
+    if length > size - _LENGTH or file.peek(1)[:1] != b"{":  # type: ignore[attr-defined]
+        raise Malformed(_OTHER)
+    if length > LARGEST_MANIFEST:
+        raise Malformed(f"its header has more than {LARGEST_MANIFEST} bytes")
+    return told + file.read(length)
+
+
+def _manifest_of(header: bytes) -> dict[str, Any]:
+    try:
+        found = json.loads(header)
+    except (RecursionError, ValueError):
+        raise Malformed(_OTHER) from None
+    try:
+        manifest = json.loads(found["__metadata__"][KEY])
+    except (KeyError, RecursionError, TypeError, ValueError):
+        raise Malformed("it has no manifest of graphc") from None
+    return manifest if isinstance(manifest, dict) else {}
+
+
+def _tensors(content: bytes) -> Tensors:
+    load = importlib.import_module("safetensors.numpy").load
+    try:
+        found: Tensors = load(content)
+    except Exception as error:  # the reader has errors of its own, and of NumPy
+        raise Malformed(shortened(f"safetensors: {error}")) from None
+    return found
