@@ -9,6 +9,7 @@ no signature: it does not tell who made a file.
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from hashlib import sha256
 from typing import Any
 
@@ -117,9 +118,10 @@ class Manifest:
 
     `structure` says how the outputs are returned, `parameters` how the inputs are
     given. What an input may be is said by `casting`, as `graphc.function` takes it; its
-    axes that vary have the `least` size or more. `served` are the calls that it was
-    exported for, at capacities where it is `padded`. `arguments` are constants that
-    follow the inputs, `results` the numbers of the values that are returned.
+    axes that vary have the `least` size or more where sizes are padded, and in a graph.
+    `served` are the calls that it was exported for, at capacities where it is `padded`.
+    `arguments` are constants that follow the inputs, `results` the numbers of the
+    values that are returned.
     """
 
     jax: str
@@ -138,7 +140,7 @@ class Manifest:
     steps: tuple[Step, ...] = ()
     results: tuple[int, ...] = ()
 
-    @property
+    @cached_property
     def padded(self) -> bool:
         """Whether other sizes than those told have room."""
         return any(step.word == "capacities" for step in self.steps)

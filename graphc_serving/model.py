@@ -143,8 +143,8 @@ class Model:
         else:
             value = self._cast(v, dtype, argument)
         problem, _ = misfit(value, v.dtype, v.axes)
-        if problem or min(value.shape, default=2) < self._manifest.least:
-            problem = problem or self._too_short(v, value.shape)
+        if not problem and self._manifest.padded:
+            problem = self._too_short(v, value.shape)
         if problem:
             raise self._misfit(v, argument, problem)
         return value
@@ -168,7 +168,7 @@ class Model:
         least = self._manifest.least
         for i, (n, axis) in enumerate(zip(shape, v.axes, strict=True)):
             if n < least and not axis.isdecimal():
-                return f"has {n} element{'s' * (n != 1)} along axis {i}, not {least}"
+                return f"has {n} along axis {i}, where the model takes {least} or more"
         return ""
 
     def _misfit(
@@ -204,6 +204,10 @@ class Model:
     def _by_graph(self, arrays: list[Any]) -> Any:
         """The results of the graph, which is compiled for all sizes that come."""
         assert self._reopen is not None
+        for v, array in zip(self._manifest.inputs, arrays, strict=True):
+            problem = self._too_short(v, array.shape)
+            if problem:
+                raise self._misfit(v, array, problem)
         if self._reopened is None:
             self._reopened = self._reopen(self._manifest, self._tensors, self._device)
         return structured(self._manifest.structure, iter(self._reopened(*arrays)))

@@ -97,6 +97,14 @@ def named_sizes(
     return [{symbol.name: n for symbol, n in call.items()} for call in calls]
 
 
+def sizes_of_calls(
+    names: Iterable[str], sizes: Mapping[str, SizesGiven], op: str
+) -> list[dict[str, int]]:
+    """The sizes of each call, of sizes that have these names."""
+    calls = _calls_of(map(Symbol, names), sizes, op)
+    return [{symbol.name: n for symbol, n in call.items()} for call in calls]
+
+
 def asked(graph: Graph) -> list[Symbol]:
     """The sizes that arguments have, and the integers among them."""
     found: dict[Symbol, None] = {}

@@ -127,6 +127,12 @@ def _parameters(function: Callable[..., Any]) -> list[inspect.Parameter]:
     return [p for p in found if p.kind in (*_OF_ONE, inspect.Parameter.VAR_POSITIONAL)]
 
 
+def parameter_names(function: Callable[..., Any], count: int) -> list[str]:
+    """The names of so many positional arguments."""
+    parameters = _parameters(function)
+    return [_name_at(parameters, i) for i in range(count)]
+
+
 def _positions(function: Callable[..., Any]) -> dict[str, int]:
     """The positions of the parameters of a function, by their names."""
     named = [p.name for p in _parameters(function) if p.kind in _OF_ONE]

@@ -1,6 +1,6 @@
 """`graphc.jit`: a function of JAX, compiled for many sizes at once."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial, wraps
 from typing import TYPE_CHECKING, Any, Literal
@@ -10,6 +10,7 @@ from jax.extend.core import get_opaque_trace_state
 
 from graphc.errors import GraphError, graph_error
 from graphc.importers.jax.arguments import Arguments, JaxCall, Positional, StaticNames
+from graphc.importers.jax.export import asked, contents, jax_specs
 from graphc.importers.jax.known_calls import KnownCalls, OnLeaves
 from graphc.importers.jax.pattern import shapes_of
 from graphc.importers.jax.placement import is_spread, is_typed_by_mesh
@@ -21,10 +22,13 @@ from graphc.importers.jax.traced_family import JaxFamily
 from graphc.importers.jax.tracing import Spec
 from graphc.importers.jax.way_out import tell_way_out
 from graphc.importers.numpy.function import NumpyFunction
+from graphc.ir.graph import Graph
 from graphc.rewriting.default import DEFAULT
 from graphc.rewriting.rule import Rules
 from graphc.runtime.arguments import Backend
 from graphc.runtime.dispatch import Way, dispatcher, kept_by, taking
+from graphc.runtime.export import Contents
+from graphc.transform.forecast import SizesGiven
 
 Frontend = Literal["jax", "numpy"]
 OF_PROGRAMS = ("in_shardings", "out_shardings", "device", "compiler_options")
@@ -193,6 +197,19 @@ class JitFunction(SizedFunction[JaxFamily]):
     def _new_family(self, form: JaxCall, specs: list[Spec]) -> JaxFamily:
         given = self._function, form, specs, self._shapes, self._options
         return JaxFamily(*given, withheld=self._told.reason)
+
+    def _contents(
+        self,
+        call: JaxCall,
+        sizes: Mapping[str, SizesGiven],
+        platforms: Sequence[str],
+        graph: bool,
+    ) -> tuple[Contents, Graph | None]:
+        if self._told.reason:
+            raise graph_error(self._told.reason, op="export", hint="leave them out")
+        specs = jax_specs(call, self._function)
+        asking = asked(self._function, call, specs, self._shapes, self._options)
+        return contents(asking, sizes, platforms, graph)
 
     def stats(self) -> JitStats:
         """Calls and compilations so far, and what is compiled exactly for a reason."""

@@ -1,16 +1,23 @@
 """Functions that are compiled when they are called, for their sizes or for many."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import update_wrapper
 from types import MethodType
 from typing import Any, Generic, TypeVar
+
+from jax.export import default_export_platform
 
 from graphc.importers.jax.arguments import Arguments, JaxCall
 from graphc.importers.jax.family import SizeFamily
 from graphc.importers.jax.program import Options
 from graphc.importers.jax.report import JitStats, explained, source_of, stats_of
 from graphc.importers.jax.tracing import Spec
+from graphc.ir.graph import Graph
+from graphc.runtime.export import Contents, written
+from graphc.runtime.exporter import platforms_of
+from graphc.runtime.whole_files import write_whole
+from graphc.transform.forecast import SizesGiven
 
 FamilyT = TypeVar("FamilyT", bound=SizeFamily[Any, Any])
 
@@ -61,6 +68,51 @@ class SizedFunction(ABC, Generic[FamilyT]):
     def explain(self, full: bool = False) -> str:
         """The compiled programs, their sizes, and the reasons."""
         return explained(self._function, self._families.values(), full)
+
+    @abstractmethod
+    def _contents(
+        self,
+        call: JaxCall,
+        sizes: Mapping[str, SizesGiven],
+        platforms: Sequence[str],
+        graph: bool,
+    ) -> tuple[Contents, Graph | None]:
+        """What a file holds of the function for a call of these types and sizes."""
+
+    def export(
+        self,
+        path: Any,
+        /,
+        *args: Any,
+        sizes: Mapping[str, SizesGiven] | None = None,
+        graph: bool = False,
+        platform: str | None = None,
+        platforms: Sequence[str] | None = None,
+        **named: Any,
+    ) -> None:
+        """Write a model to a file, which `graphc.load` and `graphc_serving.load` read.
+
+        What follows the path are arguments of the function, as for a call: arrays,
+        numbers, or types of arrays (`jax.ShapeDtypeStruct`). Static arguments are
+        fixed to what is given, and are no arguments of the model; the others keep their
+        places, names and structures. The model is for the sizes of these arguments, or
+        for those in `sizes`, as `{"n": [8, 16]}`, by the names that `shapes=` gives to
+        axes, or that a type has: `jax.ShapeDtypeStruct((n,), ...)` where
+        `n, = jax.export.symbolic_shape("n")`.
+
+        Each size has a program of its own, as the function is compiled for it. With
+        `dims="pad"`, or another policy, there is one program for all that have room.
+        With `graph`, the file holds the graph too, for other sizes. Both need a
+        function that does not decide by a size. `platform` and `platforms` are as for
+        `graphc.function(...).export`. Raises GraphError for what a file cannot hold:
+        results whose structure depends on sizes, arguments and results in containers
+        that are no lists, tuples or dicts, keys, effects.
+        """
+        own = default_export_platform()
+        on = platforms_of(platform, platforms, own)
+        call = self._arguments.call(args, named)
+        made, whole = self._contents(call, sizes or {}, on, graph)
+        write_whole(path, written(made, whole if graph else None))
 
     @property
     def source(self) -> str:

@@ -1,17 +1,23 @@
 """`graphc.jit(function, frontend="numpy")`: functions written with NumPy's names."""
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jax
 
 from graphc.errors import GraphError
 from graphc.importers.jax.arguments import JaxCall
+from graphc.importers.jax.export import asked
 from graphc.importers.jax.pattern import shapes_of
 from graphc.importers.jax.settings import runs_plainly
 from graphc.importers.jax.sized import SizedFunction
 from graphc.importers.jax.tracing import Spec
 from graphc.importers.numpy.arguments import specs_of
+from graphc.importers.numpy.export import contents, numpy_specs
 from graphc.importers.numpy.family import NumpyFamily
+from graphc.ir.graph import Graph
+from graphc.runtime.export import Contents
+from graphc.transform.forecast import SizesGiven
 
 
 class NumpyFunction(SizedFunction[NumpyFamily]):
@@ -40,6 +46,17 @@ class NumpyFunction(SizedFunction[NumpyFamily]):
             else:
                 return family.results(sizes, found)
         return family.results(sizes, family.alone(sizes)(call, specs))
+
+    def _contents(
+        self,
+        call: JaxCall,
+        sizes: Mapping[str, SizesGiven],
+        platforms: Sequence[str],
+        graph: bool,
+    ) -> tuple[Contents, Graph | None]:
+        specs = numpy_specs(call, self._function)
+        asking = asked(self._function, call, specs, self._shapes, self._options)
+        return contents(asking, sizes, platforms, graph)
 
     def _new_family(self, form: JaxCall, specs: list[Spec]) -> NumpyFamily:
         return NumpyFamily(self._function, form, specs, self._shapes, self._options)

@@ -1,0 +1,196 @@
+"""Functions of `graphc.jit` as models in files: one program per size, or one for all.
+
+Each size is exported as it is compiled exactly, whatever Python decides by it. Where
+sizes are to be padded, there is one program, which has room for more sizes.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import jax
+import jax.dtypes
+import numpy as np
+
+from graphc.errors import GraphError, graph_error
+from graphc.importers.jax.arguments import JaxCall
+from graphc.importers.jax.decisions import Decisions, Recorder
+from graphc.importers.jax.exact import exact
+from graphc.importers.jax.exact_export import Asked, one_by_one
+from graphc.importers.jax.jaxprs import is_key, words_of
+from graphc.importers.jax.pattern import SizePattern
+from graphc.importers.jax.program import Options, graph_for
+from graphc.importers.jax.settings import is_wide
+from graphc.importers.jax.tracing import Imported, Spec
+from graphc.importers.jax.unsupported import Unsupported
+from graphc.importers.jax.words import pattern_of
+from graphc.ir.build import constant
+from graphc.ir.graph import Graph
+from graphc.ir.replay import substituted
+from graphc.runtime.compile import function
+from graphc.runtime.export import Contents
+from graphc.runtime.function import Function
+from graphc.transform.forecast import SizesGiven, sizes_of_calls
+from graphc_serving.kinds import DTYPES
+
+Sizes = Mapping[str, SizesGiven]
+ONE_BY_ONE = None, "auto", "specialize"  # dims by which each size has a program
+
+
+def asked(
+    called: Callable[..., Any],
+    call: JaxCall,
+    specs: list[Spec],
+    shapes: Any,
+    options: Options,
+) -> Asked:
+    """What is asked for, by types with names for sizes, or by words for the axes."""
+    for name, spec in zip(call.names(called), specs, strict=True):
+        if getattr(spec.dtype, "name", "") not in DTYPES:
+            hint = "take jax.random.key_data(key), and wrap it inside the function"
+            raise graph_error(
+                f"a file has no arguments of this dtype: {name}",
+                op="export",
+                got=spec.dtype,
+                hint=hint if is_key(spec.dtype) else "",
+            )
+    own = tuple(tuple(s.shape) for s in specs)
+    pattern = SizePattern(own)
+    if shapes is not None and not pattern.names:
+        numbers = tuple(tuple(map(int, shape)) for shape in own)
+        pattern = pattern_of(shapes, call.form, numbers)
+    return Asked(called, call, specs, pattern, options)
+
+
+def struct_spec(leaf: Any) -> Spec | None:
+    """The type that a `jax.ShapeDtypeStruct` tells; None for anything else.
+
+    Its sizes may have names: those of `jax.export.symbolic_shape`, or text.
+    """
+    if not isinstance(leaf, jax.ShapeDtypeStruct):
+        return None
+    sizes = [n if isinstance(n, int) else str(n) for n in leaf.shape]
+    for n in sizes:
+        if isinstance(n, str) and not n.isidentifier():
+            problem = "an axis of an exported function is a number or a name"
+            raise graph_error(problem, op="export", got=n)
+    dtype = leaf.dtype if is_key(leaf.dtype) else np.dtype(leaf.dtype)
+    return Spec(tuple(sizes), dtype, bool(leaf.weak_type))
+
+
+def jax_specs(call: JaxCall, function: Callable[..., Any]) -> list[Spec]:
+    """The types of the leaves, as JAX takes them. Raises GraphError for others."""
+    specs = []
+    for name, leaf in zip(call.names(function), call.leaves, strict=True):
+        try:
+            spec = struct_spec(leaf) or Spec.of(leaf)
+        except TypeError:
+            problem = f"the argument {name} is no array, and no type of one"
+            hint = "say static_argnames for an argument that stays as it is"
+            got = type(leaf).__name__
+            raise graph_error(problem, op="export", got=got, hint=hint) from None
+        wide = is_key(spec.dtype) or is_wide()
+        narrow = spec.dtype if wide else jax.dtypes.canonicalize_dtype(spec.dtype)
+        specs.append(replace(spec, dtype=narrow))
+    return specs
+
+
+def sizes_of_examples(call: JaxCall, pattern: SizePattern) -> dict[str, int]:
+    """The sizes that arguments have, by the names that words give them."""
+    found: dict[str, int] = {}
+    for leaf, names in zip(call.leaves, pattern.shapes, strict=True):
+        for name, n in zip(names, np.shape(leaf), strict=True):
+            if isinstance(name, str) and isinstance(n, int):
+                found.setdefault(name, n)
+    return found
+
+
+def contents(
+    asking: Asked, sizes: Sizes, platforms: Sequence[str], graph: bool
+) -> tuple[Contents, Graph | None]:
+    """What a file holds of a function of JAX, and its graph where that is asked for."""
+    known = sizes_of_examples(asking.call, asking.pattern) | dict(sizes)
+    calls = sizes_of_calls(asking.pattern.names, known, "export")
+    if not calls:
+        raise graph_error("there are no sizes", op="export", got=str(sizes))
+    if asking.options.dims not in ONE_BY_ONE:
+        return padded(asking, known, calls[0], platforms, graph)
+    made = one_by_one(asking, calls, platforms)
+    if not graph:
+        return made, None
+    made.least = asking.pattern.least
+    return made, graph_of_all(asking, calls[0], "graph=True")
+
+
+def graph_of_all(asking: Asked, sizes: Mapping[str, int], why: str) -> Graph:
+    """The graph for all sizes; raises GraphError where there are several, or none."""
+    words = asking.pattern.axes(asking.names)
+    try:
+        for answers_jax in (False, True):
+            recorder = Recorder(sizes, words, answers_jax)
+            try:
+                source, decisions = _graph(asking, recorder)
+                break
+            except Unsupported:
+                if answers_jax or not recorder.was_silent:
+                    raise
+    except Unsupported as error:
+        raise _no_graph(why, str(error)) from None
+    if decisions.taken or decisions.opaque:
+        facts = decisions.told(decisions.taken) or [f"one asked at {decisions.opaque}"]
+        raise _no_graph(why, f"a function that decides by sizes: {facts[0]}")
+    return with_constants(source)
+
+
+def _graph(asking: Asked, recorder: Recorder) -> tuple[Imported, Decisions]:
+    given = asking.subject, asking.pattern, asking.specs, asking.names, recorder
+    _, source, decisions = graph_for(*given)
+    return source, decisions
+
+
+def _no_graph(why: str, got: str) -> GraphError:
+    return graph_error(
+        f"{why} needs one program for all sizes",
+        op="export",
+        got=got,
+        hint="leave it out: each of the sizes that you list has a program then",
+    )
+
+
+def with_constants(source: Imported) -> Graph:
+    """A graph whose captured arrays are constants again."""
+    graph, count = source.graph, len(source.graph.inputs) - len(source.captured)
+    arrays = [constant(np.asarray(words_of(a))) for a in source.captured]
+    new = dict(zip(graph.inputs[count:], arrays, strict=True))
+    outputs = tuple(substituted(graph.outputs, new, {}))
+    names = graph.input_names[:count]
+    return Graph(graph.inputs[:count], outputs, names, graph.output_names)
+
+
+def padded(
+    asking: Asked,
+    sizes: Sizes,
+    first: Mapping[str, int],
+    platforms: Sequence[str],
+    graph: bool,
+) -> tuple[Contents, Graph | None]:
+    """One program, as `dims` says, with room for all sizes up to capacities."""
+    how = asking.options
+    whole = graph_of_all(asking, first, f"dims={how.dims!r}")
+    results = exact(asking.subject, asking.at(first), asking.names, how).traced
+    made = compiled(whole, how).contents(sizes, platforms)
+    asking.dress(made, results.tree)
+    made.least = asking.pattern.least
+    return made, whole if graph else None
+
+
+def compiled(graph: Graph, how: Options) -> Function:
+    """The function of a graph, as `jit` was told; it takes what models take."""
+    return function(
+        list(graph.inputs),
+        list(graph.outputs),
+        dims=how.dims,
+        rewrites=how.rewrites,
+        unused="ignore",
+        casting="safe",
+    )

@@ -1,0 +1,109 @@
+"""Functions of `graphc.jit(frontend="numpy")` as models in files."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from graphc.errors import GraphError, graph_error
+from graphc.importers.jax.arguments import JaxCall
+from graphc.importers.jax.exact_export import Asked
+from graphc.importers.jax.export import (
+    Sizes,
+    compiled,
+    sizes_of_examples,
+    struct_spec,
+)
+from graphc.importers.jax.pattern import SizePattern
+from graphc.importers.jax.tracing import Spec
+from graphc.importers.numpy.arguments import specs_of
+from graphc.importers.numpy.family import CHECKED
+from graphc.importers.numpy.tracing import NumpyTrace, traced
+from graphc.ir.graph import Graph
+from graphc.runtime.export import Contents
+from graphc.transform.forecast import asked, sizes_of_calls
+
+
+def numpy_specs(call: JaxCall, function: Callable[..., Any]) -> list[Spec]:
+    """The types of the leaves, as NumPy has them."""
+    told = [struct_spec(leaf) for leaf in call.leaves]
+    pairs = zip(call.leaves, told, strict=True)
+    examples = [x if spec is None else np.zeros((), spec.dtype) for x, spec in pairs]
+    form = JaxCall(examples, call.form, call.statics)
+    try:
+        own = specs_of(form, function)
+    except TypeError as error:
+        raise graph_error(f"{error}", op="export") from None
+    return [a if b is None else b for a, b in zip(own, told, strict=True)]
+
+
+def contents(
+    asking: Asked, sizes: Sizes, platforms: Sequence[str], graph: bool
+) -> tuple[Contents, Graph | None]:
+    """What a file holds of a function of NumPy, and its graph if that is asked for."""
+    if asking.options.backend != "jax":
+        problem, hint = "a NumPy program is not exported", 'leave backend="numpy" out'
+        raise graph_error(problem, op="export", hint=hint)
+    known = sizes_of_examples(asking.call, asking.pattern) | dict(sizes)
+    own = {name: n for name, n in known.items() if name in asking.pattern.names}
+    calls = sizes_of_calls(asking.pattern.names, own, "export")
+    pattern, trace = _trace(asking, calls)
+    if not pattern.names:
+        known = {k: n for k, n in known.items() if k not in asking.pattern.names}
+    _require_types(asking, trace, calls)
+    f = compiled(trace.graph, asking.options)
+    made = f.contents(_integers(asking, trace, known) | known, platforms)
+    asking.dress(made, trace.tree)
+    made.inputs = asking.inputs()
+    made.least = pattern.least if pattern.names else 0
+    return made, trace.graph if graph else None
+
+
+def _trace(
+    asking: Asked, calls: Sequence[Mapping[str, int]]
+) -> tuple[SizePattern, NumpyTrace]:
+    """The function at names for sizes, or at the numbers of the only call."""
+    least = asking.pattern.least
+    small = any(n < least for call in calls for n in call.values())
+    unlike = [call for call in calls if call != calls[0]]
+    if small and unlike:
+        raise graph_error(
+            f"sizes below {least} are traced by themselves",
+            op="export",
+            got=", ".join(map(str, calls)),
+            hint="export such a size to a file of its own",
+        )
+    fixed = SizePattern(tuple(tuple(s.shape) for s in asking.at(calls[0])))
+    ways = [fixed] if small else [asking.pattern] if unlike else [asking.pattern, fixed]
+    for pattern in ways[:-1]:
+        try:
+            return pattern, _traced(asking, pattern)
+        except GraphError:  # of Python that decides by a size
+            continue
+    return ways[-1], _traced(asking, ways[-1])
+
+
+def _traced(asking: Asked, pattern: SizePattern) -> NumpyTrace:
+    call = asking.subject.call
+    return traced(asking.function, call, pattern, asking.specs, asking.names)
+
+
+def _require_types(
+    asking: Asked, trace: NumpyTrace, calls: Sequence[Mapping[str, int]]
+) -> None:
+    """Raise GraphError where results have other types at the first of the sizes."""
+    for sizes in calls[:CHECKED]:
+        shapes = tuple(tuple(map(int, s.shape)) for s in asking.at(sizes))
+        if _traced(asking, SizePattern(shapes)).types != trace.types:
+            got = f"others for {', '.join(f'{k} = {n}' for k, n in sizes.items())}"
+            problem = "a file holds results of one structure, dtype and rank"
+            raise graph_error(problem, op="export", got=got)
+
+
+def _integers(
+    asking: Asked, trace: NumpyTrace, known: Sizes
+) -> dict[str, Any]:
+    """Integers that are sizes, as the examples of arguments tell them."""
+    wanted = {s.name for s in asked(trace.graph)} - known.keys()
+    pairs = zip(asking.names, asking.call.leaves, strict=True)
+    return {n: int(x) for n, x in pairs if n in wanted and struct_spec(x) is None}
