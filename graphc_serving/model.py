@@ -63,6 +63,7 @@ class Model:
         self._device = self._jax.devices()[0] if device is None else device
         self._runner = Runner(self._jax, manifest, tensors, self._device)
         self._dtypes = [np.dtype(v.dtype) for v in manifest.inputs]
+        self._plain = {np.ndarray, type(self._runner.put(np.zeros(())))}
         self._is_flat = all(p.structure == "single" for p in manifest.parameters)
 
     def __reduce__(self) -> Any:
@@ -102,7 +103,7 @@ class Model:
         arrays = [self._admitted(*triple) for triple in triples]
         if self._is_foreign:
             return self._by_graph(arrays)
-        with runner.settings():
+        with runner.bits():
             try:
                 values = [*arrays, *runner.constants]
                 found = follow(m.steps, values, m.results, Call(runner, arrays))
@@ -138,11 +139,12 @@ class Model:
 
     def _admitted(self, v: Input, dtype: np.dtype[Any], argument: Any) -> Any:
         """An argument as an array of the dtype of an input."""
-        if type(argument) is np.ndarray and argument.dtype == dtype:
-            value = argument
+        is_plain = type(argument) in self._plain and argument.dtype == dtype
+        value = argument if is_plain else self._cast(v, dtype, argument)
+        if is_plain and value.ndim == len(v.axes):
+            problem = ""
         else:
-            value = self._cast(v, dtype, argument)
-        problem, _ = misfit(value, v.dtype, v.axes)
+            problem, _ = misfit(value, v.dtype, v.axes)
         if not problem and self._manifest.padded:
             problem = self._too_short(v, value.shape)
         if problem:

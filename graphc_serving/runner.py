@@ -1,7 +1,7 @@
 """The steps of a model, taken on arrays by JAX and NumPy."""
 
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from functools import cached_property
 from typing import Any
 
@@ -14,6 +14,8 @@ from graphc_serving.manifest import Manifest
 from graphc_serving.programs import array_of, compiled
 from graphc_serving.reading import Tensors
 from graphc_serving.steps import Row, Step, StepError, Walk, follow, zeros
+
+_NOTHING: AbstractContextManager[Any] = nullcontext()
 
 
 class NoProgram(Exception):
@@ -35,6 +37,9 @@ class Runner:
         self._tensors = tensors
         self._device = device
         self._places = {p.key: i for i, p in enumerate(manifest.programs)}
+        programs = manifest.programs
+        dtypes = {v.dtype for p in programs for v in (*p.arguments, *p.outputs)}
+        self._has_64 = any(dtype.endswith(("64", "128")) for dtype in dtypes)
         self._made: dict[tuple[Any, ...], Callable[..., Any]] = {}
 
     def settings(self) -> ExitStack:
@@ -44,6 +49,10 @@ class Runner:
             stack.enter_context(self.jax.enable_x64(True))
         stack.enter_context(self.jax.default_device(self._device))
         return stack
+
+    def bits(self) -> AbstractContextManager[Any]:
+        """Within: JAX has as many bits as arguments and results of programs have."""
+        return self.jax.enable_x64(True) if self._has_64 else _NOTHING
 
     @cached_property
     def constants(self) -> list[Any]:

@@ -1,7 +1,9 @@
 """Arguments of a saved model are taken, or refused, as those of its function are."""
 
 import copy
+import cProfile
 import pickle
+import pstats
 
 import jax
 import jax.numpy as jnp
@@ -159,7 +161,8 @@ def test_what_is_said_of_arguments_that_do_not_fit(model):
         ),
         "the arguments do not fit the model\n  got: shapes ((3, 2), ()) with k = 3\n"
         "  expected: one of ((3, 2), ()) with k = 2, ((1000, 2), ()) with k = 2\n"
-        "  hint: graphc.load(path, graph=True) compiles for others, if that was saved": (
+        "  hint: graphc.load(path, graph=True) compiles for others, if that was "
+        "saved": (
             lambda: model(np.ones((3, 2), "float32"), 3)
         ),
         "input x is traced by JAX, and a model is compiled\n"
@@ -187,3 +190,22 @@ def test_models_are_pickled_and_copied(model):
     for other in (pickle.loads(pickle.dumps(model)), copy.deepcopy(model)):
         assert np.asarray(other(x, 2)[0]).tolist() == [[2, 2]] * 3
         assert other.shapes == model.shapes
+
+
+def calls_of_python(run):
+    """How many functions a call of it calls, when it has been called before."""
+    for _ in range(2):
+        run()
+    profile = cProfile.Profile()
+    profile.runcall(run)
+    return pstats.Stats(profile).total_calls
+
+
+def test_a_call_of_arrays_takes_few_steps(tmp_path):
+    x, w = gt.tensor("x", "float32", ("n", 3)), gt.tensor("w", "float32", (3,))
+    f = graphc.function([x, w], gt.tanh(x @ w), dims="specialize")
+    f.export(tmp_path / "model", {"n": 5})
+    m = graphc.load(tmp_path / "model")
+    args = np.ones((5, 3), "float32"), np.ones(3, "float32")
+    for given in (args, tuple(map(jnp.asarray, args))):
+        assert calls_of_python(lambda: m(*given)) < 100  # noqa: B023
