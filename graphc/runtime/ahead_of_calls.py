@@ -146,7 +146,7 @@ class AheadOfCalls:
     def contents(
         self, sizes: Mapping[str, SizesGiven], platforms: Sequence[str]
     ) -> Contents:
-        """What a file of a model for these sizes holds."""
+        """The contents of a file of a model for these sizes."""
         with naming(self._names):
             exporter = Exporter(self.jax, self.plan, self._target, platforms)
             for call in exporter.calls(sizes, "export"):

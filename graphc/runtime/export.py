@@ -52,7 +52,7 @@ def as_bytes(array: NDArray) -> NDArray:
 
 @dataclass
 class Contents:
-    """What a file of a model holds; see `graphc_serving.manifest.Manifest`.
+    """The contents of a file of a model; see `graphc_serving.manifest.Manifest`.
 
     Types are lists of a name, a dtype and a shape. `parameters` is None where each
     input is one. Of `programs`, each is what is said of it, and what JAX has written.
@@ -73,7 +73,7 @@ class Contents:
     least: int = 0
 
     def manifest(self) -> dict[str, Any]:
-        """What is said of them, but for arrays."""
+        """The manifest, without what is said of constants and the graph."""
         return {
             "format": FORMAT,
             "jax": self.jax,
@@ -94,7 +94,7 @@ class Contents:
 def contents_of(
     exporter: Exporter, graph: Graph, outputs: Outputs, casting: str
 ) -> Contents:
-    """What a file holds of exported programs; `graph` is as the user has written it."""
+    """The contents of a file of exported programs, for a graph as the user wrote it."""
     pairs = zip(graph.input_names, graph.inputs, strict=True)
     return Contents(
         exporter.jax.__version__,

@@ -27,7 +27,7 @@ def write_whole(
     """Write a file, or leave what is there as it is.
 
     A file that is there keeps its mode. Behind a link, the file it leads to is
-    replaced. What is no file, as a pipe, is written to. A `private` file is for its
+    replaced. A pipe or a device is written to. A `private` file is for its
     user alone, whatever was there. Raises OSError, with the path.
     """
     target = os.fsdecode(path)

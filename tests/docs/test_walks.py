@@ -49,7 +49,7 @@ def entered(run):
         run()
     finally:
         sys.setprofile(before)
-    inside = [pathlib.Path(f) for f in found if f.startswith(str(HOUSE))]
+    inside = [pathlib.Path(f) for f in found if f.startswith(f"{HOUSE}/")]
     return {path.relative_to(HOUSE).with_suffix("").as_posix() for path in inside}
 
 

@@ -28,7 +28,7 @@ NDArray = np.ndarray[Any, Any]
 
 @dataclass(frozen=True)
 class Asked:
-    """What is to be exported: arguments of these types and, by names, these sizes."""
+    """A function that is to be exported, and the types of its arguments."""
 
     function: Callable[..., Any]
     call: JaxCall
@@ -126,7 +126,7 @@ def _with_constants(one: Exact, arrays: list[Any]) -> Exact:
 def one_by_one(
     asking: Asked, calls: Sequence[Mapping[str, int]], platforms: Sequence[str]
 ) -> Contents:
-    """What a file holds of a program for each of the sizes."""
+    """The contents of a file: a program for each of the sizes."""
     constants = SharedConstants()
     found = [SizedProgram.of(_exact(asking, sizes), constants) for sizes in calls]
     programs: dict[str, ExportedModule] = {}

@@ -33,7 +33,7 @@ from graphc.runtime.function import Function
 from graphc.transform.forecast import SizesGiven, sizes_of_calls
 from graphc_serving.kinds import DTYPES
 
-Sizes = Mapping[str, SizesGiven]
+NamedSizes = Mapping[str, SizesGiven]
 ONE_BY_ONE = None, "auto", "specialize"  # dims by which each size has a program
 
 
@@ -44,7 +44,7 @@ def asked(
     shapes: Any,
     options: Options,
 ) -> Asked:
-    """What is asked for, by types with names for sizes, or by words for the axes."""
+    """A function to export; types may name sizes, or else words for the axes do."""
     for name, spec in zip(call.names(called), specs, strict=True):
         if getattr(spec.dtype, "name", "") not in DTYPES:
             hint = "take jax.random.key_data(key), and wrap it inside the function"
@@ -106,9 +106,9 @@ def sizes_of_examples(call: JaxCall, pattern: SizePattern) -> dict[str, int]:
 
 
 def contents(
-    asking: Asked, sizes: Sizes, platforms: Sequence[str], graph: bool
+    asking: Asked, sizes: NamedSizes, platforms: Sequence[str], graph: bool
 ) -> tuple[Contents, Graph | None]:
-    """What a file holds of a function of JAX, and its graph where that is asked for."""
+    """The contents of a file of a function of JAX; its graph, if that is asked for."""
     known = sizes_of_examples(asking.call, asking.pattern) | dict(sizes)
     calls = sizes_of_calls(asking.pattern.names, known, "export")
     if not calls:
@@ -169,7 +169,7 @@ def with_constants(source: Imported) -> Graph:
 
 def padded(
     asking: Asked,
-    sizes: Sizes,
+    sizes: NamedSizes,
     first: Mapping[str, int],
     platforms: Sequence[str],
     graph: bool,

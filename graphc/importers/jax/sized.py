@@ -77,7 +77,7 @@ class SizedFunction(ABC, Generic[FamilyT]):
         platforms: Sequence[str],
         graph: bool,
     ) -> tuple[Contents, Graph | None]:
-        """What a file holds of the function for a call of these types and sizes."""
+        """The contents of a file for calls of these types and sizes, and the graph."""
 
     def export(
         self,
@@ -92,8 +92,8 @@ class SizedFunction(ABC, Generic[FamilyT]):
     ) -> None:
         """Write a model to a file, which `graphc.load` and `graphc_serving.load` read.
 
-        What follows the path are arguments of the function, as for a call: arrays,
-        numbers, or types of arrays (`jax.ShapeDtypeStruct`). Static arguments are
+        After the path come arguments of the function, as for a call: arrays, numbers,
+        or types of arrays (`jax.ShapeDtypeStruct`). Static arguments are
         fixed to what is given, and are no arguments of the model; the others keep their
         places, names and structures. The model is for the sizes of these arguments, or
         for those in `sizes`, as `{"n": [8, 16]}`, by the names that `shapes=` gives to

@@ -9,7 +9,7 @@ from graphc.errors import GraphError, graph_error
 from graphc.importers.jax.arguments import JaxCall
 from graphc.importers.jax.exact_export import Asked
 from graphc.importers.jax.export import (
-    Sizes,
+    NamedSizes,
     compiled,
     sizes_of_examples,
     struct_spec,
@@ -38,9 +38,9 @@ def numpy_specs(call: JaxCall, function: Callable[..., Any]) -> list[Spec]:
 
 
 def contents(
-    asking: Asked, sizes: Sizes, platforms: Sequence[str], graph: bool
+    asking: Asked, sizes: NamedSizes, platforms: Sequence[str], graph: bool
 ) -> tuple[Contents, Graph | None]:
-    """What a file holds of a function of NumPy, and its graph if that is asked for."""
+    """The contents of a file of a function of NumPy; its graph, if it is asked for."""
     if asking.options.backend != "jax":
         problem, hint = "a NumPy program is not exported", 'leave backend="numpy" out'
         raise graph_error(problem, op="export", hint=hint)
@@ -101,7 +101,7 @@ def _require_types(
 
 
 def _integers(
-    asking: Asked, trace: NumpyTrace, known: Sizes
+    asking: Asked, trace: NumpyTrace, known: NamedSizes
 ) -> dict[str, Any]:
     """Integers that are sizes, as the examples of arguments tell them."""
     wanted = {s.name for s in asked(trace.graph)} - known.keys()
