@@ -80,7 +80,13 @@ def _trace(
             return pattern, _traced(asking, pattern)
         except GraphError:  # of Python that decides by a size
             continue
-    return ways[-1], _traced(asking, ways[-1])
+    try:
+        return ways[-1], _traced(asking, ways[-1])
+    except GraphError as error:
+        if unlike:
+            hint = "export each size to a file of its own, if Python decides by it"
+            error.args = (f"{error}\n  hint: {hint}",)
+        raise
 
 
 def _traced(asking: Asked, pattern: SizePattern) -> NumpyTrace:

@@ -173,6 +173,17 @@ def test_a_function_of_numpy_with_sizes_that_depend_on_data(tmp_path):
     assert more(np.array([1.0, 2, -3, -4, 5, 9]), 3)["best"].tolist() == [1, 2, 5]
 
 
+def decide_by_numpy(x):
+    return x * 2 if x.shape[0] == 4 else x
+
+
+def test_a_function_of_numpy_that_decides_has_a_file_for_a_size(tmp_path):
+    f = graphc.jit(decide_by_numpy, frontend="numpy")
+    for n in (1, 4, 5):
+        m = served(f, tmp_path, Struct(("n", 3), "float32"), sizes={"n": n})
+        same(m(rows(n)), decide_by_numpy(rows(n)))
+
+
 def message(f, *args, **named):
     with pytest.raises(graphc.GraphError) as caught:
         f.export("never", *args, **named)
@@ -236,6 +247,11 @@ def test_what_a_file_cannot_hold(tmp_path, monkeypatch):
     for text, found in cases.items():
         assert found.startswith(text), found
     error = jax.errors.NonConcreteBooleanIndexError
+    of_numpy = graphc.jit(decide_by_numpy, frontend="numpy")
+    with pytest.raises(graphc.GraphError, match="export each size to a file of its own"):
+        of_numpy.export("never", any_n, sizes={"n": [4, 5]})
+    with pytest.raises(graphc.GraphError, match="sizes below 2 are traced by themselve"):
+        of_numpy.export("never", any_n, sizes={"n": [1, 5]})
     with pytest.raises(error, match='frontend="numpy"'):
         graphc.jit(lambda x: x[x > 0]).export("never", x)
     assert not list(tmp_path.iterdir())
