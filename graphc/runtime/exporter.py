@@ -69,8 +69,8 @@ class Exporter(Stages):
         super().__init__(jax, plan, driver, module, target)
         self.platforms = platforms
         self.constants = [*lift.arrays, *arrays_of(made)]
-        alone = only_segment(Prepared.of(made, source).facts, module, target)
-        self.wide = alone.wide if source.alone else True
+        facts = Prepared.of(made, source).facts
+        self.wide = not source.alone or only_segment(facts, module, target).wide
         self.programs: dict[StageKey, ExportedModule] = {}
         self.served: list[list[Any]] = []
         axes = {s for v in plan.called.inputs for n in v.type.shape for s in symbols(n)}

@@ -93,8 +93,14 @@ def test_loops_and_several_sizes_are_exported(tmp_path):
 def test_no_inputs_and_no_outputs(tmp_path):
     same(exported(exact([], gt.asarray(TABLE) + 1), tmp_path, {})(), TABLE + 1)
     x = exact([X], [])
-    if x._segment is not None:
-        assert exported(x, tmp_path, {"n": 2})(np.ones(2, "float32")) == []
+    assert exported(x, tmp_path, {"n": 2})(np.ones(2, "float32")) == []
+
+
+def test_inputs_that_are_outputs(tmp_path):
+    a = np.ones(2, "float32")
+    for dims in ("specialize", "pad"):
+        f = graphc.function([X], {"x": X, "n": X.shape[0]}, dims=dims)
+        same(exported(f, tmp_path, {"n": 2}, graph=True)(a), f(a))
 
 
 SERVER = """
