@@ -89,6 +89,9 @@ class Walk:
         found = WORDS[step.word].take(self, self._doer, step)
         self._values += found
 
+    def __len__(self) -> int:
+        return len(self._values)
+
     def __getitem__(self, number: int) -> Any:
         return self._values[number]
 

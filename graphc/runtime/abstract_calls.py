@@ -124,6 +124,8 @@ class AbstractCall:
         self.sizes = sizes
         self._numbers: dict[int, tuple[Any, NDArray]] = {}
         self._left: dict[str, int] = {}  # steps of loops
+        self._names: dict[int, str] = {}  # of sizes that are read, by their numbers
+        self.capacities: dict[str, int] = {}  # of sizes that are read
         self.stored: dict[int, Row] = {}  # shapes at capacities, by the types' ids
         known = {s: sizes[s.name] for s in asked(stages.plan.called)}
         self.arguments: list[Any] = []
@@ -140,7 +142,11 @@ class AbstractCall:
         steps = list(map(_as_step, driver.steps))
         constants = [self._struct(a.shape, a.dtype) for a in arrays]
         try:
-            follow(steps[: last + 1], [*self.arguments, *constants], [], self)
+            walk = Walk([*self.arguments, *constants], self)
+            for step in steps[: last + 1]:
+                if step.word == "read":
+                    self._names[len(walk)] = step.parts[1]
+                walk.take(step)
         except StepError as error:
             raise ProgramCallError(str(error)) from None
 
@@ -217,6 +223,10 @@ class AbstractCall:
         policies = self._stages.driver.policies[number]
         found = tuple(map(_capacity, policies, wanted))
         self._stages.rows[number].add((*fixed, *found))
+        for formula, room in zip(step.parts[1], found, strict=True):
+            if len(formula) == 1 and formula[0][0] == len(formula[0][1]) == 1:
+                name = self._names.get(formula[0][1][0])
+                self.capacities |= {} if name is None else {name: room}
         return found
 
     def padded(self, array: Any, shape: Row) -> Any:

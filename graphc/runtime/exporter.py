@@ -80,7 +80,8 @@ class Exporter(Stages):
         """Export the programs of a call: the types of its arguments."""
         call.take()
         shapes = [list(call.stored.get(id(a), a.shape)) for a in call.arguments]
-        told = {name: n for name, n in call.sizes.items() if name not in self._axes}
+        sizes = {**call.sizes, **call.capacities}
+        told = {name: n for name, n in sizes.items() if name not in self._axes}
         if [shapes, told] not in self.served:
             self.served.append([shapes, told])
         return call.arguments
