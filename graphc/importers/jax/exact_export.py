@@ -171,12 +171,17 @@ def _exported(
     structs, count = list(map(_struct, asking.at(sizes))), len(asking.specs)
     run = lambda *arrays: program(arrays[:count], arrays[count:])  # noqa: E731
     made = exported(jax.jit(run), platforms, (*structs, *constants.structs()))
-    for i, aval in enumerate(made.out_avals):
+    require_dtypes(made.out_avals)
+    kinds = map(kinds_of, (made.in_avals, made.out_avals))
+    return [0, [], *kinds], bytes(made.serialize())
+
+
+def require_dtypes(avals: Sequence[Any]) -> None:
+    """Raise GraphError for results of dtypes that a file has not."""
+    for i, aval in enumerate(avals):
         if aval.dtype.name not in DTYPES:
             problem = f"a file has no results of this dtype: number {i}"
             raise graph_error(problem, op="export", got=aval.dtype)
-    kinds = map(kinds_of, (made.in_avals, made.out_avals))
-    return [0, [], *kinds], bytes(made.serialize())
 
 
 def _struct(spec: Spec) -> Any:

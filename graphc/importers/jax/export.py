@@ -15,13 +15,13 @@ import numpy as np
 from graphc.errors import GraphError, graph_error
 from graphc.importers.jax.arguments import JaxCall
 from graphc.importers.jax.decisions import Decisions, Recorder
-from graphc.importers.jax.exact import exact
-from graphc.importers.jax.exact_export import Asked, one_by_one
+from graphc.importers.jax.exact_export import Asked, one_by_one, require_dtypes
+from graphc.importers.jax.family import CHECKED
 from graphc.importers.jax.jaxprs import is_key, words_of
 from graphc.importers.jax.pattern import SizePattern
-from graphc.importers.jax.program import Options, graph_for
+from graphc.importers.jax.program import Options, agrees, graph_for
 from graphc.importers.jax.settings import is_wide
-from graphc.importers.jax.tracing import Imported, Spec
+from graphc.importers.jax.tracing import Imported, Spec, TracedFunction
 from graphc.importers.jax.unsupported import Unsupported
 from graphc.importers.jax.words import pattern_of
 from graphc.ir.build import constant
@@ -113,23 +113,32 @@ def contents(
     calls = sizes_of_calls(asking.pattern.names, known, "export")
     if not calls:
         raise graph_error("there are no sizes", op="export", got=str(sizes))
+    whole: Graph | None = None
     if asking.options.dims not in ONE_BY_ONE:
-        return padded(asking, known, calls[0], platforms, graph)
-    made = one_by_one(asking, calls, platforms)
-    if not graph:
-        return made, None
+        whole, tree = graph_of_all(asking, calls, f"dims={asking.options.dims!r}")
+        made = compiled(whole, asking.options).contents(known, platforms)
+        asking.dress(made, tree)
+    else:
+        made = one_by_one(asking, calls, platforms)
+        if graph:
+            whole, _ = graph_of_all(asking, calls, "graph=True")
     made.least = asking.pattern.least
-    return made, graph_of_all(asking, calls[0], "graph=True")
+    return made, whole if graph else None
 
 
-def graph_of_all(asking: Asked, sizes: Mapping[str, int], why: str) -> Graph:
-    """The graph for all sizes; raises GraphError where there are several, or none."""
+def graph_of_all(
+    asking: Asked, calls: Sequence[Mapping[str, int]], why: str
+) -> tuple[Graph, Any]:
+    """The graph for all sizes, and the structure of its results.
+
+    Raises GraphError where there are several graphs, or none.
+    """
     words = asking.pattern.axes(asking.names)
     try:
         for answers_jax in (False, True):
-            recorder = Recorder(sizes, words, answers_jax)
+            recorder = Recorder(calls[0], words, answers_jax)
             try:
-                source, decisions = _graph(asking, recorder)
+                found, source, decisions = _graph(asking, recorder)
                 break
             except Unsupported:
                 if answers_jax or not recorder.was_silent:
@@ -139,13 +148,21 @@ def graph_of_all(asking: Asked, sizes: Mapping[str, int], why: str) -> Graph:
     if decisions.taken or decisions.opaque:
         facts = decisions.told(decisions.taken) or [f"one asked at {decisions.opaque}"]
         raise _no_graph(why, f"a function that decides by sizes: {facts[0]}")
-    return with_constants(source)
+    for sizes in calls[:CHECKED]:
+        direct = asking.subject.read(asking.at(sizes))
+        if found.tree != direct.tree or not agrees(found, source, direct, sizes):
+            shown = ", ".join(f"{name} = {n}" for name, n in sizes.items())
+            raise _no_graph(why, f"a function that is traced otherwise for {shown}")
+    results = asking.subject.results(direct, asking.at(sizes))
+    require_dtypes([v.aval for v in results.inner.outvars])
+    return with_constants(source), results.tree
 
 
-def _graph(asking: Asked, recorder: Recorder) -> tuple[Imported, Decisions]:
+def _graph(
+    asking: Asked, recorder: Recorder
+) -> tuple[TracedFunction, Imported, Decisions]:
     given = asking.subject, asking.pattern, asking.specs, asking.names, recorder
-    _, source, decisions = graph_for(*given)
-    return source, decisions
+    return graph_for(*given)
 
 
 def _no_graph(why: str, got: str) -> GraphError:
@@ -165,23 +182,6 @@ def with_constants(source: Imported) -> Graph:
     outputs = tuple(substituted(graph.outputs, new, {}))
     names = graph.input_names[:count]
     return Graph(graph.inputs[:count], outputs, names, graph.output_names)
-
-
-def padded(
-    asking: Asked,
-    sizes: NamedSizes,
-    first: Mapping[str, int],
-    platforms: Sequence[str],
-    graph: bool,
-) -> tuple[Contents, Graph | None]:
-    """One program, as `dims` says, with room for all sizes up to capacities."""
-    how = asking.options
-    whole = graph_of_all(asking, first, f"dims={how.dims!r}")
-    results = exact(asking.subject, asking.at(first), asking.names, how).traced
-    made = compiled(whole, how).contents(sizes, platforms)
-    asking.dress(made, results.tree)
-    made.least = asking.pattern.least
-    return made, whole if graph else None
 
 
 def compiled(graph: Graph, how: Options) -> Function:

@@ -207,6 +207,9 @@ class JitFunction(SizedFunction[JaxFamily]):
     ) -> tuple[Contents, Graph | None]:
         if self._told.reason:
             raise graph_error(self._told.reason, op="export", hint="leave them out")
+        if self._options.backend != "jax":
+            hint = 'leave backend="numpy" out'
+            raise graph_error("a NumPy program is not exported", op="export", hint=hint)
         specs = jax_specs(call, self._function)
         asking = asked(self._function, call, specs, self._shapes, self._options)
         return contents(asking, sizes, platforms, graph)

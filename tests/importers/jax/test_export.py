@@ -173,6 +173,10 @@ def test_a_function_of_numpy_with_sizes_that_depend_on_data(tmp_path):
     assert more(np.array([1.0, 2, -3, -4, 5, 9]), 3)["best"].tolist() == [1, 2, 5]
 
 
+def asks_for_type(x):
+    return x * (2 if type(x.shape[0]) is int else 3)
+
+
 def decide_by_numpy(x):
     return x * 2 if x.shape[0] == 4 else x
 
@@ -207,7 +211,7 @@ def test_what_a_file_cannot_hold(tmp_path, monkeypatch):
             message(graphc.jit(lambda key: jax.random.normal(key)), key)
         ),
         "export: a file has no results of this dtype: number 0\n  got: key<fry>": (
-            message(graphc.jit(lambda x: jax.random.key(0)), x)
+            message(graphc.jit(lambda x: jax.random.key(0), dims="pad"), x)
         ),
         "export: the argument x is no array, and no type of one\n  got: str": (
             message(graphc.jit(lambda x: x), "text")
@@ -223,6 +227,10 @@ def test_what_a_file_cannot_hold(tmp_path, monkeypatch):
         ),
         "export: a file holds results of one structure": (
             message(graphc.jit(varies), Struct((N,), "float32"), sizes={"n": [4, 5]})
+        ),
+        "export: dims='pad' needs one program for all sizes\n"
+        "  got: a function that is traced otherwise for n = 5": (
+            message(graphc.jit(asks_for_type, dims="pad"), any_n, **at)
         ),
         "export: dims='pad' needs one program for all sizes\n"
         "  got: a function that decides by sizes: x.shape[0] != 4 (test_export": (
@@ -242,6 +250,9 @@ def test_what_a_file_cannot_hold(tmp_path, monkeypatch):
         ),
         "export: a NumPy program is not exported": (
             message(graphc.jit(lambda x: x, frontend="numpy", backend="numpy"), x)
+        ),
+        "export: a NumPy program is not exported\n  hint: leave backend": (
+            message(graphc.jit(lambda x: x, backend="numpy"), x)
         ),
     }
     for text, found in cases.items():
