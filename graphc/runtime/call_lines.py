@@ -28,8 +28,8 @@ import numpy as np
 from graphc.backends.entry import where_xla_takes_it
 from graphc.backends.program import Outputs
 from graphc.runtime.call_plan import CallPlan, KnownShape
-from graphc.runtime.copying import SMALL, copy
 from graphc.runtime.xla import EVENTS
+from graphc_serving.arguments import SMALL, copy
 
 _LARGE = 2**16  # bytes of a buffer from which XLA reads it where it lies
 _FORMS = 256  # of plans whose lines are remembered
