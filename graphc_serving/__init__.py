@@ -1,7 +1,7 @@
 """Saved models of graphc, read and run without graphc's compiler.
 
 Reading a file runs nothing of it, and imports nothing of graphc: a server needs this
-package, JAX and safetensors.
+package, JAX, safetensors and flatbuffers.
 """
 
 from graphc_serving.manifest import ModelError

@@ -20,7 +20,8 @@ def load(path: Any, *, graph: bool = False) -> Model:
 
     It takes the sizes that it was exported for; where it is padded, all that fit into
     their capacities. With `graph`, other sizes are compiled for when they come, from
-    the graph in the file: it must have been exported with `graph=True`.
+    the graph in the file: it must have been exported with `graph=True`. So are all
+    sizes where JAX does not read the programs in the file any more.
 
     Nothing in the file is run as Python. Raises ModelError for a file that is damaged,
     malformed, larger than 16 GiB or of a newer version, and where JAX has no such
