@@ -196,7 +196,9 @@ class Model:
     def _instead(self, arrays: list[Any], error: Unreadable) -> Any:
         """The results by the graph, where JAX does not read a program any more."""
         if self._reopen is None:
-            hint = "graphc.load(path, graph=True) compiles the graph, if that was saved"
+            hint = "graphc.load(path, graph=True) compiles the graph in the file"
+            if self._manifest.graph is None:
+                hint = "export it again, with graph=True for later versions"
             raise Unreadable(f"{error}\n  hint: {hint}")
         if self._reopened is None:
             told = f"{error}\n  the graph of the model is compiled instead"
@@ -219,7 +221,9 @@ class Model:
         if self._reopen is not None:
             return self._by_graph(arrays)
         m = self._manifest
-        hint = "graphc.load(path, graph=True) compiles for others, if that was saved"
+        hint = "graphc.load(path, graph=True) compiles for others"
+        if m.graph is None:
+            hint = "export it for these sizes too, or with graph=True for all"
         shapes = tuple([array.shape for array in arrays])
         known = dict.fromkeys(name for one in m.served for name in one.sizes)
         pairs = zip(m.inputs, arrays, strict=True)

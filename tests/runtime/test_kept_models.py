@@ -69,7 +69,7 @@ def test_a_graph_is_compiled_where_jax_does_not_read_the_programs(monkeypatch, n
         plain(rows(3))
     told = str(caught.value)
     assert told.startswith(f"program 0 cannot be read by JAX {jax.__version__}")
-    assert told.endswith("graph=True) compiles the graph, if that was saved")
+    assert told.endswith("graph=True) compiles the graph in the file")
 
 
 def test_the_kept_files_are_small():

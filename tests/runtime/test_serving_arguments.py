@@ -161,8 +161,7 @@ def test_what_is_said_of_arguments_that_do_not_fit(model):
         ),
         "the arguments do not fit the model\n  got: shapes ((3, 2), ()) with k = 3\n"
         "  expected: one of ((3, 2), ()) with k = 2, ((1000, 2), ()) with k = 2\n"
-        "  hint: graphc.load(path, graph=True) compiles for others, if that was "
-        "saved": (
+        "  hint: export it for these sizes too, or with graph=True for all": (
             lambda: model(np.ones((3, 2), "float32"), 3)
         ),
         "input x is traced by JAX, and a model is compiled\n"

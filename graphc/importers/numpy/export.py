@@ -106,9 +106,7 @@ def _require_types(
             raise graph_error(problem, op="export", got=got)
 
 
-def _integers(
-    asking: Asked, trace: NumpyTrace, known: NamedSizes
-) -> dict[str, Any]:
+def _integers(asking: Asked, trace: NumpyTrace, known: NamedSizes) -> dict[str, Any]:
     """Integers that are sizes, as the examples of arguments tell them."""
     wanted = {s.name for s in asked(trace.graph)} - known.keys()
     pairs = zip(asking.names, asking.call.leaves, strict=True)

@@ -129,6 +129,8 @@ def test_a_padded_function_serves_what_has_room(tmp_path):
     )
     with pytest.raises(graphc.ModelError, match=r"room in one of \(\(16, 3\), \(3,\)"):
         m(rows(33), w)
+    with pytest.raises(graphc.ModelError, match="graph=True. compiles for others"):
+        m(rows(34), w)
     more = graphc.load(tmp_path / "model", graph=True)
     same(more(rows(70), w), jax.jit(pooled)(rows(70), w))
 
