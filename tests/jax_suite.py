@@ -12,6 +12,7 @@ that `jax_suite_known.toml` names have a reason; any other makes the exit status
 
 import argparse
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -104,7 +105,9 @@ class Suite:
     ) -> "subprocess.CompletedProcess[str]":
         how = [way.jit, str(int(way.resized)), str(self._seconds)]
         told = [sys.executable, str(RUNNER), str(module), *how, str(notes)]
-        return subprocess.run([*told, *self._names], capture_output=True, text=True)
+        own = {**os.environ, "PYTHONHASHSEED": "0"}  # tests may be named in some order
+        command = [*told, *self._names]
+        return subprocess.run(command, capture_output=True, text=True, env=own)
 
 
 def _stopped(ended: "subprocess.CompletedProcess[str]", seconds: float) -> Outcome:

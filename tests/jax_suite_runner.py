@@ -8,6 +8,7 @@ import builtins
 import faulthandler
 import importlib.util
 import json
+import re
 import sys
 import unittest
 import warnings
@@ -218,8 +219,8 @@ def outcome(test: unittest.TestCase) -> dict[str, str]:
 def shortened(text: str) -> str:
     """The line of a traceback that says what was raised."""
     lines = [line for line in text.splitlines() if line.strip()]
-    last = [line for line in lines if line[0] not in " -" and "Error" in line]
-    return (last or lines)[-1][:300]
+    last = [i for i, row in enumerate(lines) if re.match(r"[\w.]*(Error|Exception)", row)]
+    return " ".join(lines[last[-1] :] if last else lines[-1:])[:300]
 
 
 def run(module: Path, notes: Path, seconds: float, names: list[str]) -> None:
@@ -230,6 +231,7 @@ def run(module: Path, notes: Path, seconds: float, names: list[str]) -> None:
     )
     if not flags.FLAGS.is_parsed():
         flags.FLAGS(sys.argv[:1])
+    jax.jit(abs)(1)  # a cache on disk is opened now, which tests may not do
     with notes.open("a", buffering=1) as file:
         for test in all_tests(suite):
             name = test.id()

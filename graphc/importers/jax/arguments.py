@@ -1,6 +1,7 @@
 """Arguments of a function that JAX might jit: static ones apart, the rest flat."""
 
 import inspect
+import operator
 import re
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass
@@ -15,6 +16,8 @@ from graphc.importers.jax.tracing import Spec
 
 Positional = int | Iterable[int] | None
 StaticNames = str | Iterable[str] | None
+Texts = tuple[str, ...]
+Numbers = tuple[int, ...]
 _OF_ONE = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.POSITIONAL_ONLY
 
 
@@ -39,9 +42,12 @@ class JaxCall:
 
     def names(self, function: Callable[..., Any]) -> list[str]:
         """An identifier for each leaf: its parameter, and where it is in that."""
+        try:
+            numbered = jax.tree.unflatten(self.form, range(len(self.leaves)))
+        except Exception:  # of a class of the user's, which looks at what it holds
+            return [f"x_{i}" for i in range(len(self.leaves))]
         parameters = _parameters(function)
-        found = jax.tree.unflatten(self.form, range(len(self.leaves)))
-        paths = [path for path, _ in jax.tree.flatten_with_path(found)[0]]
+        paths = [path for path, _ in jax.tree.flatten_with_path(numbered)[0]]
         names: dict[str, None] = {}
         for (kind, first, *rest), i in zip(paths, range(len(paths)), strict=True):
             start = first.key if kind.idx else _name_at(parameters, first.idx)
@@ -55,9 +61,10 @@ class JaxCall:
         return [Spec.of(leaf) for leaf in self.leaves]
 
     def kind(self, specs: Iterable[Spec]) -> Hashable:
-        """All that a call is, but for the sizes of its arrays."""
+        """All that a call is, but for the sizes of its arrays. 1, 1.0 and True differ."""
         types = tuple((len(s.shape), s.dtype, s.weak) for s in specs)
-        return self.form, self.statics, types, settings()
+        of_statics = tuple(type(static) for _, static in self.statics)
+        return self.form, self.statics, of_statics, types, settings()
 
     def are_arrays(self, specs: Iterable[Spec]) -> bool:
         """Whether the leaves are arrays of the very dtypes that JAX takes them for."""
@@ -81,25 +88,43 @@ def _array(leaf: Any, spec: Spec) -> Any:
     return words_of(leaf)
 
 
+def numbers_of(told: Positional) -> Numbers | None:
+    """The positions that an option tells of, as `jax.jit` reads it."""
+    if told is None:
+        return None
+    try:
+        return (operator.index(told),)  # type: ignore[arg-type]
+    except TypeError:
+        return tuple(map(operator.index, told))  # type: ignore[arg-type]
+
+
+def texts_of(told: StaticNames) -> Texts | None:
+    """The names that an option tells of."""
+    return (told,) if isinstance(told, str) else told if told is None else tuple(told)
+
+
 class Arguments:
-    """Which arguments of a function are static, as `jax.jit` is told."""
+    """Which arguments of a function are static, as `jax.jit` is told.
+
+    Where only positions are told, the parameters there are static by name too, and the
+    other way round. A position below 0 counts from the last argument of a call.
+    """
 
     def __init__(
         self, function: Callable[..., Any], numbers: Positional, names: StaticNames
     ) -> None:
-        self._numbers = (numbers,) if isinstance(numbers, int) else tuple(numbers or ())
-        self._names = (names,) if isinstance(names, str) else tuple(names or ())
-        self._complete(_positions(function))
+        own, texts = numbers_of(numbers), texts_of(names)
+        positions = _positions(function) if (own is None) != (texts is None) else {}
+        if own is None:
+            own = tuple(positions[n] for n in texts or () if n in positions)
+        elif texts is None:
+            texts = tuple(n for n, i in positions.items() if i in own)
+        self._numbers, self._names = own, texts or ()
 
-    def _complete(self, positions: Mapping[str, int]) -> None:
-        """Names of the arguments that are static by number, and the other way round."""
-        count = len(positions)
-        own = [n % count if n < 0 and count else n for n in self._numbers]
-        if self._numbers and not self._names:
-            self._names = tuple(n for n, i in positions.items() if i in own)
-        elif self._names and not self._numbers:
-            own = [positions[n] for n in self._names if n in positions]
-        self._numbers = tuple(own)
+    def _static_at(self, count: int) -> list[int]:
+        """The positions that are static in a call with so many arguments."""
+        known = (n % count for n in self._numbers if -count <= n < count)
+        return list(dict.fromkeys(known))
 
     @property
     def have_statics(self) -> bool:
@@ -108,7 +133,7 @@ class Arguments:
 
     def call(self, args: tuple[Any, ...], named: Mapping[str, Any]) -> JaxCall:
         """The arguments of a call. Static ones hold no leaves."""
-        numbers = [i for i in self._numbers if i < len(args)]
+        numbers = self._static_at(len(args))
         names = [n for n in self._names if n in named]
         statics: list[tuple[int | str, Any]] = [(i, args[i]) for i in numbers]
         statics += [(n, named[n]) for n in names]

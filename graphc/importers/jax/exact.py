@@ -14,7 +14,7 @@ import jax
 from jax.extend.core import jaxpr_as_fun
 
 from graphc.errors import GraphError
-from graphc.importers.jax.jaxprs import equations, words_of
+from graphc.importers.jax.jaxprs import equations, is_array_type, words_of
 from graphc.importers.jax.program import Options, restored
 from graphc.importers.jax.subject import Subject
 from graphc.importers.jax.tracing import Spec, TracedFunction, inputs_of, traced
@@ -102,4 +102,5 @@ def _may_gain(eqn: Any) -> bool:
     """Whether an equation is one that rewriting might do without."""
     if eqn.primitive.name == "scan":
         return True
-    return any(math.prod(v.aval.shape) >= LARGE for v in eqn.outvars)
+    types = [v.aval for v in eqn.outvars if is_array_type(v.aval)]
+    return any(math.prod(type.shape) >= LARGE for type in types)

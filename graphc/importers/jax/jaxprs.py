@@ -35,6 +35,11 @@ def bound(eqn: JaxprEqn, inputs: Sequence[Any]) -> list[Any]:
     return list(found) if primitive.multiple_results else [found]
 
 
+def is_array_type(aval: Any) -> bool:
+    """Whether a type of JAX is that of arrays; else of a token, or a reference."""
+    return isinstance(aval, jax.core.ShapedArray)
+
+
 def is_key(dtype: Any) -> bool:
     """Whether a dtype of JAX is that of keys."""
     return jnp.issubdtype(dtype, jax.dtypes.prng_key)

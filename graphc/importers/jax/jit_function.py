@@ -9,17 +9,26 @@ import jax
 from jax.extend.core import get_opaque_trace_state
 
 from graphc.errors import GraphError, graph_error
-from graphc.importers.jax.arguments import Arguments, JaxCall, Positional, StaticNames
+from graphc.importers.jax.arguments import (
+    Arguments,
+    JaxCall,
+    Numbers,
+    Positional,
+    StaticNames,
+    Texts,
+    numbers_of,
+    texts_of,
+)
 from graphc.importers.jax.export import asked, contents, jax_specs
 from graphc.importers.jax.known_calls import KnownCalls, OnLeaves
 from graphc.importers.jax.pattern import shapes_of
-from graphc.importers.jax.placement import is_spread, is_typed_by_mesh
+from graphc.importers.jax.placement import is_typed_by_mesh, why_left
 from graphc.importers.jax.program import Options
 from graphc.importers.jax.report import JitStats, stats_of
 from graphc.importers.jax.settings import runs_plainly
 from graphc.importers.jax.sized import SizedFunction
 from graphc.importers.jax.traced_family import JaxFamily
-from graphc.importers.jax.tracing import Spec
+from graphc.importers.jax.tracing import Spec, is_array
 from graphc.importers.jax.way_out import tell_way_out
 from graphc.importers.numpy.function import NumpyFunction
 from graphc.ir.graph import Graph
@@ -48,8 +57,8 @@ _OUTSIDE = _trace_state()
 class Told:
     """The options of `jit` in the words of `jax.jit`; `others` are for JAX alone."""
 
-    static_argnums: Positional
-    static_argnames: StaticNames
+    static_argnums: Numbers | None
+    static_argnames: Texts | None
     others: Mapping[str, Any]
 
     def jitted(self, function: Callable[..., Any]) -> Any:
@@ -160,8 +169,9 @@ class JitFunction(SizedFunction[JaxFamily]):
         except TypeError:  # arguments that are no arrays: JAX says which
             return self._miss(*args, **named)
         sizes = shapes_of(specs)
-        if any(map(is_spread, call.leaves)):
-            family.leave("its arguments are sharded")
+        left = next(filter(None, map(why_left, call.leaves)), "")
+        if left:
+            family.leave(left)
             return self._miss_plainly(*args, **named)
         program = family.program_at(sizes) if family.wants_program(sizes) else None
         if program is not None:
@@ -177,10 +187,10 @@ class JitFunction(SizedFunction[JaxFamily]):
         found, *kept = self._miss(*args, **named)
         return family.results(sizes, found), *kept
 
-    def _planned(self, *args: Any, **named: Any) -> Any:
+    def _planned(self, /, *args: Any, **named: Any) -> Any:
         """The function as JAX traces it; raises SizesVary where it need not."""
         call = self._arguments.call(args, named)
-        if any(map(is_typed_by_mesh, call.leaves)):
+        if any(is_typed_by_mesh(x) or not is_array(x) for x in call.leaves):
             return self._function(*args, **named)
         specs = call.specs()
         family = self._family(call, specs)
@@ -219,18 +229,18 @@ class JitFunction(SizedFunction[JaxFamily]):
         taken = self._by_jax.taken + self._by_key.taken
         return stats_of(taken - self._plainly, self._families.values())
 
-    def lower(self, *args: Any, **named: Any) -> Any:
+    def lower(self, /, *args: Any, **named: Any) -> Any:
         """Lower one exact compilation for these arguments, as in JAX."""
         return self.trace(*args, **named).lower()
 
-    def trace(self, *args: Any, **named: Any) -> Any:
+    def trace(self, /, *args: Any, **named: Any) -> Any:
         """Trace one exact compilation for these arguments, as in JAX."""
         try:
             return self._exact.trace(*args, **named)
         except SizesVary:
             return self._plain.trace(*args, **named)
 
-    def eval_shape(self, *args: Any, **named: Any) -> Any:
+    def eval_shape(self, /, *args: Any, **named: Any) -> Any:
         """The types of the results for these arguments, as in JAX."""
         return self._plain.eval_shape(*args, **named)
 
@@ -294,7 +304,7 @@ def jit(
     unknown = of_jax.keys() - set(OF_JAX)
     if unknown:
         raise TypeError(f"jit() got an unexpected keyword argument {min(unknown)!r}")
-    told = Told(static_argnums, static_argnames, of_jax)
+    told = Told(numbers_of(static_argnums), texts_of(static_argnames), of_jax)
     options = Options(dims, rewrites, backend)
     if frontend not in _FRONTENDS:
         problem, expected = f"frontend cannot be {frontend!r}", "one of 'jax', 'numpy'"

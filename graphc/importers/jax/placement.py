@@ -1,9 +1,18 @@
-"""Arguments that are placed on devices in a way that graphs know nothing of."""
+"""Arguments that graphs know nothing of: by their kind, or their place on devices."""
 
 from typing import Any
 
 import jax
 from jax.sharding import SingleDeviceSharding
+
+from graphc.importers.jax.tracing import is_array
+
+
+def why_left(leaf: Any) -> str:
+    """Why a call with this argument is left to JAX; "" where it need not be."""
+    if is_spread(leaf):
+        return "its arguments are sharded"
+    return "" if is_array(leaf) else f"an argument is no array: {jax.typeof(leaf)}"
 
 
 def is_spread(leaf: Any) -> bool:

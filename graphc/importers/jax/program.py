@@ -111,7 +111,7 @@ class JaxProgram:
 
         def run(leaves: list[Any]) -> Any:
             given = leaves if takes_arrays else arrays(leaves, specs)
-            found = compiled(*given, *captured)
+            found = distinct(compiled(*given, *captured), given)
             return tree.unflatten(found if gives_arrays else restored(found, told))
 
         return run
@@ -172,6 +172,16 @@ def _same_array(a: Any, b: Any) -> bool:
     x, y = np.asarray(words_of(a)), np.asarray(words_of(b))
     same_type = x.dtype == y.dtype and x.shape == y.shape
     return same_type and x.tobytes() == y.tobytes()
+
+
+def distinct(found: Sequence[Any], given: Sequence[Any]) -> list[Any]:
+    """Results that are no two the same array, nor an argument: owners may donate them."""
+    taken = set(map(id, given))
+    own = []
+    for x in found:
+        own.append(x.copy() if id(x) in taken else x)
+        taken.add(id(x))
+    return own
 
 
 def restored(found: Sequence[Any], function: TracedFunction) -> list[Any]:

@@ -12,7 +12,7 @@ from jax.extend.core import Jaxpr, JaxprEqn, Literal, Var
 
 from graphc.errors import NOWHERE, SourceLocation, standing_at
 from graphc.importers.jax.foreign import Origin
-from graphc.importers.jax.jaxprs import is_key, opened, words_of
+from graphc.importers.jax.jaxprs import is_array_type, is_key, opened, words_of
 from graphc.importers.jax.recipe import Recipes
 from graphc.importers.jax.rules import PRIMITIVES
 from graphc.importers.jax.sizes import JaxSizes
@@ -67,6 +67,8 @@ class Reader:
 
     def type_of(self, aval: Any) -> TensorType:
         """The type of a value of JAX here; keys are arrays of words."""
+        if not is_array_type(aval):
+            raise Unsupported(f"a value is no array: {aval}")
         shape = tuple(self.sizes.of(n) for n in aval.shape)
         if is_key(aval.dtype):
             _require_default_keys(aval.dtype)

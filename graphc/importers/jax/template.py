@@ -16,7 +16,7 @@ import numpy as np
 from jax.extend.core import Jaxpr, JaxprEqn, Literal, Var
 
 from graphc.importers.jax.formulas import Formula, fitted
-from graphc.importers.jax.jaxprs import opened, words_of
+from graphc.importers.jax.jaxprs import is_array_type, opened, words_of
 from graphc.importers.jax.rules import PRIMITIVES
 from graphc.importers.jax.unsupported import Unsupported
 
@@ -73,7 +73,7 @@ class JaxprParts:
 
     def _aval(self, aval: Any) -> Any:
         weak = getattr(aval, "weak_type", False)
-        if not hasattr(aval, "shape"):
+        if not is_array_type(aval):
             raise Unsupported(f"a value is no array: {aval}")
         self.form.append((str(aval.dtype), weak, len(aval.shape)))
         return aval.update(shape=tuple(map(self._integer, aval.shape)))

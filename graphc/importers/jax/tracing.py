@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
-from functools import partial
+from functools import partial, wraps
 from typing import Any
 
 import jax.export
@@ -23,7 +23,7 @@ from graphc.importers.jax import (
 )
 from graphc.importers.jax.decisions import Recorder
 from graphc.importers.jax.foreign import Origin
-from graphc.importers.jax.jaxprs import opened
+from graphc.importers.jax.jaxprs import is_array_type, opened
 from graphc.importers.jax.reader import Reader
 from graphc.importers.jax.settings import is_wide
 from graphc.importers.jax.sizes import JaxSizes
@@ -53,12 +53,19 @@ class Spec:
     def of(cls, leaf: Any) -> "Spec":
         """The spec of an array, or of anything else that JAX takes for one."""
         aval = jax.typeof(leaf)
+        if not is_array_type(aval):  # a token, or a reference to memory
+            return cls((), str(aval))
         return cls(aval.shape, aval.dtype, getattr(aval, "weak_type", False))
 
     def at(self, numbers: Mapping[str, int]) -> "Spec":
         """The spec where the symbols are these numbers."""
         sizes = JaxSizes(numbers)
         return Spec(tuple(map(sizes.number, self.shape)), self.dtype, self.weak)
+
+
+def is_array(leaf: Any) -> bool:
+    """Whether an argument that JAX takes is an array or a number."""
+    return is_array_type(jax.typeof(leaf))
 
 
 @dataclass(frozen=True)
@@ -108,10 +115,18 @@ def traced(
     symbols = symbols_of(list(texts), least)
     given = [_struct(spec, symbols) for spec in specs]
     watch = recorder.recording(symbols.values()) if recorder else nullcontext()
+    trees: list[Any] = []
+
+    @wraps(function)
+    def noted(*leaves: Any) -> Any:
+        results = function(*leaves)
+        trees.append(jax.tree.structure(results))
+        return results
+
     with watch:
-        made, results = jax.make_jaxpr(function, return_shape=True)(*given)
+        made = jax.make_jaxpr(noted)(*given)
     again = retracing(partial(traced, function), specs)
-    return TracedFunction(made, jax.tree.structure(results), again)
+    return TracedFunction(made, trees[-1], again)
 
 
 def retracing(
