@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from jax.lax import GatherScatterMode
 
+from graphc.importers.jax.jaxprs import opened
 from graphc.importers.jax.reader import Equation, known_size
 from graphc.importers.jax.rules import PRIMITIVES
 from graphc.importers.jax.structural import part
@@ -286,6 +287,8 @@ def _write(x: Value, v: Value, places: Places, how: str) -> Value:
 
 def _scatter_rule(how: str) -> Callable[..., Value]:
     def rule(eqn: Equation, x: Value, indices: Value, v: Value) -> Value:
+        if how == "set" and not _is_second(eqn.params["update_jaxpr"]):
+            raise Unsupported("scatter: it applies a function to elements")
         numbers, mode = eqn.params["dimension_numbers"], eqn.params["mode"]
         dropped = numbers.inserted_window_dims
         batching = numbers.operand_batching_dims, numbers.scatter_indices_batching_dims
@@ -307,6 +310,14 @@ def _scatter_rule(how: str) -> Callable[..., Value]:
         return _write(x, ordered, places, how)
 
     return rule
+
+
+def _is_second(jaxpr: Any) -> bool:
+    """Whether a jaxpr of an element and what is written there gives the latter."""
+    if jaxpr is None:
+        return True
+    inner, _ = opened(jaxpr)
+    return not inner.eqns and inner.outvars[0] is inner.invars[1]
 
 
 def _written_part(

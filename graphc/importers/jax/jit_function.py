@@ -190,13 +190,15 @@ class JitFunction(SizedFunction[JaxFamily]):
     def _planned(self, /, *args: Any, **named: Any) -> Any:
         """The function as JAX traces it; raises SizesVary where it need not."""
         call = self._arguments.call(args, named)
-        if any(is_typed_by_mesh(x) or not is_array(x) for x in call.leaves):
+        if any(map(is_typed_by_mesh, call.leaves)):
             return self._function(*args, **named)
         specs = call.specs()
         family = self._family(call, specs)
         sizes = shapes_of(specs)
         if family.wants_program(sizes):
             raise SizesVary
+        if not all(map(is_array, call.leaves)):
+            return self._function(*args, **named)
         try:
             traced = family.trace(sizes)
         except (jax.errors.JAXTypeError, jax.errors.JAXIndexError) as error:

@@ -4,9 +4,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from inspect import Parameter, Signature
+from itertools import accumulate
 from typing import Any
-
-import jax
 
 from graphc.importers.derivatives import Differentiated
 from graphc.importers.jax.arguments import JaxCall
@@ -95,13 +94,14 @@ class Subject:
 
 def wrt_leaves(call: JaxCall, how: Differentiated) -> list[int]:
     """The leaves of a call that a function is differentiated in."""
-    args, _ = call.arguments(range(len(call.leaves)))
+    counts = [arg.num_leaves for arg in call.form.children()[0].children()]
+    ends = list(accumulate(counts))
     statics = {where for where, _ in call.statics}
     numbers = (how.argnums,) if isinstance(how.argnums, int) else how.argnums
-    own = [i % len(args) for i in numbers]
+    own = [i % len(counts) for i in numbers]
     if not statics.isdisjoint(own):
         raise Unsupported("it is differentiated in a static argument")
-    return [leaf for i in own for leaf in jax.tree.leaves(args[i])]
+    return [leaf for i in own for leaf in range(ends[i] - counts[i], ends[i])]
 
 
 def derived(

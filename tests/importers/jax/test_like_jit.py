@@ -1,0 +1,242 @@
+"""Arguments and results that JAX takes and graphs do not know, and what is the same."""
+
+import warnings
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+
+import graphc
+from graphc.importers.jax.family import FallbackWarning
+
+SIZES = 3, 4, 5, 6
+
+
+def column(n):
+    return jnp.arange(1.0, n + 1)
+
+
+def is_token(x):
+    return type(x).__name__ == "Token"
+
+
+def in_structure(x, token):
+    return {"x": x + 1, "rest": [token, None]}
+
+
+def within(x):
+    token = lax.after_all(lax.create_token(x), lax.create_token())
+    return x * 2, token
+
+
+@pytest.mark.parametrize("given", [True, False])
+def test_tokens_are_taken_and_returned(given):
+    token = lax.create_token()
+    ours = graphc.jit(in_structure if given else within)
+    for n in SIZES:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", FallbackWarning)
+            found = ours(column(n), token) if given else ours(column(n))
+        leaves = jax.tree.leaves(found)
+        (made,) = filter(is_token, leaves)
+        (array,) = (leaf for leaf in leaves if leaf is not made)
+        assert made is not token
+        np.testing.assert_array_equal(array, column(n) + 1 if given else 2 * column(n))
+    (why,) = ours.stats().fallbacks
+    told = "an argument is no array" if given else "a value is no array"
+    assert told in why
+
+
+def of_tokens_alone(token):
+    return lax.after_all(token, lax.create_token())
+
+
+def test_a_call_without_arrays_may_have_a_token():
+    ours = graphc.jit(of_tokens_alone)
+    assert all(is_token(ours(lax.create_token())) for _ in range(2))
+
+
+def counting(total, x):
+    total[...] += x.sum()
+    return 2 * x
+
+
+def with_own_total(x):
+    total = jax.new_ref(jnp.float32(0))
+    for i in range(3):
+        total[...] += x[i]
+    return total[...] * x
+
+
+def test_references_are_read_and_written_at_every_size():
+    outside, given = jax.new_ref(jnp.float32(0)), jax.new_ref(jnp.float32(0))
+    closed = graphc.jit(lambda x: counting(outside, x))
+    told, own = graphc.jit(counting), graphc.jit(with_own_total)
+    for n in SIZES:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", FallbackWarning)
+            found = closed(column(n)), told(given, column(n)), own(column(n))
+        for x, factor in zip(found, (2, 2, 6), strict=True):
+            np.testing.assert_array_equal(x, factor * column(n))
+    total = sum(n * (n + 1) / 2 for n in SIZES)
+    assert outside[...] == given[...] == total
+
+
+SAME = {
+    "argument": lambda x: x,
+    "twice": lambda x: (x, x),
+    "nothing done": lambda x: (x * 1, lax.stop_gradient(x), x[:]),
+    "alike": lambda x: {"a": x * 2, "b": [2 * x]},
+}
+
+
+@pytest.mark.parametrize("name", SAME)
+@pytest.mark.parametrize("backend", ["jax", "numpy"])
+def test_results_are_arrays_of_their_own(name, backend):
+    """So that one may be donated, or written, and the others stay."""
+    ours = graphc.jit(SAME[name], backend=backend)
+    for n in SIZES:
+        x = column(n)
+        found = [x, *jax.tree.leaves(ours(x))]
+        where = [np.asarray(leaf).ctypes.data for leaf in found]
+        assert len(set(where)) == len(where)
+
+
+def kinds(seen):
+    """A function that notes which arguments are traced, T, and which are static, s."""
+
+    def note(*args):
+        kind = ("T" if isinstance(x, jax.core.Tracer) else "s" for x in args)
+        seen.append("".join(kind))
+
+    def plain(x, y, z=0):
+        note(x, y, z)
+        return x
+
+    def many(x, *args):
+        note(x, *args)
+        return x
+
+    def only(x, /, y, *, z=1):
+        note(x, y, z)
+        return x
+
+    return {"plain": plain, "many": many, "only": only}
+
+
+STATICS = [
+    ("plain", dict(static_argnums=-1), (2, 3), {}),
+    ("plain", dict(static_argnums=-1), (2,), {}),
+    ("plain", dict(static_argnums=-1), (2,), {"z": 3}),
+    ("plain", dict(static_argnums=1, static_argnames=()), (), {"y": 2}),
+    ("plain", dict(static_argnums=(), static_argnames="y"), (2, 3), {}),
+    ("plain", dict(static_argnums=(), static_argnames="y"), (), {"y": 2}),
+    ("plain", dict(static_argnums=1, static_argnames="z"), (2,), {"z": "a"}),
+    ("plain", dict(static_argnums=1, static_argnames="z"), (), {"y": 2, "z": 3}),
+    ("plain", dict(static_argnums=np.int64(1)), (2, 3), {}),
+    ("plain", dict(static_argnums=np.array([1, 2])), (2, 3), {}),
+    ("plain", dict(static_argnums=range(1, 3)), (2, 3), {}),
+    ("plain", dict(static_argnums=(1, -2)), (2, 3), {}),
+    ("many", dict(static_argnums=-1), (2, 3), {}),
+    ("many", dict(static_argnums=(1, 3)), (2, 3), {}),
+    ("many", dict(static_argnums=(1, 3)), (2, 3, 4), {}),
+    ("only", dict(static_argnames=("y", "z")), (2,), {}),
+    ("only", dict(static_argnames=("y", "z")), (), {"y": 2, "z": 3}),
+    ("only", dict(static_argnums=1), (), {"y": 2}),
+]
+
+
+@pytest.mark.parametrize("name, told, args, named", STATICS)
+def test_the_arguments_that_jax_takes_as_static_are_static(name, told, args, named):
+    def noted(jit):
+        seen = []
+        function = jit(kinds(seen)[name], **told)
+        for n in SIZES:
+            function(column(n), *args, **named)
+        return seen[-1]
+
+    assert noted(graphc.jit) == noted(jax.jit)
+
+
+@pytest.mark.parametrize("jit", [jax.jit, graphc.jit])
+def test_options_that_are_read_once_are_read_once(jit):
+    function = jit(lambda x, y, z: x * len(y) * z, static_argnames=iter(["y", "z"]))
+    for n in SIZES:
+        assert function(column(n), y="ab", z=3).sum() == 6 * column(n).sum()
+
+
+@pytest.mark.parametrize("order", [(1, True, 1.0), (True, 1.0, 1), (1.0, 1, True)])
+def test_statics_that_are_equal_and_of_other_types_differ(order):
+    ours, theirs = (
+        partial(jit, static_argnums=1)(lambda x, k: (x, k))
+        for jit in (graphc.jit, jax.jit)
+    )
+    for n in SIZES:
+        for static in order:
+            found, wanted = ours(column(n), static), theirs(column(n), static)
+            assert found[1].dtype == wanted[1].dtype
+            assert found[1].weak_type == wanted[1].weak_type
+
+
+def test_a_parameter_may_have_any_name():
+    ours = graphc.jit(lambda **named: sum(named.values()))
+    for n in SIZES:
+        own = {"self": column(n), "args": 1, "named": 2, "function": 3}
+        np.testing.assert_array_equal(ours(**own), column(n) + 6)
+        assert ours.eval_shape(**own).shape == ours.trace(**own).out_info.shape == (n,)
+
+
+@jax.tree_util.register_pytree_node_class
+class Strict:
+    """A structure that takes arrays only."""
+
+    def __init__(self, array):
+        if not hasattr(array, "shape"):
+            raise ValueError("no array")
+        self.array = array
+
+    def tree_flatten(self):
+        return (self.array,), None
+
+    @classmethod
+    def tree_unflatten(cls, _, children):
+        return cls(*children)
+
+
+def test_structures_may_look_at_what_they_hold():
+    ours = graphc.jit(lambda strict: Strict(2 * strict.array))
+    for n in SIZES:
+        found = ours(Strict(column(n))).array
+        np.testing.assert_array_equal(found, 2 * column(n))
+    assert ours.stats().fallbacks == []
+
+
+def test_a_gradient_may_be_of_such_a_structure():
+    def cost(strict):
+        return jnp.sum(strict.array**2)
+
+    ours = graphc.jit(graphc.grad(cost))
+    for n in SIZES:
+        found = ours(Strict(column(n))).array
+        np.testing.assert_allclose(found, 2 * column(n))
+
+
+APPLIED = {
+    "rows": lambda x: x.at[::2].apply(jnp.sin),
+    "column": lambda x: x.at[:, 1].apply(lambda v: 2 * v + 1),
+    "nothing": lambda x: x.at[0].apply(lambda v: v),
+    "number": lambda x: x.at[jnp.array([0, 1])].apply(lambda v: 3.0),
+    "outside": lambda x: x.at[100].apply(jnp.sin),
+}
+
+
+@pytest.mark.parametrize("name", APPLIED)
+def test_a_function_is_applied_to_elements(name):
+    ours, theirs = graphc.jit(APPLIED[name]), jax.jit(APPLIED[name])
+    for n in SIZES:
+        x = jnp.arange(3.0 * n).reshape(n, 3)
+        np.testing.assert_allclose(ours(x), theirs(x), rtol=1e-6)
+    assert "it applies a function to elements" in ours.stats().foreign[0]
