@@ -228,9 +228,12 @@ def user_level() -> int:
 
 def called_by_user() -> bool:
     """Whether the function that asks was called by user code, not by a library."""
-    frame = sys._getframe(2)
-    name = frame.f_code.co_filename
-    return not (_INSIDE[name] or _INSTALLED.search(name))
+    return is_users(sys._getframe(2).f_code.co_filename)
+
+
+def is_users(filename: str) -> bool:
+    """Whether a file is neither of graphc nor of a library."""
+    return not (_INSIDE[filename] or _INSTALLED.search(filename))
 
 
 def own_caller() -> str:

@@ -31,6 +31,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import graphc  # noqa: E402
 
+_RAISED = re.compile(r"[\w.]*(Error|Exception)")
 RENAMED_IN = "jax", "jax._src", "jax._src.api"
 
 
@@ -42,7 +43,8 @@ class StandIn(ModuleType):
 
     def __getattribute__(self, name: str) -> Any:
         own = vars_of(self)
-        return own["names"][name] if name in own["names"] else getattr(own["module"], name)
+        names = own["names"]
+        return names[name] if name in names else getattr(own["module"], name)
 
     def __setattr__(self, name: str, value: Any) -> None:
         own = vars_of(self)
@@ -94,7 +96,7 @@ class Finder:
     folder: Path
     find: Callable[..., Any]
 
-    def find_spec(self, name: str, path: Any = None, _: Any = None) -> ModuleSpec | None:
+    def find_spec(self, name: str, *_: Any) -> ModuleSpec | None:
         file = self.folder / f"{name}.py"
         if not file.is_file():
             return None
@@ -219,8 +221,8 @@ def outcome(test: unittest.TestCase) -> dict[str, str]:
 def shortened(text: str) -> str:
     """The line of a traceback that says what was raised."""
     lines = [line for line in text.splitlines() if line.strip()]
-    last = [i for i, row in enumerate(lines) if re.match(r"[\w.]*(Error|Exception)", row)]
-    return " ".join(lines[last[-1] :] if last else lines[-1:])[:300]
+    raised = [i for i, row in enumerate(lines) if _RAISED.match(row)]
+    return " ".join(lines[raised[-1] :] if raised else lines[-1:])[:300]
 
 
 def run(module: Path, notes: Path, seconds: float, names: list[str]) -> None:

@@ -61,7 +61,7 @@ class JaxCall:
         return [Spec.of(leaf) for leaf in self.leaves]
 
     def kind(self, specs: Iterable[Spec]) -> Hashable:
-        """All that a call is, but for the sizes of its arrays. 1, 1.0 and True differ."""
+        """All that a call is but for the sizes of its arrays; 1 and True differ."""
         types = tuple((len(s.shape), s.dtype, s.weak) for s in specs)
         of_statics = tuple(type(static) for _, static in self.statics)
         return self.form, self.statics, of_statics, types, settings()

@@ -18,7 +18,7 @@ from graphc.importers.jax.jaxprs import equations, is_array_type, words_of
 from graphc.importers.jax.program import Options, restored
 from graphc.importers.jax.subject import Subject
 from graphc.importers.jax.tracing import Spec, TracedFunction, inputs_of, traced
-from graphc.importers.jax.unsupported import Unsupported
+from graphc.importers.jax.unsupported import Unsupported, reading
 from graphc.rewriting.loops.fuse_consumers import HOISTING
 from graphc.runtime.compile import function
 from graphc.runtime.function import Function
@@ -81,7 +81,9 @@ def exact(
         return Exact(found, None, (), "")
     try:
         inputs = inputs_of(found, {}, names)
-        source = subject.graph(subject.read(specs) if here else found, {}, inputs)
+        read = subject.read(specs) if here else found
+        with reading():
+            source = subject.graph(read, {}, inputs)
         graph = source.graph
         made = function(
             list(graph.inputs),

@@ -28,7 +28,7 @@ from graphc.importers.jax.tracing import (
     retracing,
     symbols_of,
 )
-from graphc.importers.jax.unsupported import Unsupported
+from graphc.importers.jax.unsupported import Unsupported, raised, reading
 from graphc.ir.dims import symbol_dim
 from graphc.ir.polynomials import Symbol
 from graphc.rewriting.rule import Rules
@@ -175,7 +175,7 @@ def _same_array(a: Any, b: Any) -> bool:
 
 
 def distinct(found: Sequence[Any], given: Sequence[Any]) -> list[Any]:
-    """Results that are no two the same array, nor an argument: owners may donate them."""
+    """Results of which each is an array of its own, that its owner may donate."""
     taken = set(map(id, given))
     own = []
     for x in found:
@@ -245,14 +245,12 @@ def graph_for(
     try:
         found = subject.read(pattern.specs(specs), max(pattern.least, 1), recorder)
     except Exception as error:  # whatever Python code does with a size that is none
-        line = str(error).strip().splitlines() or [""]
-        reason = f"{type(error).__name__}: {line[0]}"
-        raise Unsupported(
-            f"it cannot be traced at sizes {pattern}: {reason}"
-        ) from error
+        reason = f"it cannot be traced at sizes {pattern}: {raised(error)}"
+        raise Unsupported(reason) from error
     symbols = _symbols(pattern)
     sizes = {name: symbol_dim(symbol) for name, symbol in symbols.items()}
-    with recorder.recording():  # rules of derivatives are called while it is read
+    # Rules of derivatives are called while it is read.
+    with reading(), recorder.recording():
         source = subject.graph(found, sizes, inputs_of(found, sizes, names))
     return found, source, recorder.decisions(symbols)
 
@@ -273,12 +271,14 @@ def program_of_samples(
     own = pattern.specs(specs)
     traces = [_sampled(subject, [s.at(sizes) for s in own]) for sizes in samples]
     symbols = symbols_of(pattern.names, pattern.least)
-    made = template([t.jaxpr for t in traces], samples, symbols)
+    with reading():
+        made = template([t.jaxpr for t in traces], samples, symbols)
     again = retracing(partial(_sampled, subject), own)
     found = TracedFunction(made.jaxpr, traces[0].tree, again, True, made.fed)
     known = _symbols(pattern)
     sizes = {name: symbol_dim(symbol) for name, symbol in known.items()}
-    source = subject.graph(found, sizes, inputs_of(found, sizes, names))
+    with reading():
+        source = subject.graph(found, sizes, inputs_of(found, sizes, names))
     results = subject.results(found, specs)
     program = compiled(source, options, len(pattern.names) == 1)
     decisions = Decisions(known)  # each trace is compared
@@ -290,9 +290,8 @@ def _sampled(subject: Subject, specs: Sequence[Spec]) -> TracedFunction:
         return subject.read(specs)
     except Exception as error:  # whatever Python code does with a size
         shown = ", ".join(str(s.shape) for s in specs)
-        line = (str(error).splitlines() or [""])[0]
-        reason = f"{type(error).__name__}: {line}"
-        raise Unsupported(f"it cannot be traced for {shown}: {reason}") from error
+        reason = f"it cannot be traced for {shown}: {raised(error)}"
+        raise Unsupported(reason) from error
 
 
 def compiled(source: Imported, options: Options, alone: bool = False) -> Function:

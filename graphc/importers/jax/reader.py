@@ -16,7 +16,7 @@ from graphc.importers.jax.jaxprs import is_array_type, is_key, opened, words_of
 from graphc.importers.jax.recipe import Recipes
 from graphc.importers.jax.rules import PRIMITIVES
 from graphc.importers.jax.sizes import JaxSizes
-from graphc.importers.jax.unsupported import Unsupported
+from graphc.importers.jax.unsupported import Unsupported, raised
 from graphc.ir.build import constant
 from graphc.ir.dims import Size, equal
 from graphc.ir.graph import Value, known_sizes
@@ -135,7 +135,7 @@ class Reader:
             del self.foreign[told:]  # of what is inside, which JAX runs as a whole
             why = Unsupported(error.reason, error.place or place)
         except Exception as error:  # JAX does what a rule has not foreseen
-            line = (str(error).splitlines() or [type(error).__name__])[0]
+            line = (str(error).strip().splitlines() or [raised(error)])[0]
             why = Unsupported(f"{eqn.primitive.name}: {line}", place)
         try:
             return self._by_jax(eqn, inputs, place, why)

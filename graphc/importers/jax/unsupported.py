@@ -1,6 +1,11 @@
 """The exception for functions of JAX that cannot be read as graphs."""
 
-from graphc.errors import SourceLocation
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import PurePath
+
+from graphc.errors import GraphError, SourceLocation, is_users
 
 
 class Unsupported(Exception):
@@ -13,3 +18,32 @@ class Unsupported(Exception):
         super().__init__(f"{reason}, at {place}" if place else reason)
         self.reason = reason
         self.place = place
+
+
+def raised(error: Exception) -> str:
+    """An exception in one line: its message, or else the lines that it came from."""
+    name, message = type(error).__name__, str(error).strip()
+    if message:
+        return f"{name}: {message.splitlines()[0]}"
+    frames = traceback.extract_tb(error.__traceback__)
+    users = [frame for frame in frames if is_users(frame.filename)]
+    shown = dict.fromkeys(map(_shown, (*frames[-1:], *users[-1:])))
+    return " at ".join([name, *shown])
+
+
+def _shown(frame: traceback.FrameSummary) -> str:
+    return f"{PurePath(frame.filename).name}:{frame.lineno} ({frame.line})"
+
+
+@contextmanager
+def reading() -> Iterator[None]:
+    """Take an error that nobody has foreseen for a function that cannot be read.
+
+    JAX compiles it then, and the warning tells the error.
+    """
+    try:
+        yield
+    except (Unsupported, GraphError):
+        raise
+    except Exception as error:
+        raise Unsupported(f"graphc cannot read it: {raised(error)}") from error

@@ -1,5 +1,6 @@
 """Arguments and results that JAX takes and graphs do not know, and what is the same."""
 
+import re
 import warnings
 from functools import partial
 
@@ -11,6 +12,7 @@ from jax import lax
 
 import graphc
 from graphc.importers.jax.family import FallbackWarning
+from graphc.importers.jax.subject import Subject
 
 SIZES = 3, 4, 5, 6
 
@@ -240,3 +242,29 @@ def test_a_function_is_applied_to_elements(name):
         x = jnp.arange(3.0 * n).reshape(n, 3)
         np.testing.assert_allclose(ours(x), theirs(x), rtol=1e-6)
     assert "it applies a function to elements" in ours.stats().foreign[0]
+
+
+def unsaid(x):
+    assert x.shape[0] in {3: 1, 4: 1, 5: 1, 6: 1}
+    return x * sum(range(x.shape[0]))
+
+
+def test_an_error_without_words_is_told_by_its_line():
+    ours = graphc.jit(unsaid)
+    with pytest.warns(FallbackWarning, match=r"\(assert x.shape\[0\] in {3: 1"):
+        for n in SIZES:
+            ours(column(n))
+    (why,) = ours.stats().fallbacks
+    start = r"it cannot be traced at sizes n: AssertionError at test_like_jit.py:\d+ \("
+    assert re.match(start, why)
+
+
+def test_what_nobody_has_foreseen_is_told_and_left_to_jax(monkeypatch):
+    def unforeseen(*_):
+        raise LookupError("of ours")
+
+    monkeypatch.setattr(Subject, "graph", unforeseen)
+    ours = graphc.jit(lambda x: lax.scan(lambda c, r: (c + r, c), 0.0, x)[0])
+    with pytest.warns(FallbackWarning, match="graphc cannot read it: LookupError: of"):
+        for n in SIZES:
+            assert ours(column(n)) == column(n).sum()
