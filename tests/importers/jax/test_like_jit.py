@@ -245,13 +245,14 @@ def test_a_function_is_applied_to_elements(name):
 
 
 def unsaid(x):
-    assert x.shape[0] in {3: 1, 4: 1, 5: 1, 6: 1}
+    if x.shape[0] not in {3: 1, 4: 1, 5: 1, 6: 1}:
+        raise AssertionError  # as `assert`, which pytest rewrites
     return x * sum(range(x.shape[0]))
 
 
 def test_an_error_without_words_is_told_by_its_line():
     ours = graphc.jit(unsaid)
-    with pytest.warns(FallbackWarning, match=r"\(assert x.shape\[0\] in {3: 1"):
+    with pytest.warns(FallbackWarning, match=r"\(raise AssertionError"):
         for n in SIZES:
             ours(column(n))
     (why,) = ours.stats().fallbacks
