@@ -107,6 +107,16 @@ def test_results_are_arrays_of_their_own(name, backend):
         assert len(set(where)) == len(where)
 
 
+def test_what_is_captured_stays_when_a_result_is_donated():
+    table = jnp.arange(100.0)
+    ours = graphc.jit(lambda x: (x, table))
+    consumed = jax.jit(lambda y: y + 1, donate_argnums=0)
+    for n in SIZES:
+        for _ in range(2):
+            consumed(ours(column(n))[1])
+    assert table.sum() == ours(column(4))[1].sum() == 4950
+
+
 def kinds(seen):
     """A function that notes which arguments are traced, T, and which are static, s."""
 
