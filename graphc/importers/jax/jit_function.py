@@ -25,7 +25,7 @@ from graphc.importers.jax.pattern import shapes_of
 from graphc.importers.jax.placement import is_typed_by_mesh, why_left
 from graphc.importers.jax.program import Options
 from graphc.importers.jax.report import JitStats, stats_of
-from graphc.importers.jax.settings import runs_plainly
+from graphc.importers.jax.settings import guards_transfers, runs_plainly
 from graphc.importers.jax.sized import SizedFunction
 from graphc.importers.jax.traced_family import JaxFamily
 from graphc.importers.jax.tracing import Spec, is_array
@@ -41,6 +41,7 @@ from graphc.transform.forecast import SizesGiven
 
 Frontend = Literal["jax", "numpy"]
 OF_PROGRAMS = ("in_shardings", "out_shardings", "device", "compiler_options")
+GUARDED = "a program for many sizes takes them from the host, which is disallowed"
 OF_JAX = (*OF_PROGRAMS, "donate_argnums", "donate_argnames", "keep_unused", "inline")
 
 
@@ -208,7 +209,8 @@ class JitFunction(SizedFunction[JaxFamily]):
 
     def _new_family(self, form: JaxCall, specs: list[Spec]) -> JaxFamily:
         given = self._function, form, specs, self._shapes, self._options
-        return JaxFamily(*given, withheld=self._told.reason)
+        guarded = GUARDED if guards_transfers() else ""
+        return JaxFamily(*given, withheld=self._told.reason or guarded)
 
     def _contents(
         self,

@@ -11,7 +11,7 @@ _TRACED_BY = (
     *("jax_default_matmul_precision", "jax_default_prng_impl", "jax_disable_jit"),
     *("jax_enable_custom_prng", "jax_enable_x64", "jax_numpy_dtype_promotion"),
     *("jax_numpy_rank_promotion", "jax_softmax_custom_jvp"),
-    *("jax_threefry_partitionable",),
+    *("jax_threefry_partitionable", "jax_transfer_guard_host_to_device"),
 )
 
 
@@ -25,6 +25,12 @@ def runs_plainly() -> bool:
     """Whether JAX is told to run functions op by op, uncompiled."""
     plainly: bool = _CONFIG.jax_disable_jit
     return plainly
+
+
+def guards_transfers() -> bool:
+    """Whether JAX refuses numbers that nobody has put on a device, as sizes."""
+    guard = _CONFIG.jax_transfer_guard_host_to_device
+    return guard in ("disallow", "disallow_explicit")
 
 
 def settings() -> Hashable:

@@ -279,3 +279,21 @@ def test_what_nobody_has_foreseen_is_told_and_left_to_jax(monkeypatch):
     with pytest.warns(FallbackWarning, match="graphc cannot read it: LookupError: of"):
         for n in SIZES:
             assert ours(column(n)) == column(n).sum()
+
+
+def test_where_transfers_are_disallowed_each_size_is_compiled():
+    columns = [column(n) for n in SIZES]
+    totals = [jnp.cumsum(x) for x in columns]
+    ours = graphc.jit(jnp.cumsum, dims="pad")
+    with jax.transfer_guard("disallow"):
+        with pytest.warns(FallbackWarning, match="takes them from the host"):
+            found = [ours(x) for x in columns]
+        with pytest.raises(Exception, match="Disallowed host-to-device"):
+            ours(np.ones(3, "float32"))
+    for x, total in zip(found, totals, strict=True):
+        np.testing.assert_array_equal(x, total)
+    for n in (7, 8, 9):
+        np.testing.assert_array_equal(ours(column(n)), jnp.cumsum(column(n)))
+    assert "exactly (9,)" not in ours.stats().compilations
+    with jax.transfer_guard("disallow"):
+        np.testing.assert_array_equal(ours(columns[2]), totals[2])
