@@ -181,6 +181,7 @@ class SizeFamily(ABC, Generic[ManyT, OneT]):
         except GraphError as error:
             if self.shapes is not None and not self.program:
                 raise
+            self._require(sizes)
             self._refuse(sizes, Unsupported(str(error).splitlines()[0]))
             return None
         self.served[sizes] = program
@@ -229,6 +230,10 @@ class SizeFamily(ABC, Generic[ManyT, OneT]):
         """
 
     @abstractmethod
+    def _require(self, sizes: ShapesOfCall) -> None:
+        """Raise the error of the function itself at these sizes, if it has one."""
+
+    @abstractmethod
     def _check(self, program: ManyT, sizes: ShapesOfCall) -> None:
         """Raise Unsupported where the program is not the function at some sizes."""
 
@@ -246,6 +251,14 @@ class SizeFamily(ABC, Generic[ManyT, OneT]):
         name = getattr(self.function, "__name__", "the function")
         text, place = f"{name} {told}", user_place()
         warnings.warn_explicit(FallbackWarning(text), None, place.filename, place.line)
+
+    def forget(self, sizes: ShapesOfCall) -> None:
+        """Forget a call that raised, unless the function is known to do its sizes."""
+        if sizes in self.served or sizes in self.compiled:
+            return
+        self.exactly.discard(sizes)
+        if sizes in self.seen:
+            self.seen.remove(sizes)
 
     def failed(self, sizes: ShapesOfCall) -> None:
         """The program could not do a call of these sizes: one of their own does."""

@@ -154,6 +154,14 @@ class JitFunction(SizedFunction[JaxFamily]):
         if _trace_state() != _OUTSIDE:
             self._plainly += 1
             return self._plain(*args, **named), None, False
+        try:
+            return self._compiled(args, named)
+        except Exception as error:
+            tell_way_out(error)
+            raise
+
+    def _compiled(self, args: tuple[Any, ...], named: Mapping[str, Any]) -> Any:
+        """As `_missed`, outside of transformations of JAX."""
         if not self._varies:
             try:
                 return self._miss(*args, **named)
@@ -169,11 +177,26 @@ class JitFunction(SizedFunction[JaxFamily]):
             family = self._family(call, specs)
         except TypeError:  # arguments that are no arrays: JAX says which
             return self._miss(*args, **named)
-        sizes = shapes_of(specs)
         left = next(filter(None, map(why_left, call.leaves)), "")
         if left:
             family.leave(left)
             return self._miss_plainly(*args, **named)
+        try:
+            return self._by_family(family, call, specs, args, named)
+        except BaseException:
+            family.forget(shapes_of(specs))
+            raise
+
+    def _by_family(
+        self,
+        family: JaxFamily,
+        call: JaxCall,
+        specs: list[Spec],
+        args: tuple[Any, ...],
+        named: Mapping[str, Any],
+    ) -> Any:
+        """As `_for_sizes`, for a call of this family."""
+        sizes = shapes_of(specs)
         program = family.program_at(sizes) if family.wants_program(sizes) else None
         if program is not None:
             run = program.runner(call, specs)
@@ -202,8 +225,8 @@ class JitFunction(SizedFunction[JaxFamily]):
             return self._function(*args, **named)
         try:
             traced = family.trace(sizes)
-        except (jax.errors.JAXTypeError, jax.errors.JAXIndexError) as error:
-            tell_way_out(error)
+        except BaseException:
+            family.forget(sizes)
             raise
         return traced(call.leaves)
 

@@ -154,8 +154,9 @@ class RaggedFunction:
         distinct = list(dict.fromkeys(examples.sizes))
         program = family.program
         if program is None or not all(map(program.pattern.has, distinct)):
-            family.seen += [s for s in distinct if s not in family.seen]
-            program = family.program = self._made(family.seen, examples, specs)
+            seen = list(dict.fromkeys((*family.seen, *distinct)))
+            program = family.program = self._made(seen, examples, specs)
+            family.seen = seen  # not what has raised
         return program
 
     def _made(

@@ -71,6 +71,10 @@ class JaxFamily(SizeFamily[JaxProgram, Exact]):
             self.direct = sizes, self.subject.read(self.specs_at(sizes))
         return self.direct[1]
 
+    def _require(self, sizes: ShapesOfCall) -> None:
+        """Raise the error of the function itself at these sizes, if it has one."""
+        self._direct(sizes)
+
     def _serves(self, program: JaxProgram, sizes: ShapesOfCall) -> bool:
         """Whether a program is the function at these sizes too.
 

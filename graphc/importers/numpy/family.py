@@ -91,6 +91,10 @@ class NumpyFamily(SizeFamily[NumpyProgram, NumpyProgram]):
             self._check(made, known)
         return made
 
+    def _require(self, sizes: ShapesOfCall) -> None:
+        """Raise the error of the function itself at these sizes, if it has one."""
+        self.alone(sizes)
+
     def _check(self, program: NumpyProgram, sizes: ShapesOfCall) -> None:
         """Compare types with a trace at these sizes, where they are numbers of Python.
 

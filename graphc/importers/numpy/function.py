@@ -8,7 +8,7 @@ import jax
 from graphc.errors import GraphError
 from graphc.importers.jax.arguments import JaxCall
 from graphc.importers.jax.export import asked
-from graphc.importers.jax.pattern import shapes_of
+from graphc.importers.jax.pattern import ShapesOfCall, shapes_of
 from graphc.importers.jax.settings import runs_plainly
 from graphc.importers.jax.sized import SizedFunction
 from graphc.importers.jax.tracing import Spec
@@ -37,6 +37,20 @@ class NumpyFunction(SizedFunction[NumpyFamily]):
         sizes = shapes_of(specs)
         if any(isinstance(leaf, jax.core.Tracer) for leaf in call.leaves):
             return family.alone(sizes).in_jax(call, specs)
+        try:
+            return self._by_family(family, call, specs, sizes)
+        except BaseException:
+            family.forget(sizes)
+            raise
+
+    def _by_family(
+        self,
+        family: NumpyFamily,
+        call: JaxCall,
+        specs: list[Spec],
+        sizes: ShapesOfCall,
+    ) -> Any:
+        """The results of a call of this family."""
         program = family.program_at(sizes) if family.wants_program(sizes) else None
         if program is not None:
             try:
