@@ -13,6 +13,8 @@ from graphc.rewriting.default import DEFAULT
 from graphc.rewriting.rule import Rules
 from graphc.runtime import ragged as examples
 from graphc.runtime.arguments import Backend
+from graphc.runtime.compile import check_options
+from graphc.runtime.ragged import check_packing
 from graphc.transform import block as blocks
 from graphc.transform import checkpoint as checkpoints
 from graphc.transform import vectorize
@@ -171,6 +173,8 @@ def ragged(
     >>> print(g(2.0, [np.float32([1, 3]), np.float32([2, 1, 1])]))
     16.0
     """
+    check_options("ragged", backend, rewrites, None)
+    check_packing(pad, batch, total, group)
     options: dict[str, Any] = {"total": total, "pad": pad, "group": group}
     options |= {"batch": batch, "backend": backend, "rewrites": rewrites}
     if not callable(inputs):

@@ -1,6 +1,7 @@
 """`dims="auto"`: specialized at first, padded where a size turns out to vary."""
 
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 from graphc.analysis.cost import DeviceCosts
 from graphc.backends.program import Source
@@ -11,7 +12,7 @@ from graphc.ir.graph import Graph, Value
 from graphc.runtime.log import Compilation
 from graphc.transform.padding import padded
 from graphc.transform.plan import Plan, Segment
-from graphc.transform.policies import Bound, Pad, Policy, symbols_of
+from graphc.transform.policies import Bound, Pad, Policy
 
 # How many sizes are a sign of more is a question of calls, not of devices.
 MANY = 2  # of one dim
@@ -78,6 +79,15 @@ class Seen:
         self.last[symbol] = size
 
 
+@dataclass(frozen=True)
+class Varying:
+    """A graph, those of its sizes that may vary, and the policies of others."""
+
+    graph: Graph
+    symbols: Sequence[Symbol]
+    policies: Mapping[Symbol, Policy]
+
+
 class Adapter:
     """Watches which sizes a function is compiled for, and decides which to pad.
 
@@ -90,19 +100,19 @@ class Adapter:
 
     def __init__(
         self,
-        graph: Graph,
+        start: Varying,
         compile: Compile,
         names: Mapping[object, str],
         costs: DeviceCosts,
     ) -> None:
-        self._graph = graph
+        self._graph = start.graph
         self._costs = costs
         self._names = names
         self._compile = compile
-        symbols = symbols_of(graph)
+        symbols = start.symbols
         self._integers = [s for s in symbols if isinstance(s.origin, Value)]
         self._seen = Seen(symbols)
-        self._policies: dict[Symbol, Policy] = {}
+        self._policies: dict[Symbol, Policy] = dict(start.policies)
         self._refused: set[tuple[Symbol, int]] = set()  # for so many segments
         self._originals: dict[Symbol, Symbol] = {}
 

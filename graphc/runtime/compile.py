@@ -21,6 +21,7 @@ from graphc.runtime.examine import Unused, examine
 from graphc.runtime.function import Function
 from graphc.runtime.pipeline import CompileOptions, Jit, Pipeline, Tier
 from graphc.runtime.stretching import Family, Stretching
+from graphc.transform.budget import check_dims
 from graphc.transform.loops.bounds_checks import watched
 from graphc.transform.rolled_gradients import as_compiled
 from graphc.transform.stretching import Resolved, axes_maybe_one, dims_of
@@ -57,7 +58,8 @@ def function(
     `graphc.Budget(...)` chooses capacities for all sizes, so that compilations stay
     within a number.
     "auto" specializes, until an axis has taken two sizes: from then on others are
-    padded, where every op can be masked and no segment is added; `stats()` tells.
+    padded, where every op can be masked and no segment is added; `stats()` tells. A
+    dict may say it of single sizes.
     `tier` is the backend, or "auto": NumPy for what is new, compiled once that pays;
     results are NumPy arrays. `unused` says what to do about inputs on which no output
     depends: "warn" with an `UnusedInputWarning`, "ignore" or "error".
@@ -72,7 +74,8 @@ def function(
 
     Raises GraphError, with the op and the line, where this cannot be done.
     """
-    _check_options(backend, jit, check, unused)
+    check_options("function", backend, rewrites, dims)
+    _check_others(jit, check, unused)
     backend = _backend(tier, backend, jit)
     target = target_of(device, backend)
     rewrites = _rules(rewrites, backend, jit is False, target)
@@ -133,30 +136,44 @@ def _backend(tier: object, backend: Backend, jit: Jit) -> Backend:
 
 def _rules(rewrites: object, backend: Backend, unjitted: bool, target: Target) -> Rules:
     """The rules for a device; a program without jit cannot make their tests."""
-    found = Rules((rewrites,)) if isinstance(rewrites, Rule) else rewrites
-    if not isinstance(found, Rules):
-        raise graph_error(
-            "`rewrites` must be a set of rules",
-            op="function",
-            got=shortened(repr(rewrites)),
-            expected="graphc.rewrites.default, .none, or these plus or minus rules",
-        )
-    found = found.on(target.costs)
+    found = _set_of_rules(rewrites, "function").on(target.costs)
     if backend == "numpy":
         return found.interpreted()
     found = found if target.costs.launches else found.fused()
     return found.unchecked() if unjitted else found
 
 
-def _check_options(backend: object, jit: object, check: object, unused: object) -> None:
-    _check_option("backend", backend, ("jax", "numpy"))
+def _set_of_rules(rewrites: object, op: str) -> Rules:
+    found = Rules((rewrites,)) if isinstance(rewrites, Rule) else rewrites
+    if isinstance(found, Rules):
+        return found
+    name = rewrites if rewrites in ("default", "none") else ""
+    raise graph_error(
+        "`rewrites` must be a set of rules",
+        op=op,
+        got=shortened(repr(rewrites)),
+        expected="graphc.rewrites.default, .none, or these plus or minus rules",
+        hint=f"rewrites=graphc.rewrites.{name}" if name else "",
+    )
+
+
+def check_options(op: str, backend: object, rewrites: object, dims: object) -> None:
+    """Raise GraphError for options of `op` that say nothing, whatever the graph is."""
+    _check_option("backend", backend, ("jax", "numpy"), op)
+    _set_of_rules(rewrites, op)
+    check_dims(dims, op)
+
+
+def _check_others(jit: object, check: object, unused: object) -> None:
     _check_option("jit", jit, ("auto", "fewest", True, False))
     _check_option("check", check, (True, False))
     _check_option("unused", unused, ("ignore", "warn", "error"))
 
 
-def _check_option(option: str, value: object, allowed: tuple[object, ...]) -> None:
+def _check_option(
+    option: str, value: object, allowed: tuple[object, ...], op: str = "function"
+) -> None:
     if not any(type(value) is type(a) and value == a for a in allowed):
         expected = f"one of {', '.join(map(repr, allowed))}"
         problem = f"{option} cannot be {value!r}"
-        raise graph_error(problem, op="function", expected=expected)
+        raise graph_error(problem, op=op, expected=expected)

@@ -43,6 +43,7 @@ class ProgramCallError(CallError):
 
 
 _TRACED = "Tracer", "Concretization", "NonConcrete"
+_NO_BUCKET = "no bucket has room"  # as programs raise it, see `listed`
 _LONGEST = 600  # characters of a foreign message
 
 
@@ -113,6 +114,9 @@ def _explained(error: Exception) -> tuple[str, str, ErrorKind, bool]:
     if isinstance(error, ZeroDivisionError):
         problem, hint = "a size is divided by zero", "a size of 0 cannot divide"
         return problem, hint, "zero", False
+    if isinstance(error, ValueError) and str(error).startswith(_NO_BUCKET):
+        hint = "list a larger one in buckets, or say Pad(..., open_ended=True)"
+        return str(error), hint, "shape", False
     if name.startswith(_TRACED):
         return (
             "a number that the program must know is being traced",

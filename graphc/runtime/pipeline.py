@@ -26,7 +26,7 @@ from graphc.rewriting.cleanup import CLEANUP
 from graphc.rewriting.engine import Application, Rewritten, finished, rewritten, settled
 from graphc.rewriting.rule import Rules
 from graphc.runtime import program_cache
-from graphc.runtime.adapt import Adapter, Compile
+from graphc.runtime.adapt import Adapter, Compile, Varying
 from graphc.runtime.advice import Advisor, Overseer
 from graphc.runtime.arguments import Backend
 from graphc.runtime.devices import Target
@@ -43,7 +43,13 @@ from graphc.transform.loops.pipelined_writes import in_place
 from graphc.transform.padding import padded
 from graphc.transform.partition import partition
 from graphc.transform.plan import Check, Plan, needs_device, own_names
-from graphc.transform.policies import Policy, names_of, policies_of
+from graphc.transform.policies import (
+    Policy,
+    adapting,
+    is_auto,
+    names_of,
+    policies_of,
+)
 from graphc.transform.taking_apart import taken_apart
 from graphc.transform.true_sizes import kept_true, price, told
 
@@ -104,8 +110,9 @@ class Pipeline:
         self.names = names_of(written)
         self.dims = config.dims if how.dims is None else how.dims
         self.emit = _EMIT[how.backend, how.backend == "jax" and how.jit is not False]
-        auto = isinstance(self.dims, str) and self.dims == "auto"
-        self.adapts = auto and self.emit is emit_jax  # to the sizes that it sees
+        auto = self.dims.values() if isinstance(self.dims, Mapping) else [self.dims]
+        adapts = any(map(is_auto, auto))
+        self.adapts = adapts and self.emit is emit_jax  # to the sizes that it sees
         fewest = how.jit in ("fewest", True)
         model = UNDIVIDED if fewest else CostModel()
         self._model = replace(model, base=how.costs.segment)
@@ -140,18 +147,21 @@ class Pipeline:
             return _Start(spent.policies, overseer, spent.told(self.dims))
         policies = self._policies()
         if self.adapts:
-            return _Start(policies, self._adapter(graph, self.compiled))
+            return _Start(policies, self._adapter(graph, policies, self.compiled))
         return _Start(policies, Advisor(graph, names, self.planned))
 
-    def _adapter(self, graph: Graph, compile: Compile) -> Adapter:
-        return Adapter(graph, compile, self.names, self.how.costs)
+    def _adapter(self, graph: Graph, policies: Policies, compile: Compile) -> Adapter:
+        given = self.dims if isinstance(self.dims, (Mapping, str)) else "auto"
+        symbols = adapting(graph, given, self.written)
+        start = Varying(graph, symbols, policies)
+        return Adapter(start, compile, self.names, self.how.costs)
 
     def _policies(self) -> Policies:
         """The policies that are given, for a program without jit none: its caller
         compiles it, for sizes as they are.
         """
         given = self.dims
-        if isinstance(given, str) and given == "auto":
+        if is_auto(given):
             return {}
         if isinstance(given, Budget):
             given = "pad"
@@ -265,7 +275,8 @@ class Pipeline:
         def compile(policies: Policies) -> tuple[Plan, Source]:
             return self.planned(policies), Source("", {}, {})
 
-        adapter = self._adapter(self.simplified.graph, compile)
+        policies = self.start.policies
+        adapter = self._adapter(self.simplified.graph, policies, compile)
         return rehearsed(adapter, plan, self.how.tier != "auto", sizes)
 
     def unjitted(self) -> Plan:

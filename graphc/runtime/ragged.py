@@ -84,8 +84,6 @@ def ragged_graph(
 ) -> "Ragged":
     """The compiled program of many examples of a graph."""
     _refuse_maybe_one(graph)
-    if batch is not None and (isinstance(batch, bool) or batch < 1):
-        raise graph_error("a batch has no examples", op="ragged", got=repr(batch))
     chosen = Pad() if pad is None else pad
     strict = replace(chosen, strict=True)
     simple = rewritten(merged(graph), rewrites.unchecked().early()).graph
@@ -101,6 +99,20 @@ def ragged_graph(
         unused="ignore",  # not every size is needed
     )
     return Ragged(made, inner, structure, strict, total, Packing(group, batch))
+
+
+def check_packing(pad: object, batch: object, total: object, group: object) -> None:
+    """Raise GraphError for options of `ragged` that say nothing."""
+    for name, flag in (("total", total), ("group", group)):
+        if not isinstance(flag, bool):
+            problem = f"{name} cannot be {flag!r}"
+            raise graph_error(problem, op="ragged", expected="True or False")
+    if pad is not None and not isinstance(pad, Pad):
+        problem, got = "pad says the capacities", f"pad={shortened(repr(pad))}"
+        hint = "pad=graphc.Pad(...)"
+        raise graph_error(problem, op="ragged", got=got, hint=hint)
+    if batch is not None and (type(batch) is not int or batch < 1):
+        raise graph_error("a batch has no examples", op="ragged", got=repr(batch))
 
 
 def _refuse_maybe_one(graph: Graph) -> None:
@@ -168,6 +180,7 @@ class Ragged:
     def _results(self, args: tuple[Any, ...]) -> Any:
         examples = self._examples(args)
         sizes = self._sizes(examples)
+        self._check_room(sizes)
         parts = [
             (members, self._run(args, examples, sizes, members))
             for members in self._packing.packs(sizes, self._pad)
@@ -182,6 +195,14 @@ class Ragged:
                 for i, row in zip(members, rows, strict=True):
                     results[k][i] = row
         return self._structure.built(results)
+
+    def _check_room(self, sizes: "np.ndarray[Any, Any]") -> None:
+        """Raise CallError where an example is larger than all capacities."""
+        pad, largest = self._pad, int(sizes.max(initial=0))
+        if pad.buckets and not pad.open_ended and largest > pad.buckets[-1]:
+            problem = f"no bucket has room for {largest}: there are {pad.buckets}"
+            expected = f"a larger one, as pad=graphc.Pad(buckets=[{largest}])"
+            raise _refused(problem, "shape", expected=expected)
 
     def _examples(self, args: tuple[Any, ...]) -> list[list[Any]]:
         """The examples of each stacked input."""

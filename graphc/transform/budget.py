@@ -10,8 +10,9 @@ import math
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
+from typing import Any
 
-from graphc.errors import GraphError, graph_error, shortened
+from graphc.errors import GraphError, at_its_caller, graph_error, shortened
 from graphc.ir.build import INPUT, as_size
 from graphc.ir.dims import Symbol, evaluate
 from graphc.ir.dims_names import shown_name
@@ -19,7 +20,15 @@ from graphc.ir.graph import Graph, Value
 from graphc.ops.effects.capacities import BUCKET
 from graphc.transform.padding import Cut, PaddedGraph
 from graphc.transform.plan import Plan, Read, Segment, asked_by
-from graphc.transform.policies import Bound, Pad, Policy, learned, symbols_of
+from graphc.transform.policies import (
+    Bound,
+    Pad,
+    Policy,
+    is_auto,
+    learned,
+    policy_of,
+    symbols_of,
+)
 from graphc.transform.storage import symbols_in
 
 SAMPLES = 64  # sizes that stand for all between the smallest and the largest
@@ -29,6 +38,7 @@ MOST_TRIED = 4096  # choices of the numbers of capacities
 Counts = tuple[int, ...]  # of capacities, per size
 
 
+@at_its_caller
 @dataclass(frozen=True)
 class Budget:
     """At most so many compilations, whatever the sizes are.
@@ -51,6 +61,16 @@ class Budget:
                 op="Budget",
                 got=shortened(repr(self)),
             )
+
+
+def check_dims(given: Any, op: str) -> None:
+    """Raise GraphError for what says nothing about sizes, whatever the graph is."""
+    if isinstance(given, Mapping):
+        for key, value in given.items():
+            if not is_auto(value):
+                policy_of(value, op, key)
+    elif not (given is None or is_auto(given) or isinstance(given, Budget)):
+        policy_of(given, op)
 
 
 @dataclass(frozen=True)

@@ -6,12 +6,13 @@ from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import Any
 
-from graphc.errors import graph_error, shortened
+from graphc.errors import at_its_caller, graph_error, shortened
 from graphc.ir.build import SIZE_OP, as_size
 from graphc.ir.dims import Dim, Symbol, less_equal, symbol_dim
 from graphc.ir.dims_names import CAPACITY, distinct
 from graphc.ir.graph import Graph, Node, Value
 from graphc.ir.inner import bodies, within_sized
+from graphc.ir.namespace import misspelled
 from graphc.ir.types import product
 from graphc.ops.effects.capacities import Capacities, capacity_call
 from graphc.ops.indexing.scatter import SLICE_UPDATE
@@ -23,6 +24,7 @@ class Specialize:
     """One compilation per value, as `jax.jit` does."""
 
 
+@at_its_caller
 @dataclass(frozen=True)
 class Pad:
     """Run at a capacity, with the true size as a number known at run time.
@@ -42,7 +44,15 @@ class Pad:
     open_ended: bool = False
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "buckets", tuple(sorted(self.buckets)))
+        buckets: Any = self.buckets
+        if not isinstance(buckets, Iterable):
+            raise graph_error(
+                "buckets are a list of capacities",
+                op="Pad",
+                got=f"buckets={shortened(repr(buckets))}",
+                hint=f"buckets=[{buckets!r}]",
+            )
+        object.__setattr__(self, "buckets", tuple(sorted(buckets)))
         problem = _problem(self)
         if problem:
             raise graph_error(problem, op="Pad", got=repr(self))
@@ -129,6 +139,7 @@ def learned(sizes: Sequence[int], most: int) -> Pad:
     return Pad(buckets=best[-1][1])
 
 
+CLASSES = "Specialize", "Pad", "Bound", "Budget"
 NAMED: dict[str, Policy] = {"specialize": Specialize(), "pad": Pad(), "bound": Bound()}
 
 
@@ -142,14 +153,14 @@ def policies_of(graph: Graph, given: Any, before: Graph) -> dict[Symbol, Policy]
     that `before` it was rewritten has.
     """
     symbols = symbols_of(graph)
-    named = list(dict.fromkeys([*symbols, *sizes_of(before), *sizes_of(graph)]))
+    named = _all_sizes(graph, before)
     if not isinstance(given, Mapping):
-        policy = _policy(given)
+        policy = policy_of(given)
         chosen = {s: for_all(s, policy) for s in symbols if _takes(s, policy)}
     else:
         chosen = {}
         for key, value in given.items():
-            policy = _policy(value)
+            policy = Specialize() if is_auto(value) else policy_of(value, key=key)
             for symbol in _named(key, named):
                 if not _takes(symbol, policy):
                     raise graph_error(
@@ -160,6 +171,23 @@ def policies_of(graph: Graph, given: Any, before: Graph) -> dict[Symbol, Policy]
                 chosen[symbol] = policy
     kept = {s: chosen[s] for s in symbols if s in chosen}
     return {s: p for s, p in kept.items() if not isinstance(p, Specialize)}
+
+
+def adapting(graph: Graph, given: Any, before: Graph) -> list[Symbol]:
+    """The sizes of a graph that are "auto", by `policies_of` and here."""
+    symbols = symbols_of(graph)
+    if not isinstance(given, Mapping):
+        return symbols if is_auto(given) else []
+    named = _all_sizes(graph, before)
+    keys = [key for key, value in given.items() if is_auto(value)]
+    found = {s for key in keys for s in _named(key, named)}
+    return [s for s in symbols if s in found]
+
+
+def _all_sizes(graph: Graph, before: Graph) -> list[Symbol]:
+    """The sizes that keys of `dims` may name."""
+    found = [*symbols_of(graph), *sizes_of(before), *sizes_of(graph)]
+    return list(dict.fromkeys(found))
 
 
 def symbols_of(graph: Graph) -> list[Symbol]:
@@ -195,6 +223,12 @@ def names_of(graph: Graph) -> dict[object, str]:
     return distinct(sizes_of(graph))
 
 
+def names_in(graph: Graph) -> set[str]:
+    """The names by which `dims` may say something about sizes of a graph."""
+    names = names_of(graph)
+    return {name for s in sizes_of(graph) for name in (s.name, names.get(s, s.name))}
+
+
 def _symbols_of(nodes: Iterable[Node]) -> Iterator[Symbol]:
     for node in nodes:
         for value in node.outputs:
@@ -225,20 +259,41 @@ def for_all(symbol: Symbol, policy: Policy) -> Policy:
     return Bound() if counted else policy
 
 
-def _policy(given: Any) -> Policy:
+def is_auto(given: Any) -> bool:
+    """Whether it is left to the sizes of calls what is done about a size."""
+    return isinstance(given, str) and given == "auto"
+
+
+def policy_of(given: Any, op: str = "function", key: Any = None) -> Policy:
+    """A policy, or that of a name. Raises GraphError for what is neither.
+
+    It is for all sizes, or for that of a `key` of `dims`.
+    """
     if isinstance(given, (Specialize, Pad, Bound)):
         return given
     if isinstance(given, str) and given in NAMED:
         return NAMED[given]
+    got = given if key is None else {key: given}
     raise graph_error(
-        "no policy for sizes",
-        op="function",
-        got=f"dims={shortened(repr(given))}",
-        expected="Specialize(), Pad(...), Bound(), or the name of one of these",
-        hint="a Budget is for all sizes together: dims=graphc.Budget(...)"
-        if type(given).__name__ == "Budget"
-        else "",
+        "no policy for sizes" + misspelled(str(given), [*NAMED, "auto"]),
+        op=op,
+        got=f"dims={shortened(repr(got))}",
+        expected='"auto", Specialize(), Pad(...), Bound(), or the name of one of these',
+        hint=_remedy(given, "n" if key is None else key),
     )
+
+
+def _remedy(given: Any, key: Any) -> str:
+    """The policy that was meant, where that can be seen."""
+    if isinstance(given, type):
+        name = given.__name__
+        return f"graphc.{name}() makes one" if name in CLASSES else ""
+    if type(given).__name__ == "Budget":
+        return "a Budget is for all sizes together: dims=graphc.Budget(...)"
+    listed = list(given) if isinstance(given, (list, tuple)) else [given]
+    if listed and all(type(n) is int and n > 0 for n in listed):
+        return f"capacities are dims={{{key!r}: graphc.Pad(buckets={listed})}}"
+    return ""
 
 
 def _named(key: Any, symbols: Sequence[Symbol]) -> list[Symbol]:

@@ -314,7 +314,13 @@ def test_a_default_for_the_process(monkeypatch):
     [
         ({"m": PAD}, "`dims` names a size that the graph has not\n  got: m\n"),
         ({"n": "bound"}, "Bound() is for sizes that depend on data, not n"),
-        ({"n": 3}, "no policy for sizes\n  got: dims=3"),
+        ({"n": 3}, "got: dims={'n': 3}\n"),
+        ({"n": 3}, "hint: capacities are dims={'n': graphc.Pad(buckets=[3])}\n"),
+        ({"n": [8, 4]}, "dims={'n': graphc.Pad(buckets=[8, 4])}\n"),
+        (16, "hint: capacities are dims={'n': graphc.Pad(buckets=[16])}\n"),
+        ("padd", "no policy for sizes; did you mean 'pad'?\n  got: dims='padd'"),
+        (graphc.Pad, "hint: graphc.Pad() makes one\n"),
+        (graphc.Budget, "hint: graphc.Budget() makes one\n"),
         ("most", "no policy for sizes\n  got: dims='most'"),
         ({3: PAD}, "expected: one of n\n"),
     ],
@@ -333,11 +339,13 @@ def test_policies_that_make_no_sense(dims, message):
         ({"minimum": 0}, "capacities must be at least 1"),
         ({"buckets": (0, 4)}, "capacities must be at least 1"),
         ({"buckets": (4,), "multiple": 8}, "either buckets or a multiple"),
+        ({"buckets": 10}, "are a list of capacities\n  got: buckets=10\n  hint: "),
     ],
 )
 def test_capacities_that_make_no_sense(options, message):
-    with pytest.raises(graphc.GraphError, match=message):
+    with pytest.raises(graphc.GraphError, match=message) as caught:
         graphc.Pad(**options)
+    assert "test_padding.py" in str(caught.value)
 
 
 def test_no_bucket_has_room():
@@ -347,6 +355,23 @@ def test_no_bucket_has_room():
     with pytest.raises(graphc.GraphError, match="no bucket has room for 9") as caught:
         f(rows(9))
     assert "(4, 8)" in str(caught.value) and "x: float32[9, 3]" in str(caught.value)
+    assert "hint: list a larger one in buckets, or say" in str(caught.value)
+    assert "ValueError" not in str(caught.value) and caught.value.kind == "shape"
+    larger = graphc.Pad(buckets=(8, 4), open_ended=True)
+    assert graphc.function([x], gt.mean(x), dims={"n": larger})(rows(9)).shape == ()
+
+
+def test_some_sizes_may_be_left_to_the_calls():
+    x, y = gt.tensor("x", "float32", ("n",)), gt.tensor("y", "float32", ("m",))
+    counts = {"auto": 2, "auto auto": 2, "auto pad": 2, "auto -": 5, "pad -": 5}
+    for words, count in counts.items():
+        policies = zip("nm", words.split(), strict=False)
+        dims = {name: word for name, word in policies if word != "-"}
+        given = dims if len(words) > 4 else words
+        f = graphc.function([x, y], gt.mean(x) + gt.sum(y), dims=given)
+        for n in (3, 4, 5, 6, 7):
+            assert f(np.ones(n, "float32"), np.ones(n + 1, "float32")) == n + 2
+        assert len(f.stats().compilations) == count
 
 
 @pytest.mark.parametrize(

@@ -14,8 +14,9 @@ import jax
 from jax.extend.core import jaxpr_as_fun
 
 from graphc.errors import GraphError
+from graphc.importers.jax.choices import Options
 from graphc.importers.jax.jaxprs import equations, is_array_type, words_of
-from graphc.importers.jax.program import Options, restored
+from graphc.importers.jax.program import restored
 from graphc.importers.jax.subject import Subject
 from graphc.importers.jax.tracing import Spec, TracedFunction, inputs_of, traced
 from graphc.importers.jax.unsupported import Unsupported, reading

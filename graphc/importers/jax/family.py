@@ -11,6 +11,7 @@ import numpy as np
 
 from graphc.errors import GraphError, SourceLocation, user_place
 from graphc.importers.jax.arguments import JaxCall
+from graphc.importers.jax.choices import CallersError, Options
 from graphc.importers.jax.pattern import (
     LEAST,
     ShapesOfCall,
@@ -18,7 +19,6 @@ from graphc.importers.jax.pattern import (
     generalised,
     varying,
 )
-from graphc.importers.jax.program import Options
 from graphc.importers.jax.tracing import Spec
 from graphc.importers.jax.unsupported import Unsupported
 from graphc.importers.jax.words import (
@@ -175,6 +175,8 @@ class SizeFamily(ABC, Generic[ManyT, OneT]):
                 self.exactly.add(sizes)
                 return None
             self._check(program, sizes)
+        except CallersError as error:
+            raise error.error from None
         except Unsupported as error:
             self._refuse(sizes, error)
             return None

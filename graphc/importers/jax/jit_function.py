@@ -19,11 +19,11 @@ from graphc.importers.jax.arguments import (
     numbers_of,
     texts_of,
 )
+from graphc.importers.jax.choices import Options, check_choices
 from graphc.importers.jax.export import asked, contents, jax_specs
 from graphc.importers.jax.known_calls import KnownCalls, OnLeaves
 from graphc.importers.jax.pattern import shapes_of
 from graphc.importers.jax.placement import is_typed_by_mesh, why_left
-from graphc.importers.jax.program import Options
 from graphc.importers.jax.report import JitStats, stats_of
 from graphc.importers.jax.settings import guards_transfers, runs_plainly
 from graphc.importers.jax.sized import SizedFunction
@@ -333,9 +333,10 @@ def jit(
         raise TypeError(f"jit() got an unexpected keyword argument {min(unknown)!r}")
     told = Told(numbers_of(static_argnums), texts_of(static_argnames), of_jax)
     options = Options(dims, rewrites, backend)
-    if frontend not in _FRONTENDS:
+    if frontend not in ("jax", "numpy"):
         problem, expected = f"frontend cannot be {frontend!r}", "one of 'jax', 'numpy'"
         raise graph_error(problem, op="jit", expected=expected)
+    check_choices(options, shapes, counts=frontend == "numpy")
     make = partial(_FRONTENDS[frontend], told=told, shapes=shapes, options=options)
     return make if function is None else make(function)
 

@@ -7,12 +7,13 @@ from typing import Any
 import jax.numpy as jnp
 
 from graphc.importers.jax.arguments import Arguments, JaxCall
+from graphc.importers.jax.choices import Options
 from graphc.importers.jax.exact import Exact, exact
 from graphc.importers.jax.pattern import shapes_of
-from graphc.importers.jax.program import Options
 from graphc.importers.jax.subject import Subject
 from graphc.rewriting.default import DEFAULT
 from graphc.rewriting.rule import Rules
+from graphc.runtime.compile import check_options
 
 
 class OptimizedFunction:
@@ -72,4 +73,5 @@ def optimize(
     >>> print(slope(np.array([1, 2, 3], "float32")))
     [5. 4. 3.]
     """
+    check_options("optimize", "jax", rewrites, None)
     return OptimizedFunction(function, Options(None, rewrites, "jax"))

@@ -1,7 +1,7 @@
 """One compiled program for all sizes of a pattern."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -13,6 +13,7 @@ from jax.extend.core.primitives import convert_element_type_p
 from graphc.errors import GraphError, SourceLocation
 from graphc.importers.jax.alike import alike
 from graphc.importers.jax.arguments import JaxCall, arrays
+from graphc.importers.jax.choices import Options, dims_of
 from graphc.importers.jax.decisions import Decisions, Recorder
 from graphc.importers.jax.jaxprs import array_of, is_key, words_of
 from graphc.importers.jax.known_calls import OnLeaves
@@ -31,20 +32,9 @@ from graphc.importers.jax.tracing import (
 from graphc.importers.jax.unsupported import Unsupported, raised, reading
 from graphc.ir.dims import symbol_dim
 from graphc.ir.polynomials import Symbol
-from graphc.rewriting.rule import Rules
-from graphc.runtime.arguments import Backend
 from graphc.runtime.compile import function
 from graphc.runtime.function import Function
 from graphc.runtime.pipeline import Jit
-
-
-@dataclass(frozen=True)
-class Options:
-    """How `graphc.jit` compiles; see there."""
-
-    dims: Any
-    rewrites: Rules
-    backend: Backend
 
 
 @dataclass(frozen=True)
@@ -230,7 +220,7 @@ def program_for(
     if decisions.pin(recorder.sizes):
         raise Pinned
     results = subject.results(found, specs)
-    made = compiled(source, options, len(pattern.names) == 1)
+    made = compiled(source, options, pattern.names)
     return JaxProgram(pattern, found, results, source, made, decisions)
 
 
@@ -283,7 +273,7 @@ def program_of_samples(
     with reading():
         source = subject.graph(found, sizes, inputs_of(found, sizes, names))
     results = subject.results(found, specs)
-    program = compiled(source, options, len(pattern.names) == 1)
+    program = compiled(source, options, pattern.names)
     decisions = Decisions(known)  # each trace is compared
     return JaxProgram(pattern, found, results, source, program, decisions, made)
 
@@ -297,8 +287,8 @@ def _sampled(subject: Subject, specs: Sequence[Spec]) -> TracedFunction:
         raise Unsupported(reason) from error
 
 
-def compiled(source: Imported, options: Options, alone: bool = False) -> Function:
-    """The function of an imported graph.
+def compiled(source: Imported, options: Options, names: Sequence[str]) -> Function:
+    """The function of an imported graph, whose sizes have these names.
 
     Where one size varies `alone`, and nothing is said about it, one segment is best:
     the size is padded soon, and then whatever does not depend on it is compiled anew
@@ -306,7 +296,8 @@ def compiled(source: Imported, options: Options, alone: bool = False) -> Functio
     """
     if not source.graph.outputs:
         raise Unsupported("it has no results")
-    if alone and options.dims is None:
+    options = replace(options, dims=dims_of(options.dims, names))
+    if len(names) == 1 and options.dims is None:
         try:
             return _compiled(source, options, True)
         except GraphError:  # something must be read before all can be compiled

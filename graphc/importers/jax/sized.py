@@ -9,8 +9,8 @@ from typing import Any, Generic, TypeVar
 from jax.export import default_export_platform
 
 from graphc.importers.jax.arguments import Arguments, JaxCall
+from graphc.importers.jax.choices import Options
 from graphc.importers.jax.family import SizeFamily
-from graphc.importers.jax.program import Options
 from graphc.importers.jax.report import JitStats, explained, source_of, stats_of
 from graphc.importers.jax.tracing import Spec
 from graphc.ir.graph import Graph

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import partial
 
+from graphc.importers.jax.choices import require_names
 from graphc.importers.jax.decisions import Recorder
 from graphc.importers.jax.exact import Exact, exact
 from graphc.importers.jax.family import CHECKED, SizeFamily
@@ -116,6 +117,7 @@ class JaxFamily(SizeFamily[JaxProgram, Exact]):
         """The program for a pattern, by the first way that there is."""
         if self.withheld:
             raise Unsupported(self.withheld)
+        require_names(self.options.dims, pattern.axes(self.names()))
         siblings = self._siblings(sizes)
         if any(p.decisions.pin(pattern.sizes(sizes) or {}) for p in siblings):
             return None

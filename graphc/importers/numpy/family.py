@@ -8,6 +8,7 @@ import jax
 
 from graphc.errors import SourceLocation
 from graphc.importers.jax.arguments import JaxCall
+from graphc.importers.jax.choices import dims_of, require_names
 from graphc.importers.jax.family import SizeFamily
 from graphc.importers.jax.pattern import ShapesOfCall, SizePattern
 from graphc.importers.jax.tracing import Spec
@@ -16,6 +17,7 @@ from graphc.importers.numpy.arguments import arrays_of
 from graphc.importers.numpy.tracing import NumpyTrace, traced
 from graphc.runtime.compile import function
 from graphc.runtime.function import Function
+from graphc.transform.policies import names_in
 
 CHECKED = 3  # sizes at which a program is compared with a trace of their own
 
@@ -73,10 +75,14 @@ class NumpyFamily(SizeFamily[NumpyProgram, NumpyProgram]):
     def _program(self, pattern: SizePattern) -> NumpyProgram:
         trace, how = self._trace(pattern), self.options
         graph = trace.graph
+        names = names_in(graph)  # at true sizes, only what is counted has one
+        if pattern.names:
+            axes = dict.fromkeys(names, "") | pattern.axes(self.names())
+            require_names(how.dims, axes)
         made = function(
             list(graph.inputs),
             list(graph.outputs),
-            dims=how.dims,
+            dims=dims_of(how.dims, names),
             rewrites=how.rewrites,
             backend=how.backend,
             unused="ignore",

@@ -1,4 +1,4 @@
-"""A call that raises leaves no trace: other calls are compiled as if it had not been."""
+"""A call that raises is forgotten: others are compiled as if it had not been."""
 
 import jax
 import jax.numpy as jnp
