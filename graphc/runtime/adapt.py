@@ -80,7 +80,7 @@ class Seen:
 
 
 @dataclass(frozen=True)
-class Varying:
+class LeftToCalls:
     """A graph, those of its sizes that may vary, and the policies of others."""
 
     graph: Graph
@@ -100,7 +100,7 @@ class Adapter:
 
     def __init__(
         self,
-        start: Varying,
+        start: LeftToCalls,
         compile: Compile,
         names: Mapping[object, str],
         costs: DeviceCosts,

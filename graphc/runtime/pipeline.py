@@ -26,7 +26,7 @@ from graphc.rewriting.cleanup import CLEANUP
 from graphc.rewriting.engine import Application, Rewritten, finished, rewritten, settled
 from graphc.rewriting.rule import Rules
 from graphc.runtime import program_cache
-from graphc.runtime.adapt import Adapter, Compile, Varying
+from graphc.runtime.adapt import Adapter, Compile, LeftToCalls
 from graphc.runtime.advice import Advisor, Overseer
 from graphc.runtime.arguments import Backend
 from graphc.runtime.devices import Target
@@ -153,7 +153,7 @@ class Pipeline:
     def _adapter(self, graph: Graph, policies: Policies, compile: Compile) -> Adapter:
         given = self.dims if isinstance(self.dims, (Mapping, str)) else "auto"
         symbols = adapting(graph, given, self.written)
-        start = Varying(graph, symbols, policies)
+        start = LeftToCalls(graph, symbols, policies)
         return Adapter(start, compile, self.names, self.how.costs)
 
     def _policies(self) -> Policies:
