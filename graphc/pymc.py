@@ -4,6 +4,7 @@
 """
 
 from collections.abc import Callable
+from copy import copy
 from importlib import import_module
 from math import prod
 from typing import Any
@@ -43,6 +44,11 @@ class LogDensity:
         graph = value_and_grad(logp, joined, [joined], rewrite)
         options = {**CALLED_OFTEN, **options}
         self.function: Function = function(graph.inputs, graph.outputs, **options)
+
+    def __copy__(self) -> "LogDensity":
+        made = object.__new__(LogDensity)
+        made.__dict__.update(self.__dict__, function=copy(self.function))
+        return made
 
     @property
     def initial(self) -> Any:

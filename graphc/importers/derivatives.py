@@ -5,6 +5,7 @@ from collections.abc import Callable
 from functools import update_wrapper
 from typing import Any, Literal
 
+from graphc.importers.decorated import Decorated
 from graphc.transform import gradients
 from graphc.transform.gradients import Disconnected
 
@@ -13,7 +14,7 @@ Derivative = Literal["grad", "value_and_grad", "jacobian", "hessian"]
 _OF_JAX = {"jacobian": "jacrev"}  # where it has another name there
 
 
-class Differentiated:
+class Differentiated(Decorated):
     """A derivative of a function written for JAX, with respect to some arguments.
 
     Under `graphc.jit` the graph of the function is differentiated; called by itself,
@@ -32,6 +33,9 @@ class Differentiated:
         self.argnums = argnums
         self.has_aux = has_aux
         self.derivative = derivative
+
+    def _parts(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+        return self.function, (self.argnums, self.has_aux, self.derivative)
 
     def __call__(self, *args: Any, **named: Any) -> Any:
         """The result of the transformation of JAX of that name."""

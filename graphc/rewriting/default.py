@@ -9,7 +9,7 @@ from graphc.rewriting.loops.fuse_consumers import HOISTING
 from graphc.rewriting.loops.roll import ROLLING
 from graphc.rewriting.masks import MASKS
 from graphc.rewriting.reduction import REDUCTION
-from graphc.rewriting.rule import Rules
+from graphc.rewriting.rule import LIBRARY, Rules
 from graphc.rewriting.selection import SELECTION
 from graphc.rewriting.sharing.share import SHARING
 from graphc.rewriting.stability import STABILITY
@@ -32,5 +32,6 @@ ALL = (
     + (ACCELERATORS - "fused_attention")
     + SHARING
 )
+LIBRARY.update((rule.name, rule) for rule in ALL)
 # These two are fast, but where x and y are close, the sums cancel down to rounding.
 DEFAULT = ALL - "sum_of_square" - "sum_of_power"

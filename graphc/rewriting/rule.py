@@ -1,5 +1,6 @@
 """Rules, and sets of rules that add and subtract."""
 
+import copyreg
 import inspect
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -113,8 +114,24 @@ class Rule:
     def __add__(self, other: "Rule | Rules") -> "Rules":
         return Rules((self,)) + other
 
+    def __reduce__(self) -> Any:
+        if LIBRARY.get(self.name) is self:
+            return library_rule, (self.name,)
+        return copyreg.__newobj__, (Rule,), self.__dict__  # type: ignore[attr-defined]
+
+    def __deepcopy__(self, memo: Any) -> "Rule":
+        return self
+
     def __repr__(self) -> str:
         return f"<rule {self.name}>"
+
+
+LIBRARY: dict[str, Rule] = {}  # by name, by which other processes know them
+
+
+def library_rule(name: str) -> Rule:
+    """A rule of the library."""
+    return LIBRARY[name]
 
 
 class Rules:
@@ -127,6 +144,9 @@ class Rules:
         for name, count in Counter(rule.name for rule in rules).items():
             if count > 1:
                 raise graph_error(f"two rules are called {name}", op="rewrite")
+
+    def __reduce__(self) -> Any:
+        return Rules, (self.rules,)
 
     def __iter__(self) -> Iterator[Rule]:
         return iter(self.rules)

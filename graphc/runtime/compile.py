@@ -20,6 +20,7 @@ from graphc.runtime.devices import Target, target_of
 from graphc.runtime.examine import Unused, examine
 from graphc.runtime.function import Function
 from graphc.runtime.pipeline import CompileOptions, Jit, Pipeline, Tier
+from graphc.runtime.recipe import Recipe
 from graphc.runtime.stretching import Family, Stretching
 from graphc.transform.budget import check_dims
 from graphc.transform.loops.bounds_checks import watched
@@ -54,12 +55,11 @@ def function(
     it, or a dict from sizes (their names, or symbolic integers) to policies. A policy
     is `graphc.Specialize()`, one compilation per size; `graphc.Pad(...)`, arrays at
     capacities, masked by rule; `graphc.Bound()`, for a size that depends on data, its
-    upper bound; or "specialize", "pad" or "bound". Results are those of true sizes.
+    upper bound; or "specialize", "pad", "bound", "auto". Results are those of true sizes.
     `graphc.Budget(...)` chooses capacities for all sizes, so that compilations stay
     within a number.
     "auto" specializes, until an axis has taken two sizes: from then on others are
-    padded, where every op can be masked and no segment is added; `stats()` tells. A
-    dict may say it of single sizes.
+    padded, where every op can be masked and no segment is added; `stats()` tells.
     `tier` is the backend, or "auto": NumPy for what is new, compiled once that pays;
     results are NumPy arrays. `unused` says what to do about inputs on which no output
     depends: "warn" with an `UnusedInputWarning`, "ignore" or "error".
@@ -76,17 +76,29 @@ def function(
     """
     check_options("function", backend, rewrites, dims)
     _check_others(jit, check, unused)
+    given: dict[str, Any] = {"backend": backend, "jit": jit, "check": check}
+    given |= {"rewrites": rewrites, "dims": dims, "tier": tier}
+    given |= {"casting": casting, "device": device}
     backend = _backend(tier, backend, jit)
     target = target_of(device, backend)
     rewrites = _rules(rewrites, backend, jit is False, target)
     rule = config.casting if casting is None else check_casting(casting)
     graph, structure, defaults = examine(inputs, outputs, rule, unused)
     options = CompileOptions(backend, jit, rewrites, dims, tier, rule, check, target)
+    made = _function(graph, structure, defaults, options)
+    made.recipe = Recipe(function, graph, structure, defaults, given)
+    return made
+
+
+def _function(
+    graph: Graph, structure: Outputs, defaults: dict[int, Any], how: CompileOptions
+) -> Function:
+    """A compiled function of a graph, by which of its axes may be 1."""
     with remembering():
-        graph = merged(as_compiled(graph, rolling=NAME in rewrites))
+        graph = merged(as_compiled(graph, rolling=NAME in how.rewrites))
         if axes_maybe_one(graph):
-            return _stretching(graph, structure, defaults, options)
-        return _compiled(graph, structure, defaults, options)
+            return _stretching(graph, structure, defaults, how)
+        return _compiled(graph, structure, defaults, how)
 
 
 def _stretching(

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from functools import cached_property, partial
+from operator import methodcaller
 from typing import TYPE_CHECKING, Any
 
 from graphc.backends.linear import emit_unjitted
@@ -41,6 +42,7 @@ from graphc.runtime.pipeline import Pipeline
 from graphc.runtime.planned_calls import PlannedCalls
 from graphc.runtime.prepared import Prepared
 from graphc.runtime.programs import loader
+from graphc.runtime.recipe import Recipe
 from graphc.runtime.tiering import Tiers
 from graphc.runtime.whole_files import write_whole
 from graphc.runtime.xla import EVENTS
@@ -50,8 +52,11 @@ from graphc.transform.plan import Plan
 class Function(AheadOfCalls):
     """A compiled program; call it with one argument per input.
 
-    `source` is the very text that runs (with two tiers, that on JAX).
+    `source` is the very text that runs (with two tiers, that on JAX). A copy of it,
+    and one from a pickle, is compiled anew, by its `recipe`.
     """
+
+    recipe: Recipe | None = None
 
     def __init__(self, pipeline: Pipeline, defaults: Mapping[int, Any]) -> None:
         how = pipeline.how
@@ -423,7 +428,9 @@ class Function(AheadOfCalls):
         write_whole(path, self.source.encode())
 
     def __reduce__(self) -> Any:
-        raise not_pickled(repr(self))
+        if self.recipe is None:
+            raise not_pickled(repr(self))
+        return methodcaller("function"), (self.recipe,)
 
     def __repr__(self) -> str:
         with naming(self._names):

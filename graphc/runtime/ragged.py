@@ -1,7 +1,8 @@
 """`graphc.ragged`: one compiled call on examples of different sizes."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -98,7 +99,11 @@ def ragged_graph(
         casting=casting,
         unused="ignore",  # not every size is needed
     )
-    return Ragged(made, inner, structure, strict, total, Packing(group, batch))
+    packing = Packing(group, batch)
+    options: dict[str, Any] = {"total": total, "pad": pad, "group": group}
+    options |= {"batch": batch, "backend": backend, "rewrites": rewrites}
+    again = partial(ragged_graph, graph, structure, shared, casting, **options)
+    return Ragged(made, inner, structure, strict, total, packing, again)
 
 
 def check_packing(pad: object, batch: object, total: object, group: object) -> None:
@@ -157,8 +162,10 @@ class Ragged:
         pad: Pad,
         total: bool,
         packing: Packing,
+        again: "Callable[[], Ragged]",
     ) -> None:
         self.function = function
+        self._again = again
         self._made = made
         self._structure = structure
         self._pad = pad
@@ -166,6 +173,12 @@ class Ragged:
         self._packing = packing
         self._example = made.one.original
         self._sources = _sources(self._example, made)
+
+    def __copy__(self) -> "Ragged":
+        return self._again()
+
+    def __deepcopy__(self, memo: Any) -> "Ragged":
+        return self._again()
 
     def __call__(self, *args: Any) -> Any:
         """Outputs per example, or sums. Raises CallError for what does not fit."""

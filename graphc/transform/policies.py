@@ -223,6 +223,18 @@ def names_of(graph: Graph) -> dict[object, str]:
     return distinct(sizes_of(graph))
 
 
+def key_names(given: Any, graph: Graph) -> Any:
+    """What `dims` says, by names in the place of symbolic integers."""
+    if not isinstance(given, Mapping):
+        return given
+    symbols, names = sizes_of(graph), names_of(graph)
+    return {
+        key if isinstance(key, str) else names.get(s, s.name): policy
+        for key, policy in given.items()
+        for s in _named(key, symbols)[:1]
+    }
+
+
 def names_in(graph: Graph) -> set[str]:
     """The names by which `dims` may say something about sizes of a graph."""
     names = names_of(graph)

@@ -1,5 +1,7 @@
 """PyMC's models: as PyTensor computes them, over sizes, and by several samplers."""
 
+import copy
+
 import numpy as np
 import pytensor.tensor as pt
 import pytest
@@ -55,6 +57,18 @@ def test_groups_and_observations_may_change():
     assert len(set(counts)) == 1
     with pytest.raises(graphc.CallError, match="specify_shape"):
         f(at[:-1])
+
+
+def test_copies_have_programs_and_data_of_their_own():
+    cloudpickle = pytest.importorskip("cloudpickle")
+    f = graphc.pymc.logp_and_grad(grouped(), backend="numpy")
+    at = f.initial + 0.1
+    wanted = f(at)
+    carried = cloudpickle.loads(cloudpickle.dumps(f))
+    for g in (copy.copy(f), copy.deepcopy(f), carried):
+        assert g.function is not f.function and g.function.stats().calls == 0
+        for ours, theirs in zip(g(at), wanted, strict=True):
+            np.testing.assert_allclose(ours, theirs, 1e-12)
 
 
 def test_parameters_out_of_bounds_have_no_density():

@@ -104,6 +104,9 @@ class JitFunction(SizedFunction[JaxFamily]):
         self._plainly = 0  # calls that JAX transforms, or does not compile
         self._lead()
 
+    def _parts(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+        return self._function, (self._told, self._shapes, self._options)
+
     def _lead(self) -> None:
         """Let JAX dispatch what is compiled exactly."""
         self._miss = kept_by(self._exact) or _run_by(self._exact)

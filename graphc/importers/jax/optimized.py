@@ -6,6 +6,7 @@ from typing import Any
 
 import jax.numpy as jnp
 
+from graphc.importers.decorated import Decorated
 from graphc.importers.jax.arguments import Arguments, JaxCall
 from graphc.importers.jax.choices import Options
 from graphc.importers.jax.exact import Exact, exact
@@ -16,7 +17,7 @@ from graphc.rewriting.rule import Rules
 from graphc.runtime.compile import check_options
 
 
-class OptimizedFunction:
+class OptimizedFunction(Decorated):
     """A function of JAX that is rewritten when it is called; see `optimize`."""
 
     def __init__(self, function: Callable[..., Any], options: Options) -> None:
@@ -25,6 +26,9 @@ class OptimizedFunction:
         self._arguments = Arguments(function, None, None)
         self._options = options
         self._known: dict[Hashable, Exact] = {}
+
+    def _parts(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+        return self._function, (self._options,)
 
     def __call__(self, /, *args: Any, **named: Any) -> Any:
         """The results, by the rewritten program; arguments may be traced."""

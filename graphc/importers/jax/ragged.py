@@ -10,6 +10,7 @@ import numpy as np
 
 from graphc.backends.program import Outputs
 from graphc.errors import CallError, ErrorKind, describe, graph_error, user_place
+from graphc.importers.decorated import Decorated
 from graphc.importers.jax.arguments import Arguments, JaxCall, arrays
 from graphc.importers.jax.decisions import Decisions, Recorder
 from graphc.importers.jax.jit_function import JitFunction, jit
@@ -86,7 +87,7 @@ class RaggedFamily:
     program: RaggedProgram | None = None
 
 
-class RaggedFunction:
+class RaggedFunction(Decorated):
     """A function of one example, compiled for lists of them; see `ragged`."""
 
     def __init__(
@@ -103,6 +104,9 @@ class RaggedFunction:
         self._families: dict[Hashable, RaggedFamily] = {}
         self._alone: JitFunction = jit(function, rewrites=options["rewrites"])
         self._calls = 0
+
+    def _parts(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+        return self._function, (self._shared, self._options)
 
     def __call__(self, /, *args: Any) -> Any:
         """The results per example, in lists, or their sums.

@@ -1,6 +1,6 @@
 """Functions that are compiled when they are called, for their sizes or for many."""
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import update_wrapper
 from types import MethodType
@@ -8,6 +8,7 @@ from typing import Any, Generic, TypeVar
 
 from jax.export import default_export_platform
 
+from graphc.importers.decorated import Decorated
 from graphc.importers.jax.arguments import Arguments, JaxCall
 from graphc.importers.jax.choices import Options
 from graphc.importers.jax.family import SizeFamily
@@ -22,7 +23,7 @@ from graphc.transform.forecast import SizesGiven
 FamilyT = TypeVar("FamilyT", bound=SizeFamily[Any, Any])
 
 
-class SizedFunction(ABC, Generic[FamilyT]):
+class SizedFunction(Decorated, Generic[FamilyT]):
     """A function that is compiled when it is called.
 
     Calls that differ in sizes alone are of one family, and may share a program.

@@ -1,6 +1,6 @@
 """`graphc.jit(function, frontend="numpy")`: functions written with NumPy's names."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -22,6 +22,9 @@ from graphc.transform.forecast import SizesGiven
 
 class NumpyFunction(SizedFunction[NumpyFamily]):
     """A function of NumPy that is compiled when it is called; see `jit`."""
+
+    def _parts(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+        return self._function, (self._arguments, self._shapes, self._options)
 
     def __call__(self, /, *args: Any, **named: Any) -> Any:
         """The results for these arguments, as the function itself gives them.

@@ -1,0 +1,54 @@
+"""Copies and pickles of decorated functions: new ones, in which nothing is compiled."""
+
+import sys
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from copy import deepcopy
+from typing import Any, Self
+
+_BY_VALUE = "cloudpickle", "dill"  # which carry what `__main__` has
+
+
+def global_name(decorated: Any) -> str:
+    """The name by which the module of a decorated function has it; "" if it has not.
+
+    That is how pickle knows functions. The module `__main__` is another one elsewhere.
+    """
+    module = getattr(decorated, "__module__", None) or ""
+    name: str = getattr(decorated, "__qualname__", "")
+    found: Any = sys.modules.get(module)
+    for part in name.split("."):
+        found = getattr(found, part, None)
+    if found is not decorated:
+        return ""
+    pickler: str = sys._getframe(2).f_globals.get("__name__", "")
+    by_value = module == "__main__" and pickler.startswith(_BY_VALUE)
+    return "" if by_value else name
+
+
+class Decorated(ABC):
+    """A function that is called in the place of another.
+
+    A copy is made of the same parts, and shares nothing that was compiled.
+    """
+
+    @abstractmethod
+    def _parts(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+        """The function, and what follows it where one like this is made."""
+
+    def __copy__(self) -> Self:
+        function, more = self._parts()
+        return type(self)(function, *more)  # type: ignore[call-arg]
+
+    def __deepcopy__(self, memo: Any) -> Self:
+        function, more = self._parts()
+        made = type(self)(deepcopy(function, memo), *more)  # type: ignore[call-arg]
+        memo[id(self)] = made
+        return made
+
+    def __reduce__(self) -> Any:
+        name = global_name(self)
+        if name:
+            return name
+        function, more = self._parts()
+        return type(self), (function, *more)

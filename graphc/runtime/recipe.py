@@ -1,0 +1,100 @@
+"""What a function was compiled from: enough to compile it again, here or elsewhere."""
+
+import importlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from graphc.backends.program import Outputs
+from graphc.errors import graph_error
+from graphc.ir.build import constant
+from graphc.ir.graph import Graph
+from graphc.ir.inner import within
+from graphc.ir.reader import parse_graph
+from graphc.ir.replay import substituted
+from graphc.ir.text import has_text, to_text
+from graphc.ir.walk import ancestors
+from graphc.runtime.examine import Input
+from graphc.runtime.exporter import lifted
+from graphc.transform.policies import key_names
+
+Arrays = list["np.ndarray[Any, Any]"]
+Make = Callable[..., Any]
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """The graph and the options of a compiled function, which `make` compiles.
+
+    A copy of it is itself. As bytes it is the text of the graph, which is read and
+    compiled where they are loaded: nothing compiled is carried.
+    """
+
+    make: Make
+    graph: Graph
+    structure: Outputs
+    defaults: Mapping[int, Any]
+    options: Mapping[str, Any]
+
+    def function(self) -> Any:
+        """The function, compiled anew, that has run no call so far."""
+        given = [
+            Input(v, self.defaults[i]) if i in self.defaults else v
+            for i, v in enumerate(self.graph.inputs)
+        ]
+        names = self.graph.input_names
+        distinct = len(set(names)) == len(names)
+        inputs = dict(zip(names, given, strict=True)) if distinct else given
+        outputs = self.structure.built(self.graph.outputs)
+        return self.make(inputs, outputs, **{**self.options, "unused": "ignore"})
+
+    def __deepcopy__(self, memo: Any) -> "Recipe":
+        return self
+
+    def __reduce__(self) -> Any:
+        lift = lifted(self.graph)
+        options = dict(self.options)
+        options["dims"] = key_names(options["dims"], self.graph)
+        options["device"] = _platform(options["device"])
+        parts = self.make, _text(lift.graph), lift.arrays
+        return reopened, (*parts, self.structure, dict(self.defaults), options)
+
+
+def reopened(
+    make: Make,
+    text: str,
+    arrays: Arrays,
+    structure: Outputs,
+    defaults: Mapping[int, Any],
+    options: Mapping[str, Any],
+) -> Recipe:
+    """A recipe from its text; the last inputs of that are the constant `arrays`."""
+    graph = parse_graph(text)
+    count = len(graph.inputs) - len(arrays)
+    new = dict(zip(graph.inputs[count:], map(constant, arrays), strict=True))
+    outputs = tuple(substituted(graph.outputs, new, {}))
+    names = graph.input_names[:count]
+    graph = Graph(graph.inputs[:count], outputs, names, graph.output_names)
+    return Recipe(make, graph, structure, defaults, options)
+
+
+def _text(graph: Graph) -> str:
+    """A graph as text. Raises GraphError where it has none."""
+    for node in within(ancestors(graph.outputs)):
+        if not has_text(node):
+            problem = f"{node.primitive.name} holds a function, and has no text"
+            hint = "pickle what builds the function, or copy.copy(f) in one process"
+            raise graph_error(problem, op="pickle", hint=hint, where=node.place)
+    return to_text(graph)
+
+
+def _platform(device: Any) -> Any:
+    """A device as it is called in other processes: by its platform."""
+    if device is None or isinstance(device, str):
+        return device
+    if device == importlib.import_module("jax").devices(device.platform)[0]:
+        return device.platform
+    problem, hint = "a device is of this process", 'say a platform, as device="gpu"'
+    raise graph_error(problem, op="pickle", got=str(device), hint=hint)
