@@ -19,8 +19,8 @@ from graphc.runtime.arguments import Backend
 from graphc.runtime.devices import Target, target_of
 from graphc.runtime.examine import Unused, examine
 from graphc.runtime.function import Function
+from graphc.runtime.making import Making
 from graphc.runtime.pipeline import CompileOptions, Jit, Pipeline, Tier
-from graphc.runtime.recipe import Recipe
 from graphc.runtime.stretching import Family, Stretching
 from graphc.transform.budget import check_dims
 from graphc.transform.loops.bounds_checks import watched
@@ -55,7 +55,7 @@ def function(
     it, or a dict from sizes (their names, or symbolic integers) to policies. A policy
     is `graphc.Specialize()`, one compilation per size; `graphc.Pad(...)`, arrays at
     capacities, masked by rule; `graphc.Bound()`, for a size that depends on data, its
-    upper bound; or "specialize", "pad", "bound", "auto". Results are those of true sizes.
+    upper bound; or "specialize", "pad", "bound", "auto". Results are of true sizes.
     `graphc.Budget(...)` chooses capacities for all sizes, so that compilations stay
     within a number.
     "auto" specializes, until an axis has taken two sizes: from then on others are
@@ -86,7 +86,7 @@ def function(
     graph, structure, defaults = examine(inputs, outputs, rule, unused)
     options = CompileOptions(backend, jit, rewrites, dims, tier, rule, check, target)
     made = _function(graph, structure, defaults, options)
-    made.recipe = Recipe(function, graph, structure, defaults, given)
+    made.making = Making(function, graph, structure, defaults, given)
     return made
 
 

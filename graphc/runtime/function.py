@@ -38,11 +38,11 @@ from graphc.runtime.failure import (
 )
 from graphc.runtime.generations import Generation, Generations
 from graphc.runtime.log import Compilation, Log, Stats
+from graphc.runtime.making import Making
 from graphc.runtime.pipeline import Pipeline
 from graphc.runtime.planned_calls import PlannedCalls
 from graphc.runtime.prepared import Prepared
 from graphc.runtime.programs import loader
-from graphc.runtime.recipe import Recipe
 from graphc.runtime.tiering import Tiers
 from graphc.runtime.whole_files import write_whole
 from graphc.runtime.xla import EVENTS
@@ -53,10 +53,10 @@ class Function(AheadOfCalls):
     """A compiled program; call it with one argument per input.
 
     `source` is the very text that runs (with two tiers, that on JAX). A copy of it,
-    and one from a pickle, is compiled anew, by its `recipe`.
+    and one from a pickle, is compiled anew, by its `making`.
     """
 
-    recipe: Recipe | None = None
+    making: Making | None = None
 
     def __init__(self, pipeline: Pipeline, defaults: Mapping[int, Any]) -> None:
         how = pipeline.how
@@ -428,9 +428,9 @@ class Function(AheadOfCalls):
         write_whole(path, self.source.encode())
 
     def __reduce__(self) -> Any:
-        if self.recipe is None:
+        if self.making is None:
             raise not_pickled(repr(self))
-        return methodcaller("function"), (self.recipe,)
+        return methodcaller("function"), (self.making,)
 
     def __repr__(self) -> str:
         with naming(self._names):

@@ -25,7 +25,7 @@ Make = Callable[..., Any]
 
 
 @dataclass(frozen=True)
-class Recipe:
+class Making:
     """The graph and the options of a compiled function, which `make` compiles.
 
     A copy of it is itself. As bytes it is the text of the graph, which is read and
@@ -50,7 +50,7 @@ class Recipe:
         outputs = self.structure.built(self.graph.outputs)
         return self.make(inputs, outputs, **{**self.options, "unused": "ignore"})
 
-    def __deepcopy__(self, memo: Any) -> "Recipe":
+    def __deepcopy__(self, memo: Any) -> "Making":
         return self
 
     def __reduce__(self) -> Any:
@@ -69,15 +69,15 @@ def reopened(
     structure: Outputs,
     defaults: Mapping[int, Any],
     options: Mapping[str, Any],
-) -> Recipe:
-    """A recipe from its text; the last inputs of that are the constant `arrays`."""
+) -> Making:
+    """The making from its text; the last inputs of that are the constant `arrays`."""
     graph = parse_graph(text)
     count = len(graph.inputs) - len(arrays)
     new = dict(zip(graph.inputs[count:], map(constant, arrays), strict=True))
     outputs = tuple(substituted(graph.outputs, new, {}))
     names = graph.input_names[:count]
     graph = Graph(graph.inputs[:count], outputs, names, graph.output_names)
-    return Recipe(make, graph, structure, defaults, options)
+    return Making(make, graph, structure, defaults, options)
 
 
 def _text(graph: Graph) -> str:
