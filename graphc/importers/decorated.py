@@ -12,7 +12,7 @@ _BY_VALUE = "cloudpickle", "dill"  # which carry what `__main__` has
 def global_name(decorated: Any) -> str:
     """The name by which the module of a decorated function has it; "" if it has not.
 
-    That is how pickle knows functions. The module `__main__` is another one elsewhere.
+    Pickle knows functions by it. The module `__main__` is another one elsewhere.
     """
     module = getattr(decorated, "__module__", None) or ""
     name: str = getattr(decorated, "__qualname__", "")

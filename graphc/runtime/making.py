@@ -1,4 +1,4 @@
-"""What a function was compiled from: enough to compile it again, here or elsewhere."""
+"""The graph and options of a compiled function: to compile it again elsewhere too."""
 
 import importlib
 from collections.abc import Callable, Mapping

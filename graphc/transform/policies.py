@@ -224,7 +224,7 @@ def names_of(graph: Graph) -> dict[object, str]:
 
 
 def key_names(given: Any, graph: Graph) -> Any:
-    """What `dims` says, by names in the place of symbolic integers."""
+    """The same `dims`, by names in the place of symbolic integers."""
     if not isinstance(given, Mapping):
         return given
     symbols, names = sizes_of(graph), names_of(graph)
