@@ -13,8 +13,8 @@ from types import CodeType, FrameType
 from typing import Any, Literal, TypeVar, get_args
 
 _ASSIGNMENT = re.compile(r"^\s*([A-Za-z_]\w*)\s*(?::[^=]*)?=\s*\(?$")
-_PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
-_OURS = _PACKAGE, _PACKAGE[:-1] + "_serving" + os.sep, "<graphc ", functools.__file__
+OWN_FILES = os.path.dirname(os.path.abspath(__file__)) + os.sep
+_OURS = OWN_FILES, OWN_FILES[:-1] + "_serving" + os.sep, "<graphc ", functools.__file__
 _LIBRARY = re.compile(
     r"[\\/](site|dist)-packages[\\/](jax|jaxlib|numpy|scipy|torch)[\\/]"
 )
@@ -250,7 +250,7 @@ def is_users(filename: str) -> bool:
 def own_caller() -> str:
     """The function of ours that the user called, "" for operators and other code."""
     _, called = _user_frame()
-    if called is None or not called.co_filename.startswith(_PACKAGE):
+    if called is None or not called.co_filename.startswith(OWN_FILES):
         return ""
     name = called.co_name
     return "" if name.startswith("__") else _operation(called)

@@ -10,7 +10,7 @@ import numpy as np
 from jax.extend import source_info_util
 from jax.extend.core import Jaxpr, JaxprEqn, Literal, Var
 
-from graphc.errors import NOWHERE, SourceLocation, standing_at
+from graphc.errors import NOWHERE, OWN_FILES, SourceLocation, standing_at, user_place
 from graphc.importers.jax.foreign import Origin
 from graphc.importers.jax.jaxprs import is_array_type, is_key, opened, words_of
 from graphc.importers.jax.recipe import Recipes
@@ -25,6 +25,7 @@ from graphc.ir.types import DTYPES, DType, TensorType, dtype_of
 from graphc.ops.effects.foreign import foreign
 
 KEY_WORDS = 2  # of a key of JAX's default generator, uint32 each
+source_info_util.register_exclusion(OWN_FILES)  # their lines are none of the user's
 _SUMMARY = re.compile(r"^(.*?):(\d+)(?::\d+)?(?: \((.*)\))?$")
 Found = TypeVar("Found")
 
@@ -59,6 +60,7 @@ class Reader:
         self.keeps_rules = keeps_rules
         self.foreign: list[str] = []
         self.within: tuple[str, ...] = ()  # the functions whose equations are read
+        self.place = user_place()  # where they are called
         self.fed: dict[int, Value] = {}  # values of constants and literals, by identity
         self._recipes = Recipes()
         # of what may be read again, by identity
@@ -77,11 +79,11 @@ class Reader:
 
     def known(self, eqn: JaxprEqn) -> "_Known":
         """The types of the results of an equation, and its line."""
-        key = id(eqn), self.within
+        key = id(eqn), self.within, self.place
         found = self._known.get(key)
         if found is None:
             types = [self.type_of(v.aval) for v in eqn.outvars]
-            found = _Known(eqn, types, _place_of(eqn, self.within))
+            found = _Known(eqn, types, _place_of(eqn, self.within) or self.place)
             self._known[key] = found
         return found
 
@@ -100,7 +102,8 @@ class Reader:
             return self._literal(atom) if isinstance(atom, Literal) else known[atom]
 
         for eqn in jaxpr.eqns:
-            values = [value(atom) for atom in eqn.invars]
+            with standing_at(self.known(eqn).place):
+                values = [value(atom) for atom in eqn.invars]
             found = self._results(eqn, values)
             known.update(zip(eqn.outvars, found, strict=True))
         return [value(atom) for atom in jaxpr.outvars]
@@ -112,7 +115,9 @@ class Reader:
         def read(values: Sequence[Value]) -> list[Value]:
             return self.read(inner, [self.constant(c) for c in consts], values)
 
-        return self._recipes.results(jaxpr, self.within, read, inputs)
+        stands = all(map(_line_of, inner.eqns))  # in lines of its own
+        where = self.within, NOWHERE if stands else self.place
+        return self._recipes.results(jaxpr, where, read, inputs)
 
     def _literal(self, atom: Literal) -> Value:
         if id(atom) in self.fed:
@@ -204,13 +209,15 @@ class Equation:
 
     def body(self, jaxpr: Any, values: Sequence[Value]) -> list[Value]:
         """The results of a jaxpr among the params, of these values."""
-        outer = self.reader.within
+        reader = self.reader
+        outer = reader.within, reader.place
         name = self.params.get("name")
-        self.reader.within = (*outer, name) if isinstance(name, str) else outer
+        reader.place = reader.known(self.eqn).place
+        reader.within = (*outer[0], name) if isinstance(name, str) else outer[0]
         try:
-            return self.reader.called(jaxpr, values)
+            return reader.called(jaxpr, values)
         finally:
-            self.reader.within = outer
+            reader.within, reader.place = outer
 
     def need_own_functions(self) -> None:
         """Raise Unsupported where functions among the params know other sizes."""
@@ -291,14 +298,20 @@ def _require_default_keys(dtype: Any) -> None:
         raise Unsupported(f"keys of the generator {dtype} are not known here")
 
 
-def _place_of(eqn: JaxprEqn, within: Sequence[str]) -> SourceLocation:
+def _line_of(eqn: JaxprEqn) -> re.Match[str] | None:
+    """The file, the line and the function of the user that JAX knows of an equation."""
+    return _SUMMARY.match(source_info_util.summarize(eqn.source_info))
+
+
+def _place_of(eqn: JaxprEqn, within: Sequence[str]) -> SourceLocation | None:
     """The user's line that an equation comes from, in functions of these names.
 
-    Where there are none, it is in the function that the line stands in.
+    Where there are none, it is in the function that the line stands in. None where JAX
+    knows no line, as in functions of its own that it has traced before.
     """
-    found = _SUMMARY.match(source_info_util.summarize(eqn.source_info))
+    found = _line_of(eqn)
     if found is None:
-        return NOWHERE
+        return None
     name = ".".join(within) or (found[3] or "").rpartition(".")[2]
     return SourceLocation(found[1], int(found[2]), within=name)
 
