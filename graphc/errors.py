@@ -217,6 +217,16 @@ class _Inside(dict[str, bool]):
 _INSIDE = _Inside()
 
 
+def is_own(filename: str) -> bool:
+    """Whether a file is graphc's own, or the text of a program."""
+    return filename.startswith(_OURS) and filename != functools.__file__
+
+
+def is_library(filename: str) -> bool:
+    """Whether a file is graphc's own, or of a library that calls it back."""
+    return _INSIDE[filename]
+
+
 def _user_frame() -> tuple[FrameType | None, CodeType | None]:
     """The innermost frame that is not graphc's own, and what it called there."""
     called, inside = None, _INSIDE

@@ -6,6 +6,7 @@ from functools import update_wrapper
 from typing import Any, Literal
 
 from graphc.importers.decorated import Decorated
+from graphc.runtime.tracebacks import hiding
 from graphc.transform import gradients
 from graphc.transform.gradients import Disconnected
 
@@ -60,6 +61,7 @@ def _numbers(of: Any, wrt: Any, argnums: Numbers) -> Numbers | None:
     return None
 
 
+@hiding
 def grad(
     cost: Any,
     wrt: Any = None,
@@ -95,6 +97,7 @@ def grad(
     return gradients.grad(cost, wrt, disconnected=disconnected)
 
 
+@hiding
 def value_and_grad(
     cost: Any,
     wrt: Any = None,
@@ -110,6 +113,7 @@ def value_and_grad(
     return gradients.value_and_grad(cost, wrt, disconnected=disconnected)
 
 
+@hiding
 def jacobian(
     outputs: Any,
     wrt: Any = None,
@@ -132,6 +136,7 @@ def jacobian(
     return gradients.jacobian(outputs, wrt, disconnected=disconnected)
 
 
+@hiding
 def hessian(
     cost: Any, wrt: Any = None, *, argnums: Numbers = 0, has_aux: bool = False
 ) -> Any:

@@ -15,6 +15,7 @@ from graphc.runtime import ragged as examples
 from graphc.runtime.arguments import Backend
 from graphc.runtime.compile import check_options
 from graphc.runtime.ragged import check_packing
+from graphc.runtime.tracebacks import hiding
 from graphc.transform import block as blocks
 from graphc.transform import checkpoint as checkpoints
 from graphc.transform import vectorize
@@ -131,6 +132,7 @@ def block(function: Callable[..., Any]) -> Callable[..., Any]:
     return marked
 
 
+@hiding
 def ragged(
     inputs: Sequence[Value] | Callable[..., Any],
     outputs: Any = None,

@@ -22,12 +22,14 @@ from graphc.runtime.function import Function
 from graphc.runtime.making import Making
 from graphc.runtime.pipeline import CompileOptions, Jit, Pipeline, Tier
 from graphc.runtime.stretching import Family, Stretching
+from graphc.runtime.tracebacks import hiding
 from graphc.transform.budget import check_dims
 from graphc.transform.loops.bounds_checks import watched
 from graphc.transform.rolled_gradients import as_compiled
 from graphc.transform.stretching import Resolved, axes_maybe_one, dims_of
 
 
+@hiding
 def function(
     inputs: Sequence[Any] | Mapping[str, Any],
     outputs: Any = None,

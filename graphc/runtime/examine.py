@@ -12,7 +12,13 @@ from graphc.backends.prelude import ProgramError, expect
 from graphc.backends.program import Outputs
 from graphc.backends.sizes import solved
 from graphc.control.pytree import Compound, function_given, require_shallow
-from graphc.errors import GraphError, UnusedInputWarning, graph_error, shortened
+from graphc.errors import (
+    GraphError,
+    UnusedInputWarning,
+    graph_error,
+    shortened,
+    user_level,
+)
 from graphc.ir.build import INPUT, Casting, as_value, is_body_input, strong
 from graphc.ir.dims import Dim, Symbol, symbol_dim
 from graphc.ir.graph import Graph, Node, Value
@@ -47,7 +53,7 @@ def examine(
         raise _unused(idle)
     for value, name in idle if unused == "warn" else ():
         text = f"input {name!r} ({value.node.place}) does not affect the outputs"
-        warnings.warn(text, UnusedInputWarning, stacklevel=3)
+        warnings.warn(text, UnusedInputWarning, stacklevel=user_level())
     return graph, structure, defaults
 
 

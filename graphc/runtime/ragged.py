@@ -28,6 +28,7 @@ from graphc.runtime.arguments import Backend
 from graphc.runtime.compile import function
 from graphc.runtime.examine import examine
 from graphc.runtime.function import Function
+from graphc.runtime.tracebacks import hiding
 from graphc.transform.policies import Pad
 from graphc.transform.ragged import RaggedGraph, batched
 from graphc.transform.stretching import axes_maybe_one
@@ -180,6 +181,7 @@ class Ragged:
     def __deepcopy__(self, memo: Any) -> "Ragged":
         return self._again()
 
+    @hiding
     def __call__(self, *args: Any) -> Any:
         """Outputs per example, or sums. Raises CallError for what does not fit."""
         jax = self.function.jax

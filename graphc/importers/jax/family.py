@@ -183,11 +183,13 @@ class SizeFamily(ABC, Generic[ManyT, OneT]):
         except GraphError as error:
             if self.shapes is not None and not self.program:
                 raise
-            self._require(sizes)
-            self._refuse(sizes, Unsupported(str(error).splitlines()[0]))
-            return None
-        self.served[sizes] = program
-        return program
+            reason = str(error).splitlines()[0]
+        else:
+            self.served[sizes] = program
+            return program
+        self._require(sizes)
+        self._refuse(sizes, Unsupported(reason))
+        return None
 
     def _fitting(self, sizes: ShapesOfCall) -> ManyT | None:
         """The program that serves these sizes, or a new one; None where they are exact.

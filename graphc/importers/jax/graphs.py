@@ -15,8 +15,10 @@ from graphc.ir.build import INPUT
 from graphc.ir.dims import Size, axis, expression, symbol_dim
 from graphc.ir.graph import Graph, Value
 from graphc.ir.polynomials import Symbol
+from graphc.runtime.tracebacks import hiding
 
 
+@hiding
 def from_jax(function: Callable[..., Any], *specs: Any) -> Graph:
     """The graph of a function of JAX, of arguments such as these.
 

@@ -37,6 +37,7 @@ from graphc.rewriting.rule import Rules
 from graphc.runtime.arguments import Backend
 from graphc.runtime.dispatch import Way, dispatcher, kept_by, taking
 from graphc.runtime.export import Contents
+from graphc.runtime.tracebacks import hide, hiding
 from graphc.transform.forecast import SizesGiven
 
 Frontend = Literal["jax", "numpy"]
@@ -161,6 +162,7 @@ class JitFunction(SizedFunction[JaxFamily]):
             return self._compiled(args, named)
         except Exception as error:
             tell_way_out(error)
+            hide(error)
             raise
 
     def _compiled(self, args: tuple[Any, ...], named: Mapping[str, Any]) -> Any:
@@ -283,6 +285,7 @@ class JitFunction(SizedFunction[JaxFamily]):
             jitted.clear_cache()
 
 
+@hiding
 def jit(
     function: Callable[..., Any] | None = None,
     *,

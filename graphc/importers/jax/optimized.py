@@ -15,6 +15,7 @@ from graphc.importers.jax.subject import Subject
 from graphc.rewriting.default import DEFAULT
 from graphc.rewriting.rule import Rules
 from graphc.runtime.compile import check_options
+from graphc.runtime.tracebacks import hiding
 
 
 class OptimizedFunction(Decorated):
@@ -30,6 +31,7 @@ class OptimizedFunction(Decorated):
     def _parts(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
         return self._function, (self._options,)
 
+    @hiding
     def __call__(self, /, *args: Any, **named: Any) -> Any:
         """The results, by the rewritten program; arguments may be traced."""
         call = self._arguments.call(args, named)

@@ -27,6 +27,7 @@ from graphc.importers.jax.subject import Subject
 from graphc.importers.jax.tracing import Imported, Spec, TracedFunction
 from graphc.importers.jax.unsupported import Unsupported
 from graphc.runtime.ragged import Ragged, Rows, ragged_graph
+from graphc.runtime.tracebacks import hiding
 
 CHECKED = 3  # sizes of two or more that are compared with a trace of their own
 
@@ -108,6 +109,7 @@ class RaggedFunction(Decorated):
     def _parts(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
         return self._function, (self._shared, self._options)
 
+    @hiding
     def __call__(self, /, *args: Any) -> Any:
         """The results per example, in lists, or their sums.
 

@@ -17,6 +17,7 @@ from graphc.importers.numpy.export import contents, numpy_specs
 from graphc.importers.numpy.family import NumpyFamily
 from graphc.ir.graph import Graph
 from graphc.runtime.export import Contents
+from graphc.runtime.tracebacks import hide
 from graphc.transform.forecast import SizesGiven
 
 
@@ -33,6 +34,14 @@ class NumpyFunction(SizedFunction[NumpyFamily]):
         """
         if runs_plainly():
             return self._function(*args, **named)
+        try:
+            return self._results(args, named)
+        except Exception as error:
+            hide(error)
+            raise
+
+    def _results(self, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
+        """The results of a call that is compiled."""
         self._calls += 1
         call = self._arguments.call(args, named)
         specs = specs_of(call, self._function)
