@@ -7,7 +7,13 @@ by their protocols. The error names the syntax or the function that asks.
 import ast
 import builtins
 import linecache
+import re
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from graphc.errors import (
     GraphError,
@@ -47,8 +53,37 @@ _ANY = {
     "int": "use the symbolic integer itself",
     "float": 'use x.astype("float64")',
 }
+_OF_GRAPHC = re.compile(r"gt\.(?!asarray)(\w+)")  # which makes values of arrays
+_SPACE = {True: "np", False: "gt"}
 _INDEX = "for an array of NumPy, write gt.asarray(a)[i], or np.take(a, i, axis=0)"
 _SCOPES = (ast.Lambda, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+
+
+class _Words(threading.local):
+    """Whether the user writes NumPy's names, in this thread."""
+
+    of_numpy = False
+
+
+_WORDS = _Words()
+
+
+@contextmanager
+def words_of_numpy() -> Iterator[None]:
+    """Within: hints name functions of NumPy, where it has them."""
+    outer, _WORDS.of_numpy = _WORDS.of_numpy, True
+    try:
+        yield
+    finally:
+        _WORDS.of_numpy = outer
+
+
+def _in_words(hint: str) -> str:
+    """A hint in the words of the user."""
+    if not _WORDS.of_numpy:
+        return hint
+    hint = hint.replace(_IF, "use np.where(condition, a, b)")
+    return _OF_GRAPHC.sub(lambda m: f"{_SPACE[hasattr(np, m[1])]}.{m[1]}", hint)
 
 
 def no_number(value: "Value", op: str, hint: str = "") -> GraphError:
@@ -68,7 +103,7 @@ def no_number(value: "Value", op: str, hint: str = "") -> GraphError:
         word, found = "index", _INDEX
     if function in _BUILTINS:
         word, found = function, _BUILTINS[function]
-    hint = found or hint or _ANY.get(op, "")
+    hint = _in_words(found or hint or _ANY.get(op, ""))
     return graph_error(NO_NUMBER, op=word or op, got=shown(value), hint=hint)
 
 

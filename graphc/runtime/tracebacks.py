@@ -11,26 +11,28 @@ from collections.abc import Callable
 from functools import wraps
 from traceback import walk_tb
 from types import TracebackType
-from typing import ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 from graphc.errors import GraphError, is_library, is_own
 
-Arguments = ParamSpec("Arguments")
+Given = ParamSpec("Given")
 Result = TypeVar("Result")
 SHOWN, MARKED = "off", "tracebackhide"
 
 
-def hiding(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
+def hiding(function: Callable[Given, Result]) -> Callable[Given, Result]:
     """`function`, whose errors have tracebacks of the user's frames."""
 
     @wraps(function)
-    def shown(*args: Arguments.args, **named: Arguments.kwargs) -> Result:
+    def shown(*args: Given.args, **named: Given.kwargs) -> Result:
         try:
             return function(*args, **named)
         except Exception as error:
             hide(error)
             raise
 
+    made: Any = shown  # errors name what the user has called
+    made.__code__ = made.__code__.replace(co_name=function.__name__)
     return shown
 
 

@@ -1,25 +1,56 @@
 """Errors of JAX about sizes that depend on values, with the way out that there is."""
 
+from traceback import walk_tb
+
 import jax
+
+from graphc.errors import is_library
 
 OF_SIZES = (
     jax.errors.NonConcreteBooleanIndexError,
-    jax.errors.ConcretizationTypeError,
     jax.errors.TracerArrayConversionError,
     jax.errors.TracerIntegerConversionError,
 )
+OF_NUMBERS = jax.errors.ConcretizationTypeError  # of sizes, where code of JAX asks
+WORDS_OF_SIZES = (  # in errors that have no class of their own
+    "Slice entries must be static integers",
+    "Shapes must be 1D sequences of concrete values",
+    "must have __hash__ and __eq__ methods",
+    "Non-hashable static arguments are not supported",
+)
+METHODS = "core.py", "array_methods.py"  # of JAX's arrays
 WAY_OUT = """
 
 graphc can compile it: write the function with the names of numpy (np.nonzero, not
 jnp.nonzero), and give it as graphc.jit(function, frontend="numpy"). Sizes may depend on
-data there, as in x[mask], np.nonzero(x), np.unique(x) and np.arange(k)."""
+data there, as in x[mask], x[:k], np.nonzero(x), np.unique(x) and np.arange(k)."""
 
 
 def tell_way_out(error: Exception) -> None:
     """Add to the text of an error of JAX how graphc compiles such functions.
 
-    A number that Python itself asks for, as `if x > 0` does, is known in neither way.
+    A number that Python itself asks for, as `if x > 0` and `int(x)` do, is known in
+    neither way.
     """
-    by_python = isinstance(error, jax.errors.TracerBoolConversionError)
-    if isinstance(error, OF_SIZES) and not by_python:
+    if _is_of_sizes(error) and WAY_OUT not in str(error):
         error.args = (f"{error}{WAY_OUT}", *error.args[1:])
+
+
+def _is_of_sizes(error: Exception) -> bool:
+    if isinstance(error, OF_SIZES):
+        return True
+    if isinstance(error, OF_NUMBERS):
+        return _is_asked_by_library(error)
+    of_words = isinstance(error, (TypeError, IndexError, ValueError))
+    text = str(error)
+    return of_words and "Tracer" in text and any(w in text for w in WORDS_OF_SIZES)
+
+
+def _is_asked_by_library(error: Exception) -> bool:
+    """Whether a function that the user calls asks for a number, not the user's code.
+
+    Methods such as `__bool__` and `item` stand in modules of their own.
+    """
+    files = [frame.f_code.co_filename for frame, _ in walk_tb(error.__traceback__)]
+    asking = [name for name in files if not name.endswith(METHODS)]
+    return bool(asking) and is_library(asking[-1])

@@ -15,6 +15,7 @@ from graphc.importers.jax.tracing import Spec
 from graphc.importers.numpy.arguments import specs_of
 from graphc.importers.numpy.export import contents, numpy_specs
 from graphc.importers.numpy.family import NumpyFamily
+from graphc.importers.numpy.names_of_jax import tell_names_of_numpy
 from graphc.ir.graph import Graph
 from graphc.runtime.export import Contents
 from graphc.runtime.tracebacks import hide
@@ -37,6 +38,7 @@ class NumpyFunction(SizedFunction[NumpyFamily]):
         try:
             return self._results(args, named)
         except Exception as error:
+            tell_names_of_numpy(error)
             hide(error)
             raise
 

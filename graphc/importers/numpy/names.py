@@ -18,6 +18,7 @@ from graphc.errors import called_by_user, graph_error
 from graphc.importers.numpy.arrays import KEEPING, TracedArray, called, content_of
 from graphc.importers.numpy.memory import Memory, is_symbolic
 from graphc.ir.build import as_value, default_float, strong
+from graphc.ir.concrete import words_of_numpy
 from graphc.ir.dispatch import name_of
 from graphc.ir.namespace import FUNCTIONS
 
@@ -53,7 +54,7 @@ def numpy_of_values() -> Iterator[None]:
     _enter()
     _TRACING.depth += 1
     try:
-        with default_float("float64"):
+        with default_float("float64"), words_of_numpy():
             yield
     finally:
         _TRACING.depth -= 1

@@ -1,0 +1,73 @@
+"""Functions of JAX in a function of NumPy: the error says which name to write."""
+
+import re
+from collections.abc import Iterator
+from linecache import getline
+from types import FrameType, ModuleType, TracebackType
+from typing import Any
+
+import numpy as np
+
+from graphc.errors import is_library
+from graphc.importers.numpy.arrays import TracedArray
+from graphc.ir.namespace import FUNCTIONS, OTHER_NAMES
+
+_DOTTED = re.compile(r"[A-Za-z_]\w*(?:\.\w+)*")
+_REST = "write it with the names of numpy, or leave frontend out for a function of JAX"
+
+
+def tell_names_of_numpy(error: Exception) -> None:
+    """Add what to write where a function of JAX was given an array that is traced."""
+    if not isinstance(error, TypeError) or TracedArray.__name__ not in str(error):
+        return
+    name, meant = next(_calls(error), ("a function of JAX", ""))
+    told = f'{name} takes no arrays that are traced with frontend="numpy"'
+    hint = f"write {meant}" if meant else _REST
+    error.args = (f"{error}\n\n{told}: {hint}", *error.args[1:])
+
+
+def _calls(error: Exception) -> Iterator[tuple[str, str]]:
+    """The functions of JAX in the user's expression that raised."""
+    found, step = None, error.__traceback__
+    while step is not None:
+        if not is_library(step.tb_frame.f_code.co_filename):
+            found = step
+        step = step.tb_next
+    if found is not None:
+        yield from _of_jax(found.tb_frame, _expression(found))
+
+
+def _expression(step: TracebackType) -> str:
+    """The text of the expression that a traceback is at, on its first line."""
+    code = step.tb_frame.f_code
+    first, last, start, end = list(code.co_positions())[step.tb_lasti // 2]
+    line = getline(code.co_filename, step.tb_lineno)
+    return line[start : end if first == last else None]
+
+
+def _of_jax(frame: FrameType, line: str) -> Iterator[tuple[str, str]]:
+    """The functions of JAX that a line names, and what to write in their place."""
+    known = {**frame.f_globals, **frame.f_locals}
+    for text in _DOTTED.findall(line):
+        first, *parts = text.split(".")
+        found, path = known.get(first), ""
+        for part in parts:
+            path = found.__name__ if isinstance(found, ModuleType) else ""
+            found = getattr(found, part, None)
+        if callable(found) and f"{path}.".startswith("jax."):
+            yield text, _meant(f"{path}.{parts[-1]}".split(".")[1:])
+
+
+def _meant(path: list[str]) -> str:
+    """The function of NumPy, or of graphc, that does the same as one of JAX."""
+    space, *names = path
+    found: Any = np
+    for name in names if space == "numpy" else ["no such name"]:
+        found = getattr(found, name, None)
+    if found is not None:
+        return ".".join(["np", *names])
+    name = names[-1] if names else space
+    for own in (f"{space}.{name}", name, f"special.{name}"):
+        if own in FUNCTIONS or own in OTHER_NAMES:
+            return f"gt.{own} of graphc.tensor"
+    return ""
