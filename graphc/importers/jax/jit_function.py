@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial, wraps
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 
 import jax
 from jax.extend.core import get_opaque_trace_state
@@ -29,6 +29,15 @@ from graphc.importers.jax.settings import guards_transfers, runs_plainly
 from graphc.importers.jax.sized import SizedFunction
 from graphc.importers.jax.traced_family import JaxFamily
 from graphc.importers.jax.tracing import Spec, is_array
+from graphc.importers.jax.typed import (
+    Choices,
+    Decorator,
+    Jitted,
+    NumpyDecorator,
+    P,
+    R,
+    SizedCallable,
+)
 from graphc.importers.jax.way_out import tell_way_out
 from graphc.importers.numpy.function import NumpyFunction
 from graphc.ir.graph import Graph
@@ -285,6 +294,28 @@ class JitFunction(SizedFunction[JaxFamily]):
             jitted.clear_cache()
 
 
+@overload
+def jit(
+    function: Callable[P, R],
+    *,
+    frontend: Literal["jax"] = ...,
+    **options: Unpack[Choices],
+) -> Jitted[P, R]: ...
+@overload
+def jit(
+    function: Callable[P, R], *, frontend: Frontend, **options: Unpack[Choices]
+) -> SizedCallable[P, R]: ...
+@overload
+def jit(
+    function: None = None,
+    *,
+    frontend: Literal["jax"] = ...,
+    **options: Unpack[Choices],
+) -> Decorator: ...
+@overload
+def jit(
+    function: None = None, *, frontend: Frontend, **options: Unpack[Choices]
+) -> NumpyDecorator: ...
 @hiding
 def jit(
     function: Callable[..., Any] | None = None,

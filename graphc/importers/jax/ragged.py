@@ -13,7 +13,7 @@ from graphc.errors import CallError, ErrorKind, describe, graph_error, user_plac
 from graphc.importers.decorated import Decorated
 from graphc.importers.jax.arguments import Arguments, JaxCall, arrays
 from graphc.importers.jax.decisions import Decisions, Recorder
-from graphc.importers.jax.jit_function import JitFunction, jit
+from graphc.importers.jax.jit_function import jit
 from graphc.importers.jax.pattern import (
     LEAST,
     ShapesOfCall,
@@ -25,6 +25,7 @@ from graphc.importers.jax.program import agrees, graph_for
 from graphc.importers.jax.report import JitStats
 from graphc.importers.jax.subject import Subject
 from graphc.importers.jax.tracing import Imported, Spec, TracedFunction
+from graphc.importers.jax.typed import Jitted
 from graphc.importers.jax.unsupported import Unsupported
 from graphc.runtime.ragged import Ragged, Rows, ragged_graph
 from graphc.runtime.tracebacks import hiding
@@ -103,7 +104,7 @@ class RaggedFunction(Decorated):
         self._options = dict(options)
         self._arguments = Arguments(function, None, None)
         self._families: dict[Hashable, RaggedFamily] = {}
-        self._alone: JitFunction = jit(function, rewrites=options["rewrites"])
+        self._alone: Jitted[..., Any] = jit(function, rewrites=options["rewrites"])
         self._calls = 0
 
     def _parts(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
