@@ -11,6 +11,7 @@ import numpy as np
 
 from graphc.errors import GraphError, SourceLocation, user_place
 from graphc.importers.jax.arguments import JaxCall
+from graphc.importers.jax.captured import Snapshot
 from graphc.importers.jax.choices import CallersError, Options
 from graphc.importers.jax.pattern import (
     LEAST,
@@ -33,7 +34,10 @@ RECENT = 2  # sizes that siblings served, by which a new program knows what vari
 
 
 class FallbackWarning(UserWarning):
-    """A function of JAX that is compiled once for each size after all."""
+    """A function of JAX that is compiled once for each size after all.
+
+    Or one whose arguments are not donated, as was asked for, where their sizes vary.
+    """
 
 
 class ManySizes(Protocol):
@@ -106,6 +110,7 @@ class SizeFamily(ABC, Generic[ManyT, OneT]):
     exactly: set[ShapesOfCall] = field(default_factory=set)
     checked: set[ShapesOfCall] = field(default_factory=set)
     served: dict[ShapesOfCall, ManyT] = field(default_factory=dict)
+    captured: dict[int, Snapshot] = field(default_factory=dict)  # by program
     whose_results_fit: set[ShapesOfCall] = field(default_factory=set)
     otherwise = ""  # how that is done, in a warning
 
@@ -207,8 +212,10 @@ class SizeFamily(ABC, Generic[ManyT, OneT]):
         else:
             self.seen.append(sizes)
             pattern = generalised(self.seen)
+        captured = Snapshot.of(self.function)
         program = self._new_program(pattern, sizes)
         if program is not None:
+            self.captured[id(program)] = captured
             for known in (*self.seen, *list(self.served)[-RECENT:]):
                 if known != sizes and pattern.has(known):
                     program.compiled.took(pattern.sizes(known) or {})
@@ -224,7 +231,7 @@ class SizeFamily(ABC, Generic[ManyT, OneT]):
 
     def _serves(self, program: ManyT, sizes: ShapesOfCall) -> bool:
         """Whether a program is one for a call whose shapes fit its pattern."""
-        return True
+        return self.captured[id(program)].is_current()
 
     @abstractmethod
     def _new_program(self, pattern: SizePattern, sizes: ShapesOfCall) -> ManyT | None:

@@ -81,6 +81,12 @@ class Told:
         return jax.jit(function, **given)
 
     @property
+    def donates(self) -> bool:
+        """Whether arguments are given away, so that results may take their memory."""
+        names = "donate_argnums", "donate_argnames"
+        return any(self.others.get(name) not in (None, ()) for name in names)
+
+    @property
     def reason(self) -> str:
         """Why JAX is to compile each size; "" where it need not."""
         names = [n for n in OF_PROGRAMS if self.others.get(n) is not None]
@@ -247,7 +253,9 @@ class JitFunction(SizedFunction[JaxFamily]):
     def _new_family(self, form: JaxCall, specs: list[Spec]) -> JaxFamily:
         given = self._function, form, specs, self._shapes, self._options
         guarded = GUARDED if guards_transfers() else ""
-        return JaxFamily(*given, withheld=self._told.reason or guarded)
+        made = JaxFamily(*given, withheld=self._told.reason or guarded)
+        made.keeps = self._told.donates
+        return made
 
     def _contents(
         self,
@@ -344,8 +352,9 @@ def jit(
     `explain()` says why, and there is one `FallbackWarning`. Inside of transformations
     of JAX it is `jax.jit` of the function. The other options are those of `jax.jit`,
     `of_jax` among them: `donate_argnums` and `donate_argnames` (arguments are donated
-    where a call is compiled exactly), `inline` and `keep_unused`; with `in_shardings`,
-    `out_shardings`, `device` or `compiler_options` JAX compiles each size.
+    where a call is compiled exactly; where sizes vary, one warning says that they are
+    not), `inline` and `keep_unused`; with `in_shardings`, `out_shardings`, `device` or
+    `compiler_options` JAX compiles each size.
 
     `frontend="numpy"` is for a function written with the names of `numpy`: it is traced
     on values of graphc, dtypes are those of NumPy, and sizes may depend on data, as in

@@ -38,6 +38,7 @@ class JaxFamily(SizeFamily[JaxProgram, Exact]):
     """
 
     withheld: str = ""
+    keeps: bool = False  # arguments that are donated, which is told once
     has_many: bool = False  # programs, so that other sizes are exact
     direct: tuple[ShapesOfCall, TracedFunction] | None = None  # of the call at hand
     otherwise = ", as by jax.jit"
@@ -66,6 +67,16 @@ class JaxFamily(SizeFamily[JaxProgram, Exact]):
         finally:
             self.direct = None
 
+    def _fitting(self, sizes: ShapesOfCall) -> JaxProgram | None:
+        program = super()._fitting(sizes)
+        if self.keeps and program is not None:
+            self.keeps = False
+            self._warn(
+                "does not donate its arguments where their sizes vary: they stay as "
+                "they are, and its results take other memory"
+            )
+        return program
+
     def _direct(self, sizes: ShapesOfCall) -> TracedFunction:
         """The trace at these very sizes."""
         if self.direct is None or self.direct[0] != sizes:
@@ -81,6 +92,8 @@ class JaxFamily(SizeFamily[JaxProgram, Exact]):
 
         It is compared with what JAX traces for them where decisions cannot be seen.
         """
+        if not super()._serves(program, sizes):
+            return False
         if program.template is not None:
             return self._admits(program, sizes)
         named = program.pattern.sizes(sizes) or {}

@@ -203,7 +203,8 @@ def imported(
         if id(array) not in reader.fed and np.size(array) > most:
             value = variable(f"captured_{i}", value.type)
             variables.append(value)
-            arrays.append(array)
+            fixed = isinstance(array, jax.Array)  # others may be written later
+            arrays.append(array if fixed else np.array(array))
         consts.append(value)
     outputs = reader.read(function.inner, consts, inputs)
     given = (*inputs, *variables, *reader.fed.values())
