@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 
 from graphc.backends.program import Outputs
-from graphc.errors import GraphError
 from graphc.ir.types import DType
 from graphc.runtime.call_key import kind_of
 from graphc.runtime.call_lines import CallSite, Run, runner
@@ -78,7 +77,7 @@ class PlannedCalls:
         shapes = [np.shape(a) for a in args]
         try:
             plan = call_plan(self._prepared.plan, shapes)
-        except GraphError:  # a size of a result is not told by shapes
+        except ValueError:  # a size is not told by shapes, or has no capacity
             return None
         if plan is None:
             return None

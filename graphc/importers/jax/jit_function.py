@@ -159,7 +159,11 @@ class JitFunction(SizedFunction[JaxFamily]):
                 except GraphError:  # told again, where it is no fault of the program
                     self._known.forget(args, named)
         self._take = self._by_jax.take
-        return self._dispatcher(*args, **named)
+        try:
+            return self._dispatcher(*args, **named)
+        except Exception as error:
+            hide(error)
+            raise
 
     def _remember(
         self, args: tuple[Any, ...], named: Mapping[str, Any], run: OnLeaves
