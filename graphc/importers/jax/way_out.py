@@ -14,6 +14,7 @@ OF_SIZES = (
 OF_NUMBERS = jax.errors.ConcretizationTypeError  # of sizes, where code of JAX asks
 WORDS_OF_SIZES = (  # in errors that have no class of their own
     "Slice entries must be static integers",
+    "Array slice indices must have static start/stop/step",
     "Shapes must be 1D sequences of concrete values",
     "must have __hash__ and __eq__ methods",
     "Non-hashable static arguments are not supported",
