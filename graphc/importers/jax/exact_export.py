@@ -11,10 +11,10 @@ from jax.extend.core import ClosedJaxpr
 
 from graphc.errors import graph_error
 from graphc.importers.jax.arguments import JaxCall
+from graphc.importers.jax.choices import Options
 from graphc.importers.jax.exact import Exact, exact
 from graphc.importers.jax.jaxprs import is_key, opened
 from graphc.importers.jax.pattern import SizePattern
-from graphc.importers.jax.program import Options
 from graphc.importers.jax.structures import parameters_of, structure_of_results
 from graphc.importers.jax.subject import Subject
 from graphc.importers.jax.tracing import Spec
