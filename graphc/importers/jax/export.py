@@ -14,12 +14,13 @@ import numpy as np
 
 from graphc.errors import GraphError, graph_error
 from graphc.importers.jax.arguments import JaxCall
-from graphc.importers.jax.choices import Options, agrees, graph_for
+from graphc.importers.jax.choices import Options
 from graphc.importers.jax.decisions import Decisions, Recorder
 from graphc.importers.jax.exact_export import Asked, one_by_one, require_dtypes
 from graphc.importers.jax.family import CHECKED
 from graphc.importers.jax.jaxprs import is_key, words_of
 from graphc.importers.jax.pattern import SizePattern
+from graphc.importers.jax.program import agrees, graph_for
 from graphc.importers.jax.settings import is_wide
 from graphc.importers.jax.tracing import Imported, Spec, TracedFunction
 from graphc.importers.jax.unsupported import Unsupported
