@@ -10,7 +10,7 @@ import jax
 
 from graphc.importers.derivatives import Differentiated
 from graphc.importers.jax.arguments import JaxCall
-from graphc.importers.jax.decisions import Recorder
+from graphc.importers.jax.recorder import Recorder
 from graphc.importers.jax.tracing import (
     Imported,
     Spec,

@@ -10,7 +10,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import partial
 
-from graphc.importers.jax.decisions import Recorder
 from graphc.importers.jax.exact import Exact, exact
 from graphc.importers.jax.family import CHECKED, SizeFamily
 from graphc.importers.jax.pattern import ShapesOfCall, SizePattern
@@ -20,6 +19,7 @@ from graphc.importers.jax.program import (
     program_for,
     program_of_samples,
 )
+from graphc.importers.jax.recorder import Recorder
 from graphc.importers.jax.subject import Subject
 from graphc.importers.jax.tracing import TracedFunction
 from graphc.importers.jax.unsupported import Unsupported
@@ -101,7 +101,7 @@ class JaxFamily(SizeFamily[JaxProgram, Exact]):
     def _agrees(self, program: JaxProgram, sizes: ShapesOfCall) -> bool:
         """Whether a program is what JAX traces for these very sizes."""
         direct = self._direct(sizes)
-        agrees = program.agrees(direct, program.pattern.sizes(sizes) or {})
+        agrees = program.read.agrees(direct, program.pattern.sizes(sizes) or {})
         if agrees:
             program.checked.add(sizes)
         return agrees

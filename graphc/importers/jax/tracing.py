@@ -21,10 +21,11 @@ from graphc.importers.jax import (
     reductions,
     structural,
 )
-from graphc.importers.jax.decisions import Recorder
+from graphc.importers.jax.dimensions import recording
 from graphc.importers.jax.foreign import Origin
 from graphc.importers.jax.jaxprs import opened
 from graphc.importers.jax.reader import Reader
+from graphc.importers.jax.recorder import Recorder
 from graphc.importers.jax.settings import is_wide
 from graphc.importers.jax.sizes import JaxSizes
 from graphc.importers.jax.unsupported import Unsupported
@@ -107,7 +108,7 @@ def traced(
     texts = dict.fromkeys(n for s in specs for n in s.shape if isinstance(n, str))
     symbols = symbols_of(list(texts), least)
     given = [_struct(spec, symbols) for spec in specs]
-    watch = recorder.recording(symbols.values()) if recorder else nullcontext()
+    watch = recording(recorder, symbols.values()) if recorder else nullcontext()
     with watch:
         made, results = jax.make_jaxpr(function, return_shape=True)(*given)
     again = retracing(partial(traced, function), specs)

@@ -16,7 +16,7 @@ import pytest
 
 import graphc
 from graphc.importers.jax import traced_family
-from graphc.importers.jax.decisions import DIMENSION, WATCHED
+from graphc.importers.jax.dimensions import DIMENSION, WATCHED
 from graphc.importers.jax.traced_family import MOST_PROGRAMS
 from tests.importers.jax.comparing import same
 
