@@ -85,7 +85,7 @@ def _attribute(size: Any, name: str) -> Any:
         recorder = recorder_of(size)
         frame = sys._getframe(1)
         if recorder is not None and is_users(frame):
-            module = frame.f_globals.get("__name__", "")
+            module = frame.f_globals.get("__name__", "").partition(".")[0]
             direct = module not in sys.stdlib_module_names
             if name in _OF_INTEGERS or not (direct or module in _ASKING_FOR_USERS):
                 recorder.observe()  # whoever catches the error decides by the type

@@ -130,14 +130,15 @@ class JaxFamily(SizeFamily[JaxProgram, Exact]):
                 return None
             except Unsupported as error:
                 reasons.append(error)
-        said = pattern.names if self.shapes is not None else []
+        first = self.shapes is not None and not self.programs
+        said = pattern.names if first else []
         fixed = self._of_fixed_axes(pattern, sizes, said)
         if fixed is not None:
             return fixed
-        first, last = str(reasons[0]), reasons[-1].reason
-        if last in first:
-            raise Unsupported(first)
-        raise Unsupported(f"{first}; traces at several sizes: {last}") from None
+        why, last = str(reasons[0]), reasons[-1].reason
+        if last in why:
+            raise Unsupported(why)
+        raise Unsupported(f"{why}; traces at several sizes: {last}") from None
 
     def _tell_limit(self, siblings: list[JaxProgram], sizes: ShapesOfCall) -> None:
         """Warn, once, that sizes are exact since there are too many programs."""
@@ -174,6 +175,8 @@ class JaxFamily(SizeFamily[JaxProgram, Exact]):
         """
         for name in names:
             size = (pattern.sizes(sizes) or {})[name]
+            if self._takes_another(pattern, sizes, name):
+                continue
             try:
                 program = self._of_symbols(pattern.fixed(name, size), sizes)
             except (Pinned, Unsupported):
@@ -186,6 +189,20 @@ class JaxFamily(SizeFamily[JaxProgram, Exact]):
             )
             return program
         return None
+
+    def _takes_another(
+        self, pattern: SizePattern, sizes: ShapesOfCall, name: str
+    ) -> bool:
+        """Whether the function takes a size other than that of the call for an axis."""
+        named = pattern.sizes(sizes) or {}
+        for n in (named[name] + 1, 2 * named[name]):
+            own = {**named, name: n}
+            try:
+                self.subject.read([s.at(own) for s in pattern.specs(self.specs)])
+            except Exception:  # whatever it does with a size that it cannot have
+                continue
+            return True
+        return False
 
     def _of_symbols(self, pattern: SizePattern, sizes: ShapesOfCall) -> JaxProgram:
         """The program by a trace at symbols.
