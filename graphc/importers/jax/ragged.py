@@ -114,7 +114,11 @@ class RaggedFunction:
         served = [program.serves(sizes, specs) for sizes in examples.sizes]
         together = [i for i, s in enumerate(served) if s]
         found = _run(program, examples, together)
-        alone = {i: self._by_itself(examples, i) for i, s in enumerate(served) if not s}
+        alone = {
+            i: self._by_itself(program, examples, i)
+            for i, s in enumerate(served)
+            if not s
+        }
         return self._joined(program, found, together, alone)
 
     def _examples(self, args: tuple[Any, ...]) -> Examples:
@@ -181,10 +185,21 @@ class RaggedFunction:
         results = results_of(read, pattern, specs)
         return RaggedProgram(pattern, read, results, compiled)
 
-    def _by_itself(self, examples: Examples, number: int) -> list[Any]:
-        """The results of one example that is not like the others, as a list."""
+    def _by_itself(
+        self, program: RaggedProgram, examples: Examples, number: int
+    ) -> list[Any]:
+        """The results of one example that is not like the others, as a list.
+
+        Raises CallError where their structure is that of no other example.
+        """
         args, _ = examples.calls[number].arguments(examples.calls[number].leaves)
-        return jax.tree.leaves(self._alone(*args))
+        results = self._alone(*args)
+        tree, others = jax.tree.structure(results), program.results.tree
+        if tree != others:
+            problem = "examples have results of different structures"
+            got = f"{others}; of example {number}: {tree}"
+            raise _misfit(problem, got.replace("PyTreeDef", ""), "argument")
+        return jax.tree.leaves(results)
 
     def _joined(
         self,

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -24,7 +24,7 @@ from graphc.importers.jax import (
 from graphc.importers.jax.dimensions import recording
 from graphc.importers.jax.foreign import Origin
 from graphc.importers.jax.jaxprs import opened
-from graphc.importers.jax.reader import Reader
+from graphc.importers.jax.reader import PulledRules, Reader
 from graphc.importers.jax.recorder import Recorder
 from graphc.importers.jax.settings import is_wide
 from graphc.importers.jax.sizes import JaxSizes
@@ -68,7 +68,8 @@ class TracedFunction:
 
     `again` traces it at sizes that are numbers, by the names of its symbols. It may
     have been put together from `sampled` traces; the constants and literals `fed` are
-    then inputs that follow the arguments, of these types.
+    then inputs that follow the arguments, of these types. `pulled` are the traces of
+    derivative rules of its equations.
     """
 
     jaxpr: Any
@@ -76,6 +77,7 @@ class TracedFunction:
     again: Callable[[Mapping[str, int]], Any]
     sampled: bool = False
     fed: Sequence[tuple[Any, Any]] = ()
+    pulled: PulledRules = field(default_factory=dict, compare=False)
 
     @property
     def inner(self) -> Jaxpr:
@@ -180,7 +182,8 @@ def imported(
     if function.inner.effects:
         raise Unsupported(f"it has side effects: {_listed(function.inner.effects)}")
     origin = Origin(function.jaxpr, tuple(sizes), function.again, function.sampled)
-    reader = Reader(JaxSizes(sizes), differentiates, origin, keeps_rules)
+    own = JaxSizes(sizes)
+    reader = Reader(own, differentiates, origin, keeps_rules, function.pulled)
     for i, (item, aval) in enumerate(function.fed):
         reader.fed[id(item)] = variable(f"number_{i}", reader.type_of(aval))
     consts, variables, arrays = [], [], []
