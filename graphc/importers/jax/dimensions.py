@@ -18,12 +18,12 @@ from typing import Any
 import jax.export
 
 from graphc.errors import NOWHERE
+from graphc.importers.asking import is_users
 from graphc.importers.jax.decisions import Relation
 from graphc.importers.jax.recorder import (
     RECORDING,
     THREAD,
     Recorder,
-    is_users,
     recorder_of,
     scope_of,
 )

@@ -4,24 +4,20 @@ JAX by itself answers an open `==` with no, "which is really unsound" as its sou
 says, and an open `>=` with an exception.
 """
 
-import os
-import sys
 import threading
 from collections.abc import Callable, Iterable, Mapping
-from functools import cache
 from types import FrameType
 from typing import Any
 
 import jax.export
 
 from graphc.errors import SourceLocation, user_place
+from graphc.importers.asking import is_users
 from graphc.importers.jax.decisions import Decision, Decisions, Relation
 from graphc.importers.jax.sizes import JaxSizes
 from graphc.ir.dims import equal, less_equal, symbol_dim
 from graphc.ir.polynomials import Symbol
 
-_PACKAGES = {"graphc", "jax", "jaxlib", "opt_einsum"}  # not the user's code
-_OF_PYTHON = os.path.dirname(os.__file__) + os.sep, "<frozen "
 _Question = tuple[Any, Relation, Any]  # of dimensions of JAX, or integers
 
 
@@ -164,23 +160,3 @@ def recorder_of(size: Any) -> Recorder | None:
 def scope_of(symbols: Iterable[Any]) -> Any:
     """The scope that symbols of JAX have in common; None where there are none."""
     return next((symbol.scope for symbol in symbols), None)
-
-
-def is_users(frame: FrameType | None) -> bool:
-    """Whether a question comes from code of the user's, not from JAX or graphc."""
-    while frame is not None:
-        name = frame.f_globals.get("__name__", "")
-        answer = _has_users(name, frame.f_code.co_filename)
-        if answer is not None:
-            return answer
-        frame = frame.f_back
-    return False
-
-
-@cache
-def _has_users(module: str, file: str) -> bool | None:
-    """Whether a module has user code; None of Python's own, which any code calls."""
-    package = module.partition(".")[0]
-    if package in sys.stdlib_module_names and file.startswith(_OF_PYTHON):
-        return None
-    return package not in _PACKAGES
