@@ -11,7 +11,7 @@ a trace of each new size.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from graphc.errors import GraphError, SourceLocation
@@ -42,10 +42,10 @@ class Decision:
         is_so = left == right if self.relation == "==" else left >= right
         return is_so is self.answer
 
-    def pinned_by(self, answer: bool) -> Symbol | None:
-        """The symbol of which only one number is left by an answer, if there is one."""
+    def pinned_by(self) -> Symbol | None:
+        """The symbol of which the answer leaves only one number, if there is one."""
         difference = self.left - self.right
-        if self.relation != "==" or not answer or not isinstance(difference, Dim):
+        if self.relation != "==" or not self.answer or not isinstance(difference, Dim):
             return None
         atoms = polynomial(difference).atoms()
         (atom,) = atoms if len(atoms) == 1 else (None,)
@@ -86,16 +86,23 @@ class Decisions:
         numbers = self._numbers(sizes)
         return [d for d in self.taken if not d.holds(numbers)]
 
-    def pin(self, sizes: Mapping[str, int]) -> bool:
-        """Whether no other sizes have the answers that these have."""
+    def pinning(self, sizes: Mapping[str, int]) -> list[Decision]:
+        """The facts that no other sizes have than these; none where others have them.
+
+        They are as answered for these sizes.
+        """
         numbers = self._numbers(sizes)
-        answers = ((d, d.answer is d.holds(numbers)) for d in self.taken)
-        pinned = {d.pinned_by(answer) for d, answer in answers}
-        return bool(self.taken) and pinned.issuperset(self.symbols.values())
+        facts = [
+            d if d.holds(numbers) else replace(d, answer=not d.answer)
+            for d in self.taken
+        ]
+        pinned = {d.pinned_by(): d for d in facts}
+        pinned.pop(None, None)
+        return list(pinned.values()) if len(pinned) == len(self.symbols) else []
 
     def needed(self) -> list[str]:
         """The names of sizes of which JAX takes one number only."""
-        pinned = {d.pinned_by(d.answer) for d in self.taken if not d.by_user}
+        pinned = {d.pinned_by() for d in self.taken if not d.by_user}
         return [name for name, symbol in self.symbols.items() if symbol in pinned]
 
     def told(self, decisions: Iterable[Decision]) -> list[str]:

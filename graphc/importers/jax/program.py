@@ -215,7 +215,11 @@ def _restored(x: Any, aval: Any) -> Any:
 
 
 class Pinned(Exception):
-    """Raised where a program would be for the sizes of one call only."""
+    """Raised where a program would be for one size only, by these facts."""
+
+    def __init__(self, facts: list[str]) -> None:
+        super().__init__(*facts)
+        self.facts = facts
 
 
 def program_for(
@@ -231,8 +235,9 @@ def program_for(
     Raises Unsupported where there is none, and Pinned where there are no other sizes.
     """
     read = read_for(subject, pattern, specs, names, recorder)
-    if read.decisions.pin(recorder.sizes):
-        raise Pinned
+    pinning = read.decisions.pinning(recorder.sizes)
+    if pinning:
+        raise Pinned(read.decisions.told(pinning))
     results = results_of(read, pattern, specs)
     made = compiled(read.source, options, len(pattern.names) == 1)
     return JaxProgram(pattern, read, results, made)

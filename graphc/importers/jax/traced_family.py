@@ -113,8 +113,11 @@ class JaxFamily(SizeFamily[JaxProgram, Exact]):
         if self.withheld:
             raise Unsupported(self.withheld)
         siblings = self._siblings(sizes)
-        if any(p.decisions.pin(pattern.sizes(sizes) or {}) for p in siblings):
-            return None
+        for known in (sibling.decisions for sibling in siblings):
+            pinning = known.pinning(pattern.sizes(sizes) or {})
+            if pinning:
+                self.pinned[sizes] = known.told(pinning)
+                return None
         if len(siblings) >= MOST_PROGRAMS:
             self._tell_limit(siblings, sizes)
             return None
@@ -126,7 +129,8 @@ class JaxFamily(SizeFamily[JaxProgram, Exact]):
                 program = way(pattern, sizes)
                 self._check_at_known(program, sizes)
                 return self._with_fixed_axes(program, sizes) or program
-            except Pinned:
+            except Pinned as pinned:
+                self.pinned[sizes] = pinned.facts
                 return None
             except Unsupported as error:
                 reasons.append(error)

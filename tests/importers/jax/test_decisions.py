@@ -236,6 +236,17 @@ def test_decisions_are_told_with_their_lines_and_calls():
     assert f"rows >= 8 ({place})" in said.stats().decisions
 
 
+def test_the_fact_that_leaves_one_size_is_told():
+    def function(x):
+        return x * (2 if x.shape[0] == 9 else 1) + (x.shape[0] - 12 == 0)
+
+    ours = agrees(function, (5, 6, 9, 12, 7))
+    place = f"test_decisions.py:{function.__code__.co_firstlineno + 1}"
+    for n, fact in ((9, "x.shape[0] == 9"), (12, "x.shape[0] - 12 == 0")):
+        told = f"for ({n},): as JAX traces it\n  where {fact} ({place})\n"
+        assert told in ours.explain()
+
+
 def test_what_cannot_be_recorded_is_told():
     def function(x):
         return x * len(str(x.shape[0]))
