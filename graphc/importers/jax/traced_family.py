@@ -156,6 +156,9 @@ class JaxFamily(SizeFamily[JaxProgram, Exact]):
             for fact in known.told(known.otherwise(named)[:1])
         )
         why = "".join(f" It decides by {fact}." for fact, _ in facts.most_common(1))
+        places = [p.opaque for p in siblings if p.opaque is not None]
+        if places and not why:
+            why = f" {places[0]} asks for the text, the hash or the number of a size."
         self._warn(
             f"has {MOST_PROGRAMS} programs for sizes that it treats otherwise; more "
             f"such sizes are compiled once each{self.otherwise}.{why}"

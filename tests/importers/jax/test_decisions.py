@@ -274,6 +274,17 @@ def test_too_many_programs_are_a_warning_once():
     assert f"test_decisions.py:{line})" in text
 
 
+def test_too_many_programs_name_the_line_that_asks_for_more():
+    def function(x):
+        return x * float(str(x.shape[0]))
+
+    ours = graphc.jit(function)
+    line = function.__code__.co_firstlineno + 1
+    with pytest.warns(graphc.FallbackWarning, match=rf"test_decisions\.py:{line} asks"):
+        for n in range(5, 18):
+            same(ours(vector(n)), jax.jit(function)(vector(n)))
+
+
 def test_sizes_that_are_told_by_types_alone():
     def function(x):
         return x * (2.0 if type(x.shape[0]) is int else 1.0)
