@@ -52,10 +52,13 @@ class _Numbers:
             if all(v in found for v in node.outputs):
                 continue
             operands = tuple(found[v] for v in node.inputs)
+            if node.primitive.for_gradients:  # which have been taken
+                found.update(zip(node.outputs, operands, strict=False))
+                continue
             params = self._params(node)
             for v in node.outputs:
-                name = node.primitive.name
-                found[v] = self._number(name, operands, params, v.index)
+                kind = node.primitive.name, v.index, v.type.dtype, v.type.weak
+                found[v] = self._number(kind, operands, params)
         return tuple(found[v] for v in outputs)
 
     def _number(self, *key: Hashable) -> int:
@@ -77,7 +80,11 @@ class _Numbers:
             return self._body(param)
         if isinstance(param, Dim):
             return substitute(param, self._sizes)
-        return param
+        if isinstance(param, Node):
+            return "a node"  # that computes a part of the same: no value depends on it
+        # 1 is no True, nor 1.0, and 0.0 no -0.0.
+        exact = repr(param) if isinstance(param, (float, complex)) else param
+        return type(param), exact
 
     def _body(self, body: Body) -> tuple[int, ...]:
         """The numbers of a body's outputs; its sizes are numbered by position, too."""

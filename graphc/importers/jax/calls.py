@@ -86,8 +86,10 @@ def _pulled_back(
         [_struct(atom.aval) for atom in part]
         for part in (eqn.eqn.invars, eqn.eqn.outvars)
     )
-    made = jax.make_jaxpr(pull)(given, results)
-    pulled = iter(eqn.body(made, [*arguments, *cotangents]))
+    rules = eqn.reader.pulled
+    if id(eqn.eqn) not in rules:
+        rules[id(eqn.eqn)] = eqn.eqn, jax.make_jaxpr(pull)(given, results)
+    pulled = iter(eqn.body(rules[id(eqn.eqn)][1], [*arguments, *cotangents]))
     return [next(pulled) if keep else None for keep in floats]
 
 

@@ -15,14 +15,14 @@ import numpy as np
 from graphc.errors import GraphError, graph_error
 from graphc.importers.jax.arguments import JaxCall
 from graphc.importers.jax.choices import Options
-from graphc.importers.jax.decisions import Decisions, Recorder
 from graphc.importers.jax.exact_export import Asked, one_by_one, require_dtypes
 from graphc.importers.jax.family import CHECKED
 from graphc.importers.jax.jaxprs import is_key, words_of
 from graphc.importers.jax.pattern import SizePattern
-from graphc.importers.jax.program import agrees, graph_for
+from graphc.importers.jax.program import FunctionRead, read_for
+from graphc.importers.jax.recorder import Recorder
 from graphc.importers.jax.settings import is_wide
-from graphc.importers.jax.tracing import Imported, Spec, TracedFunction
+from graphc.importers.jax.tracing import Imported, Spec
 from graphc.importers.jax.unsupported import Unsupported
 from graphc.importers.jax.words import pattern_of
 from graphc.ir.build import constant
@@ -139,31 +139,30 @@ def graph_of_all(
         for answers_jax in (False, True):
             recorder = Recorder(calls[0], words, answers_jax)
             try:
-                found, source, decisions = _graph(asking, recorder)
+                read = _read(asking, recorder)
                 break
             except Unsupported:
                 if answers_jax or not recorder.was_silent:
                     raise
     except Unsupported as error:
         raise _no_graph(why, str(error)) from None
+    decisions = read.decisions
     if decisions.taken or decisions.opaque:
         facts = decisions.told(decisions.taken) or [f"one asked at {decisions.opaque}"]
         raise _no_graph(why, f"a function that decides by sizes: {facts[0]}")
     for sizes in calls[:CHECKED]:
         direct = asking.subject.read(asking.at(sizes))
-        if found.tree != direct.tree or not agrees(found, source, direct, sizes):
+        if not read.agrees(direct, sizes):
             shown = ", ".join(f"{name} = {n}" for name, n in sizes.items())
             raise _no_graph(why, f"a function that is traced otherwise for {shown}")
     results = asking.subject.results(direct, asking.at(sizes))
     require_dtypes([v.aval for v in results.inner.outvars])
-    return with_constants(source), results.tree
+    return with_constants(read.source), results.tree
 
 
-def _graph(
-    asking: Asked, recorder: Recorder
-) -> tuple[TracedFunction, Imported, Decisions]:
-    given = asking.subject, asking.pattern, asking.specs, asking.names, recorder
-    return graph_for(*given)
+def _read(asking: Asked, recorder: Recorder) -> FunctionRead:
+    called = asking.subject, asking.pattern, asking.specs, asking.names, recorder
+    return read_for(*called)
 
 
 def _no_graph(why: str, got: str) -> GraphError:

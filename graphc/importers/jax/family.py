@@ -94,7 +94,8 @@ OneT = TypeVar("OneT", bound=OneSize)
 class SizeFamily(ABC, Generic[ManyT, OneT]):
     """The calls of one function that differ in nothing but sizes.
 
-    `compiled` are programs for single sizes, `programs` those for many.
+    `compiled` are programs for single sizes, `programs` those for many; `pinned` are
+    facts that leave single sizes alone.
     """
 
     function: Callable[..., Any]
@@ -111,6 +112,7 @@ class SizeFamily(ABC, Generic[ManyT, OneT]):
     checked: set[ShapesOfCall] = field(default_factory=set)
     served: dict[ShapesOfCall, ManyT] = field(default_factory=dict)
     captured: dict[int, Snapshot] = field(default_factory=dict)  # by program
+    pinned: dict[ShapesOfCall, list[str]] = field(default_factory=dict)
     whose_results_fit: set[ShapesOfCall] = field(default_factory=set)
     otherwise = ""  # how that is done, in a warning
 

@@ -8,7 +8,7 @@ import jax
 import jax.export
 
 from graphc.errors import graph_error
-from graphc.importers.jax.decisions import NoNumbers, Undecided
+from graphc.importers.jax.recorder import NoNumbers, Undecided
 from graphc.importers.jax.tracing import Spec, SpecShape, imported, inputs_of, traced
 from graphc.importers.jax.unsupported import Unsupported
 from graphc.ir.build import INPUT

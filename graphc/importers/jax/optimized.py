@@ -4,6 +4,7 @@ from collections.abc import Callable, Hashable
 from functools import update_wrapper
 from typing import Any
 
+import jax.export
 import jax.numpy as jnp
 
 from graphc.importers.decorated import Decorated
@@ -36,6 +37,9 @@ class OptimizedFunction(Decorated):
         """The results, by the rewritten program; arguments may be traced."""
         call = self._arguments.call(args, named)
         specs = call.specs()
+        sizes = [n for leaf in call.leaves for n in jnp.shape(leaf)]
+        if any(map(jax.export.is_symbolic_dim, sizes)):
+            return self._function(*args, **named)  # the whole trace is rewritten
         key = call.kind(specs), shapes_of(specs)
         if key not in self._known:
             form = JaxCall([None] * len(call.leaves), call.form, call.statics)

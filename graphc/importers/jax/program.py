@@ -14,17 +14,18 @@ from graphc.errors import GraphError, SourceLocation
 from graphc.importers.jax.alike import alike
 from graphc.importers.jax.arguments import JaxCall, arrays
 from graphc.importers.jax.choices import Options, dims_of
-from graphc.importers.jax.decisions import Decisions, Recorder
+from graphc.importers.jax.decisions import Decisions
+from graphc.importers.jax.dimensions import recording
 from graphc.importers.jax.jaxprs import array_of, is_key, words_of
 from graphc.importers.jax.known_calls import OnLeaves
 from graphc.importers.jax.pattern import ShapesOfCall, SizePattern, shapes_of
+from graphc.importers.jax.recorder import Recorder
 from graphc.importers.jax.subject import Subject
 from graphc.importers.jax.template import Template, template
 from graphc.importers.jax.tracing import (
     Imported,
     Spec,
     TracedFunction,
-    imported,
     inputs_of,
     retracing,
     symbols_of,
@@ -48,6 +49,44 @@ class OfCall:
 Trace = Callable[[], TracedFunction]  # at the sizes of a call
 
 
+@dataclass(frozen=True)
+class FunctionRead:
+    """A function as it is read for many sizes: its trace, its graph, its decisions.
+
+    The `recorder` answers what is asked about the sizes of the trace.
+    """
+
+    subject: Subject
+    traced: TracedFunction
+    source: Imported
+    decisions: Decisions
+    recorder: Recorder
+
+    def agrees(self, direct: TracedFunction, sizes: Mapping[str, int]) -> bool:
+        """Whether it computes at some sizes what JAX traces for them.
+
+        Python code can decide by a size in ways that are not to be seen.
+        """
+        traced = self.traced
+        if (traced.tree, traced.weak) != (direct.tree, direct.weak):
+            return False
+        arguments = self.source.graph.inputs[: len(direct.inner.invars)]
+        names = [v.name for v in arguments]
+
+        def read(trace: TracedFunction, numbers: Mapping[str, int]) -> Imported:
+            # Of inputs of its own: bodies take what is known outside from there.
+            return self.subject.graph(trace, numbers, inputs_of(direct, {}, names))
+
+        try:
+            with recording(self.recorder):  # rules of derivatives are called again
+                own = read(traced, sizes)
+            other = read(direct, {})
+        except (GraphError, Unsupported):
+            return False
+        same = _same_arrays(own.captured, other.captured)
+        return same and alike(own.graph, other.graph)
+
+
 @dataclass
 class JaxProgram:
     """A function for the sizes of a pattern, as a graph and compiled.
@@ -59,15 +98,23 @@ class JaxProgram:
     """
 
     pattern: SizePattern
-    traced: TracedFunction
+    read: FunctionRead
     told: TracedFunction  # of the results
-    source: Imported
     compiled: Function
-    decisions: Decisions
     template: Template | None = None
     own: dict[ShapesOfCall, "OfCall"] = field(default_factory=dict)
     checked: set[ShapesOfCall] = field(default_factory=set)
     doubted: bool = False
+
+    @property
+    def decisions(self) -> Decisions:
+        """What the function decides by sizes."""
+        return self.read.decisions
+
+    @property
+    def source(self) -> Imported:
+        """The graph that is compiled."""
+        return self.read.source
 
     @property
     def facts(self) -> list[str]:
@@ -122,36 +169,6 @@ class JaxProgram:
             self.own[sizes] = OfCall(numbers, subject.results(direct, specs).tree)
         return True
 
-    def agrees(self, direct: TracedFunction, sizes: Mapping[str, int]) -> bool:
-        """Whether it computes at some sizes what JAX traces for them."""
-        same = self.traced.tree == direct.tree
-        return same and agrees(self.traced, self.source, direct, sizes)
-
-
-def agrees(
-    found: TracedFunction,
-    source: Imported,
-    direct: TracedFunction,
-    sizes: Mapping[str, int],
-) -> bool:
-    """Whether a trace for many sizes computes what JAX traces for some of them.
-
-    Python code can decide by a size in ways that are not to be seen.
-    """
-    if found.weak != direct.weak:
-        return False
-    names = [v.name for v in source.graph.inputs[: len(direct.inner.invars)]]
-
-    def read(trace: TracedFunction, numbers: Mapping[str, int]) -> Imported:
-        # Of inputs of its own: bodies take what is known outside of them from there.
-        return imported(trace, numbers, inputs_of(direct, {}, names))
-
-    try:
-        own, other = read(found, sizes), read(direct, {})
-    except (GraphError, Unsupported):
-        return False
-    return _same_arrays(own.captured, other.captured) and alike(own.graph, other.graph)
-
 
 def _same_arrays(a: Sequence[Any], b: Sequence[Any]) -> bool:
     return len(a) == len(b) and all(map(_same_array, a, b))
@@ -201,7 +218,11 @@ def _restored(x: Any, aval: Any) -> Any:
 
 
 class Pinned(Exception):
-    """Raised where a program would be for the sizes of one call only."""
+    """Raised where a program would be for one size only, by these facts."""
+
+    def __init__(self, facts: list[str]) -> None:
+        super().__init__(*facts)
+        self.facts = facts
 
 
 def program_for(
@@ -216,36 +237,53 @@ def program_for(
 
     Raises Unsupported where there is none, and Pinned where there are no other sizes.
     """
-    found, source, decisions = graph_for(subject, pattern, specs, names, recorder)
-    if decisions.pin(recorder.sizes):
-        raise Pinned
-    results = subject.results(found, specs)
-    made = compiled(source, options, pattern.names)
-    return JaxProgram(pattern, found, results, source, made, decisions)
+    read = read_for(subject, pattern, specs, names, recorder)
+    pinning = read.decisions.pinning(recorder.sizes)
+    if pinning:
+        raise Pinned(read.decisions.told(pinning))
+    results = results_of(read, pattern, specs)
+    made = compiled(read.source, options, pattern.names)
+    return JaxProgram(pattern, read, results, made)
 
 
-def graph_for(
+def results_of(
+    read: FunctionRead, pattern: SizePattern, specs: Sequence[Spec]
+) -> TracedFunction:
+    """The trace that tells the results, for sizes that are decided as they are read."""
+    own = [spec.at(read.recorder.sizes) for spec in pattern.specs(specs)]
+    return read.subject.results(read.traced, own)
+
+
+def read_for(
     subject: Subject,
     pattern: SizePattern,
     specs: Sequence[Spec],
     names: Sequence[str],
     recorder: Recorder,
-) -> tuple[TracedFunction, Imported, Decisions]:
-    """The trace for many sizes of a pattern, its graph, and what it decides by sizes.
+) -> FunctionRead:
+    """The function for the sizes of a pattern that are decided as those of a call.
 
     Raises Unsupported where there is none.
     """
     try:
         found = subject.read(pattern.specs(specs), max(pattern.least, 1), recorder)
     except Exception as error:  # whatever Python code does with a size that is none
-        reason = f"it cannot be traced at sizes {pattern}: {raised(error)}"
-        raise Unsupported(reason) from error
+        raise _untraceable(pattern, error) from error
     symbols = _symbols(pattern)
     sizes = {name: symbol_dim(symbol) for name, symbol in symbols.items()}
-    # Rules of derivatives are called while it is read.
-    with reading(), recorder.recording():
-        source = subject.graph(found, sizes, inputs_of(found, sizes, names))
-    return found, source, recorder.decisions(symbols)
+    try:
+        # Rules of derivatives are called while it is read.
+        with reading(), recording(recorder):
+            source = subject.graph(found, sizes, inputs_of(found, sizes, names))
+    except (GraphError, Unsupported):
+        raise
+    except Exception as error:  # of such a rule
+        raise _untraceable(pattern, error) from error
+    return FunctionRead(subject, found, source, recorder.decisions(symbols), recorder)
+
+
+def _untraceable(pattern: SizePattern, error: Exception) -> Unsupported:
+    return Unsupported(f"it cannot be traced at sizes {pattern}: {raised(error)}")
 
 
 def _symbols(pattern: SizePattern) -> dict[str, Symbol]:
@@ -272,10 +310,12 @@ def program_of_samples(
     sizes = {name: symbol_dim(symbol) for name, symbol in known.items()}
     with reading():
         source = subject.graph(found, sizes, inputs_of(found, sizes, names))
-    results = subject.results(found, specs)
     program = compiled(source, options, pattern.names)
+    recorder = Recorder(samples[0])
     decisions = Decisions(known)  # each trace is compared
-    return JaxProgram(pattern, found, results, source, program, decisions, made)
+    read = FunctionRead(subject, found, source, decisions, recorder)
+    results = results_of(read, pattern, specs)
+    return JaxProgram(pattern, read, results, program, made)
 
 
 def _sampled(subject: Subject, specs: Sequence[Spec]) -> TracedFunction:

@@ -12,7 +12,6 @@ from graphc.backends.program import Outputs
 from graphc.errors import CallError, ErrorKind, describe, graph_error, user_place
 from graphc.importers.decorated import Decorated
 from graphc.importers.jax.arguments import Arguments, JaxCall, arrays
-from graphc.importers.jax.decisions import Decisions, Recorder
 from graphc.importers.jax.jit_function import jit
 from graphc.importers.jax.pattern import (
     LEAST,
@@ -21,10 +20,11 @@ from graphc.importers.jax.pattern import (
     generalised,
     shapes_of,
 )
-from graphc.importers.jax.program import agrees, graph_for
+from graphc.importers.jax.program import FunctionRead, read_for, results_of
+from graphc.importers.jax.recorder import Recorder
 from graphc.importers.jax.report import JitStats
 from graphc.importers.jax.subject import Subject
-from graphc.importers.jax.tracing import Imported, Spec, TracedFunction
+from graphc.importers.jax.tracing import Spec, TracedFunction
 from graphc.importers.jax.typed import Jitted
 from graphc.importers.jax.unsupported import Unsupported
 from graphc.runtime.ragged import Ragged, Rows, ragged_graph
@@ -51,12 +51,9 @@ class RaggedProgram:
     """A compiled program for examples of all sizes of a pattern."""
 
     pattern: SizePattern
-    subject: Subject
-    traced: TracedFunction
-    source: Imported
+    read: FunctionRead
     results: TracedFunction
     compiled: Ragged
-    decisions: Decisions
     checked: dict[ShapesOfCall, bool] = field(default_factory=dict)
 
     def serves(self, sizes: ShapesOfCall, specs: list[Spec]) -> bool:
@@ -66,17 +63,17 @@ class RaggedProgram:
         """
         if sizes not in self.checked:
             named = self.pattern.sizes(sizes) or {}
-            if not self.decisions.hold(named):
+            if not self.read.decisions.hold(named):
                 return False
             small = any(n < LEAST for n in named.values())
             known = sum(self.checked.values()) >= CHECKED
-            doubted = self.decisions.opaque or not all(self.checked.values())
+            doubted = self.read.decisions.opaque or not all(self.checked.values())
             if known and not small and not doubted:
                 return True
             pairs = zip(sizes, specs, strict=True)
             own = [Spec(shape, s.dtype, s.weak) for shape, s in pairs]
-            direct = self.subject.read(own)
-            found = agrees(self.traced, self.source, direct, named)
+            direct = self.read.subject.read(own)
+            found = self.read.agrees(direct, named)
             self.checked[sizes] = found
         return self.checked[sizes]
 
@@ -124,7 +121,11 @@ class RaggedFunction(Decorated):
         served = [program.serves(sizes, specs) for sizes in examples.sizes]
         together = [i for i, s in enumerate(served) if s]
         found = _run(program, examples, together)
-        alone = {i: self._by_itself(examples, i) for i, s in enumerate(served) if not s}
+        alone = {
+            i: self._by_itself(program, examples, i)
+            for i, s in enumerate(served)
+            if not s
+        }
         return self._joined(program, found, together, alone)
 
     def _examples(self, args: tuple[Any, ...]) -> Examples:
@@ -179,27 +180,34 @@ class RaggedFunction(Decorated):
         subject.read(specs)  # errors of the function itself are those of JAX
         recorder = Recorder(max((pattern.sizes(s) or {} for s in seen), key=_least))
         try:
-            found, source, decisions = graph_for(
-                subject, pattern, specs, names, recorder
-            )
+            read = read_for(subject, pattern, specs, names, recorder)
         except Unsupported as error:
             problem = f"this function of JAX cannot be read: {error.reason}"
             raise graph_error(problem, op="ragged", where=error.place) from None
-        graph = source.graph
+        graph = read.source.graph
         given = list(zip(graph.inputs, examples.shared, strict=False))
         shared = [v for v, same in given if same]
         shared += graph.inputs[len(given) :]
         structure = Outputs("list", (), (Outputs("single"),) * len(graph.outputs))
         compiled = ragged_graph(graph, structure, shared, "exact", **self._options)
-        results = subject.results(found, specs)
-        return RaggedProgram(
-            pattern, subject, found, source, results, compiled, decisions
-        )
+        results = results_of(read, pattern, specs)
+        return RaggedProgram(pattern, read, results, compiled)
 
-    def _by_itself(self, examples: Examples, number: int) -> list[Any]:
-        """The results of one example that is not like the others, as a list."""
+    def _by_itself(
+        self, program: RaggedProgram, examples: Examples, number: int
+    ) -> list[Any]:
+        """The results of one example that is not like the others, as a list.
+
+        Raises CallError where their structure is that of no other example.
+        """
         args, _ = examples.calls[number].arguments(examples.calls[number].leaves)
-        return jax.tree.leaves(self._alone(*args))
+        results = self._alone(*args)
+        tree, others = jax.tree.structure(results), program.results.tree
+        if tree != others:
+            problem = "examples have results of different structures"
+            got = f"{others}; of example {number}: {tree}"
+            raise _misfit(problem, got.replace("PyTreeDef", ""), "argument")
+        return jax.tree.leaves(results)
 
     def _joined(
         self,
@@ -264,7 +272,7 @@ def _run(
         column[0] if same else list(column)
         for column, same in zip(columns, examples.shared, strict=True)
     ]
-    found: list[Any] = program.compiled(*given, *program.source.captured)
+    found: list[Any] = program.compiled(*given, *program.read.source.captured)
     return found
 
 

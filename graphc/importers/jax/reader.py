@@ -38,11 +38,15 @@ class _Known(NamedTuple):
     place: SourceLocation
 
 
+PulledRules = dict[int, tuple[JaxprEqn, Any]]  # by equations, which are kept alive
+
+
 class Reader:
     """Reads jaxprs whose symbolic sizes are those of `sizes`.
 
     Where it `differentiates`, functions keep derivative rules of their own; where it
-    `keeps_rules`, JAX runs these functions, so that it sees the rules. Equations
+    `keeps_rules`, JAX runs these functions, so that it sees the rules; `pulled` are
+    the traces of rules so far, which call code of the user's. Equations
     that have no rule are foreign functions, as they stand in the `origin`; `foreign`
     tells them.
     """
@@ -53,8 +57,10 @@ class Reader:
         differentiates: bool = False,
         origin: Origin | None = None,
         keeps_rules: bool = False,
+        pulled: PulledRules | None = None,
     ) -> None:
         self.sizes = sizes
+        self.pulled: PulledRules = {} if pulled is None else pulled
         self.differentiates = differentiates
         self.origin = origin
         self.keeps_rules = keeps_rules

@@ -72,6 +72,7 @@ def _lines(family: SizeFamily[Any, Any], full: bool) -> Iterator[str]:
     for sizes, one in family.compiled.items():
         first, *more = one.told(full)
         yield f"compiled exactly for {_shown(sizes)}: {first}"
+        yield from (f"  where {fact}" for fact in family.pinned.get(sizes, ()))
         yield from more
     if family.refused:
         yield f"compiled once for each size: {family.refused}"

@@ -9,7 +9,7 @@ from typing import Any
 
 from graphc.importers.derivatives import Differentiated
 from graphc.importers.jax.arguments import JaxCall
-from graphc.importers.jax.decisions import Recorder
+from graphc.importers.jax.recorder import Recorder
 from graphc.importers.jax.tracing import (
     Imported,
     Spec,

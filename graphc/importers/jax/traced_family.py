@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from functools import partial
 
 from graphc.importers.jax.choices import require_names
-from graphc.importers.jax.decisions import Recorder
 from graphc.importers.jax.exact import Exact, exact
 from graphc.importers.jax.family import CHECKED, SizeFamily
 from graphc.importers.jax.pattern import ShapesOfCall, SizePattern
@@ -21,6 +20,7 @@ from graphc.importers.jax.program import (
     program_for,
     program_of_samples,
 )
+from graphc.importers.jax.recorder import Recorder
 from graphc.importers.jax.subject import Subject
 from graphc.importers.jax.tracing import TracedFunction
 from graphc.importers.jax.unsupported import Unsupported
@@ -119,7 +119,7 @@ class JaxFamily(SizeFamily[JaxProgram, Exact]):
     def _agrees(self, program: JaxProgram, sizes: ShapesOfCall) -> bool:
         """Whether a program is what JAX traces for these very sizes."""
         direct = self._direct(sizes)
-        agrees = program.agrees(direct, program.pattern.sizes(sizes) or {})
+        agrees = program.read.agrees(direct, program.pattern.sizes(sizes) or {})
         if agrees:
             program.checked.add(sizes)
         return agrees
@@ -132,8 +132,11 @@ class JaxFamily(SizeFamily[JaxProgram, Exact]):
             raise Unsupported(self.withheld)
         require_names(self.options.dims, pattern.axes(self.names()))
         siblings = self._siblings(sizes)
-        if any(p.decisions.pin(pattern.sizes(sizes) or {}) for p in siblings):
-            return None
+        for known in (sibling.decisions for sibling in siblings):
+            pinning = known.pinning(pattern.sizes(sizes) or {})
+            if pinning:
+                self.pinned[sizes] = known.told(pinning)
+                return None
         if len(siblings) >= MOST_PROGRAMS:
             self._tell_limit(siblings, sizes)
             return None
@@ -145,18 +148,20 @@ class JaxFamily(SizeFamily[JaxProgram, Exact]):
                 program = way(pattern, sizes)
                 self._check_at_known(program, sizes)
                 return self._with_fixed_axes(program, sizes) or program
-            except Pinned:
+            except Pinned as pinned:
+                self.pinned[sizes] = pinned.facts
                 return None
             except Unsupported as error:
                 reasons.append(error)
-        said = pattern.names if self.shapes is not None else []
+        first = self.shapes is not None and not self.programs
+        said = pattern.names if first else []
         fixed = self._of_fixed_axes(pattern, sizes, said)
         if fixed is not None:
             return fixed
-        first, last = str(reasons[0]), reasons[-1].reason
-        if last in first:
-            raise Unsupported(first)
-        raise Unsupported(f"{first}; traces at several sizes: {last}") from None
+        why, last = str(reasons[0]), reasons[-1].reason
+        if last in why:
+            raise Unsupported(why)
+        raise Unsupported(f"{why}; traces at several sizes: {last}") from None
 
     def _tell_limit(self, siblings: list[JaxProgram], sizes: ShapesOfCall) -> None:
         """Warn, once, that sizes are exact since there are too many programs."""
@@ -170,6 +175,9 @@ class JaxFamily(SizeFamily[JaxProgram, Exact]):
             for fact in known.told(known.otherwise(named)[:1])
         )
         why = "".join(f" It decides by {fact}." for fact, _ in facts.most_common(1))
+        places = [p.opaque for p in siblings if p.opaque is not None]
+        if places and not why:
+            why = f" {places[0]} asks for the text, the hash or the number of a size."
         self._warn(
             f"has {MOST_PROGRAMS} programs for sizes that it treats otherwise; more "
             f"such sizes are compiled once each{self.otherwise}.{why}"
@@ -193,6 +201,8 @@ class JaxFamily(SizeFamily[JaxProgram, Exact]):
         """
         for name in names:
             size = (pattern.sizes(sizes) or {})[name]
+            if self._takes_another(pattern, sizes, name):
+                continue
             try:
                 program = self._of_symbols(pattern.fixed(name, size), sizes)
             except (Pinned, Unsupported):
@@ -205,6 +215,20 @@ class JaxFamily(SizeFamily[JaxProgram, Exact]):
             )
             return program
         return None
+
+    def _takes_another(
+        self, pattern: SizePattern, sizes: ShapesOfCall, name: str
+    ) -> bool:
+        """Whether the function takes a size other than that of the call for an axis."""
+        named = pattern.sizes(sizes) or {}
+        for n in (named[name] + 1, 2 * named[name]):
+            own = {**named, name: n}
+            try:
+                self.subject.read([s.at(own) for s in pattern.specs(self.specs)])
+            except Exception:  # whatever it does with a size that it cannot have
+                continue
+            return True
+        return False
 
     def _of_symbols(self, pattern: SizePattern, sizes: ShapesOfCall) -> JaxProgram:
         """The program by a trace at symbols.

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial, wraps
 from typing import Any
 
@@ -21,10 +21,11 @@ from graphc.importers.jax import (
     reductions,
     structural,
 )
-from graphc.importers.jax.decisions import Recorder
+from graphc.importers.jax.dimensions import recording
 from graphc.importers.jax.foreign import Origin
 from graphc.importers.jax.jaxprs import is_array_type, opened
-from graphc.importers.jax.reader import Reader
+from graphc.importers.jax.reader import PulledRules, Reader
+from graphc.importers.jax.recorder import Recorder
 from graphc.importers.jax.settings import is_wide
 from graphc.importers.jax.sizes import JaxSizes
 from graphc.importers.jax.unsupported import Unsupported
@@ -74,7 +75,8 @@ class TracedFunction:
 
     `again` traces it at sizes that are numbers, by the names of its symbols. It may
     have been put together from `sampled` traces; the constants and literals `fed` are
-    then inputs that follow the arguments, of these types.
+    then inputs that follow the arguments, of these types. `pulled` are the traces of
+    derivative rules of its equations.
     """
 
     jaxpr: Any
@@ -82,6 +84,7 @@ class TracedFunction:
     again: Callable[[Mapping[str, int]], Any]
     sampled: bool = False
     fed: Sequence[tuple[Any, Any]] = ()
+    pulled: PulledRules = field(default_factory=dict, compare=False)
 
     @property
     def inner(self) -> Jaxpr:
@@ -114,7 +117,7 @@ def traced(
     texts = dict.fromkeys(n for s in specs for n in s.shape if isinstance(n, str))
     symbols = symbols_of(list(texts), least)
     given = [_struct(spec, symbols) for spec in specs]
-    watch = recorder.recording(symbols.values()) if recorder else nullcontext()
+    watch = recording(recorder, symbols.values()) if recorder else nullcontext()
     trees: list[Any] = []
 
     @wraps(function)
@@ -194,7 +197,8 @@ def imported(
     if function.inner.effects:
         raise Unsupported(f"it has side effects: {_listed(function.inner.effects)}")
     origin = Origin(function.jaxpr, tuple(sizes), function.again, function.sampled)
-    reader = Reader(JaxSizes(sizes), differentiates, origin, keeps_rules)
+    own = JaxSizes(sizes)
+    reader = Reader(own, differentiates, origin, keeps_rules, function.pulled)
     for i, (item, aval) in enumerate(function.fed):
         reader.fed[id(item)] = variable(f"number_{i}", reader.type_of(aval))
     consts, variables, arrays = [], [], []

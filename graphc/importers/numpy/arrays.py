@@ -5,13 +5,16 @@ is symbolic and by NumPy elsewhere, and give new arrays.
 """
 
 import operator
+import sys
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from graphc.errors import graph_error
+from graphc.importers.asking import is_users
+from graphc.importers.numpy.asked import is_number, is_size, number_by, refuse_number
 from graphc.importers.numpy.memory import (
     Content,
     Memory,
@@ -51,10 +54,21 @@ class TracedArray:
     """An array in a function that is traced; its memory may be a view of another's."""
 
     __slots__ = ("memory",)
-    __hash__ = None  # type: ignore[assignment]
 
     def __init__(self, memory: Memory) -> None:
         self.memory = memory
+
+    if not TYPE_CHECKING:
+
+        @property
+        def __class__(self) -> type:  # which `isinstance` asks for
+            asks_for_int = is_users(sys._getframe(1)) and is_size(self.content)
+            return int if asks_for_int else TracedArray
+
+    def __hash__(self) -> int:
+        if is_number(self.content):
+            refuse_number(self.content, "hash")
+        raise TypeError("unhashable type: 'numpy.ndarray'")
 
     @property
     def content(self) -> Content:
@@ -169,18 +183,20 @@ class TracedArray:
         return bool(np.any(np.equal(self, item)))
 
     def __len__(self) -> int:
-        return len(self.content)
+        return int(number_by(len, self.content))
 
     def __repr__(self) -> str:
+        if is_number(self.content):
+            refuse_number(self.content, "str")
         return repr(self.content)
 
     def __format__(self, spec: str) -> str:
-        return format(self.content, spec)
+        return str(number_by(lambda content: format(content, spec), self.content))
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
         content = self.content
         if is_symbolic(content):
-            return content.__array__()  # says that it has no numbers
+            return number_by(lambda value: value.__array__(), content)
         return content.astype(content.dtype if dtype is None else dtype)
 
     # Functions and operators
@@ -405,8 +421,22 @@ def _define_operators() -> None:
     for computes in (divmod, round):
         setattr(TracedArray, f"__{computes.__name__}__", _binary(computes))
     setattr(TracedArray, "__rdivmod__", _reflected(divmod))  # noqa: B010
+    mul = operator.mul
+    setattr(TracedArray, "__mul__", _repeating(_binary(mul)))  # noqa: B010
+    setattr(TracedArray, "__rmul__", _repeating(_reflected(mul)))  # noqa: B010
     for computes in (bool, int, float, complex, operator.index):
         setattr(TracedArray, f"__{computes.__name__}__", _number(computes))
+
+
+def _repeating(computes: Callable[..., Any]) -> Callable[..., Any]:
+    """A product, or the repetition of a list, which needs a number."""
+
+    def repeat(self: TracedArray, other: Any) -> Any:
+        if isinstance(other, (list, tuple, str, bytes)) and is_size(self.content):
+            refuse_number(self.content, "repeat")
+        return computes(self, other)
+
+    return repeat
 
 
 def _unary(computes: Callable[[Any], Any]) -> Callable[[TracedArray], Any]:
@@ -414,7 +444,7 @@ def _unary(computes: Callable[[Any], Any]) -> Callable[[TracedArray], Any]:
 
 
 def _number(computes: Callable[[Any], Any]) -> Callable[[TracedArray], Any]:
-    return lambda self: computes(self.content)
+    return lambda self: number_by(computes, self.content)
 
 
 def _binary(computes: Callable[..., Any]) -> Callable[..., Any]:

@@ -9,6 +9,7 @@ import numpy as np
 import graphc
 
 SIZES = (4, 3, 5)
+MANY_SIZES = (5, 6, 9, 12, 7, 16, 17, 8, 20, 3, 2, 1, 0, 24, 33, 12, 6)
 KINDS = {
     "": lambda rng, shape: rng.normal(size=shape).astype("float32"),
     "p": lambda rng, shape: rng.uniform(0.5, 3, size=shape).astype("float32"),
@@ -92,3 +93,16 @@ def same(results, expected):
         assert isinstance(a, jax.Array)
         assert (a.dtype, a.shape, a.weak_type) == (b.dtype, b.shape, b.weak_type)
         np.testing.assert_allclose(a, b, rtol=1e-6)
+
+
+def vector(n):
+    """A vector of some size."""
+    return np.arange(n, dtype="float32") / 8 + 0.5
+
+
+def agrees(function, sizes=MANY_SIZES, **options):
+    """`graphc.jit` of a function, after it gave what JAX gives at each size."""
+    ours, exact = graphc.jit(function, **options), jax.jit(function)
+    for n in sizes:
+        same(ours(vector(n)), exact(vector(n)))
+    return ours

@@ -1,12 +1,16 @@
 """Python code that decides by sizes gets the branch of the size, at every size."""
 
+import copy
 import dataclasses
 import functools
+import json
 import math
 import subprocess
 import sys
 import threading
 import warnings
+from concurrent.futures import ThreadPoolExecutor
+from fractions import Fraction
 
 import jax
 import jax.export
@@ -16,23 +20,9 @@ import pytest
 
 import graphc
 from graphc.importers.jax import traced_family
-from graphc.importers.jax.decisions import DIMENSION, WATCHED
+from graphc.importers.jax.dimensions import DIMENSION, WATCHED
 from graphc.importers.jax.traced_family import MOST_PROGRAMS
-from tests.importers.jax.comparing import same
-
-SIZES = (5, 6, 9, 12, 7, 16, 17, 8, 20, 3, 2, 1, 0, 24, 33, 12, 6)
-
-
-def vector(n):
-    return np.arange(n, dtype="float32") / 8 + 0.5
-
-
-def agrees(function, sizes=SIZES, **options):
-    """`graphc.jit` of a function, after it gave what JAX gives at each size."""
-    ours, exact = graphc.jit(function, **options), jax.jit(function)
-    for n in sizes:
-        same(ours(vector(n)), exact(vector(n)))
-    return ours
+from tests.importers.jax.comparing import agrees, same, vector
 
 
 @functools.cache
@@ -51,6 +41,23 @@ def caught(n):
         return math.isqrt(n)
     except TypeError:
         return 1
+
+
+def in_another_thread(n):
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(lambda: n == 12).result()
+
+
+def else_by_default(ask):
+    """An answer, or a default where the size is not understood."""
+
+    def asked(n):
+        try:
+            return ask(n)
+        except (TypeError, AttributeError):
+            return 4
+
+    return asked
 
 
 def matched(shape):
@@ -97,7 +104,20 @@ CHANNELS = {
     "a number": lambda n: math.sqrt(n),
     "an error that is caught": caught,
     "all equal": lambda n: len({n, 12}) == 1,
+    "a copy": lambda n: copy.copy(n) == 12,
+    "a deep copy": lambda n: copy.deepcopy([n])[0] == 12,
+    "fields of a data class": lambda n: dataclasses.asdict(Window(n))["length"] == 12,
+    "a complex number": lambda n: n == 12 + 0j,
+    "a fraction": lambda n: n >= Fraction(25, 2),
+    "another thread": in_another_thread,
+    "a text that is refused": else_by_default(lambda n: len(json.dumps([n]))),
+    "bits that are refused": else_by_default(lambda n: n & 4),
+    "an attribute that is refused": else_by_default(lambda n: n.bit_length()),
+    "an attribute that is not there": lambda n: getattr(n, "real", 6) % 6,
 }
+
+
+OF_NUMBERS = ("a number", "an error that is caught", "an attribute that is not there")
 
 
 @pytest.mark.parametrize("name", CHANNELS)
@@ -105,7 +125,7 @@ CHANNELS = {
 def test_each_size_has_its_branch(name, options):
     decide = CHANNELS[name]
     ours = agrees(lambda x: jnp.cumsum(x) * float(decide(x.shape[0])), **options)
-    if name not in ("a number", "an error that is caught"):
+    if not ("refused" in name or name in OF_NUMBERS):
         assert ours.stats().fallbacks == []
         assert any(text.startswith("n") for text in ours.stats().compilations)
 
@@ -128,40 +148,26 @@ def test_results_of_each_size_have_its_types(name):
     agrees(SHAPES[name])
 
 
-def inner_jit(x):
-    scale = jax.jit(lambda y: y * 2 if y.shape[0] == 12 else y)
-    return scale(x) + scale(x)
+def test_numbers_of_a_template_are_told_apart_to_the_bit():
+    def function(x):
+        sign = {12: -0.0}.get(x.shape[0], 0.0)
+        return jnp.copysign(x, sign) + np.arange(x.shape[0])
+
+    agrees(function, (5, 6, 7, 9, 12, 13))
 
 
-def rule_of_a_derivative(x):
-    @jax.custom_vjp
-    def root(y):
-        return jnp.sqrt(y)
+def test_an_axis_is_fixed_only_where_no_other_size_is_taken():
+    def function(x):
+        return x[:, None] * len(x) if x.shape[0] % 3 == 0 else x + len(x)
 
-    def backward(y, slope):
-        return (slope * (2.0 if y.shape[0] % 4 == 0 else 1.0),)
-
-    root.defvjp(lambda y: (root(y), y), backward)
-    return jax.grad(lambda y: root(y).sum())(x)
-
-
-def body_of_a_scan(x):
-    def step(carry, row):
-        return carry + row * (2.0 if x.shape[0] > 8 else 1.0), carry
-
-    return jax.lax.scan(step, jnp.float32(0), x)
-
-
-def called_later(x):
-    weights = [lambda: 2.0 if x.shape[0] == 16 else 1.0]
-    return jax.vmap(lambda row: row * weights[0]())(x)
-
-
-@pytest.mark.parametrize(
-    "function", [inner_jit, rule_of_a_derivative, body_of_a_scan, called_later]
-)
-def test_decisions_within_transformations(function):
-    agrees(function)
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        agrees(function, (6, 7, 9, 8, 12), shapes="n")
+        ours, exact = graphc.jit(jnp.linalg.det, shapes="b n n"), jnp.linalg.det
+        for b, n in ((2, 3), (4, 3), (3, 4), (2, 2), (3, 5)):
+            x = np.broadcast_to(np.eye(n, dtype="float32") * 2, (b, n, n))
+            same(ours(x), exact(x))
+    assert not [w for w in told if "takes" in str(w.message)]
 
 
 def test_jax_decides_too():
@@ -230,6 +236,17 @@ def test_decisions_are_told_with_their_lines_and_calls():
     assert f"rows >= 8 ({place})" in said.stats().decisions
 
 
+def test_the_fact_that_leaves_one_size_is_told():
+    def function(x):
+        return x * (2 if x.shape[0] == 9 else 1) + (x.shape[0] - 12 == 0)
+
+    ours = agrees(function, (5, 6, 9, 12, 7))
+    place = f"test_decisions.py:{function.__code__.co_firstlineno + 1}"
+    for n, fact in ((9, "x.shape[0] == 9"), (12, "x.shape[0] - 12 == 0")):
+        told = f"for ({n},): as JAX traces it\n  where {fact} ({place})\n"
+        assert told in ours.explain()
+
+
 def test_what_cannot_be_recorded_is_told():
     def function(x):
         return x * len(str(x.shape[0]))
@@ -255,6 +272,17 @@ def test_too_many_programs_are_a_warning_once():
     (text,) = {str(w.message) for w in told}
     assert f"has {MOST_PROGRAMS} programs" in text
     assert f"test_decisions.py:{line})" in text
+
+
+def test_too_many_programs_name_the_line_that_asks_for_more():
+    def function(x):
+        return x * float(str(x.shape[0]))
+
+    ours = graphc.jit(function)
+    line = function.__code__.co_firstlineno + 1
+    with pytest.warns(graphc.FallbackWarning, match=rf"test_decisions\.py:{line} asks"):
+        for n in range(5, 18):
+            same(ours(vector(n)), jax.jit(function)(vector(n)))
 
 
 def test_sizes_that_are_told_by_types_alone():

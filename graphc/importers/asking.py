@@ -1,0 +1,29 @@
+"""Who asks: code of the user's, or that of a library which it calls."""
+
+import os
+import sys
+from functools import cache
+from types import FrameType
+
+_PACKAGES = {"graphc", "jax", "jaxlib", "opt_einsum"}  # not the user's code
+_OF_PYTHON = os.path.dirname(os.__file__) + os.sep, "<frozen "
+
+
+def is_users(frame: FrameType | None) -> bool:
+    """Whether a question comes from code of the user's, not from JAX or graphc."""
+    while frame is not None:
+        name = frame.f_globals.get("__name__", "")
+        answer = _has_users(name, frame.f_code.co_filename)
+        if answer is not None:
+            return answer
+        frame = frame.f_back
+    return False
+
+
+@cache
+def _has_users(module: str, file: str) -> bool | None:
+    """Whether a module has user code; None of Python's own, which any code calls."""
+    package = module.partition(".")[0]
+    if package in sys.stdlib_module_names and file.startswith(_OF_PYTHON):
+        return None
+    return package not in _PACKAGES

@@ -1,0 +1,64 @@
+"""Numbers that a function of NumPy asks for while it is traced, where there are none.
+
+The error may be caught by the function itself, which then decides by there being no
+number: so it is raised again when the function has returned.
+"""
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from graphc.errors import GraphError
+from graphc.ir.concrete import no_number
+from graphc.ir.graph import Value, known_sizes
+
+
+class _Thread(threading.local):
+    refused: list[GraphError] | None = None  # since the beginning of the trace
+
+
+_THREAD = _Thread()
+
+
+@contextmanager
+def needing_numbers() -> Iterator[None]:
+    """Trace a function. Raises GraphError at its end where a number was asked for."""
+    outer, _THREAD.refused = _THREAD.refused, []
+    try:
+        yield
+        if _THREAD.refused:
+            raise _THREAD.refused[0]
+    finally:
+        _THREAD.refused = outer
+
+
+def number_by(computes: Callable[[Any], Any], content: Any) -> Any:
+    """The number of some content. Raises GraphError where it is symbolic."""
+    try:
+        return computes(content)
+    except GraphError as error:
+        _note(error)
+        raise
+
+
+def refuse_number(value: Value, asking: str) -> None:
+    """Raise the GraphError of a use that needs the number of a value."""
+    error = no_number(value, asking)
+    _note(error)
+    raise error
+
+
+def _note(error: GraphError) -> None:
+    if _THREAD.refused is not None:
+        _THREAD.refused.append(error)
+
+
+def is_number(content: Any) -> bool:
+    """Whether content is one symbolic number."""
+    return isinstance(content, Value) and not content.type.rank
+
+
+def is_size(content: Any) -> bool:
+    """Whether content is a size, which is an int in NumPy."""
+    return is_number(content) and known_sizes(content) is not None

@@ -1,0 +1,92 @@
+"""Graphs are alike where they are proved to compute the same, and only there."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+
+import graphc
+import graphc.tensor as gt
+from graphc.importers.jax.alike import alike
+from graphc.ir.graph import Graph
+
+LARGE = np.arange(200, dtype="float32")
+
+
+def graph_of(function):
+    return graphc.from_jax(function, np.arange(6, dtype="float32") / 4)
+
+
+def scanned(weight, reverse=False):
+    def step(carry, row):
+        return carry * weight + row, carry
+
+    return lambda x: lax.scan(step, jnp.float32(0), x, reverse=reverse)
+
+
+def looped(last, factor):
+    return lambda x: lax.fori_loop(0, last, lambda i, y: y * factor, x)
+
+
+DIFFERENT = {
+    "zeros": (lambda x: x * 0.0, lambda x: x * -0.0),
+    "zeros in an array": (
+        lambda x: x + np.float32([0, 0, 0, 0, 0, 0.0]),
+        lambda x: x + np.float32([0, 0, 0, 0, 0, -0.0]),
+    ),
+    "no numbers": (lambda x: x + np.nan, lambda x: x + 1),
+    "a little": (lambda x: x * 1e-7, lambda x: x * 2e-7),
+    "the last bit": (
+        lambda x: x + np.float32(1),
+        lambda x: x + np.nextafter(np.float32(1), np.float32(2)),
+    ),
+    "one and true": (lambda x: (x, 1), lambda x: (x, True)),
+    "dtypes": (lambda x: x.astype("int8"), lambda x: x.astype("int16")),
+    "dtypes of constants": (lambda x: jnp.int32(1), lambda x: jnp.uint32(1)),
+    "ways there": (
+        lambda x: x.astype("float16").astype("float32"),
+        lambda x: x.astype("bfloat16").astype("float32"),
+    ),
+    "arguments": (lambda x: x[0] - x[1], lambda x: x[1] - x[0]),
+    "order of results": (lambda x: (x, -x), lambda x: (-x, x)),
+    "large arrays": (lambda x: x[0] + LARGE, lambda x: x[0] + LARGE[::-1]),
+    "sorting": (lambda x: jnp.sort(x), lambda x: jnp.sort(x, descending=True)),
+    "modes": (
+        lambda x: x.at[np.int32(9)].get(mode="clip"),
+        lambda x: x.at[np.int32(9)].get(mode="fill"),
+    ),
+    "bodies": (scanned(2.0), scanned(3.0)),
+    "directions": (scanned(2.0), scanned(2.0, reverse=True)),
+    "lengths": (looped(3, 2.0), looped(4, 2.0)),
+    "branches": (
+        lambda x: lax.cond(x[0] > 1, lambda y: y * 2, lambda y: y, x),
+        lambda x: lax.cond(x[0] > 1, lambda y: y, lambda y: y * 2, x),
+    ),
+    "keys": (
+        lambda x: x + jax.random.uniform(jax.random.key(1), x.shape),
+        lambda x: x + jax.random.uniform(jax.random.key(2), x.shape),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", DIFFERENT)
+def test_graphs_that_differ(name):
+    first, second = map(graph_of, DIFFERENT[name])
+    assert not alike(first, second)
+    assert alike(first, graph_of(DIFFERENT[name][0]))
+
+
+def test_values_that_are_the_same_in_another_way():
+    there_and_back = graph_of(lambda x: x.reshape(2, 3).reshape(6) * 2)
+    assert alike(there_and_back, graph_of(lambda x: x * 2))
+    assert not alike(graph_of(lambda x: x + 0.0), graph_of(lambda x: x))  # of -0.0
+
+
+def test_derivatives_of_loops_are_alike():
+    def cost():
+        x = gt.tensor("x", "float32", (6,))
+        total = graphc.from_jax(lambda x: scanned(2.0)(x)[0], x).outputs[0]
+        return Graph((x,), (graphc.grad(total, x),), ("x",), ("",))
+
+    assert alike(cost(), cost())

@@ -1,0 +1,76 @@
+"""Generated functions that decide by sizes: as by `jax.jit` at every size.
+
+`GRAPHC_EXAMPLES=20 pytest tests/importers/jax/test_generated_decisions.py` runs 500
+functions at 60 sizes each.
+"""
+
+import os
+import warnings
+
+import jax
+import numpy as np
+import pytest
+
+import graphc
+from tests.importers.jax.deciding import Deciding, arrays_of, sizes_of
+
+AT_LENGTH = int(os.environ.get("GRAPHC_EXAMPLES", "0"))
+FUNCTIONS = 25 * AT_LENGTH or 6
+CALLS = 60 if AT_LENGTH else 12
+WAYS = {"auto": {}, "pad": {"dims": "pad"}, "shapes": {"shapes": "n, m"}}
+
+
+def outcome(function, arguments):
+    """The results, or the exception of the function."""
+    try:
+        return function(*arguments)
+    except Exception as error:
+        return error
+
+
+def require_same(ours, theirs):
+    """Require the same results, types included, or the same exception."""
+    if isinstance(theirs, Exception):
+        assert type(ours) is type(theirs), ours
+        return
+    if isinstance(ours, Exception):
+        raise ours
+    assert jax.tree.structure(ours) == jax.tree.structure(theirs)
+    for a, b in zip(jax.tree.leaves(ours), jax.tree.leaves(theirs), strict=True):
+        assert (a.dtype, a.shape, a.weak_type) == (b.dtype, b.shape, b.weak_type)
+        np.testing.assert_allclose(a, b, rtol=2e-5, atol=1e-5)
+
+
+def require_one_program_per_answers(compiled):
+    """Require that no two programs are for sizes that are decided alike."""
+    for family in compiled._families.values():
+        programs = [
+            p for p in family.programs if not (p.template or p.opaque or p.doubted)
+        ]
+        for sizes in family.served:
+            alike = [
+                p.pattern
+                for p in programs
+                if p.pattern.has(sizes) and p.decisions.hold(p.pattern.sizes(sizes))
+            ]
+            assert len(alike) == len(set(alike)), compiled.explain()
+
+
+@pytest.mark.parametrize("seed", range(FUNCTIONS))
+def test_generated_functions_get_the_branch_of_each_size(seed):
+    calls = sizes_of(seed, CALLS)
+    exact = jax.jit(Deciding(seed))
+    known = {sizes: outcome(exact, arrays_of(*sizes)) for sizes in dict.fromkeys(calls)}
+    for name in WAYS if AT_LENGTH else [list(WAYS)[seed % len(WAYS)]]:
+        function = Deciding(seed)
+        compiled = graphc.jit(function, **WAYS[name])
+        for sizes in calls:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", graphc.FallbackWarning)
+                ours = outcome(compiled, arrays_of(*sizes))
+            try:
+                require_same(ours, known[sizes])
+            except Exception as error:
+                error.add_note(f"{name}, sizes {sizes}:\n{function.text}")
+                raise
+        require_one_program_per_answers(compiled)

@@ -1,0 +1,111 @@
+"""Functions of NumPy that ask for the number of a size: right at every size."""
+
+import copy
+import dataclasses
+import functools
+import json
+import warnings
+
+import numpy as np
+import pytest
+
+import graphc
+
+SIZES = (5, 6, 12, 9, 7, 12, 3, 2, 1, 0, 16)
+
+
+@dataclasses.dataclass(frozen=True)
+class Window:
+    length: int
+
+
+@functools.cache
+def cached(n):
+    return 3.0 if n % 3 == 0 else 1.0
+
+
+def caught(n):
+    try:
+        return len("x" * n)
+    except (TypeError, ValueError):
+        return 1
+
+
+def caught_hash(n):
+    try:
+        return {12: 2.0}.get(n, 1.0)
+    except (TypeError, ValueError):
+        return 1.0
+
+
+ASKED = {
+    "a look-up": lambda n: {12: 3.0}.get(n, 1.0),
+    "in a set": lambda n: n in {6, 12},
+    "a common element": lambda n: len({n, 12}),
+    "cached": cached,
+    "a hash of one": lambda n: {Window(12): 2.0}.get(Window(n), 1.0),
+    "a text": lambda n: len(str(n)),
+    "a text of a shape": lambda n: len(f"{(n, 1)}"),
+    "a type and a limit": lambda n: isinstance(n, int) and n > 8,
+    "a list": lambda n: len([0] * n),
+    "a list, swapped": lambda n: len(n * (0, 1)),
+    "a copy": lambda n: copy.deepcopy(n) == 12,
+    "an error that is caught": caught,
+    "another": caught_hash,
+}
+
+
+@pytest.mark.parametrize("name", ASKED)
+@pytest.mark.parametrize("options", [{}, {"dims": "pad"}], ids=["auto", "pad"])
+def test_each_size_has_its_number(name, options):
+    def function(x):
+        return np.cumsum(x) * ASKED[name](x.shape[0])
+
+    ours = graphc.jit(function, frontend="numpy", backend="numpy", **options)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", graphc.FallbackWarning)
+        for n in SIZES:
+            x = np.arange(n) / 8 + 0.5
+            np.testing.assert_array_equal(ours(x), function(x), strict=True)
+
+
+def test_the_fallback_names_what_is_asked_for():
+    ours = graphc.jit(
+        lambda x: x * {12: 2}.get(len(x.shape), x.shape[0] in {3}),
+        frontend="numpy",
+        backend="numpy",
+    )
+    with pytest.warns(graphc.FallbackWarning, match="has no number before"):
+        for n in (4, 3):
+            np.testing.assert_array_equal(ours(np.ones(n)), np.ones(n) * (n == 3))
+
+
+def test_a_number_from_data_that_is_asked_for_and_caught_is_an_error():
+    def function(x):
+        try:
+            return x * (2 if x.sum() > 3 else 1)
+        except ValueError:
+            return x
+
+    ours = graphc.jit(function, frontend="numpy", backend="numpy")
+    with pytest.raises(graphc.GraphError, match=r"(?s)has no number.*test_asked\.py"):
+        ours(np.ones(5))
+
+
+def test_an_array_is_not_hashed():
+    def function(x):
+        return x * len({x})
+
+    ours = graphc.jit(function, frontend="numpy", backend="numpy")
+    with pytest.raises(TypeError, match=r"unhashable type: 'numpy\.ndarray'"):
+        ours(np.ones(3))
+
+
+def test_a_text_of_json_needs_the_number():
+    ours = graphc.jit(lambda x: x * len(json.dumps(str(x.shape[0]))), frontend="numpy")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", graphc.FallbackWarning)
+        for n in (8, 9, 10):
+            np.testing.assert_allclose(
+                ours(np.ones(n)), np.ones(n) * (4 if n > 9 else 3)
+            )
