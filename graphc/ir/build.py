@@ -364,6 +364,10 @@ def cast(x: Value, dtype: DType, weak: bool = False) -> Value:
     array = literal_of(x)
     if array is not None and (array.ndim == 0 or x.type.weak):
         return constant(_cast_literal(array, dtype), weak)
+    if x.type.weak and x.node.primitive is OP.convert:
+        (origin,) = x.node.inputs  # an array that is taken for a Python number
+        if origin.dtype == dtype and not (origin.type.weak or weak):
+            return origin
     return F._convert(x, dtype=dtype, weak=weak)
 
 
@@ -471,7 +475,6 @@ class Config:
         if dtype.kind != "f" and dtype.name != "bfloat16":
             raise graph_error(f"the default float cannot be {dtype.name}")
         self._float = dtype
-
 
     @property
     def max_bytes(self) -> int:
