@@ -16,6 +16,7 @@ from graphc.importers.jax import (
     decompositions,
     elementwise,
     indexing,
+    libraries,
     products,
     random,
     reductions,
@@ -34,7 +35,7 @@ from graphc.ir.graph import Graph, Value
 
 FAMILIES = (
     *(calls, control, decompositions, elementwise, indexing),
-    *(products, random, reductions, structural),
+    *(libraries, products, random, reductions, structural),
 )  # importing them fills the table of rules
 MOST_CONSTANT = 64  # elements of an array that is printed into a program
 
