@@ -27,7 +27,7 @@ from graphc.importers.jax.foreign import Origin
 from graphc.importers.jax.jaxprs import opened
 from graphc.importers.jax.reader import Reader
 from graphc.importers.jax.settings import is_wide
-from graphc.importers.jax.sizes import JaxSizes
+from graphc.importers.jax.sizes import JaxSizes, names_in
 from graphc.importers.jax.unsupported import Unsupported
 from graphc.ir.build import variable
 from graphc.ir.dims import Size
@@ -138,8 +138,8 @@ def symbols_of(texts: list[str], least: int | None) -> dict[str, Any]:
     """JAX's symbols for texts that are names, or formulas of them."""
     if not texts:
         return {}
-    names = [text for text in texts if text.isidentifier()]
-    limits = [] if least is None else [f"{name} >= {least}" for name in names]
+    limited = dict.fromkeys([*(n for text in texts for n in names_in(text)), *texts])
+    limits = [] if least is None else [f"{text} >= {least}" for text in limited]
     found = jax.export.symbolic_shape(", ".join(texts), constraints=limits)
     return dict(zip(texts, found, strict=True))
 
