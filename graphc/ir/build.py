@@ -364,10 +364,6 @@ def cast(x: Value, dtype: DType, weak: bool = False) -> Value:
     array = literal_of(x)
     if array is not None and (array.ndim == 0 or x.type.weak):
         return constant(_cast_literal(array, dtype), weak)
-    if x.type.weak and x.node.primitive is OP.convert:
-        (origin,) = x.node.inputs  # an array that is taken for a Python number
-        if origin.dtype == dtype and not (origin.type.weak or weak):
-            return origin
     return F._convert(x, dtype=dtype, weak=weak)
 
 

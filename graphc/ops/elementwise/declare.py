@@ -292,8 +292,19 @@ def _converted_sizes(x: KnownSizes, *, dtype: DType, weak: bool) -> KnownSizes:
 
 
 _convert.sizes, _convert.wraps = _converted_sizes, True
-enroll(_convert, "_convert")
 CONVERT = _convert
+
+
+def _converted(x: Value, *, dtype: DType, weak: bool) -> Value:
+    """The node; or the array that was taken for a Python number, in its own dtype."""
+    if x.type.weak and not weak and x.node.primitive is CONVERT:
+        (array,) = x.node.inputs
+        if array.dtype == dtype and not array.type.weak:
+            return array
+    return CONVERT(x, dtype=dtype, weak=weak)
+
+
+enroll(_converted, "_convert")
 
 
 @public(method=True)

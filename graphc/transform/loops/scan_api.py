@@ -22,7 +22,7 @@ from graphc.control.checkpoint_policy import (
 from graphc.control.pytree import unflatten
 from graphc.control.scan import StepFunction, StepResult, first_row, run_scan
 from graphc.control.trip_count import steps_size
-from graphc.control.weak_carries import started
+from graphc.control.weak_carries import Start, started
 from graphc.errors import graph_error
 from graphc.ir.build import as_size, as_value
 from graphc.ir.dims import Size, equal
@@ -77,35 +77,55 @@ def scan(
     numbers, like = numbers_and_parts(init)
     rows, form = parts(xs)
     count = length_of(rows, length, user_op("scan"))
-    given: list[Any] = []
+    steps = _Steps(body, like, form, until)
+    start = steps.started(numbers, rows)
+    kept = kept_carries(checkpoint, count, "scan")
+    loop = _loop(steps.last if until else None, kept, _unroll(unroll))
+    ends, stacked = loop(steps.step, start.carries, rows, count, bool(reverse))
+    return unflatten(like, start.results(ends)), unflatten(steps.given, stacked)
 
-    def asked(carry: list[Value], row: list[Value]) -> tuple[Any, list[Value]]:
-        result = ask(body, [unflatten(like, carry), unflatten(form, row)], "scan")
-        after, y = both_of(result, "scan")
-        outputs, shape = parts(y)
-        given.append(shape)
+
+class _Steps:
+    """The functions of a user, as those of lists of values."""
+
+    def __init__(
+        self,
+        body: Callable[[Any, Any], Any],
+        like: Any,
+        form: Any,
+        until: Callable[[Any, Any], Any] | None,
+    ) -> None:
+        self._body, self._until = body, until
+        self._like, self._form = like, form
+        self._start = Start([], [], [])
+        self.given: Any = None  # the structure of what is stacked
+
+    def started(self, numbers: list[Value], rows: list[Value]) -> Start:
+        """The start of the loop, by a first step with numbers."""
+
+        def trial(carry: list[Value]) -> StepResult:
+            after, outputs = self._asked(carry, list(map(first_row, rows)))
+            return after_step(self._like, after, "scan"), outputs
+
+        self._start = started(numbers, trial)
+        return self._start
+
+    def _asked(self, carry: list[Value], row: list[Value]) -> tuple[Any, list[Value]]:
+        own = [unflatten(self._like, carry), unflatten(self._form, row)]
+        after, y = both_of(ask(self._body, own, "scan"), "scan")
+        outputs, self.given = parts(y)
         return after, outputs
 
-    def trial(carry: list[Value]) -> StepResult:
-        after, outputs = asked(carry, [first_row(v) for v in rows])
-        return after_step(like, after, "scan"), outputs
+    def step(self, carry: list[Value], row: list[Value]) -> StepResult:
+        """The next carry, and what is stacked."""
+        after, outputs = self._asked(self._start.seen(carry), row)
+        return as_before(self._like, carry, after, "scan"), outputs
 
-    start = started(numbers, trial)
-    first = start.carries
-
-    def step(carry: list[Value], row: list[Value]) -> StepResult:
-        after, outputs = asked(start.seen(carry), row)
-        return as_before(like, carry, after, "scan"), outputs
-
-    def last(after: list[Value], outputs: list[Value]) -> Value:
-        assert until is not None
-        own = [unflatten(like, start.seen(after)), unflatten(given[0], outputs)]
-        return condition(ask(until, own, "scan", "`until`"), "scan")
-
-    kept = kept_carries(checkpoint, count, "scan")
-    loop = _loop(last if until else None, kept, _unroll(unroll))
-    ends, stacked = loop(step, first, rows, count, bool(reverse))
-    return unflatten(like, start.results(ends)), unflatten(given[0], stacked)
+    def last(self, after: list[Value], outputs: list[Value]) -> Value:
+        """Whether a step is the last one."""
+        carry = self._start.seen(after)
+        own = [unflatten(self._like, carry), unflatten(self.given, outputs)]
+        return condition(ask(self._until, own, "scan", "`until`"), "scan")
 
 
 def _loop(
