@@ -9,7 +9,7 @@ from graphc.ir.polynomials import polynomial
 
 
 @dataclass(frozen=True)
-class Pinned:
+class OneNumber:
     """The one number that an axis can have, and the node that needs it."""
 
     symbol: Symbol
@@ -17,7 +17,7 @@ class Pinned:
     node: Node
 
 
-def pinned(nodes: Iterable[Node]) -> Iterator[Pinned]:
+def pinned(nodes: Iterable[Node]) -> Iterator[OneNumber]:
     """The sizes that are declared by a name and that a guard leaves one number of."""
     told = set[Symbol]()
     for node in nodes:
@@ -28,7 +28,7 @@ def pinned(nodes: Iterable[Node]) -> Iterator[Pinned]:
                 yield one
 
 
-def _pinned(guard: Guard, node: Node) -> Pinned | None:
+def _pinned(guard: Guard, node: Node) -> OneNumber | None:
     difference = guard.left - guard.right
     if guard.relation != "==" or not isinstance(difference, Dim):
         return None
@@ -40,4 +40,4 @@ def _pinned(guard: Guard, node: Node) -> Pinned | None:
     slope = at_1 - at_0
     if at_2 - at_1 != slope or at_0 % slope:
         return None
-    return Pinned(symbol, -at_0 // slope, node)
+    return OneNumber(symbol, -at_0 // slope, node)

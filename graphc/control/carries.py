@@ -71,7 +71,7 @@ def condition(test: Any, op: str) -> Value:
     if value.dtype != BOOL:
         hint = "compare it: x != 0, or x > 0"
         problem = "the condition must be a bool scalar"
-        raise graph_error(problem, op=op, got=str(value.type), hint=hint)
+        raise graph_error(problem, op=op, got=str(strong(value).type), hint=hint)
     return value
 
 

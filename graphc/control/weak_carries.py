@@ -18,7 +18,7 @@ Trial = Callable[[list[Value]], tuple[list[Value], list[Value]]]
 
 
 @dataclass(frozen=True)
-class Start:
+class FirstCarry:
     """The carries before the first step, and of which types the user is to see them."""
 
     carries: list[Value]
@@ -39,7 +39,7 @@ def _taken_for(carry: Sequence[Value], types: Sequence[TensorType]) -> list[Valu
     return [cast(v, type.dtype, type.weak) for v, type in pairs]
 
 
-def started(first: Sequence[Value], trial: Trial) -> Start:
+def started(first: Sequence[Value], trial: Trial) -> FirstCarry:
     """The start of a loop, as in `jax.lax.scan`.
 
     A Python number takes the dtype that a step makes of it. If a step leaves it one, it
@@ -59,7 +59,7 @@ def started(first: Sequence[Value], trial: Trial) -> Start:
     own, types = ([v.type for v in values] for values in (carries, first))
     numbers = [v for v in numbers if v.type.weak]
     matters = any(map(_matters, region_between(outputs, numbers)))
-    return Start(carries, types if matters else own, types)
+    return FirstCarry(carries, types if matters else own, types)
 
 
 def _after(first: Value, after: Value) -> Value:

@@ -60,7 +60,7 @@ def _maybe_set(eqn: Equation, *inputs: Value) -> Sequence[Value]:
 
 @PRIMITIVES.define("linear_solve", "vprim")
 def _solved(eqn: Equation, *inputs: Value) -> Sequence[Value]:
-    """What lineax, or a primitive under `vmap`, computes; the derivative is its own."""
+    """The results of lineax, or of a primitive under `vmap`, with their derivative."""
     if eqn.reader.keeps_rules:
         raise Unsupported(f"{eqn.eqn.primitive.name}: JAX knows its derivative")
     eqn.need_own_functions()

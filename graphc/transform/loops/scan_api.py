@@ -22,7 +22,7 @@ from graphc.control.checkpoint_policy import (
 from graphc.control.pytree import unflatten
 from graphc.control.scan import StepFunction, StepResult, first_row, run_scan
 from graphc.control.trip_count import steps_size
-from graphc.control.weak_carries import Start, started
+from graphc.control.weak_carries import FirstCarry, started
 from graphc.errors import graph_error
 from graphc.ir.build import as_size, as_value
 from graphc.ir.dims import Size, equal
@@ -97,10 +97,10 @@ class _Steps:
     ) -> None:
         self._body, self._until = body, until
         self._like, self._form = like, form
-        self._start = Start([], [], [])
+        self._start = FirstCarry([], [], [])
         self.given: Any = None  # the structure of what is stacked
 
-    def started(self, numbers: list[Value], rows: list[Value]) -> Start:
+    def started(self, numbers: list[Value], rows: list[Value]) -> FirstCarry:
         """The start of the loop, by a first step with numbers."""
 
         def trial(carry: list[Value]) -> StepResult:
