@@ -14,7 +14,7 @@ from graphc.ir.graph import Node, Value
 from graphc.ir.inner import Body
 from graphc.ir.namespace import F
 from graphc.ir.op import type_error
-from graphc.ir.types import BOOL, TensorType, same_shape
+from graphc.ir.types import BOOL, DType, TensorType, name_of, same_shape
 
 
 def value_of(x: Any) -> Value:
@@ -45,6 +45,11 @@ def parts(given: Any) -> tuple[list[Value], Any]:
     return flatten(given, leaf=value_of, none=True)
 
 
+def numbers_and_parts(given: Any) -> tuple[list[Value], Any]:
+    """As `parts`, but Python numbers stay weak."""
+    return flatten(given, leaf=as_value, none=True)
+
+
 def both_of(result: Any, op: str) -> tuple[Any, Any]:
     """The carry and the output that a body gives."""
     if not isinstance(result, tuple) or len(result) != 2:
@@ -66,7 +71,7 @@ def condition(test: Any, op: str) -> Value:
     if value.dtype != BOOL:
         hint = "compare it: x != 0, or x > 0"
         problem = "the condition must be a bool scalar"
-        raise graph_error(problem, op=op, got=str(value.type), hint=hint)
+        raise graph_error(problem, op=op, got=str(strong(value).type), hint=hint)
     return value
 
 
@@ -157,21 +162,29 @@ def _shown(part: Any) -> str:
     return "None" if part is None else str(as_value(part).type)
 
 
+def after_step(like: Any, after: Any, op: str) -> list[Value]:
+    """The values of a carry after a step; `like` is the structure of the carry.
+
+    Raises GraphError where the step changes it.
+    """
+    found = in_form(after, like, "a step changes the structure of the carry", op)
+    return numbers_and_parts(found)[0]
+
+
 def as_before(like: Any, before: Sequence[Value], after: Any, op: str) -> list[Value]:
     """The carry after a step; Python numbers take the dtype that was there.
 
     `like` is the structure of the carry. Raises GraphError where a step changes it, or
     the type of a value.
     """
-    found = in_form(after, like, "a step changes the structure of the carry", op)
-    values = flatten(found, leaf=as_value, none=True)[0]
+    values = after_step(like, after, op)
     names = [path or "" for path, _ in leaves(like)]
     triples = zip(names, before, values, strict=True)
     return [_as_before(name, old, new, op) for name, old, new in triples]
 
 
 def _as_before(name: str, old: Value, new: Value, op: str) -> Value:
-    value = cast(new, old.dtype) if new.type.weak else new
+    value = adapted(new, old.dtype)
     same = value.dtype == old.dtype and value.type.rank == old.type.rank
     if same and not same_shape(value.type.shape, old.type.shape):
         sizes = zip(value.type.shape, old.type.shape, strict=True)
@@ -184,9 +197,30 @@ def _as_before(name: str, old: Value, new: Value, op: str) -> Value:
             op=op,
             got=f"{value.type} behind it",
             expected=f"{old.type}, as before it",
-            hint="convert it, or start from another type",
+            hint=_remedy(old, value),
         )
     return value
+
+
+def adapted(value: Value, dtype: DType) -> Value:
+    """A Python number in this dtype, if the dtype has its kind; else as it is."""
+    if not value.type.weak or "biufc".index(value.dtype.kind) > _kind_of(dtype):
+        return value
+    return cast(value, dtype)
+
+
+def _kind_of(dtype: DType) -> int:
+    """How much of a number a dtype holds: a bool, an integer, a float, or a complex."""
+    return "biufc".find(dtype.kind) if dtype.kind in "biufc" else 3  # small floats
+
+
+def _remedy(before: Value, after: Value) -> str:
+    if after.dtype == before.dtype:
+        return "start from the shape of later steps: gt.broadcast_to(start, shape)"
+    dtypes = [name_of(v.dtype) for v in (before, after)]
+    return 'convert it, y.astype("{}"), or start from gt.asarray(start, "{}")'.format(
+        *dtypes
+    )
 
 
 def require_kept(before: Sequence[TensorType], after: Sequence[TensorType]) -> None:

@@ -273,7 +273,7 @@ def run_scan(
     `grows`, it has as many slices as steps. `options` are params.
     """
     own = [fresh(v) for v in first]
-    row = [body_input(v.name or "row", v.type.like(v.type.shape[1:])) for v in rows]
+    row = [first_row(v) for v in rows]
     after, given = step(own, row)
     outputs, checks = taken_out([*after, *given], [*own, *row])
     flags = held(checks)
@@ -310,6 +310,12 @@ def run_scan(
         _make_size(stacked[0])
     found = checked([*ends, *stacked], node.outputs[len(own) : len(carry)], checks)
     return found[: len(own)], found[len(own) :]
+
+
+def first_row(sequence: Value) -> Value:
+    """A new variable for the elements of a sequence."""
+    type = sequence.type
+    return body_input(sequence.name or "row", type.like(type.shape[1:]))
 
 
 def _make_size(steps: Value) -> None:

@@ -5,6 +5,7 @@
 
 from collections.abc import Iterable
 
+from graphc.analysis.pinned import pinned
 from graphc.ir.build import INPUT
 from graphc.ir.dims import Symbol
 from graphc.ir.dims_names import shown_name
@@ -17,7 +18,7 @@ def summary(plan: Plan, backend: str) -> str:
     named = zip(plan.called.input_names, plan.called.inputs, strict=True)
     inputs = ", ".join(f"{name}: {value.type}" for name, value in named)
     title = {"jax": "JAX", "numpy": "NumPy"}[backend]
-    lines = [f"{title} program of ({inputs})", *_sizes(plan)]
+    lines = [f"{title} program of ({inputs})", *_sizes(plan), *_pinned(plan)]
     if backend == "numpy":
         return "\n".join([*lines, "  one straight program: nothing is compiled"])
     lines += _segments(plan)
@@ -29,6 +30,13 @@ def _sizes(plan: Plan) -> list[str]:
     policies = {} if plan.padded is None else plan.padded.policies
     lines = [f"  {shown_name(s)}: {p}" for s, p in policies.items()]
     return lines + [f"  {plan.budget}"] * bool(plan.budget)
+
+
+def _pinned(plan: Plan) -> Iterable[str]:
+    """Sizes that have names, and must be one number."""
+    for one in pinned(n for segment in plan.segments for n in segment.nodes):
+        asking = f"{one.node.reported} at {one.node.place}"
+        yield f"  {shown_name(one.symbol)} must be {one.number}: {asking} needs it"
 
 
 def _segments(plan: Plan) -> Iterable[str]:

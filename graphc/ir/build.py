@@ -472,7 +472,6 @@ class Config:
             raise graph_error(f"the default float cannot be {dtype.name}")
         self._float = dtype
 
-
     @property
     def max_bytes(self) -> int:
         """The most bytes of an array that is made of a few numbers."""

@@ -29,17 +29,31 @@ __array_api_version__ = "2024.12"
 
 def tensor(name: str, dtype: Any, shape: Any) -> Value:
     """A variable. Sizes are integers, names ("n" is the same size everywhere),
-    formulas in names ("2*n + 1"), or None for a size of its own. An axis "b?" may be 1
-    at a call, and stretches then; one "n" never does.
+    formulas in names ("2*n + 1"), or None for a size of its own; or one text with a
+    word for each, as for `graphc.jit`: "n 3". An axis "b?" may be 1 at a call, and
+    stretches then; one "n" never does.
 
     >>> tensor("x", "float32", ("n", 3)).type
     TensorType(dtype=dtype('float32'), shape=(Dim(n), 3), weak=False)
     """
     if not isinstance(name, str):
         raise graph_error("the name of a variable must be text", got=repr(name))
-    given = shape if isinstance(shape, (tuple, list)) else (shape,)
+    words = _words(shape) if isinstance(shape, str) else shape
+    given = words if isinstance(words, (tuple, list)) else (words,)
     sizes = tuple(_axis(name, i, n) for i, n in enumerate(given))
     return variable(name, TensorType(dtype_of(dtype), check_shape(sizes, "tensor")))
+
+
+def _words(text: str) -> list[str]:
+    """The sizes in a text: one formula, or a word without spaces for each."""
+    words = text.split()
+    if len(words) < 2:
+        return [] if words == ["()"] else [text]
+    try:
+        parse(text)
+    except GraphError:
+        return words
+    return [text]
 
 
 def _axis(name: str, axis: int, size: Any) -> Size:

@@ -21,9 +21,11 @@ def loops_on(costs, inputs, output, rules=default):
     found = finished(early, chosen).graph
     return sum(has_inner(node) for node in ancestors(found.outputs))
 
+
 def attention(keys):
     q, k, v = (gt.tensor(name, "float32", (keys, 64)) for name in "qkv")
     return [q, k, v], gt.nn.softmax(q @ k.T) @ v
+
 
 @pytest.mark.parametrize("costs", [GPU, TPU])
 def test_an_accelerator_makes_no_loop_for_what_fits_in_memory(costs):
@@ -31,9 +33,11 @@ def test_an_accelerator_makes_no_loop_for_what_fits_in_memory(costs):
     assert loops_on(CPU, inputs, output) > 0
     assert loops_on(costs, inputs, output) == 0
 
+
 def test_what_does_not_fit_is_made_in_tiles_on_an_accelerator_too():
     inputs, output = attention(2**17)
     assert loops_on(GPU, inputs, output) > 0
+
 
 def test_blocks_worth_a_step_on_a_cpu_are_not_worth_one_on_an_accelerator():
     x = gt.tensor("x", "float32", (64, 64))
@@ -45,10 +49,12 @@ def test_blocks_worth_a_step_on_a_cpu_are_not_worth_one_on_an_accelerator():
     for costs, loops in ((CPU, 1), (GPU, 0)):
         assert loops_on(costs, [x, *ws], y, rules) == loops
 
+
 def test_thresholds_that_are_given_hold_on_every_device():
     rules = blocking(2**20) + rolling(8, 8) + scan_in_chunks(16)
     inputs, output = attention(4096)
     assert loops_on(GPU, inputs, output, rules) > 0
+
 
 def test_rules_of_a_device_have_the_names_and_the_order_of_the_others():
     names = [rule.name for rule in default]
@@ -56,15 +62,18 @@ def test_rules_of_a_device_have_the_names_and_the_order_of_the_others():
     assert default.on(GPU) is default.on(GPU)
     assert "repeated_blocks" not in (default - "repeated_blocks").on(TPU)
 
+
 def test_rules_that_were_tuned_keep_their_thresholds():
     inputs, output = attention(4096)
     assert loops_on(CPU, inputs, output, default.on(GPU)) == 0
+
 
 def test_platforms():
     assert costs_of("cpu") is CPU
     assert costs_of("cuda") is costs_of("rocm") is COSTS["gpu"]
     assert costs_of("tpu") is TPU
     assert DeviceCosts("own", 2**20, 1e9, 1e-6).step_work == 1000
+
 
 def test_the_row_of_the_cpu_gives_the_thresholds_that_were_measured_there():
     assert (CPU.step_work, CPU.reuse, CPU.rows) == (32768, 16, 32)
@@ -73,6 +82,7 @@ def test_the_row_of_the_cpu_gives_the_thresholds_that_were_measured_there():
     assert (CPU.turn, CPU.small_step, CPU.together) == (0, 0, 1)
     assert CPU.counted == 64 * 8 * 4
     assert not CPU.launches and GPU.launches and TPU.launches
+
 
 def test_thresholds_grow_with_the_costs_that_they_follow():
     for row in (GPU, TPU):
@@ -85,6 +95,7 @@ def test_thresholds_grow_with_the_costs_that_they_follow():
     nothing = DeviceCosts("own", 1, 1.0, 1.0, 1.0, 0.0, 0.0)
     assert (nothing.cheap, nothing.sparse, nothing.segment) == (1, 1, 11.0)
 
+
 def test_rules_know_the_device_that_they_look_for():
     """A step of 64 rows is a large product on a CPU, and a small one on a GPU."""
     x, w = gt.tensor("x", "float32", (9, 64, 8)), gt.tensor("w", "float32", (8, 8))
@@ -96,6 +107,7 @@ def test_rules_know_the_device_that_they_look_for():
         assert here() is CPU
         log = rewritten(graph, hoisting.on(costs)).log
         assert ("reduction_in_scan" in [a.rule.name for a in log]) is fused
+
 
 @pytest.mark.parametrize(
     ("rows", "width", "on_cpu", "on_gpu"),
@@ -111,6 +123,7 @@ def test_patterns_know_the_device_that_they_are_looked_for(rows, width, on_cpu, 
         assert ("sum_of_rows" in [a.rule.name for a in log]) is counts
         assert here() is CPU
 
+
 def test_one_hot_products_are_looked_up_where_rows_are_long():
     ids, x = gt.tensor("i", "int64", (40,)), gt.tensor("x", "float32", (16, 3))
     hot = gt.astype(gt.equal(ids[:, None], gt.arange(16)), "float32")
@@ -119,6 +132,7 @@ def test_one_hot_products_are_looked_up_where_rows_are_long():
         log = rewritten(graph, default.on(costs)).log
         names = [a.rule.name for a in log]
         assert any(name.startswith("one_hot_by") for name in names) is looks_up
+
 
 @pytest.mark.parametrize(("costs", "chunks"), [(CPU, 4), (GPU, 16), (TPU, 16)])
 def test_chunks_of_a_scan_that_are_kept(costs, chunks, monkeypatch):

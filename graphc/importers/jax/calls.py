@@ -19,7 +19,9 @@ from graphc.transform.checkpoint import checkpoint
 from graphc.transform.custom_vjp import SizeTuple, with_rule
 
 
-def _called(param: str) -> Callable[..., list[Value]]:
+def called_of(param: str) -> Callable[..., list[Value]]:
+    """The rule of a primitive that calls the jaxpr of a param."""
+
     def rule(eqn: Equation, *inputs: Value) -> list[Value]:
         return eqn.body(eqn.params[param], inputs)
 
@@ -39,8 +41,8 @@ def _jit(eqn: Equation, *inputs: Value) -> list[Value]:
     return eqn.body(eqn.params["jaxpr"], inputs)
 
 
-PRIMITIVES.define("closed_call")(_called("jaxpr"))
-PRIMITIVES.define("core_call")(_called("call_jaxpr"))
+PRIMITIVES.define("closed_call")(called_of("jaxpr"))
+PRIMITIVES.define("core_call")(called_of("call_jaxpr"))
 
 
 @PRIMITIVES.define("custom_jvp_call", "custom_vjp_call")
@@ -48,10 +50,10 @@ def _custom(eqn: Equation, *inputs: Value) -> Sequence[Value]:
     """A function with a derivative rule of its own, by which JAX pulls back."""
     if eqn.reader.keeps_rules:
         raise Unsupported(f"{eqn.eqn.primitive.name}: JAX knows its derivative")
-    return _with_rule(eqn, eqn.body(eqn.params["call_jaxpr"], inputs), inputs)
+    return with_own_rule(eqn, eqn.body(eqn.params["call_jaxpr"], inputs), inputs)
 
 
-def _with_rule(
+def with_own_rule(
     eqn: Equation, found: Sequence[Value], inputs: Sequence[Value]
 ) -> Sequence[Value]:
     """The results of an equation; where it differentiates, with its own derivative."""
@@ -83,7 +85,7 @@ def _pulled_back(
         return [g for g, keep in zip(pulled(own), floats, strict=True) if keep]
 
     given, results = (
-        [_struct(atom.aval) for atom in part]
+        [struct_of(atom.aval) for atom in part]
         for part in (eqn.eqn.invars, eqn.eqn.outvars)
     )
     rules = eqn.reader.pulled
@@ -102,7 +104,8 @@ def _applied(eqn: Equation) -> Callable[..., list[Any]]:
     return function
 
 
-def _struct(aval: Any) -> Any:
+def struct_of(aval: Any) -> Any:
+    """An argument of a function that is traced, of the type of a value of JAX."""
     make: Any = jax.ShapeDtypeStruct
     return make(aval.shape, aval.dtype)
 
@@ -147,7 +150,7 @@ def _custom_linear_solve(eqn: Equation, *inputs: Value) -> Sequence[Value]:
     start = counts.matvec + counts.vecmat
     solver = inputs[start : start + counts.solve]
     found = eqn.body(jaxprs.solve, [*solver, *inputs[sum(counts) :]])
-    return _with_rule(eqn, found, inputs)
+    return with_own_rule(eqn, found, inputs)
 
 
 @PRIMITIVES.define("call_hi_primitive")
@@ -157,7 +160,7 @@ def _call_hi_primitive(eqn: Equation, *inputs: Value) -> list[Value]:
     if expand is None:
         raise Unsupported("call_hi_primitive: it does not say what it expands to")
     eqn.need_own_functions()
-    given = [_struct(atom.aval) for atom in eqn.eqn.invars]
+    given = [struct_of(atom.aval) for atom in eqn.eqn.invars]
     return eqn.body(jax.make_jaxpr(expand)(*given), inputs)
 
 

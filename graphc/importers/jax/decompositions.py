@@ -92,6 +92,22 @@ def _lu(_: Equation, x: Value) -> Sequence[Value]:
     return found
 
 
+@PRIMITIVES.define("lu_pivots_to_permutation")
+def _lu_pivots_to_permutation(eqn: Equation, pivots: Value) -> Value:
+    """The order of rows after each was exchanged with the one that its pivot says."""
+    if pivots.type.rank != 1:
+        raise Unsupported("lu_pivots_to_permutation: of many matrices there is no op")
+    size = F.size_value(eqn.size(eqn.params["permutation_size"]))
+    rows = F.arange(size, dtype=eqn.result.dtype)
+
+    def exchanged(i: Value, rows: Value) -> Value:
+        other = pivots[i]
+        return rows.at[i].set(rows[other]).at[other].set(rows[i])
+
+    found: Value = F.fori_loop(0, F.size_value(pivots.type.shape[0]), exchanged, rows)
+    return found
+
+
 @PRIMITIVES.define("qr")
 def _qr(eqn: Equation, x: Value) -> Sequence[Value]:
     """An orthonormal and an upper triangular factor."""
@@ -104,6 +120,6 @@ def _qr(eqn: Equation, x: Value) -> Sequence[Value]:
 PRIMITIVES.refuse(
     "there is no op for it here",
     *("eig", "geqrf", "geqp3", "hessenberg", "householder_product", "ormqr"),
-    *("lu_pivots_to_permutation", "schur", "symmetric_product", "tridiagonal"),
+    *("schur", "symmetric_product", "tridiagonal"),
     *("tridiagonal_solve", "cholesky_update"),
 )

@@ -139,7 +139,7 @@ class SizeFamily(ABC, Generic[ManyT, OneT]):
         """Whether an axis that varies has no more than one element."""
         if self.shapes is not None:
             pattern = self._said(sizes)
-            found = list((pattern.sizes(sizes) or {}).values())
+            found = [*(pattern.sizes(sizes) or {}).values(), *pattern.varying(sizes)]
         else:
             found = varying(sizes, self.seen)
         least = LEAST if self.program is None else self.program.pattern.least

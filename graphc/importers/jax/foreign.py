@@ -188,5 +188,3 @@ def _text(eqn: JaxprEqn) -> str:
     """All that an equation is but for its inputs."""
     params = ", ".join(f"{k}={v}" for k, v in sorted(eqn.params.items()))
     return _ADDRESS.sub("", f"{eqn.primitive.name}({params})")
-
-

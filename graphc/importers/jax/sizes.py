@@ -2,6 +2,7 @@
 
 import ast
 import operator
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -22,6 +23,14 @@ _CALLS: dict[str, Callable[..., Size]] = {
     "max": maximum,
     "min": minimum,
 }
+
+
+_NAME = re.compile(r"[^\W\d]\w*(?!\w|\s*\()")  # of a symbol, not of a function
+
+
+def names_in(text: str) -> list[str]:
+    """The symbols in the text of a size, each once."""
+    return list(dict.fromkeys(_NAME.findall(text)))
 
 
 class JaxSizes:

@@ -16,6 +16,7 @@ from graphc.importers.jax import (
     decompositions,
     elementwise,
     indexing,
+    libraries,
     products,
     random,
     reductions,
@@ -27,7 +28,7 @@ from graphc.importers.jax.jaxprs import is_array_type, opened
 from graphc.importers.jax.reader import PulledRules, Reader
 from graphc.importers.jax.recorder import Recorder
 from graphc.importers.jax.settings import is_wide
-from graphc.importers.jax.sizes import JaxSizes
+from graphc.importers.jax.sizes import JaxSizes, names_in
 from graphc.importers.jax.unsupported import Unsupported
 from graphc.ir.build import variable
 from graphc.ir.dims import Size
@@ -35,7 +36,7 @@ from graphc.ir.graph import Graph, Value
 
 FAMILIES = (
     *(calls, control, decompositions, elementwise, indexing),
-    *(products, random, reductions, structural),
+    *(libraries, products, random, reductions, structural),
 )  # importing them fills the table of rules
 MOST_CONSTANT = 64  # elements of an array that is printed into a program
 
@@ -155,8 +156,8 @@ def symbols_of(texts: list[str], least: int | None) -> dict[str, Any]:
     """JAX's symbols for texts that are names, or formulas of them."""
     if not texts:
         return {}
-    names = [text for text in texts if text.isidentifier()]
-    limits = [] if least is None else [f"{name} >= {least}" for name in names]
+    limited = dict.fromkeys([*(n for text in texts for n in names_in(text)), *texts])
+    limits = [] if least is None else [f"{text} >= {least}" for text in limited]
     found = jax.export.symbolic_shape(", ".join(texts), constraints=limits)
     return dict(zip(texts, found, strict=True))
 

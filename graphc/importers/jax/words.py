@@ -1,5 +1,6 @@
 """`shapes="n d, d -> n"`: which axes vary, in words."""
 
+import ast
 import re
 from dataclasses import dataclass
 from typing import Any
@@ -7,10 +8,12 @@ from typing import Any
 import jax
 
 from graphc.errors import GraphError, graph_error
-from graphc.importers.jax.pattern import ShapesOfCall, SizePattern
+from graphc.importers.jax.pattern import ShapesOfCall, SizePattern, solved
+from graphc.importers.jax.sizes import names_in
 from graphc.importers.jax.tracing import SpecShape
 
 _ARROW = "->"
+_SIGNS: dict[type[ast.operator], str] = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*"}
 
 
 @dataclass(frozen=True)
@@ -30,9 +33,10 @@ def pattern_of(shapes: Any, form: Any, given: ShapesOfCall) -> SizePattern:
     """The pattern that `shapes` says, for arguments of this structure.
 
     It is one text with a group of words per array, in the order of the leaves, or a
-    pytree of such groups like the positional arguments. A word is a name, a number, or
-    "_" for an axis that does not vary; "..." stands for any such axes in front. The
-    text after "->" describes the results; see `check_results`.
+    pytree of such groups like the positional arguments. A word is a name, a number, a
+    formula in names as "n+1", or "_" for an axis that does not vary; "..." stands for
+    any such axes in front. The text after "->" describes the results; see
+    `check_results`.
 
     Raises GraphError where it does not fit the arguments.
     """
@@ -67,10 +71,18 @@ def _sizes(
         raise _misfit(shapes, problem, *extra)
     pairs = zip(groups, given, strict=True)
     words = [_axes(shapes, group, own) for group, own in pairs]
+    # What formulas say is compared when names are known.
+    axes = [axis for pair in zip(words, given, strict=True) for axis in zip(*pair)]  # noqa: B905
+    for word, own in sorted(axes, key=lambda axis: not _is_plain(axis[0].text)):
+        _fit(shapes, word, own, known)
     return tuple(
-        tuple(_size(shapes, w, n, known) for w, n in zip(axes, own, strict=True))
-        for axes, own in zip(words, given, strict=True)
+        tuple(_size(w.text, n) for w, n in zip(row, own, strict=True))
+        for row, own in zip(words, given, strict=True)
     )
+
+
+def _is_plain(text: str) -> bool:
+    return text == "_" or text.isdigit() or text.isidentifier()
 
 
 def _in_line(text: str, before: int) -> list[Word]:
@@ -115,18 +127,71 @@ def _axes(shapes: Any, group: Word, own: tuple[int, ...]) -> list[Word]:
     return words
 
 
-def _size(shapes: Any, word: Word, own: int, known: dict[str, int]) -> int | str:
-    """The size that a word says of an axis; `known` are those of names so far."""
-    text = word.text
+def _size(text: str, own: int) -> int | str:
+    """The size that a word says of an axis."""
     if text == "_":
         return own
+    return int(text) if text.isdigit() else formula(text)
+
+
+def _fit(shapes: Any, word: Word, own: int, known: dict[str, int]) -> None:
+    """Raise GraphError where an axis has another size than a word says.
+
+    `known` are those of names so far.
+    """
+    text = word.text
+    if text == "_":
+        return
+    if not _is_plain(text):
+        _fit_formula(shapes, word, own, known)
+        return
     wanted = int(text) if text.isdigit() else known.setdefault(text, own)
-    if not (text.isdigit() or text.isidentifier()):
-        raise _misfit(shapes, f"{text!r} is no name and no number", word)
     if wanted != own:
         so = "" if text.isdigit() else f"{text} is {wanted} before, and "
         raise _misfit(shapes, f"{so}the axis has the size {own}", word)
-    return int(text) if text.isdigit() else text
+
+
+def _fit_formula(shapes: Any, word: Word, own: int, known: dict[str, int]) -> None:
+    text = formula(word.text)
+    if not text:
+        problem = f"{word.text!r} is no name, no number, and no formula as n+1"
+        raise _misfit(shapes, problem, word)
+    before = dict(known)
+    if solved({text: own}, known):
+        return
+    unknown = [name for name in names_in(text) if name not in before]
+    if unknown and len(unknown) + text.count("(") > 1:
+        problem = f"{unknown[0]} is not known: name an axis by it alone"
+        raise _misfit(shapes, problem, word)
+    told = ", ".join(f"{n} is {before[n]}" for n in names_in(text) if n in before)
+    so = f"{told} before, and " if told else ""
+    raise _misfit(shapes, f"{so}the axis of {word.text} has the size {own}", word)
+
+
+def formula(word: str) -> str:
+    """A word as JAX reads sizes; "" where it is none: names, numbers, + - * and //."""
+    try:
+        return _formula(ast.parse(word, mode="eval").body)
+    except (SyntaxError, ValueError):
+        return ""
+
+
+def _formula(node: ast.expr) -> str:
+    match node:
+        case ast.Name(id=name):
+            return name
+        case ast.Constant(value=int(value)) if not isinstance(value, bool):
+            return str(value)
+        case ast.BinOp(left, ast.FloorDiv(), ast.Constant(value=int(number))) if number:
+            return f"floordiv({_formula(left)}, {number})"
+        case ast.BinOp(left, sign, right) if type(sign) in _SIGNS:
+            return f"{_inner(left)} {_SIGNS[type(sign)]} {_inner(right)}"
+    raise ValueError(ast.unparse(node))
+
+
+def _inner(node: ast.expr) -> str:
+    text = _formula(node)
+    return f"({text})" if " " in text and not text.startswith("floordiv(") else text
 
 
 def _misfit(shapes: Any, problem: str, *parts: Word) -> GraphError:

@@ -34,10 +34,26 @@ READ_ONLY = "NumPy gives a view here that cannot be written"
 ARGUMENT = "an argument would be written, and with it an array of the caller"
 REARRANGING = frozenset(  # functions and methods that give views
     [
-        "transpose", "swapaxes", "moveaxis", "rollaxis", "squeeze",
-        "expand_dims", "flip", "fliplr", "flipud", "rot90", "atleast_1d",
-        "atleast_2d", "atleast_3d", "diagonal", "broadcast_to", "split",
-        "array_split", "hsplit", "vsplit", "dsplit",
+        "transpose",
+        "swapaxes",
+        "moveaxis",
+        "rollaxis",
+        "squeeze",
+        "expand_dims",
+        "flip",
+        "fliplr",
+        "flipud",
+        "rot90",
+        "atleast_1d",
+        "atleast_2d",
+        "atleast_3d",
+        "diagonal",
+        "broadcast_to",
+        "split",
+        "array_split",
+        "hsplit",
+        "vsplit",
+        "dsplit",
     ]
 )
 RESHAPING = frozenset(["reshape", "ravel"])

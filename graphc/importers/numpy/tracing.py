@@ -9,6 +9,7 @@ import jax
 from graphc.importers.derivatives import Differentiated
 from graphc.importers.jax.arguments import JaxCall
 from graphc.importers.jax.pattern import SizePattern
+from graphc.importers.jax.sizes import JaxSizes
 from graphc.importers.jax.subject import derived, wrt_leaves
 from graphc.importers.jax.tracing import Spec
 from graphc.importers.numpy.arrays import argument
@@ -68,9 +69,9 @@ def inputs_of(
     sizes: dict[str, Size] = {
         name: symbol_dim(Symbol(name, lower=pattern.least)) for name in pattern.names
     }
-    made = []
+    made, named = [], JaxSizes(sizes)
     for name, spec, shape in zip(names, specs, pattern.shapes, strict=True):
-        own = tuple(sizes[n] if isinstance(n, str) else n for n in shape)
+        own = tuple(named.text(n) if isinstance(n, str) else n for n in shape)
         made.append(variable(name, TensorType(spec.dtype, own, spec.weak)))
     return made
 

@@ -20,7 +20,9 @@ import numpy as np
 
 from graphc.errors import graph_error
 from graphc.ir.build import (
+    CONSTANT,
     NUMBERS,
+    SIZE_OP,
     as_value,
     cast,
     config,
@@ -177,7 +179,12 @@ def _no_loop(primitive: Primitive, values: list[Any]) -> Exception:
 
 
 def _weak_size(primitive: Primitive, values: list[Value]) -> Size | None:
-    """Arithmetic on sizes: done by the dims themselves."""
+    """Arithmetic on sizes: done by the dims themselves.
+
+    Numbers that a loop carries are no sizes: they wrap around as integers of arrays.
+    """
+    if any(v.node.primitive not in (CONSTANT, SIZE_OP) for v in values):
+        return None
     known = [known_sizes(v) for v in values]
     if primitive.sizes is None or any(k is None for k in known):
         return None
@@ -223,7 +230,6 @@ def elementwise(
         def function(x: Any, /) -> Value:
             return apply(primitive, ufunc, (x,))
     else:
-
         compares = traits.get("compares")
 
         def function(x: Any, y: Any, /) -> Value:  # type: ignore[misc]
@@ -286,8 +292,19 @@ def _converted_sizes(x: KnownSizes, *, dtype: DType, weak: bool) -> KnownSizes:
 
 
 _convert.sizes, _convert.wraps = _converted_sizes, True
-enroll(_convert, "_convert")
 CONVERT = _convert
+
+
+def _converted(x: Value, *, dtype: DType, weak: bool) -> Value:
+    """The node; or the array that was taken for a Python number, in its own dtype."""
+    if x.type.weak and not weak and x.node.primitive is CONVERT:
+        (array,) = x.node.inputs
+        if array.dtype == dtype and not array.type.weak:
+            return array
+    return CONVERT(x, dtype=dtype, weak=weak)
+
+
+enroll(_converted, "_convert")
 
 
 @public(method=True)

@@ -4,7 +4,14 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-from graphc.control.carries import ask, fresh, in_form, parts, value_of
+from graphc.control.carries import (
+    adapted,
+    ask,
+    fresh,
+    in_form,
+    numbers_and_parts,
+    value_of,
+)
 from graphc.control.pytree import flatten, unflatten
 from graphc.control.scan import used_between
 from graphc.control.switch import Branch, run_switch
@@ -13,8 +20,9 @@ from graphc.ir.build import as_value, cast, variable
 from graphc.ir.graph import Node, Value
 from graphc.ir.namespace import F, public
 from graphc.ir.replay import region_between, replayed
-from graphc.ir.types import BOOL, INT32, TensorType, is_integer
+from graphc.ir.types import BOOL, INT32, DType, TensorType, is_integer, name_of
 from graphc.ir.walk import ancestors
+from graphc.ops.common.broadcasting import common_dtype
 from graphc.ops.effects.foreign import FOREIGN
 from graphc.transform.loops.branch_sizes import fit, size_of_branch
 
@@ -27,8 +35,10 @@ def _agreeing(made: list[list[Value]], index: Value, op: str) -> list[list[Value
     columns = []
     for k, column in enumerate(zip(*made, strict=True)):
         strong_ones = [v for v in column if not v.type.weak]
-        like = strong_ones[0] if strong_ones else value_of(column[0])
-        cast_to = [cast(v, like.dtype) if v.type.weak else v for v in column]
+        like = (
+            strong_ones[0] if strong_ones else cast(column[0], common_dtype([*column]))
+        )
+        cast_to = [adapted(v, like.dtype) for v in column]
         for i, value in enumerate(cast_to):
             if value.dtype != like.dtype or value.type.rank != like.type.rank:
                 raise graph_error(
@@ -36,6 +46,8 @@ def _agreeing(made: list[list[Value]], index: Value, op: str) -> list[list[Value
                     op=op,
                     got=f"{value.type} of branch {i}",
                     expected=f"{like.type}",
+                    hint=f'convert it: gt.asarray(y, "{name_of(like.dtype)}")'
+                    * (value.type.rank == like.type.rank),
                 )
         axes = zip(*(v.type.shape for v in cast_to), strict=True)
         shape = tuple([size_of_branch(index, sizes) for sizes in axes])
@@ -43,13 +55,30 @@ def _agreeing(made: list[list[Value]], index: Value, op: str) -> list[list[Value
     return [list(row) for row in zip(*columns, strict=True)] if columns else made
 
 
+def _as_made(results: Sequence[Value], made: list[list[Value]]) -> list[Value]:
+    """Results of a choice: a Python number, where all branches give one."""
+    columns = zip(results, zip(*made, strict=True), strict=True)
+    return [
+        cast(v, max((w.dtype for w in column), key=_kind), True)
+        if all(w.type.weak for w in column)
+        else v
+        for v, column in columns
+    ]
+
+
+def _kind(dtype: DType) -> int:
+    return "uifc".index(dtype.kind)
+
+
 def _choose(
     index: Value, branches: Sequence[Callable[..., Any]], operands: Any, op: str
 ) -> Any:
-    values, form = parts(list(operands))
+    given, form = numbers_and_parts(list(operands))
+    values = [v for v in given if not v.type.weak]
     variables = [fresh(v) for v in values]
     start = variable("start", TensorType(INT32, ())).node.serial
-    taken = unflatten(form, variables)
+    own = iter(variables)
+    taken = unflatten(form, [v if v.type.weak else next(own) for v in given])
     results = [ask(branch, taken, op, "a branch") for branch in branches]
     like = results[0]
     problem = "branches return different structures"
@@ -61,13 +90,13 @@ def _choose(
     sizes = [v for node in within for v in node.demands]
     if used_between(sizes, variables) & set(variables):
         # Sizes are known outside only if the values that they depend on are there.
-        given = unflatten(form, values)
-        closed = [partial(branch, *given) for branch in branches]
+        closed = [partial(branch, *unflatten(form, given)) for branch in branches]
         return _choose(index, closed, (), op)
     staying = set(ancestors(sizes))
     taken = _taken(within, staying, {*variables, *sizes})
     inners = [_of(outputs, [*variables, *taken], staying) for outputs in agreed]
-    return unflatten(like, run_switch(index, inners, [*values, *taken]))
+    found = run_switch(index, inners, [*values, *taken])
+    return unflatten(like, _as_made(found, made))
 
 
 def _taken(within: list[Node], staying: set[Node], own: set[Value]) -> list[Value]:

@@ -3,10 +3,17 @@
 from collections.abc import Callable
 from typing import Any
 
-from graphc.control.carries import as_before, ask, parts, value_of
+from graphc.control.carries import (
+    after_step,
+    as_before,
+    ask,
+    numbers_and_parts,
+    parts,
+)
 from graphc.control.checkpoint_policy import in_chunks_of, kept_carries
 from graphc.control.pytree import unflatten
-from graphc.control.scan import run_scan
+from graphc.control.scan import StepResult, run_scan
+from graphc.control.weak_carries import started
 from graphc.errors import graph_error
 from graphc.ir.build import as_size, as_value, at_least
 from graphc.ir.dims import Size, bounds, maximum
@@ -38,8 +45,7 @@ def fori_loop(
     >>> print(graphc.function([x], graphc.grad(y, x), backend="numpy")(2.0))
     12.0
     """
-    first, like = parts(init)
-    start = as_value(lower)
+    numbers, like = numbers_and_parts(init)
     length: Size | None
     length = maximum(as_size(upper, "upper") - as_size(lower, "lower"), 0)
     kept = kept_carries(checkpoint, length, "fori_loop")
@@ -49,13 +55,21 @@ def fori_loop(
     if whole and origins(length):
         count, length = as_value(F.size_value(length)), None
 
-    def step(carry: list[Value], _: list[Value]) -> tuple[list[Value], list[Value]]:
-        i, *own = carry
-        at_least(i, least)
-        after = ask(body, [i, unflatten(like, own)], "fori_loop")
-        return [i + 1, *as_before(like, own, after, "fori_loop")], []
+    def asked(i: Value, carry: list[Value]) -> Any:
+        return ask(body, [i, unflatten(like, carry)], "fori_loop")
 
-    carry = [value_of(start), *first]
+    def trial(carry: list[Value]) -> StepResult:
+        i, *own = carry
+        return [i + 1, *after_step(like, asked(i, own), "fori_loop")], []
+
+    def step(carry: list[Value], _: list[Value]) -> StepResult:
+        at_least(carry[0], least)
+        i, *own = start.seen(carry)
+        after = as_before(like, carry[1:], asked(i, own), "fori_loop")
+        return [carry[0] + 1, *after], []
+
+    start = started([as_value(lower), *numbers], trial)
+    carry = start.carries
     least = bounds(as_size(lower))[0]
     if whole:
         options = kept._asdict()
@@ -63,7 +77,7 @@ def fori_loop(
     else:
         assert length is not None and kept.chunk is not None
         ends, _ = in_chunks(step, carry, [], length, kept.chunk)
-    return unflatten(like, ends[1:])
+    return unflatten(like, start.results(ends)[1:])
 
 
 @public(name="map")

@@ -4,7 +4,15 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-from graphc.control.carries import as_before, ask, both_of, condition, parts
+from graphc.control.carries import (
+    after_step,
+    as_before,
+    ask,
+    both_of,
+    condition,
+    numbers_and_parts,
+    parts,
+)
 from graphc.control.checkpoint_policy import (
     Kept,
     in_chunks_of,
@@ -12,8 +20,9 @@ from graphc.control.checkpoint_policy import (
     stopping_in_chunks,
 )
 from graphc.control.pytree import unflatten
-from graphc.control.scan import StepFunction, StepResult, run_scan
+from graphc.control.scan import StepFunction, StepResult, first_row, run_scan
 from graphc.control.trip_count import steps_size
+from graphc.control.weak_carries import FirstCarry, started
 from graphc.errors import graph_error
 from graphc.ir.build import as_size, as_value
 from graphc.ir.dims import Size, equal
@@ -39,7 +48,9 @@ def scan(
     `init`, `xs` and what the body gives are values, or lists, tuples and dicts of
     them. Returns the last carry and the `y`s stacked along a first axis. Without `xs`,
     `length` says how many steps there are. Values that do not change between steps are
-    computed once. `unroll` is for JAX: so many steps are done in one of its loop.
+    computed once. A Python number in `init` takes the dtype that a step makes of it,
+    for which the body is traced once more. `unroll` is for JAX: so many steps are done
+    in one of its loop.
 
     With `until(carry, y)`, the step after which it holds is the last, as in Aesara:
     there are as many `y`s as steps, which depends on data as the size of `x[x > 0]`.
@@ -63,27 +74,58 @@ def scan(
     >>> graphc.function([x], few, backend="numpy")(np.array([1, 2, 4], "float32"))
     array([1., 3.], dtype=float32)
     """
-    first, like = parts(init)
+    numbers, like = numbers_and_parts(init)
     rows, form = parts(xs)
     count = length_of(rows, length, user_op("scan"))
-    given: list[Any] = []
-
-    def step(carry: list[Value], row: list[Value]) -> StepResult:
-        result = ask(body, [unflatten(like, carry), unflatten(form, row)], "scan")
-        after, y = both_of(result, "scan")
-        outputs, shape = parts(y)
-        given.append(shape)
-        return as_before(like, carry, after, "scan"), outputs
-
-    def last(after: list[Value], outputs: list[Value]) -> Value:
-        assert until is not None
-        own = [unflatten(like, after), unflatten(given[0], outputs)]
-        return condition(ask(until, own, "scan", "`until`"), "scan")
-
+    steps = _Steps(body, like, form, until)
+    start = steps.started(numbers, rows)
     kept = kept_carries(checkpoint, count, "scan")
-    loop = _loop(last if until else None, kept, _unroll(unroll))
-    ends, stacked = loop(step, first, rows, count, bool(reverse))
-    return unflatten(like, ends), unflatten(given[0], stacked)
+    loop = _loop(steps.last if until else None, kept, _unroll(unroll))
+    ends, stacked = loop(steps.step, start.carries, rows, count, bool(reverse))
+    return unflatten(like, start.results(ends)), unflatten(steps.given, stacked)
+
+
+class _Steps:
+    """The functions of a user, as those of lists of values."""
+
+    def __init__(
+        self,
+        body: Callable[[Any, Any], Any],
+        like: Any,
+        form: Any,
+        until: Callable[[Any, Any], Any] | None,
+    ) -> None:
+        self._body, self._until = body, until
+        self._like, self._form = like, form
+        self._start = FirstCarry([], [], [])
+        self.given: Any = None  # the structure of what is stacked
+
+    def started(self, numbers: list[Value], rows: list[Value]) -> FirstCarry:
+        """The start of the loop, by a first step with numbers."""
+
+        def trial(carry: list[Value]) -> StepResult:
+            after, outputs = self._asked(carry, list(map(first_row, rows)))
+            return after_step(self._like, after, "scan"), outputs
+
+        self._start = started(numbers, trial)
+        return self._start
+
+    def _asked(self, carry: list[Value], row: list[Value]) -> tuple[Any, list[Value]]:
+        own = [unflatten(self._like, carry), unflatten(self._form, row)]
+        after, y = both_of(ask(self._body, own, "scan"), "scan")
+        outputs, self.given = parts(y)
+        return after, outputs
+
+    def step(self, carry: list[Value], row: list[Value]) -> StepResult:
+        """The next carry, and what is stacked."""
+        after, outputs = self._asked(self._start.seen(carry), row)
+        return as_before(self._like, carry, after, "scan"), outputs
+
+    def last(self, after: list[Value], outputs: list[Value]) -> Value:
+        """Whether a step is the last one."""
+        carry = self._start.seen(after)
+        own = [unflatten(self._like, carry), unflatten(self.given, outputs)]
+        return condition(ask(self._until, own, "scan", "`until`"), "scan")
 
 
 def _loop(

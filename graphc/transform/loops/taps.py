@@ -8,6 +8,7 @@ import numpy as np
 
 from graphc.control.carries import value_of
 from graphc.errors import graph_error
+from graphc.ir.build import as_value
 from graphc.ir.dims import equal, maximum
 from graphc.ir.graph import Value
 from graphc.ir.namespace import F, public
@@ -126,9 +127,9 @@ def _output(given: Any) -> _Tapped | None:
     if given is None:
         return None
     if not isinstance(given, dict):
-        return _Tapped(value_of(given), (-1,))
+        return _Tapped(as_value(given), (-1,))
     _require_keys(given, "initial")
-    taps, value = _taps(given.get("taps", -1)), value_of(given["initial"])
+    taps, value = _taps(given.get("taps", -1)), as_value(given["initial"])
     if max(taps) > -1:
         hint = "-1 is the step before; an output that is not fed back is None"
         problem = "the taps of an output are negative"

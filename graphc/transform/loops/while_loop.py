@@ -3,11 +3,20 @@
 from collections.abc import Callable
 from typing import Any, Literal
 
-from graphc.control.carries import as_before, ask, both_of, condition, parts
+from graphc.control.carries import (
+    after_step,
+    as_before,
+    ask,
+    both_of,
+    condition,
+    numbers_and_parts,
+    parts,
+)
 from graphc.control.checkpoint_policy import Kept, kept_carries
 from graphc.control.pytree import unflatten
 from graphc.control.scan import StepResult, run_scan
 from graphc.control.trip_count import steps_size
+from graphc.control.weak_carries import started
 from graphc.errors import graph_error
 from graphc.ir.build import as_size
 from graphc.ir.dims import Size
@@ -99,22 +108,35 @@ class _Loop:
     ) -> None:
         self._kept = kept
         self._cond, self._body, self._collect = cond, body, collect
-        self._first, self._like = parts(init)
+        numbers, self._like = numbers_and_parts(init)
         self._given: Any = None
+        self._start = started(numbers, self._trial)
 
-    def test(self, carry: list[Value]) -> Value:
-        """Whether the loop goes on."""
+    def _trial(self, carry: list[Value]) -> StepResult:
+        after, outputs = self._asked(carry)
+        own = after_step(self._like, after, "while_loop")
+        return own, [self._tested(carry), *outputs]
+
+    def _tested(self, carry: list[Value]) -> Value:
         own = [unflatten(self._like, carry)]
         test = ask(self._cond, own, "while_loop", "the condition")
         return condition(test, "while_loop")
 
-    def step(self, carry: list[Value], _: list[Value]) -> StepResult:
-        """The next carry, and the collected outputs."""
+    def _asked(self, carry: list[Value]) -> tuple[Any, list[Value]]:
         own, outputs = [unflatten(self._like, carry)], list[Value]()
         after = ask(self._body, own, "while_loop")
         if self._collect:
             after, y = both_of(after, "while_loop")
             outputs, self._given = parts(y)
+        return after, outputs
+
+    def test(self, carry: list[Value]) -> Value:
+        """Whether the loop goes on."""
+        return self._tested(self._start.seen(carry))
+
+    def step(self, carry: list[Value], _: list[Value]) -> StepResult:
+        """The next carry, and the collected outputs."""
+        after, outputs = self._asked(self._start.seen(carry))
         return as_before(self._like, carry, after, "while_loop"), outputs
 
     def _stopping(self, carry: list[Value], row: list[Value]) -> StepResult:
@@ -127,7 +149,8 @@ class _Loop:
 
     def run(self, most: Size | None) -> StepResult:
         """The final carry, and the collected outputs."""
-        first, going = self._first, self.test(self._first)
+        first = self._start.carries
+        going = self.test(first)
         if most is not None:
             step = self._stopping
             ends, stacked = run_stopping(step, first, [], most, self._kept, going)
@@ -141,9 +164,9 @@ class _Loop:
 
     def _steps(self, length: Size) -> StepResult:
         kept = self._kept._asdict()
-        return run_scan(self.step, self._first, [], length, False, **kept)
+        return run_scan(self.step, self._start.carries, [], length, False, **kept)
 
     def result(self, ends: list[Value], stacked: list[Value]) -> Any:
         """The results in the user's structure."""
-        carry = unflatten(self._like, ends)
+        carry = unflatten(self._like, self._start.results(ends))
         return (carry, unflatten(self._given, stacked)) if self._collect else carry

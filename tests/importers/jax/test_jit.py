@@ -208,7 +208,7 @@ WRONG = {
     "n d, d, m": ("it describes 3 arrays of 2", " m"),
     "n d, d d -> n": ("'d d' has 2 axes, the array 1: (3,)", "d d"),
     "n 4, d": ("the axis has the size 3", "4"),
-    "n n!, d": ("'n!' is no name and no number", "n!"),
+    "n n!, d": ("'n!' is no name, no number, and no formula as n+1", "n!"),
     "d e, d": ("d is 4 before, and the axis has the size 3", "d"),
     "n d, d -> n n": ("'n n' has 2 axes, the array 1: (4,)", "n n"),
     "n d, d -> n, d": ("it describes 2 arrays of 1", " d"),

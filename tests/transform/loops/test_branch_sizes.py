@@ -195,7 +195,8 @@ def test_what_is_refused():
     assert refused(lambda: gt.switch(K, [lambda: X, lambda: Y > 0])) == (
         "switch: branches return different types in place 0\n"
         "  got: bool[m] of branch 1\n"
-        "  expected: float64[n]"
+        "  expected: float64[n]\n"
+        '  hint: convert it: gt.asarray(y, "float64")'
     )
 
 

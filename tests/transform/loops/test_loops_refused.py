@@ -44,7 +44,8 @@ def test_a_step_that_changes_the_type():
     assert refusal(lambda: gt.scan(step, start, X)) == (
         "scan: a step changes the type of the carry at ['parts'][0]\n"
         "  got: bool[] behind it\n  expected: float64[], as before it\n"
-        "  hint: convert it, or start from another type"
+        '  hint: convert it, y.astype("float64"), or start from '
+        'gt.asarray(start, "bool")'
     )
 
 

@@ -1,0 +1,84 @@
+"""Carries that start as Python numbers, in the dtypes that a step makes of them."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from graphc.control.carries import fresh
+from graphc.ir.build import cast, default_dtype, strong
+from graphc.ir.graph import Node, Value
+from graphc.ir.primitives import OP
+from graphc.ir.replay import region_between
+from graphc.ir.types import TensorType
+from graphc.ops.common.broadcasting import common_dtype
+
+# Of carries: those after a step, and what else is computed of them.
+Trial = Callable[[list[Value]], tuple[list[Value], list[Value]]]
+
+
+@dataclass(frozen=True)
+class FirstCarry:
+    """The carries before the first step, and of which types the user is to see them."""
+
+    carries: list[Value]
+    in_steps: list[TensorType]
+    at_end: list[TensorType]
+
+    def seen(self, carry: Sequence[Value]) -> list[Value]:
+        """A carry as a step is given it."""
+        return _taken_for(carry, self.in_steps)
+
+    def results(self, ends: Sequence[Value]) -> list[Value]:
+        """The last carry: what is a number after each step is one still."""
+        return _taken_for(ends, self.at_end)
+
+
+def _taken_for(carry: Sequence[Value], types: Sequence[TensorType]) -> list[Value]:
+    pairs = zip(carry, types, strict=True)
+    return [cast(v, type.dtype, type.weak) for v, type in pairs]
+
+
+def started(first: Sequence[Value], trial: Trial) -> FirstCarry:
+    """The start of a loop, as in `jax.lax.scan`.
+
+    A Python number takes the dtype that a step makes of it. If a step leaves it one, it
+    has the default dtype; and is met as a number, where arrays of another dtype are
+    computed with it.
+    """
+    first, outputs, numbers = list(first), list[Value](), list[Value]()
+    is_settled = not any(v.type.weak for v in first)
+    while not is_settled:
+        numbers = [fresh(v) for v in first]
+        after, more = trial(numbers)
+        promoted = [_after(v, new) for v, new in zip(first, after, strict=True)]
+        types = [v.type for v in promoted]
+        is_settled = types == [v.type for v in first]
+        first, outputs = promoted, [*after, *more]
+    carries = [strong(v) for v in first]
+    own, types = ([v.type for v in values] for values in (carries, first))
+    numbers = [v for v in numbers if v.type.weak]
+    matters = any(map(_matters, region_between(outputs, numbers)))
+    return FirstCarry(carries, types if matters else own, types)
+
+
+def _after(first: Value, after: Value) -> Value:
+    """A carry in the dtype that a step makes of it, if it is a number."""
+    if not first.type.weak or (after.type.weak and after.dtype == first.dtype):
+        return first
+    if after.type.weak:
+        wide = max(first, after, key=lambda v: "uifc".index(v.dtype.kind))
+        return cast(first, wide.dtype, True)
+    return cast(first, common_dtype([first, after]))
+
+
+def _matters(node: Node) -> bool:
+    """Whether a node would give another dtype if numbers were arrays."""
+    numbers = [v for v in node.inputs if v.type.weak]
+    if node.primitive is not OP.convert:
+        return bool(numbers) and not node.primitive.elementwise
+    (result,) = node.outputs
+    if not numbers or result.type.weak:
+        return False
+    own = default_dtype(numbers[0].dtype)
+    return not np.can_cast(own, result.dtype, "safe")

@@ -1,0 +1,126 @@
+"""Primitives of libraries, by stand-ins of their names: one program for all sizes."""
+
+import warnings
+
+import jax
+import jax.numpy as jnp
+import jax.scipy.linalg
+import numpy as np
+import pytest
+from jax.experimental.custom_partitioning import custom_partitioning
+from jax.extend.core import Primitive
+from jax.interpreters import mlir
+
+import graphc
+
+SIZES = (3, 4, 5, 6, 7, 8)
+
+
+def primitive(name, impl, result=lambda *avals, **_: avals[0]):
+    """A primitive that is lowered by a function of JAX, as in equinox and lineax."""
+    made = Primitive(name)
+    made.def_impl(impl)
+    made.def_abstract_eval(result)
+    mlir.register_lowering(made, mlir.lower_fun(impl, multiple_results=False))
+    return made
+
+
+def scalar(x):
+    return x.update(shape=())
+
+
+SELECT = primitive("select_if_vmap", lambda pred, x, y: x, lambda pred, x, y, **_: x)
+SAME = primitive("nonbatchable", lambda x, *, msg: x)
+ANY = primitive("unvmap_any", jnp.any, scalar)
+ALL = primitive("unvmap_all", jnp.all, scalar)
+MAX = primitive("unvmap_max", jnp.max, scalar)
+SET = primitive(
+    "maybe_set",
+    lambda xs, x, i, *, kwargs: xs.at[i].set(x, **dict(kwargs)),
+    lambda xs, x, i, **_: xs,
+)
+
+
+def solve(a, b, *, solver, throw):
+    """As lineax does it, in a function among the params."""
+    return solver(jax.scipy.linalg.lu_factor(a), b)
+
+
+SOLVE = primitive("linear_solve", solve, lambda a, b, **_: b)
+
+
+def like_a_loop_of_equinox(x):
+    def step(carry):
+        i, rows = carry
+        new = SET.bind(rows, x * i, i, kwargs=(("mode", "clip"),))
+        again = ANY.bind(x > 0)
+        return i + 1, SELECT.bind(again, SAME.bind(new, msg="no"), rows)
+
+    start = jnp.int32(0), jnp.zeros((4, x.shape[0]), x.dtype)
+    _, rows = jax.lax.while_loop(lambda c: c[0] < 4, step, start)
+    return rows, MAX.bind(x), ALL.bind(x > 1)
+
+
+def solved(x):
+    matrix = jnp.eye(x.shape[0]) * 3 + x[:, None] / 9
+    solver = jax.scipy.linalg.lu_solve
+    return SOLVE.bind(matrix, x, solver=solver, throw=False)
+
+
+@custom_partitioning
+def partitioned(x):
+    return jnp.cumsum(x) * 2
+
+
+partitioned.def_partition(
+    infer_sharding_from_operands=lambda *_: None,
+    partition=lambda *_: None,
+    sharding_rule="i -> i",
+)
+
+
+@pytest.mark.parametrize("function", [like_a_loop_of_equinox, solved, partitioned])
+@pytest.mark.parametrize("dims", [None, "pad"])
+def test_one_program_serves_all_sizes(function, dims):
+    ours, theirs = graphc.jit(function, dims=dims), jax.jit(function)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for n in SIZES:
+            x = np.arange(1, n + 1, dtype="float32") / n
+            pairs = zip(*map(jax.tree.leaves, (ours(x), theirs(x))), strict=True)
+            for own, other in pairs:
+                assert own.dtype == other.dtype and own.shape == other.shape
+                np.testing.assert_allclose(own, other, rtol=1e-5)
+    stats = ours.stats()
+    assert stats.foreign == [] and stats.fallbacks == []
+    assert len(stats.compilations) <= 4
+
+
+def test_what_calls_python_is_left_to_jax():
+    """As lineax does where it raises for a result that is not finite."""
+
+    def checked(factors, b):
+        struct = jax.ShapeDtypeStruct(b.shape, b.dtype)
+        return jax.pure_callback(lambda x: x, struct, b)
+
+    ours = graphc.jit(
+        lambda x: SOLVE.bind(jnp.eye(x.shape[0]), x, solver=checked, throw=True)
+    )
+    for n in (3, 4, 5):
+        x = np.arange(n, dtype="float32")
+        np.testing.assert_array_equal(ours(x), x)
+    (reason,) = ours.stats().foreign
+    assert "linear_solve: it calls what is no function of JAX" in reason
+
+
+@pytest.mark.parametrize("shape", [(3, 3), (4, 2), (2, 4), (1, 1)])
+def test_permutations_of_pivots(shape):
+    matrix = np.random.default_rng(0).normal(size=shape).astype("float32")
+
+    def permutation(a):
+        _, pivots, _ = jax.lax.linalg.lu(a)
+        return jax.lax.linalg.lu_pivots_to_permutation(pivots, a.shape[0])
+
+    graph = graphc.from_jax(permutation, matrix)
+    ours = graphc.function(graph.inputs, graph.outputs[0], backend="numpy")
+    np.testing.assert_array_equal(ours(matrix), jax.jit(permutation)(matrix))

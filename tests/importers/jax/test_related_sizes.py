@@ -1,0 +1,161 @@
+"""Sizes that follow from one another are one symbol: seen in calls, or said."""
+
+import warnings
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import graphc
+from graphc.importers.jax.pattern import SizePattern, generalised
+
+
+def arrays(shapes):
+    return [
+        (np.arange(np.prod(shape, dtype=int)) % 7 + 1.0)
+        .reshape(shape)
+        .astype("float32")
+        for shape in shapes
+    ]
+
+
+def compiled(function, calls, **options):
+    """Compare with JAX at each call, without warnings; the compilations, as text."""
+    ours, theirs = graphc.jit(function, **options), jax.jit(function)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for shapes in calls:
+            own, other = (f(*arrays(shapes)) for f in (ours, theirs))
+            assert own.dtype == other.dtype and own.shape == other.shape
+            np.testing.assert_allclose(own, other, rtol=1e-5)
+    assert ours.stats().fallbacks == []
+    return ours.stats().compilations
+
+
+def differences(x, y):
+    return jnp.diff(x) * y
+
+
+def pairs(x, y):
+    return jnp.sum(x.reshape(-1, 2) * y[:, None], axis=1)
+
+
+def parts(x, y, z):
+    return x + jnp.concatenate([y, z])
+
+
+def table(x, y, z):
+    return x.reshape(y.shape[0], z.shape[0]) * z + y[:, None]
+
+
+N, M = range(4, 10), (3, 5, 2, 9, 3, 4)
+RELATED = {
+    "n+1, n": (differences, [((n + 1,), (n,)) for n in N]),
+    "2*n, n": (pairs, [((2 * n,), (n,)) for n in N]),
+    "n, m, n-m": (parts, [((n + 5,), (n,), (5,)) for n in N]),
+    "n*m, n, m": (
+        table,
+        [((n * m,), (n,), (m,)) for n, m in zip(N, (3, 5, 2, 9, 3, 4), strict=True)],
+    ),
+    "n, n//2": (lambda x, y: y * jnp.sum(x), [((n,), (n // 2,)) for n in N]),
+}
+
+
+@pytest.mark.parametrize("dims", [None, "pad"])
+@pytest.mark.parametrize("shapes", RELATED)
+def test_formulas_are_words_of_shapes(shapes, dims):
+    function, calls = RELATED[shapes]
+    assert len(compiled(function, calls, shapes=shapes, dims=dims)) <= 2
+
+
+@pytest.mark.parametrize("dims", [None, "pad"])
+@pytest.mark.parametrize("shapes", ["n+1, n", "2*n, n"])
+def test_sizes_related_in_the_first_calls_are_one_symbol(shapes, dims):
+    found = compiled(*RELATED[shapes], dims=dims)
+    assert found[1].startswith(f"{shapes}: ") and len(found) <= 3
+
+
+def test_a_relation_that_breaks_is_another_pattern():
+    calls = [((n,), (m,)) for n, m in [(3, 6), (4, 8), (5, 9), (6, 6), (7, 14), (1, 2)]]
+    calls += [((0,), (0,)), ((2,), (1,)), ((1,), (0,))]
+
+    def decided(x, y):
+        return jnp.sum(x) * (3 if y.shape[0] == 2 * x.shape[0] else 1) + jnp.sum(y)
+
+    found = compiled(decided, calls)
+    assert found[0].startswith("exactly")
+    assert {one.split(":")[0] for one in found[1:]} >= {"n, 2*n", "n, m"}
+
+
+def test_small_sizes_are_exact_where_a_formula_is_small():
+    found = compiled(
+        lambda x, y: jnp.sum(x) * jnp.sum(y),
+        [((n,), (n - 1,)) for n in (5, 6, 2, 1, 3, 4)],
+    )
+    assert "exactly (2,), (1,)" in found and "exactly (1,), (0,)" in found
+
+
+@pytest.mark.parametrize(
+    ("seen", "text"),
+    [
+        ([((3,), (4,)), ((5,), (6,))], "n, n+1"),
+        ([((4,), (3,)), ((6,), (5,))], "n+1, n"),
+        ([((8,), (2,), (5,)), ((12,), (3,), (5,))], "4*n, n, 5"),
+        ([((3,), (6,)), ((4,), (8,)), ((5,), (9,))], "n, m"),
+        ([((3,), (9,)), ((0,), (0,))], "n, m"),
+        ([((2, 3),), ((4, 7),)], "n m"),
+    ],
+)
+def test_patterns_of_calls(seen, text):
+    pattern = generalised(seen)
+    assert str(pattern) == text
+    assert all(pattern.sizes(shapes) is not None for shapes in seen)
+
+
+def test_the_sizes_of_names_follow_from_formulas():
+    pattern = SizePattern((("n + m",), ("2 * n + 1",)))
+    assert pattern.names == ["n", "m"]
+    assert pattern.sizes(((9,), (7,))) == {"n": 3, "m": 6}
+    assert pattern.sizes(((9,), (8,))) is None
+    assert pattern.fixed("n", 3).shapes == (("3 + m",), (7,))
+
+
+WRONG = {
+    "n+, n": ("'n+' is no name, no number, and no formula as n+1", "n+"),
+    "n, n**2": ("'n**2' is no name, no number, and no formula as n+1", "n**2"),
+    "n, n//0": ("'n//0' is no name, no number, and no formula as n+1", "n//0"),
+    "n//2, 3": ("n is not known: name an axis by it alone", "n//2"),
+    "n+1, n": ("n is 3 before, and the axis of n+1 has the size 5", "n+1"),
+    "2*n, 3": ("the axis of 2*n has the size 5", "2*n"),
+}
+
+
+@pytest.mark.parametrize("shapes", WRONG)
+def test_words_that_do_not_fit_are_underlined(shapes):
+    problem, word = WRONG[shapes]
+    ours = graphc.jit(lambda x, y: jnp.sum(x) + jnp.sum(y), shapes=shapes)
+    with pytest.raises(graphc.GraphError) as error:
+        ours(*arrays([(5,), (3,)]))
+    first, got, mark, *_ = str(error.value).splitlines()
+    assert first == f"jit: `shapes` does not fit: {problem}"
+    at = mark.index("^")
+    assert got[at : at + mark.count("^")] == word
+
+
+def test_formulas_describe_results():
+    ours = graphc.jit(jnp.diff, shapes="n+1 -> n")
+    np.testing.assert_array_equal(ours(np.arange(4.0)), np.ones(3))
+    wrong = graphc.jit(jnp.diff, shapes="n -> n+1")
+    with pytest.raises(graphc.GraphError, match="the axis of n\\+1 has the size 3"):
+        wrong(np.arange(4.0))
+
+
+def test_numpy_functions_have_related_sizes():
+    @graphc.jit(frontend="numpy", backend="numpy", shapes="n+1, n")
+    def moved(x, y):
+        return x[1:] * y
+
+    for n in (3, 4, 6):
+        np.testing.assert_array_equal(moved(np.ones(n + 1), np.ones(n)), np.ones(n))
+    assert moved.explain().count("compiled for all sizes n+1, n:") == 1
