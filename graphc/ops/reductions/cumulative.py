@@ -64,17 +64,18 @@ def running_extreme_jax(
     return jax.lax.associative_scan(joined, x, reverse=reverse, axis=axis)
 
 
-def _print_extreme(p: Printing) -> str:
+def _print_extreme(numpy: str, jax: str, largest: bool) -> Callable[[Printing], str]:
     """XLA passes over NaN in complex numbers, and no number of theirs is its least."""
-    name = p.node.primitive.name
-    if p.xp == "np":
-        function = "maximum" if name == "cummax" else "minimum"
-        return _printed(f"np.{function}.accumulate", "")(p)
-    if p.node.inputs[0].dtype.kind != "c":
-        return _printed("", f"jax.lax.{name}")(p)
-    how = ", ".join(map(p.code, p.node.params.values()))
-    call = p.helper(running_extreme_jax)
-    return f"{call}(jax, {p.inputs[0]}, {how}, {name == 'cummax'})"
+    plain = _printed(numpy, jax)
+
+    def printed(p: Printing) -> str:
+        if p.xp == "np" or p.node.inputs[0].dtype.kind != "c":
+            return plain(p)
+        how = ", ".join(map(p.code, p.node.params.values()))
+        call = p.helper(running_extreme_jax)
+        return f"{call}(jax, {p.inputs[0]}, {how}, {largest})"
+
+    return printed
 
 
 def _cumulative(
@@ -96,8 +97,16 @@ def _cumulative(
 
 _cumsum = _cumulative("cumsum", _printed("np.cumsum", "jnp.cumsum"), np.cumsum)
 _cumprod = _cumulative("cumprod", _printed("np.cumprod", "jnp.cumprod"), np.cumprod)
-_cummax = _cumulative("cummax", _print_extreme, running(maxima))
-_cummin = _cumulative("cummin", _print_extreme, running(minima))
+_cummax = _cumulative(
+    "cummax",
+    _print_extreme("np.maximum.accumulate", "jax.lax.cummax", True),
+    running(maxima),
+)
+_cummin = _cumulative(
+    "cummin",
+    _print_extreme("np.minimum.accumulate", "jax.lax.cummin", False),
+    running(minima),
+)
 _cumlogsumexp = _cumulative(
     "cumlogsumexp", _printed("np.logaddexp.accumulate", "jax.lax.cumlogsumexp")
 )
