@@ -42,7 +42,12 @@ TAIL = """
 
 - `prod` and `nanprod`: JAX multiplies in an order that depends on the shape, at
   capacities in that of these. Where a part of the factors overflows and another one is
-  0, one order gives 0 and another NaN.
+  0, one order gives 0 and another NaN. In complex numbers infinity times 1 has NaN as
+  its other part, and padding multiplies by 1.
+- Gradients of `cumprod`: JAX takes them in parts, so that infinity may meet a 0 that
+  stands behind it, and gives NaN where step by step there is none.
+- `max` and `min` of complex numbers: where each real part is the infinity that loses,
+  JAX gives 0 as imaginary part.
 - `linalg.svd`: vectors of singular values that are equal or 0 are any that fit.
   Of a matrix with infinity all values are NaN; its vectors are so too in padded JAX
   programs, and what LAPACK leaves in others.

@@ -150,8 +150,9 @@ def size_value(size: Size) -> "int | Value":
         return size
     value = SIZE_OP(*origins(size), size=size)
     if value.sizes is None:
-        value.sizes = np.empty((), dtype=object)
-        value.sizes[()] = size
+        sizes = np.empty((), dtype=object)
+        sizes[()] = size
+        value.sizes = sizes  # whole at once: other threads may read it
     return value
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import count
 from pathlib import Path
+from threading import RLock
 from typing import TYPE_CHECKING, Any, Literal, cast
 from weakref import ref
 
@@ -140,13 +141,15 @@ class _InternedNode(ref[Node]):
 
 
 _INTERNED: dict[tuple[Any, ...], _InternedNode] = {}
+_CHANGING = RLock()  # nodes die at any time, in the thread that makes one as well
 
 
 def _gone(entry: ref[Node]) -> None:
     """A node is dead: its key may be that of another by now."""
     key = cast(_InternedNode, entry).key
-    if _INTERNED.get(key) is entry:
-        del _INTERNED[key]
+    with _CHANGING:
+        if _INTERNED.get(key) is entry:
+            del _INTERNED[key]
 
 
 def intern_node(
@@ -168,9 +171,20 @@ def intern_node(
     entry = _INTERNED.get(key)
     node = None if entry is None else entry()
     if node is None:
-        node = Node(primitive, inputs, params, types, guards)
-        entry = _INTERNED[key] = _InternedNode(node, _gone)
-        entry.key = key
+        return _interned(key, Node(primitive, inputs, params, types, guards))
+    return node
+
+
+def _interned(key: tuple[Any, ...], node: Node) -> Node:
+    """A new node, or that of another thread which made it at the same time."""
+    made = _InternedNode(node, _gone)
+    made.key = key
+    with _CHANGING:
+        entry = _INTERNED.get(key)
+        other = None if entry is None else entry()
+        if other is not None:
+            return other
+        _INTERNED[key] = made
     return node
 
 
@@ -195,7 +209,9 @@ class Value(Operators, Methods):
         """The dim symbol that stands for this integer scalar used as a size."""
         if self._symbol is None:
             name, lower, upper = self.node.primitive.range_of(self)
-            self._symbol = Symbol(label(name), self, lower, upper)
+            symbol = Symbol(label(name), self, lower, upper)
+            with _CHANGING:  # constants and sizes of axes are shared by threads
+                self._symbol = self._symbol or symbol
         return self._symbol
 
     @property

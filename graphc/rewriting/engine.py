@@ -192,6 +192,7 @@ class _RewritePass:
         self._made: dict[Value, Value] = {}
         self._uses = _uses(graph)
         self._kept = set(graph.outputs)
+        self._known = set(graph.nodes)
         self.log: list[Application] = []
 
     def run(self) -> Graph:
@@ -231,6 +232,7 @@ class _RewritePass:
         The nodes that a replacement brought are set as pending, to be processed first.
         """
         fresh = self._renewed(task.values)
+        self._known.update([v.node for v in fresh])
         self._move_uses(task.values, fresh)
         task.values = fresh
         for i, value in enumerate(task.values):
@@ -244,6 +246,7 @@ class _RewritePass:
             self._replace(value, new)
             task.values[i] = new
             task.pending = [n for n in reversed(brought) if n is not new.node]
+            self._known.update(brought)
             for made in brought:
                 for operand in operands(made):
                     self._uses[operand] += 1
@@ -295,9 +298,9 @@ class _RewritePass:
             new = rule.apply(value, self._count, self._kept.__contains__)
             if new is not None:
                 _check(rule, value, new)
-                brought = _newer(new, newest)
-                if new.node in brought:
+                if new.node.serial > newest:
                     new.node.place = value.node.place
+                brought = _brought(new, self._known)
                 return rule, new, brought
         self._settled[value] = self._asked
         return None
@@ -335,17 +338,18 @@ def _uses(graph: Graph) -> Counter[Value]:
     return Counter(chain(graph.outputs, taken))
 
 
-def _newer(value: Value, than: int) -> list[Node]:
-    """The producers of a value that are newer than a serial number, in order."""
-    stack, found = [value.node], {value.node}
+def _brought(value: Value, known: set[Node]) -> list[Node]:
+    """The producers of a value that are not known yet, in order.
+
+    They need not be new: a graph that was built before may hold the same ones.
+    """
+    found = set[Node]()
+    stack = [value.node]
     while stack:
-        for operand in operands(stack.pop()):
-            node = operand.node
-            if node.serial > than and node not in found:
-                found.add(node)
-                stack.append(node)
-    if value.node.serial < than:
-        found.discard(value.node)
+        node = stack.pop()
+        if node not in known and node not in found:
+            found.add(node)
+            stack += [operand.node for operand in operands(node)]
     return sorted((n for n in found if n.primitive is not INPUT), key=_serial)
 
 

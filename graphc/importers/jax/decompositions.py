@@ -4,7 +4,6 @@ from collections.abc import Sequence
 
 from graphc.importers.jax.reader import Equation
 from graphc.importers.jax.rules import PRIMITIVES
-from graphc.importers.jax.unsupported import Unsupported
 from graphc.ir.build import cast
 from graphc.ir.graph import Value
 from graphc.ir.namespace import F
@@ -15,14 +14,18 @@ LINALG = F.linalg
 
 @PRIMITIVES.define("sort")
 def _sort(eqn: Equation, *arrays: Value) -> list[Value]:
-    """Arrays in the order of the first."""
-    axis = eqn.params["dimension"]
-    if len(arrays) == 1:
+    """Arrays in the order of the first ones, the first of them first."""
+    axis, count = eqn.params["dimension"], eqn.params["num_keys"]
+    keys = [key for array in arrays[:count] for key in _real_keys(array)]
+    if len(arrays) == len(keys) == 1:
         return [F.sort(arrays[0], axis)]
-    if eqn.params["num_keys"] != 1:
-        raise Unsupported("sort: by several keys there is no op here")
-    order = F.argsort(arrays[0], axis)
+    order = F.lexsort(keys[::-1], axis) if keys[1:] else F.argsort(keys[0], axis)
     return [F.take_along_axis(v, order, axis) for v in arrays]
+
+
+def _real_keys(x: Value) -> list[Value]:
+    """JAX compares the real parts of complex numbers first, then the imaginary ones."""
+    return [F.real(x), F.imag(x)] if x.dtype.kind == "c" else [x]
 
 
 @PRIMITIVES.define("top_k")

@@ -23,8 +23,21 @@ def _reduction(function: ReduceFunction, **options: Any) -> ReduceFunction:
     return rule
 
 
-PRIMITIVES.define("reduce_max")(_reduction(F.max))
-PRIMITIVES.define("reduce_min")(_reduction(F.min))
+def _extreme(function: ReduceFunction, name: str) -> ReduceFunction:
+    """Of complex numbers the op alone: JAX passes over NaN in imaginary parts."""
+
+    def rule(eqn: Equation, x: Value) -> Value:
+        axes = tuple(eqn.params["axes"])
+        if x.dtype.kind == "c" and axes:
+            found: Value = OPS[name](x, axes=axes, keepdims=False)
+            return found
+        return _reduction(function)(eqn, x)
+
+    return rule
+
+
+PRIMITIVES.define("reduce_max")(_extreme(F.max, "max"))
+PRIMITIVES.define("reduce_min")(_extreme(F.min, "min"))
 
 
 def _of_same_dtype(function: ReduceFunction) -> ReduceFunction:
@@ -68,6 +81,8 @@ PRIMITIVES.define("argmin")(_position(F.argmin))
 def _running(function: ReduceFunction, **options: Any) -> ReduceFunction:
     def rule(eqn: Equation, x: Value) -> Value:
         axis, reverse = eqn.params["axis"], eqn.params["reverse"]
+        if x.dtype.kind == "c" and function in (F.cummax, F.cummin):
+            raise Unsupported("cummax, cummin: JAX passes over NaN in complex numbers")
         own = {name: x.dtype for name in options}
         return function(x, axis, reverse=reverse, **own)
 

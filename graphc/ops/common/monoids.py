@@ -40,7 +40,8 @@ def _limit(dtype: DType, low: bool) -> Any:
     if is_integer(dtype):
         limits = np.iinfo(dtype)
         return int(limits.min if low else limits.max)
-    return -np.inf if low else np.inf
+    end = -np.inf if low else np.inf
+    return complex(end, end) if dtype.kind == "c" else end
 
 
 def itself(x: Value) -> Value:

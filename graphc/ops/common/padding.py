@@ -138,10 +138,12 @@ class Padding:
 
 
 def _holds(found: Any, fill: "np.ndarray[Any, Any]") -> bool:
-    """Whether padding holds this very number, the sign of zeros aside."""
+    """Whether padding holds this very number, bit by bit, the sign of zeros aside."""
     if found is None:
         return False
-    return bool(found == fill) or bool(found != found and fill != fill)
+    if bool(found == fill):
+        return True
+    return np.asarray(found).astype(fill.dtype).tobytes() == fill.tobytes()
 
 
 def kept(fill: Fill, axes: tuple[int, ...], keepdims: bool) -> dict[int, Any]:
@@ -204,6 +206,8 @@ def constant_fill(x: Value, rank: int) -> dict[int, Any]:
 
 def last(dtype: DType) -> Any:
     """The number that sorts last in ascending order, where NaN comes last."""
+    if dtype.kind == "c":
+        return complex(np.nan, np.nan)
     return np.nan if is_inexact(dtype) else most(dtype)
 
 

@@ -340,12 +340,12 @@ def slice_update_jax(jnp: Any, x: Any, v: Any, items: Any, how: Any) -> Any:
     XLA aborts where such a scatter into one number, repeated, is reversed.
     """
     part = x[items]
-    if part.size != x.size or not x.ndim:
+    if part.size != x.size:
         return getattr(x.at[items], how)(v)
     names = {"min": "minimum", "max": "maximum", "add": "add", "multiply": "multiply"}
     new = v if how == "set" else getattr(jnp, names[how])(part, v)
     new = jnp.broadcast_to(new, part.shape).reshape(x.shape).astype(x.dtype)
-    given = [i for i in items if i is not None] if type(items) is tuple else [items]
+    given = [i for i in (items if type(items) is tuple else (items,)) if i is not None]
     back = slice(None, None, -1)
     turned = [type(i) is slice and (i.step or 1) < 0 for i in given if i is not ...]
     return new[tuple(back if one else slice(None) for one in turned)]

@@ -101,10 +101,11 @@ def _sum_of_squares(x: Array) -> TensorType:
 
 
 def _print_sum_of_squares(p: Printing) -> str:
-    x, is_complex = p.inputs[0], p.node.inputs[0].dtype.kind == "c"
-    if p.xp == "np":
-        return f"np.vdot({x}, {x}){'.real' if is_complex else ''}"
-    return f"jnp.sum(({x} * {x}.conj()).real)" if is_complex else f"jnp.sum({x} * {x})"
+    x, form = p.inputs[0], "np.vdot({x}, {x})" if p.xp == "np" else "jnp.sum({x} * {x})"
+    if p.node.inputs[0].dtype.kind != "c":
+        return form.format(x=x)
+    parts = [form.format(x=f"{x}.{part}") for part in ("real", "imag")]
+    return f"({' + '.join(parts)})"  # of x * conj(x), infinity makes NaN
 
 
 _sum_of_squares.emit(_print_sum_of_squares)
@@ -171,6 +172,14 @@ def _squares(x: Value) -> Value:
     return real * real + imaginary * imaginary
 
 
+def _magnitude(x: Value) -> Value:
+    """The absolute value: of infinity beside NaN infinity, where JAX has NaN."""
+    if x.dtype.kind != "c":
+        return F.absolute(x)
+    endless = F.logical_or(F.isinf(F.real(x)), F.isinf(F.imag(x)))
+    return F.where(endless, math.inf, F.absolute(x))
+
+
 def _euclidean(x: Value, axes: tuple[int, ...], keepdims: bool) -> Value:
     """The root of the sum of squares."""
     return _root(F.sum(_squares(x), axis=axes, keepdims=keepdims))
@@ -184,15 +193,15 @@ def _vector_norm(x: Value, axis: int, order: Any, keepdims: bool) -> Value:
     if order is None or order == 2:
         return _euclidean(x, (axis,), keepdims)
     if order == math.inf:
-        peak = _peak(F.absolute(x), axis=axis)
+        peak = _peak(_magnitude(x), axis=axis)
         return F.expand_dims(peak, axis) if keepdims else peak
     if order == -math.inf:
-        return F.min(F.absolute(x), **how)
+        return F.min(_magnitude(x), **how)
     if order == 0:
         return F.sum(cast(F.not_equal(x, 0), real_dtype(x.dtype)), **how)
     if order == 1:
-        return F.sum(F.absolute(x), **how)
-    total = F.sum(F.absolute(x) ** float(order), **how)
+        return F.sum(_magnitude(x), **how)
+    total = F.sum(_magnitude(x) ** float(order), **how)
     if order < 1:
         return total ** (1 / float(order))
     zero = F.equal(total, 0)  # where the slope of the root is not finite
@@ -207,7 +216,7 @@ def _matrix_norm(x: Value, row: int, column: int, order: Any, keepdims: bool) ->
         found = _of_singular_values(F.moveaxis(x, (row, column), (-2, -1)), order)
     elif order in (1, -1, math.inf, -math.inf):
         summed, over = (row, column) if abs(order) == 1 else (column, row)
-        sums = F.sum(F.absolute(x), axis=summed)
+        sums = F.sum(_magnitude(x), axis=summed)
         over -= over > summed
         found = _peak(sums, axis=over) if order > 0 else F.min(sums, over)
     else:

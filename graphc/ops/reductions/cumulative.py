@@ -18,7 +18,7 @@ from graphc.ir.graph import Value
 from graphc.ir.kinds import AxisParam
 from graphc.ir.namespace import F, enroll, public
 from graphc.ir.op import Array, Primitive, Printing, op, require_equal, type_error
-from graphc.ir.types import BOOL, TensorType, dtype_of
+from graphc.ir.types import BOOL, INT32, TensorType, dtype_of
 from graphc.ops.common.batching import Batched, batch_with_axes, spread
 from graphc.ops.common.broadcasting import loop_dtypes, promoted_as_arrays
 from graphc.ops.common.known import maxima, minima, running
@@ -48,7 +48,39 @@ def _printed(numpy: str, jax: str) -> Callable[[Printing], str]:
     return printed
 
 
-def _cumulative(name: str, numpy: str, jax: str, sizes: Any = None) -> Primitive:
+def running_extreme_jax(
+    jax: Any, x: Any, axis: Any, reverse: Any, largest: Any
+) -> Any:
+    """Printed into JAX programs: of complex numbers, where NaN stays, as in NumPy."""
+    jnp = jax.numpy
+
+    def joined(a: Any, b: Any) -> Any:
+        first, second = (a, b) if largest else (b, a)
+        higher = (first.real > second.real) | (
+            (first.real == second.real) & (first.imag >= second.imag)
+        )
+        return jnp.where(jnp.isnan(a) | (higher & ~jnp.isnan(b)), a, b)
+
+    return jax.lax.associative_scan(joined, x, reverse=reverse, axis=axis)
+
+
+def _print_extreme(numpy: str, jax: str, largest: bool) -> Callable[[Printing], str]:
+    """XLA passes over NaN in complex numbers, and no number of theirs is its least."""
+    plain = _printed(numpy, jax)
+
+    def printed(p: Printing) -> str:
+        if p.xp == "np" or p.node.inputs[0].dtype.kind != "c":
+            return plain(p)
+        how = ", ".join(map(p.code, p.node.params.values()))
+        call = p.helper(running_extreme_jax)
+        return f"{call}(jax, {p.inputs[0]}, {how}, {largest})"
+
+    return printed
+
+
+def _cumulative(
+    name: str, printed: Callable[[Printing], str], sizes: Any = None
+) -> Primitive:
     def infer(x: Array, *, axis: AxisParam, reverse: bool) -> TensorType:
         if x.dtype == BOOL:
             raise type_error("needs numbers")
@@ -60,21 +92,24 @@ def _cumulative(name: str, numpy: str, jax: str, sizes: Any = None) -> Primitive
         return np.flip(found, axis) if reverse else found
 
     made = Primitive(name, infer, sizes=rule if sizes else None, wraps=True)
-    return made.emit(_printed(numpy, jax))
+    return made.emit(printed)
 
 
-_cumsum = _cumulative("cumsum", "np.cumsum", "jnp.cumsum", np.cumsum)
-_cumprod = _cumulative("cumprod", "np.cumprod", "jnp.cumprod", np.cumprod)
+_cumsum = _cumulative("cumsum", _printed("np.cumsum", "jnp.cumsum"), np.cumsum)
+_cumprod = _cumulative("cumprod", _printed("np.cumprod", "jnp.cumprod"), np.cumprod)
 _cummax = _cumulative(
-    "cummax", "np.maximum.accumulate", "jax.lax.cummax", running(maxima)
+    "cummax",
+    _print_extreme("np.maximum.accumulate", "jax.lax.cummax", True),
+    running(maxima),
 )
 _cummin = _cumulative(
-    "cummin", "np.minimum.accumulate", "jax.lax.cummin", running(minima)
+    "cummin",
+    _print_extreme("np.minimum.accumulate", "jax.lax.cummin", False),
+    running(minima),
 )
 _cumlogsumexp = _cumulative(
-    "cumlogsumexp", "np.logaddexp.accumulate", "jax.lax.cumlogsumexp"
+    "cumlogsumexp", _printed("np.logaddexp.accumulate", "jax.lax.cumlogsumexp")
 )
-
 
 _cummax.rounding = _cummin.rounding = "none"
 
@@ -146,9 +181,21 @@ enroll(_recurrence, "_recurrence")
 def _(
     pad: Padding, factor: PaddedValue, term: PaddedValue, *, axis: int, reverse: bool
 ) -> Value:
-    axes = (axis,) if reverse else ()
-    both = [pad.filled(x, axes, 0) for x in (factor, term)]
+    both, size = [factor.value, term.value], term.type.shape[axis]
+    ragged = reverse and axis in factor.axes | term.axes
+    if ragged:  # no factor would do: in parts, infinity meets the zero behind it
+        both = [_turned(pad, size, x, axis, 1) for x in both]
     found: Value = _recurrence(*both, axis=axis, reverse=reverse)
+    return _turned(pad, size, found, axis, -1) if ragged else found
+
+
+def _turned(pad: Padding, n: Size, x: Value, axis: int, way: int) -> Value:
+    """The elements moved to the end of the axis, or, `way` being -1, back again."""
+    room = as_value(F.size_value(pad.stored(n)))
+    places = pad.positions(n) - way * cast(room - pad.length(n), INT32)
+    found: Value = F._gather(
+        x, places % cast(room, INT32), axes=(axis,), inside=(True,)
+    )
     return found
 
 

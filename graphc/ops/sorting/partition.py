@@ -1,13 +1,13 @@
 """Orders along an axis beyond sorting: by several keys, in part, the largest few."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from graphc.errors import graph_error
 from graphc.ir.build import as_size, as_value, cast, normal_axis, strong
-from graphc.ir.dims import Size
+from graphc.ir.dims import Size, minimum
 from graphc.ir.graph import Value
 from graphc.ir.kinds import AxisParam
 from graphc.ir.namespace import F, public
@@ -20,10 +20,11 @@ from graphc.ir.op import (
     require_equal,
     type_error,
 )
-from graphc.ir.types import DTYPES, INT64, TensorType
+from graphc.ir.types import DTYPES, INT64, DType, TensorType, is_float
 from graphc.ops.common.batching import Batched, batch_with_axes, spread
 from graphc.ops.common.monoids import least
 from graphc.ops.common.padding import PaddedValue, Padding, last
+from graphc.ops.sorting.orders import print_lexsort, print_order, print_sorted
 
 
 def _strong(x: Any) -> Value:
@@ -42,10 +43,7 @@ def _lexsort(*keys: Array, axis: AxisParam) -> TensorType:
     return TensorType(INT64, tuple(shape))
 
 
-_lexsort.emit(
-    numpy="np.lexsort(({keys},), axis={axis})",
-    jax='jnp.lexsort(({keys},), axis={axis}).astype("int64")',
-)
+_lexsort.emit(print_lexsort)
 _lexsort.no_gradient("its result is of integers")
 
 
@@ -79,31 +77,23 @@ def lexsort(keys: Any, axis: int = -1) -> Value:
     return _lexsort(*values, axis=normal_axis(axis, rank, "lexsort"))
 
 
-def _partition_rule(name: str, infer_dtype: Any, numpy: str, jax: str) -> Primitive:
+def _partition_rule(
+    name: str, infer_dtype: Any, printed: Callable[[Printing], str]
+) -> Primitive:
     """Both backends sort: any full order is one in parts, and they agree."""
 
     def infer(x: Array, *, kth: tuple[int, ...], axis: AxisParam) -> TensorType:
-        n = x.type.shape[axis]
-        for k in kth:
+        n, some = x.type.shape[axis], minimum(x.type.size, 1)
+        for k in kth:  # of no elements, any are in order
             reason = f"kth {k} is out of bounds for axis {axis}"
-            require_at_most(k + 1 if k >= 0 else -k, n, reason, "index")
+            require_at_most((k + 1 if k >= 0 else -k) * some, n, reason, "index")
         return x.type.like(dtype=infer_dtype(x))
 
-    return Primitive(name, infer).emit(numpy=numpy, jax=jax)
+    return Primitive(name, infer).emit(printed)
 
 
-_partition = _partition_rule(
-    "partition",
-    lambda x: x.dtype,
-    "np.sort({x}, axis={axis})",
-    "jnp.sort({x}, axis={axis})",
-)
-_argpartition = _partition_rule(
-    "argpartition",
-    lambda x: INT64,
-    'np.argsort({x}, axis={axis}, kind="stable")',
-    'jnp.argsort({x}, axis={axis}, stable=True).astype("int64")',
-)
+_partition = _partition_rule("partition", lambda x: x.dtype, print_sorted)
+_argpartition = _partition_rule("argpartition", lambda x: INT64, print_order)
 _argpartition.no_gradient("its result is of integers")
 batch_with_axes(_partition, "axis")
 batch_with_axes(_argpartition, "axis")
@@ -193,9 +183,16 @@ _top_k.emit(_print_top_k)
 batch_with_axes(_top_k, "axis")
 
 
+def _least_bits(dtype: DType) -> Any:
+    """The element that no other one comes after: a NaN whose sign is set is least."""
+    if not is_float(dtype):
+        return least(dtype)
+    return np.frombuffer(b"\xff" * dtype.itemsize, dtype)[0]
+
+
 @_top_k.padding
 def _(pad: Padding, x: PaddedValue, *, k: Size, axis: int) -> tuple[Value, Value]:
-    filled = pad.filled(x, (axis,), least(x.value.dtype))
+    filled = pad.filled(x, (axis,), _least_bits(x.value.dtype))
     values, places = _top_k(filled, k=k, axis=axis)
     return values, places
 

@@ -15,6 +15,7 @@ from graphc.ir.op import Array, op, type_error
 from graphc.ir.types import BOOL, INT64, TensorType, is_float, is_inexact
 from graphc.ops.common.broadcasting import promoted
 from graphc.ops.common.padding import PaddedValue, Padding
+from graphc.ops.sorting.orders import print_lexsort_rows
 
 
 class UniqueAll(NamedTuple):
@@ -118,9 +119,7 @@ def _lexsort_rows(keys: Array) -> TensorType:
     return TensorType(INT64, keys.type.shape[1:])
 
 
-_lexsort_rows.emit(
-    numpy="np.lexsort({keys})", jax='jnp.lexsort({keys}).astype("int64")'
-)
+_lexsort_rows.emit(print_lexsort_rows)
 _lexsort_rows.no_gradient("its result is of integers")
 _lexsort_rows.batch(lambda n, batched, keys: _lexsort_rows(F.swapaxes(keys, 0, 1)))
 

@@ -25,6 +25,7 @@ from graphc.ops.common.broadcasting import promoted
 from graphc.ops.common.conditions import BOUNDS, BoundsRule, telling
 from graphc.ops.common.known import of_numbers
 from graphc.ops.common.padding import PaddedValue, Padding, last
+from graphc.ops.sorting.orders import print_order, print_search, print_sorted
 
 
 @op()
@@ -34,7 +35,7 @@ def _sort(x: Array, *, axis: AxisParam) -> TensorType:
 
 
 _sort.rounding = "stored"
-_sort.emit("{xp}.sort({x}, axis={axis})")
+_sort.emit(print_sorted)
 _sort.sizes = of_numbers(np.sort)
 batch_with_axes(_sort, "axis")
 
@@ -88,10 +89,7 @@ def _argsort(x: Array, *, axis: AxisParam) -> TensorType:
     return TensorType(INT64, x.type.shape)
 
 
-_argsort.emit(
-    numpy='np.argsort({x}, axis={axis}, kind="stable")',
-    jax='jnp.argsort({x}, axis={axis}, stable=True).astype("int64")',
-)
+_argsort.emit(print_order)
 _argsort.sizes = of_numbers(partial(np.argsort, kind="stable"))
 _argsort.no_gradient("its result is of integers")
 batch_with_axes(_argsort, "axis")
@@ -133,10 +131,7 @@ def _searchsorted(table: Array, x: Array, *, side: Side) -> TensorType:
     return TensorType(INT64, x.type.shape)
 
 
-_searchsorted.emit(
-    numpy="np.searchsorted({table}, {x}, side={side})",
-    jax='jnp.searchsorted({table}, {x}, side={side}).astype("int64")',
-)
+_searchsorted.emit(print_search)
 _searchsorted.no_gradient("its result is of integers")
 
 

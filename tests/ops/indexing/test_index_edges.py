@@ -139,3 +139,17 @@ def test_a_write_into_an_argument_is_printed_as_users_write_it():
     assert "slice_update_jax" not in source
     filled = graphc.function([x, k], gt.ones_like(x).at[k:].add(1.0)).source
     assert "slice_update_jax" in filled
+
+
+@pytest.mark.parametrize("index", [(), ..., None], ids=str)
+@pytest.mark.parametrize("how", ["set", "add", "multiply", "min", "max"])
+def test_a_constant_of_no_axes_is_updated_on_both_backends(how, index):
+    """JAX programs once took a number of NumPy's for an array of theirs."""
+    x = gt.scalar("x", "float64")
+    y = getattr(gt.constant(np.float64(2)).at[index], how)(x) * x
+    outputs = [y, graphc.grad(y, x)]
+    found = [graphc.function([x], outputs, backend=b)(3.0) for b in ("numpy", "jax")]
+    expected = {"set": (9, 6), "add": (15, 8), "multiply": (18, 12)}
+    expected |= {"min": (6, 2), "max": (9, 6)}
+    for values in found:
+        np.testing.assert_allclose(values, expected[how])

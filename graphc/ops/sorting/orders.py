@@ -1,0 +1,117 @@
+"""The order of NumPy, printed where a library has another one.
+
+NaN comes last. Of complex numbers come first those without NaN, then those with one in
+the imaginary part, in the real part, in both: XLA knows the real part first of all.
+Of bfloat16, NumPy compares NaN as it happens: float32 has the same order.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from graphc.ir.op import Printing
+from graphc.ir.types import BFLOAT16
+
+
+def complex_keys_jax(jnp: Any, x: Any) -> Any:
+    """Printed into JAX programs: the keys of `lexsort`, the least of them first."""
+    real, imaginary = jnp.real(x), jnp.imag(x)
+    no_real, no_imaginary = jnp.isnan(real), jnp.isnan(imaginary)
+    imaginary = jnp.where(no_imaginary, 0, imaginary)
+    return imaginary, jnp.where(no_real, 0, real), no_imaginary, no_real
+
+
+def complex_order_jax(jnp: Any, x: Any, axis: Any) -> Any:
+    """Printed into JAX programs: the positions that sort complex numbers."""
+    return jnp.lexsort(complex_keys_jax(jnp, x), axis=axis)
+
+
+def complex_sorted_jax(jnp: Any, x: Any, axis: Any) -> Any:
+    """Printed into JAX programs: complex numbers in order."""
+    return jnp.take_along_axis(x, complex_order_jax(jnp, x, axis), axis=axis)
+
+
+def complex_searched_jax(jnp: Any, table: Any, x: Any, side: Any) -> Any:
+    """Printed into JAX programs: `searchsorted` among the ranks of complex numbers."""
+    keys = complex_keys_jax(jnp, jnp.concatenate([table, x.ravel()]))
+    order = jnp.lexsort(keys)
+    differs = [key[order][1:] != key[order][:-1] for key in keys]
+    ranks = jnp.cumsum(jnp.stack(differs).any(0))
+    ranks = jnp.zeros(order.shape, ranks.dtype).at[order[1:]].set(ranks)
+    count = table.shape[0]
+    found = jnp.searchsorted(ranks[:count], ranks[count:], side=side)
+    return found.reshape(x.shape)
+
+
+def _is_complex(p: Printing) -> bool:
+    return p.xp == "jnp" and p.node.inputs[0].dtype.kind == "c"
+
+
+def _comparable(p: Printing) -> list[str]:
+    """The inputs, in NumPy programs of a dtype whose order NumPy knows."""
+    narrow = [p.xp == "np" and v.dtype == BFLOAT16 for v in p.node.inputs]
+    pairs = zip(p.inputs, narrow, strict=True)
+    return [f'{x}.astype("float32")' if is_narrow else x for x, is_narrow in pairs]
+
+
+def print_sorted(p: Printing) -> str:
+    """The text of a sorted array."""
+    axis, (x,) = p.node.params["axis"], p.inputs
+    if _is_complex(p):
+        return f"{p.helper(complex_sorted_jax)}(jnp, {x}, {axis})"
+    (key,) = _comparable(p)
+    back = f".astype({x}.dtype)" if key != x else ""
+    return f"{p.xp}.sort({key}, axis={axis}){back}"
+
+
+def print_order(p: Printing) -> str:
+    """The text of the positions that sort an array."""
+    axis, (x,) = p.node.params["axis"], _comparable(p)
+    if p.xp == "np":
+        return f'np.argsort({x}, axis={axis}, kind="stable")'
+    call = f"jnp.argsort({x}, axis={axis}, stable=True)"
+    if _is_complex(p):
+        call = f"{p.helper(complex_order_jax)}(jnp, {x}, {axis})"
+    return f'{call}.astype("int64")'
+
+
+def print_search(p: Printing) -> str:
+    """The text of the places in a sorted vector."""
+    side, (table, x) = p.code(p.node.params["side"]), _comparable(p)
+    if _is_complex(p):
+        call = f"{p.helper(complex_searched_jax)}(jnp, {table}, {x}, {side})"
+    else:
+        call = f"{p.xp}.searchsorted({table}, {x}, side={side})"
+    return call if p.xp == "np" else f'{call}.astype("int64")'
+
+
+def print_lexsort(p: Printing) -> str:
+    """The text of the order by several keys."""
+    axis = p.node.params["axis"]
+    if p.xp == "np":
+        return f"np.lexsort(({', '.join(_comparable(p))},), axis={axis})"
+    keys = ", ".join(_keys(p, p.inputs))
+    return f'jnp.lexsort(({keys},), axis={axis}).astype("int64")'
+
+
+def _keys(p: Printing, names: Sequence[str]) -> list[str]:
+    """The keys of a JAX program, several for one of complex numbers."""
+    kinds = [v.dtype.kind for v in p.node.inputs]
+    return [
+        f"*{p.helper(complex_keys_jax)}(jnp, {name})" if kind == "c" else name
+        for name, kind in zip(names, kinds, strict=True)
+    ]
+
+
+def row_keys_jax(jnp: Any, rows: Any) -> Any:
+    """Printed into JAX programs: the keys of all rows of complex numbers."""
+    return [key for row in rows for key in complex_keys_jax(jnp, row)]
+
+
+def print_lexsort_rows(p: Printing) -> str:
+    """The text of the order by the rows of a matrix."""
+    if p.xp == "np":
+        return f"np.lexsort({_comparable(p)[0]})"
+    (keys,) = p.inputs
+    if _is_complex(p):
+        keys = f"{p.helper(row_keys_jax)}(jnp, {keys})"
+    return f'jnp.lexsort({keys}).astype("int64")'
