@@ -10,6 +10,8 @@ from pytensor.graph.rewriting.db import RewriteDatabaseQuery
 from pytensor.link.basic import JITLinker
 
 from graphc.errors import CallError, graph_error
+from graphc.ir.forks import jax_is_lost
+from graphc.pytensor.forked import numpy_options, tell_of_numpy
 from graphc.pytensor.steps import Compiled, Step, plan
 from graphc.runtime.function import Function
 
@@ -34,7 +36,12 @@ class StepsProgram:
     """The program of a function of the mode: steps, from inputs to outputs in lists."""
 
     def __init__(self, fgraph: Any, options: dict[str, Any]) -> None:
-        self.steps = plan(fgraph, options)
+        self._options = options
+        self._before_fork: list[Step] = []  # no executable is freed in a forked child
+        if self._is_on_jax and jax_is_lost():
+            tell_of_numpy()
+            self._options = numpy_options(options)
+        self.steps = plan(fgraph, self._options)
         self._inputs = tuple(fgraph.inputs)
         self._outputs = tuple(fgraph.outputs)
         self._constants = {
@@ -44,10 +51,27 @@ class StepsProgram:
 
     def __call__(self, *inputs: Any) -> list[Any]:
         """Run the steps; raises what PyTensor's own modes raise."""
+        if jax_is_lost() and self._is_on_jax:
+            self._leave_jax()
         try:
             return self._run(inputs)
         except CallError as error:
             raise as_pytensor(error) from error
+
+    @property
+    def _is_on_jax(self) -> bool:
+        return bool(self._options.get("backend", "jax") == "jax")
+
+    def _leave_jax(self) -> None:
+        """Go on with the same steps on NumPy, in a forked child."""
+        tell_of_numpy()
+        options = numpy_options(self._options)
+        steps = [
+            step.with_options(options) if isinstance(step, Compiled) else step
+            for step in self.steps
+        ]
+        self._before_fork, self._options, self.steps = self.steps, options, steps
+        self._run = self._runner()
 
     def _runner(self) -> Callable[[Sequence[Any]], list[Any]]:
         """The results for inputs: at the least cost where all is one function."""

@@ -6,7 +6,7 @@ part, compiled by graphc. Without performed nodes there is one part.
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,8 @@ from pytensor.graph.basic import Apply, Constant, Variable
 from pytensor.tensor.type_other import SliceType
 
 from graphc.errors import GraphError
+from graphc.ir.forks import in_forked_children
+from graphc.ir.graph import Graph, Value
 from graphc.pytensor.convert import (
     Values,
     convert_node,
@@ -28,6 +30,7 @@ from graphc.runtime.programs import Programs
 
 VariableStorage = dict[Variable, Any]
 PROGRAMS = Programs()  # PyMC makes functions anew that are as those before
+in_forked_children(PROGRAMS.renew)
 
 
 @dataclass(frozen=True)
@@ -36,7 +39,12 @@ class Compiled:
 
     inputs: tuple[Variable, ...]
     outputs: tuple[Variable, ...]
+    graph: Graph
     function: Function
+
+    def with_options(self, options: dict[str, Any]) -> "Compiled":
+        """The same nodes, compiled with other options."""
+        return replace(self, function=shared_function(self.graph, options))
 
     def run(self, stored: VariableStorage) -> None:
         """Compute the outputs from what is stored, and store them."""
@@ -148,11 +156,21 @@ def _compiled(
             values.update(zip(node.outputs, convert_node(node, given), strict=True))
         except (NotConverted, GraphError) as missing:
             raise _Refused(node, str(missing).splitlines()[0]) from None
-    made = [values[v] for v in outputs]
-    given = [values[v] for v in inputs]
+    graph = _graph([values[v] for v in inputs], [values[v] for v in outputs])
+    compiled = shared_function(graph, options)
+    return Compiled(tuple(inputs), tuple(outputs), graph, compiled)
+
+
+def _graph(inputs: Sequence[Value], outputs: Sequence[Value]) -> Graph:
+    names = tuple(v.name for v in inputs), ("",) * len(outputs)
+    return Graph(tuple(inputs), tuple(outputs), *names)
+
+
+def shared_function(graph: Graph, options: dict[str, Any]) -> Function:
+    """The function of a graph, with the program of functions before that are alike."""
+    given, made = list(graph.inputs), list(graph.outputs)
     with PROGRAMS.shared():
-        compiled = function(given, made, unused="ignore", **options)
-    return Compiled(tuple(inputs), tuple(outputs), compiled)
+        return function(given, made, unused="ignore", **options)
 
 
 def _as_in(order: Iterable[Variable], variables: list[Variable]) -> list[Variable]:
