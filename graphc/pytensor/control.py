@@ -1,6 +1,6 @@
 """Ops with graphs inside: branches, batches, checks and subgraphs."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import graphc.tensor as gt
@@ -16,11 +16,13 @@ def _(op: Any, node: Any, *inputs: Value) -> list[Value]:
     return converted(op.fgraph.outputs, op.fgraph.inputs, inputs)
 
 
+Results = Callable[[], list[Value]]
+
+
 @rule("IfElse")
-def _(op: Any, node: Any, condition: Value, *values: Value) -> list[Value]:
-    taken, other = values[: op.n_outs], values[op.n_outs :]
-    test = gt.astype(condition, "bool")
-    return list(gt.cond(test, lambda: list(taken), lambda: list(other)))
+def _(op: Any, node: Any, condition: Value, taken: Results, other: Results) -> Any:
+    """Branches are functions, so that what only one needs is computed in it."""
+    return list(gt.cond(gt.astype(condition, "bool"), taken, other))
 
 
 @rule("LazyIfElse")

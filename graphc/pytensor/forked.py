@@ -37,7 +37,7 @@ def tell_of_numpy() -> None:
 
 _TEXT = (
     "GRAPHC: NumPy computes in this process, which was forked from one in which JAX "
-    "had run: JAX would hang. Results differ by rounding at most, and large models are slower. "
-    'pm.sample(..., mp_ctx="spawn") starts processes in which JAX runs; '
+    "had run: JAX would hang. Results differ by rounding at most, and large models "
+    'are slower. pm.sample(..., mp_ctx="spawn") starts processes in which JAX runs; '
     'graphc.pytensor.mode(backend="numpy") needs no JAX'
 )

@@ -65,12 +65,9 @@ class StepsProgram:
     def _leave_jax(self) -> None:
         """Go on with the same steps on NumPy, in a forked child."""
         tell_of_numpy()
-        options = numpy_options(self._options)
-        steps = [
-            step.with_options(options) if isinstance(step, Compiled) else step
-            for step in self.steps
-        ]
-        self._before_fork, self._options, self.steps = self.steps, options, steps
+        steps = [s.on_numpy() if isinstance(s, Compiled) else s for s in self.steps]
+        self._before_fork, self.steps = self.steps, steps
+        self._options = numpy_options(self._options)
         self._run = self._runner()
 
     def _runner(self) -> Callable[[Sequence[Any]], list[Any]]:
@@ -78,13 +75,12 @@ class StepsProgram:
         step = self.steps[0] if len(self.steps) == 1 else None
         if not isinstance(step, Compiled) or set(self._outputs) - set(step.outputs):
             return self._in_steps
-        function = step.function
         given = _chosen([self._inputs.index(v) for v in step.inputs], self._inputs)
         wanted = _chosen([step.outputs.index(v) for v in self._outputs], step.outputs)
 
         def run(inputs: Sequence[Any]) -> list[Any]:
             # The results are read before anyone can write to the arguments.
-            found = function.lend(*(given(inputs) if given else inputs))
+            found = step(*(given(inputs) if given else inputs))
             return list(map(np.array, wanted(found) if wanted else found))
 
         return run

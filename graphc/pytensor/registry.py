@@ -4,6 +4,11 @@ from collections.abc import Callable
 from functools import singledispatch
 from typing import Any
 
+import numpy as np
+
+import graphc.tensor as gt
+from graphc.ir.graph import Value
+
 try:
     import pytensor  # noqa: F401
 except ImportError:
@@ -28,9 +33,10 @@ class NotConverted(Exception):
 def convert_op(op: Any, node: Any, *inputs: Any) -> Any:
     """The outputs of a node of PyTensor as values; Ops of your own may be registered.
 
-    `inputs` are values; an index may also be a slice or None. Results are cast to the
-    dtypes that PyTensor knows. A rule that raises `NotConverted` leaves the node to
-    PyTensor, which performs it on the host.
+    `inputs` are values; an index may also be a slice or None, and the branches of an
+    IfElse are functions. Results are cast to the dtypes that PyTensor knows, unless
+    that would make complex numbers real. A rule that raises `NotConverted` leaves the
+    node to PyTensor, which performs it on the host.
 
         @graphc.pytensor.convert_op.register(MyOp)
         def _(op, node, x):
@@ -52,6 +58,16 @@ def rule(*names: str) -> Callable[[ConvertOp], ConvertOp]:
         return function
 
     return decorate
+
+
+def stated(value: Value, dtype: str) -> Value:
+    """A value in the dtype that PyTensor states, unless that loses imaginary parts.
+
+    PyTensor states real dtypes for what some of its Ops compute of complex matrices.
+    """
+    if value.dtype.kind == "c" and np.dtype(dtype).kind != "c":
+        return value
+    return value if value.dtype.name == dtype else gt.astype(value, dtype)
 
 
 def has_conversion(op: object) -> bool:

@@ -36,8 +36,9 @@ def _(op: Any, node: Any, x: Value, *inputs: Any) -> Value:
 
 @rule("IncSubtensor", "AdvancedIncSubtensor", "AdvancedIncSubtensor1")
 def _(op: Any, node: Any, x: Value, y: Value, *inputs: Any) -> Value:
-    place = x.at[index_of(op, inputs)]
-    value = gt.astype(y, x.dtype)
+    dtype = gt.result_type(x, y) if y.dtype.kind == "c" else x.dtype
+    place = gt.astype(x, dtype).at[index_of(op, inputs)]
+    value = gt.astype(y, dtype)
     return place.set(value) if op.set_instead_of_inc else place.add(value)
 
 

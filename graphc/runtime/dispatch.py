@@ -84,9 +84,7 @@ def taking(doc: str, take: str = "_take") -> Any:
     return _Taking(methodcaller(take), doc=doc)
 
 
-def dispatcher(
-    jax: Any, jitted: Any, missed: Run | None, plainly: Run
-) -> Run | None:
+def dispatcher(jax: Any, jitted: Any, missed: Run | None, plainly: Run) -> Run | None:
     """`jitted`, but for `missed` in place of its cache miss; None if JAX has changed.
 
     `missed` returns the results; what C++ shall keep for calls of this signature, None
