@@ -7,6 +7,7 @@ import graphc.tensor as gt
 from graphc.ir.dims import equal
 from graphc.ir.graph import Value
 from graphc.pytensor.convert import convert_node, converted
+from graphc.pytensor.of_jax import of_jax
 from graphc.pytensor.registry import rule
 from graphc.transform.vectorize import vmap
 
@@ -33,6 +34,11 @@ def _(op: Any, node: Any, condition: Value, *values: Value) -> list[Value]:
 
     test = gt.astype(condition, "bool")
     return list(gt.cond(test, branch(op.true_branch), branch(op.false_branch)))
+
+
+@rule("JAXOp")
+def _(op: Any, node: Any, *inputs: Value) -> list[Value]:
+    return of_jax(op.jax_func, inputs)
 
 
 @rule("CheckAndRaise")

@@ -10,9 +10,9 @@ from pytensor.graph.rewriting.db import RewriteDatabaseQuery
 from pytensor.link.basic import JITLinker
 
 from graphc.errors import CallError, graph_error
-from graphc.ir.forks import jax_is_lost
+from graphc.ir.forks import fork_error, jax_is_lost
 from graphc.pytensor.forked import numpy_options, tell_of_numpy
-from graphc.pytensor.steps import Compiled, Step, plan
+from graphc.pytensor.steps import Compiled, Performed, Step, plan
 from graphc.runtime.function import Function
 
 # PyTensor's rewriting takes most of the time of a compilation. Its specialisation pays
@@ -64,6 +64,8 @@ class StepsProgram:
 
     def _leave_jax(self) -> None:
         """Go on with the same steps on NumPy, in a forked child."""
+        if any(isinstance(s, Performed) and s.is_of_jax for s in self.steps):
+            raise fork_error("JAXOp")
         tell_of_numpy()
         steps = [s.on_numpy() if isinstance(s, Compiled) else s for s in self.steps]
         self._before_fork, self.steps = self.steps, steps

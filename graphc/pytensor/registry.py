@@ -10,7 +10,7 @@ import graphc.tensor as gt
 from graphc.ir.graph import Value
 
 try:
-    import pytensor  # noqa: F401
+    from graphc.pytensor.of_jax import OWN, function_of, has_function, of_jax
 except ImportError:
     raise ImportError(
         "graphc.pytensor needs PyTensor, which is not installed: "
@@ -43,6 +43,8 @@ def convert_op(op: Any, node: Any, *inputs: Any) -> Any:
             return gt.sin(x) * op.factor
     """
     rule = _named_rule(op)
+    if rule is None and has_function(op):
+        return of_jax(function_of(op, node), inputs)
     if rule is None:
         raise NotConverted(f"there is no conversion of {type(op).__name__}")
     return rule(op, node, *inputs)
@@ -73,14 +75,12 @@ def stated(value: Value, dtype: str) -> Value:
 def has_conversion(op: object) -> bool:
     """Whether a conversion is registered for the class of an Op, or a base of it."""
     own = convert_op.dispatch(type(op)) is not convert_op.dispatch(object)
-    return own or _named_rule(op) is not None
+    return own or _named_rule(op) is not None or has_function(op)
 
 
 def _named_rule(op: object) -> ConvertOp | None:
     """The rule for the first class that has one, among those of PyTensor and PyMC."""
     for kind in type(op).__mro__:
-        if kind.__name__ in RULES and kind.__module__.startswith(
-            ("pytensor.", "pymc.")
-        ):
+        if kind.__name__ in RULES and kind.__module__.startswith(OWN):
             return RULES[kind.__name__]
     return None

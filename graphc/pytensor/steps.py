@@ -14,7 +14,7 @@ import numpy as np
 from pytensor.graph.basic import Apply, Constant, Variable
 from pytensor.tensor.type_other import SliceType
 
-from graphc.errors import CallError, GraphError
+from graphc.errors import CallError, ForkError, GraphError
 from graphc.ir.forks import in_forked_children
 from graphc.ir.graph import Graph, Value
 from graphc.pytensor.convert import (
@@ -25,6 +25,7 @@ from graphc.pytensor.convert import (
 )
 from graphc.pytensor.forked import numpy_options
 from graphc.pytensor.lazy import choose
+from graphc.pytensor.of_jax import has_function
 from graphc.pytensor.registry import NotConverted, has_conversion
 from graphc.runtime.compile import function
 from graphc.runtime.function import Function
@@ -103,6 +104,11 @@ class Performed:
     reason: str
     thunk: Callable[[], Any]
     cells: dict[Variable, list[Any]]
+
+    @property
+    def is_of_jax(self) -> bool:
+        """Whether PyTensor performs it on JAX."""
+        return type(self.node.op).__name__ == "JAXOp" or has_function(self.node.op)
 
     def run(self, stored: VariableStorage) -> None:
         """Compute the outputs from what is stored, and store them."""
@@ -195,6 +201,8 @@ def _compiled(
     conversion = Conversion(nodes, outputs, values)
     try:
         conversion.run()
+    except ForkError:
+        raise
     except (NotConverted, GraphError) as missing:
         raise _Refused(conversion.node, str(missing).splitlines()[0]) from None
     graph = _graph([values[v] for v in inputs], [values[v] for v in outputs])
