@@ -1,18 +1,22 @@
 """The mode "GRAPHC" of PyTensor."""
 
 from collections.abc import Callable, Iterable, Sequence
+from inspect import signature
 from operator import itemgetter
 from typing import Any, ClassVar
 
 import numpy as np
 from pytensor.compile.mode import Mode, register_mode
+from pytensor.configdefaults import config
 from pytensor.graph.rewriting.db import RewriteDatabaseQuery
 from pytensor.link.basic import JITLinker
 
 from graphc.errors import CallError, graph_error
 from graphc.ir.forks import fork_error, jax_is_lost
+from graphc.ir.namespace import misspelled
 from graphc.pytensor.forked import numpy_options, tell_of_numpy
 from graphc.pytensor.steps import Compiled, Performed, Step, plan
+from graphc.runtime.compile import function as compile_function
 from graphc.runtime.function import Function
 
 # PyTensor's rewriting takes most of the time of a compilation. Its specialisation pays
@@ -181,9 +185,30 @@ def program_of(compiled: Any) -> StepsProgram:
     return found
 
 
+NAME = "GRAPHC"
+LEFT = ("inputs", "outputs", "unused")  # of `graphc.function`: PyTensor says these
+OPTIONS = tuple(
+    name for name in signature(compile_function).parameters if name not in LEFT
+)
+
+
 def mode(**options: Any) -> Any:
     """A mode of PyTensor with options of `graphc.function`."""
+    for name in options:
+        if name not in OPTIONS:
+            told = misspelled(name, OPTIONS) or f"; expected {', '.join(OPTIONS)}"
+            raise TypeError(f"mode() got an unexpected keyword argument {name!r}{told}")
     return Mode(GraphcLinker(options), REWRITES)
 
 
-register_mode("GRAPHC", mode())
+def _named_by_config() -> None:
+    """Let `pytensor.config.mode` be the name, which knows PyTensor's own modes only."""
+    param = vars(type(config)).get("mode")
+    apply = getattr(param, "_apply", None)
+    if apply is not None:
+        own = {NAME: NAME}
+        param._apply = lambda value: own.get(str(value)) or apply(value)
+
+
+register_mode(NAME, mode())
+_named_by_config()
