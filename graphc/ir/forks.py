@@ -6,6 +6,7 @@ process. What holds a lock of graphc in the parent is not in the child either, s
 are made anew there.
 """
 
+import gc
 import os
 import sys
 from collections.abc import Callable
@@ -48,7 +49,15 @@ def in_forked_children(renew: Callable[[], object]) -> None:
 
 
 def _note() -> None:
-    _PROCESS.lost_jax = _PROCESS.lost_jax or _jax_has_run()
+    if not _PROCESS.lost_jax and _jax_has_run():
+        _PROCESS.lost_jax = True
+        # JAX asks for a lock of its own whenever Python has looked for garbage.
+        gc.callbacks[:] = [call for call in gc.callbacks if not _is_of_jax(call)]
+
+
+def _is_of_jax(function: object) -> bool:
+    module = getattr(function, "__module__", None) or ""
+    return module.partition(".")[0] in ("jax", "jaxlib")
 
 
 def _jax_has_run() -> bool:
