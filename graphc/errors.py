@@ -16,7 +16,7 @@ _ASSIGNMENT = re.compile(r"^\s*([A-Za-z_]\w*)\s*(?::[^=]*)?=\s*\(?$")
 OWN_FILES = os.path.dirname(os.path.abspath(__file__)) + os.sep
 _OURS = OWN_FILES, OWN_FILES[:-1] + "_serving" + os.sep, "<graphc ", functools.__file__
 _LIBRARY = re.compile(
-    r"[\\/](site|dist)-packages[\\/](jax|jaxlib|numpy|scipy|torch)[\\/]"
+    r"[\\/](site|dist)-packages[\\/](jax|jaxlib|numpy|scipy|torch|pytensor|pymc)[\\/]"
 )
 _INSTALLED = re.compile(r"[\\/](site|dist)-packages[\\/]")
 _DATA = TypeVar("_DATA", bound=type)
@@ -69,6 +69,14 @@ class CallError(GraphError):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (str(self), self.kind)
+
+
+class ForkError(GraphError):
+    """JAX is needed in a process that was forked from one in which JAX had run."""
+
+
+class ForkWarning(UserWarning):
+    """NumPy does in a forked process for which JAX is lost."""
 
 
 class CacheWarning(UserWarning):

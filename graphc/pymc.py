@@ -5,6 +5,7 @@
 
 from collections.abc import Callable
 from copy import copy
+from functools import cached_property
 from importlib import import_module
 from math import prod
 from typing import Any
@@ -16,10 +17,12 @@ from pytensor.graph.rewriting.utils import rewrite_graph
 from pytensor.graph.traversal import ancestors
 from pytensor.tensor.random.type import RandomType
 
+from graphc.ir.forks import jax_is_lost
 from graphc.pytensor.convert import shared_of
+from graphc.pytensor.forked import numpy_options, tell_of_numpy
 from graphc.pytensor.gradients import value_and_grad
 from graphc.pytensor.linker import CALLED_OFTEN, mode
-from graphc.runtime.compile import function
+from graphc.pytensor.steps import shared_function
 from graphc.runtime.function import Function
 
 # As PyMC compiles: parameters that are not allowed have a density of zero.
@@ -42,8 +45,9 @@ class LogDensity:
         self._shared = shared_of([logp], [joined])
         rewrite = mode().including(OUT_OF_BOUNDS).optimizer.rewrite
         graph = value_and_grad(logp, joined, [joined], rewrite)
-        options = {**CALLED_OFTEN, **options}
-        self.function: Function = function(graph.inputs, graph.outputs, **options)
+        self._dtype = joined.dtype
+        self._graph, self._options = graph, {**CALLED_OFTEN, **options}
+        self.function: Function = shared_function(graph, self._options)
 
     def __copy__(self) -> "LogDensity":
         made = object.__new__(LogDensity)
@@ -58,14 +62,37 @@ class LogDensity:
 
     def __call__(self, values: Any) -> tuple[Any, Any]:
         """The log density and its gradient; data are read anew, see `pm.set_data`."""
-        value, slope = self.function(values, *self._data())
+        run = self._in_child if self._is_forked else self.function
+        value, slope = run(values, *self._data())
         return np.asarray(value)[()], np.array(slope)
 
     @property
+    def _is_forked(self) -> bool:
+        return jax_is_lost() and self.function.backend == "jax"
+
+    @cached_property
+    def _in_child(self) -> Function:
+        """The function in a forked process for which JAX is lost."""
+        tell_of_numpy()
+        return shared_function(self._graph, numpy_options(self._options))
+
+    @property
     def jax_callable(self) -> Callable[..., Any]:
-        """Both as plain JAX, with the data as they are now: for samplers on JAX."""
+        """Both as plain JAX, with the data as they are now: for samplers on JAX.
+
+        They are computed in the width of the model, and given in that of the vector,
+        which has 32 bits where JAX has no more.
+        """
+        jax, dtype = import_module("jax"), self._dtype
         run, data = self.function.jax_callable, self._data()
-        return lambda values: run(values, *data)
+
+        def both(values: Any) -> tuple[Any, Any]:
+            like = jax.numpy.asarray(values).dtype
+            with jax.enable_x64(True):
+                value, slope = run(values.astype(dtype), *data)
+                return value.astype(like), slope.astype(like)
+
+        return both
 
     @property
     def jax_density(self) -> Callable[..., Any]:

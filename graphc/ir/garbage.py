@@ -5,6 +5,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import Lock
 
+from graphc.ir.forks import in_forked_children
+
 NEVER = 2**30
 _LOCK = Lock()
 _within = 0
@@ -32,6 +34,18 @@ def _change(by: int) -> None:
         if not _within:
             _thresholds = gc.get_threshold()
             gc.set_threshold(*_thresholds[:2], NEVER)
-        _within += by
+        _within = max(_within + by, 0)
         if not _within:
             gc.set_threshold(*_thresholds)
+
+
+def _renew() -> None:
+    """Start anew in a forked child: threads that were within are not there."""
+    global _LOCK, _within
+    _LOCK = Lock()
+    if _within:
+        _within = 0
+        gc.set_threshold(*_thresholds)
+
+
+in_forked_children(_renew)

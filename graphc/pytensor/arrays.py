@@ -7,7 +7,7 @@ from graphc.ir.build import as_shape
 from graphc.ir.dims import less_equal
 from graphc.ir.graph import Value
 from graphc.ops.effects.assertions import at_most
-from graphc.pytensor.registry import NotConverted, rule
+from graphc.pytensor.registry import NotConverted, rule, stated
 
 
 def number(x: Any, role: str) -> int:
@@ -94,7 +94,7 @@ def _(op: Any, node: Any, start: Value, stop: Value, step: Value) -> Value:
 def _(op: Any, node: Any, *items: Value) -> Value:
     if not items:
         return gt.zeros((0,), op.dtype)
-    return gt.stack([gt.astype(x, op.dtype) for x in items])
+    return gt.stack([stated(x, op.dtype) for x in items])
 
 
 @rule("TensorFromScalar", "ScalarFromTensor", "CpuContiguous", "DeepCopyOp")

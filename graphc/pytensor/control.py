@@ -1,12 +1,13 @@
 """Ops with graphs inside: branches, batches, checks and subgraphs."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import graphc.tensor as gt
 from graphc.ir.dims import equal
 from graphc.ir.graph import Value
 from graphc.pytensor.convert import convert_node, converted
+from graphc.pytensor.of_jax import of_jax
 from graphc.pytensor.registry import rule
 from graphc.transform.vectorize import vmap
 
@@ -16,11 +17,13 @@ def _(op: Any, node: Any, *inputs: Value) -> list[Value]:
     return converted(op.fgraph.outputs, op.fgraph.inputs, inputs)
 
 
+Results = Callable[[], list[Value]]
+
+
 @rule("IfElse")
-def _(op: Any, node: Any, condition: Value, *values: Value) -> list[Value]:
-    taken, other = values[: op.n_outs], values[op.n_outs :]
-    test = gt.astype(condition, "bool")
-    return list(gt.cond(test, lambda: list(taken), lambda: list(other)))
+def _(op: Any, node: Any, condition: Value, taken: Results, other: Results) -> Any:
+    """Branches are functions, so that what only one needs is computed in it."""
+    return list(gt.cond(gt.astype(condition, "bool"), taken, other))
 
 
 @rule("LazyIfElse")
@@ -31,6 +34,11 @@ def _(op: Any, node: Any, condition: Value, *values: Value) -> list[Value]:
 
     test = gt.astype(condition, "bool")
     return list(gt.cond(test, branch(op.true_branch), branch(op.false_branch)))
+
+
+@rule("JAXOp")
+def _(op: Any, node: Any, *inputs: Value) -> list[Value]:
+    return of_jax(op.jax_func, inputs)
 
 
 @rule("CheckAndRaise")

@@ -1,6 +1,7 @@
 """From variables of PyTensor to values: types, constants and nodes."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,9 +17,12 @@ from graphc.errors import NOWHERE, SourceLocation, graph_error, standing_at
 from graphc.ir.build import constant
 from graphc.ir.graph import Graph, Value
 from graphc.ops.arrays.stated_sizes import sized
-from graphc.pytensor.registry import NotConverted, convert_op
+from graphc.pytensor.lazy import Branch, Place, by_place, is_choice, taken_by
+from graphc.pytensor.registry import NotConverted, convert_op, stated
 
 Values = dict[Variable, Any]
+# Ops of which PyTensor states wrong dtypes where matrices are complex.
+MISSTATED = ("Eigh", "QR", "SVD")
 
 
 def convert(outputs: Any, inputs: Sequence[Any], rewrite: Any = None) -> Graph:
@@ -45,7 +49,7 @@ def convert(outputs: Any, inputs: Sequence[Any], rewrite: Any = None) -> Graph:
         rewrite(copy)
     try:
         values: Values = {v: input_value(v, i) for i, v in enumerate(copy.inputs)}
-        convert_nodes(copy.toposort(), values)
+        Conversion(copy.toposort(), copy.outputs, values).run()
     except NotConverted as missing:
         hint = "register one with graphc.pytensor.convert_op.register, or use the mode"
         raise graph_error(str(missing), op="convert", hint=f'{hint} "GRAPHC"') from None
@@ -86,15 +90,39 @@ def converted(
 ) -> list[Any]:
     """The outputs of an inner graph of PyTensor, on the values `given`."""
     values = dict(zip(inputs, given, strict=True))
-    convert_nodes(io_toposort(inputs, outputs), values)
+    Conversion(io_toposort(inputs, outputs), outputs, values).run()
     return [known_value(v, values) for v in outputs]
 
 
-def convert_nodes(nodes: Iterable[Apply], values: Values) -> None:
-    """Add the outputs of nodes, in order, to the values."""
-    for node in nodes:
-        inputs = [known_value(v, values) for v in node.inputs]
-        values.update(zip(node.outputs, convert_node(node, inputs), strict=True))
+class Conversion:
+    """Nodes in order, which add their outputs to the values.
+
+    `node` is the one that is converted now, or was when an error was raised.
+    """
+
+    node: Apply
+
+    def __init__(
+        self, nodes: Sequence[Apply], wanted: Sequence[Variable], values: Values
+    ) -> None:
+        self._nodes, self._values = by_place(nodes, wanted), values
+
+    def run(self, place: Place = None) -> None:
+        """Convert the nodes of a place: outside of all branches, or in one."""
+        for node in self._nodes.get(place, ()):
+            self.node = node
+            made = convert_node(node, self._inputs(node))
+            self._values.update(zip(node.outputs, made, strict=True))
+
+    def _inputs(self, node: Apply) -> list[Any]:
+        if not is_choice(node):
+            return [known_value(v, self._values) for v in node.inputs]
+        test = known_value(node.inputs[0], self._values)
+        return [test, *[partial(self._results, Branch(node, i)) for i in (0, 1)]]
+
+    def _results(self, branch: Branch) -> list[Any]:
+        self.run(branch)
+        return [known_value(v, self._values) for v in taken_by(*branch)]
 
 
 def convert_node(node: Apply, inputs: Sequence[Any]) -> list[Any]:
@@ -102,8 +130,9 @@ def convert_node(node: Apply, inputs: Sequence[Any]) -> list[Any]:
     with standing_at(place_of(node)):
         made = convert_op(node.op, node, *inputs)
         results = list(made) if isinstance(made, (list, tuple)) else [made]
+        kind = type(getattr(node.op, "core_op", node.op)).__name__
         pairs = zip(results, node.outputs, strict=True)
-        return [fitted(value, out.type) for value, out in pairs]
+        return [fitted(value, out.type, kind in MISSTATED) for value, out in pairs]
 
 
 def known_value(v: Variable, values: Mapping[Variable, Any]) -> Any:
@@ -119,14 +148,16 @@ def known_value(v: Variable, values: Mapping[Variable, Any]) -> Any:
     raise NotConverted(f"a constant is no tensor: {v} of type {v.type}")
 
 
-def fitted(value: Any, wanted: Any) -> Any:
+def fitted(value: Any, wanted: Any, misstated: bool = False) -> Any:
     """A result with the dtype that PyTensor says, and with its axes of size 1."""
     if not isinstance(value, Value):
         return value
-    if value.dtype.name != wanted.dtype:
-        value = gt.astype(value, wanted.dtype)
+    if not misstated:
+        value = stated(value, wanted.dtype)
     if not isinstance(wanted, TensorType):  # of a scalar graph, done on whole arrays
         return value
+    if value.type.rank != wanted.ndim:
+        raise NotConverted("PyTensor states another number of axes than results have")
     told = [n == 1 and not isinstance(m, int) for n, m in _sizes(wanted, value)]
     if any(told):
         pairs = zip(told, value.shape, strict=True)

@@ -9,6 +9,7 @@ from pytensor.graph.traversal import io_toposort
 from graphc.errors import GraphError, graph_error
 from graphc.ir.graph import Graph, Value
 from graphc.pytensor.convert import convert
+from graphc.pytensor.lazy import inner_graphs
 from graphc.pytensor.linker import mode
 from graphc.pytensor.registry import RULES
 from graphc.transform.gradients import grad
@@ -88,15 +89,8 @@ def ops_of(outputs: Sequence[Any]) -> Iterator[Any]:
         op = left.pop()
         yield op
         left += [v for n in ("core_op", "scalar_op") if (v := getattr(op, n, None))]
-        for graph in _inner_graphs(op):
+        for graph in inner_graphs(op):
             left += [node.op for node in graph.toposort()]
-
-
-def _inner_graphs(op: Any) -> list[Any]:
-    """The graphs inside of an Op: of a scan, a subgraph, a branch."""
-    branches = [getattr(op, name, None) for name in ("true_branch", "false_branch")]
-    graphs = [getattr(one, "fgraph", None) for one in (op, *branches)]
-    return [graph for graph in graphs if graph is not None]
 
 
 def tells_its_gradient(op: Any) -> bool:

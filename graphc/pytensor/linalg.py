@@ -4,7 +4,7 @@ from typing import Any
 
 import graphc.tensor as gt
 from graphc.ir.graph import Value
-from graphc.pytensor.registry import NotConverted, rule
+from graphc.pytensor.registry import NotConverted, rule, stated
 
 la = gt.linalg
 
@@ -14,16 +14,17 @@ def _(op: Any, node: Any, a: Value) -> Value:
     return la.cholesky(a, upper=not op.lower)
 
 
-def _symmetric(a: Value, lower: bool) -> Value:
-    """The symmetric matrix of which one triangle is given."""
+def _symmetric(a: Value, lower: bool, hermitian: bool) -> Value:
+    """The symmetric or Hermitian matrix of which one triangle is given."""
     own, strict = (gt.tril(a), gt.tril(a, -1)) if lower else (gt.triu(a), gt.triu(a, 1))
-    return own + gt.conj(gt.matrix_transpose(strict))
+    other = gt.matrix_transpose(strict)
+    return own + (gt.conj(other) if hermitian else other)
 
 
 @rule("Solve")
 def _(op: Any, node: Any, a: Value, b: Value) -> Value:
     if op.assume_a in ("sym", "her", "pos"):
-        a = _symmetric(a, op.lower)
+        a = _symmetric(a, op.lower, hermitian=op.assume_a != "sym")
     if op.assume_a == "pos":
         return la.cho_solve((la.cholesky(a), True), b)
     if op.assume_a == "tridiagonal":
@@ -164,7 +165,7 @@ def _(op: Any, node: Any, a: Value, b: Value) -> Value:
 def _(op: Any, node: Any, x: Value, kernel: Value, full: Value) -> Value:
     """All positions at which the two overlap, or those where one is in the other."""
     dtype = node.outputs[0].type.dtype
-    a, b = gt.astype(x, dtype), gt.astype(kernel, dtype)
+    a, b = stated(x, dtype), stated(kernel, dtype)
     ahead = [(n - 1, n - 1) for n in b.shape]
     made = gt.nn.conv(a[None, None], gt.flip(b)[None, None], padding=ahead)[0, 0]
     inside = 1 - gt.astype(full, "int64")

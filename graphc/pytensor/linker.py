@@ -1,16 +1,22 @@
 """The mode "GRAPHC" of PyTensor."""
 
 from collections.abc import Callable, Iterable, Sequence
+from inspect import signature
 from operator import itemgetter
 from typing import Any, ClassVar
 
 import numpy as np
 from pytensor.compile.mode import Mode, register_mode
+from pytensor.configdefaults import config
 from pytensor.graph.rewriting.db import RewriteDatabaseQuery
 from pytensor.link.basic import JITLinker
 
 from graphc.errors import CallError, graph_error
-from graphc.pytensor.steps import Compiled, Step, plan
+from graphc.ir.forks import fork_error, jax_is_lost
+from graphc.ir.namespace import misspelled
+from graphc.pytensor.forked import numpy_options, tell_of_numpy
+from graphc.pytensor.steps import Compiled, Performed, Step, plan
+from graphc.runtime.compile import function as compile_function
 from graphc.runtime.function import Function
 
 # PyTensor's rewriting takes most of the time of a compilation. Its specialisation pays
@@ -34,7 +40,12 @@ class StepsProgram:
     """The program of a function of the mode: steps, from inputs to outputs in lists."""
 
     def __init__(self, fgraph: Any, options: dict[str, Any]) -> None:
-        self.steps = plan(fgraph, options)
+        self._options = options
+        self._before_fork: list[Step] = []  # no executable is freed in a forked child
+        if self._is_on_jax and jax_is_lost():
+            tell_of_numpy()
+            self._options = numpy_options(options)
+        self.steps = plan(fgraph, self._options)
         self._inputs = tuple(fgraph.inputs)
         self._outputs = tuple(fgraph.outputs)
         self._constants = {
@@ -44,23 +55,38 @@ class StepsProgram:
 
     def __call__(self, *inputs: Any) -> list[Any]:
         """Run the steps; raises what PyTensor's own modes raise."""
+        if jax_is_lost() and self._is_on_jax:
+            self._leave_jax()
         try:
             return self._run(inputs)
         except CallError as error:
             raise as_pytensor(error) from error
+
+    @property
+    def _is_on_jax(self) -> bool:
+        return bool(self._options.get("backend", "jax") == "jax")
+
+    def _leave_jax(self) -> None:
+        """Go on with the same steps on NumPy, in a forked child."""
+        if any(isinstance(s, Performed) and s.is_of_jax for s in self.steps):
+            raise fork_error("JAXOp")
+        tell_of_numpy()
+        steps = [s.on_numpy() if isinstance(s, Compiled) else s for s in self.steps]
+        self._before_fork, self.steps = self.steps, steps
+        self._options = numpy_options(self._options)
+        self._run = self._runner()
 
     def _runner(self) -> Callable[[Sequence[Any]], list[Any]]:
         """The results for inputs: at the least cost where all is one function."""
         step = self.steps[0] if len(self.steps) == 1 else None
         if not isinstance(step, Compiled) or set(self._outputs) - set(step.outputs):
             return self._in_steps
-        function = step.function
         given = _chosen([self._inputs.index(v) for v in step.inputs], self._inputs)
         wanted = _chosen([step.outputs.index(v) for v in self._outputs], step.outputs)
 
         def run(inputs: Sequence[Any]) -> list[Any]:
             # The results are read before anyone can write to the arguments.
-            found = function.lend(*(given(inputs) if given else inputs))
+            found = step(*(given(inputs) if given else inputs))
             return list(map(np.array, wanted(found) if wanted else found))
 
         return run
@@ -159,9 +185,30 @@ def program_of(compiled: Any) -> StepsProgram:
     return found
 
 
+NAME = "GRAPHC"
+LEFT = ("inputs", "outputs", "unused")  # of `graphc.function`: PyTensor says these
+OPTIONS = tuple(
+    name for name in signature(compile_function).parameters if name not in LEFT
+)
+
+
 def mode(**options: Any) -> Any:
     """A mode of PyTensor with options of `graphc.function`."""
+    for name in options:
+        if name not in OPTIONS:
+            told = misspelled(name, OPTIONS) or f"; expected {', '.join(OPTIONS)}"
+            raise TypeError(f"mode() got an unexpected keyword argument {name!r}{told}")
     return Mode(GraphcLinker(options), REWRITES)
 
 
-register_mode("GRAPHC", mode())
+def _named_by_config() -> None:
+    """Let `pytensor.config.mode` be the name, which knows PyTensor's own modes only."""
+    param = vars(type(config)).get("mode")
+    apply = getattr(param, "_apply", None)
+    if apply is not None:
+        own = {NAME: NAME}
+        param._apply = lambda value: own.get(str(value)) or apply(value)
+
+
+register_mode(NAME, mode())
+_named_by_config()

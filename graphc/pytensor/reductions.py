@@ -5,7 +5,7 @@ from typing import Any
 
 import graphc.tensor as gt
 from graphc.ir.graph import Value
-from graphc.pytensor.registry import NotConverted, rule
+from graphc.pytensor.registry import NotConverted, rule, stated
 
 
 def axes_of(op: Any, x: Value) -> tuple[int, ...]:
@@ -16,7 +16,7 @@ def axes_of(op: Any, x: Value) -> tuple[int, ...]:
 def _accumulated(op: Any, node: Any, x: Value) -> Value:
     """The input in the dtype in which PyTensor adds up."""
     dtype = getattr(op, "acc_dtype", None) or node.outputs[0].type.dtype
-    return gt.astype(x, dtype)
+    return stated(x, dtype)
 
 
 REDUCTIONS: dict[str, Callable[..., Any]] = {  # by the name of the scalar Op
@@ -71,7 +71,7 @@ def _(op: Any, node: Any, x: Value) -> Value:
 @rule("Dot", "Dot22", "BatchedDot")
 def _(op: Any, node: Any, x: Value, y: Value) -> Value:
     dtype = node.outputs[0].type.dtype
-    return gt.matmul(gt.astype(x, dtype), gt.astype(y, dtype))
+    return gt.matmul(stated(x, dtype), stated(y, dtype))
 
 
 @rule("Dot22Scalar")

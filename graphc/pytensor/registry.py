@@ -4,8 +4,13 @@ from collections.abc import Callable
 from functools import singledispatch
 from typing import Any
 
+import numpy as np
+
+import graphc.tensor as gt
+from graphc.ir.graph import Value
+
 try:
-    import pytensor  # noqa: F401
+    from graphc.pytensor.of_jax import OWN, function_of, has_function, of_jax
 except ImportError:
     raise ImportError(
         "graphc.pytensor needs PyTensor, which is not installed: "
@@ -28,15 +33,18 @@ class NotConverted(Exception):
 def convert_op(op: Any, node: Any, *inputs: Any) -> Any:
     """The outputs of a node of PyTensor as values; Ops of your own may be registered.
 
-    `inputs` are values; an index may also be a slice or None. Results are cast to the
-    dtypes that PyTensor knows. A rule that raises `NotConverted` leaves the node to
-    PyTensor, which performs it on the host.
+    `inputs` are values; an index may also be a slice or None, and the branches of an
+    IfElse are functions. Results are cast to the dtypes that PyTensor knows, unless
+    that would make complex numbers real. A rule that raises `NotConverted` leaves the
+    node to PyTensor, which performs it on the host.
 
         @graphc.pytensor.convert_op.register(MyOp)
         def _(op, node, x):
             return gt.sin(x) * op.factor
     """
     rule = _named_rule(op)
+    if rule is None and has_function(op):
+        return of_jax(function_of(op, node), inputs)
     if rule is None:
         raise NotConverted(f"there is no conversion of {type(op).__name__}")
     return rule(op, node, *inputs)
@@ -54,17 +62,25 @@ def rule(*names: str) -> Callable[[ConvertOp], ConvertOp]:
     return decorate
 
 
+def stated(value: Value, dtype: str) -> Value:
+    """A value in the dtype that PyTensor states, unless that loses imaginary parts.
+
+    PyTensor states real dtypes for what some of its Ops compute of complex matrices.
+    """
+    if value.dtype.kind == "c" and np.dtype(dtype).kind != "c":
+        return value
+    return value if value.dtype.name == dtype else gt.astype(value, dtype)
+
+
 def has_conversion(op: object) -> bool:
     """Whether a conversion is registered for the class of an Op, or a base of it."""
     own = convert_op.dispatch(type(op)) is not convert_op.dispatch(object)
-    return own or _named_rule(op) is not None
+    return own or _named_rule(op) is not None or has_function(op)
 
 
 def _named_rule(op: object) -> ConvertOp | None:
     """The rule for the first class that has one, among those of PyTensor and PyMC."""
     for kind in type(op).__mro__:
-        if kind.__name__ in RULES and kind.__module__.startswith(
-            ("pytensor.", "pymc.")
-        ):
+        if kind.__name__ in RULES and kind.__module__.startswith(OWN):
             return RULES[kind.__name__]
     return None

@@ -7,20 +7,25 @@ part, compiled by graphc. Without performed nodes there is one part.
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from pytensor.graph.basic import Apply, Constant, Variable
 from pytensor.tensor.type_other import SliceType
 
-from graphc.errors import GraphError
+from graphc.errors import CallError, ForkError, GraphError
+from graphc.ir.forks import in_forked_children
+from graphc.ir.graph import Graph, Value
 from graphc.pytensor.convert import (
+    Conversion,
     Values,
-    convert_node,
     input_value,
     is_array,
-    known_value,
 )
+from graphc.pytensor.forked import numpy_options
+from graphc.pytensor.lazy import choose
+from graphc.pytensor.of_jax import has_function
 from graphc.pytensor.registry import NotConverted, has_conversion
 from graphc.runtime.compile import function
 from graphc.runtime.function import Function
@@ -28,6 +33,7 @@ from graphc.runtime.programs import Programs
 
 VariableStorage = dict[Variable, Any]
 PROGRAMS = Programs()  # PyMC makes functions anew that are as those before
+in_forked_children(PROGRAMS.renew)
 
 
 @dataclass(frozen=True)
@@ -36,11 +42,56 @@ class Compiled:
 
     inputs: tuple[Variable, ...]
     outputs: tuple[Variable, ...]
+    graph: Graph
     function: Function
+    options: dict[str, Any]
+    chooses: bool  # whether there are branches
+
+    @classmethod
+    def of(
+        cls,
+        inputs: Sequence[Variable],
+        outputs: Sequence[Variable],
+        graph: Graph,
+        options: dict[str, Any],
+        chooses: bool,
+    ) -> "Compiled":
+        """A graph between variables, compiled as the options say."""
+        function = shared_function(graph, options)
+        return cls(tuple(inputs), tuple(outputs), graph, function, options, chooses)
+
+    def on_numpy(self) -> "Compiled":
+        """The same nodes on NumPy."""
+        given = self.inputs, self.outputs, self.graph
+        return Compiled.of(*given, numpy_options(self.options), self.chooses)
+
+    @cached_property
+    def _of_branches(self) -> "Compiled":
+        return self.on_numpy()
+
+    def __call__(self, *given: Any) -> Sequence[Any]:
+        """The outputs, of inputs to which nobody writes before these are read."""
+        try:
+            results: Sequence[Any] = self.function.lend(*given)
+        except CallError as error:
+            if not self.chooses or self.function.backend == "numpy":
+                raise
+            return self._by_branch(given, error)
+        return results
+
+    def _by_branch(self, given: Sequence[Any], error: CallError) -> Sequence[Any]:
+        """The outputs on NumPy, where sizes have to fit in branches that are taken.
+
+        JAX traces all branches, and sizes have to fit in each.
+        """
+        try:
+            return self._of_branches(*given)
+        except GraphError:
+            raise error from None
 
     def run(self, stored: VariableStorage) -> None:
         """Compute the outputs from what is stored, and store them."""
-        results = self.function(*[stored[v] for v in self.inputs])
+        results = self(*[stored[v] for v in self.inputs])
         for v, result in zip(self.outputs, results, strict=True):
             stored[v] = result
 
@@ -53,6 +104,11 @@ class Performed:
     reason: str
     thunk: Callable[[], Any]
     cells: dict[Variable, list[Any]]
+
+    @property
+    def is_of_jax(self) -> bool:
+        """Whether PyTensor performs it on JAX."""
+        return type(self.node.op).__name__ == "JAXOp" or has_function(self.node.op)
 
     def run(self, stored: VariableStorage) -> None:
         """Compute the outputs from what is stored, and store them."""
@@ -142,17 +198,27 @@ def _compiled(
     ]
     inputs, outputs = _as_in(fgraph.inputs, outer), _as_in(fgraph.outputs, told)
     values: Values = {v: input_value(v, i) for i, v in enumerate(inputs)}
-    for node in nodes:
-        try:
-            given = [known_value(v, values) for v in node.inputs]
-            values.update(zip(node.outputs, convert_node(node, given), strict=True))
-        except (NotConverted, GraphError) as missing:
-            raise _Refused(node, str(missing).splitlines()[0]) from None
-    made = [values[v] for v in outputs]
-    given = [values[v] for v in inputs]
+    conversion = Conversion(nodes, outputs, values)
+    try:
+        conversion.run()
+    except ForkError:
+        raise
+    except (NotConverted, GraphError) as missing:
+        raise _Refused(conversion.node, str(missing).splitlines()[0]) from None
+    graph = _graph([values[v] for v in inputs], [values[v] for v in outputs])
+    return Compiled.of(inputs, outputs, graph, options, choose(nodes))
+
+
+def _graph(inputs: Sequence[Value], outputs: Sequence[Value]) -> Graph:
+    names = tuple(v.name for v in inputs), ("",) * len(outputs)
+    return Graph(tuple(inputs), tuple(outputs), *names)
+
+
+def shared_function(graph: Graph, options: dict[str, Any]) -> Function:
+    """The function of a graph, with the program of functions before that are alike."""
+    given, made = list(graph.inputs), list(graph.outputs)
     with PROGRAMS.shared():
-        compiled = function(given, made, unused="ignore", **options)
-    return Compiled(tuple(inputs), tuple(outputs), compiled)
+        return function(given, made, unused="ignore", **options)
 
 
 def _as_in(order: Iterable[Variable], variables: list[Variable]) -> list[Variable]:

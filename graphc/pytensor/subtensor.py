@@ -5,6 +5,7 @@ from typing import Any
 
 import graphc.tensor as gt
 from graphc.ir.graph import Value
+from graphc.ir.primitives import OP
 from graphc.pytensor.registry import rule
 
 IndexEntries = tuple[Any, ...]
@@ -31,13 +32,33 @@ def _entry(entry: Any, left: Iterator[Any]) -> Any:
 
 @rule("Subtensor", "AdvancedSubtensor", "AdvancedSubtensor1")
 def _(op: Any, node: Any, x: Value, *inputs: Any) -> Value:
-    return x[index_of(op, inputs)]
+    index = index_of(op, inputs)
+    left = _without_first(x, index)
+    return x[index] if left is None else left
+
+
+def _without_first(x: Value, index: IndexEntries) -> Value | None:
+    """What is left where an index takes exactly the first of joined arrays away.
+
+    So PyTensor drops the start of a scan. XLA aborts where nothing is left then.
+    """
+    joined = x.node
+    if joined.primitive is not OP.concatenate or joined.params["axis"] != 0:
+        return None
+    match index:
+        case (slice(start=Value() as start, stop=None, step=None),):
+            first, *others = joined.inputs
+            size = first.type.shape[0]
+            if isinstance(size, int) and gt.known(start) == size:
+                return gt.concatenate(others)
+    return None
 
 
 @rule("IncSubtensor", "AdvancedIncSubtensor", "AdvancedIncSubtensor1")
 def _(op: Any, node: Any, x: Value, y: Value, *inputs: Any) -> Value:
-    place = x.at[index_of(op, inputs)]
-    value = gt.astype(y, x.dtype)
+    dtype = gt.result_type(x, y) if y.dtype.kind == "c" else x.dtype
+    place = gt.astype(x, dtype).at[index_of(op, inputs)]
+    value = gt.astype(y, dtype)
     return place.set(value) if op.set_instead_of_inc else place.add(value)
 
 

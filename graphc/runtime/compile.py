@@ -9,6 +9,7 @@ from graphc.backends.program import Outputs
 from graphc.control.loop_cse import merged
 from graphc.errors import graph_error, shortened
 from graphc.ir.build import Casting, check_casting, config
+from graphc.ir.forks import fork_error, jax_is_lost
 from graphc.ir.garbage import young_garbage
 from graphc.ir.graph import Graph
 from graphc.ir.proofs import remembering
@@ -82,6 +83,8 @@ def function(
     given |= {"rewrites": rewrites, "dims": dims, "tier": tier}
     given |= {"casting": casting, "device": device}
     backend = _backend(tier, backend, jit)
+    if backend == "jax" and jax_is_lost():
+        raise fork_error("function")
     target = target_of(device, backend)
     rewrites = _rules(rewrites, backend, jit is False, target)
     rule = config.casting if casting is None else check_casting(casting)

@@ -14,11 +14,13 @@ attribute up and does not call it is counted too; `callable` does not look.
 
 import sys
 from collections.abc import Callable
-from functools import update_wrapper
+from functools import partial, update_wrapper
 from inspect import Parameter, Signature
 from itertools import repeat
 from operator import length_hint, methodcaller
 from typing import Any
+
+from graphc.ir.forks import fork_error, in_forked_children, jax_is_lost
 
 Run = Callable[..., Any]
 CALL = """Run the program.
@@ -52,14 +54,37 @@ class Way:
         return _MOST - length_hint(self._left)
 
 
+class _Taking(property):
+    """A `__call__` that takes the way of the next call.
+
+    Classes change theirs in a forked child for which JAX is lost, so that no call ever
+    has to ask where it is.
+    """
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        in_forked_children(partial(self._refuse, owner, name))
+
+    def _refuse(self, owner: type, name: str) -> None:
+        if jax_is_lost():
+            setattr(owner, name, property(self._unless_on_jax, doc=self.__doc__))
+
+    def _unless_on_jax(self, function: Any) -> Run:
+        if getattr(function, "backend", "jax") == "jax":
+            return _refused
+        taken: Run = self.__get__(function)
+        return taken
+
+
+def _refused(*_: Any, **__: Any) -> Any:
+    raise fork_error("call")
+
+
 def taking(doc: str, take: str = "_take") -> Any:
     """A `__call__` for a class in which `take` is that of the way of its next call."""
-    return property(methodcaller(take), doc=doc)
+    return _Taking(methodcaller(take), doc=doc)
 
 
-def dispatcher(
-    jax: Any, jitted: Any, missed: Run | None, plainly: Run
-) -> Run | None:
+def dispatcher(jax: Any, jitted: Any, missed: Run | None, plainly: Run) -> Run | None:
     """`jitted`, but for `missed` in place of its cache miss; None if JAX has changed.
 
     `missed` returns the results; what C++ shall keep for calls of this signature, None

@@ -91,6 +91,10 @@ class Programs:
                 self._loaded.popitem(last=False)
             return found
 
+    def renew(self) -> None:
+        """Go on in a forked child, where nobody gives the lock back."""
+        self._lock = Lock()
+
     @contextmanager
     def shared(self) -> Iterator[None]:
         """Within: functions that are made share their programs by this store."""

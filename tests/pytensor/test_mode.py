@@ -1,5 +1,7 @@
 """The mode "GRAPHC": shared variables, sizes, Ops on the host, errors, what is told."""
 
+import re
+
 import numpy as np
 import pytensor
 import pytensor.tensor as pt
@@ -55,6 +57,33 @@ def test_the_mode_is_known_by_its_name():
     np.testing.assert_allclose(f(VECTOR), np.exp(VECTOR))
     [compiled] = graphc.pytensor.program_of(f).functions
     assert compiled.backend == "jax"
+
+
+def test_the_mode_may_be_the_default():
+    x = pt.dvector("x")
+    with pytensor.config.change_flags(mode="GRAPHC"):
+        f = pytensor.function([x], x * 2)
+    assert graphc.pytensor.program_of(f).functions
+    with pytest.raises(ValueError, match="Instead got: GRAFC"):
+        pytensor.config.mode = "GRAFC"
+
+
+def test_options_that_there_are_not_are_refused_at_once():
+    with pytest.raises(TypeError, match="argument 'dim'; did you mean 'dims'"):
+        graphc.pytensor.mode(dim="pad")
+    with pytest.raises(TypeError, match="'zzz'; expected backend, jit, check"):
+        graphc.pytensor.mode(zzz=1)
+
+
+def test_errors_name_the_line_of_the_call_and_of_the_model():
+    x, y = pt.dvector("x"), pt.dvector("y")
+    total = x + y  # the model
+    for f in both([x, y], total):
+        with pytest.raises(ValueError) as raised:
+            f(np.ones(2), np.ones(3))  # the call
+        text = str(raised.value)
+        assert "asked for by test_mode.py:" in text
+        assert re.search(r"  at .*test_mode\.py:\d+: f\(np.ones\(2\)", text)
 
 
 def test_results_belong_to_the_caller():

@@ -1,7 +1,10 @@
 """PyMC's models: as PyTensor computes them, over sizes, and by several samplers."""
 
 import copy
+import subprocess
+import sys
 
+import jax
 import numpy as np
 import pytensor.tensor as pt
 import pytest
@@ -107,6 +110,62 @@ def test_pymc_samples():
             )
         y = predicted.predictions["y"].values
         assert y.shape == (2, 200, n) and abs(y.mean()) < 0.2
+
+
+SAMPLING = """
+import numpy as np, pymc as pm
+import graphc.pymc
+
+groups = np.repeat(np.arange(4), 50)
+with pm.Model():
+    group = pm.Data("group", groups)
+    own = pm.Normal("own", 0.0, 1.0, shape=4)
+    y = pm.Data("y", groups - 1.5 + 0.1 * np.sin(np.arange(200)))
+    pm.Normal("seen", own[group], 0.5, observed=y)
+    options = {"progressbar": False, "random_seed": 1}
+    drawn = pm.sample(
+        100, tune=200, chains=2, cores=2, compile_kwargs={"mode": "GRAPHC"}, **options
+    )
+print(*drawn.posterior["own"].values.mean((0, 1)).round(1))
+"""
+
+
+def test_chains_in_forked_processes_do_not_hang():
+    command = [sys.executable, "-c", SAMPLING]  # a process of its own: they are forked
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert [float(v) for v in done.stdout.split()] == pytest.approx(
+        [-1.5, -0.5, 0.5, 1.5], abs=0.15
+    )
+    assert done.stderr.count("ForkWarning: GRAPHC: NumPy computes") == 2
+
+
+def test_equal_models_with_other_data_share_what_is_compiled():
+    counts = []
+    for seed in (1, 2):
+        with pm.Model() as model:
+            y = pm.Data("y", np.random.default_rng(seed).normal(size=7))
+            pm.Normal("seen", pm.Normal("level"), 1.0, observed=y)
+        before, f = len(EVENTS), graphc.pymc.logp_and_grad(model)
+        for ours, theirs in zip(f(f.initial), reference(model)(f.initial), strict=True):
+            np.testing.assert_allclose(ours, theirs, 1e-8)
+        counts.append(len(EVENTS) - before)
+    assert counts == [1, 0]
+
+
+def test_plain_jax_takes_vectors_of_32_bits():
+    model = grouped()
+    f = graphc.pymc.logp_and_grad(model)
+    at = f.initial + 0.1
+    value, slope = f(at)
+    with jax.enable_x64(False):
+        narrow = np.asarray(at, "float32")
+        for run in (f.jax_callable, jax.jit(f.jax_callable)):
+            for found, wide in zip(run(narrow), (value, slope), strict=True):
+                assert found.dtype == "float32"
+                np.testing.assert_allclose(found, wide, 1e-4)
+        found = jax.jit(jax.grad(f.jax_density))(narrow)
+        np.testing.assert_allclose(found, slope, 1e-4)
 
 
 def test_functions_that_pymc_makes_anew_compile_once_and_not_for_each_size():

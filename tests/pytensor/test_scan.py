@@ -235,3 +235,13 @@ def test_scans_as_written(recipe):
 @given(recipe=RECIPES, backend=st.sampled_from(["numpy", "jax"]))
 def test_scans_that_pytensor_rewrites(recipe, backend):
     check(recipe, by_mode(backend))
+
+
+def test_a_scan_over_nothing_is_empty():
+    """XLA aborts where all of what is joined is cut away."""
+    x = pt.dvector("x")
+    sums = pytensor.scan(lambda v, s: s + v, x, pt.zeros(()), return_updates=False)
+    for options in ({"backend": "numpy"}, {}, {"dims": "pad"}):
+        f = pytensor.function([x], sums, mode=graphc.pytensor.mode(**options))
+        for n in (0, 1, 3):
+            np.testing.assert_allclose(f(np.ones(n)), np.arange(n) + 1.0)

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from graphc.importers.jax.reader import Equation
 from graphc.importers.jax.rules import PRIMITIVES
+from graphc.importers.jax.unsupported import Unsupported
 from graphc.ir.build import cast
 from graphc.ir.graph import Value
 from graphc.ir.namespace import F

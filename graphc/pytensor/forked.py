@@ -1,0 +1,43 @@
+"""Programs in a process that JAX did not survive: NumPy does them there.
+
+Samplers fork: PyMC starts its chains so by default, on Linux.
+"""
+
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+from graphc.errors import ForkWarning, user_level
+
+ON_JAX = ("device", "dims", "jit", "tier")  # options that NumPy has no use for
+
+
+@dataclass
+class _Told:
+    """Whether this process, or the one it was forked from, has told its user."""
+
+    once: bool = False
+
+
+_TOLD = _Told()
+
+
+def numpy_options(options: dict[str, Any]) -> dict[str, Any]:
+    """Options of `graphc.function` for the same program on NumPy."""
+    others = {name: v for name, v in options.items() if name not in ON_JAX}
+    return {**others, "backend": "numpy"}
+
+
+def tell_of_numpy() -> None:
+    """Warn, once in a process, that NumPy does what was to run on JAX."""
+    if not _TOLD.once:
+        _TOLD.once = True
+        warnings.warn(ForkWarning(_TEXT), stacklevel=user_level())
+
+
+_TEXT = (
+    "GRAPHC: NumPy computes in this process, which was forked from one in which JAX "
+    "had run: JAX would hang. Results differ by rounding at most, and large models "
+    'are slower. pm.sample(..., mp_ctx="spawn") starts processes in which JAX runs; '
+    'graphc.pytensor.mode(backend="numpy") needs no JAX'
+)

@@ -1,0 +1,90 @@
+"""Which nodes only a branch of an IfElse needs: they are computed if it is taken."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+from pytensor.graph.basic import Apply, Variable
+
+
+class Branch(NamedTuple):
+    """A branch of an IfElse: the first is 0. None is the graph outside of all."""
+
+    node: Apply
+    side: int
+
+
+Place = Branch | None
+
+
+def is_choice(node: Apply) -> bool:
+    """Whether a node takes the results of one of two branches."""
+    return type(node.op).__name__ == "IfElse"
+
+
+def inner_graphs(op: Any) -> list[Any]:
+    """The graphs inside of an Op: of a scan, a subgraph, a branch."""
+    branches = [getattr(op, name, None) for name in ("true_branch", "false_branch")]
+    graphs = [getattr(one, "fgraph", None) for one in (op, *branches)]
+    return [graph for graph in graphs if graph is not None]
+
+
+def choose(nodes: Iterable[Apply]) -> bool:
+    """Whether some of the nodes have branches, or a graph inside of one has."""
+    left = list(nodes)
+    while left:
+        node = left.pop()
+        if type(node.op).__name__ in ("IfElse", "LazyIfElse"):
+            return True
+        left += [inner for graph in inner_graphs(node.op) for inner in graph.toposort()]
+    return False
+
+
+def taken_by(node: Apply, side: int) -> list[Variable]:
+    """The inputs of an IfElse that are the results of a branch."""
+    start = 1 + side * node.op.n_outs
+    return list(node.inputs[start : start + node.op.n_outs])
+
+
+def by_place(
+    nodes: Sequence[Apply], wanted: Iterable[Variable]
+) -> dict[Place, list[Apply]]:
+    """The nodes of each branch, in order, and those outside of all."""
+    places: dict[Apply, Place] = {}
+    uses: dict[Variable, Place] = dict.fromkeys(wanted)
+
+    def use(v: Variable, place: Place) -> None:
+        uses[v] = _around_both(uses[v], place, places) if v in uses else place
+
+    for node in reversed(nodes):
+        used = [uses[v] for v in node.outputs if v in uses]
+        place = used[0] if used else None
+        for other in used[1:]:
+            place = _around_both(place, other, places)
+        places[node] = place
+        if not is_choice(node):
+            for v in node.inputs:
+                use(v, place)
+            continue
+        use(node.inputs[0], place)
+        for side in (0, 1):
+            for v in taken_by(node, side):
+                use(v, Branch(node, side))
+    found: dict[Place, list[Apply]] = {}
+    for node in nodes:
+        found.setdefault(places[node], []).append(node)
+    return found
+
+
+def _around_both(a: Place, b: Place, places: dict[Apply, Place]) -> Place:
+    """The innermost place that two places lie in."""
+    outside_a = set(_outwards(a, places))
+    return next(place for place in _outwards(b, places) if place in outside_a)
+
+
+def _outwards(place: Place, places: dict[Apply, Place]) -> list[Place]:
+    """A place, and all that it lies in."""
+    found = [place]
+    while place is not None:
+        place = places[place.node]
+        found.append(place)
+    return found

@@ -1,0 +1,52 @@
+"""Ops that are functions of JAX: `wrap_jax`, and registrations of `jax_funcify`."""
+
+import sys
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from typing import Any
+
+from pytensor.configdefaults import config
+
+from graphc.control.carries import fresh
+from graphc.errors import GraphError, graph_error
+from graphc.ir.forks import fork_error, jax_is_lost
+from graphc.ir.graph import Value
+from graphc.ir.replay import region_between, replayed
+
+_DISPATCH = "pytensor.link.jax.dispatch.basic"
+OWN = ("pytensor.", "pymc.")  # how modules are named whose Ops are known by name
+
+
+def of_jax(function: Callable[..., Any], inputs: Sequence[Value]) -> list[Value]:
+    """The results of a function of JAX; raises GraphError where it cannot be read.
+
+    Floats have the width that PyTensor has them computed in.
+    """
+    jax, importers = import_module("jax"), import_module("graphc.importers.jax")
+    if jax_is_lost():
+        raise fork_error("JAXOp")
+    variables, wide = [fresh(v) for v in inputs], config.floatX == "float64"
+    try:
+        with jax.enable_x64(wide or jax.config.jax_enable_x64):
+            outputs = list(importers.from_jax(function, *variables).outputs)
+    except GraphError:
+        raise
+    except Exception as error:  # of the user's function, or of JAX
+        problem = f"JAX cannot trace it for all sizes: {type(error).__name__}: {error}"
+        raise graph_error(problem, op="JAXOp") from error
+    places = dict(zip(variables, inputs, strict=True))
+    return replayed(outputs, places, region_between(outputs, variables))
+
+
+def has_function(op: object) -> bool:
+    """Whether a user has registered an Op of theirs for PyTensor's mode "JAX"."""
+    table = getattr(sys.modules.get(_DISPATCH), "jax_funcify", None)
+    if table is None or type(op).__module__.startswith(OWN):
+        return False
+    return bool(table.dispatch(type(op)) is not table.dispatch(object))
+
+
+def function_of(op: Any, node: Any) -> Callable[..., Any]:
+    """The function that PyTensor's mode "JAX" runs for a node."""
+    function: Callable[..., Any] = sys.modules[_DISPATCH].jax_funcify(op, node=node)
+    return function
