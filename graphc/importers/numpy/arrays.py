@@ -51,7 +51,6 @@ class TracedArray:
     """An array in a function that is traced; its memory may be a view of another's."""
 
     __slots__ = ("memory",)
-    __hash__ = None  # type: ignore[assignment]
 
     def __init__(self, memory: Memory) -> None:
         self.memory = memory
@@ -63,6 +62,11 @@ class TracedArray:
 
     def __graphc_value__(self) -> Value:
         return as_value(self.content)
+
+    def __hash__(self) -> int:
+        if self.memory.fixed != NUMBER:
+            raise TypeError("unhashable type: 'numpy.ndarray'")
+        return hash(operator.index(self))  # a symbolic size has no number: GraphError
 
     # Attributes and methods
 
@@ -109,6 +113,12 @@ class TracedArray:
 
     def __deepcopy__(self, _: Any) -> "TracedArray":
         return self.copy()
+
+    def astype(self, dtype: Any, *args: Any, **options: Any) -> "TracedArray":
+        """The array in a dtype: itself where it has that and need not be copied."""
+        if options.pop("copy", True) or np.dtype(dtype) != self.content.dtype:
+            return _method(self, "astype", dtype, *args, **options)  # type: ignore[no-any-return]
+        return self
 
     def sort(self, axis: int = -1, **options: Any) -> None:
         """Sort in place."""
@@ -232,6 +242,13 @@ def content_of(given: Any) -> Any:
     if type(given) is dict:
         return {key: content_of(item) for key, item in given.items()}
     return given
+
+
+def holds_arrays(given: Any) -> bool:
+    """Whether there is a traced array in an argument, or in the lists it is made of."""
+    if isinstance(given, (list, tuple)):
+        return any(map(holds_arrays, given))
+    return isinstance(given, TracedArray)
 
 
 def wrapped(found: Any) -> Any:
@@ -382,11 +399,33 @@ def _along_axis(
     return wrapped(F.moveaxis(found, last, there))
 
 
+def _put_along_axis(
+    array: TracedArray, indices: Any, values: Any, axis: int | None
+) -> None:
+    if axis is None:
+        array.flat[indices] = values
+        return
+    content, new, at = as_value(array.content), content_of(values), content_of(indices)
+    put = F.put_along_axis(content, as_value(at), as_value(new), axis)
+    array.memory.write(..., put)
+
+
+def _nan_to_num(array: Any, copy: bool = True, *args: Any, **options: Any) -> Any:
+    numbers = content_of([array, *args]), content_of(options)
+    found = wrapped(_computed(np.nan_to_num, (numbers[0][0], True, *numbers[0][1:]), numbers[1]))
+    if copy or not isinstance(array, TracedArray):
+        return found
+    array.memory.write(..., content_of(found))
+    return array
+
+
 # Functions of NumPy that write, or that call functions of the user.
 OWN: dict[str, Callable[..., Any]] = {
     "apply_along_axis": _along_axis,
     "copyto": _copy_to,
     "fill_diagonal": _fill_diagonal,
+    "nan_to_num": _nan_to_num,
+    "put_along_axis": _put_along_axis,
     "put": TracedArray.put,
 }
 
