@@ -23,18 +23,32 @@ from graphc.importers.numpy.memory import (
 from graphc.ir.build import as_value
 from graphc.ir.dispatch import apply_function, apply_ufunc
 from graphc.ir.graph import Value
-from graphc.ir.namespace import F
-from graphc.transform.vectorize import vmap
 
 NUMBER = "a number is never written"
 READ_ONLY = "NumPy gives a view here that cannot be written"
 ARGUMENT = "an argument would be written, and with it an array of the caller"
 REARRANGING = frozenset(  # functions and methods that give views
     [
-        "transpose", "swapaxes", "moveaxis", "rollaxis", "squeeze",
-        "expand_dims", "flip", "fliplr", "flipud", "rot90", "atleast_1d",
-        "atleast_2d", "atleast_3d", "diagonal", "broadcast_to", "split",
-        "array_split", "hsplit", "vsplit", "dsplit",
+        "transpose",
+        "swapaxes",
+        "moveaxis",
+        "rollaxis",
+        "squeeze",
+        "expand_dims",
+        "flip",
+        "fliplr",
+        "flipud",
+        "rot90",
+        "atleast_1d",
+        "atleast_2d",
+        "atleast_3d",
+        "diagonal",
+        "broadcast_to",
+        "split",
+        "array_split",
+        "hsplit",
+        "vsplit",
+        "dsplit",
     ]
 )
 RESHAPING = frozenset(["reshape", "ravel"])
@@ -88,12 +102,12 @@ class TracedArray:
     @property
     def T(self) -> "TracedArray":
         """The view with the axes in reverse order."""
-        return self._viewed("T", lambda content: content.T)
+        return self.viewed("T", lambda content: content.T)
 
     @property
     def mT(self) -> "TracedArray":
         """The view with the last two axes swapped."""
-        return self._viewed("mT", lambda content: content.mT)
+        return self.viewed("mT", lambda content: content.mT)
 
     @property
     def real(self) -> "TracedArray":
@@ -150,11 +164,45 @@ class TracedArray:
             return partial(self._by_method, name)
         return partial(_method, self, name)
 
+    def reshape(self, *shape: Any, order: str = "C", **options: Any) -> "TracedArray":
+        """The elements in another shape, in the order of rows or of columns."""
+        if order == "C":
+            return self._by_method("reshape", *shape, **options)
+        sizes = shape[0] if len(shape) == 1 else shape
+        return self._in_columns("reshape", order, content_of(sizes))
+
+    def ravel(self, order: str = "C") -> "TracedArray":
+        """The elements one after the other, in the order of rows or of columns."""
+        if order == "C":
+            return self._by_method("ravel")
+        return self._in_columns("ravel", order, -1)
+
+    def flatten(self, order: str = "C") -> "TracedArray":
+        """A copy of the elements, one after the other."""
+        return wrapped(content_of(self.ravel(order).copy()))  # type: ignore[no-any-return]
+
+    def _in_columns(self, name: str, order: str, shape: Any) -> "TracedArray":
+        if order != "F":
+            hint = 'say order="C" or order="F"'
+            raise graph_error("knows no layout in memory", name, got=order, hint=hint)
+        sizes = tuple(shape)[::-1] if isinstance(shape, (list, tuple)) else (shape,)
+        if self.content.ndim < 2:
+            return self.viewed("", lambda x: _in_columns(x, sizes))
+        read = partial(_in_columns, sizes=sizes)
+        return TracedArray(self.memory.reshaped(read, in_rows=False))
+
     def _by_method(self, name: str, *args: Any, **options: Any) -> "TracedArray":
         given, named = content_of(args), content_of(options)
-        return self._viewed(name, lambda x: getattr(x, name)(*given, **named))
+        asks = is_symbolic([*given, *named.values()])
 
-    def _viewed(self, name: str, read: Rearrangement) -> "TracedArray":
+        def read(content: Content) -> Content:
+            array = as_value(content) if asks else content
+            return getattr(array, name)(*given, **named)
+
+        return self.viewed(name, read)
+
+    def viewed(self, name: str, read: Rearrangement) -> "TracedArray":
+        """The view that a function of this name gives, read by a rearrangement."""
         if name == "real" and self.dtype.kind != "c":
             return self
         if name in RESHAPING:
@@ -226,6 +274,12 @@ class TracedArray:
         return self
 
 
+def _in_columns(content: Content, sizes: tuple[Any, ...]) -> Content:
+    """The elements in another shape, taken and laid down column by column."""
+    array = as_value(content) if is_symbolic(sizes) else content
+    return array.T.reshape(sizes).T
+
+
 def _has_ellipsis(index: Any) -> bool:
     items = index if isinstance(index, tuple) else (index,)
     return any(item is Ellipsis for item in items)
@@ -280,14 +334,22 @@ def called(
             return first
         if name in REARRANGING or name in RESHAPING or name in PARTS:
             return _views(function, first, args[1:], options)
+    return results_of(function, args, options)
+
+
+def results_of(
+    function: Callable[..., Any], args: tuple[Any, ...], options: dict[str, Any]
+) -> Any:
+    """New arrays, or those that `out=` names."""
     out = options.pop("out", None)
-    found = wrapped(_computed(function, content_of(args), content_of(options)))
+    found = wrapped(computed(function, content_of(args), content_of(options)))
     return found if out is None else _written_to((out,), found)
 
 
-def _computed(
+def computed(
     function: Callable[..., Any], args: tuple[Any, ...], options: dict[str, Any]
 ) -> Any:
+    """The contents that a function of NumPy gives of contents."""
     if is_symbolic([*args, *options.values()]):
         return apply_function(function, args, options)
     return function(*args, **options)
@@ -303,13 +365,13 @@ def _views(
     args, options = content_of(args), content_of(options)
 
     def read(content: Content) -> Any:
-        return _computed(function, (content, *args), options)
+        return computed(function, (content, *args), options)
 
     found = read(array.content)
     if not isinstance(found, (list, tuple)):
-        return array._viewed(function.__name__, read)
+        return array.viewed(function.__name__, read)
     parts = [partial(_item, read, i) for i in range(len(found))]
-    return type(found)([array._viewed("", part) for part in parts])
+    return type(found)([array.viewed("", part) for part in parts])
 
 
 def _item(read: Callable[[Content], Any], i: int, content: Content) -> Content:
@@ -360,74 +422,8 @@ def _update(ufunc: Any, array: TracedArray, index: Any, *operands: Any) -> None:
     array.memory.replace(new)
 
 
-def _copy_to(
-    array: TracedArray, new: Any, casting: str = "same_kind", where: Any = True
-) -> None:
-    if casting == "unsafe":
-        new = np.asarray(new).astype(array.dtype)
-    array.updated(np.where(where, new, array))
-
-
-def _fill_diagonal(array: TracedArray, new: Any, wrap: bool = False) -> None:
-    if array.ndim != 2 or wrap:
-        problem = "fills matrices alone, and each diagonal once"
-        raise graph_error(problem, op="fill_diagonal", got=repr(array))
-    rows, columns = np.arange(array.shape[0]), np.arange(array.shape[1])
-    i, j = np.nonzero(np.equal.outer(rows, columns))
-    array[i, j] = new
-
-
-def _along_axis(
-    function: Callable[..., Any], axis: int, array: Any, *args: Any, **named: Any
-) -> Any:
-    """The results of a function of vectors, for each along an axis."""
-    content = as_value(content_of(array))
-    if not -content.ndim <= axis < content.ndim:
-        raise graph_error("there is no such axis", op="apply_along_axis", got=str(axis))
-
-    def one(vector: Value) -> Value:
-        found = content_of(function(wrapped(vector), *args, **named))
-        return F.asarray(found) if isinstance(found, (list, tuple)) else as_value(found)
-
-    others = content.ndim - 1
-    each: Callable[[Value], Value] = one
-    for _ in range(others):
-        each = vmap(each)
-    found = each(F.moveaxis(content, axis, -1))
-    own = range(found.ndim - others)
-    last, there = [others + i for i in own], [axis % content.ndim + i for i in own]
-    return wrapped(F.moveaxis(found, last, there))
-
-
-def _put_along_axis(
-    array: TracedArray, indices: Any, values: Any, axis: int | None
-) -> None:
-    if axis is None:
-        array.flat[indices] = values
-        return
-    content, new, at = as_value(array.content), content_of(values), content_of(indices)
-    put = F.put_along_axis(content, as_value(at), as_value(new), axis)
-    array.memory.write(..., put)
-
-
-def _nan_to_num(array: Any, copy: bool = True, *args: Any, **options: Any) -> Any:
-    numbers = content_of([array, *args]), content_of(options)
-    found = wrapped(_computed(np.nan_to_num, (numbers[0][0], True, *numbers[0][1:]), numbers[1]))
-    if copy or not isinstance(array, TracedArray):
-        return found
-    array.memory.write(..., content_of(found))
-    return array
-
-
-# Functions of NumPy that write, or that call functions of the user.
-OWN: dict[str, Callable[..., Any]] = {
-    "apply_along_axis": _along_axis,
-    "copyto": _copy_to,
-    "fill_diagonal": _fill_diagonal,
-    "nan_to_num": _nan_to_num,
-    "put_along_axis": _put_along_axis,
-    "put": TracedArray.put,
-}
+# Functions of NumPy that write, give views, or call functions of the user; see `own`.
+OWN: dict[str, Callable[..., Any]] = {}
 
 
 def _define_operators() -> None:

@@ -2,7 +2,7 @@
 
 The numbers of one trace would be constants of the program, the same at each call.
 Functions of `numpy.random` are refused where their names are looked up. The methods of
-a generator from outside are code of C, which nobody can watch, so its state is compared.
+a generator from outside are code of C, which nobody can watch: its state is compared.
 """
 
 from collections.abc import Callable, Iterator

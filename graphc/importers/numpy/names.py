@@ -28,15 +28,30 @@ from graphc.importers.numpy.arrays import (
 from graphc.importers.numpy.draws import RandomNames
 from graphc.importers.numpy.lookups import looks_up
 from graphc.importers.numpy.memory import Memory, is_symbolic
+from graphc.importers.numpy.own import OWN
 from graphc.ir.build import as_value, default_float, strong
 from graphc.ir.dispatch import name_of
 from graphc.ir.namespace import FUNCTIONS
 
 WRITABLE = frozenset(  # functions that make arrays, which may be written
     [
-        "array", "copy", "zeros", "ones", "empty", "full", "zeros_like",
-        "ones_like", "empty_like", "full_like", "eye", "identity", "tri",
-        "arange", "linspace", "logspace", "geomspace",
+        "array",
+        "copy",
+        "zeros",
+        "ones",
+        "empty",
+        "full",
+        "zeros_like",
+        "ones_like",
+        "empty_like",
+        "full_like",
+        "eye",
+        "identity",
+        "tri",
+        "arange",
+        "linspace",
+        "logspace",
+        "geomspace",
     ]
 )
 ORDERED = frozenset(["zeros", "ones", "empty", "full"])  # in memory, as C has them
@@ -108,7 +123,11 @@ def _functions() -> Iterator[tuple[str, Callable[..., Any]]]:
     for name, found in vars(np).items():
         plain = hasattr(found, "__name__") and not isinstance(found, (np.ufunc, type))
         own = plain and callable(found) and found.__module__ == "numpy"
-        if own and not name.startswith("_") and name_of(found) in FUNCTIONS:
+        if (
+            own
+            and not name.startswith("_")
+            and (name_of(found) in FUNCTIONS or name in OWN)
+        ):
             yield name, found
 
 
