@@ -131,7 +131,7 @@ class TracedArray:
     def astype(self, dtype: Any, *args: Any, **options: Any) -> "TracedArray":
         """The array in a dtype: itself where it has that and need not be copied."""
         if options.pop("copy", True) or np.dtype(dtype) != self.content.dtype:
-            return _method(self, "astype", dtype, *args, **options)  # type: ignore[no-any-return]
+            return _method(self, "astype", dtype, *args, **options)
         return self
 
     def sort(self, axis: int = -1, **options: Any) -> None:
@@ -179,12 +179,14 @@ class TracedArray:
 
     def flatten(self, order: str = "C") -> "TracedArray":
         """A copy of the elements, one after the other."""
-        return wrapped(content_of(self.ravel(order).copy()))  # type: ignore[no-any-return]
+        return wrapped(content_of(self.ravel(order).copy()))
 
     def _in_columns(self, name: str, order: str, shape: Any) -> "TracedArray":
         if order != "F":
             hint = 'say order="C" or order="F"'
-            raise graph_error("knows no layout in memory", name, got=order, hint=hint)
+            raise graph_error(
+                "knows no layout in memory", op=name, got=order, hint=hint
+            )
         sizes = tuple(shape)[::-1] if isinstance(shape, (list, tuple)) else (shape,)
         if self.content.ndim < 2:
             return self.viewed("", lambda x: _in_columns(x, sizes))

@@ -28,7 +28,7 @@ from graphc.importers.numpy.arrays import (
 from graphc.importers.numpy.draws import RandomNames
 from graphc.importers.numpy.lookups import looks_up
 from graphc.importers.numpy.memory import Memory, is_symbolic
-from graphc.importers.numpy.own import OWN
+from graphc.importers.numpy.own import NAMES
 from graphc.ir.build import as_value, default_float, strong
 from graphc.ir.dispatch import name_of
 from graphc.ir.namespace import FUNCTIONS
@@ -126,7 +126,7 @@ def _functions() -> Iterator[tuple[str, Callable[..., Any]]]:
         if (
             own
             and not name.startswith("_")
-            and (name_of(found) in FUNCTIONS or name in OWN)
+            and (name_of(found) in FUNCTIONS or name in NAMES)
         ):
             yield name, found
 

@@ -83,7 +83,7 @@ def _ravel(array: Any, order: str = "C") -> Any:
 
 
 def _array(given: Any) -> TracedArray:
-    return given if isinstance(given, TracedArray) else wrapped(as_value(given))  # type: ignore[no-any-return]
+    return given if isinstance(given, TracedArray) else wrapped(as_value(given))
 
 
 def _put_along_axis(
@@ -118,3 +118,5 @@ OWN |= {
     "ravel": _ravel,
     "reshape": _reshape,
 }
+
+NAMES = frozenset(OWN)
