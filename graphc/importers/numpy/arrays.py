@@ -29,30 +29,24 @@ READ_ONLY = "NumPy gives a view here that cannot be written"
 ARGUMENT = "an argument would be written, and with it an array of the caller"
 REARRANGING = frozenset(  # functions and methods that give views
     [
-        "transpose",
-        "swapaxes",
-        "moveaxis",
-        "rollaxis",
-        "squeeze",
-        "expand_dims",
-        "flip",
-        "fliplr",
-        "flipud",
-        "rot90",
-        "atleast_1d",
-        "atleast_2d",
-        "atleast_3d",
-        "diagonal",
-        "broadcast_to",
-        "split",
-        "array_split",
-        "hsplit",
-        "vsplit",
-        "dsplit",
+        "transpose", "swapaxes", "moveaxis", "rollaxis", "squeeze",
+        "expand_dims", "flip", "fliplr", "flipud", "rot90", "atleast_1d",
+        "atleast_2d", "atleast_3d", "diagonal", "broadcast_to", "split",
+        "array_split", "hsplit", "vsplit", "dsplit", "matrix_transpose",
+        "permute_dims", "unstack",
     ]
 )
 RESHAPING = frozenset(["reshape", "ravel"])
-KEEPING = frozenset(["asarray", "asanyarray", "ascontiguousarray", "asfortranarray"])
+KEEPING = frozenset(  # functions that may give the array itself
+    [
+        "array",
+        "astype",
+        "asarray",
+        "asanyarray",
+        "ascontiguousarray",
+        "asfortranarray",
+    ]
+)
 PARTS = frozenset(["real", "imag"])
 FIXED = dict.fromkeys(["diagonal", "broadcast_to"], READ_ONLY)
 FIXED |= dict.fromkeys(PARTS, "parts of complex numbers are not written here")
@@ -331,12 +325,34 @@ def called(
     name, first = function.__name__, args[0] if args else None
     if name in OWN:
         return OWN[name](*args, **options)
+    if name.startswith("atleast_") and len(args) > 1:
+        return tuple(function(array) for array in args)
     if isinstance(first, TracedArray):
-        if name in KEEPING and len(args) == 1 and not options:
-            return first
+        if name in KEEPING and _may_share(name, first, args, options):
+            return _shared(name, first, options)
         if name in REARRANGING or name in RESHAPING or name in PARTS:
             return _views(function, first, args[1:], options)
     return results_of(function, args, options)
+
+
+def _may_share(
+    name: str, array: TracedArray, args: tuple[Any, ...], options: dict[str, Any]
+) -> bool:
+    """Whether NumPy gives the array itself, if its layout allows it."""
+    copies = options.get("copy", name in ("array", "astype"))
+    dtype = args[1] if len(args) > 1 else options.get("dtype")
+    is_same = dtype is None or np.dtype(dtype) == array.content.dtype
+    return is_same and not copies and not options.get("ndmin")
+
+
+def _shared(name: str, array: TracedArray, options: dict[str, Any]) -> TracedArray:
+    """The array itself, or a copy where its layout is not the one that is asked for."""
+    in_rows = name == "ascontiguousarray" or options.get("order") == "C"
+    in_columns = name == "asfortranarray" or options.get("order") == "F"
+    is_there = array.content.ndim < 2 or (array.memory.ordered and not in_columns)
+    if is_there or not (in_rows or in_columns):
+        return array
+    return TracedArray(array.memory.reshaped(lambda x: x, in_rows=False))
 
 
 def results_of(

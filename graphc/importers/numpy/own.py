@@ -86,6 +86,27 @@ def _array(given: Any) -> TracedArray:
     return given if isinstance(given, TracedArray) else wrapped(as_value(given))
 
 
+def _diag(array: Any, k: int = 0) -> Any:
+    """A diagonal, which is a view that is not written, or a matrix that has one."""
+    if isinstance(array, TracedArray) and array.content.ndim == 2:
+        return np.diagonal(array, k)
+    return results_of(np.diag, (array, k), {})
+
+
+def _real_if_close(array: Any, tol: float = 100) -> Any:
+    if isinstance(array, TracedArray) and array.content.dtype.kind != "c":
+        return array
+    return results_of(np.real_if_close, (array, tol), {})
+
+
+def _broadcast_arrays(*arrays: Any, **options: Any) -> Any:
+    """Views, which are not written."""
+    if options:
+        raise graph_error("takes no options", op="broadcast_arrays", got=str(options))
+    shape = computed(np.broadcast_arrays, content_of(arrays), {})[0].shape
+    return tuple(np.broadcast_to(_array(array), shape) for array in arrays)
+
+
 def _put_along_axis(
     array: TracedArray, indices: Any, values: Any, axis: int | None
 ) -> None:
@@ -108,6 +129,9 @@ def _nan_to_num(array: Any, copy: bool = True, *args: Any, **options: Any) -> An
 
 # Functions of NumPy that write, or that call functions of the user.
 OWN |= {
+    "broadcast_arrays": _broadcast_arrays,
+    "diag": _diag,
+    "real_if_close": _real_if_close,
     "apply_along_axis": _along_axis,
     "copyto": _copy_to,
     "einsum": _einsum,

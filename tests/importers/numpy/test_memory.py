@@ -185,3 +185,44 @@ def test_no_function_of_libraries_kills_the_interpreter():
     command = [sys.executable, "-X", "faulthandler", "-c", SPACES, *names]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.stdout.endswith("done\n"), done.stderr[-2000:]
+
+
+GIVEN = {
+    "array": lambda y: np.array(y, copy=False),
+    "asarray": lambda y: np.asarray(y, "float64"),
+    "asfortranarray": lambda y: np.asfortranarray(y),
+    "astype": lambda y: np.astype(y, "float64", copy=False),
+    "atleast_1d": lambda y: np.atleast_1d(y, 1)[0],
+    "broadcast_arrays": lambda y: np.broadcast_arrays(y, np.zeros((3, 3)))[0],
+    "diag": lambda y: np.diag(y),
+    "matrix_transpose": lambda y: np.matrix_transpose(y),
+    "permute_dims": lambda y: np.permute_dims(y, (1, 0)),
+    "real_if_close": lambda y: np.real_if_close(y),
+    "unstack": lambda y: np.unstack(y)[0],
+}
+
+
+@pytest.mark.parametrize("name", GIVEN)
+@pytest.mark.parametrize("makes", [lambda x: np.outer(x, x), lambda x: np.ones((3, 3))])
+@pytest.mark.filterwarnings("ignore:Numpy has detected")
+def test_what_shares_memory_is_that_of_numpy_or_told(name, makes):
+    def written_before(x):
+        y = makes(x)
+        part = GIVEN[name](y)
+        y[...] = 7
+        return y, part
+
+    def written_after(x):
+        y = makes(x)
+        part = GIVEN[name](y)
+        part[...] = 5
+        return y, part
+
+    for function in (written_before, written_after):
+        x = np.array([0.5, 2.0, 3.0])
+        try:
+            found = graphc.jit(function, frontend="numpy", backend="numpy")(x)
+        except graphc.GraphError as error:
+            assert f"at {__file__}:" in str(error)
+        else:
+            same(found, function(x))
