@@ -35,23 +35,9 @@ from graphc.ir.namespace import FUNCTIONS
 
 WRITABLE = frozenset(  # functions that make arrays, which may be written
     [
-        "array",
-        "copy",
-        "zeros",
-        "ones",
-        "empty",
-        "full",
-        "zeros_like",
-        "ones_like",
-        "empty_like",
-        "full_like",
-        "eye",
-        "identity",
-        "tri",
-        "arange",
-        "linspace",
-        "logspace",
-        "geomspace",
+        "array", "copy", "zeros", "ones", "empty", "full", "zeros_like",
+        "ones_like", "empty_like", "full_like", "eye", "identity", "tri",
+        "arange", "linspace", "logspace", "geomspace",
     ]
 )
 ORDERED = frozenset(["zeros", "ones", "empty", "full"])  # in memory, as C has them
