@@ -26,38 +26,30 @@ from graphc.importers.numpy.memory import (
 from graphc.ir.build import as_value
 from graphc.ir.dispatch import apply_function, apply_ufunc
 from graphc.ir.graph import Value
-from graphc.ir.namespace import F
-from graphc.transform.vectorize import vmap
 
 NUMBER = "a number is never written"
 READ_ONLY = "NumPy gives a view here that cannot be written"
 ARGUMENT = "an argument would be written, and with it an array of the caller"
 REARRANGING = frozenset(  # functions and methods that give views
     [
-        "transpose",
-        "swapaxes",
-        "moveaxis",
-        "rollaxis",
-        "squeeze",
-        "expand_dims",
-        "flip",
-        "fliplr",
-        "flipud",
-        "rot90",
-        "atleast_1d",
-        "atleast_2d",
-        "atleast_3d",
-        "diagonal",
-        "broadcast_to",
-        "split",
-        "array_split",
-        "hsplit",
-        "vsplit",
-        "dsplit",
+        "transpose", "swapaxes", "moveaxis", "rollaxis", "squeeze",
+        "expand_dims", "flip", "fliplr", "flipud", "rot90", "atleast_1d",
+        "atleast_2d", "atleast_3d", "diagonal", "broadcast_to", "split",
+        "array_split", "hsplit", "vsplit", "dsplit", "matrix_transpose",
+        "permute_dims", "unstack",
     ]
 )
 RESHAPING = frozenset(["reshape", "ravel"])
-KEEPING = frozenset(["asarray", "asanyarray", "ascontiguousarray", "asfortranarray"])
+KEEPING = frozenset(  # functions that may give the array itself
+    [
+        "array",
+        "astype",
+        "asarray",
+        "asanyarray",
+        "ascontiguousarray",
+        "asfortranarray",
+    ]
+)
 PARTS = frozenset(["real", "imag"])
 FIXED = dict.fromkeys(["diagonal", "broadcast_to"], READ_ONLY)
 FIXED |= dict.fromkeys(PARTS, "parts of complex numbers are not written here")
@@ -114,12 +106,12 @@ class TracedArray:
     @property
     def T(self) -> "TracedArray":
         """The view with the axes in reverse order."""
-        return self._viewed("T", lambda content: content.T)
+        return self.viewed("T", lambda content: content.T)
 
     @property
     def mT(self) -> "TracedArray":
         """The view with the last two axes swapped."""
-        return self._viewed("mT", lambda content: content.mT)
+        return self.viewed("mT", lambda content: content.mT)
 
     @property
     def real(self) -> "TracedArray":
@@ -139,6 +131,12 @@ class TracedArray:
 
     def __deepcopy__(self, _: Any) -> "TracedArray":
         return self.copy()
+
+    def astype(self, dtype: Any, *args: Any, **options: Any) -> "TracedArray":
+        """The array in a dtype: itself where it has that and need not be copied."""
+        if options.pop("copy", True) or np.dtype(dtype) != self.content.dtype:
+            return _method(self, "astype", dtype, *args, **options)
+        return self
 
     def sort(self, axis: int = -1, **options: Any) -> None:
         """Sort in place."""
@@ -170,11 +168,47 @@ class TracedArray:
             return partial(self._by_method, name)
         return partial(_method, self, name)
 
+    def reshape(self, *shape: Any, order: str = "C", **options: Any) -> "TracedArray":
+        """The elements in another shape, in the order of rows or of columns."""
+        if order == "C":
+            return self._by_method("reshape", *shape, **options)
+        sizes = shape[0] if len(shape) == 1 else shape
+        return self._in_columns("reshape", order, content_of(sizes))
+
+    def ravel(self, order: str = "C") -> "TracedArray":
+        """The elements one after the other, in the order of rows or of columns."""
+        if order == "C":
+            return self._by_method("ravel")
+        return self._in_columns("ravel", order, -1)
+
+    def flatten(self, order: str = "C") -> "TracedArray":
+        """A copy of the elements, one after the other."""
+        return wrapped(content_of(self.ravel(order).copy()))
+
+    def _in_columns(self, name: str, order: str, shape: Any) -> "TracedArray":
+        if order != "F":
+            hint = 'say order="C" or order="F"'
+            raise graph_error(
+                "knows no layout in memory", op=name, got=order, hint=hint
+            )
+        sizes = tuple(shape)[::-1] if isinstance(shape, (list, tuple)) else (shape,)
+        if self.content.ndim < 2:
+            return self.viewed("", lambda x: _in_columns(x, sizes))
+        read = partial(_in_columns, sizes=sizes)
+        return TracedArray(self.memory.reshaped(read, in_rows=False))
+
     def _by_method(self, name: str, *args: Any, **options: Any) -> "TracedArray":
         given, named = content_of(args), content_of(options)
-        return self._viewed(name, lambda x: getattr(x, name)(*given, **named))
+        asks = is_symbolic([*given, *named.values()])
 
-    def _viewed(self, name: str, read: Rearrangement) -> "TracedArray":
+        def read(content: Content) -> Content:
+            array = as_value(content) if asks else content
+            return getattr(array, name)(*given, **named)
+
+        return self.viewed(name, read)
+
+    def viewed(self, name: str, read: Rearrangement) -> "TracedArray":
+        """The view that a function of this name gives, read by a rearrangement."""
         if name == "real" and self.dtype.kind != "c":
             return self
         if name in RESHAPING:
@@ -248,6 +282,12 @@ class TracedArray:
         return self
 
 
+def _in_columns(content: Content, sizes: tuple[Any, ...]) -> Content:
+    """The elements in another shape, taken and laid down column by column."""
+    array = as_value(content) if is_symbolic(sizes) else content
+    return array.T.reshape(sizes).T
+
+
 def _has_ellipsis(index: Any) -> bool:
     items = index if isinstance(index, tuple) else (index,)
     return any(item is Ellipsis for item in items)
@@ -264,6 +304,13 @@ def content_of(given: Any) -> Any:
     if type(given) is dict:
         return {key: content_of(item) for key, item in given.items()}
     return given
+
+
+def holds_arrays(given: Any) -> bool:
+    """Whether there is a traced array in an argument, or in the lists it is made of."""
+    if isinstance(given, (list, tuple)):
+        return any(map(holds_arrays, given))
+    return isinstance(given, TracedArray)
 
 
 def wrapped(found: Any) -> Any:
@@ -290,19 +337,49 @@ def called(
     name, first = function.__name__, args[0] if args else None
     if name in OWN:
         return OWN[name](*args, **options)
+    if name.startswith("atleast_") and len(args) > 1:
+        return tuple(function(array) for array in args)
     if isinstance(first, TracedArray):
-        if name in KEEPING and len(args) == 1 and not options:
-            return first
+        if name in KEEPING and _may_share(name, first, args, options):
+            return _shared(name, first, options)
         if name in REARRANGING or name in RESHAPING or name in PARTS:
             return _views(function, first, args[1:], options)
+    return results_of(function, args, options)
+
+
+def _may_share(
+    name: str, array: TracedArray, args: tuple[Any, ...], options: dict[str, Any]
+) -> bool:
+    """Whether NumPy gives the array itself, if its layout allows it."""
+    copies = options.get("copy", name in ("array", "astype"))
+    dtype = args[1] if len(args) > 1 else options.get("dtype")
+    is_same = dtype is None or np.dtype(dtype) == array.content.dtype
+    return is_same and not copies and not options.get("ndmin")
+
+
+def _shared(name: str, array: TracedArray, options: dict[str, Any]) -> TracedArray:
+    """The array itself, or a copy where its layout is not the one that is asked for."""
+    in_rows = name == "ascontiguousarray" or options.get("order") == "C"
+    in_columns = name == "asfortranarray" or options.get("order") == "F"
+    is_there = array.content.ndim < 2 or (array.memory.ordered and not in_columns)
+    if is_there or not (in_rows or in_columns):
+        return array
+    return TracedArray(array.memory.reshaped(lambda x: x, in_rows=False))
+
+
+def results_of(
+    function: Callable[..., Any], args: tuple[Any, ...], options: dict[str, Any]
+) -> Any:
+    """New arrays, or those that `out=` names."""
     out = options.pop("out", None)
-    found = wrapped(_computed(function, content_of(args), content_of(options)))
+    found = wrapped(computed(function, content_of(args), content_of(options)))
     return found if out is None else _written_to((out,), found)
 
 
-def _computed(
+def computed(
     function: Callable[..., Any], args: tuple[Any, ...], options: dict[str, Any]
 ) -> Any:
+    """The contents that a function of NumPy gives of contents."""
     if is_symbolic([*args, *options.values()]):
         return apply_function(function, args, options)
     return function(*args, **options)
@@ -318,13 +395,13 @@ def _views(
     args, options = content_of(args), content_of(options)
 
     def read(content: Content) -> Any:
-        return _computed(function, (content, *args), options)
+        return computed(function, (content, *args), options)
 
     found = read(array.content)
     if not isinstance(found, (list, tuple)):
-        return array._viewed(function.__name__, read)
+        return array.viewed(function.__name__, read)
     parts = [partial(_item, read, i) for i in range(len(found))]
-    return type(found)([array._viewed("", part) for part in parts])
+    return type(found)([array.viewed("", part) for part in parts])
 
 
 def _item(read: Callable[[Content], Any], i: int, content: Content) -> Content:
@@ -375,52 +452,8 @@ def _update(ufunc: Any, array: TracedArray, index: Any, *operands: Any) -> None:
     array.memory.replace(new)
 
 
-def _copy_to(
-    array: TracedArray, new: Any, casting: str = "same_kind", where: Any = True
-) -> None:
-    if casting == "unsafe":
-        new = np.asarray(new).astype(array.dtype)
-    array.updated(np.where(where, new, array))
-
-
-def _fill_diagonal(array: TracedArray, new: Any, wrap: bool = False) -> None:
-    if array.ndim != 2 or wrap:
-        problem = "fills matrices alone, and each diagonal once"
-        raise graph_error(problem, op="fill_diagonal", got=repr(array))
-    rows, columns = np.arange(array.shape[0]), np.arange(array.shape[1])
-    i, j = np.nonzero(np.equal.outer(rows, columns))
-    array[i, j] = new
-
-
-def _along_axis(
-    function: Callable[..., Any], axis: int, array: Any, *args: Any, **named: Any
-) -> Any:
-    """The results of a function of vectors, for each along an axis."""
-    content = as_value(content_of(array))
-    if not -content.ndim <= axis < content.ndim:
-        raise graph_error("there is no such axis", op="apply_along_axis", got=str(axis))
-
-    def one(vector: Value) -> Value:
-        found = content_of(function(wrapped(vector), *args, **named))
-        return F.asarray(found) if isinstance(found, (list, tuple)) else as_value(found)
-
-    others = content.ndim - 1
-    each: Callable[[Value], Value] = one
-    for _ in range(others):
-        each = vmap(each)
-    found = each(F.moveaxis(content, axis, -1))
-    own = range(found.ndim - others)
-    last, there = [others + i for i in own], [axis % content.ndim + i for i in own]
-    return wrapped(F.moveaxis(found, last, there))
-
-
-# Functions of NumPy that write, or that call functions of the user.
-OWN: dict[str, Callable[..., Any]] = {
-    "apply_along_axis": _along_axis,
-    "copyto": _copy_to,
-    "fill_diagonal": _fill_diagonal,
-    "put": TracedArray.put,
-}
+# Functions of NumPy that write, give views, or call functions of the user; see `own`.
+OWN: dict[str, Callable[..., Any]] = {}
 
 
 def _define_operators() -> None:

@@ -73,9 +73,9 @@ class Memory:
         """A view of elements in another order, which `read` gives of any array."""
         return _View(self, read, lambda old, new: _moved_back(old, read, new), fixed)
 
-    def reshaped(self, read: Rearrangement) -> "Memory":
+    def reshaped(self, read: Rearrangement, in_rows: bool = True) -> "Memory":
         """The same elements in another shape: a view or a copy, by their layout."""
-        if self.ordered and self.owner is self:
+        if in_rows and self.ordered and self.owner is self:
             shape = _shape(self.content)
             return _View(self, read, lambda _, new: _reshape(new, shape), ordered=True)
         made = Memory(read(self.content), ordered=True)

@@ -1,22 +1,34 @@
 """NumPy's functions of values, where NumPy does not ask its arguments.
 
 A value answers for most functions of NumPy, but `np.zeros(x.shape)`, `np.arange(n)` and
-`np.take(table, i)` are not asked of it. While a function is traced, such functions of
-NumPy are replaced by ones that give a value where an argument is symbolic. Nothing
-changes for other arguments, nor in other threads.
+`np.take(table, i)` are not asked of it. While a function is traced, Python code that
+writes `np.zeros` gets a function that gives a value where an argument is symbolic.
+Nothing changes for other arguments, nor in other threads, nor for code of C, as that of
+NumPy's random numbers: it writes into the memory of what `numpy.empty` gives it, and an
+array that is traced has none.
 """
 
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import wraps
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 
 from graphc.errors import called_by_user, graph_error
-from graphc.importers.numpy.arrays import KEEPING, TracedArray, called, content_of
+from graphc.importers.numpy.arrays import (
+    TracedArray,
+    called,
+    content_of,
+    holds_arrays,
+)
+from graphc.importers.numpy.draws import RandomNames
+from graphc.importers.numpy.lookups import looks_up
 from graphc.importers.numpy.memory import Memory, is_symbolic
+from graphc.importers.numpy.own import NAMES
 from graphc.ir.build import as_value, default_float, strong
 from graphc.ir.concrete import words_of_numpy
 from graphc.ir.dispatch import name_of
@@ -54,8 +66,22 @@ class _Tracing(threading.local):
 
 _TRACING = _Tracing()
 _LOCK = threading.Lock()
-_replaced: dict[str, Any] = {}  # functions of NumPy, by name, while any thread traces
-_tracers = 0  # threads that do
+_tracers: set[object] = set()  # one for each function that any thread traces
+
+
+class _Watched(ModuleType):
+    """NumPy while a thread traces: Python code looks names up here, and C too.
+
+    Both ask the module. The instruction that the calling frame stands at tells them
+    apart: Python code that looks a name up stands at that name, and code of C has been
+    called by an instruction of another kind.
+    """
+
+    def __getattribute__(self, name: str) -> Any:
+        plain = super().__getattribute__(name)
+        if not _TRACING.depth or name not in _replaced:
+            return plain
+        return _replaced[name] if looks_up(sys._getframe(1), name) else plain
 
 
 @contextmanager
@@ -65,37 +91,32 @@ def numpy_of_values() -> Iterator[None]:
     It is so in this thread. Names that were imported from NumPy one by one, as by `from
     numpy import zeros`, stay what they are.
     """
-    _enter()
-    _TRACING.depth += 1
+    token, depth = object(), _TRACING.depth
     try:
+        _enter(token)
+        _TRACING.depth = depth + 1
         with default_float("float64"), words_of_numpy():
             yield
     finally:
-        _TRACING.depth -= 1
-        _leave()
+        _TRACING.depth = depth
+        _leave(token)
 
 
-def _enter() -> None:
-    global _tracers
+def _enter(token: object) -> None:
     with _LOCK:
-        if not _tracers:
-            for name, function in _functions():
-                _replaced[name] = function
-                setattr(np, name, _of_values(function))
-            for name, columns in (("r_", False), ("c_", True)):
-                _replaced[name] = getattr(np, name)
-                setattr(np, name, _Joining(_replaced[name], columns))
-        _tracers += 1
+        _tracers.add(token)
+        if not _replaced:
+            _replaced.update({name: _of_values(f) for name, f in _functions()})
+            _replaced.update(r_=_Joining(np.r_, False), c_=_Joining(np.c_, True))
+            _replaced["random"] = RandomNames(np.random)
+        np.__class__ = _Watched
 
 
-def _leave() -> None:
-    global _tracers
+def _leave(token: object) -> None:
     with _LOCK:
-        _tracers -= 1
+        _tracers.discard(token)
         if not _tracers:
-            for name, function in _replaced.items():
-                setattr(np, name, function)
-            _replaced.clear()
+            np.__class__ = ModuleType
 
 
 def _functions() -> Iterator[tuple[str, Callable[..., Any]]]:
@@ -103,7 +124,11 @@ def _functions() -> Iterator[tuple[str, Callable[..., Any]]]:
     for name, found in vars(np).items():
         plain = hasattr(found, "__name__") and not isinstance(found, (np.ufunc, type))
         own = plain and callable(found) and found.__module__ == "numpy"
-        if own and not name.startswith("_") and name_of(found) in FUNCTIONS:
+        if (
+            own
+            and not name.startswith("_")
+            and (name_of(found) in FUNCTIONS or name in NAMES)
+        ):
             yield name, found
 
 
@@ -126,7 +151,7 @@ def _of_values(function: Callable[..., Any]) -> Callable[..., Any]:
             if name in ORDERED:
                 found.memory.ordered = True
             return found
-        if name in KEEPING and args and isinstance(args[0], TracedArray):
+        if holds_arrays([*args, *options.values()]):
             return called(function, args, options)
         found = function(*content_of(args), **content_of(options))
         if name not in WRITABLE or not called_by_user():
@@ -173,3 +198,6 @@ class _Joining:
                 item = np.arange(start, item.stop, step)
         array = np.atleast_1d(np.asarray(item))
         return array[:, None] if self._columns and array.ndim == 1 else array
+
+
+_replaced: dict[str, Any] = {}  # what names of NumPy stand for in a trace

@@ -14,6 +14,8 @@ from graphc.importers.jax.subject import derived, wrt_leaves
 from graphc.importers.jax.tracing import Spec
 from graphc.importers.numpy.arrays import argument
 from graphc.importers.numpy.asked import needing_numbers
+from graphc.importers.numpy.draws import no_draws
+from graphc.importers.numpy.libraries import told_of_libraries
 from graphc.importers.numpy.names import numpy_of_values
 from graphc.ir.build import as_value, strong, variable
 from graphc.ir.dims import Size, symbol_dim
@@ -49,8 +51,10 @@ def traced(
     inputs = inputs_of(pattern, specs, names)
     args, named = call.arguments(list(map(argument, inputs)))
     how = function if isinstance(function, Differentiated) else None
+    called = how.function if how else function
     with numpy_of_values(), needing_numbers():
-        results = (how.function if how else function)(*args, **named)
+        with no_draws(called), told_of_libraries():
+            results = called(*args, **named)
         leaves, tree = jax.tree.flatten(results)
         outputs = [strong(as_value(leaf)) for leaf in leaves]
         if how is not None:

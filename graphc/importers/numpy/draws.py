@@ -1,0 +1,120 @@
+"""Random numbers that a function of NumPy draws while it is traced: an error.
+
+The numbers of one trace would be constants of the program, the same at each call.
+Functions of `numpy.random` are refused where their names are looked up. The methods of
+a generator from outside are code of C, which nobody can watch: its state is compared.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FunctionType, ModuleType
+from typing import Any
+
+import numpy as np
+
+from graphc.errors import GraphError, SourceLocation, graph_error, standing_at
+
+HINT = "draw outside of the function and pass the array, or use gt.random with a key"
+_PROBLEM = "random numbers would be drawn once, while the function is traced"
+Source = Any  # np.random.Generator, RandomState or BitGenerator
+
+
+class RandomNames:
+    """The module `numpy.random`, whose functions are refused when they are called."""
+
+    def __init__(self, module: ModuleType) -> None:
+        self._module = module
+
+    def __getattr__(self, name: str) -> Any:
+        plain = getattr(self._module, name)
+        return _Refused(plain, name) if callable(plain) else plain
+
+
+class _Refused:
+    """A function, or a class of generators, of `numpy.random`."""
+
+    def __init__(self, plain: Any, name: str) -> None:
+        self._plain, self._name = plain, name
+
+    def __call__(self, *_: Any, **__: Any) -> Any:
+        raise graph_error(_PROBLEM, op=f"numpy.random.{self._name}", hint=HINT)
+
+    def __instancecheck__(self, instance: Any) -> bool:
+        return isinstance(instance, self._plain)
+
+
+@contextmanager
+def no_draws(function: Callable[..., Any]) -> Iterator[None]:
+    """Within: generators that a function can reach are not drawn from.
+
+    Raises GraphError afterwards where one was; it is then as it was before.
+    """
+    before = [(bits, bits.state) for bits in _sources(function)]
+    try:
+        yield
+    finally:
+        drawn = [(bits, old) for bits, old in before if not _same(bits.state, old)]
+        for bits, state in drawn:
+            bits.state = state
+    if drawn:
+        raise _error(function)
+
+
+def _error(function: Callable[..., Any]) -> GraphError:
+    code = getattr(function, "__code__", None)
+    if code is None:
+        return graph_error(_PROBLEM, op="numpy.random", hint=HINT)
+    with standing_at(SourceLocation(code.co_filename, code.co_firstlineno)):
+        return graph_error(_PROBLEM, op="numpy.random", hint=HINT)
+
+
+def _sources(function: Callable[..., Any]) -> Iterator[Source]:
+    """The states of random numbers that a function and its helpers can name, once."""
+    seen: set[int] = set()
+    pending: list[Any] = [function, np.random.mtrand._rand]
+    while pending:
+        item = pending.pop()
+        if id(item) in seen:
+            continue
+        seen.add(id(item))
+        if isinstance(item, np.random.Generator):
+            yield item.bit_generator
+        elif isinstance(item, (np.random.RandomState, np.random.BitGenerator)):
+            yield getattr(item, "_bit_generator", item)
+        else:
+            pending.extend(_reached(item))
+
+
+def _reached(item: Any) -> Iterator[Any]:
+    """The objects that a function names, and the attributes of an object."""
+    if isinstance(item, FunctionType):
+        for name in item.__code__.co_names:
+            if name in item.__globals__:
+                yield item.__globals__[name]
+        yield from (c.cell_contents for c in item.__closure__ or () if _is_full(c))
+        yield from item.__defaults__ or ()
+    elif hasattr(item, "__func__"):
+        yield from (item.__func__, item.__self__)
+    elif hasattr(item, "__wrapped__"):
+        yield item.__wrapped__
+    elif isinstance(item, (list, tuple)):
+        yield from item
+    elif isinstance(item, dict):
+        yield from item.values()
+    elif not isinstance(item, (ModuleType, type)):
+        yield from getattr(item, "__dict__", {}).values()
+
+
+def _is_full(cell: Any) -> bool:
+    try:
+        _ = cell.cell_contents
+    except ValueError:
+        return False
+    return True
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Whether two states, dictionaries of numbers and arrays, are equal."""
+    if isinstance(one, dict):
+        return all(_same(item, other[key]) for key, item in one.items())
+    return bool(np.array_equal(one, other))

@@ -1,0 +1,47 @@
+"""Code of libraries that fails on a traced array: an error in the user's words."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from traceback import walk_tb
+from types import TracebackType
+
+from graphc.errors import GraphError, SourceLocation, graph_error, is_users, standing_at
+
+_HINT = "use a function of NumPy or gt, or call it outside of the function"
+_OF_JAX = "valid JAX type"
+_INTERNAL = ("TracedArray", "_method_", "symbolic value", "<input: ")
+
+
+@contextmanager
+def told_of_libraries() -> Iterator[None]:
+    """Within: errors of libraries that speak of our classes name the user's line."""
+    try:
+        yield
+    except GraphError:
+        raise
+    except (TypeError, AttributeError, ValueError, NotImplementedError) as error:
+        text = str(error)
+        if _OF_JAX in text or not any(word in text for word in _INTERNAL):
+            raise
+        place, library = _blamed(error.__traceback__)
+        of_jax = library.startswith("jax.")  # the name to write is told elsewhere
+        if of_jax or (not library and "TracedArray" not in text):
+            raise
+        reader = library or "code of C"
+        problem = f"{reader} takes arrays in memory, no symbolic values"
+        with standing_at(place):
+            raise graph_error(problem, op="numpy", hint=_HINT) from error
+
+
+def _blamed(trace: TracebackType | None) -> tuple[SourceLocation, str]:
+    """The user's innermost line, and the function of a library that it called."""
+    place, library = SourceLocation("<unknown>", 0), ""
+    for frame, line in walk_tb(trace):
+        if is_users(frame.f_code.co_filename):
+            place, library = SourceLocation(frame.f_code.co_filename, line), ""
+        elif not library:
+            module = str(frame.f_globals.get("__name__", ""))
+            root = module.partition(".")[0]
+            ours = root in ("graphc", "contextlib")
+            library = "" if ours else f"{root}.{frame.f_code.co_name}"
+    return place, library

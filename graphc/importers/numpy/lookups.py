@@ -1,0 +1,25 @@
+"""Whether Python code looks a name up, or code of C that it has called."""
+
+import dis
+from functools import lru_cache
+from types import CodeType, FrameType
+
+_LOADS = frozenset(["LOAD_ATTR", "LOAD_METHOD", "IMPORT_FROM"])
+
+
+def looks_up(frame: FrameType, name: str) -> bool:
+    """Whether the instruction that a frame stands at loads this name of an object."""
+    code = frame.f_code
+    if code.co_name == "<module>":  # a module that is imported keeps what it looks up
+        return False
+    return _loads(code).get(frame.f_lasti) == name
+
+
+@lru_cache(maxsize=512)
+def _loads(code: CodeType) -> dict[int, str]:
+    """The names that code loads of objects, by the places of the instructions."""
+    return {
+        instruction.offset: instruction.argval
+        for instruction in dis.get_instructions(code)
+        if instruction.opname in _LOADS
+    }

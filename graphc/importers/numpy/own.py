@@ -1,0 +1,146 @@
+"""Functions of NumPy that write, that give views by their arguments, or call others."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from graphc.errors import graph_error
+from graphc.importers.numpy.arrays import (
+    OWN,
+    TracedArray,
+    computed,
+    content_of,
+    results_of,
+    wrapped,
+)
+from graphc.ir.build import as_value, cast
+from graphc.ir.graph import Value
+from graphc.ir.namespace import F
+from graphc.transform.vectorize import vmap
+
+
+def _copy_to(
+    array: TracedArray, new: Any, casting: str = "same_kind", where: Any = True
+) -> None:
+    if casting == "unsafe":
+        new = np.asarray(new).astype(array.dtype)
+    array.updated(np.where(where, new, array))
+
+
+def _fill_diagonal(array: TracedArray, new: Any, wrap: bool = False) -> None:
+    if array.ndim != 2 or wrap:
+        problem = "fills matrices alone, and each diagonal once"
+        raise graph_error(problem, op="fill_diagonal", got=repr(array))
+    rows, columns = np.arange(array.shape[0]), np.arange(array.shape[1])
+    i, j = np.nonzero(np.equal.outer(rows, columns))
+    array[i, j] = new
+
+
+def _along_axis(
+    function: Callable[..., Any], axis: int, array: Any, *args: Any, **named: Any
+) -> Any:
+    """The results of a function of vectors, for each along an axis."""
+    content = as_value(content_of(array))
+    if not -content.ndim <= axis < content.ndim:
+        raise graph_error("there is no such axis", op="apply_along_axis", got=str(axis))
+
+    def one(vector: Value) -> Value:
+        found = content_of(function(wrapped(vector), *args, **named))
+        return F.asarray(found) if isinstance(found, (list, tuple)) else as_value(found)
+
+    others = content.ndim - 1
+    each: Callable[[Value], Value] = one
+    for _ in range(others):
+        each = vmap(each)
+    found = each(F.moveaxis(content, axis, -1))
+    own = range(found.ndim - others)
+    last, there = [others + i for i in own], [axis % content.ndim + i for i in own]
+    return wrapped(F.moveaxis(found, last, there))
+
+
+def _einsum(subscripts: Any, *operands: Any, **options: Any) -> Any:
+    """Products; of one array whose axes all stay, a view."""
+    args = (subscripts, *operands)
+    alone = operands[0] if len(operands) == 1 and not options else None
+    if isinstance(alone, TracedArray) and _keeps_axes(subscripts):
+        return alone.viewed("", lambda x: computed(np.einsum, (subscripts, x), {}))
+    return results_of(np.einsum, args, options)
+
+
+def _keeps_axes(subscripts: Any) -> bool:
+    axes, arrow, results = str(subscripts).replace(" ", "").partition("->")
+    return set(axes) == set(results) if arrow else len(set(axes)) == len(axes)
+
+
+def _reshape(array: Any, *shape: Any, order: str = "C", **options: Any) -> Any:
+    shape = shape or (options.pop("shape", options.pop("newshape", None)),)
+    return _array(array).reshape(*shape, order=order)
+
+
+def _ravel(array: Any, order: str = "C") -> Any:
+    return _array(array).ravel(order)
+
+
+def _array(given: Any) -> TracedArray:
+    return given if isinstance(given, TracedArray) else wrapped(as_value(given))
+
+
+def _diag(array: Any, k: int = 0) -> Any:
+    """A diagonal, which is a view that is not written, or a matrix that has one."""
+    if isinstance(array, TracedArray) and array.content.ndim == 2:
+        return np.diagonal(array, k)
+    return results_of(np.diag, (array, k), {})
+
+
+def _real_if_close(array: Any, tol: float = 100) -> Any:
+    if isinstance(array, TracedArray) and array.content.dtype.kind != "c":
+        return array
+    return results_of(np.real_if_close, (array, tol), {})
+
+
+def _broadcast_arrays(*arrays: Any, **options: Any) -> Any:
+    """Views, which are not written."""
+    if options:
+        raise graph_error("takes no options", op="broadcast_arrays", got=str(options))
+    shape = computed(np.broadcast_arrays, content_of(arrays), {})[0].shape
+    return tuple(np.broadcast_to(_array(array), shape) for array in arrays)
+
+
+def _put_along_axis(
+    array: TracedArray, indices: Any, values: Any, axis: int | None
+) -> None:
+    if axis is None:
+        array.flat[indices] = values
+        return
+    old, new = as_value(array.content), cast(as_value(values), array.dtype)
+    put = F.put_along_axis(old, as_value(indices), new, axis)
+    array.memory.write(..., put)
+
+
+def _nan_to_num(array: Any, copy: bool = True, *args: Any, **options: Any) -> Any:
+    numbers = content_of((array, True, *args))
+    found = wrapped(computed(np.nan_to_num, numbers, content_of(options)))
+    if copy or not isinstance(array, TracedArray):
+        return found
+    array.memory.write(..., content_of(found))
+    return array
+
+
+# Functions of NumPy that write, or that call functions of the user.
+OWN |= {
+    "broadcast_arrays": _broadcast_arrays,
+    "diag": _diag,
+    "real_if_close": _real_if_close,
+    "apply_along_axis": _along_axis,
+    "copyto": _copy_to,
+    "einsum": _einsum,
+    "fill_diagonal": _fill_diagonal,
+    "nan_to_num": _nan_to_num,
+    "put_along_axis": _put_along_axis,
+    "put": TracedArray.put,
+    "ravel": _ravel,
+    "reshape": _reshape,
+}
+
+NAMES = frozenset(OWN)
