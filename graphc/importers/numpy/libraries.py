@@ -8,7 +8,7 @@ from types import TracebackType
 from graphc.errors import GraphError, SourceLocation, graph_error, is_users, standing_at
 
 _HINT = "use a function of NumPy or gt, or call it outside of the function"
-_OF_JAX = "valid JAX type"
+_OF_JAX = "JAX "
 _INTERNAL = ("TracedArray", "_method_", "symbolic value", "<input: ")
 
 
