@@ -42,6 +42,8 @@ from graphc.transform.loops import LOOPS as _LOOPS  # noqa: F401  (they join gt)
 from graphc.transform.policies import Bound, Pad, Specialize, learned
 from graphc_serving import Model, ModelError
 
+__version__ = "0.1.0"
+
 __all__ = [
     "AheadWarning",
     "BlockWarning",
@@ -104,3 +106,7 @@ else:
             return getattr(importlib.import_module("graphc.importers.jax"), name)
         problem = f"graphc has no attribute {name!r}"
         raise AttributeError(problem + misspelled(name, __all__))
+
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, "__version__"])

@@ -1,0 +1,34 @@
+"""The pages for users run, block by block, and print what they say."""
+
+import pathlib
+
+import pytest
+
+from tests.test_readme import blocks, run
+
+DOCS = pathlib.Path(__file__).parents[2] / "docs"
+PAGES = (
+    *("ahead", "gradients", "jax_in", "loops_and_branches", "padding", "plan"),
+    *("semantics", "serving"),
+)
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_a_page_prints_what_it_says(name, tmp_path):
+    page = (DOCS / f"{name}.md").read_text(encoding="utf-8")
+    found, expected = run(page, tmp_path)
+    assert expected
+    for i, out in expected:
+        assert found[i].language == "text", found[i - 1].body
+        assert found[i].body == out, f"run: python tests/test_readme.py docs/{name}.md"
+
+
+def test_pages_that_run_are_tested():
+    """But for guides and for pages about PyTensor, which have tests of their own."""
+    elsewhere = "add_an_op", "add_a_rule", "add_a_pass", "add_a_backend", "loops"
+    running = {
+        page.stem
+        for page in DOCS.glob("*.md")
+        if any(b.language == "python" for b in blocks(page.read_text(encoding="utf-8")))
+    }
+    assert running - {*elsewhere, "pytensor", "rewriting"} <= set(PAGES)
