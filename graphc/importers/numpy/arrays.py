@@ -16,6 +16,7 @@ from graphc.errors import graph_error
 from graphc.importers.asking import is_users
 from graphc.importers.numpy.asked import is_number, is_size, number_by, refuse_number
 from graphc.importers.numpy.memory import (
+    COPY,
     Content,
     Memory,
     Rearrangement,
@@ -26,9 +27,11 @@ from graphc.importers.numpy.memory import (
 from graphc.ir.build import as_value
 from graphc.ir.dispatch import apply_function, apply_ufunc
 from graphc.ir.graph import Value
+from graphc.ir.namespace import F
 
 NUMBER = "a number is never written"
 READ_ONLY = "NumPy gives a view here that cannot be written"
+INTO_OUTSIDE = "cannot write a symbolic value into an array from outside"
 ARGUMENT = "an argument would be written, and with it an array of the caller"
 REARRANGING = frozenset(  # functions and methods that give views
     [
@@ -50,10 +53,13 @@ KEEPING = frozenset(  # functions that may give the array itself
         "asfortranarray",
     ]
 )
+WRITING = frozenset(  # functions that write into their first array
+    ["copyto", "fill_diagonal", "place", "put", "put_along_axis", "putmask"]
+)
 PARTS = frozenset(["real", "imag"])
 FIXED = dict.fromkeys(["diagonal", "broadcast_to"], READ_ONLY)
 FIXED |= dict.fromkeys(PARTS, "parts of complex numbers are not written here")
-OF_MEMORY = frozenset(["view", "getfield", "setfield", "resize", "data", "ctypes"])
+OF_MEMORY = frozenset(["getfield", "setfield", "resize", "data", "ctypes"])
 OF_UFUNCS = {"maximum": "max", "minimum": "min"}  # updates of other names than `at`'s
 UPDATES = frozenset(["add", "multiply", "max", "min"])
 
@@ -168,6 +174,13 @@ class TracedArray:
             return partial(self._by_method, name)
         return partial(_method, self, name)
 
+    def view(self, dtype: Any = None) -> "TracedArray":
+        """A view of all elements; in another dtype there is none."""
+        if dtype is not None and np.dtype(dtype) != self.content.dtype:
+            problem = "the bytes of an array that is traced are in no memory"
+            raise graph_error(problem, op="view", got=str(dtype), hint="use astype")
+        return self.viewed("view", lambda content: content)
+
     def reshape(self, *shape: Any, order: str = "C", **options: Any) -> "TracedArray":
         """The elements in another shape, in the order of rows or of columns."""
         if order == "C":
@@ -261,12 +274,14 @@ class TracedArray:
     ) -> Any:
         if method == "at":
             return _update(ufunc, *inputs)
-        out = options.pop("out", None)
+        out, where = options.pop("out", None), options.pop("where", True)
         args, options = content_of(inputs), content_of(options)
         if is_symbolic([args, *options.values()]):
             found = wrapped(apply_ufunc(ufunc, method, args, options))
         else:
             found = wrapped(getattr(ufunc, method)(*args, **options))
+        if where is not True:
+            found = _selected(ufunc, where, found, out)
         return found if out is None else _written_to(out, found)
 
     def updated(self, found: Any) -> Any:
@@ -286,6 +301,16 @@ def _in_columns(content: Content, sizes: tuple[Any, ...]) -> Content:
     """The elements in another shape, taken and laid down column by column."""
     array = as_value(content) if is_symbolic(sizes) else content
     return array.T.reshape(sizes).T
+
+
+def _selected(ufunc: Any, where: Any, result: Any, out: Any) -> Any:
+    """A result of a ufunc where a mask says so, and what `out` holds elsewhere."""
+    if out is None or isinstance(result, tuple):
+        problem = "the elements that `where` leaves out would be of no known number"
+        hint = "say out=, an array that has them"
+        raise graph_error(problem, op=f"numpy.{ufunc.__name__}", hint=hint)
+    mask, new, old = content_of(where), content_of(result), content_of(out[0])
+    return wrapped(F.where(mask, as_value(new), as_value(old)))
 
 
 def _has_ellipsis(index: Any) -> bool:
@@ -335,6 +360,8 @@ def called(
 ) -> Any:
     """The results of a function of NumPy."""
     name, first = function.__name__, args[0] if args else None
+    if name in WRITING and type(first) is not TracedArray:
+        raise graph_error(INTO_OUTSIDE, op=f"numpy.{name}", hint=COPY)
     if name in OWN:
         return OWN[name](*args, **options)
     if name.startswith("atleast_") and len(args) > 1:
@@ -428,14 +455,15 @@ def _written_to(outs: tuple[Any, ...], found: Any) -> Any:
         elif isinstance(out, TracedArray):
             written.append(out.updated(result))
         else:
-            problem = "cannot write a symbolic value into an array from outside"
-            raise graph_error(problem, op="out", hint="leave out= away")
+            raise graph_error(INTO_OUTSIDE, op="out", hint="leave out= away")
     return tuple(written) if isinstance(found, tuple) else written[0]
 
 
 def _update(ufunc: Any, array: TracedArray, index: Any, *operands: Any) -> None:
     """`ufunc.at`: repeated positions are all updated."""
     name = OF_UFUNCS.get(ufunc.__name__, ufunc.__name__)
+    if type(array) is not TracedArray:
+        raise graph_error(INTO_OUTSIDE, op=f"{name}.at", hint=COPY)
     index, operands = content_of(index), content_of(operands)
     content = array.content
     if not is_symbolic([content, index, *operands]):

@@ -34,28 +34,9 @@ from graphc.ir.concrete import words_of_numpy
 from graphc.ir.dispatch import name_of
 from graphc.ir.namespace import FUNCTIONS
 
-WRITABLE = frozenset(  # functions that make arrays, which may be written
-    [
-        "array",
-        "copy",
-        "zeros",
-        "ones",
-        "empty",
-        "full",
-        "zeros_like",
-        "ones_like",
-        "empty_like",
-        "full_like",
-        "eye",
-        "identity",
-        "tri",
-        "arange",
-        "linspace",
-        "logspace",
-        "geomspace",
-    ]
-)
 ORDERED = frozenset(["zeros", "ones", "empty", "full"])  # in memory, as C has them
+OUTSIDE = "an array from outside of the function would be written"
+ITERATING = "reads and writes memory, which arrays that are traced have not"
 
 
 class _Tracing(threading.local):
@@ -109,6 +90,7 @@ def _enter(token: object) -> None:
             _replaced.update({name: _of_values(f) for name, f in _functions()})
             _replaced.update(r_=_Joining(np.r_, False), c_=_Joining(np.c_, True))
             _replaced["random"] = RandomNames(np.random)
+            _replaced["nditer"] = _nditer
         np.__class__ = _Watched
 
 
@@ -153,13 +135,27 @@ def _of_values(function: Callable[..., Any]) -> Callable[..., Any]:
             return found
         if holds_arrays([*args, *options.values()]):
             return called(function, args, options)
-        found = function(*content_of(args), **content_of(options))
-        if name not in WRITABLE or not called_by_user():
-            return found
-        content = np.zeros_like(found) if name.startswith("empty") else found
-        return TracedArray(Memory(content, ordered=name in ORDERED))
+        found = function(*args, **options)
+        if name.startswith("empty"):
+            found = np.zeros_like(found)
+        return _written_later(found, args, options, name) if called_by_user() else found
 
     return asked
+
+
+def _written_later(found: Any, args: Any, options: Any, name: str) -> Any:
+    """Results for code of the user: arrays as ours, since values may be written there.
+
+    One that shares memory with an argument, which is from outside, is not written.
+    """
+    if isinstance(found, (list, tuple)):
+        items = [_written_later(item, args, options, name) for item in found]
+        return found._make(items) if hasattr(found, "_make") else type(found)(items)
+    if not isinstance(found, np.ndarray):
+        return found
+    arrays = (a for a in (*args, *options.values()) if isinstance(a, np.ndarray))
+    fixed = OUTSIDE if any(np.may_share_memory(found, a) for a in arrays) else ""
+    return TracedArray(Memory(found, fixed, ordered=name in ORDERED))
 
 
 def _with_arrays(items: Any) -> Any:
@@ -167,6 +163,17 @@ def _with_arrays(items: Any) -> Any:
     if isinstance(items, (list, tuple)):
         return [_with_arrays(item) for item in items]
     return strong(as_value(items))
+
+
+def _nditer(*args: Any, **options: Any) -> Any:
+    """`np.nditer`, of arrays that are not traced."""
+    if holds_arrays([*args, *options.values()]):
+        hint = "write an expression of whole arrays, or a loop over rows"
+        raise graph_error(ITERATING, op="numpy.nditer", hint=hint)
+    return _PLAIN_NDITER(*args, **options)
+
+
+_PLAIN_NDITER = np.nditer
 
 
 class _Joining:

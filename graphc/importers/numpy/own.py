@@ -118,6 +118,21 @@ def _put_along_axis(
     array.memory.write(..., put)
 
 
+def _place(array: TracedArray, mask: Any, new: Any) -> None:
+    array[mask] = new
+
+
+def _put_masked(array: TracedArray, mask: Any, new: Any) -> None:
+    """`np.putmask`: of as many numbers as the array has elements, or of one."""
+    numbers = F.asarray(content_of(new))
+    if numbers.size != 1 and numbers.shape != array.content.shape:
+        problem = "repeats numbers until there are enough, by the places of the mask"
+        hint = "y[mask] = numbers, one for each element that is true"
+        raise graph_error(problem, op="putmask", got=str(numbers.type), hint=hint)
+    chosen = F.where(content_of(mask), numbers, as_value(array.content))
+    array.updated(wrapped(chosen))
+
+
 def _nan_to_num(array: Any, copy: bool = True, *args: Any, **options: Any) -> Any:
     numbers = content_of((array, True, *args))
     found = wrapped(computed(np.nan_to_num, numbers, content_of(options)))
@@ -138,7 +153,9 @@ OWN |= {
     "fill_diagonal": _fill_diagonal,
     "nan_to_num": _nan_to_num,
     "put_along_axis": _put_along_axis,
+    "place": _place,
     "put": TracedArray.put,
+    "putmask": _put_masked,
     "ravel": _ravel,
     "reshape": _reshape,
 }
