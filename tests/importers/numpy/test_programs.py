@@ -1,4 +1,4 @@
-"""Generated programs that write in place give what NumPy gives, or an error with a line."""
+"""Generated programs that write in place give what NumPy gives, or name the line."""
 
 import linecache
 import os
