@@ -19,6 +19,11 @@ from graphc_serving.steps import StepError, follow
 from graphc_serving.structures import Unlike, flat, structured
 
 Reopen = Callable[[Manifest, Tensors, Any], Callable[..., Any]]
+_FORKED = (
+    "the model was loaded in the process that this one was forked from: JAX would hang"
+    "\n  hint: load it in each process after the fork, if JAX has not run before that, "
+    'or start processes with multiprocessing.get_context("spawn")'
+)
 _LONGEST = 1000  # characters of a message in a file
 _MOST_TOLD = 3  # calls that are served, in a message
 
@@ -55,6 +60,7 @@ class Model:
         self._tensors = tensors
         self._reopen = reopen
         self._reopened: Callable[..., Any] | None = None
+        self._process = os.getpid()
         self._jax = importlib.import_module("jax")
         device = _device(self._jax, manifest.platforms)
         if device is None and reopen is None:
@@ -97,6 +103,8 @@ class Model:
 
     def __call__(self, /, *args: Any, **named: Any) -> Any:
         """Run the programs for these sizes. Raises ModelError where there are none."""
+        if os.getpid() != self._process:
+            raise ModelError(_FORKED)
         given = self._bound(args, named)
         m, runner = self._manifest, self._runner
         triples = zip(m.inputs, self._dtypes, given, strict=True)

@@ -109,3 +109,31 @@ def test_locks_that_threads_hold_are_free_in_a_child():
         go.set()
     """)
     assert lines == ["64000000.0 True"]
+
+
+def test_a_model_refuses_to_run_in_a_forked_child(tmp_path):
+    path = str(tmp_path / "product.model")
+    forked = f"""
+        import graphc_serving
+
+        f = compiled(dims="specialize")
+        f.export({path!r}, {{"n": 4, "m": 4}})
+        model = graphc_serving.load({path!r})
+        X = np.ones((4, 4), "float32")
+
+        def outcome_of_model():
+            try:
+                return float(np.asarray(model(X)))
+            except graphc_serving.ModelError as error:
+                return str(error)
+
+        def child(answers):
+            answers.put(outcome_of_model())
+
+        print(outcome_of_model())
+        print(in_child("fork", child))
+    """
+    here, *there = answers_of(forked)
+    assert here == "64.0"
+    assert "forked from: JAX would hang" in there[0]
+    assert "after the fork" in there[1]
