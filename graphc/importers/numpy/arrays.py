@@ -360,8 +360,8 @@ def called(
 ) -> Any:
     """The results of a function of NumPy."""
     name, first = function.__name__, args[0] if args else None
-    if name in WRITING and type(first) is not TracedArray:
-        raise graph_error(INTO_OUTSIDE, op=f"numpy.{name}", hint=COPY)
+    if name in WRITING:
+        _require_written(name, first)
     if name in OWN:
         return OWN[name](*args, **options)
     if name.startswith("atleast_") and len(args) > 1:
@@ -372,6 +372,15 @@ def called(
         if name in REARRANGING or name in RESHAPING or name in PARTS:
             return _views(function, first, args[1:], options)
     return results_of(function, args, options)
+
+
+def _require_written(name: str, array: Any) -> None:
+    """Raise GraphError unless a function can write into its first argument."""
+    if type(array) is not TracedArray:
+        raise graph_error(INTO_OUTSIDE, op=f"numpy.{name}", hint=COPY)
+    if array.memory.fixed == NUMBER:
+        hint = "give an array, as y[:1] in place of y[0]"
+        raise graph_error(NUMBER, op=f"numpy.{name}", hint=hint)
 
 
 def _may_share(
