@@ -79,19 +79,16 @@ def function(
     """
     check_options("function", backend, rewrites, dims)
     _check_others(jit, check, unused)
-    given: dict[str, Any] = {"backend": backend, "jit": jit, "check": check}
-    given |= {"rewrites": rewrites, "dims": dims, "tier": tier}
-    given |= {"casting": casting, "device": device}
+    again = dict(rewrites=rewrites, dims=dims, tier=tier, casting=casting)
+    again |= dict(backend=backend, jit=jit, check=check, device=device)
     backend = _backend(tier, backend, jit)
-    if backend == "jax" and jax_is_lost():
-        raise fork_error("function")
     target = target_of(device, backend)
     rewrites = _rules(rewrites, backend, jit is False, target)
     rule = config.casting if casting is None else check_casting(casting)
     graph, structure, defaults = examine(inputs, outputs, rule, unused)
     options = CompileOptions(backend, jit, rewrites, dims, tier, rule, check, target)
     made = _function(graph, structure, defaults, options)
-    made.making = Making(function, graph, structure, defaults, given)
+    made.making = Making(function, graph, structure, defaults, again)
     return made
 
 
@@ -133,7 +130,10 @@ def _compiled(
 
 
 def _backend(tier: object, backend: Backend, jit: Jit) -> Backend:
-    """The backend that a tier means; "auto" is an addition to compiled JAX."""
+    """The backend that a tier means; "auto" is an addition to compiled JAX.
+
+    Raises ForkError for JAX in a process that has lost it.
+    """
     _check_option("tier", tier, ("auto", "jax", "numpy", None))
     if tier == "numpy":
         return "numpy"
@@ -148,6 +148,8 @@ def _backend(tier: object, backend: Backend, jit: Jit) -> Backend:
             got='tier="auto", jit=False',
             hint='leave `tier` out, or compile with jit="auto"',
         )
+    if backend == "jax" and jax_is_lost():
+        raise fork_error("function")
     return backend
 
 

@@ -1,0 +1,65 @@
+"""The operators of arrays of functions of NumPy: they compute on the contents."""
+
+import operator
+from collections.abc import Callable
+from typing import Any
+
+from graphc.importers.numpy.arrays import TracedArray, content_of, wrapped
+from graphc.importers.numpy.asked import is_size, number_by, refuse_number
+
+
+def _define_operators() -> None:
+    for name in ["neg", "pos", "abs", "invert"]:
+        setattr(TracedArray, f"__{name}__", _unary(getattr(operator, name)))
+    for name in ["eq", "ne", "lt", "le", "gt", "ge"]:
+        setattr(TracedArray, f"__{name}__", _binary(getattr(operator, name)))
+    names = "add sub mul truediv floordiv mod pow matmul and or xor lshift rshift"
+    for name in names.split():
+        computes = getattr(operator, f"__{name}__")
+        setattr(TracedArray, f"__{name}__", _binary(computes))
+        setattr(TracedArray, f"__r{name}__", _reflected(computes))
+        setattr(TracedArray, f"__i{name}__", _in_place(computes))
+    for computes in (divmod, round):
+        setattr(TracedArray, f"__{computes.__name__}__", _binary(computes))
+    setattr(TracedArray, "__rdivmod__", _reflected(divmod))  # noqa: B010
+    mul = operator.mul
+    setattr(TracedArray, "__mul__", _repeating(_binary(mul)))  # noqa: B010
+    setattr(TracedArray, "__rmul__", _repeating(_reflected(mul)))  # noqa: B010
+    for computes in (bool, int, float, complex, operator.index):
+        setattr(TracedArray, f"__{computes.__name__}__", _number(computes))
+
+
+def _repeating(computes: Callable[..., Any]) -> Callable[..., Any]:
+    """A product, or the repetition of a list, which needs a number."""
+
+    def repeat(self: TracedArray, other: Any) -> Any:
+        if isinstance(other, (list, tuple, str, bytes)) and is_size(self.content):
+            refuse_number(self.content, "repeat")
+        return computes(self, other)
+
+    return repeat
+
+
+def _unary(computes: Callable[[Any], Any]) -> Callable[[TracedArray], Any]:
+    return lambda self: wrapped(computes(self.content))
+
+
+def _number(computes: Callable[[Any], Any]) -> Callable[[TracedArray], Any]:
+    return lambda self: number_by(computes, self.content)
+
+
+def _binary(computes: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda self, *other: wrapped(computes(self.content, *content_of(other)))
+
+
+def _reflected(computes: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda self, other: wrapped(computes(content_of(other), self.content))
+
+
+def _in_place(computes: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda self, other: self.updated(
+        wrapped(computes(self.content, content_of(other)))
+    )
+
+
+_define_operators()
