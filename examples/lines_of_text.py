@@ -7,7 +7,7 @@ gradient, compiled per capacity. Lines that it did not learn from are then read 
 one, by a function with the default `dims="auto"`: compiled for two lengths, it takes
 the third for a sign of more to come, and pads from there on.
 
-The text is this repository's README. The two ways are compared with each other, and
+The text is a page of the documentation. The two ways are compared with each other, and
 cost and gradient of a line with those of the same model in JAX, unpadded. Run it:
 python examples/lines_of_text.py
 """
@@ -24,7 +24,7 @@ import numpy as np
 import graphc
 import graphc.tensor as gt
 
-TEXT = Path(__file__).parents[1] / "README.md"
+TEXT = Path(__file__).parents[1] / "docs" / "jax_in.md"
 KINDS, START = 96, 96  # printable ASCII and one for all others; what a line begins with
 LONGEST, WIDTH, HIDDEN, BATCH, EPOCHS = 96, 24, 48, 24, 6
 SHAPES = {

@@ -2,7 +2,7 @@
 
 The threads of JAX's runtime are not in the child, nor does any of them end a wait
 there: a call of JAX may hang for ever. So programs on JAX refuse to run in such a
-process. What holds a lock of graphc in the parent is not in the child either, so locks
+process. A thread that holds a lock of graphc is not in the child either, so locks
 are made anew there.
 """
 

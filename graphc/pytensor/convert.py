@@ -17,7 +17,7 @@ from graphc.errors import NOWHERE, SourceLocation, graph_error, standing_at
 from graphc.ir.build import constant
 from graphc.ir.graph import Graph, Value
 from graphc.ops.arrays.stated_sizes import sized
-from graphc.pytensor.lazy import Branch, Place, by_place, is_choice, taken_by
+from graphc.pytensor.lazy import BranchPath, LazyBranch, by_place, is_choice, taken_by
 from graphc.pytensor.registry import NotConverted, convert_op, stated
 
 Values = dict[Variable, Any]
@@ -107,7 +107,7 @@ class Conversion:
     ) -> None:
         self._nodes, self._values = by_place(nodes, wanted), values
 
-    def run(self, place: Place = None) -> None:
+    def run(self, place: BranchPath = None) -> None:
         """Convert the nodes of a place: outside of all branches, or in one."""
         for node in self._nodes.get(place, ()):
             self.node = node
@@ -118,9 +118,9 @@ class Conversion:
         if not is_choice(node):
             return [known_value(v, self._values) for v in node.inputs]
         test = known_value(node.inputs[0], self._values)
-        return [test, *[partial(self._results, Branch(node, i)) for i in (0, 1)]]
+        return [test, *[partial(self._results, LazyBranch(node, i)) for i in (0, 1)]]
 
-    def _results(self, branch: Branch) -> list[Any]:
+    def _results(self, branch: LazyBranch) -> list[Any]:
         self.run(branch)
         return [known_value(v, self._values) for v in taken_by(*branch)]
 

@@ -6,14 +6,14 @@ from typing import Any, NamedTuple
 from pytensor.graph.basic import Apply, Variable
 
 
-class Branch(NamedTuple):
+class LazyBranch(NamedTuple):
     """A branch of an IfElse: the first is 0. None is the graph outside of all."""
 
     node: Apply
     side: int
 
 
-Place = Branch | None
+BranchPath = LazyBranch | None
 
 
 def is_choice(node: Apply) -> bool:
@@ -47,12 +47,12 @@ def taken_by(node: Apply, side: int) -> list[Variable]:
 
 def by_place(
     nodes: Sequence[Apply], wanted: Iterable[Variable]
-) -> dict[Place, list[Apply]]:
+) -> dict[BranchPath, list[Apply]]:
     """The nodes of each branch, in order, and those outside of all."""
-    places: dict[Apply, Place] = {}
-    uses: dict[Variable, Place] = dict.fromkeys(wanted)
+    places: dict[Apply, BranchPath] = {}
+    uses: dict[Variable, BranchPath] = dict.fromkeys(wanted)
 
-    def use(v: Variable, place: Place) -> None:
+    def use(v: Variable, place: BranchPath) -> None:
         uses[v] = _around_both(uses[v], place, places) if v in uses else place
 
     for node in reversed(nodes):
@@ -68,20 +68,22 @@ def by_place(
         use(node.inputs[0], place)
         for side in (0, 1):
             for v in taken_by(node, side):
-                use(v, Branch(node, side))
-    found: dict[Place, list[Apply]] = {}
+                use(v, LazyBranch(node, side))
+    found: dict[BranchPath, list[Apply]] = {}
     for node in nodes:
         found.setdefault(places[node], []).append(node)
     return found
 
 
-def _around_both(a: Place, b: Place, places: dict[Apply, Place]) -> Place:
+def _around_both(
+    a: BranchPath, b: BranchPath, places: dict[Apply, BranchPath]
+) -> BranchPath:
     """The innermost place that two places lie in."""
     outside_a = set(_outwards(a, places))
     return next(place for place in _outwards(b, places) if place in outside_a)
 
 
-def _outwards(place: Place, places: dict[Apply, Place]) -> list[Place]:
+def _outwards(place: BranchPath, places: dict[Apply, BranchPath]) -> list[BranchPath]:
     """A place, and all that it lies in."""
     found = [place]
     while place is not None:

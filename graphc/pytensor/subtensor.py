@@ -38,7 +38,7 @@ def _(op: Any, node: Any, x: Value, *inputs: Any) -> Value:
 
 
 def _without_first(x: Value, index: IndexEntries) -> Value | None:
-    """What is left where an index takes exactly the first of joined arrays away.
+    """The joined arrays but the first, where an index takes exactly that one away.
 
     So PyTensor drops the start of a scan. XLA aborts where nothing is left then.
     """

@@ -17,7 +17,7 @@ from graphc.importers.jax.tracing import Spec
 Positional = int | Iterable[int] | None
 StaticNames = str | Iterable[str] | None
 Texts = tuple[str, ...]
-Numbers = tuple[int, ...]
+StaticNumbers = tuple[int, ...]
 _OF_ONE = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.POSITIONAL_ONLY
 
 
@@ -88,7 +88,7 @@ def _array(leaf: Any, spec: Spec) -> Any:
     return words_of(leaf)
 
 
-def numbers_of(told: Positional) -> Numbers | None:
+def numbers_of(told: Positional) -> StaticNumbers | None:
     """The positions that an option tells of, as `jax.jit` reads it."""
     if told is None:
         return None

@@ -12,9 +12,9 @@ from graphc.errors import GraphError, graph_error
 from graphc.importers.jax.arguments import (
     Arguments,
     JaxCall,
-    Numbers,
     Positional,
     StaticNames,
+    StaticNumbers,
     Texts,
     numbers_of,
     texts_of,
@@ -68,7 +68,7 @@ _OUTSIDE = _trace_state()
 class Told:
     """The options of `jit` in the words of `jax.jit`; `others` are for JAX alone."""
 
-    static_argnums: Numbers | None
+    static_argnums: StaticNumbers | None
     static_argnames: Texts | None
     others: Mapping[str, Any]
 

@@ -108,7 +108,7 @@ class JaxProgram:
 
     @property
     def decisions(self) -> Decisions:
-        """What the function decides by sizes."""
+        """The decisions by sizes that the function takes."""
         return self.read.decisions
 
     @property

@@ -14,11 +14,11 @@ from graphc.ir.concrete import no_number
 from graphc.ir.graph import Value, known_sizes
 
 
-class _Thread(threading.local):
+class _Asked(threading.local):
     refused: list[GraphError] | None = None  # since the beginning of the trace
 
 
-_THREAD = _Thread()
+_THREAD = _Asked()
 
 
 @contextmanager

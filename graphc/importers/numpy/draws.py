@@ -16,7 +16,7 @@ from graphc.errors import GraphError, SourceLocation, graph_error, standing_at
 
 HINT = "draw outside of the function and pass the array, or use gt.random with a key"
 _PROBLEM = "random numbers would be drawn once, while the function is traced"
-Source = Any  # np.random.Generator, RandomState or BitGenerator
+RandomSource = Any  # np.random.Generator, RandomState or BitGenerator
 
 
 class RandomNames:
@@ -27,10 +27,10 @@ class RandomNames:
 
     def __getattr__(self, name: str) -> Any:
         plain = getattr(self._module, name)
-        return _Refused(plain, name) if callable(plain) else plain
+        return _RefusedDraw(plain, name) if callable(plain) else plain
 
 
-class _Refused:
+class _RefusedDraw:
     """A function, or a class of generators, of `numpy.random`."""
 
     def __init__(self, plain: Any, name: str) -> None:
@@ -68,7 +68,7 @@ def _error(function: Callable[..., Any]) -> GraphError:
         return graph_error(_PROBLEM, op="numpy.random", hint=HINT)
 
 
-def _sources(function: Callable[..., Any]) -> Iterator[Source]:
+def _sources(function: Callable[..., Any]) -> Iterator[RandomSource]:
     """The states of random numbers that a function and its helpers can name, once."""
     seen: set[int] = set()
     pending: list[Any] = [function, np.random.mtrand._rand]

@@ -51,7 +51,7 @@ _LOCK = threading.Lock()
 _tracers: set[object] = set()  # one for each function that any thread traces
 
 
-class _Watched(ModuleType):
+class _WatchedModule(ModuleType):
     """NumPy while a thread traces: Python code looks names up here, and C too.
 
     Both ask the module. The instruction that the calling frame stands at tells them
@@ -92,7 +92,7 @@ def _enter(token: object) -> None:
             _replaced.update(r_=_Joining(np.r_, False), c_=_Joining(np.c_, True))
             _replaced["random"] = RandomNames(np.random)
             _replaced["nditer"] = _nditer
-        np.__class__ = _Watched
+        np.__class__ = _WatchedModule
 
 
 def _leave(token: object) -> None:
