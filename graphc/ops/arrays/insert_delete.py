@@ -115,8 +115,8 @@ def _without_one(value: Value, axis: int, index: Value) -> Value:
     """One position left out; it may be traced, the size is known without it."""
     n = value.shape[axis]
     place = F.where(F.less(index, 0), index + n, index)
-    kept = F.arange(n - 1)
-    return F.take(value, kept + F.greater_equal(kept, place), axis=axis)
+    positions = F.arange(n - 1)
+    return F.take(value, positions + F.greater_equal(positions, place), axis=axis)
 
 
 def _without_known(value: Value, axis: int, removed: Any) -> Value:
@@ -131,10 +131,10 @@ def _without_known(value: Value, axis: int, removed: Any) -> Value:
 
 def _without_sorted(value: Value, axis: int, removed: Value) -> Value:
     """Ascending positions left out, all of them different."""
-    kept = F.arange(value.shape[axis] - removed.shape[0])
+    positions = F.arange(value.shape[axis] - removed.shape[0])
     # The element after which as many are gone as stand before it in `removed`.
-    gone = F.searchsorted(removed - F.arange(removed.shape[0]), kept, side="right")
-    return F.take(value, kept + gone, axis=axis)
+    gone = F.searchsorted(removed - F.arange(removed.shape[0]), positions, side="right")
+    return F.take(value, positions + gone, axis=axis)
 
 
 @public()
@@ -257,5 +257,5 @@ def fill_diagonal(x: Any, val: Any, wrap: bool = False) -> Value:
 
 def _cycled(new: Any, places: Value, array: Value) -> Value:
     """One number for all places, or numbers in turn."""
-    given = cast(as_value(new), array.dtype)
-    return resize(given, places.type.shape) if given.type.rank else given
+    numbers = cast(as_value(new), array.dtype)
+    return resize(numbers, places.type.shape) if numbers.type.rank else numbers

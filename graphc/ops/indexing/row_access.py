@@ -9,14 +9,14 @@ from graphc.ir.types import same_shape
 
 def read(x: Value, i: Value) -> Value:
     """The row of a number, which there must be."""
-    found: Value = F._gather(x, i, axes=(0,), inside=(True,))
-    return found
+    row: Value = F._gather(x, i, axes=(0,), inside=(True,))
+    return row
 
 
 def put(x: Value, i: Value, v: Value) -> Value:
     """With another row at a number, where there must be one."""
-    found: Value = F._scatter(x, v, i, axes=(0,), how="set", inside=(True,))
-    return found
+    new_rows: Value = F._scatter(x, v, i, axes=(0,), how="set", inside=(True,))
+    return new_rows
 
 
 def readable(rows: Value) -> Value:
@@ -25,8 +25,8 @@ def readable(rows: Value) -> Value:
     if less_equal(1, length) is True:
         return rows
     more = size_value(maximum(1 - length, 0))
-    found: Value = F.pad(rows, [(0, more), *[(0, 0)] * (rows.type.rank - 1)])
-    return found
+    longer_rows: Value = F.pad(rows, [(0, more), *[(0, 0)] * (rows.type.rank - 1)])
+    return longer_rows
 
 
 def is_row(write: Node) -> bool:
