@@ -24,7 +24,7 @@ def copied_outputs(graph: Graph) -> frozenset[int]:
     part of it, else the first.
     """
     viewed, viewers = _edges(graph)
-    held_values = filter(_is_kept, (*graph.outputs, *viewers))
+    held_values = filter(_is_held, (*graph.outputs, *viewers))
     arguments = [v for v in graph.inputs if v.type.rank]  # others are scalars
     fixed = _reached((*arguments, *held_values), viewers)
     handed_out: set[Value] = set()
@@ -57,7 +57,7 @@ def _pairs(graph: Graph) -> Iterator[tuple[Value, Value]]:
         yield from (views_of_inputs if primitive.passes_on else primitive.views)(node)
 
 
-def _is_kept(value: Value) -> bool:
+def _is_held(value: Value) -> bool:
     """Whether the program keeps it, or it has one element in many places."""
     primitive = value.node.primitive
     return primitive.stretches or (primitive is CONSTANT and value.type.rank > 0)

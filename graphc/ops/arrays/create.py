@@ -66,7 +66,7 @@ def _(pad: Padding, value: PaddedValue, *, shape: Shape) -> PaddedValue:
     return pad.result(_full(value.value, shape=shape), fill)
 
 
-def _given(dtype: Any, default: DType) -> DType:
+def _dtype_or(dtype: Any, default: DType) -> DType:
     return default if dtype is None else dtype_of(dtype)
 
 
@@ -88,14 +88,14 @@ def full(
 def zeros(shape: Any, dtype: Any = None, *, device: Any = None) -> Value:
     """Zeros; the default float where no dtype is given."""
     no_device(device, "zeros")
-    return full(shape, 0, _given(dtype, config.float))
+    return full(shape, 0, _dtype_or(dtype, config.float))
 
 
 @public()
 def ones(shape: Any, dtype: Any = None, *, device: Any = None) -> Value:
     """Ones; the default float where no dtype is given."""
     no_device(device, "ones")
-    return full(shape, 1, _given(dtype, config.float))
+    return full(shape, 1, _dtype_or(dtype, config.float))
 
 
 enroll(zeros, "empty")
@@ -115,7 +115,7 @@ def full_like(
     no_device(device, "full_like")
     like = strong(as_value(x))
     sizes = like.type.shape if shape is None else shape
-    return full(sizes, fill_value, _given(dtype, like.dtype))
+    return full(sizes, fill_value, _dtype_or(dtype, like.dtype))
 
 
 @public()
@@ -198,7 +198,7 @@ def arange(
             raise graph_error("bounds must be scalars", op="arange", got=str(v.type))
     if all(is_integer(v.dtype) for v in values):
         common = np.dtype("int64") if all(v.type.weak for v in values) else None
-        to = _given(dtype, common or common_dtype(values))
+        to = _dtype_or(dtype, common or common_dtype(values))
         first, last, by = map(as_size, values)
         return _integer_range(first, last, by, to)
     return _float_range(values, dtype)
@@ -221,7 +221,7 @@ def _integer_range(start: Size, stop: Size, step: Size, dtype: DType) -> Value:
 
 def _float_range(values: list[Value], dtype: Any) -> Value:
     start, stop, step = values
-    to = _given(dtype, strong(as_value(common_weak(values))).dtype)
+    to = _dtype_or(dtype, strong(as_value(common_weak(values))).dtype)
     steps = F.ceil((stop - start) / step)
     literal = [literal_of(v) for v in values]
     if all(x is not None for x in literal):
@@ -250,7 +250,7 @@ def eye(
     rows = as_size(N)
     columns = rows if M is None else as_size(M)
     check_shape((rows, columns), "eye")
-    result_dtype = _given(dtype, config.float)
+    result_dtype = _dtype_or(dtype, config.float)
     i = with_room(F.arange(size_value(rows)), (rows, columns), result_dtype, "eye")
     j = F.arange(size_value(columns))
     matrix = cast(F.equal(F.expand_dims(i, 1) + k, j), result_dtype)
@@ -267,7 +267,7 @@ def tri(N: Any, M: Any = None, k: Any = 0, dtype: Any = None) -> Value:
     """Ones at and below diagonal `k` of an N x M matrix, zeros above."""
     rows = as_size(N)
     columns = rows if M is None else as_size(M)
-    result_dtype = _given(dtype, config.float)
+    result_dtype = _dtype_or(dtype, config.float)
     i = with_room(F.arange(size_value(rows)), (rows, columns), result_dtype, "tri")
     below = F.expand_dims(i, 1) + k >= F.arange(size_value(columns))
     return cast(below, result_dtype)

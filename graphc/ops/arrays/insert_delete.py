@@ -77,14 +77,14 @@ def delete(x: Any, obj: Any, axis: int | None = None) -> Value:
     if known is not None and not known.size:
         return value
     if known is not None and isinstance(n, int):
-        return value[(*before, _kept(n, known))]
+        return value[(*before, _remaining_positions(n, known))]
     if known is not None and ((known >= 0).all() or (known < 0).all()):
         return _without_known(value, at, np.unique(known))
     stays = F.full((n,), True).at[place].set(False)
     return value[(*before, stays)]
 
 
-def _kept(n: int, removed: Any) -> Any:
+def _remaining_positions(n: int, removed: Any) -> Any:
     try:
         return np.delete(np.arange(n), removed)
     except IndexError as error:

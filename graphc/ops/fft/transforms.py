@@ -240,7 +240,7 @@ def _sizes(
         problem = f"{len(s)} sizes for {len(axes)} axes"
         raise graph_error(problem, op=op_name, got=str(value.type))
     return tuple(
-        value.type.shape[axis] if _is_rest(n) else _points(n, op_name)
+        value.type.shape[axis] if _is_minus_one(n) else _points(n, op_name)
         for n, axis in zip(s, axes, strict=True)
     )
 
@@ -252,7 +252,7 @@ def _shape(s: Any, op_name: str) -> Shape:
     return as_shape(s)
 
 
-def _is_rest(n: Size) -> bool:
+def _is_minus_one(n: Size) -> bool:
     return isinstance(n, int) and n == -1
 
 

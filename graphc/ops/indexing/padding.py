@@ -36,7 +36,7 @@ def _sorted_out(
 
     Instead of the latter, which are returned by themselves, the whole axis is taken.
     """
-    true_items = _given(pad)
+    true_items = _true_items(pad)
     stored = [_stored(pad, item) for item in true_items]
     special: list[AxisItem] = []
     axis = at = out = 0
@@ -57,7 +57,7 @@ def _sorted_out(
     return stored, special
 
 
-def _given(pad: Padding) -> list[BasicItem]:
+def _true_items(pad: Padding) -> list[BasicItem]:
     """The items of the node, with true sizes."""
     names = ("kinds", "starts", "stops", "steps")
     return list(zip(*(pad.node.params[name] for name in names), strict=True))
@@ -171,7 +171,7 @@ def _(pad: Padding, x: PaddedValue, **params: Any) -> Any:
     elements = basic(x.value, tuple(items))
     fill = {}
     axis = at = 0
-    for kind, _, stop, _ in _given(pad):
+    for kind, _, stop, _ in _true_items(pad):
         if kind == "s" and axis in x.fill and stop is None:
             fill[at] = x.fill[axis]
         axis += kind != "n"
@@ -196,7 +196,7 @@ def _(pad: Padding, x: PaddedValue, **params: Any) -> Any:
 @SLICE_UPDATE.padding
 def _(pad: Padding, x: PaddedValue, v: PaddedValue, *, how: str, **_: Any) -> Any:
     items, special = _sorted_out(pad, x, writes=True)
-    region = BASIC_INDEX(pad.node.inputs[0], **_items(_given(pad))).type
+    region = BASIC_INDEX(pad.node.inputs[0], **_items(_true_items(pad))).type
     if not special:
         stored = BASIC_INDEX(x.value, **_items(items)).type.shape
         if all(map(dims.equal, stored, map(pad.stored, region.shape))):
@@ -248,7 +248,7 @@ def _is_kept_front(pad: Padding, x: PaddedValue, region: Sequence[Size]) -> bool
     """Whether slices from the front are kept in as many elements as their array."""
     return all(
         kind == "s" and step is None and (start is None or same_size(start, 0))
-        for kind, start, _, step in _given(pad)
+        for kind, start, _, step in _true_items(pad)
     ) and all(map(same_size, map(pad.stored, region), x.value.type.shape))
 
 
@@ -272,7 +272,7 @@ def _written_by_mask(
     update = F.expand_dims(v.value, tuple(range(len(region) - v.type.rank)))
     masks: list[Value] = []
     axis = at = 0
-    for item in _given(pad):
+    for item in _true_items(pad):
         if item[0] == "n":
             update, at = F.squeeze(update, (axis,)), at + 1
             continue

@@ -147,10 +147,10 @@ def lstsq(a: Any, b: Any, rcond: Any = None) -> LstsqResult:
         got = str(limit[0].type)
         raise graph_error("rcond must be a scalar", op="linalg.lstsq", got=got)
     solution, residuals, rank, s = _lstsq(x, side, *limit)
-    return LstsqResult(solution, _kept(residuals, x, rank), rank, s)
+    return LstsqResult(solution, _at_full_rank(residuals, x, rank), rank, s)
 
 
-def _kept(residuals: Value, a: Value, rank: Value) -> Value:
+def _at_full_rank(residuals: Value, a: Value, rank: Value) -> Value:
     """The residuals where the rank is full and there are more rows than columns."""
     m, n = a.type.shape
     if dims.less_equal(m, n) is True:

@@ -201,7 +201,7 @@ def _of_array(
     spread: Shape,
     dilation: Shape,
     groups: Size,
-    **rest: Any,
+    **unused: Any,
 ) -> Value:
     """The transposed convolution: the kernel turned around, its channels swapped."""
     windows = map(extent, kernel.type.shape[2:], dilation)
@@ -245,7 +245,7 @@ def _of_kernel(
     spread: Shape,
     dilation: Shape,
     groups: Size,
-    **rest: Any,
+    **unused: Any,
 ) -> Value:
     """The array moved over with the cotangent as the kernel, examples as channels."""
     g = _with_a_point(g)

@@ -126,7 +126,7 @@ def _moved_over(
 ) -> Value:
     """The sums of products with the kernel at each place that `mode` asks for."""
     n, m = x.type.shape[0], kernel.type.shape[0]
-    start, length = _kept(n, m, mode, name, turned)
+    start, length = _overlap_range(n, m, mode, name, turned)
     low = m - 1 - start
     high = length + m - 1 - n - low
     widths = (size_value(low), size_value(high))
@@ -143,7 +143,9 @@ def _moved_over(
     return F.not_equal(result, 0) if x.dtype == BOOL else result
 
 
-def _kept(n: Size, m: Size, mode: Any, name: str, turned: bool) -> tuple[Size, Size]:
+def _overlap_range(
+    n: Size, m: Size, mode: Any, name: str, turned: bool
+) -> tuple[Size, Size]:
     """Which of all n + m - 1 sums are kept: the first, and how many.
 
     NumPy exchanges the vectors where the second is longer, and a correlation is then
