@@ -42,7 +42,7 @@ def copied_outputs(graph: Graph) -> frozenset[int]:
 
 
 def _edges(graph: Graph) -> tuple[ViewEdges, ViewEdges]:
-    """By value, those that it may be a view of, and those that may be views of it."""
+    """For each value, the values that it may view, and the values that may view it."""
     viewed: ViewEdges = {}
     viewers: ViewEdges = {}
     for view, value in _pairs(graph):

@@ -57,7 +57,7 @@ class DeviceCosts:
 
     @property
     def residuals(self) -> int:
-        """The most bytes that a gradient keeps of a loop, beside what is carried.
+        """The most bytes that a gradient keeps of a loop besides the carries.
 
         A quarter of the memory of an accelerator; of that of a CPU, 2 GiB.
         """

@@ -22,7 +22,7 @@ class BodyCheck(NamedTuple):
 def taken_out(
     outputs: Sequence[Value], inputs: Sequence[Value]
 ) -> tuple[list[Value], list[BodyCheck]]:
-    """The outputs without the checks on the way to them, and these checks."""
+    """The outputs without the checks that they depend on, and these checks."""
     region = region_between(outputs, inputs)
     if not any(node.primitive is ASSERT for node in region):
         return list(outputs), []

@@ -74,9 +74,9 @@ def idle_update(
 
 
 def chain(value: Value, start: Value) -> list[Node] | None:
-    """The writes and reshapes that lead from `start` to a value, in order.
+    """The writes and reshapes between `start` and a value, in order.
 
-    None if other ops are on the way.
+    None if other ops are between them.
     """
     writes = []
     while value is not start:
@@ -104,7 +104,7 @@ def masked_writes(outputs: Sequence[Value], inputs: Sequence[Value]) -> list[Val
 
 
 def _written_instead(node: Node) -> Iterator[Value]:
-    """The equal of a `where`, by predicated writes."""
+    """Values equal to a `where`, computed by predicated writes."""
     condition, new, old = node.inputs
     for mask, x, y in ((condition, new, old), (F.logical_not(condition), old, new)):
         writes = chain(x, y)

@@ -92,7 +92,7 @@ def _remaining_positions(n: int, removed: Any) -> Any:
 
 
 def _without_number(value: Value, axis: int, index: int) -> Value:
-    """Both sides of one position; at the call, it must be within the axis."""
+    """Join both sides of one position, which must be within the axis at the call."""
     before, n = (FULL,) * axis, value.type.shape[axis]
     _inside(value, axis, [index])
     head = value[(*before, slice(None, index))]
@@ -112,7 +112,7 @@ def _inside(value: Value, axis: int, positions: Any) -> None:
 
 
 def _without_one(value: Value, axis: int, index: Value) -> Value:
-    """One position left out; it may be traced, the size is known without it."""
+    """Leave one position out; it may be traced, as the size does not depend on it."""
     n = value.shape[axis]
     place = F.where(F.less(index, 0), index + n, index)
     positions = F.arange(n - 1)
@@ -130,7 +130,7 @@ def _without_known(value: Value, axis: int, removed: Any) -> Value:
 
 
 def _without_sorted(value: Value, axis: int, removed: Value) -> Value:
-    """Ascending positions left out, all of them different."""
+    """Leave out ascending positions, which are all different."""
     positions = F.arange(value.shape[axis] - removed.shape[0])
     # The element after which as many are gone as stand before it in `removed`.
     gone = F.searchsorted(removed - F.arange(removed.shape[0]), positions, side="right")

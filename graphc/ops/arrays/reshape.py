@@ -160,7 +160,7 @@ def _compacted(
 
 
 def _reshape_to_ones(x: Value, shape: Shape, same: int, end: int) -> Value:
-    """With an axis of size 1 for each between the first `same` and the last `end`."""
+    """Insert axes of size 1 between the first `same` and the last `end` axes."""
     return expand_dims(x, tuple(range(same, len(shape) - end)))
 
 

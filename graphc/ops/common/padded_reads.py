@@ -29,7 +29,7 @@ def places(size: Size) -> Value:
 
 
 def nonempty(x: Value, axis: int) -> Value:
-    """With an element more where there may be none: one can be read at least."""
+    """`x` with one more element along an axis that may be empty, so that reads work."""
     if less_equal(1, x.type.shape[axis]) is True:
         return x
     longer_array: Value = F.pad(x, [(0, int(a == axis)) for a in range(x.type.rank)])
@@ -45,7 +45,7 @@ def read(x: Value, axis: int, at: Value) -> Value:
 def moved(
     pad: Padding, x: Value, axis: int, n: Size, start: Value, size: Size, fill: Value
 ) -> Value:
-    """The `n` elements of an axis from `start` on, in `size` that else hold `fill`."""
+    """Move `n` elements of an axis to `start`, in `size` places filled with `fill`."""
     at = places(size) - start
     inside = F.logical_and(at >= 0, at < number(pad, n))
     inside = F.expand_dims(inside, tuple(range(1, x.type.rank - axis)))

@@ -280,7 +280,7 @@ def contained(index: Value, n: Any) -> Value:
 
 
 def stray_checks(node: Node) -> list[tuple[Any, str]]:
-    """Per index array that may leave its axis, that it does not, and a message."""
+    """Conditions that no index array leaves its axis, each with a message."""
     x, params = node.inputs[0], node.params
     indices = node.inputs[len(node.inputs) - len(params["axes"]) :]
     checks = []

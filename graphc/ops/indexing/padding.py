@@ -230,7 +230,7 @@ def _is_repeated(v: PaddedValue, axis: int) -> bool:
 
 
 def _chosen(pad: Padding, v: PaddedValue) -> tuple[Value, PaddedValue] | None:
-    """The condition and the number of a predicated write: else, nothing changes."""
+    """The condition and the number of a write that else changes nothing."""
     x, update = pad.node.inputs
     if update.node.primitive is not OP.where or pad.node.params["how"] != "set":
         return None
@@ -342,7 +342,7 @@ def _(
 
 
 def _front(pad: Padding, x: PaddedValue, axis: int) -> Value | None:
-    """The first elements of an axis, where 0, 1, 2 ... within it are what is read."""
+    """The first elements of an axis, where the index reads 0, 1, 2 ... within it."""
     index = pad.node.inputs[1]
     if index.node.primitive is not OP.iota or not all(
         _ends(pad, 1, x.type.shape[axis])

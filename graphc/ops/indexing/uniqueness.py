@@ -14,7 +14,7 @@ AxisIndex = tuple[Value, Size]  # an index array, and the size of its axis
 
 
 class _Spread(NamedTuple):
-    """Of different integers: whether none is negative, and their largest distance."""
+    """Different integers: whether none is negative, and their largest distance."""
 
     counts_from_start: bool
     most: Size
@@ -36,7 +36,7 @@ def never_twice(indices: Sequence[Value], sizes: Sequence[Size]) -> bool:
 
 
 def _kept_inside(index: Value, n: Size) -> Value:
-    """An index array without what is put beyond the axis, where nothing is written."""
+    """An index array without its numbers beyond the axis, where nothing is written."""
     if index.node.primitive is OP.where:
         _, positions, beyond = index.node.inputs
         sizes = known_sizes(beyond)
@@ -103,7 +103,7 @@ def _along(value: Value) -> tuple[int, _Spread] | None:
 
 
 def _spread(value: Value) -> _Spread | None:
-    """Of an array that is known to have no integer twice."""
+    """The spread of an array that is known to have no integer twice."""
     node, literal = value.node, literal_of(value)
     if literal is not None:
         return _of_literal(literal)

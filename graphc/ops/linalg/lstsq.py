@@ -252,13 +252,13 @@ def _pinv(
 _pinv.emit("{found}")
 _pinv.views = views_of_inputs
 batch_behind(_pinv)
-_pinv.padding(lambda pad, found, *rest, **how: pad.result(found.value, found.fill))
+_pinv.padding(lambda pad, y, *factors, **how: pad.result(y.value, y.fill))
 
 
 @_pinv.vjp
 def _(
     g: Value,
-    found: Value,
+    inverse: Value,
     x: Value,
     u: Value,
     s: Value,

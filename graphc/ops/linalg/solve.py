@@ -186,7 +186,7 @@ def _blank(x: Value) -> Value:
 
 
 def _with_columns(a: Value, b: Value, op_name: str) -> tuple[Value, Value, bool]:
-    """Both with one batch, `b` as matrices, and whether it was one vector."""
+    """Both operands with one batch, `b` as matrices, and whether `b` was one vector."""
     vector = b.type.rank == 1
     columns = F.expand_dims(b, 1) if vector else b
     if a.type.rank == columns.type.rank == 2:

@@ -292,7 +292,7 @@ def _padded_positions(primitive: Primitive, fill: Callable[[DType], Any]) -> Non
 
 
 def _renumbered(pad: Padding, places: Value, capacities: Shape, true: Shape) -> Value:
-    """Numbers of elements among those kept as such among the true ones."""
+    """Numbers of elements at capacities, as numbers among the true elements."""
     inside = places < size_value(product(capacities))
     numbers, count = F.zeros_like(places), cast(as_value(1), INT64)
     for size, n in zip(reversed(capacities), reversed(true), strict=True):
@@ -342,7 +342,7 @@ def _(
 
 
 def _apart(x: Value, axis: int, step: Size) -> Value:
-    """With step - 1 zeros between the points of an axis."""
+    """Put step - 1 zeros between the points of an axis."""
     if is_one(step):
         return x
     shape = list(x.type.shape)

@@ -74,7 +74,7 @@ def is_one(n: Size) -> bool:
 
 
 def extent(size: Size, dilation: Size) -> Size:
-    """From the first to the last point of a window, both included."""
+    """The points from the first to the last of a window, both included."""
     return (size - 1) * dilation + 1
 
 
@@ -165,7 +165,7 @@ def aligned(
 ) -> tuple[Value, dict[str, Any]] | None:
     """The array and the params with which windows start as at true sizes.
 
-    Windows with padding have true sizes of their `true_window`.
+    Windows with padding have the true sizes `true_window`.
 
     Named paddings put other numbers of points before an axis at other sizes: then
     its elements are moved to where the first window starts, `fill` around them. None

@@ -94,7 +94,7 @@ def _(
 
 
 def _on_diagonals(d: Value, labels: str, term: str, like: Value) -> Value:
-    """`d` with axes `labels` on the axes of `like`, whose labels may occur repeatedly.
+    """Move `d` with axes `labels` to the axes of `like`, whose labels may repeat.
 
     Where two axes have one label, it stands on their diagonal. An axis of `like` that
     is not in `labels` was summed alone: `d` is the same along it.
@@ -339,7 +339,7 @@ def _output(spec: _Spec, inputs: Terms) -> list[Hashable]:
 
 
 def _unstretched(values: list[Value], inputs: Terms) -> tuple[list[Value], Terms]:
-    """Without the axes of size 1 whose label has another size in another operand."""
+    """Drop the axes of size 1 whose label has another size in another operand."""
     wide = {
         label
         for v, term in zip(values, inputs, strict=True)
@@ -359,7 +359,7 @@ def _unstretched(values: list[Value], inputs: Terms) -> tuple[list[Value], Terms
 
 
 def _stretched(values: list[Value], inputs: Terms) -> list[Value]:
-    """With axes that may be 1 stretched to the size that others of their label have."""
+    """Stretch axes that may be 1 to the size of the other axes with their label."""
     pairs = list(zip(values, inputs, strict=True))
     sizes: dict[Hashable, list[Size]] = {}
     for v, term in pairs:

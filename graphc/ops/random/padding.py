@@ -76,7 +76,7 @@ def declare(primitive: Primitive) -> None:
 def _drawn_apart(
     pad: Padding, inputs: Sequence[PaddedValue], params: dict[str, Any]
 ) -> Value | None:
-    """Draws that are made in another way than by the op at capacities."""
+    """Draws for which the op at capacities is not called."""
     op, true_params = pad.node.primitive, pad.node.params
     if true_params.get("each"):
         return None
@@ -199,7 +199,7 @@ def _chosen(
     replace: bool,
     dtype: Any,
 ) -> Value | None:
-    """Choices of fewer elements than there is room for.
+    """Choices where there are fewer elements than room.
 
     With probabilities, those of the padding are 0: without replacement, elements are
     in the order of variates of which the first are those of fewer elements.

@@ -64,7 +64,7 @@ def gradient(f: Any, *varargs: Any, axis: AxisList = None, edge_order: int = 1) 
 
 
 def _per_axis(spacings: list[Value], count: int) -> list[Value]:
-    """As many spacings as axes; one scalar is that of all axes."""
+    """One spacing per axis; a single scalar serves all axes."""
     if len(spacings) == 1 and not spacings[0].type.rank:
         return spacings * count
     if len(spacings) != count:

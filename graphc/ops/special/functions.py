@@ -349,7 +349,7 @@ def _positive_polygamma(n: int, x: Value) -> Value:
 
 
 def _polygamma_of_any_order(n: Value, x: Value) -> Value:
-    """By the zeta function; the factorials that floats can hold are a table."""
+    """polygamma by the zeta function; a table holds the factorials that floats can."""
     places = F.clip(n, 0, 171)
     table = [float(math.factorial(k)) for k in range(171)] + [math.inf]
     with np.errstate(over="ignore"):
