@@ -24,9 +24,9 @@ def copied_outputs(graph: Graph) -> frozenset[int]:
     part of it, else the first.
     """
     viewed, viewers = _edges(graph)
-    kept = filter(_is_kept, (*graph.outputs, *viewers))
+    held_values = filter(_is_held, (*graph.outputs, *viewers))
     arguments = [v for v in graph.inputs if v.type.rank]  # others are scalars
-    fixed = _reached((*arguments, *kept), viewers)
+    fixed = _reached((*arguments, *held_values), viewers)
     handed_out: set[Value] = set()
     copied = set()
     outputs = graph.outputs
@@ -34,15 +34,15 @@ def copied_outputs(graph: Graph) -> frozenset[int]:
         if outputs[i] in fixed:
             copied.add(i)
             continue
-        found = _reached([outputs[i]], viewed, handed_out)
-        if not found.isdisjoint(handed_out):
+        aliases = _reached([outputs[i]], viewed, handed_out)
+        if not aliases.isdisjoint(handed_out):
             copied.add(i)
-        handed_out |= found
+        handed_out |= aliases
     return frozenset(copied)
 
 
 def _edges(graph: Graph) -> tuple[ViewEdges, ViewEdges]:
-    """By value, those that it may be a view of, and those that may be views of it."""
+    """For each value, the values that it may view, and the values that may view it."""
     viewed: ViewEdges = {}
     viewers: ViewEdges = {}
     for view, value in _pairs(graph):
@@ -57,7 +57,7 @@ def _pairs(graph: Graph) -> Iterator[tuple[Value, Value]]:
         yield from (views_of_inputs if primitive.passes_on else primitive.views)(node)
 
 
-def _is_kept(value: Value) -> bool:
+def _is_held(value: Value) -> bool:
     """Whether the program keeps it, or it has one element in many places."""
     primitive = value.node.primitive
     return primitive.stretches or (primitive is CONSTANT and value.type.rank > 0)
@@ -68,12 +68,12 @@ def _reached(
 ) -> set[Value]:
     """The values that edges lead to; none leads on from those at the `end`."""
     stack = list(start)
-    found = set(stack)
+    reached_values = set(stack)
     while stack:
         value = stack.pop()
         if value in end:
             continue
-        new = [v for v in edges.get(value, ()) if v not in found]
-        found.update(new)
+        new = [v for v in edges.get(value, ()) if v not in reached_values]
+        reached_values.update(new)
         stack += new
-    return found
+    return reached_values

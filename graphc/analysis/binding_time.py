@@ -50,8 +50,8 @@ class _Small(dict[tuple[Size, ...], bool]):
 
     def __missing__(self, shape: tuple[Size, ...]) -> bool:
         size = product(shape)
-        found = self[shape] = isinstance(size, int) and size <= MOST_SIZES
-        return found
+        answer = self[shape] = isinstance(size, int) and size <= MOST_SIZES
+        return answer
 
 
 def _reads_axes(node: Node) -> bool:

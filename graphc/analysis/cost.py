@@ -57,7 +57,7 @@ class DeviceCosts:
 
     @property
     def residuals(self) -> int:
-        """The most bytes that a gradient keeps of a loop, beside what is carried.
+        """The most bytes that a gradient keeps of a loop besides the carries.
 
         A quarter of the memory of an accelerator; of that of a CPU, 2 GiB.
         """
@@ -150,8 +150,8 @@ class DeviceCosts:
 
         It makes six of one, and each reads and writes a complex64 per element.
         """
-        found = int(self.bandwidth * self.padding / (6 * 2 * 8))
-        return 1 << max(found.bit_length() - 1, 0)
+        elements = int(self.bandwidth * self.padding / (6 * 2 * 8))
+        return 1 << max(elements.bit_length() - 1, 0)
 
     @property
     def counted(self) -> int:

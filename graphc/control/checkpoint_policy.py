@@ -79,8 +79,8 @@ def stopping_in_chunks(
     """
 
     def one(carry: list[Value], row: list[Value]) -> StepResult:
-        after, given = step(carry[1:], row)
-        return [F.logical_not(given[0]), *after], given[:1]
+        after, outputs = step(carry[1:], row)
+        return [F.logical_not(outputs[0]), *after], outputs[:1]
 
     def steps(carry: list[Value], _: list[Value]) -> StepResult:
         done, *state = carry

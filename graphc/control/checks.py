@@ -22,21 +22,21 @@ class BodyCheck(NamedTuple):
 def taken_out(
     outputs: Sequence[Value], inputs: Sequence[Value]
 ) -> tuple[list[Value], list[BodyCheck]]:
-    """The outputs without the checks on the way to them, and these checks."""
+    """The outputs without the checks that they depend on, and these checks."""
     region = region_between(outputs, inputs)
     if not any(node.primitive is ASSERT for node in region):
         return list(outputs), []
-    made: dict[Value, Value] = {}
+    replacements: dict[Value, Value] = {}
     checks = []
     for node in region:
         if node.primitive is ASSERT:
-            value, condition = (made.get(v, v) for v in node.inputs)
+            value, condition = (replacements.get(v, v) for v in node.inputs)
             checks.append(BodyCheck(condition, node.params, node.place.plain))
-            made[node.outputs[0]] = value
-        elif any(v in made for v in operands(node)):
-            fresh = renewed(node, made, node.place.plain)
-            made.update(zip(node.outputs, fresh.outputs, strict=True))
-    return [made.get(v, v) for v in outputs], checks
+            replacements[node.outputs[0]] = value
+        elif any(v in replacements for v in operands(node)):
+            fresh = renewed(node, replacements, node.place.plain)
+            replacements.update(zip(node.outputs, fresh.outputs, strict=True))
+    return [replacements.get(v, v) for v in outputs], checks
 
 
 def held(checks: Iterable[BodyCheck]) -> list[Value]:
@@ -54,8 +54,8 @@ def checked(
     values: Iterable[Value], flags: Sequence[Value], checks: Iterable[BodyCheck]
 ) -> list[Value]:
     """The values, each with all the checks: any of them may be the one that is used."""
-    found = list(values)
+    checked_values = list(values)
     for flag, check in zip(flags, checks, strict=True):
         with standing_at(check.place):
-            found = [ASSERT(v, flag, **check.params) for v in found]
-    return found
+            checked_values = [ASSERT(v, flag, **check.params) for v in checked_values]
+    return checked_values

@@ -23,15 +23,15 @@ def merged(graph: Graph) -> Graph:
 
 
 def _without_rules(outputs: Sequence[Value]) -> list[Value]:
-    made: dict[Value, Value] = {}
+    replacements: dict[Value, Value] = {}
     for node in ancestors(outputs):
         if node.primitive.for_gradients:
-            given = zip(node.outputs, node.inputs, strict=False)
-            made.update((old, made.get(new, new)) for old, new in given)
-        elif any(v in made for v in operands(node)):
-            new = renewed(node, made, node.place)
-            made.update(zip(node.outputs, new.outputs, strict=True))
-    return [made.get(v, v) for v in outputs]
+            pairs = zip(node.outputs, node.inputs, strict=False)
+            replacements.update((old, replacements.get(new, new)) for old, new in pairs)
+        elif any(v in replacements for v in operands(node)):
+            new = renewed(node, replacements, node.place)
+            replacements.update(zip(node.outputs, new.outputs, strict=True))
+    return [replacements.get(v, v) for v in outputs]
 
 
 def together(outputs: Sequence[Value]) -> list[Value]:
@@ -52,16 +52,16 @@ def together(outputs: Sequence[Value]) -> list[Value]:
             return [supersets[node]]
         return [v.node for v in operands(node)]
 
-    made: dict[Value, Value] = {}
+    replacements: dict[Value, Value] = {}
     for node in ordered(outputs, before):
         if node in supersets:
-            new = [made.get(v, v) for v in _same(node, supersets[node])]
-        elif any(v in made for v in operands(node)):
-            new = list(renewed(node, made, node.place).outputs)
+            new = [replacements.get(v, v) for v in _same(node, supersets[node])]
+        elif any(v in replacements for v in operands(node)):
+            new = list(renewed(node, replacements, node.place).outputs)
         else:
             continue
-        made.update(zip(node.outputs, new, strict=True))
-    return [made.get(v, v) for v in outputs]
+        replacements.update(zip(node.outputs, new, strict=True))
+    return [replacements.get(v, v) for v in outputs]
 
 
 def _same(node: Node, superset: Node) -> list[Value]:

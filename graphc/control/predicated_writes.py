@@ -74,44 +74,44 @@ def idle_update(
 
 
 def chain(value: Value, start: Value) -> list[Node] | None:
-    """The writes and reshapes that lead from `start` to a value, in order.
+    """The writes and reshapes between `start` and a value, in order.
 
-    None if other ops are on the way.
+    None if other ops are between them.
     """
-    found = []
+    writes = []
     while value is not start:
         node = value.node
         if node.primitive not in WRITES and node.primitive is not OP.reshape:
             return None
-        found.append(node)
+        writes.append(node)
         value = node.inputs[0]
-    return found[::-1]
+    return writes[::-1]
 
 
 def masked_writes(outputs: Sequence[Value], inputs: Sequence[Value]) -> list[Value]:
     """Replace choices between arrays with and without writes by predicated writes."""
-    made: dict[Value, Value] = {}
+    replacements: dict[Value, Value] = {}
     for old in region_between(outputs, inputs):
         node = old
-        if any(v in made for v in operands(old)):
-            node = renewed(old, made, old.place.plain)
-            made.update(zip(old.outputs, node.outputs, strict=True))
+        if any(v in replacements for v in operands(old)):
+            node = renewed(old, replacements, old.place.plain)
+            replacements.update(zip(old.outputs, node.outputs, strict=True))
         if node.primitive is OP.where:
-            found = next(_written_instead(node), None)
-            if found is not None:
-                made[old.outputs[0]] = found
-    return [made.get(v, v) for v in outputs]
+            replacement = next(_written_instead(node), None)
+            if replacement is not None:
+                replacements[old.outputs[0]] = replacement
+    return [replacements.get(v, v) for v in outputs]
 
 
 def _written_instead(node: Node) -> Iterator[Value]:
-    """The equal of a `where`, by predicated writes."""
+    """Values equal to a `where`, computed by predicated writes."""
     condition, new, old = node.inputs
     for mask, x, y in ((condition, new, old), (F.logical_not(condition), old, new)):
         writes = chain(x, y)
         if writes and same_shape(x.type.shape, node.outputs[0].type.shape):
-            found = _conditionally(writes, mask, y)
-            if found is not None:
-                yield found
+            replacement = _conditionally(writes, mask, y)
+            if replacement is not None:
+                yield replacement
 
 
 def _conditionally(writes: list[Node], mask: Value, x: Value) -> Value | None:

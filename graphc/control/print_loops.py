@@ -181,8 +181,8 @@ def print_growing(p: Printing) -> str:
     """The line of a capacity-doubling loop; in JAX, of as many steps as it has room."""
     if p.xp == "jnp":
         return print_scan(p)
-    body, carry, _, rest = _body_call(p)
-    return f"{p.helper(growing_numpy)}({body}, {carry}, {rest}, {_types(p)})"
+    body, carry, _, captures = _body_call(p)
+    return f"{p.helper(growing_numpy)}({body}, {carry}, {captures}, {_types(p)})"
 
 
 def print_scan(p: Printing) -> str:
@@ -199,9 +199,9 @@ def print_scan(p: Printing) -> str:
         if params["unroll"] != 1 or params["unroll"] is True:
             arguments.append(f"unroll={params['unroll']!r}")
     if not plain:
-        given = iter(p.inputs[len(p.inputs) - params["counted"] - params["stops"] :])
+        controls = iter(p.inputs[len(p.inputs) - params["counted"] - params["stops"] :])
         flags = params["counted"], params["stops"]
-        arguments += [next(given) if has else "None" for has in flags]
+        arguments += [next(controls) if has else "None" for has in flags]
     forms = (scan_numpy, scan_jax) if plain else (loop_numpy, loop_jax)
     text = f"{p.helper(forms[in_jax])}({', '.join(arguments)})"
     return f"map(jnp.asarray, {text})" if p.xp == "jnp" and in_python else text
@@ -216,8 +216,8 @@ def _body_call(p: Printing) -> list[str]:
     carries = params["carries"]
     split = carries + params["sequences"]
     end = len(p.inputs) - params["counted"] - params["stops"]
-    rest = [*p.inputs[split:end], *map(p.code, params["sizes"])]
-    parts = p.inputs[:carries], p.inputs[carries:split], rest
+    captures = [*p.inputs[split:end], *map(p.code, params["sizes"])]
+    parts = p.inputs[:carries], p.inputs[carries:split], captures
     body = p.inner(params["body"].content)
     return [body, *(f"[{', '.join(part)}]" for part in parts)]
 

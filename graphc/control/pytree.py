@@ -28,14 +28,14 @@ class Compound(ABC):
 MOST_NESTED = 100  # structures within structures; Python reads no text of twice as many
 
 
-def require_shallow(given: Any) -> None:
+def require_shallow(structure: Any) -> None:
     """Raise GraphError for a structure deeper than any program could write down."""
-    level, depth = [given], 0
+    level, depth = [structure], 0
     while level:
         if depth > MOST_NESTED:
             raise graph_error(
                 f"lists, tuples and dicts are nested more than {MOST_NESTED} deep",
-                got=type(given).__name__,
+                got=type(structure).__name__,
                 hint="give the values in one list",
             )
         inside = [item for part in level for _, item in items(part) or ()]
@@ -57,15 +57,15 @@ def items(part: Any) -> list[tuple[str, Any]] | None:
     return None
 
 
-def _rebuilt(part: Any, found: list[Any]) -> Any:
+def _rebuilt(part: Any, new_items: list[Any]) -> Any:
     """A part of a structure with other items."""
     if isinstance(part, dict):
-        return dict(zip(part, found, strict=True))
+        return dict(zip(part, new_items, strict=True))
     if isinstance(part, Compound):
-        return part.with_parts(found)
+        return part.with_parts(new_items)
     if isinstance(part, tuple) and hasattr(part, "_fields"):
-        return type(part)(*found)
-    return type(part)(found)
+        return type(part)(*new_items)
+    return type(part)(new_items)
 
 
 def _need_value(x: Any) -> Value:
@@ -93,14 +93,14 @@ def function_given(op: str, function: Any, call: str) -> GraphError:
 
 
 def flatten(
-    given: Any, leaf: Callable[[Any], Value] = _need_value, none: bool = False
+    structure: Any, leaf: Callable[[Any], Value] = _need_value, none: bool = False
 ) -> tuple[list[Value], Any]:
     """The values of a structure in order, and the structure to give back.
 
     With `none`, None may stand in it and holds no value.
     Raises GraphError where something else than a value stands in it.
     """
-    found: list[Value] = []
+    leaves: list[Value] = []
 
     def walk(part: Any) -> None:
         inside = items(part)
@@ -108,35 +108,35 @@ def flatten(
             for _, item in inside:
                 walk(item)
         elif part is not None or not none:
-            found.append(leaf(part))
+            leaves.append(leaf(part))
 
-    require_shallow(given)
-    walk(given)
-    return found, given
+    require_shallow(structure)
+    walk(structure)
+    return leaves, structure
 
 
-def numbers_within(given: Any) -> set[Value]:
+def numbers_within(structure: Any) -> set[Value]:
     """The values that are no floats, of objects that hold values of their own."""
-    found: set[Value] = set()
+    numbers: set[Value] = set()
 
     def walk(part: Any) -> None:
         for _, item in items(part) or ():
             walk(item)
             if isinstance(part, Compound) and isinstance(item, Value):
-                found.update(() if is_inexact(item.dtype) else (item,))
+                numbers.update(() if is_inexact(item.dtype) else (item,))
 
-    walk(given)
-    return found
+    walk(structure)
+    return numbers
 
 
 def unflatten(like: Any, values: list[Any]) -> Any:
     """The structure of `like` with other values in it."""
-    rest = iter(values)
+    leaves = iter(values)
 
     def walk(part: Any) -> Any:
         inside = items(part)
         if inside is not None:
             return _rebuilt(part, [walk(item) for _, item in inside])
-        return None if part is None else next(rest)
+        return None if part is None else next(leaves)
 
     return walk(like)

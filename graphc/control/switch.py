@@ -27,8 +27,8 @@ def _switch(
     """The results of the branch of a number; numbers out of range are clamped."""
     if index.type.rank or index.dtype != INT32:
         raise type_error("the branch is chosen by an integer scalar")
-    given = [v.type for v in values]
-    first, *others = [tuple(b.types(given, sizes)) for b in branches.content]
+    input_types = [v.type for v in values]
+    first, *others = [tuple(b.types(input_types, sizes)) for b in branches.content]
     for other in others:
         alike = len(first) == len(other) and all(map(TensorType.same, first, other))
         if not alike:
@@ -92,17 +92,18 @@ _switch.body_calls = _body_calls
 
 @_switch.padding
 def _(pad: Padding, index: PaddedValue, *values: PaddedValue, **params: Any) -> Any:
-    def made(call: BodyCall) -> Branch:
+    def padded_branch(call: BodyCall) -> Branch:
         def branch(taken: list[Value]) -> list[Value]:
             pairs = zip(values, taken, strict=True)
-            own = [replace(x, value=v) for x, v in pairs]
-            return [x.value for x in pad.body(call, own)]
+            branch_inputs = [replace(x, value=v) for x, v in pairs]
+            return [x.value for x in pad.body(call, branch_inputs)]
 
         return branch
 
     calls = pad.node.primitive.body_calls(pad.node)
-    given = [x.value for x in values]
-    return tuple(run_switch(index.value, [made(call) for call in calls], given))
+    inputs = [x.value for x in values]
+    branches = [padded_branch(call) for call in calls]
+    return tuple(run_switch(index.value, branches, inputs))
 
 
 def run_switch(
@@ -111,30 +112,35 @@ def run_switch(
     """The switch of functions of lists of values."""
     variables = [fresh(v) for v in values]
     taken = [taken_out(branch(variables), variables) for branch in branches]
-    checks = [check for _, own in taken for check in own]
-    made = [[*outputs, *_of_all(own, checks)] for outputs, own in taken]
-    counts = [len(outputs) for outputs in made]
-    flat = [v for outputs in made for v in outputs]
+    checks = [check for _, branch_checks in taken for check in branch_checks]
+    checked_outputs = [
+        [*outputs, *_of_all(branch_checks, checks)] for outputs, branch_checks in taken
+    ]
+    counts = [len(outputs) for outputs in checked_outputs]
+    flat = [v for outputs in checked_outputs for v in outputs]
     # A value that no branch uses is no input: a cotangent would seem to depend on it.
     used = used_between(flat, variables)
-    values = [v for v, own in zip(values, variables, strict=True) if own in used]
-    variables = [own for own in variables if own in used]
+    values = [v for v, x in zip(values, variables, strict=True) if x in used]
+    variables = [x for x in variables if x in used]
     together, captures, sizes = close(flat, variables, "switch")
-    rest = iter(together.outputs)
-    given, size_params = together.inputs, together.size_params
+    body_outputs = iter(together.outputs)
+    body_inputs, size_params = together.inputs, together.size_params
     bodies = tuple(
-        Body(given, size_params, tuple([next(rest) for _ in range(n)])) for n in counts
+        Body(body_inputs, size_params, tuple([next(body_outputs) for _ in range(n)]))
+        for n in counts
     )
     node = _switch.bind(
         (index, *values, *captures),
         {"branches": Opaque("branches", bodies), "sizes": tuple(sizes)},
     )
-    found = node.outputs[: len(taken[0][0])]
-    return checked(found, node.outputs[len(found) :], checks)
+    results = node.outputs[: len(taken[0][0])]
+    return checked(results, node.outputs[len(results) :], checks)
 
 
-def _of_all(own: list[BodyCheck], checks: list[BodyCheck]) -> list[Value]:
+def _of_all(branch_checks: list[BodyCheck], checks: list[BodyCheck]) -> list[Value]:
     """Whether each check held in a branch; checks of other branches are not made."""
     flags = held(checks)
     pairs = zip(checks, flags, strict=True)
-    return [c.condition if any(c is o for o in own) else true for c, true in pairs]
+    return [
+        c.condition if any(c is o for o in branch_checks) else true for c, true in pairs
+    ]

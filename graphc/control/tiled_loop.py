@@ -56,22 +56,24 @@ def _blocks(
     tiles. `columns` is the body in tiles of another axis, if there is one: for tiles of
     `least` rows that have more than `most` bytes.
     """
-    given, split = [v.type for v in values], carries + len(axes)
+    types, split = [v.type for v in values], carries + len(axes)
     inner: Body = body.content
     for value, axis in zip(values[carries:], axes):  # noqa: B905
         require_equal(value.type.shape[axis], length, "blocks must be of one length")
     count = blocks_of(length, each, most, least)
     stored = rows_stored(length, count, few)
     for i in range(split, split + own + marks):
-        size, *shape = given[i].shape
-        wanted = stored if i < split + own else count
-        require_equal(size, wanted, "there must be one for each block, or row")
-        given[i] = given[i].like((length, *shape) if i < split + own else tuple(shape))
-    kept = [t.like((count, *t.shape)) for t in given[:keeps]]
-    made = inner.types(given[: len(inner.inputs)], sizes[: len(inner.size_params)])
-    split = len(made) - stores
-    last = [t.like((stored, *t.shape[1:])) for t in made[split:]]
-    return (*made[:carries], *kept, *made[carries:split], *last)
+        size, *shape = types[i].shape
+        expected_size = stored if i < split + own else count
+        require_equal(size, expected_size, "there must be one for each block, or row")
+        types[i] = types[i].like((length, *shape) if i < split + own else tuple(shape))
+    carry_types = [t.like((count, *t.shape)) for t in types[:keeps]]
+    output_types = inner.types(
+        types[: len(inner.inputs)], sizes[: len(inner.size_params)]
+    )
+    split = len(output_types) - stores
+    last = [t.like((stored, *t.shape[1:])) for t in output_types[split:]]
+    return (*output_types[:carries], *carry_types, *output_types[carries:split], *last)
 
 
 def blocks_of(length: Size, each: Size, most: int, least: int) -> Size:
@@ -218,19 +220,19 @@ class _Call:
 
     def _chosen(self, body: Body) -> str:
         """The body, or that in tiles of columns where its tiles are too large."""
-        p, found = self._p, self._p.inner(body)
+        p, text = self._p, self._p.inner(body)
         for inside in self._params["columns"].content:
             each, most, least = (p.code(self._params[k]) for k in _EXTENT)
-            found = f"{p.inner(inside)} if {least} * {each} > {most} else {found}"
-        return found
+            text = f"{p.inner(inside)} if {least} * {each} > {most} else {text}"
+        return text
 
     def text(self) -> str:
         """A call; if rows may be stored, one for where they are, and one for not."""
         if not self._params["stores"] and not self._params["own"]:
             return self._call(self._body, [], self._params["joined"])
         few = f"{self._length} <= {self._params['few']} * {self._size}"
-        own = self._parts[2]
-        stored = self._call(self._body, own, self._params["joined"])
+        stored_rows = self._parts[2]
+        stored = self._call(self._body, stored_rows, self._params["joined"])
         return f"{stored} if {few} else {self._again()}"
 
     def _again(self) -> str:
@@ -238,30 +240,30 @@ class _Call:
         body, p = self._body, self._p
         if stores:
             body = f"{p.helper(without_last)}({body}, {stores})"
-            found = self._call(body, [], joined[: len(joined) - stores])
+            outputs = self._call(body, [], joined[: len(joined) - stores])
             types = [v.type for v in p.node.outputs[-stores:]]
             none = [self._none(t) for t in types]
-            return f"(*{found}, {', '.join(none)})"
+            return f"(*{outputs}, {', '.join(none)})"
         again = p.inner(self._params["again"].content[0])  # of marks and rows
         start = len(self._parts[0])
         numbers = f"{start}, {start + len(self._parts[1])}, {len(self._parts[3])}"
-        rest = f"[{', '.join(self._more)}]"
-        body = f"{p.helper(with_own)}({body}, {again}, {numbers}, {rest})"
+        captures = f"[{', '.join(self._more)}]"
+        body = f"{p.helper(with_own)}({body}, {again}, {numbers}, {captures})"
         return self._call(body, [], joined)
 
     def _none(self, type: TensorType) -> str:
         shape = ", ".join(["0", *map(self._p.code, type.shape[1:])])
         return f"{self._p.xp}.zeros(({shape},), {str(type.dtype)!r})"
 
-    def _call(self, body: str, own: list[str], joined: tuple[int, ...]) -> str:
+    def _call(self, body: str, stored_rows: list[str], joined: tuple[int, ...]) -> str:
         p, params = self._p, self._params
-        carry, rows, _, marks, rest = self._parts
-        lists = carry, [*rows, *own], marks, rest
+        carry, rows, _, marks, captures = self._parts
+        lists = carry, [*rows, *stored_rows], marks, captures
         arguments = [
             *(["jax"] if p.xp == "jnp" else []),
             body,
             *(f"[{', '.join(part)}]" for part in lists),
-            repr((*params["axes"], *[0] * len(own))),
+            repr((*params["axes"], *[0] * len(stored_rows))),
             repr(joined),
             self._length,
             self._size,
@@ -286,16 +288,19 @@ def _views(node: Node) -> Iterator[tuple[Value, Value]]:
     """Tiles are joined in arrays of their own, unless there is only one."""
     params, body = node.params, node.params["body"].content
     carries, split = params["carries"], len(body.inputs)
-    made = node.outputs[carries + params["keeps"] :]
+    joined_outputs = node.outputs[carries + params["keeps"] :]
     for one in (body, *params["columns"].content):
         yield from carried_views(node, one, carries)
-        yield from zip(made, one.outputs[carries:], strict=True)
+        yield from zip(joined_outputs, one.outputs[carries:], strict=True)
     for again in params["again"].content:
         start = carries + len(params["axes"])
-        own, marks = start + params["own"], start + params["own"] + params["marks"]
-        given = *node.inputs[own:marks], *node.inputs[carries:start]
-        yield from zip(again.inputs, (*given, *node.inputs[split:]), strict=True)
-        yield from zip(body.inputs[start:own], again.outputs, strict=True)
+        marks_start = start + params["own"]
+        marks = slice(marks_start, marks_start + params["marks"])
+        marks_and_rows = *node.inputs[marks], *node.inputs[carries:start]
+        yield from zip(
+            again.inputs, (*marks_and_rows, *node.inputs[split:]), strict=True
+        )
+        yield from zip(body.inputs[start:marks_start], again.outputs, strict=True)
 
 
 _blocks.views = _views
@@ -306,19 +311,20 @@ def _body_calls(node: Node) -> Iterator[BodyCall]:
     params, values = node.params, [v.type for v in node.inputs]
     body: Body = params["body"].content
     start = params["carries"] + len(params["axes"])
-    own, marks = start + params["own"], start + params["own"] + params["marks"]
+    marks_start = start + params["own"]
+    marks = slice(marks_start, marks_start + params["marks"])
     count, more = len(body.inputs), len(body.size_params)
     axes = (*params["axes"], *[0] * params["own"])
     for i, axis in enumerate(axes, params["carries"]):
         shape = list(values[i].shape)
         shape[axis] = body.inputs[i].type.shape[axis]
         values[i] = values[i].like(shape)
-    values[own:marks] = [t.like(t.shape[1:]) for t in values[own:marks]]
+    values[marks] = [t.like(t.shape[1:]) for t in values[marks]]
     for one in (body, *params["columns"].content):
         yield BodyCall(one, values[:count], params["sizes"][:more])
     for again in params["again"].content:
         rows = values[params["carries"] : start]
-        types = [*values[own:marks], *rows, *values[count:]]
+        types = [*values[marks], *rows, *values[count:]]
         yield BodyCall(again, types, params["sizes"][more:])
 
 
@@ -360,9 +366,9 @@ def run_blocks(
     symbol = Symbol("rows")
     carry = [body_input(v.name or "carry", v.type) for v in first]
     blocks = _block_variables([*rows, *((v, 0) for v in own)], marks, symbol)
-    after, given = step(carry, blocks, symbol_dim(symbol))
+    after, outputs = step(carry, blocks, symbol_dim(symbol))
     inputs = [*carry, *blocks]
-    body, captures, sizes = close([*after, *given], inputs, "blocks", symbol)
+    body, captures, sizes = close([*after, *outputs], inputs, "blocks", symbol)
     bodies, more, added = _made_again(again, rows, marks)
     node = _blocks.bind(
         (*first, *(v for v, _ in rows), *own, *marks, *captures, *more),
@@ -397,9 +403,9 @@ def _made_again(
         return (), [], []
     symbol = Symbol("rows")
     blocks = _block_variables(rows, marks, symbol)
-    made = again(blocks, symbol_dim(symbol))
+    recomputed_rows = again(blocks, symbol_dim(symbol))
     inputs = [*blocks[len(rows) :], *blocks[: len(rows)]]
-    body, captures, sizes = close(made, inputs, "blocks", symbol)
+    body, captures, sizes = close(recomputed_rows, inputs, "blocks", symbol)
     return (body,), captures, sizes
 
 
@@ -407,13 +413,13 @@ def _block_variables(
     rows: Sequence[tuple[Value, int]], marks: Sequence[Value], symbol: Symbol
 ) -> list[Value]:
     """Variables for a tile of each of `rows`, and an element of each of the marks."""
-    count, found = symbol_dim(symbol), []
+    count, variables = symbol_dim(symbol), []
     for value, axis in rows:
         shape = value.type.shape
         block = value.type.like((*shape[:axis], count, *shape[axis + 1 :]))
-        found.append(body_input(value.name or "block", block))
-    found += [body_input("mark", v.type.like(v.type.shape[1:])) for v in marks]
-    return found
+        variables.append(body_input(value.name or "block", block))
+    variables += [body_input("mark", v.type.like(v.type.shape[1:])) for v in marks]
+    return variables
 
 
 enroll(run_blocks, "_run_blocks")

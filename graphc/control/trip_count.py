@@ -40,8 +40,8 @@ def _(n: Size, batched: Batched, x: Value, *, most: Size | None, shared: bool) -
 
 @_steps.padding
 def _(pad: Padding, x: PaddedValue, **params: Any) -> Value:
-    found: Value = _steps(x.value, **params)
-    return found
+    count: Value = _steps(x.value, **params)
+    return count
 
 
 def steps_size(steps: Value, most: Size | None, shared: bool = False) -> Size:

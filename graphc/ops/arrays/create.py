@@ -66,7 +66,7 @@ def _(pad: Padding, value: PaddedValue, *, shape: Shape) -> PaddedValue:
     return pad.result(_full(value.value, shape=shape), fill)
 
 
-def _given(dtype: Any, default: DType) -> DType:
+def _dtype_or(dtype: Any, default: DType) -> DType:
     return default if dtype is None else dtype_of(dtype)
 
 
@@ -78,24 +78,24 @@ def full(
     no_device(device, "full")
     value = as_value(fill_value)
     value = cast(value, dtype_of(dtype)) if dtype is not None else strong(value)
-    wanted = check_shape(as_shape(shape), "full")
+    sizes = check_shape(as_shape(shape), "full")
     if value.type.rank:
-        return F.broadcast_to(value, wanted)
-    return _full(value, shape=wanted)
+        return F.broadcast_to(value, sizes)
+    return _full(value, shape=sizes)
 
 
 @public()
 def zeros(shape: Any, dtype: Any = None, *, device: Any = None) -> Value:
     """Zeros; the default float where no dtype is given."""
     no_device(device, "zeros")
-    return full(shape, 0, _given(dtype, config.float))
+    return full(shape, 0, _dtype_or(dtype, config.float))
 
 
 @public()
 def ones(shape: Any, dtype: Any = None, *, device: Any = None) -> Value:
     """Ones; the default float where no dtype is given."""
     no_device(device, "ones")
-    return full(shape, 1, _given(dtype, config.float))
+    return full(shape, 1, _dtype_or(dtype, config.float))
 
 
 enroll(zeros, "empty")
@@ -114,8 +114,8 @@ def full_like(
     """`fill_value` everywhere; dtype and shape are those of `x` where not given."""
     no_device(device, "full_like")
     like = strong(as_value(x))
-    wanted = like.type.shape if shape is None else shape
-    return full(wanted, fill_value, _given(dtype, like.dtype))
+    sizes = like.type.shape if shape is None else shape
+    return full(sizes, fill_value, _dtype_or(dtype, like.dtype))
 
 
 @public()
@@ -167,10 +167,10 @@ _iota.sizes, _iota.wraps = _sizes_of_range, True
 
 @_iota.padding
 def _(pad: Padding, *, start: Size, step: Size, length: Size, dtype: DType) -> Value:
-    given = pad.node.params
-    if isinstance(given["start"], int) and isinstance(given["step"], int):
+    params = pad.node.params
+    if isinstance(params["start"], int) and isinstance(params["step"], int):
         return _iota(start=start, step=step, length=length, dtype=dtype)
-    first, by = pad.length(given["start"]), pad.length(given["step"])
+    first, by = pad.length(params["start"]), pad.length(params["step"])
     places = _iota(start=0, step=1, length=length, dtype=dtype)
     return cast(first + by * places, dtype)
 
@@ -198,7 +198,7 @@ def arange(
             raise graph_error("bounds must be scalars", op="arange", got=str(v.type))
     if all(is_integer(v.dtype) for v in values):
         common = np.dtype("int64") if all(v.type.weak for v in values) else None
-        to = _given(dtype, common or common_dtype(values))
+        to = _dtype_or(dtype, common or common_dtype(values))
         first, last, by = map(as_size, values)
         return _integer_range(first, last, by, to)
     return _float_range(values, dtype)
@@ -221,7 +221,7 @@ def _integer_range(start: Size, stop: Size, step: Size, dtype: DType) -> Value:
 
 def _float_range(values: list[Value], dtype: Any) -> Value:
     start, stop, step = values
-    to = _given(dtype, strong(as_value(common_weak(values))).dtype)
+    to = _dtype_or(dtype, strong(as_value(common_weak(values))).dtype)
     steps = F.ceil((stop - start) / step)
     literal = [literal_of(v) for v in values]
     if all(x is not None for x in literal):
@@ -250,13 +250,13 @@ def eye(
     rows = as_size(N)
     columns = rows if M is None else as_size(M)
     check_shape((rows, columns), "eye")
-    made = _given(dtype, config.float)
-    i = with_room(F.arange(size_value(rows)), (rows, columns), made, "eye")
+    result_dtype = _dtype_or(dtype, config.float)
+    i = with_room(F.arange(size_value(rows)), (rows, columns), result_dtype, "eye")
     j = F.arange(size_value(columns))
-    found = cast(F.equal(F.expand_dims(i, 1) + k, j), made)
+    matrix = cast(F.equal(F.expand_dims(i, 1) + k, j), result_dtype)
     for n in (rows, columns):
-        found = F._at_most(0, n, "a size must not be negative", found, "eye")
-    return found
+        matrix = F._at_most(0, n, "a size must not be negative", matrix, "eye")
+    return matrix
 
 
 enroll(eye, "identity")
@@ -267,10 +267,10 @@ def tri(N: Any, M: Any = None, k: Any = 0, dtype: Any = None) -> Value:
     """Ones at and below diagonal `k` of an N x M matrix, zeros above."""
     rows = as_size(N)
     columns = rows if M is None else as_size(M)
-    made = _given(dtype, config.float)
-    i = with_room(F.arange(size_value(rows)), (rows, columns), made, "tri")
+    result_dtype = _dtype_or(dtype, config.float)
+    i = with_room(F.arange(size_value(rows)), (rows, columns), result_dtype, "tri")
     below = F.expand_dims(i, 1) + k >= F.arange(size_value(columns))
-    return cast(below, made)
+    return cast(below, result_dtype)
 
 
 def _triangle(x: Any, k: Any, upper: bool, op_name: str) -> Value:

@@ -23,28 +23,29 @@ def may_be_free(n: Size) -> bool:
     return symbol.origin.node.primitive is not INPUT
 
 
-def with_free_sizes(value: Value, wanted: Shape) -> tuple[Value, Shape]:
+def with_free_sizes(value: Value, new_shape: Shape) -> tuple[Value, Shape]:
     """The array to reshape, after checks of its sizes, and the sizes without -1."""
-    places = [i for i, n in enumerate(wanted) if may_be_free(n)]
+    places = [i for i, n in enumerate(new_shape) if may_be_free(n)]
     if not places:
-        return value, wanted
-    total, found = value.type.size, list(wanted)
-    free = {i: maximum(0, -wanted[i]) for i in places}  # 1 where a size is -1, else 0
+        return value, new_shape
+    total, sizes = value.type.size, list(new_shape)
+    # 1 where a size is -1, else 0
+    free = {i: maximum(0, -new_shape[i]) for i in places}
     for i in places:
         reason = "a size must not be negative, but for one that is -1"
-        value = F._at_most(-1, wanted[i], reason, value, "reshape")
+        value = F._at_most(-1, new_shape[i], reason, value, "reshape")
     if len(places) > 1:
         reason = "only one size may be -1"
         value = F._at_most(sum(free.values()), 1, reason, value, "reshape")
     for i in places:
-        rest = product(wanted[:i] + wanted[i + 1 :])
+        row_size = product(new_shape[:i] + new_shape[i + 1 :])
         reason = "-1 cannot be worked out beside a size of 0"
-        value = F._at_most(free[i], maximum(0, rest), reason, value, "reshape")
-        rows = maximum(1, rest)
+        value = F._at_most(free[i], maximum(0, row_size), reason, value, "reshape")
+        rows = maximum(1, row_size)
         shape = shape_text(value.type.shape)
         reason = f"the sizes beside -1 leave a remainder of the elements of {shape}"
         left = free[i] * (total % rows)
         value = F._at_most(left, 0, reason, value, "reshape", "divisibility")
-        n, others = size_value(wanted[i]), size_value(total // rows)
-        found[i] = as_size(F.where(F.equal(n, -1), others, n))
-    return value, tuple(found)
+        n, others = size_value(new_shape[i]), size_value(total // rows)
+        sizes[i] = as_size(F.where(F.equal(n, -1), others, n))
+    return value, tuple(sizes)

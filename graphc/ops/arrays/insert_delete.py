@@ -77,14 +77,14 @@ def delete(x: Any, obj: Any, axis: int | None = None) -> Value:
     if known is not None and not known.size:
         return value
     if known is not None and isinstance(n, int):
-        return value[(*before, _kept(n, known))]
+        return value[(*before, _remaining_positions(n, known))]
     if known is not None and ((known >= 0).all() or (known < 0).all()):
         return _without_known(value, at, np.unique(known))
     stays = F.full((n,), True).at[place].set(False)
     return value[(*before, stays)]
 
 
-def _kept(n: int, removed: Any) -> Any:
+def _remaining_positions(n: int, removed: Any) -> Any:
     try:
         return np.delete(np.arange(n), removed)
     except IndexError as error:
@@ -92,7 +92,7 @@ def _kept(n: int, removed: Any) -> Any:
 
 
 def _without_number(value: Value, axis: int, index: int) -> Value:
-    """Both sides of one position; at the call, it must be within the axis."""
+    """Join both sides of one position, which must be within the axis at the call."""
     before, n = (FULL,) * axis, value.type.shape[axis]
     _inside(value, axis, [index])
     head = value[(*before, slice(None, index))]
@@ -112,11 +112,11 @@ def _inside(value: Value, axis: int, positions: Any) -> None:
 
 
 def _without_one(value: Value, axis: int, index: Value) -> Value:
-    """One position left out; it may be traced, the size is known without it."""
+    """Leave one position out; it may be traced, as the size does not depend on it."""
     n = value.shape[axis]
     place = F.where(F.less(index, 0), index + n, index)
-    kept = F.arange(n - 1)
-    return F.take(value, kept + F.greater_equal(kept, place), axis=axis)
+    positions = F.arange(n - 1)
+    return F.take(value, positions + F.greater_equal(positions, place), axis=axis)
 
 
 def _without_known(value: Value, axis: int, removed: Any) -> Value:
@@ -130,11 +130,11 @@ def _without_known(value: Value, axis: int, removed: Any) -> Value:
 
 
 def _without_sorted(value: Value, axis: int, removed: Value) -> Value:
-    """Ascending positions left out, all of them different."""
-    kept = F.arange(value.shape[axis] - removed.shape[0])
+    """Leave out ascending positions, which are all different."""
+    positions = F.arange(value.shape[axis] - removed.shape[0])
     # The element after which as many are gone as stand before it in `removed`.
-    gone = F.searchsorted(removed - F.arange(removed.shape[0]), kept, side="right")
-    return F.take(value, kept + gone, axis=axis)
+    gone = F.searchsorted(removed - F.arange(removed.shape[0]), positions, side="right")
+    return F.take(value, positions + gone, axis=axis)
 
 
 @public()
@@ -257,5 +257,5 @@ def fill_diagonal(x: Any, val: Any, wrap: bool = False) -> Value:
 
 def _cycled(new: Any, places: Value, array: Value) -> Value:
     """One number for all places, or numbers in turn."""
-    given = cast(as_value(new), array.dtype)
-    return resize(given, places.type.shape) if given.type.rank else given
+    numbers = cast(as_value(new), array.dtype)
+    return resize(numbers, places.type.shape) if numbers.type.rank else numbers

@@ -55,13 +55,13 @@ _concatenate.linear = True
 
 @_concatenate.vjp
 def _(g: Value, *arrays: Value, axis: int) -> tuple[Value, ...]:
-    found: list[Value] = []
+    cotangents: list[Value] = []
     start: Size = 0
     for a in arrays:
         stop = start + a.type.shape[axis]
-        found.append(F.specify_shape(F._part(g, axis, start, stop), a.type.shape))
+        cotangents.append(F.specify_shape(F._part(g, axis, start, stop), a.type.shape))
         start = stop
-    return tuple(found)
+    return tuple(cotangents)
 
 
 @_concatenate.batch
@@ -83,10 +83,10 @@ def _(pad: Padding, *arrays: PaddedValue, axis: int) -> Any:
         start = start + a.type.shape[axis]
         behind = place >= number(pad, start)
         n = number(pad, a.type.shape[axis])
-        kept = F.astype(F.size_value(a.value.type.shape[axis]), "int32")
-        shift = shift + F.where(behind, kept - n, as_value(np.int32(0)))
-    found: Value = F._gather(joined, place + shift, axes=(axis,), inside=(False,))
-    return found
+        room = F.astype(F.size_value(a.value.type.shape[axis]), "int32")
+        shift = shift + F.where(behind, room - n, as_value(np.int32(0)))
+    elements: Value = F._gather(joined, place + shift, axes=(axis,), inside=(False,))
+    return elements
 
 
 @public()
@@ -152,8 +152,8 @@ def _(n: Size, batched: Batched, *arrays: Value, axis: int) -> Value:
 
 @_stack.padding
 def _(pad: Padding, *arrays: PaddedValue, axis: int) -> Value:
-    found: Value = _stack(*(a.value for a in arrays), axis=axis)
-    return found
+    array: Value = _stack(*(a.value for a in arrays), axis=axis)
+    return array
 
 
 @public()
@@ -243,12 +243,12 @@ def _(pad: Padding, x: PaddedValue, *, reps: Shape) -> Value:
         for axis, n in enumerate(pad.node.params["reps"])
     ]
     pairs = zip(reps, alone, strict=True)
-    found: Value = _tile(x.value, reps=tuple(1 if own else n for n, own in pairs))
+    tiles: Value = _tile(x.value, reps=tuple(1 if flag else n for n, flag in pairs))
     for axis, n in enumerate(x.type.shape):
         if alone[axis]:
             at = pad.positions(pad.out[axis]) % F.maximum(number(pad, n), 1)
-            found = read(found, axis, at)
-    return found
+            tiles = read(tiles, axis, at)
+    return tiles
 
 
 @public()
@@ -291,8 +291,8 @@ def _(g: Value, x: Value, *, repeats: Size, axis: int) -> tuple[Value]:
 def _(pad: Padding, x: PaddedValue, *, repeats: Size, axis: int) -> Value:
     true = pad.node.params["repeats"]
     if is_known(pad, true):
-        found: Value = _repeat(x.value, repeats=repeats, axis=axis)
-        return found
+        elements: Value = _repeat(x.value, repeats=repeats, axis=axis)
+        return elements
     at = pad.positions(pad.out[axis]) // F.maximum(number(pad, true), 1)
     return read(x.value, axis, at)
 
@@ -358,8 +358,8 @@ def _(
     ends = F.cumsum(pad.filled(counts, (0,), 0))
     places = F.astype(pad.positions(pad.out[axis]), ends.dtype)
     source = F.searchsorted(ends, places, side="right")
-    found: Value = F._gather(x.value, source, axes=(axis,), inside=(False,))
-    return found
+    elements: Value = F._gather(x.value, source, axes=(axis,), inside=(False,))
+    return elements
 
 
 def _one_per_element(counts: Value, n: Size) -> Value:

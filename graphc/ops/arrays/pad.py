@@ -147,11 +147,11 @@ def _(
             start = number(pad, a)
             value = moved(pad, value, axis, n, start, size, fill.value)
             first[axis] = last[axis] = 0
-    made = _pad(value, fill.value, low=tuple(first), high=tuple(last))
+    padded_array = _pad(value, fill.value, low=tuple(first), high=tuple(last))
     if literal is None:
-        return pad.result(made, {})
+        return pad.result(padded_array, {})
     ends = enumerate(pad.node.params["high"])  # elements cut off are in the padding
-    return pad.result(made, {a: literal for a, n in ends if less_equal(0, n)})
+    return pad.result(padded_array, {a: literal for a, n in ends if less_equal(0, n)})
 
 
 Around = Literal["edge", "wrap", "reflect", "symmetric"]
@@ -208,16 +208,16 @@ def _gathered_in(
     behind = (1,) * (g.type.rank - axis - 1)
     place = F.arange(size_value(width[0] + n + width[1])) - size_value(width[0])
     period = F.maximum(n - 1 if mode == "reflect" else n, 1)
-    turns, rest = place // (2 * period), place % (2 * period)
-    turned = rest > period if mode == "reflect" else rest >= period
+    turns, offset = place // (2 * period), place % (2 * period)
+    turned = offset > period if mode == "reflect" else offset >= period
     first, last, sign = -2 * turns, 2 * turns + 2 * turned, 1 - 2 * turned
     weights = [F.reshape(w, (-1, *behind)) for w in (sign, first, last)]
-    own, begin, end = (g * cast(w, g.dtype) for w in weights)
+    signed_g, begin, end = (g * cast(w, g.dtype) for w in weights)
     numbers = F.reshape(numbers, (n, *behind))
     begin, end = (F.sum(w, axis=axis, keepdims=True) for w in (begin, end))
     edges = F.where(F.equal(numbers, 0), begin, F.zeros_like(begin))
     edges = edges + F.where(F.equal(numbers, n - 1), end, F.zeros_like(end))
-    return _added_to(zeros, own, source, axis) + edges
+    return _added_to(zeros, signed_g, source, axis) + edges
 
 
 def _added_to(x: Value, v: Value, places: Value, axis: int) -> Value:
@@ -316,10 +316,10 @@ def _check_options(mode: Any, options: dict[str, Any]) -> None:
 def _widths(widths: Any, rank: int) -> list[tuple[Size, Size]]:
     """The sizes before and after each axis, from any form that NumPy takes."""
     if isinstance(widths, dict):
-        found: list[Any] = [(0, 0)] * rank
+        axis_widths: list[Any] = [(0, 0)] * rank
         for axis, width in widths.items():
-            found[normal_axis(axis, rank, "pad")] = _pairs(width, 1, "a width")[0]
-        pairs = found
+            axis_widths[normal_axis(axis, rank, "pad")] = _pairs(width, 1, "a width")[0]
+        pairs = axis_widths
     else:
         pairs = _pairs(widths, rank, "a width")
     return [(as_size(a, "a pad width"), as_size(b, "a pad width")) for a, b in pairs]
@@ -342,9 +342,9 @@ def _listed(x: Any) -> Any:
     return [_listed(item) for item in x] if isinstance(x, (list, tuple)) else x
 
 
-def _pairs(given: Any, rank: int, what: str) -> list[WidthPair]:
+def _pairs(widths: Any, rank: int, what: str) -> list[WidthPair]:
     """One pair per axis, from NumPy's forms: a number, a pair, or a pair per axis."""
-    items = _listed(given)
+    items = _listed(widths)
     if not isinstance(items, list):
         return [(items, items)] * rank
     if not any(isinstance(item, list) for item in items):
@@ -427,9 +427,9 @@ def _ramp(
         return None
     start = cast(as_value(end), edge.dtype)
     one = F.squeeze(_stated(edge, axis, 1), axis)
-    made = F.linspace(start, one, size_value(width), endpoint=False, axis=axis,
+    ramp = F.linspace(start, one, size_value(width), endpoint=False, axis=axis,
                       dtype=edge.dtype)
-    return F.flip(made, axis) if backwards else made
+    return F.flip(ramp, axis) if backwards else ramp
 
 
 def _stated(x: Value, axis: int, n: Size) -> Value:
@@ -459,9 +459,9 @@ def _repeated(part: Value, axis: int, mode: str, width: Size) -> Value | None:
     """A statistic of part of the array, `width` times."""
     if _is_nothing(width):
         return None
-    found = getattr(F, STATISTICS[mode])(part, axis=axis, keepdims=True)
+    statistic = getattr(F, STATISTICS[mode])(part, axis=axis, keepdims=True)
     if is_integer(part.dtype):
-        found = F.rint(found) if found.dtype != part.dtype else found
+        statistic = F.rint(statistic) if statistic.dtype != part.dtype else statistic
     shape = list(part.type.shape)
     shape[axis] = width
-    return F.broadcast_to(cast(found, part.dtype), tuple(shape))
+    return F.broadcast_to(cast(statistic, part.dtype), tuple(shape))

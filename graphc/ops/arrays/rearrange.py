@@ -72,22 +72,22 @@ def _at_least(x: Any, rank: int) -> Value:
 @public()
 def atleast_1d(*arrays: Any) -> Any:
     """Arrays of rank 1 or more; one array alone is returned as it is."""
-    made = [_at_least(a, 1) for a in arrays]
-    return made[0] if len(made) == 1 else made
+    results = [_at_least(a, 1) for a in arrays]
+    return results[0] if len(results) == 1 else results
 
 
 @public()
 def atleast_2d(*arrays: Any) -> Any:
     """Arrays of rank 2 or more: new axes come first."""
-    made = [_at_least(a, 2) for a in arrays]
-    return made[0] if len(made) == 1 else made
+    results = [_at_least(a, 2) for a in arrays]
+    return results[0] if len(results) == 1 else results
 
 
 @public()
 def atleast_3d(*arrays: Any) -> Any:
     """Arrays of rank 3 or more: a vector becomes (1, n, 1), a matrix (m, n, 1)."""
-    made = [_three(_strong(a)) for a in arrays]
-    return made[0] if len(made) == 1 else made
+    results = [_three(_strong(a)) for a in arrays]
+    return results[0] if len(results) == 1 else results
 
 
 def _three(value: Value) -> Value:

@@ -57,8 +57,8 @@ def _reshape(x: Array, *, shape: Shape) -> TensorType:
     reason = f"cannot reshape {shape_text(x.type.shape)} into {shape_text(shape)}"
     total = x.type.size
     for i, n in enumerate(shape):
-        rest = product(others := shape[:i] + shape[i + 1 :])
-        if isinstance(n, Dim) and isinstance(rest, Dim) and n is total // rest:
+        row_size = product(others := shape[:i] + shape[i + 1 :])
+        if isinstance(n, Dim) and isinstance(row_size, Dim) and n is total // row_size:
             whole, parts = cancelled(total, require_shape(others, NEGATIVE))
             require_equal(whole % parts, 0, reason, kind="divisibility")
             return x.type.like(shape)
@@ -70,8 +70,8 @@ def _reshape(x: Array, *, shape: Shape) -> TensorType:
 def _kind_of_misfit(shape: Shape, total: Size) -> ErrorKind:
     """The kind of error: a size for -1 is a quotient, which may be no integer."""
     for i, n in enumerate(shape):
-        rest = product(shape[:i] + shape[i + 1 :])
-        if isinstance(n, Dim) and not same_size(rest, 0) and n is total // rest:
+        row_size = product(shape[:i] + shape[i + 1 :])
+        if isinstance(n, Dim) and not same_size(row_size, 0) and n is total // row_size:
             return "divisibility"
     return "shape"
 
@@ -121,11 +121,12 @@ def _in_front(x: Value, shape: Shape, same: int, end: int) -> Value:
     go on with elements that do not matter.
     """
     before, stop = x.type.shape, len(shape) - end
-    own, wanted = product(before[same : len(before) - end]), product(shape[same:stop])
-    if equal(own, wanted) is True:
+    count = product(before[same : len(before) - end])
+    target_count = product(shape[same:stop])
+    if equal(count, target_count) is True:
         return _reshape(x, shape=shape)
-    flat = _reshape(x, shape=(*before[:same], own, *before[len(before) - end :]))
-    return _reshape(read(flat, same, places(wanted)), shape=shape)
+    flat = _reshape(x, shape=(*before[:same], count, *before[len(before) - end :]))
+    return _reshape(read(flat, same, places(target_count)), shape=shape)
 
 
 def _blocks(before: Shape, after: Shape) -> dict[int, int] | None:
@@ -159,7 +160,7 @@ def _compacted(
 
 
 def _reshape_to_ones(x: Value, shape: Shape, same: int, end: int) -> Value:
-    """With an axis of size 1 for each between the first `same` and the last `end`."""
+    """Insert axes of size 1 between the first `same` and the last `end` axes."""
     return expand_dims(x, tuple(range(same, len(shape) - end)))
 
 
@@ -175,38 +176,38 @@ def reshape(x: Any, /, shape: Any, *, copy: bool | None = None) -> Value:
     number of elements does not fit.
     """
     value = as_value(x)
-    wanted = as_shape(shape)
-    free = [i for i, n in enumerate(wanted) if isinstance(n, int) and n == -1]
+    sizes = as_shape(shape)
+    free = [i for i, n in enumerate(sizes) if isinstance(n, int) and n == -1]
     if len(free) > 1:
         raise graph_error("only one size may be -1", op="reshape", got=str(shape))
     if free:
-        rest = product(tuple(n for i, n in enumerate(wanted) if i != free[0]))
-        size = _remaining(value, rest, wanted)
-        wanted = (*wanted[: free[0]], size, *wanted[free[0] + 1 :])
+        row_size = product(tuple(n for i, n in enumerate(sizes) if i != free[0]))
+        size = _remaining(value, row_size, sizes)
+        sizes = (*sizes[: free[0]], size, *sizes[free[0] + 1 :])
     else:
-        value, wanted = with_free_sizes(value, wanted)
-    check_shape(wanted, "reshape")
-    if len(wanted) == value.type.rank and all(
-        map(same_size, wanted, value.type.shape)
+        value, sizes = with_free_sizes(value, sizes)
+    check_shape(sizes, "reshape")
+    if len(sizes) == value.type.rank and all(
+        map(same_size, sizes, value.type.shape)
     ):
         return value
-    return _reshape(value, shape=wanted)
+    return _reshape(value, shape=sizes)
 
 
-def _remaining(value: Value, rest: Size, wanted: Shape) -> Size:
+def _remaining(value: Value, row_size: Size, sizes: Shape) -> Size:
     """The size that -1 stands for."""
     total = value.type.size
-    divides = not isinstance(rest, int) or (
-        rest != 0 and not (isinstance(total, int) and total % rest)
+    divides = not isinstance(row_size, int) or (
+        row_size != 0 and not (isinstance(total, int) and total % row_size)
     )
     if not divides:
         raise graph_error(
-            f"-1 cannot stand for {total} elements in rows of {rest}",
+            f"-1 cannot stand for {total} elements in rows of {row_size}",
             op="reshape",
-            got=f"{value.type} into {shape_text(wanted)}",
+            got=f"{value.type} into {shape_text(sizes)}",
             hint=f"the other sizes must multiply to a divisor of {total}",
         )
-    return total // rest
+    return total // row_size
 
 
 def _method_reshape(x: Value, *shape: Any) -> Value:
@@ -402,8 +403,8 @@ def _broadcast_to(x: Array, *, shape: Shape) -> TensorType:
         raise type_error(f"cannot broadcast to {shape_text(shape)}: fewer axes")
     require_shape(shape)
     tail = shape[len(shape) - x.type.rank :]
-    for n, wanted in zip(x.type.shape, tail, strict=True):
-        require_stretchable(n, wanted, f"cannot broadcast to {shape_text(shape)}")
+    for n, target in zip(x.type.shape, tail, strict=True):
+        require_stretchable(n, target, f"cannot broadcast to {shape_text(shape)}")
     require_room(shape, x.dtype)
     return x.type.like(shape)
 
@@ -435,12 +436,12 @@ def _(pad: Padding, x: PaddedValue, *, shape: Shape) -> PaddedValue:
 def broadcast_to(x: Any, /, shape: Any) -> Value:
     """Stretched to `shape`, as `numpy.broadcast_to`."""
     value = strong(as_value(x))
-    wanted = check_shape(as_shape(shape), "broadcast_to")
-    if len(wanted) == value.type.rank and all(
-        map(same_size, wanted, value.type.shape)
+    target = check_shape(as_shape(shape), "broadcast_to")
+    if len(target) == value.type.rank and all(
+        map(same_size, target, value.type.shape)
     ):
         return value
-    return _broadcast_to(value, shape=wanted)
+    return _broadcast_to(value, shape=target)
 
 
 @public()

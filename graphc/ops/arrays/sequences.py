@@ -46,12 +46,12 @@ def meshgrid(
     if indexing == "xy" and len(order) > 1:
         order[:2] = [1, 0]
     shape = tuple(vectors[i].type.shape[0] for i in order)
-    made = []
+    grids = []
     for i, vector in enumerate(vectors):
         others = tuple(a for a in range(len(order)) if a != order.index(i))
         thin = F.expand_dims(vector, others) if others else vector
-        made.append(thin if sparse else F.broadcast_to(thin, shape))
-    return made
+        grids.append(thin if sparse else F.broadcast_to(thin, shape))
+    return grids
 
 
 @public()
@@ -151,14 +151,14 @@ def _spaced(values: Sequence[Any], to: Any = None) -> list[Value]:
     Python numbers alone are of the dtype `to` that is wanted in the end, where it is
     floating point, or of the default float.
     """
-    found = [as_value(v) for v in values]
-    weak = all(v.type.weak for v in found)
-    dtype = common_dtype(found)
+    numbers = [as_value(v) for v in values]
+    weak = all(v.type.weak for v in numbers)
+    dtype = common_dtype(numbers)
     if weak and to is not None and is_inexact(dtype_of(to)):
-        dtype = common_dtype([*found, F.zeros((), to)])
+        dtype = common_dtype([*numbers, F.zeros((), to)])
     if not is_inexact(dtype):
         dtype = config.float if weak else dtype_of("float64")
-    return [cast(v, dtype) for v in found]
+    return [cast(v, dtype) for v in numbers]
 
 
 @public()
@@ -224,11 +224,11 @@ def logspace(
     axis: int = 0,
 ) -> Value:
     """`num` powers of `base` with evenly spaced exponents, as `numpy.logspace`."""
-    given = as_value(base)
-    if given.type.rank:
-        given = F.expand_dims(given, axis)
+    base_value = as_value(base)
+    if base_value.type.rank:
+        base_value = F.expand_dims(base_value, axis)
     first, last = _spaced([start, stop], dtype)
-    powers = F.power(given, F.linspace(first, last, num, endpoint, axis=axis))
+    powers = F.power(base_value, F.linspace(first, last, num, endpoint, axis=axis))
     return powers if dtype is None else powers.astype(dtype)
 
 

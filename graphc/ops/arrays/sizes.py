@@ -74,8 +74,8 @@ def known(x: Any) -> Known | None:
 def _nested(sizes: Any) -> Known | None:
     """Lists as tuples; None where a size in them depends on data."""
     if not isinstance(sizes, list):
-        found: Size = sizes
-        return found if _told_early(found) else None
+        size: Size = sizes
+        return size if _told_early(size) else None
     parts = [_nested(part) for part in sizes]
     return None if None in parts else tuple(p for p in parts if p is not None)
 

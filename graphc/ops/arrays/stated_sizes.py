@@ -60,8 +60,8 @@ def specify_shape(x: Any, shape: Any) -> Value:
 
 def sized(x: Any, shape: Any, kind: ErrorKind = "shape") -> Value:
     """As `specify_shape`; the error of a call is of `kind`."""
-    given = shape if isinstance(shape, (tuple, list)) else (shape,)
-    stated = tuple(None if n is None else as_size(n) for n in given)
+    sizes = shape if isinstance(shape, (tuple, list)) else (shape,)
+    stated = tuple(None if n is None else as_size(n) for n in sizes)
     value = strong(as_value(x))
     if len(stated) == value.type.rank:
         pairs = zip(stated, value.type.shape, strict=True)

@@ -35,9 +35,9 @@ def lined_up(batched: Batched, values: Sequence[Value]) -> list[Value]:
 
 
 def where_each(mask: Value, new: Value, old: Value) -> Value:
-    """By example, `new` where `mask` holds for it, else `old`."""
-    found: Value = F.where(*lined_up((True,) * 3, (mask, new, old)))
-    return found
+    """For each example, `new` where its `mask` holds, else `old`."""
+    elements: Value = F.where(*lined_up((True,) * 3, (mask, new, old)))
+    return elements
 
 
 def shifted(param: Any) -> Any:

@@ -28,10 +28,10 @@ def loop_dtypes(ufunc: Ufunc, keys: tuple[LoopKey, ...]) -> tuple[DType, ...] | 
     if BFLOAT16 in keys:
         keys = tuple(BFLOAT16 if k in (int, float) else k for k in keys)
     try:
-        found = ufunc.resolve_dtypes((*keys, *[None] * ufunc.nout))
+        dtypes = ufunc.resolve_dtypes((*keys, *[None] * ufunc.nout))
     except TypeError:
         return None
-    return tuple(found)
+    return tuple(dtypes)
 
 
 def broadcast(*shapes: tuple[Size, ...]) -> tuple[Size, ...]:
@@ -72,8 +72,8 @@ def with_room(x: Value, shape: tuple[Size, ...], dtype: DType, op: str) -> Value
     """`x`, provided that an array made of it and few numbers fits into memory."""
     if not _is_of_numbers(shape):
         return x
-    found: Value = F._at_most(product(shape), *_room(dtype), x, op)
-    return found
+    checked_value: Value = F._at_most(product(shape), *_room(dtype), x, op)
+    return checked_value
 
 
 def _is_of_numbers(shape: tuple[Size, ...]) -> bool:
@@ -117,21 +117,21 @@ def require_stretchable(n: Size, to: Size, reason: str) -> None:
         require_equal(n, to, reason, kind="broadcast")
 
 
-def stretched_axes(given: tuple[Size, ...], to: tuple[Size, ...]) -> tuple[int, ...]:
-    """The axes of shape `to` along which an array of shape `given` is stretched."""
-    extra = len(to) - len(given)
+def stretched_axes(shape: tuple[Size, ...], to: tuple[Size, ...]) -> tuple[int, ...]:
+    """The axes of shape `to` along which an array of `shape` is stretched."""
+    extra = len(to) - len(shape)
     ones = (
         extra + i
-        for i, (n, m) in enumerate(zip(given, to[extra:], strict=True))
+        for i, (n, m) in enumerate(zip(shape, to[extra:], strict=True))
         if is_one(n) and not is_one(m)
     )
     return (*range(extra), *ones)
 
 
-def may_stretch(given: tuple[Size, ...], to: tuple[Size, ...]) -> bool:
-    """Whether axes of `given` that may be 1 are perhaps stretched to those of `to`."""
-    extra = len(to) - len(given)
-    pairs = zip(given, to[extra:], strict=True)
+def may_stretch(shape: tuple[Size, ...], to: tuple[Size, ...]) -> bool:
+    """Whether axes of `shape` that may be 1 are perhaps stretched to those of `to`."""
+    extra = len(to) - len(shape)
+    pairs = zip(shape, to[extra:], strict=True)
     return any(may_be_one(n) and equal(n, m) is not True for n, m in pairs)
 
 
@@ -152,9 +152,9 @@ def reduced_to(how: HowReduced, g: Value, shape: tuple[Size, ...]) -> Value:
     extra = g.type.rank - len(shape)
     if axes[:extra]:
         g = reduction(g, axis=axes[:extra])
-    kept = tuple(a - extra for a in axes[extra:])
-    if kept:
-        g = reduction(g, axis=kept, keepdims=True)
+    unit_axes = tuple(a - extra for a in axes[extra:])
+    if unit_axes:
+        g = reduction(g, axis=unit_axes, keepdims=True)
     if may_stretch(shape, g.type.shape):
         g = F._unstretched(g, shape=shape, how=how)
     return g

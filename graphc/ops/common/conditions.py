@@ -46,10 +46,10 @@ def telling(wrong: Value, index: Value, *sizes: Any) -> Value:
     """
     wide = index.dtype if index.dtype.itemsize >= INT32.itemsize else INT32
     least = int(np.iinfo(wide.name).min)
-    found = F.where(wrong, cast(index, wide), np.asarray(least, wide.name))
-    parts = [F.any(wrong), F.max(found, initial=least), *map(as_value, sizes)]
-    told: Value = F.stack([cast(part, wide) for part in parts])
-    return told
+    wrong_indices = F.where(wrong, cast(index, wide), np.asarray(least, wide.name))
+    parts = [F.any(wrong), F.max(wrong_indices, initial=least), *map(as_value, sizes)]
+    report: Value = F.stack([cast(part, wide) for part in parts])
+    return report
 
 
 def never_failed(condition: Value) -> Value:

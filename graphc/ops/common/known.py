@@ -25,20 +25,20 @@ maxima = each(dims.maximum, 2)
 
 def numbers(sizes: KnownSizes) -> Any:
     """The sizes as an array of int64; None where one is a formula or too large."""
-    found = np.asarray(sizes, dtype=object)
-    if not all(type(n) is int and -(2**63) <= n < 2**63 for n in found.flat):
+    array = np.asarray(sizes, dtype=object)
+    if not all(type(n) is int and -(2**63) <= n < 2**63 for n in array.flat):
         return None
-    return found.astype("int64")
+    return array.astype("int64")
 
 
 def of_numbers(function: Callable[..., Any]) -> Callable[..., KnownSizes]:
     """The rule that is a function of NumPy where all sizes are numbers."""
 
     def rule(*sizes: KnownSizes, **params: Any) -> KnownSizes:
-        found = [numbers(n) for n in sizes]
-        if any(n is None for n in found):
+        arrays = [numbers(n) for n in sizes]
+        if any(n is None for n in arrays):
             return None
-        return np.asarray(function(*found, **params)).astype(object)
+        return np.asarray(function(*arrays, **params)).astype(object)
 
     return rule
 
@@ -67,10 +67,10 @@ def _places(
     """The index of known positions, all within their axes."""
     items: list[Any] = [slice(None)] * x.ndim
     for axis, index in zip(axes, indices, strict=True):
-        found, n = numbers(index), x.shape[axis]
-        if found is None or not np.all((-n <= found) & (found < n)):
+        positions, n = numbers(index), x.shape[axis]
+        if positions is None or not np.all((-n <= positions) & (positions < n)):
             return None
-        items[axis] = found
+        items[axis] = positions
     return tuple(items)
 
 
@@ -84,10 +84,10 @@ def taken(
 
 def repeated(x: KnownSizes, counts: KnownSizes, *, total: int, axis: int) -> KnownSizes:
     """The rule of repeats by known counts."""
-    found = numbers(counts)
-    if found is None or found.min(initial=0) < 0:
+    known_counts = numbers(counts)
+    if known_counts is None or known_counts.min(initial=0) < 0:
         return None
-    return np.repeat(x, found, axis)
+    return np.repeat(x, known_counts, axis)
 
 
 def written(

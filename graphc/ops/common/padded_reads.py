@@ -24,33 +24,33 @@ def is_known(pad: Padding, size: Size) -> bool:
 
 def places(size: Size) -> Value:
     """0, 1, 2 ... as int32."""
-    found: Value = F.arange(F.size_value(size), dtype="int32")
-    return found
+    positions: Value = F.arange(F.size_value(size), dtype="int32")
+    return positions
 
 
 def nonempty(x: Value, axis: int) -> Value:
-    """With an element more where there may be none: one can be read at least."""
+    """`x` with one more element along an axis that may be empty, so that reads work."""
     if less_equal(1, x.type.shape[axis]) is True:
         return x
-    found: Value = F.pad(x, [(0, int(a == axis)) for a in range(x.type.rank)])
-    return found
+    longer_array: Value = F.pad(x, [(0, int(a == axis)) for a in range(x.type.rank)])
+    return longer_array
 
 
 def read(x: Value, axis: int, at: Value) -> Value:
     """The elements at these places of an axis; outside of it, any."""
-    found: Value = F._gather(nonempty(x, axis), at, axes=(axis,), inside=(False,))
-    return found
+    elements: Value = F._gather(nonempty(x, axis), at, axes=(axis,), inside=(False,))
+    return elements
 
 
 def moved(
     pad: Padding, x: Value, axis: int, n: Size, start: Value, size: Size, fill: Value
 ) -> Value:
-    """The `n` elements of an axis from `start` on, in `size` that else hold `fill`."""
+    """Move `n` elements of an axis to `start`, in `size` places filled with `fill`."""
     at = places(size) - start
     inside = F.logical_and(at >= 0, at < number(pad, n))
     inside = F.expand_dims(inside, tuple(range(1, x.type.rank - axis)))
-    found: Value = F.where(inside, read(x, axis, at), as_value(fill))
-    return found
+    row: Value = F.where(inside, read(x, axis, at), as_value(fill))
+    return row
 
 
 def flat_places(pad: Padding, shape: Sequence[Size]) -> Value:
@@ -59,8 +59,8 @@ def flat_places(pad: Padding, shape: Sequence[Size]) -> Value:
     for axis, n in enumerate(shape):
         others = tuple(a for a in range(len(shape)) if a != axis)
         place = place * number(pad, n) + F.expand_dims(pad.positions(n), others)
-    found: Value = F.broadcast_to(place, tuple(map(pad.stored, shape)))
-    return found
+    numbers: Value = F.broadcast_to(place, tuple(map(pad.stored, shape)))
+    return numbers
 
 
 def at_flat_places(
@@ -79,5 +79,5 @@ def at_flat_places(
     for axis in axes:
         x = nonempty(x, axis)
     every = (False,) * len(axes)
-    found: Value = F._gather(x, *reversed(coordinates), axes=axes, inside=every)
-    return found
+    elements: Value = F._gather(x, *reversed(coordinates), axes=axes, inside=every)
+    return elements

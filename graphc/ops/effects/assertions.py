@@ -80,8 +80,8 @@ def _(
 def asserted(value: Value, condition: Value, message: str, kind: ErrorKind) -> Value:
     """`value`, provided that `condition` holds; a CallError of `kind` says if not."""
     texts = {"message": Text(message), "error": Text("")}
-    made: Value = _assert_(value, condition, kind=kind, **texts)
-    return made
+    checked_value: Value = _assert_(value, condition, kind=kind, **texts)
+    return checked_value
 
 
 enroll(asserted, "_assert")
@@ -118,8 +118,8 @@ def assert_(
     if equal(holds, 1) is True:
         return x  # it holds whatever the sizes are
     texts = {"message": Text(text), "error": Text(name)}
-    made: Value = _assert_(x, test, kind="check", **texts)
-    return made
+    checked_value: Value = _assert_(x, test, kind="check", **texts)
+    return checked_value
 
 
 def _named(error: Any, message: str) -> str:

@@ -82,8 +82,8 @@ def _bucket(size: Array, *, capacities: Capacities) -> TensorType:
 
 
 def _print_bucket(p: Printing) -> str:
-    function, rest = capacity_call(p.node.params["capacities"])
-    arguments = ", ".join([f"int({p.inputs[0]})", *map(repr, rest)])
+    function, numbers = capacity_call(p.node.params["capacities"])
+    arguments = ", ".join([f"int({p.inputs[0]})", *map(repr, numbers)])
     dtype = p.code(p.node.outputs[0].dtype)
     return f"np.asarray({p.helper(function)}({arguments}), {dtype})"
 
@@ -99,5 +99,5 @@ _bucket.no_padding("capacities are made of true sizes")
 
 def bucketed(size: Value, capacities: Capacities) -> Value:
     """The capacity for an integer scalar."""
-    made: Value = _bucket(size, capacities=capacities)
-    return made
+    capacity: Value = _bucket(size, capacities=capacities)
+    return capacity

@@ -62,11 +62,11 @@ def _foreign(
 def _types(
     function: ForeignFunction, shapes: Sequence[Size]
 ) -> tuple[TensorType, ...]:
-    found, at = [], 0
+    types, at = [], 0
     for dtype, rank in zip(function.dtypes, function.ranks, strict=True):
-        found.append(TensorType(dtype, tuple(shapes[at : at + rank])))
+        types.append(TensorType(dtype, tuple(shapes[at : at + rank])))
         at += rank
-    return tuple(found)
+    return tuple(types)
 
 
 def _called(p: Printing) -> str:
@@ -97,19 +97,19 @@ def _(
 ) -> tuple[Value | None, ...]:
     """The cotangents by the derivative that the other library has."""
     types = _types(function.content, shapes)
-    given = g if isinstance(g, tuple) else (g,)
-    pairs = [(c, t) for c, t in zip(given, types, strict=True) if is_inexact(t.dtype)]
+    parts = g if isinstance(g, tuple) else (g,)
+    pairs = [(c, t) for c, t in zip(parts, types, strict=True) if is_inexact(t.dtype)]
     cotangents = [_zeros(t) if c is None else c for c, t in pairs]
-    own = [w and is_inexact(v.dtype) for v, w in zip(values, wanted, strict=True)]
-    made = iter(
+    needed = [w and is_inexact(v.dtype) for v, w in zip(values, wanted, strict=True)]
+    results = iter(
         foreign(
-            function.content.pulled([v.type for v in values], own),
+            function.content.pulled([v.type for v in values], needed),
             [*values, *cotangents],
-            [v.type.shape for v, w in zip(values, own, strict=True) if w],
+            [v.type.shape for v, w in zip(values, needed, strict=True) if w],
             sizes,
         )
     )
-    return tuple(next(made) if w else None for w in own)
+    return tuple(next(results) if w else None for w in needed)
 
 
 def _zeros(type: TensorType) -> Value:
@@ -127,9 +127,9 @@ def _(
     sizes: tuple[Size, ...],
     asking: Text,
 ) -> tuple[Value, ...]:
-    own = [t.shape for t in _types(function.content, shapes)]
+    result_shapes = [t.shape for t in _types(function.content, shapes)]
     many = function.content.batched(tuple(batched))
-    return foreign(many, values, [(n, *shape) for shape in own], sizes)
+    return foreign(many, values, [(n, *shape) for shape in result_shapes], sizes)
 
 
 def foreign(

@@ -39,8 +39,8 @@ def result_type(*arrays_and_dtypes: Any) -> DType:
         raise graph_error("needs at least one array or dtype", op="result_type")
     values = []
     for x in arrays_and_dtypes:
-        given = isinstance(x, (*ARRAYS, bool, int, float, complex))
-        values.append(as_value(x if given else np.zeros((), dtype_of(x))))
+        is_value = isinstance(x, (*ARRAYS, bool, int, float, complex))
+        values.append(as_value(x if is_value else np.zeros((), dtype_of(x))))
     return common_dtype(values)
 
 

@@ -61,8 +61,8 @@ def piecewise(
     """
     value = strong(as_value(x))
     single = not isinstance(condlist, (list, tuple))
-    given = [condlist] if single else condlist
-    conditions = [cast(strong(as_value(c)), BOOL) for c in given]
+    condition_list = [condlist] if single else condlist
+    conditions = [cast(strong(as_value(c)), BOOL) for c in condition_list]
     extra = len(funclist) - len(conditions)
     if extra not in (0, 1):
         got = f"{len(conditions)} conditions, {len(funclist)} functions"
@@ -166,8 +166,8 @@ def _choose_checks(node: Node) -> list[tuple[Any, str]]:
     index, count = node.inputs[0], len(node.inputs) - 1
     if node.params["mode"] != "clip":
         return []
-    told = telling(F.logical_or(index < 0, index >= count), index)
-    return [(told, f"choose: a number is not in 0..{count - 1}: {{}}")]
+    report = telling(F.logical_or(index < 0, index >= count), index)
+    return [(report, f"choose: a number is not in 0..{count - 1}: {{}}")]
 
 
 BOUNDS.define(_choose, BoundsRule(_choose_checks))

@@ -73,9 +73,9 @@ def _power_rule(x: Array, y: Array) -> TensorType:
     if exponent is not None and is_integer(x.dtype) and (exponent < 0).any():
         hint = 'a negative power is no integer: use x.astype("float64")'
         raise type_error("integers to negative integer powers", hint=hint)
-    found = elementwise_rule(np.power)(x, y)
-    assert isinstance(found, TensorType)
-    return found
+    result_type = elementwise_rule(np.power)(x, y)
+    assert isinstance(result_type, TensorType)
+    return result_type
 
 
 def floor_divide_jax(jnp: Any, x: Any, y: Any) -> Any:
@@ -344,8 +344,8 @@ def _numerics(name: str) -> dict[str, Any]:
     rule = _VJP.get(name)
     reason = "" if rule else "its result is of bools or integers"
     linear, picks = name in _LINEAR, name in _PICKS
-    found = {"vjp": rule, "no_gradient": reason, "linear": linear, "picks": picks}
-    return {**found, "rounding": _rounding(name)}
+    rules = {"vjp": rule, "no_gradient": reason, "linear": linear, "picks": picks}
+    return {**rules, "rounding": _rounding(name)}
 
 
 _RULES: dict[str, TypeRule] = {"power": _power_rule}
@@ -461,8 +461,8 @@ def _power_checks(node: Node) -> list[tuple[Value, str]]:
     exponent = node.inputs[1]
     if exponent.dtype.kind != "i" or literal_of(exponent) is not None:
         return []
-    told = telling(exponent < 0, exponent)
-    return [(told, "power: a negative power of an integer is no integer: {}")]
+    report = telling(exponent < 0, exponent)
+    return [(report, "power: a negative power of an integer is no integer: {}")]
 
 
 BOUNDS.define(PRIMITIVES["power"], BoundsRule(_power_checks, "range"))

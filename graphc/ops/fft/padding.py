@@ -45,44 +45,50 @@ def _(
 
 
 def _along(
-    pad: Padding, x: Value, own: Size, n: Size, axis: int, kind: str, norm: str | None
+    pad: Padding,
+    x: Value,
+    length: Size,
+    n: Size,
+    axis: int,
+    kind: str,
+    norm: str | None,
 ) -> Value:
-    """The transform of `n` points along an axis that has `own` elements, then zeros."""
+    """The transform of `n` points along an axis: `length` elements, then zeros."""
     if is_known(pad, n):
         return FFT(x, kind=kind, sizes=(n,), axes=(axis,), norm=norm)
     dtype = np.result_type(x.dtype, np.complex64)
-    given = n // 2 + 1 if kind == "irfft" else n
-    signal = cast(_resized(pad, x, own, given, axis), dtype)
+    count = n // 2 + 1 if kind == "irfft" else n
+    signal = cast(_resized(pad, x, length, count, axis), dtype)
     if kind == "irfft":
         signal = _mirrored(pad, signal, n, axis)
-    found = _bluestein(pad, signal, n, axis, inverse=kind.startswith("i"))
+    spectrum = _bluestein(pad, signal, n, axis, inverse=kind.startswith("i"))
     scaled = norm == "ortho" or (norm == "forward") == (not kind.startswith("i"))
     if scaled:
         points = cast(F.maximum(pad.length(n), 1), np.finfo(dtype).dtype)
-        found = found / (F.sqrt(points) if norm == "ortho" else points)
+        spectrum = spectrum / (F.sqrt(points) if norm == "ortho" else points)
     if kind == "rfft":
-        return _resized(pad, found, n, n // 2 + 1, axis)
-    return F.real(found) if kind == "irfft" else found
+        return _resized(pad, spectrum, n, n // 2 + 1, axis)
+    return F.real(spectrum) if kind == "irfft" else spectrum
 
 
-def _resized(pad: Padding, x: Value, own: Size, size: Size, axis: int) -> Value:
-    """The first elements of an axis at the capacity of `size`; zeros after `own`."""
+def _resized(pad: Padding, x: Value, length: Size, size: Size, axis: int) -> Value:
+    """The first elements of an axis at the capacity of `size`; zeros after `length`."""
     stored = pad.stored(size)
     if equal(x.type.shape[axis], stored) is not True:
         x = read(x, axis, places(stored))
-    if own is size:
+    if length is size:
         return x
-    inside = places(stored) < number(pad, minimum(own, size))
+    inside = places(stored) < number(pad, minimum(length, size))
     return F.where(_along_axis(inside, x, axis), x, 0)
 
 
 def _mirrored(pad: Padding, half: Value, n: Size, axis: int) -> Value:
     """The spectrum of `n` real numbers from the half of it that is given."""
     at = places(pad.stored(n))
-    given = at < number(pad, n // 2 + 1)
-    whole = read(half, axis, F.where(given, at, number(pad, n) - at))
-    given = _along_axis(given, whole, axis)
-    return F.where(given, whole, F.conjugate(whole))
+    mask = at < number(pad, n // 2 + 1)
+    whole = read(half, axis, F.where(mask, at, number(pad, n) - at))
+    mask = _along_axis(mask, whole, axis)
+    return F.where(mask, whole, F.conjugate(whole))
 
 
 def _bluestein(pad: Padding, x: Value, n: Size, axis: int, *, inverse: bool) -> Value:

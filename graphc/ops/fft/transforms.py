@@ -70,15 +70,15 @@ def _print_fft(p: Printing) -> str:
     params = p.node.params
     sizes, axes, kind = params["sizes"], params["axes"], params["kind"]
     shape = p.node.inputs[0].type.shape
-    own = all(map(same_size, sizes, _own_sizes(shape, axes, kind)))
+    at_axis_sizes = all(map(same_size, sizes, _own_sizes(shape, axes, kind)))
     texts = [p.inputs[0]]
     if len(axes) == 1:
-        texts += [] if own else [f"n={p.code(sizes[0])}"]
+        texts += [] if at_axis_sizes else [f"n={p.code(sizes[0])}"]
         texts += [] if axes[0] == len(shape) - 1 else [f"axis={axes[0]}"]
     else:
         kind += "n"
-        texts += [] if own else [f"s={p.code(sizes)}"]
-        every = own and axes == tuple(range(len(shape)))
+        texts += [] if at_axis_sizes else [f"s={p.code(sizes)}"]
+        every = at_axis_sizes and axes == tuple(range(len(shape)))
         texts += [] if every else [f"axes={axes}"]
     texts += [f'norm="{params["norm"]}"'] if params["norm"] else []
     return f"{p.xp}.fft.{kind}({', '.join(texts)})"
@@ -98,15 +98,15 @@ def _(
     how: dict[str, Any] = {"sizes": sizes, "axes": axes}
     if kind == "rfft":
         once = _conjugate(g) * _repeats(g, sizes[-1], axes[-1], 0.5)
-        found = _fft(once, kind="irfft", norm=_DUALS[norm], **how)
+        cotangent = _fft(once, kind="irfft", norm=_DUALS[norm], **how)
     elif kind == "irfft":
         half = _conjugate(_fft(g, kind="rfft", norm=_DUALS[norm], **how))
-        found = half * _repeats(half, sizes[-1], axes[-1], 2)
+        cotangent = half * _repeats(half, sizes[-1], axes[-1], 2)
     else:
-        found = _fft(g, kind=kind, norm=norm, **how)
+        cotangent = _fft(g, kind=kind, norm=norm, **how)
     for axis in axes:
-        found = _resized(found, axis, x.type.shape[axis])
-    return (found,)
+        cotangent = _resized(cotangent, axis, x.type.shape[axis])
+    return (cotangent,)
 
 
 def _repeats(half: Value, n: Size, axis: int, weight: float) -> Value:
@@ -123,16 +123,16 @@ def _repeats(half: Value, n: Size, axis: int, weight: float) -> Value:
 
 def _resized(x: Value, axis: int, size: Size) -> Value:
     """Cut or filled up with zeros to a size along an axis."""
-    own = x.type.shape[axis]
-    if equal(own, size) is True:
+    length = x.type.shape[axis]
+    if equal(length, size) is True:
         return x
-    kept = minimum(own, size)
-    if kept is not own:
-        x = x[(*[slice(None)] * axis, slice(0, size_value(kept)))]
-    if kept is size:
+    common_length = minimum(length, size)
+    if common_length is not length:
+        x = x[(*[slice(None)] * axis, slice(0, size_value(common_length)))]
+    if common_length is size:
         return x
     widths: list[Any] = [(0, 0)] * x.type.rank
-    widths[axis] = (0, size_value(size - kept))
+    widths[axis] = (0, size_value(size - common_length))
     return F.pad(x, widths)
 
 
@@ -175,11 +175,13 @@ def _one_axis(kind: str, name: str, x: Any, n: Any, axis: int, norm: Any) -> Val
     value = _workable(x)
     op_name = f"fft.{name}"
     axes = (normal_axis(axis, value.type.rank, op_name),)
-    own = _own_sizes(value.type.shape, axes, kind)
-    sizes = tuple(own) if n is None else (_points(n, op_name),)
-    found = _fft(value, kind=kind, sizes=sizes, axes=axes, norm=_normal(norm, op_name))
+    axis_sizes = _own_sizes(value.type.shape, axes, kind)
+    sizes = tuple(axis_sizes) if n is None else (_points(n, op_name),)
+    spectrum = _fft(
+        value, kind=kind, sizes=sizes, axes=axes, norm=_normal(norm, op_name)
+    )
     half = kind == "irfft" and as_value(x).dtype == FLOAT16
-    return cast(found, FLOAT16) if half else found
+    return cast(spectrum, FLOAT16) if half else spectrum
 
 
 def _several(kind: str, name: str, x: Any, s: Any, axes: Any, norm: Any) -> Value:
@@ -231,14 +233,14 @@ def _sizes(
     s: Shape | None, value: Value, axes: tuple[int, ...], kind: str, op_name: str
 ) -> Shape:
     """The points per axis; -1 stands for the size of the axis as it is."""
-    own = _own_sizes(value.type.shape, axes, kind)
+    axis_sizes = _own_sizes(value.type.shape, axes, kind)
     if s is None:
-        return tuple(own)
+        return tuple(axis_sizes)
     if len(s) != len(axes):
         problem = f"{len(s)} sizes for {len(axes)} axes"
         raise graph_error(problem, op=op_name, got=str(value.type))
     return tuple(
-        value.type.shape[axis] if _is_rest(n) else _points(n, op_name)
+        value.type.shape[axis] if _is_minus_one(n) else _points(n, op_name)
         for n, axis in zip(s, axes, strict=True)
     )
 
@@ -250,7 +252,7 @@ def _shape(s: Any, op_name: str) -> Shape:
     return as_shape(s)
 
 
-def _is_rest(n: Size) -> bool:
+def _is_minus_one(n: Size) -> bool:
     return isinstance(n, int) and n == -1
 
 

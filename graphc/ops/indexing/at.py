@@ -96,9 +96,9 @@ class Update:
         """The larger of element and value."""
         return self._update("max", value)
 
-    def _update(self, how: str, given: Any) -> Value:
+    def _update(self, how: str, update: Any) -> Value:
         x = strong(as_value(self._x))
-        value = cast(as_value(given), x.dtype)
+        value = cast(as_value(update), x.dtype)
         masked = _whole_mask(x, self._index, value.type.rank)
         if masked is not None:
             new = F.broadcast_to(value, x.type.shape)

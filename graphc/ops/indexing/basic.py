@@ -76,12 +76,12 @@ _basic_index.views = _views
 
 def static_items(items: tuple[tuple[Any, ...], ...]) -> tuple[Any, ...]:
     """The same items for an object array of sizes: all bounds are numbers."""
-    made: list[Any] = []
+    numeric_items: list[Any] = []
     for kind, start, stop, step in items:
-        made.append(
+        numeric_items.append(
             None if kind == "n" else start if kind == "i" else slice(start, stop, step)
         )
-    return tuple(made)
+    return tuple(numeric_items)
 
 
 def _sizes_of_index(
@@ -104,10 +104,10 @@ def basic(value: Value, items: tuple[BasicItem, ...]) -> Value:
     if not items:
         return value
     kinds, starts, stops, steps = zip(*items, strict=True)
-    made = _basic_index(
+    part = _basic_index(
         value, kinds="".join(kinds), starts=starts, stops=stops, steps=steps
     )
-    return made if made.type.rank or made.sizes is None else _told(made)
+    return part if part.type.rank or part.sizes is None else _told(part)
 
 
 def _told(number: Value) -> Value:

@@ -113,8 +113,8 @@ def _slice_checks(node: Node) -> list[tuple[Any, str]]:
         return []  # `sliced` asserts it always
     leaves = F.logical_not(fits(x, start, axis, length))
     message = f"index: a slice of {length} leaves axis {axis} of {x.type}"
-    told = telling(leaves, start, x.shape[axis])
-    return [(told, message + ": start {}, size {}")]
+    report = telling(leaves, start, x.shape[axis])
+    return [(report, message + ": start {}, size {}")]
 
 
 BOUNDS.define(_dynamic_slice, BoundsRule(_slice_checks))
@@ -180,10 +180,10 @@ def gathered(
             for extreme in extremes(literal):
                 must_contain(extreme, x.type.shape[axis])
     points = broadcast(*(i.type.shape for i in indices))
-    rest = [n for a, n in enumerate(x.type.shape) if a not in axes]
+    remaining_sizes = [n for a, n in enumerate(x.type.shape) if a not in axes]
     adjacent = axes == tuple(range(axes[0], axes[0] + len(axes)))
     at = axes[0] if adjacent else 0
-    return (*rest[:at], *points, *rest[at:])
+    return (*remaining_sizes[:at], *points, *remaining_sizes[at:])
 
 
 @op()
@@ -280,10 +280,10 @@ def contained(index: Value, n: Any) -> Value:
 
 
 def stray_checks(node: Node) -> list[tuple[Any, str]]:
-    """Per index array that may leave its axis, that it does not, and a message."""
+    """Conditions that no index array leaves its axis, each with a message."""
     x, params = node.inputs[0], node.params
     indices = node.inputs[len(node.inputs) - len(params["axes"]) :]
-    found = []
+    checks = []
     for index, axis, within in zip(
         indices, params["axes"], params["inside"], strict=True
     ):
@@ -291,8 +291,8 @@ def stray_checks(node: Node) -> list[tuple[Any, str]]:
             n = x.shape[axis]
             condition = telling(F.logical_not(contained(index, n)), index, n)
             message = f"index: out of bounds for axis {axis} of {x.type}"
-            found.append((condition, message + ": index {}, size {}"))
-    return found
+            checks.append((condition, message + ": index {}, size {}"))
+    return checks
 
 
 BOUNDS.define(_gather, BoundsRule(stray_checks))
@@ -314,8 +314,8 @@ def _(
         for i, axis, within in zip(indices, axes, inside, strict=True)
     ]
     every = (True,) * len(axes)
-    found = F._scatter(F.zeros_like(x), g, *read, axes=axes, how="add", inside=every)
-    return found, *[None] * len(indices)
+    of_x = F._scatter(F.zeros_like(x), g, *read, axes=axes, how="add", inside=every)
+    return of_x, *[None] * len(indices)
 
 
 def _within(index: Value, n: Any) -> Value:
@@ -354,11 +354,11 @@ def _batched_gather(
         return F.moveaxis(_gather(x, *lined, axes=axes, inside=inside), at, 0)
     places, later = rows_and(x, batched[1:], indices, axes)
     if len(later) == len(axes):
-        found = _gather(x, *places, axes=later, inside=inside)
-        return found if is_adjacent(axes) else F.moveaxis(found, points, 0)
-    found = _gather(x, *places, axes=later, inside=(True, *inside))
+        elements = _gather(x, *places, axes=later, inside=inside)
+        return elements if is_adjacent(axes) else F.moveaxis(elements, points, 0)
+    elements = _gather(x, *places, axes=later, inside=(True, *inside))
     here, there = (tuple(range(i, i + points)) for i in (1, 1 + at))
-    return F.moveaxis(found, here, there)
+    return F.moveaxis(elements, here, there)
 
 
 def rows_and(
@@ -389,10 +389,10 @@ def getitem(x: Any, index: Any) -> Value:
     value = basic(value, parsed.items)
     if not parsed.arrays:
         return value
-    found: Value = _gather(
+    taken: Value = _gather(
         value, *parsed.arrays, axes=parsed.axes, inside=parsed.inside
     )
-    return found if parsed.divider is None else F.squeeze(found, -parsed.divider - 1)
+    return taken if parsed.divider is None else F.squeeze(taken, -parsed.divider - 1)
 
 
 def _one_taken(x: Value, parsed: Index) -> tuple[Value, Index]:
@@ -439,5 +439,5 @@ def sliced(x: Value, axis: int, start: Value, length: int) -> Value:
         f"{x.type.shape[axis]}; its length is compiled as a constant"
     )
     test = fits(x, strong(start), axis, length)
-    found: Value = F._assert(taken, test, message, "index")
-    return found
+    checked_slice: Value = F._assert(taken, test, message, "index")
+    return checked_slice

@@ -36,17 +36,17 @@ def _sorted_out(
 
     Instead of the latter, which are returned by themselves, the whole axis is taken.
     """
-    given = _given(pad)
-    stored = [_stored(pad, item) for item in given]
+    true_items = _true_items(pad)
+    stored = [_stored(pad, item) for item in true_items]
     special: list[AxisItem] = []
     axis = at = out = 0
-    for i, item in enumerate(given):
+    for i, item in enumerate(true_items):
         kind = item[0]
         ragged = axis in x.axes if kind != "n" else False
         right = kind == "n" or _from_front(item, ragged, writes)
         if kind == "s" and right and not writes:
-            wanted = pad.stored(pad.out[out])
-            fitted = _fitted(stored[i], x.value.type.shape[axis], wanted)
+            length = pad.stored(pad.out[out])
+            fitted = _fitted(stored[i], x.value.type.shape[axis], length)
             right, stored[i] = fitted is not None, fitted or FULL_ITEM
         if not right:
             special.append(AxisItem(axis, at, item))
@@ -57,7 +57,7 @@ def _sorted_out(
     return stored, special
 
 
-def _given(pad: Padding) -> list[BasicItem]:
+def _true_items(pad: Padding) -> list[BasicItem]:
     """The items of the node, with true sizes."""
     names = ("kinds", "starts", "stops", "steps")
     return list(zip(*(pad.node.params[name] for name in names), strict=True))
@@ -84,21 +84,21 @@ def _from_front(item: BasicItem, ragged: bool, writes: bool) -> bool:
     return forwards and first
 
 
-def _fitted(item: BasicItem, n: Size, wanted: Size) -> BasicItem | None:
-    """The slice that takes `wanted` elements of `n`, the same ones first.
+def _fitted(item: BasicItem, n: Size, length: Size) -> BasicItem | None:
+    """The slice that takes `length` elements of `n`, the same ones first.
 
     None where what is behind them is too short for that.
     """
     _, start, stop, step = item
-    if dims.equal(slice_length(start, stop, 1 if step is None else step, n), wanted):
+    if dims.equal(slice_length(start, stop, 1 if step is None else step, n), length):
         return item
     if step is not None:
         return None
-    if start is None and same_size(wanted, n):
+    if start is None and same_size(length, n):
         return FULL_ITEM
     first = 0 if start is None else start
-    longer: BasicItem = ("s", start, first + wanted, None)
-    return longer if dims.equal(slice_length(*longer[1:3], 1, n), wanted) else None
+    longer: BasicItem = ("s", start, first + length, None)
+    return longer if dims.equal(slice_length(*longer[1:3], 1, n), length) else None
 
 
 def _is_count(stop: Size | None) -> bool:
@@ -151,34 +151,34 @@ def _end(pad: Padding, item: BasicItem, n: Size) -> Value:
 
 
 def _bound(
-    pad: Padding, step: Size | None, n: Size, given: Size | None, *without: Size
+    pad: Padding, step: Size | None, n: Size, bound: Size | None, *without: Size
 ) -> Value:
     """A bound of a slice; where none is given, the one `without`, either direction."""
-    direction, found = _direction(step), []
+    direction, bounds = _direction(step), []
     if direction >= 0:
-        found.append(number(pad, without[0] if given is None else dims.clip(given, n)))
+        bounds.append(number(pad, without[0] if bound is None else dims.clip(bound, n)))
     if direction <= 0:
-        found.append(number(pad, without[1] if given is None else clip_down(given, n)))
+        bounds.append(number(pad, without[1] if bound is None else clip_down(bound, n)))
     if direction:
-        return found[0]
-    chosen: Value = F.where(_step(pad, step) > 0, *found)
+        return bounds[0]
+    chosen: Value = F.where(_step(pad, step) > 0, *bounds)
     return chosen
 
 
 @BASIC_INDEX.padding
 def _(pad: Padding, x: PaddedValue, **params: Any) -> Any:
     items, special = _sorted_out(pad, x)
-    found = basic(x.value, tuple(items))
-    kept = {}
+    elements = basic(x.value, tuple(items))
+    fill = {}
     axis = at = 0
-    for kind, _, stop, _ in _given(pad):
+    for kind, _, stop, _ in _true_items(pad):
         if kind == "s" and axis in x.fill and stop is None:
-            kept[at] = x.fill[axis]
+            fill[at] = x.fill[axis]
         axis += kind != "n"
         at += kind != "i"
     if not special:
-        kept |= {a - axis + at: n for a, n in x.fill.items() if a >= axis}
-        return pad.result(found, kept)
+        fill |= {a - axis + at: n for a, n in x.fill.items() if a >= axis}
+        return pad.result(elements, fill)
     lost = sum(part.item[0] == "i" for part in special)
     for part in reversed(special):
         scalar = part.item[0] == "i"
@@ -188,15 +188,15 @@ def _(pad: Padding, x: PaddedValue, **params: Any) -> Any:
         most = F.maximum(number(pad, x.type.shape[part.axis]) - 1, 0)
         places = F.clip(places, 0, most)
         if not scalar:  # an axis that is not padded may be empty
-            found = nonempty(found, part.at)
-        found = GATHER(found, places, axes=(part.at,), inside=(False,))
-    return found
+            elements = nonempty(elements, part.at)
+        elements = GATHER(elements, places, axes=(part.at,), inside=(False,))
+    return elements
 
 
 @SLICE_UPDATE.padding
 def _(pad: Padding, x: PaddedValue, v: PaddedValue, *, how: str, **_: Any) -> Any:
     items, special = _sorted_out(pad, x, writes=True)
-    region = BASIC_INDEX(pad.node.inputs[0], **_items(_given(pad))).type
+    region = BASIC_INDEX(pad.node.inputs[0], **_items(_true_items(pad))).type
     if not special:
         stored = BASIC_INDEX(x.value, **_items(items)).type.shape
         if all(map(dims.equal, stored, map(pad.stored, region.shape))):
@@ -212,8 +212,8 @@ def _(pad: Padding, x: PaddedValue, v: PaddedValue, *, how: str, **_: Any) -> An
         chosen = _chosen(pad, v)
         one = chosen[1] if chosen else v
         if _is_repeated(one, part.at - len(region.shape)):
-            made = _written_by_mask(pad, x, one, region.shape, how)
-            return F.where(chosen[0], made, x.value) if chosen else made
+            new_array = _written_by_mask(pad, x, one, region.shape, how)
+            return F.where(chosen[0], new_array, x.value) if chosen else new_array
     places = _places(pad, x, part, length)
     if length is not None:
         end = as_value(F.size_value(x.value.type.shape[part.axis]))
@@ -230,17 +230,17 @@ def _is_repeated(v: PaddedValue, axis: int) -> bool:
 
 
 def _chosen(pad: Padding, v: PaddedValue) -> tuple[Value, PaddedValue] | None:
-    """The condition and the number of a predicated write: else, nothing changes."""
+    """The condition and the number of a write that else changes nothing."""
     x, update = pad.node.inputs
     if update.node.primitive is not OP.where or pad.node.params["how"] != "set":
         return None
     params = {k: p for k, p in pad.node.params.items() if k != "how"}
     if update.node.inputs[2] is not BASIC_INDEX(x, **params):
         return None
-    made = v.value.node
-    if made.primitive is not OP.where or any(x.type.rank for x in made.inputs[:2]):
+    node = v.value.node
+    if node.primitive is not OP.where or any(x.type.rank for x in node.inputs[:2]):
         return None
-    condition, number = made.inputs[:2]
+    condition, number = node.inputs[:2]
     return condition, PaddedValue(number, number.type)
 
 
@@ -248,7 +248,7 @@ def _is_kept_front(pad: Padding, x: PaddedValue, region: Sequence[Size]) -> bool
     """Whether slices from the front are kept in as many elements as their array."""
     return all(
         kind == "s" and step is None and (start is None or same_size(start, 0))
-        for kind, start, _, step in _given(pad)
+        for kind, start, _, step in _true_items(pad)
     ) and all(map(same_size, map(pad.stored, region), x.value.type.shape))
 
 
@@ -261,8 +261,8 @@ def _written_to_front(
         written = getattr(F, _MERGES[how])(x.value, v.value)
     shorter = [a for a, n in enumerate(region) if not same_size(n, x.type.shape[a])]
     mask = pad.inside(PaddedValue(x.value, x.type.like(region)), shorter)
-    found: Value = F.where(mask, written, x.value)
-    return found
+    new_array: Value = F.where(mask, written, x.value)
+    return new_array
 
 
 def _written_by_mask(
@@ -272,7 +272,7 @@ def _written_by_mask(
     update = F.expand_dims(v.value, tuple(range(len(region) - v.type.rank)))
     masks: list[Value] = []
     axis = at = 0
-    for item in _given(pad):
+    for item in _true_items(pad):
         if item[0] == "n":
             update, at = F.squeeze(update, (axis,)), at + 1
             continue
@@ -337,12 +337,12 @@ def _(
                 place = F.clip(place, 0, F.maximum(n - 1, 0))
         places.append(place)
         within.append(known)
-    found: Value = GATHER(array, *places, axes=axes, inside=tuple(within))
-    return found
+    elements: Value = GATHER(array, *places, axes=axes, inside=tuple(within))
+    return elements
 
 
 def _front(pad: Padding, x: PaddedValue, axis: int) -> Value | None:
-    """The first elements of an axis, where 0, 1, 2 ... within it are what is read."""
+    """The first elements of an axis, where the index reads 0, 1, 2 ... within it."""
     index = pad.node.inputs[1]
     if index.node.primitive is not OP.iota or not all(
         _ends(pad, 1, x.type.shape[axis])
@@ -350,8 +350,8 @@ def _front(pad: Padding, x: PaddedValue, axis: int) -> Value | None:
         return None
     params = index.node.params
     plain = same_size(params["start"], 0) and same_size(params["step"], 1)
-    wanted, n = pad.stored(params["length"]), x.value.type.shape[axis]
-    item = _fitted(("s", None, wanted, None), n, wanted) if plain else None
+    length, n = pad.stored(params["length"]), x.value.type.shape[axis]
+    item = _fitted(("s", None, length, None), n, length) if plain else None
     if item is None:
         return None
     return basic(x.value, (*[FULL_ITEM] * axis, item))
@@ -406,10 +406,10 @@ def _(
             place = F.where(mask, place, cast(end, place.dtype))
         places.append(place)
         within.append(known and not index.axes)
-    found: Value = SCATTER(
+    new_array: Value = SCATTER(
         x.value, v.value, *places, axes=axes, how=how, inside=tuple(within)
     )
-    return found
+    return new_array
 
 
 @DYNAMIC_SLICE.padding
@@ -420,5 +420,5 @@ def _(
     if axis in x.axes:
         first, n = _from_the_front(pad, x, axis, first)
         first = F.clip(first, 0, F.maximum(n - length, 0))
-    found: Value = DYNAMIC_SLICE(x.value, first, axis=axis, length=length)
-    return found
+    part: Value = DYNAMIC_SLICE(x.value, first, axis=axis, length=length)
+    return part

@@ -53,8 +53,8 @@ def is_mask(item: Any) -> bool:
 
 def _as_items(index: Any) -> list[Any]:
     """The index as a list, arrays as values, without the ellipsis resolved."""
-    given = list(index) if isinstance(index, tuple) else [index]
-    return [as_item(item) for item in given]
+    items = list(index) if isinstance(index, tuple) else [index]
+    return [as_item(item) for item in items]
 
 
 def as_item(item: Any) -> Any:
@@ -143,11 +143,11 @@ def parse_index(x: Value, index: Any) -> Index:
             items.append(("n", None, None, None))
             out += 1
         elif isinstance(item, slice):
-            found = _slice_item(item, n[0])
-            if found[0] == "d":
-                dynamic.append((out, found[1], found[2]))
-                found = FULL_ITEM
-            items.append(found)
+            parsed_item = _slice_item(item, n[0])
+            if parsed_item[0] == "d":
+                dynamic.append((out, parsed_item[1], parsed_item[2]))
+                parsed_item = FULL_ITEM
+            items.append(parsed_item)
             axis, out = axis + 1, out + 1
         elif is_mask(item) and item.type.rank == 0:
             arrays.append(_whole_or_nothing(x, item, expanded))
@@ -250,11 +250,11 @@ def _whole_or_nothing(x: Value, mask: Value, items: list[Any]) -> Value:
 
 def _mask_positions(x: Value, mask: Value, axis: int) -> list[Value]:
     for i, n in enumerate(mask.type.shape):
-        wanted = x.type.shape[axis + i]
-        if dims.equal(n, wanted) is False:
+        axis_size = x.type.shape[axis + i]
+        if dims.equal(n, axis_size) is False:
             raise graph_error(
                 f"axis {i} of the mask has size {n} where axis {axis + i} of the array "
-                f"has {wanted}",
+                f"has {axis_size}",
                 op="index",
                 got=f"array {shown(x)}; mask {shown(mask)}",
                 hint="a mask has the sizes of the axes that it stands for",

@@ -60,17 +60,17 @@ def unravel_index(indices: Any, shape: Any, order: Layout = "C") -> tuple[Value,
     the position in the slowest axis is out of range where the flat one is, so that
     reading by it is as reading out of range always is.
     """
-    rest, sizes = _integers(indices, "unravel_index"), _shape(shape, "unravel_index")
+    flat, sizes = _integers(indices, "unravel_index"), _shape(shape, "unravel_index")
     axes = _axes_from_last(len(sizes), order, "unravel_index")
-    if _is_outside(rest, product(sizes)):
+    if _is_outside(flat, product(sizes)):
         raise _outside("unravel_index", product(sizes))
-    found: list[Any] = [None] * len(sizes)
+    coordinates: list[Any] = [None] * len(sizes)
     for axis in axes[:-1]:
         n = size_value(dims.maximum(sizes[axis], 1))
-        found[axis], rest = rest % n, rest // n
+        coordinates[axis], flat = flat % n, flat // n
     if axes:
-        found[axes[-1]] = rest
-    return tuple(found)
+        coordinates[axes[-1]] = flat
+    return tuple(coordinates)
 
 
 def _shape(shape: Any, name: str) -> Shape:
@@ -218,14 +218,14 @@ def _positions(first: Value, ends: Value, count: Size) -> tuple[Value, Value]:
 @public(name="ix_")
 def ix_(*args: Any) -> tuple[Value, ...]:
     """An open mesh of vectors of positions, or of masks, as `numpy.ix_`."""
-    made = []
-    for axis, given in enumerate(args):
-        none = isinstance(given, (list, tuple)) and not given
-        vector = F.zeros((0,), INT64) if none else strong(as_value(given))
+    mesh = []
+    for axis, positions in enumerate(args):
+        none = isinstance(positions, (list, tuple)) and not positions
+        vector = F.zeros((0,), INT64) if none else strong(as_value(positions))
         if vector.type.rank != 1:
             raise graph_error("needs vectors", op="ix_", got=str(vector.type))
         if vector.dtype == BOOL:
             (vector,) = F.nonzero(vector)
         others = tuple(a for a in range(len(args)) if a != axis)
-        made.append(F.expand_dims(vector, others) if others else vector)
-    return tuple(made)
+        mesh.append(F.expand_dims(vector, others) if others else vector)
+    return tuple(mesh)

@@ -8,29 +8,29 @@ from graphc.ir.types import same_shape
 
 
 def read(x: Value, i: Value) -> Value:
-    """The row of a number, which there must be."""
-    found: Value = F._gather(x, i, axes=(0,), inside=(True,))
-    return found
+    """Read the row with a number; there must be such a row."""
+    row: Value = F._gather(x, i, axes=(0,), inside=(True,))
+    return row
 
 
 def put(x: Value, i: Value, v: Value) -> Value:
-    """With another row at a number, where there must be one."""
-    found: Value = F._scatter(x, v, i, axes=(0,), how="set", inside=(True,))
-    return found
+    """Replace the row with a number; there must be such a row."""
+    new_rows: Value = F._scatter(x, v, i, axes=(0,), how="set", inside=(True,))
+    return new_rows
 
 
 def readable(rows: Value) -> Value:
-    """With a row where there is none: programs that read one must be traced."""
+    """`rows` with one row added if empty: a program that reads a row must be traced."""
     length = rows.type.shape[0]
     if less_equal(1, length) is True:
         return rows
     more = size_value(maximum(1 - length, 0))
-    found: Value = F.pad(rows, [(0, more), *[(0, 0)] * (rows.type.rank - 1)])
-    return found
+    longer_rows: Value = F.pad(rows, [(0, more), *[(0, 0)] * (rows.type.rank - 1)])
+    return longer_rows
 
 
 def is_row(write: Node) -> bool:
-    """Whether a scatter writes one row whole, at a place that there is.
+    """Whether a scatter writes one whole row, at a place within the array.
 
     Then XLA need not be told of a scatter: that asks in every step whether there is.
     """

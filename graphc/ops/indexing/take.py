@@ -50,8 +50,8 @@ def sliding_window_view(x: Any, window_shape: Any, axis: Any = None) -> Value:
     """
     value, sizes = strong(as_value(x)), as_shape(window_shape)
     rank = value.type.rank
-    given = axis if isinstance(axis, (tuple, list)) else (axis,)
-    chosen = range(rank) if axis is None else given
+    axis_list = axis if isinstance(axis, (tuple, list)) else (axis,)
+    chosen = range(rank) if axis is None else axis_list
     axes = [normal_axis(a, rank, "sliding_window_view") for a in chosen]
     if len(axes) != len(sizes):
         problem = f"needs a window size for each of {len(axes)} axes"

@@ -14,7 +14,7 @@ AxisIndex = tuple[Value, Size]  # an index array, and the size of its axis
 
 
 class _Spread(NamedTuple):
-    """Of different integers: whether none is negative, and their largest distance."""
+    """Different integers: whether none is negative, and their largest distance."""
 
     counts_from_start: bool
     most: Size
@@ -36,13 +36,13 @@ def never_twice(indices: Sequence[Value], sizes: Sequence[Size]) -> bool:
 
 
 def _kept_inside(index: Value, n: Size) -> Value:
-    """An index array without what is put beyond the axis, where nothing is written."""
+    """An index array without its numbers beyond the axis, where nothing is written."""
     if index.node.primitive is OP.where:
-        _, kept, beyond = index.node.inputs
+        _, positions, beyond = index.node.inputs
         sizes = known_sizes(beyond)
-        alike = kept.type.rank == index.type.rank
+        alike = positions.type.rank == index.type.rank
         if alike and sizes is not None and not sizes.ndim:
-            return kept if less_equal(n, sizes.item()) is True else index
+            return positions if less_equal(n, sizes.item()) is True else index
     return index
 
 
@@ -66,10 +66,10 @@ def _axis_by_axis(pairs: list[AxisIndex]) -> bool:
     known: set[int] = set()
     for _ in pairs:
         for index, n in pairs:
-            found = _along(index)
-            if found is None:
+            candidate = _along(index)
+            if candidate is None:
                 continue
-            axis, spread = found
+            axis, spread = candidate
             if spread.fits(n) and _axes(index) <= known | {axis}:
                 known.add(axis)
     return points <= known
@@ -96,14 +96,14 @@ def _along(value: Value) -> tuple[int, _Spread] | None:
         return None
     a, b = value.node.inputs
     for x, y in ((a, b), (b, a)):
-        found = _along(x)
-        if found is not None and found[0] not in _axes(y):
-            return found[0], _Spread(False, found[1].most)
+        spread_along = _along(x)
+        if spread_along is not None and spread_along[0] not in _axes(y):
+            return spread_along[0], _Spread(False, spread_along[1].most)
     return None
 
 
 def _spread(value: Value) -> _Spread | None:
-    """Of an array that is known to have no integer twice."""
+    """The spread of an array that is known to have no integer twice."""
     node, literal = value.node, literal_of(value)
     if literal is not None:
         return _of_literal(literal)
@@ -121,9 +121,9 @@ def _spread(value: Value) -> _Spread | None:
     if node.primitive is OP.add:
         pairs = ((node.inputs[0], node.inputs[1]), (node.inputs[1], node.inputs[0]))
         for x, y in pairs:
-            found = None if _axes(y) else _spread(x)
-            if found is not None:
-                return _Spread(False, found.most)
+            spread = None if _axes(y) else _spread(x)
+            if spread is not None:
+                return _Spread(False, spread.most)
     return None
 
 

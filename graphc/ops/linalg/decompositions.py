@@ -221,8 +221,8 @@ def qr(a: Any, /, mode: str = "reduced") -> Any:
         expected = ", ".join(get_args(QRMode))
         raise graph_error(f"no mode {mode!r}", op="linalg.qr", expected=expected)
     (x,) = matrices("linalg.qr", a)
-    found = _qr(x, mode=mode)
-    return found if mode in ("r", "raw") else QRResult(*found)
+    factors = _qr(x, mode=mode)
+    return factors if mode in ("r", "raw") else QRResult(*factors)
 
 
 class SVDResult(NamedTuple):

@@ -85,23 +85,23 @@ def of_qr(q: Value, r: Value, gq: Value | None, gr: Value | None) -> Value:
     k, n = r.type.shape[-2:]
     wide = dims.less_equal(n, k) is not True
     size = F.size_value(k)
-    square, rest, of_rest = r, None, None
+    square, tail, of_tail = r, None, None
     if wide:
-        square, rest = r[..., :size], r[..., size:]
+        square, tail = r[..., :size], r[..., size:]
     if wide and gr is not None:
-        of_rest = F.matmul(q, gr[..., size:])
-        more = F.matmul(F.matmul(q, rest), adjoint(gr[..., size:]))
+        of_tail = F.matmul(q, gr[..., size:])
+        more = F.matmul(F.matmul(q, tail), adjoint(gr[..., size:]))
         gq, gr = more if gq is None else gq + more, gr[..., :size]
     terms = [] if gr is None else [F.matmul(gr, adjoint(square))]
     terms += [] if gq is None else [-F.matmul(adjoint(q), gq)]
     inner = _half(_sum(terms), lower=False)
-    found = F.matmul(q, inner + adjoint(inner))
-    found = found if gq is None else found + gq
-    found = adjoint(F.linalg.solve_triangular(square, adjoint(found)))
+    of_x = F.matmul(q, inner + adjoint(inner))
+    of_x = of_x if gq is None else of_x + gq
+    of_x = adjoint(F.linalg.solve_triangular(square, adjoint(of_x)))
     if wide:
-        columns = F.matmul(q, F.zeros_like(rest)) if of_rest is None else of_rest
-        found = F.concatenate([found, columns], axis=-1)
-    return conjugate(found)
+        columns = F.matmul(q, F.zeros_like(tail)) if of_tail is None else of_tail
+        of_x = F.concatenate([of_x, columns], axis=-1)
+    return conjugate(of_x)
 
 
 def _gaps(values: Value) -> Value:
@@ -136,8 +136,8 @@ def of_svd(
         g = adjoint(conjugate(gvh))
         turned = F.matmul(vh, g)
         core.append(by_rows(s, _skewed(gaps, turned)))
-        rest = by_columns(g - F.matmul(adjoint(vh), turned), 1 / s)
-        outer += _beside(n, m, F.matmul(u, adjoint(rest)))
+        beyond = by_columns(g - F.matmul(adjoint(vh), turned), 1 / s)
+        outer += _beside(n, m, F.matmul(u, adjoint(beyond)))
     return conjugate(_sum([F.matmul(F.matmul(u, _sum(core)), vh), *outer]))
 
 
@@ -207,21 +207,21 @@ def of_lu(packed: Value, order: Value, g: Value) -> Value:
         upper = upper + by_rows(cast(beyond, packed.dtype), unit(packed))
     inner = F.tril(F.matmul(flipped(lower), g), -1)
     inner = inner + F.triu(F.matmul(g, flipped(upper)))
-    found = solve(lower, inner, trans=1, lower=True, unit_diagonal=True)
-    found = flipped(solve(upper, flipped(found)))
+    of_x = solve(lower, inner, trans=1, lower=True, unit_diagonal=True)
+    of_x = flipped(solve(upper, flipped(of_x)))
     back = F.expand_dims(F.argsort(order, axis=-1), -1)
-    return F.take_along_axis(found, back, axis=-2)
+    return F.take_along_axis(of_x, back, axis=-2)
 
 
 def _squared(x: Value, axis: int, size: Any) -> Value:
     """Cut or filled up with zeros along one of the last two axes."""
-    own = x.type.shape[axis]
-    if dims.equal(own, size) is True:
+    length = x.type.shape[axis]
+    if dims.equal(length, size) is True:
         return x
-    kept = F.size_value(dims.minimum(own, size))
-    x = x[..., :kept] if axis == -1 else x[..., :kept, :]
+    common_size = F.size_value(dims.minimum(length, size))
+    x = x[..., :common_size] if axis == -1 else x[..., :common_size, :]
     widths: list[Any] = [(0, 0)] * x.type.rank
-    widths[axis] = (0, F.size_value(size) - kept)
+    widths[axis] = (0, F.size_value(size) - common_size)
     return F.pad(x, widths)
 
 
@@ -249,19 +249,19 @@ def of_lu_solve(
     return -F.triu(of_upper) - F.tril(of_lower, -1)
 
 
-def of_spectrum(factors: tuple[Value, Value, Value], kept: Value, g: Value) -> Value:
-    """The cotangent of x of the pseudo-inverse of x^H, singular values being `kept`.
+def of_spectrum(factors: tuple[Value, Value, Value], nonzero: Value, g: Value) -> Value:
+    """The cotangent of x of the pseudo-inverse of x^H; singular values are `nonzero`.
 
     A generalised matrix function U f(S) V^H (V. Noferini, 2017, A formula for the
     Frechet derivative of a generalized matrix function) with f(s) = 1/s, and 0 of
-    those not kept. Finite where values are equal, too.
+    the other values. Finite where values are equal, too.
     """
     u, s, vh = factors
-    f = F.where(kept, 1 / F.where(kept, s, 1), 0)
+    f = F.where(nonzero, 1 / F.where(nonzero, s, 1), 0)
     slope = f * f  # f(s) / s
     row, column = F.expand_dims(s, -2), F.expand_dims(s, -1)
     f_row, f_column = F.expand_dims(f, -2), F.expand_dims(f, -1)
-    k_row, k_column = F.expand_dims(kept, -2), F.expand_dims(kept, -1)
+    k_row, k_column = F.expand_dims(nonzero, -2), F.expand_dims(nonzero, -1)
     differ, some = F.not_equal(k_row, k_column), F.logical_or(k_row, k_column)
     even = F.where(differ, (f_row - f_column) / F.where(differ, row - column, 1), 0)
     even = even - F.where(F.logical_and(k_row, k_column), f_row * f_column, 0)
@@ -271,7 +271,7 @@ def of_spectrum(factors: tuple[Value, Value, Value], kept: Value, g: Value) -> V
     inner = F.matmul(left, adjoint(vh))
     even, odd = cast(even, g.dtype) / 2, cast(odd, g.dtype) / 2
     core = even * (inner + adjoint(inner)) + odd * (inner - adjoint(inner))
-    found = F.matmul(F.matmul(u, core), vh)
-    found = found + F.matmul(by_columns(right - F.matmul(u, inner), slope), vh)
-    rest = by_rows(slope, left - F.matmul(inner, vh))
-    return conjugate(found + F.matmul(u, rest))
+    of_x = F.matmul(F.matmul(u, core), vh)
+    of_x = of_x + F.matmul(by_columns(right - F.matmul(u, inner), slope), vh)
+    beyond = by_rows(slope, left - F.matmul(inner, vh))
+    return conjugate(of_x + F.matmul(u, beyond))

@@ -93,23 +93,23 @@ def _(
     of_a, of_b = F.zeros_like(a), F.zeros_like(b)
     if of_x is not None:
         of_x = F.expand_dims(of_x, 1) if vector else of_x
-        kept = F.arange(F.size_value(factors[1].type.shape[0])) < rank
+        nonzero = F.arange(F.size_value(factors[1].type.shape[0])) < rank
         outer = F.matmul(rules.conjugate(b), rules.adjoint(of_x))
-        of_a = of_a + rules.of_spectrum(factors, kept, outer)
-        of_b = of_b + rules.conjugate(_inverse(factors, kept, rules.conjugate(of_x)))
+        of_a = of_a + rules.of_spectrum(factors, nonzero, outer)
+        of_b = of_b + rules.conjugate(_inverse(factors, nonzero, rules.conjugate(of_x)))
     if of_residuals is not None:
-        rest = rules.conjugate(b - F.matmul(a, x))
-        twice = rules.by_columns(rest, 2 * of_residuals)
+        residuals = rules.conjugate(b - F.matmul(a, x))
+        twice = rules.by_columns(residuals, 2 * of_residuals)
         of_a, of_b = of_a - F.matmul(twice, rules.flipped(x)), of_b + twice
     if of_s is not None:
         of_a = of_a + rules.of_svd(factors, None, of_s, None)
     return of_a, F.squeeze(of_b, 1) if vector else of_b, *[None] * len(rcond)
 
 
-def _inverse(factors: Any, kept: Value, right: Value) -> Value:
+def _inverse(factors: Any, nonzero: Value, right: Value) -> Value:
     """The pseudo-inverse, by the factors of the adjoint matrix, times `right`."""
     u, s, vh = factors
-    inverse = F.where(kept, 1 / F.where(kept, s, 1), 0)
+    inverse = F.where(nonzero, 1 / F.where(nonzero, s, 1), 0)
     return F.matmul(u, rules.by_rows(inverse, F.matmul(vh, right)))
 
 
@@ -122,12 +122,12 @@ def _(
     b = F.expand_dims(b, -1) if vector else b
     u, s, vh = F.linalg.svd(a, full_matrices=False)
     limit = _per_matrix(rcond[0], s.dtype) if rcond else _epsilon(a)
-    kept = s > limit * _largest(s)
-    x = _inverse((rules.adjoint(vh), s, rules.adjoint(u)), kept, b)
-    rest = F.absolute(b - F.matmul(a, x))
+    nonzero = s > limit * _largest(s)
+    x = _inverse((rules.adjoint(vh), s, rules.adjoint(u)), nonzero, b)
+    residuals = F.absolute(b - F.matmul(a, x))
     x = F.squeeze(x, -1) if vector else x
-    rank = F.sum(cast(kept, INT64), axis=-1)
-    return x, F.sum(rest * rest, axis=-2), rank, s
+    rank = F.sum(cast(nonzero, INT64), axis=-1)
+    return x, F.sum(residuals * residuals, axis=-2), rank, s
 
 
 @public(name="linalg.lstsq")
@@ -146,11 +146,11 @@ def lstsq(a: Any, b: Any, rcond: Any = None) -> LstsqResult:
     if limit and limit[0].type.rank:
         got = str(limit[0].type)
         raise graph_error("rcond must be a scalar", op="linalg.lstsq", got=got)
-    found, residuals, rank, s = _lstsq(x, side, *limit)
-    return LstsqResult(found, _kept(residuals, x, rank), rank, s)
+    solution, residuals, rank, s = _lstsq(x, side, *limit)
+    return LstsqResult(solution, _at_full_rank(residuals, x, rank), rank, s)
 
 
-def _kept(residuals: Value, a: Value, rank: Value) -> Value:
+def _at_full_rank(residuals: Value, a: Value, rank: Value) -> Value:
     """The residuals where the rank is full and there are more rows than columns."""
     m, n = a.type.shape
     if dims.less_equal(m, n) is True:
@@ -230,8 +230,8 @@ def pinv(
     large = s > _per_matrix(limit, s.dtype) * _largest(s)
     inverse = F.where(large, 1 / F.where(large, s, 1), 0)
     scaled = F.expand_dims(inverse, -1) * rules.flipped(u)
-    found = F.matmul(rules.flipped(vh), scaled)
-    return _pinv(found, x, u, s, vh, large, hermitian=hermitian)
+    inverse_matrix = F.matmul(rules.flipped(vh), scaled)
+    return _pinv(inverse_matrix, x, u, s, vh, large, hermitian=hermitian)
 
 
 @op()
@@ -252,13 +252,13 @@ def _pinv(
 _pinv.emit("{found}")
 _pinv.views = views_of_inputs
 batch_behind(_pinv)
-_pinv.padding(lambda pad, found, *rest, **how: pad.result(found.value, found.fill))
+_pinv.padding(lambda pad, y, *factors, **how: pad.result(y.value, y.fill))
 
 
 @_pinv.vjp
 def _(
     g: Value,
-    found: Value,
+    inverse: Value,
     x: Value,
     u: Value,
     s: Value,

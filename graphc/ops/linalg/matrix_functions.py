@@ -152,9 +152,9 @@ def _(g: Value, x: Value, direction: Value) -> tuple[Value, Value]:
     # 2008, Functions of Matrices, eq. 3.16).
     zero, a = F.zeros_like(x), rules.flipped(x)
     both = F.block([[a, zero], [rules.flipped(direction), a]])
-    found = _expm_slope(both, F.block([[zero, g], [zero, zero]]))
+    slope = _expm_slope(both, F.block([[zero, g], [zero, zero]]))
     n = x.shape[-1]
-    return found[..., :n, :n] + found[..., n:, n:], _expm_slope(a, g)
+    return slope[..., :n, :n] + slope[..., n:, n:], _expm_slope(a, g)
 
 
 @public(name="linalg.expm")
@@ -322,13 +322,13 @@ _block_diag.batch(lambda n, batched, *blocks: _block_diag(*lined_up(batched, blo
 def _(g: Value, *blocks: Value) -> tuple[Value, ...]:
     row: Any = 0
     column: Any = 0
-    found = []
+    cotangents = []
     for b in blocks:
         rows, columns = b.shape[-2:]
         part = g[..., row : row + rows, column : column + columns]
-        found.append(summed_to(part, b.type.shape))
+        cotangents.append(summed_to(part, b.type.shape))
         row, column = row + rows, column + columns
-    return tuple(found)
+    return tuple(cotangents)
 
 
 @public(name="linalg.block_diag")

@@ -177,8 +177,8 @@ def declare(solved: Any) -> None:
     """Give the primitive its text; `solved` calls a function of NumPy programs."""
 
     def print_numpy(p: Printing) -> str:
-        given = [p.helper(solved), *p.inputs[:3], p.code(p.node.params["full"])]
-        return f"{p.helper(svd_within_numpy)}({', '.join(given)})"
+        arguments = [p.helper(solved), *p.inputs[:3], p.code(p.node.params["full"])]
+        return f"{p.helper(svd_within_numpy)}({', '.join(arguments)})"
 
     _svd_within.emit(numpy=print_numpy, jax=_print_jax)
 

@@ -98,18 +98,18 @@ def by_largest(primitive: Primitive) -> None:
         return primitive(hermitian(pad, x, lower), lower=lower)
 
 
-def behind_largest(pad: Padding, n: Size, *found: tuple[Value, int]) -> list[Value]:
+def behind_largest(pad: Padding, n: Size, *results: tuple[Value, int]) -> list[Value]:
     """Results without the entries of the padding, which come first along these axes."""
     extra = as_value(F.size_value(pad.stored(n))) - pad.length(n)
     places = pad.positions(n) + cast(extra, INT32)
-    return [F._gather(x, places, axes=(axis,), inside=(False,)) for x, axis in found]
+    return [F._gather(x, places, axes=(axis,), inside=(False,)) for x, axis in results]
 
 
 def det(primitive: Primitive, pad: Padding, x: PaddedValue) -> Value:
     """The determinant; NaN is kept where LAPACK takes a 0 of the padding as pivot."""
-    found: Value = primitive(with_unit(pad, x))
-    lost = F.logical_and(_has_nan(pad, x), F.equal(found, 0))
-    return F.where(lost, np.nan, found)
+    determinant: Value = primitive(with_unit(pad, x))
+    lost = F.logical_and(_has_nan(pad, x), F.equal(determinant, 0))
+    return F.where(lost, np.nan, determinant)
 
 
 def slogdet(primitive: Primitive, pad: Padding, x: PaddedValue) -> tuple[Value, Value]:
@@ -120,8 +120,8 @@ def slogdet(primitive: Primitive, pad: Padding, x: PaddedValue) -> tuple[Value, 
 
 
 def _has_nan(pad: Padding, x: PaddedValue) -> Value:
-    found: Value = F.any(F.isnan(with_zeros(pad, x)), axis=(-2, -1))
-    return found
+    flags: Value = F.any(F.isnan(with_zeros(pad, x)), axis=(-2, -1))
+    return flags
 
 
 def qr(primitive: Primitive, pad: Padding, x: PaddedValue, *, mode: str) -> Any:
@@ -148,8 +148,8 @@ def solve(
 ) -> Value:
     """The solution, with equations of the padding that set its own unknowns to 0."""
     rows = max(b.type.rank - 2, 0)
-    made: Value = primitive(with_unit(pad, a), pad.filled(b, (rows,), 0), **params)
-    return made
+    solution: Value = primitive(with_unit(pad, a), pad.filled(b, (rows,), 0), **params)
+    return solution
 
 
 def lu_solve(
@@ -163,8 +163,8 @@ def lu_solve(
 ) -> Value:
     """As `solve`; the rows of the padding stay where they are."""
     exchanges, sides = _row_exchanges(pad, pivots), with_zeros(pad, b)
-    made: Value = primitive(with_unit(pad, lu), exchanges, sides, trans=trans)
-    return made
+    solution: Value = primitive(with_unit(pad, lu), exchanges, sides, trans=trans)
+    return solution
 
 
 def sylvester(
@@ -177,8 +177,8 @@ def sylvester(
         _with_diagonal(pad, x, bound) if in_matrix(x) else with_unit(pad, x)
         for x in (a, b)
     )
-    made: Value = primitive(first, second, with_zeros(pad, c))
-    return made
+    solution: Value = primitive(first, second, with_zeros(pad, c))
+    return solution
 
 
 def _row_exchanges(pad: Padding, pivots: PaddedValue) -> Value:
@@ -205,34 +205,34 @@ def lstsq(
         real = np.finfo(x.dtype).dtype
         largest = pad.length(dims.maximum(*a.type.shape))
         limit = cast(largest, real) * float(np.finfo(real).eps)
-    found, _, rank, s = primitive(x, y, limit)
-    rest = F.absolute(y - F.matmul(x, found))
-    residuals = F.reshape(F.sum(rest * rest, axis=0), (-1,))
-    return found, residuals, rank, s
+    solution, _, rank, s = primitive(x, y, limit)
+    residuals_of_rows = F.absolute(y - F.matmul(x, solution))
+    residuals = F.reshape(F.sum(residuals_of_rows * residuals_of_rows, axis=0), (-1,))
+    return solution, residuals, rank, s
 
 
 def block_diag(primitive: Primitive, pad: Padding, *blocks: PaddedValue) -> Value:
     """The matrix made with padding between its blocks, and gathered without it."""
     filled = [pad.filled(b, (b.type.rank - 2, b.type.rank - 1), 0) for b in blocks]
-    made: Value = primitive(*filled)
+    matrix: Value = primitive(*filled)
     for axis in (-2, -1):
-        at = made.type.rank + axis
+        at = matrix.type.rank + axis
         if any(b.type.rank + axis in b.axes for b in blocks[:-1]):
             places = _places(pad, [b.type.shape[axis] for b in blocks])
-            made = F._gather(made, places, axes=(at,), inside=(False,))
-    return made
+            matrix = F._gather(matrix, places, axes=(at,), inside=(False,))
+    return matrix
 
 
 def _places(pad: Padding, sizes: list[Size]) -> Value:
     """The positions of the elements of joined parts, each part having its padding."""
     start: Size = 0
-    kept: Size = 0
+    stored_start: Size = 0
     total: Size = sum(sizes[1:], sizes[0])
-    wanted = pad.positions(total)
-    found = wanted
+    places = pad.positions(total)
+    positions = places
     for n in sizes:
-        first = cast(pad.length(start), wanted.dtype)
-        moved = cast(as_value(F.size_value(kept)), wanted.dtype) - first
-        found = F.where(wanted >= first, wanted + moved, found)
-        start, kept = start + n, kept + pad.stored(n)
-    return found
+        first = cast(pad.length(start), places.dtype)
+        moved = cast(as_value(F.size_value(stored_start)), places.dtype) - first
+        positions = F.where(places >= first, places + moved, positions)
+        start, stored_start = start + n, stored_start + pad.stored(n)
+    return positions

@@ -117,8 +117,8 @@ def _(n: Size, batched: Batched, a: Value, b: Value) -> Value:
     vector = b.type.rank - batched[1] == 1
     if not batched[1] and vector:
         return _solve(a, b)
-    found = _solve(*lined_up(batched, (a, F.expand_dims(b, -1) if vector else b)))
-    return F.squeeze(found, -1) if vector else found
+    solution = _solve(*lined_up(batched, (a, F.expand_dims(b, -1) if vector else b)))
+    return F.squeeze(solution, -1) if vector else solution
 
 
 @public(name="linalg.solve")
@@ -147,8 +147,8 @@ def tensorsolve(a: Any, b: Any, axes: Sequence[int] | None = None) -> Value:
     """The x with tensordot(a, x, x.ndim) == b; `axes` of `a` are moved to its end."""
     x, side = matrices("linalg.tensorsolve", a, b, ranks=(1,))
     if axes is not None:
-        rest = [i for i in range(x.type.rank) if i not in axes]
-        x = F.transpose(x, (*rest, *axes))
+        row_axes = [i for i in range(x.type.rank) if i not in axes]
+        x = F.transpose(x, (*row_axes, *axes))
     columns = x.shape[side.type.rank :]
     rows = F.reshape(x, (side.size, _product(columns)))
     return F.reshape(solve(rows, F.ravel(side)), columns)
@@ -186,7 +186,7 @@ def _blank(x: Value) -> Value:
 
 
 def _with_columns(a: Value, b: Value, op_name: str) -> tuple[Value, Value, bool]:
-    """Both with one batch, `b` as matrices, and whether it was one vector."""
+    """Both operands with one batch, `b` as matrices, and whether `b` was one vector."""
     vector = b.type.rank == 1
     columns = F.expand_dims(b, 1) if vector else b
     if a.type.rank == columns.type.rank == 2:
@@ -233,7 +233,7 @@ def _print_solve_triangular_jax(p: Printing) -> str:
         "conjugate_a": params["trans"] == 2,
         "unit_diagonal": params["unit_diagonal"],
     }
-    flags = "".join(f", {name}=True" for name, given in named.items() if given)
+    flags = "".join(f", {name}=True" for name, is_set in named.items() if is_set)
     return f"jax.lax.linalg.triangular_solve({', '.join(p.inputs)}{flags})"
 
 
@@ -282,10 +282,10 @@ def solve_triangular(
     how = _transposition(trans, "linalg.solve_triangular")
     how = 1 if how == 2 and x.dtype.kind != "c" else how
     x, columns, vector = _with_columns(x, side, "linalg.solve_triangular")
-    found = _solve_triangular(
+    solution = _solve_triangular(
         x, columns, lower=bool(lower), trans=how, unit_diagonal=bool(unit_diagonal)
     )
-    return F.squeeze(found, -1) if vector else found
+    return F.squeeze(solution, -1) if vector else solution
 
 
 @op()
@@ -393,15 +393,15 @@ def _(
         g, b = rules.conjugate(g), rules.conjugate(b)
     x = _lu_solve(lu, pivots, b, trans=1 if trans else 0)
     of_b = _lu_solve(lu, pivots, g, trans=0 if trans else 1)
-    found = rules.of_lu_solve(lu, (b, x), g, of_b, trans)
-    return found, None, rules.conjugate(of_b) if trans == 2 else of_b
+    of_lu = rules.of_lu_solve(lu, (b, x), g, of_b, trans)
+    return of_lu, None, rules.conjugate(of_b) if trans == 2 else of_b
 
 
-def _pair(given: Any, op_name: str, maker: str) -> tuple[Any, Any]:
-    if not isinstance(given, (tuple, list)) or len(given) != 2:
-        got = str(given.type) if isinstance(given, Value) else repr(given)
+def _pair(pair: Any, op_name: str, maker: str) -> tuple[Any, Any]:
+    if not isinstance(pair, (tuple, list)) or len(pair) != 2:
+        got = str(pair.type) if isinstance(pair, Value) else repr(pair)
         raise graph_error(f"needs the pair that {maker} gives", op=op_name, got=got)
-    return given[0], given[1]
+    return pair[0], pair[1]
 
 
 @public(name="linalg.lu_solve")
@@ -417,8 +417,8 @@ def lu_solve(lu_and_piv: Sequence[Any], b: Any, trans: Any = 0) -> Value:
         raise graph_error(problem, op="linalg.lu_solve", got=str(pivots.type))
     pivots = cast(pivots, INT32)
     exchanges = F.broadcast_to(pivots, (*factors.shape[:-2], pivots.shape[-1]))
-    found = _lu_solve(factors, exchanges, columns, trans=how)
-    return F.squeeze(found, -1) if vector else found
+    solution = _lu_solve(factors, exchanges, columns, trans=how)
+    return F.squeeze(solution, -1) if vector else solution
 
 
 @public(name="linalg.cho_factor")
@@ -433,7 +433,7 @@ def cho_solve(c_and_lower: Sequence[Any], b: Any) -> Value:
     factor, lower = _pair(c_and_lower, "linalg.cho_solve", "cho_factor(a)")
     x, side = matrices("linalg.cho_solve", factor, b, ranks=(2, 1))
     vector = side.type.rank == 1
-    found = F.expand_dims(side, 1) if vector else side
+    solution = F.expand_dims(side, 1) if vector else side
     for trans in (0, 2) if lower else (2, 0):
-        found = solve_triangular(x, found, trans=trans, lower=lower)
-    return F.squeeze(found, -1) if vector else found
+        solution = solve_triangular(x, solution, trans=trans, lower=lower)
+    return F.squeeze(solution, -1) if vector else solution

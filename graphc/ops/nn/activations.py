@@ -248,7 +248,7 @@ def _chosen(x: Value, where: Any) -> tuple[Value, Value | None]:
     return F.where(mask, x, -math.inf), mask
 
 
-def _kept(result: Value, mask: Value | None, fill: float) -> Value:
+def _where_masked(result: Value, mask: Value | None, fill: float) -> Value:
     return result if mask is None else F.where(mask, result, fill)
 
 
@@ -264,7 +264,7 @@ def softmax(x: Any, axis: AxisArgument = -1, where: Any = None) -> Value:
     axes = normal_axes(axis, value.type.rank, "nn.softmax")
     weights = F.exp(value - F.stop_gradient(_peak(value, axes)))
     result = weights / F.sum(weights, axis=axes, keepdims=True)
-    return cast(_kept(result, mask, 0.0), dtype)
+    return cast(_where_masked(result, mask, 0.0), dtype)
 
 
 @public(name="nn.log_softmax")
@@ -275,7 +275,7 @@ def log_softmax(x: Any, axis: AxisArgument = -1, where: Any = None) -> Value:
     axes = normal_axes(axis, value.type.rank, "nn.log_softmax")
     shifted = value - F.stop_gradient(_peak(value, axes))
     total = F.sum(F.exp(shifted), axis=axes, keepdims=True)
-    return cast(_kept(shifted - F.log(total), mask, -math.inf), dtype)
+    return cast(_where_masked(shifted - F.log(total), mask, -math.inf), dtype)
 
 
 @public(name="nn.logsumexp")

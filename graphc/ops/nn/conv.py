@@ -160,21 +160,21 @@ def conv_numpy(
 
 def _print_numpy(p: Printing) -> str:
     params = p.node.params
-    rest = [p.code(params[k]) for k in ("spread", "dilation", "groups")]
-    given = [*p.inputs, p.code(params["stride"]), padding_text(p), *rest]
-    return f"{p.helper(conv_numpy)}({', '.join(given)})"
+    more = [p.code(params[k]) for k in ("spread", "dilation", "groups")]
+    arguments = [*p.inputs, p.code(params["stride"]), padding_text(p), *more]
+    return f"{p.helper(conv_numpy)}({', '.join(arguments)})"
 
 
 def _print_jax(p: Printing) -> str:
     params = p.node.params
-    given = [*p.inputs, p.code(params["stride"]), padding_text(p)]
+    arguments = [*p.inputs, p.code(params["stride"]), padding_text(p)]
     names = {"spread": "lhs_dilation", "dilation": "rhs_dilation"}
     for key, name in names.items():
         if not all(map(is_one, params[key])):
-            given.append(f"{name}={p.code(params[key])}")
+            arguments.append(f"{name}={p.code(params[key])}")
     if not is_one(params["groups"]):
-        given.append(f"feature_group_count={p.code(params['groups'])}")
-    return f"jax.lax.conv_general_dilated({', '.join(given)})"
+        arguments.append(f"feature_group_count={p.code(params['groups'])}")
+    return f"jax.lax.conv_general_dilated({', '.join(arguments)})"
 
 
 _conv.rounding = "stored"
@@ -201,7 +201,7 @@ def _of_array(
     spread: Shape,
     dilation: Shape,
     groups: Size,
-    **rest: Any,
+    **unused: Any,
 ) -> Value:
     """The transposed convolution: the kernel turned around, its channels swapped."""
     windows = map(extent, kernel.type.shape[2:], dilation)
@@ -212,7 +212,7 @@ def _of_array(
     ):
         before.append(w - 1 - a)
         after.append(n - m + a)
-    found = _conv(
+    of_x = _conv(
         g,
         _turned(kernel, groups),
         stride=spread,
@@ -223,7 +223,7 @@ def _of_array(
         dilation=dilation,
         groups=groups,
     )
-    return F.specify_shape(found, x.type.shape)
+    return F.specify_shape(of_x, x.type.shape)
 
 
 def _turned(kernel: Value, groups: Size) -> Value:
@@ -245,7 +245,7 @@ def _of_kernel(
     spread: Shape,
     dilation: Shape,
     groups: Size,
-    **rest: Any,
+    **unused: Any,
 ) -> Value:
     """The array moved over with the cotangent as the kernel, examples as channels."""
     g = _with_a_point(g)
@@ -261,7 +261,7 @@ def _of_kernel(
         m - n + extent(k, d) - 1 - a
         for (m, n), (k, d, a) in zip(ends, sizes, strict=True)
     ]
-    found = _conv(
+    of_kernel = _conv(
         split,
         F.swapaxes(g, 0, 1),
         stride=dilation,
@@ -272,7 +272,7 @@ def _of_kernel(
         dilation=stride,
         groups=groups,
     )
-    return F.specify_shape(F.swapaxes(found, 0, 1), kernel.type.shape)
+    return F.specify_shape(F.swapaxes(of_kernel, 0, 1), kernel.type.shape)
 
 
 def _with_a_point(g: Value) -> Value:
@@ -298,12 +298,12 @@ def _(
     n: Size, batched: Batched, x: Value, kernel: Value, *, groups: Size, **params: Any
 ) -> Value:
     if not batched[1]:
-        batch, *rest = x.type.shape[1:]
-        merged = F.reshape(x, (n * batch, *rest))
-        found = _conv(merged, kernel, groups=groups, **params)
-        return F.reshape(found, (n, batch, *found.type.shape[1:]))
+        batch, *tail = x.type.shape[1:]
+        merged = F.reshape(x, (n * batch, *tail))
+        result = _conv(merged, kernel, groups=groups, **params)
+        return F.reshape(result, (n, batch, *result.type.shape[1:]))
     # The kernels of all examples together, as groups or as more outputs of each group.
-    _, out, *rest = kernel.type.shape
+    _, out, *tail = kernel.type.shape
     share = out // groups
     if batched[0]:
         some = dims.maximum(n, 1)  # as there must be a group
@@ -311,15 +311,15 @@ def _(
         batch, channels = x.type.shape[1:3]
         shape = (batch, some * channels, *x.type.shape[3:])
         joined = F.reshape(F.swapaxes(x, 0, 1), shape)
-        stacked = F.reshape(kernel, (some * out, *rest))
-        found = _conv(joined, stacked, groups=some * groups, **params)
-        split = F.reshape(found, (batch, some, out, *found.type.shape[2:]))
+        stacked = F.reshape(kernel, (some * out, *tail))
+        result = _conv(joined, stacked, groups=some * groups, **params)
+        split = F.reshape(result, (batch, some, out, *result.type.shape[2:]))
         return F._part(F.moveaxis(split, 1, 0), 0, 0, n)
-    split = F.swapaxes(F.reshape(kernel, (n, groups, share, *rest)), 0, 1)
-    joined = F.reshape(split, (groups * n * share, *rest))
-    found = _conv(x, joined, groups=groups, **params)
-    batch, _, *spatial = found.type.shape
-    apart = F.reshape(found, (batch, groups, n, share, *spatial))
+    split = F.swapaxes(F.reshape(kernel, (n, groups, share, *tail)), 0, 1)
+    joined = F.reshape(split, (groups * n * share, *tail))
+    result = _conv(x, joined, groups=groups, **params)
+    batch, _, *spatial = result.type.shape
+    apart = F.reshape(result, (batch, groups, n, share, *spatial))
     return F.reshape(F.moveaxis(apart, 2, 0), (n, batch, out, *spatial))
 
 
@@ -406,8 +406,8 @@ def conv(
     be symbolic. `bias` is a vector over the output channels.
     Raises GraphError where channels, groups and kernel do not fit.
     """
-    given = (stride, padding, dilation, groups, bias, padding_mode)
-    return _convolve("conv", 0, x, kernel, *given)
+    options = (stride, padding, dilation, groups, bias, padding_mode)
+    return _convolve("conv", 0, x, kernel, *options)
 
 
 def _of_axes(axes: int) -> None:
@@ -423,8 +423,8 @@ def _of_axes(axes: int) -> None:
         bias: Any = None,
         padding_mode: str = "constant",
     ) -> Value:
-        given = (stride, padding, dilation, groups, bias, padding_mode)
-        return _convolve(name, axes, x, kernel, *given)
+        options = (stride, padding, dilation, groups, bias, padding_mode)
+        return _convolve(name, axes, x, kernel, *options)
 
     function.__name__ = function.__qualname__ = name
     function.__doc__ = f"`conv` with {axes} spatial {'axis' if axes == 1 else 'axes'}."

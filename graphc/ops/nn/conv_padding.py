@@ -39,14 +39,14 @@ def _(pad: Padding, x: PaddedValue, kernel: PaddedValue, **params: Any) -> Value
     ragged = kernel.ragged(spatial)
     if ragged and _has_few_points(pad, ragged, params):
         return _by_points(pad, (x, kernel), (value, weights), params)
-    own = tuple(map(extent, kernel.type.shape[2:], pad.node.params["dilation"]))
-    found = aligned(pad, x, value, 0, window, params, own)
-    if found is None:
+    true_window = tuple(map(extent, kernel.type.shape[2:], pad.node.params["dilation"]))
+    call = aligned(pad, x, value, 0, window, params, true_window)
+    if call is None:
         return None
     if not ragged:
-        return CONV(found[0], weights, **found[1])
+        return CONV(call[0], weights, **call[1])
     axes = [axis - 2 for axis in ragged]
-    low = true_low(pad, x.type.shape[2:], own)
+    low = true_low(pad, x.type.shape[2:], true_window)
     spread = pad.node.params["spread"]
     numbers = [
         *(kernel.type.shape[axis + 2] for axis in axes),
@@ -54,9 +54,9 @@ def _(pad: Padding, x: PaddedValue, kernel: PaddedValue, **params: Any) -> Value
         *(spaced(x.type.shape[axis + 2], spread[axis]) for axis in axes),
     ]
     counted = [number(pad, n) for n in numbers]
-    given = {"axes": tuple(axes)} | found[1]
-    made: Value = CONV_WITHIN(found[0], weights, *counted, **given)
-    return made
+    within_params = {"axes": tuple(axes)} | call[1]
+    result: Value = CONV_WITHIN(call[0], weights, *counted, **within_params)
+    return result
 
 
 def _has_few_points(pad: Padding, axes: list[int], params: dict[str, Any]) -> bool:
@@ -68,24 +68,24 @@ def _has_few_points(pad: Padding, axes: list[int], params: dict[str, Any]) -> bo
 
 def _by_points(
     pad: Padding,
-    given: tuple[PaddedValue, PaddedValue],
+    operands: tuple[PaddedValue, PaddedValue],
     values: tuple[Value, Value],
     params: dict[str, Any],
 ) -> Value | None:
     """The result point by point, along axes in which the kernel has padding."""
-    axes = given[1].ragged(range(2, given[1].type.rank))
-    others = set(range(2, given[1].type.rank)) - set(axes)
+    axes = operands[1].ragged(range(2, operands[1].type.rank))
+    others = set(range(2, operands[1].type.rank)) - set(axes)
     low = pad.node.params["low"]
     if not all(is_known(pad, low[axis - 2]) for axis in others):
         return None
     if not all(is_one(params["spread"][axis - 2]) for axis in axes):
         return None
-    return _each_point(pad, given, values, axes, params)
+    return _each_point(pad, operands, values, axes, params)
 
 
 def _each_point(
     pad: Padding,
-    given: tuple[PaddedValue, PaddedValue],
+    operands: tuple[PaddedValue, PaddedValue],
     values: tuple[Value, Value],
     axes: list[int],
     params: dict[str, Any],
@@ -95,7 +95,7 @@ def _each_point(
         return CONV(value, weights, **params)
     axis, at = axes[0], axes[0] - 2
     point = places(weights.type.shape[axis])
-    counts = point < number(pad, given[1].type.shape[axis])
+    counts = point < number(pad, operands[1].type.shape[axis])
     step = as_value(size_value(params["dilation"][at]))
     start = point * cast(step, INT32) - number(pad, pad.node.params["low"][at])
     alone = dict(params)
@@ -103,9 +103,9 @@ def _each_point(
         alone[name] = (*params[name][:at], n, *params[name][at + 1 :])
     parts = []
     for _ in range(pad.out[axis]):  # type: ignore[arg-type]
-        inside = (start >= 0) & (start < number(pad, given[0].type.shape[axis]))
+        inside = (start >= 0) & (start < number(pad, operands[0].type.shape[axis]))
         mask = F.expand_dims(counts & inside, tuple(range(1, value.type.rank - axis)))
         part = F.where(mask, read(value, axis, start), 0)
-        parts.append(_each_point(pad, given, (part, weights), axes[1:], alone))
+        parts.append(_each_point(pad, operands, (part, weights), axes[1:], alone))
         start = start + cast(as_value(size_value(params["stride"][at])), INT32)
     return parts[0] if len(parts) == 1 else F.concatenate(parts, axis=axis)

@@ -89,20 +89,20 @@ def _added(p: Printing) -> dict[str, str]:
 
 
 def _print_numpy(p: Printing) -> str:
-    given = [*p.inputs[:3], repr(p.node.params["scale"])]
-    given += [f"{name}={text}" for name, text in _added(p).items()]
-    return f"{p.helper(attention_numpy)}({', '.join(given)})"
+    arguments = [*p.inputs[:3], repr(p.node.params["scale"])]
+    arguments += [f"{name}={text}" for name, text in _added(p).items()]
+    return f"{p.helper(attention_numpy)}({', '.join(arguments)})"
 
 
 def _print_jax(p: Printing) -> str:
     added, scale = _added(p), repr(p.node.params["scale"])
     if most := p.node.params["most"]:
         both = [added.get(name, "None") for name in ("bias", "mask")]
-        given = ["jax", str(most), *p.inputs[:3], scale, *both]
-        return f"{p.helper(attention_jax)}({', '.join(given)})"
+        arguments = ["jax", str(most), *p.inputs[:3], scale, *both]
+        return f"{p.helper(attention_jax)}({', '.join(arguments)})"
     named = [f"{name}={text}" for name, text in added.items()]
-    given = [*p.inputs[:3], *named, f"scale={scale}"]
-    return f"jax.nn.dot_product_attention({', '.join(given)})"
+    arguments = [*p.inputs[:3], *named, f"scale={scale}"]
+    return f"jax.nn.dot_product_attention({', '.join(arguments)})"
 
 
 FUSED_ATTENTION = _fused_attention

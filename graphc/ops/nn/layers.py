@@ -45,10 +45,10 @@ def one_hot(x: Any, num_classes: Any, dtype: Any = None, axis: int = -1) -> Valu
     rank = value.type.rank + 1
     at = normal_axis(axis, rank, "nn.one_hot")
     others = tuple(a for a in range(rank) if a != at)
-    made = config.float if dtype is None else dtype_of(dtype)
-    value = with_room(value, (*value.type.shape, n), made, "nn.one_hot")
+    result_dtype = config.float if dtype is None else dtype_of(dtype)
+    value = with_room(value, (*value.type.shape, n), result_dtype, "nn.one_hot")
     hot = F.equal(F.expand_dims(value, at), F.expand_dims(F.arange(n), others))
-    return cast(hot, made)
+    return cast(hot, result_dtype)
 
 
 @public(name="nn.standardize")
@@ -81,8 +81,8 @@ def standardize(
 
 def _joined(name: str, x: Any, *others: Any) -> tuple[Value, DType]:
     """The array in the dtype to compute in, and that of the result, common to all."""
-    given = [number(v, name) for v in others if v is not None]
-    dtype = common_dtype([real(x, name), *given])
+    numbers = [number(v, name) for v in others if v is not None]
+    dtype = common_dtype([real(x, name), *numbers])
     return widened(cast(real(x, name), dtype), name)[0], dtype
 
 
@@ -165,12 +165,12 @@ def batch_norm(
     value, dtype = _joined("batch_norm", x, mean, variance, weight, bias)
     rank = value.type.rank
     channel = (normal_axis(axis, rank, "nn.batch_norm"),)
-    rest = tuple(a for a in range(rank) if a not in channel)
-    given = [
+    axes = tuple(a for a in range(rank) if a not in channel)
+    statistics = [
         None if v is None else _along(v, channel, value, "batch_norm")
         for v in (mean, variance)
     ]
-    result = standardize(value, rest, given[0], given[1], epsilon=epsilon)
+    result = standardize(value, axes, statistics[0], statistics[1], epsilon=epsilon)
     return _affine(result, dtype, channel, weight, bias, "batch_norm")
 
 
@@ -199,8 +199,8 @@ def group_norm(
         problem = f"{n} channels cannot be split into {count} groups"
         raise graph_error(problem, op="nn.group_norm", got=str(value.type))
     shape[channel : channel + 1] = [count, n // count]
-    rest = tuple(a for a in range(1, rank + 1) if a != channel)
-    split = standardize(F.reshape(value, shape), rest, epsilon=epsilon)
+    axes = tuple(a for a in range(1, rank + 1) if a != channel)
+    split = standardize(F.reshape(value, shape), axes, epsilon=epsilon)
     result = F.reshape(split, value.shape)
     return _affine(result, dtype, (channel,), weight, bias, "group_norm")
 
@@ -328,7 +328,7 @@ def _allowed(logits: Value, is_causal: bool, window: Any) -> list[Value]:
     """Which columns each row may attend to, by their positions."""
     rows = F.expand_dims(F.arange(logits.shape[-2]), 1)
     columns = F.arange(logits.shape[-1])
-    found = [columns <= rows] if is_causal else []
+    conditions = [columns <= rows] if is_causal else []
     if window is not None:
         sides = window if isinstance(window, (tuple, list)) else (window, window)
         if len(sides) != 2:
@@ -336,8 +336,8 @@ def _allowed(logits: Value, is_causal: bool, window: Any) -> list[Value]:
             got = f"{len(sides)} numbers"
             raise graph_error(problem, op="nn.dot_product_attention", got=got)
         left, right = sides
-        found += [columns >= rows - left, columns <= rows + right]
-    return found
+        conditions += [columns >= rows - left, columns <= rows + right]
+    return conditions
 
 
 def _shorter(lengths: Any, n: Any, axis: int) -> Value:

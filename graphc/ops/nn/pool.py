@@ -97,18 +97,25 @@ def _pooling(name: str, how: str, ufunc: str) -> Primitive:
     def numpy(p: Printing) -> str:
         fill = _fill(how, p.node.inputs[0].dtype)
         sizes = [p.code(p.node.params[k]) for k in ("window", "stride", "dilation")]
-        given = [p.inputs[0], f"np.{ufunc}", fill, *sizes, padding_text(p)]
-        return f"{p.helper(pool_numpy)}({', '.join(given)})"
+        arguments = [p.inputs[0], f"np.{ufunc}", fill, *sizes, padding_text(p)]
+        return f"{p.helper(pool_numpy)}({', '.join(arguments)})"
 
     def jax(p: Printing) -> str:
         params, x = p.node.params, p.node.inputs[0]
         batch = x.type.rank - len(params["window"])
         sizes = {k: p.code((1,) * batch + params[k]) for k in ("window", "stride")}
-        given = [p.inputs[0], _fill(how, x.dtype), f"jax.lax.{how}", *sizes.values()]
-        given.append(padding_text(p, batch))
+        arguments = [
+            p.inputs[0],
+            _fill(how, x.dtype),
+            f"jax.lax.{how}",
+            *sizes.values(),
+        ]
+        arguments.append(padding_text(p, batch))
         if not all(map(is_one, params["dilation"])):
-            given.append(f"window_dilation={p.code((1,) * batch + params['dilation'])}")
-        return f"jax.lax.reduce_window({', '.join(given)})"
+            arguments.append(
+                f"window_dilation={p.code((1,) * batch + params['dilation'])}"
+            )
+        return f"jax.lax.reduce_window({', '.join(arguments)})"
 
     primitive = Primitive(name, _pooling_rule)
     word = {"max": "largest", "min": "smallest"}.get(how, "sum")
@@ -129,8 +136,8 @@ def _position_rule(x: Array, **params: Any) -> TensorType:
     It is the first of several, or the first NaN. Where a window is in the padding
     alone, it is the number of elements.
     """
-    found = _pooling_rule(x, **params)
-    return found.like(dtype=INT64)
+    result = _pooling_rule(x, **params)
+    return result.like(dtype=INT64)
 
 
 def positions_numpy(
@@ -201,18 +208,18 @@ def _positions(name: str, how: str, pool: Primitive) -> Primitive:
 
     def numpy(p: Printing) -> str:
         sizes = [p.code(p.node.params[k]) for k in ("window", "stride", "dilation")]
-        given = [p.inputs[0], f"np.{larger}", *sizes, padding_text(p)]
-        return f"{p.helper(positions_numpy)}({', '.join(given)})"
+        arguments = [p.inputs[0], f"np.{larger}", *sizes, padding_text(p)]
+        return f"{p.helper(positions_numpy)}({', '.join(arguments)})"
 
     def jax(p: Printing) -> str:
         params, x = p.node.params, p.node.inputs[0]
         batch = x.type.rank - len(params["window"])
-        given = [p.inputs[0], f"jnp.{larger}", _fill(how, x.dtype)]
-        given.append(str(len(params["window"])))
+        arguments = [p.inputs[0], f"jnp.{larger}", _fill(how, x.dtype)]
+        arguments.append(str(len(params["window"])))
         for key in ("window", "stride", "dilation"):
-            given.append(p.code((1,) * batch + params[key]))
-        given.append(padding_text(p, batch))
-        return f"{p.helper(positions_jax)}(jax, {', '.join(given)})"
+            arguments.append(p.code((1,) * batch + params[key]))
+        arguments.append(padding_text(p, batch))
+        return f"{p.helper(positions_jax)}(jax, {', '.join(arguments)})"
 
     primitive = Primitive(name, _position_rule)
     primitive.__doc__ = _position_rule.__doc__
@@ -234,8 +241,8 @@ def _put_at(g: Value, x: Value, places: Value, axes: int) -> Value:
     row = F.expand_dims(F.arange(size_value(rows)), 1)
     place, share = (F.reshape(v, (rows, windows)) for v in (places, g))
     inside = (True, True)
-    found = F._scatter(zeros, share, row, place, axes=(0, 1), how="add", inside=inside)
-    return F.reshape(F._part(found, 1, 0, points), x.type.shape)
+    sums = F._scatter(zeros, share, row, place, axes=(0, 1), how="add", inside=inside)
+    return F.reshape(F._part(sums, 1, 0, points), x.type.shape)
 
 
 _max_positions = _positions("max_pool_positions", "max", _max_pool)
@@ -247,8 +254,8 @@ for _primitive in (_max_pool, _min_pool, _sum_pool, _max_positions, _min_positio
 def _padded_pool(primitive: Primitive, fill: Callable[[DType], Any]) -> None:
     @primitive.padding
     def _(pad: Padding, x: PaddedValue, **params: Any) -> Value | None:
-        found = _aligned(pad, x, fill(x.value.dtype), params)
-        return None if found is None else primitive(found[0], **found[1])
+        call = _aligned(pad, x, fill(x.value.dtype), params)
+        return None if call is None else primitive(call[0], **call[1])
 
 
 def _aligned(
@@ -275,25 +282,25 @@ def _padded_positions(primitive: Primitive, fill: Callable[[DType], Any]) -> Non
 
     @primitive.padding
     def _(pad: Padding, x: PaddedValue, **params: Any) -> Value | None:
-        found = _aligned(pad, x, fill(x.value.dtype), params)
-        if found is None or found[1] is not params:
+        call = _aligned(pad, x, fill(x.value.dtype), params)
+        if call is None or call[1] is not params:
             return None
-        places = primitive(found[0], **params)
+        places = primitive(call[0], **params)
         first = x.type.rank - len(params["window"])
-        kept, true = found[0].type.shape[first:], x.type.shape[first:]
-        return _renumbered(pad, places, kept, true)
+        capacities, true = call[0].type.shape[first:], x.type.shape[first:]
+        return _renumbered(pad, places, capacities, true)
 
 
-def _renumbered(pad: Padding, places: Value, kept: Shape, true: Shape) -> Value:
-    """Numbers of elements among those kept as such among the true ones."""
-    inside = places < size_value(product(kept))
-    found, count = F.zeros_like(places), cast(as_value(1), INT64)
-    for size, n in zip(reversed(kept), reversed(true), strict=True):
+def _renumbered(pad: Padding, places: Value, capacities: Shape, true: Shape) -> Value:
+    """Numbers of elements at capacities, as numbers among the true elements."""
+    inside = places < size_value(product(capacities))
+    numbers, count = F.zeros_like(places), cast(as_value(1), INT64)
+    for size, n in zip(reversed(capacities), reversed(true), strict=True):
         at, places = places % size_value(size), places // size_value(size)
         length = cast(pad.length(n), INT64)
         inside = F.logical_and(inside, at < length)
-        found, count = found + at * count, count * length
-    return F.where(inside, found, count)
+        numbers, count = numbers + at * count, count * length
+    return F.where(inside, numbers, count)
 
 
 _padded_positions(_max_positions, least)
@@ -322,7 +329,7 @@ def _(
         spaced = _apart(spaced, at + i, s)
         before.append(w - 1 - a)
         after.append(n - spaced.type.shape[at + i] + a)
-    found = _sum_pool(
+    of_x = _sum_pool(
         spaced,
         window=window,
         stride=(1,) * len(window),
@@ -331,11 +338,11 @@ def _(
         low=tuple(before),
         high=tuple(after),
     )
-    return (F.specify_shape(found, x.type.shape),)
+    return (F.specify_shape(of_x, x.type.shape),)
 
 
 def _apart(x: Value, axis: int, step: Size) -> Value:
-    """With step - 1 zeros between the points of an axis."""
+    """Put step - 1 zeros between the points of an axis."""
     if is_one(step):
         return x
     shape = list(x.type.shape)
@@ -362,7 +369,7 @@ def _pooled(
         raise graph_error(problem, op=op_name, got=f"{value.type}, window {window}")
     points = sizes(window, count, "window", op_name)
     named, low, high = pads(padding, count, op_name)
-    made: Value = primitive(
+    result: Value = primitive(
         value,
         window=points,
         stride=points if stride is None else sizes(stride, count, "stride", op_name),
@@ -371,7 +378,7 @@ def _pooled(
         low=low,
         high=high,
     )
-    return made
+    return result
 
 
 def _numbers(x: Any, name: str) -> Value:
@@ -414,10 +421,10 @@ def sum_pool(
     return _summed("sum_pool", value, window, stride, padding, dilation)
 
 
-def _summed(name: str, value: Value, *given: Any) -> Value:
+def _summed(name: str, value: Value, *options: Any) -> Value:
     """The sums of the windows, those of half precision added in float32."""
     work = value if is_integer(value.dtype) else widened(value, name)[0]
-    return cast(_pooled(_sum_pool, name, work, *given), value.dtype)
+    return cast(_pooled(_sum_pool, name, work, *options), value.dtype)
 
 
 @public(name="nn.avg_pool")
@@ -435,13 +442,13 @@ def avg_pool(
     Integers are averaged in float64.
     """
     value, dtype = widened(x, "avg_pool")
-    given = (window, stride, padding, dilation)
-    total = _summed("avg_pool", value, *given)
+    options = (window, stride, padding, dilation)
+    total = _summed("avg_pool", value, *options)
     axes = len(window) if isinstance(window, (tuple, list)) else value.type.rank - 2
     if not count_include_pad:
         ones = F.ones(value.shape[value.type.rank - axes :], value.dtype)
         points = window if isinstance(window, (tuple, list)) else (window,) * axes
-        return cast(total / _summed("avg_pool", ones, points, *given[1:]), dtype)
+        return cast(total / _summed("avg_pool", ones, points, *options[1:]), dtype)
     count: Size = 1
     for n in sizes(window, axes, "window", "nn.avg_pool"):
         count = count * n

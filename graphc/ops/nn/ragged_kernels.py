@@ -36,10 +36,10 @@ def _conv_within(
     `numbers` are for each of these how many, then where the array starts on each, then
     how many points it has there. Axes are counted from the first spatial one.
     """
-    given = {"stride": stride, "padding": padding, "low": low, "high": high}
+    window_params = {"stride": stride, "padding": padding, "low": low, "high": high}
     more = {"spread": spread, "dilation": dilation, "groups": groups}
-    found: Any = CONV.infer(x, kernel, **given, **more)
-    return cast(TensorType, found)
+    result: Any = CONV.infer(x, kernel, **window_params, **more)
+    return cast(TensorType, result)
 
 
 def conv_within_numpy(x: Any, kernel: Any, numbers: Any, axes: Any, rest: Any) -> Any:
@@ -170,10 +170,12 @@ def conv_within_jax(
 def _print(p: Printing, helper: Any, before: list[str]) -> str:
     params = p.node.params
     x, kernel, *numbers = p.inputs
-    rest = [p.code(params["stride"]), padding_text(p)]
-    rest += [p.code(params[name]) for name in ("spread", "dilation", "groups")]
-    given = [x, kernel, f"[{', '.join(numbers)}]", p.code(params["axes"])]
-    return f"{p.helper(helper)}({', '.join([*before, *given])}, ({', '.join(rest)}))"
+    tail = [p.code(params["stride"]), padding_text(p)]
+    tail += [p.code(params[name]) for name in ("spread", "dilation", "groups")]
+    arguments = [x, kernel, f"[{', '.join(numbers)}]", p.code(params["axes"])]
+    return (
+        f"{p.helper(helper)}({', '.join([*before, *arguments])}, ({', '.join(tail)}))"
+    )
 
 
 CONV_WITHIN = _conv_within

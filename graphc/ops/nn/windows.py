@@ -28,13 +28,13 @@ def sizes(x: Any, count: int, what: str, name: str) -> Shape:
     if isinstance(x, (tuple, list, np.ndarray)) or (
         isinstance(x, Value) and x.type.rank
     ):
-        found = tuple(as_size(n, f"the {what}") for n in x)
+        sizes_per_axis = tuple(as_size(n, f"the {what}") for n in x)
     else:
-        found = (as_size(x, f"the {what}"),) * count
-    if len(found) != count:
+        sizes_per_axis = (as_size(x, f"the {what}"),) * count
+    if len(sizes_per_axis) != count:
         problem = f"needs a {what} per spatial axis, {count} in all"
-        raise graph_error(problem, op=name, got=f"{len(found)}")
-    return found
+        raise graph_error(problem, op=name, got=f"{len(sizes_per_axis)}")
+    return sizes_per_axis
 
 
 def pads(padding: Any, count: int, name: str) -> tuple[str, Shape, Shape]:
@@ -74,7 +74,7 @@ def is_one(n: Size) -> bool:
 
 
 def extent(size: Size, dilation: Size) -> Size:
-    """From the first to the last point of a window, both included."""
+    """The points from the first to the last of a window, both included."""
     return (size - 1) * dilation + 1
 
 
@@ -88,19 +88,19 @@ def output_sizes(
     high: Shape,
 ) -> list[Size]:
     """Inside a type rule: how many windows fit each axis."""
-    for what, given in (("window", window), ("stride", stride), ("dilation", dilation)):
-        for n in given:
+    for what, sizes in (("window", window), ("stride", stride), ("dilation", dilation)):
+        for n in sizes:
             require_at_most(1, n, f"the {what} must be positive")
     if padding in NAMED:
         pairs = zip(shape, stride, strict=True)
         return [dims.ceil_div(n, step) for n, step in pairs]
-    found = []
+    counts = []
     for i, n in enumerate(shape):
         padded = n + low[i] + high[i]
         require_at_most(0, padded, "the padding must not take more than there is")
         free = padded - extent(window[i], dilation[i])
-        found.append(dims.maximum(0, free // stride[i] + 1))
-    return found
+        counts.append(dims.maximum(0, free // stride[i] + 1))
+    return counts
 
 
 def spaced(n: Size, spread: Size) -> Size:
@@ -147,11 +147,11 @@ def steps_are_known(pad: Padding, *names: str) -> bool:
 
 def true_low(pad: Padding, shape: Sequence[Size], window: Shape) -> Shape:
     """The points before each axis, at true sizes."""
-    given = pad.node.params
-    if not given["padding"]:
-        low: Shape = given["low"]
+    params = pad.node.params
+    if not params["padding"]:
+        low: Shape = params["low"]
         return low
-    return named_pads(given["padding"], shape, window, given["stride"])[0]
+    return named_pads(params["padding"], shape, window, params["stride"])[0]
 
 
 def aligned(
@@ -161,11 +161,11 @@ def aligned(
     fill: Any,
     window: Shape,
     params: dict[str, Any],
-    own: Shape = (),
+    true_window: Shape = (),
 ) -> tuple[Value, dict[str, Any]] | None:
     """The array and the params with which windows start as at true sizes.
 
-    Windows with padding have true sizes of their `own`.
+    Windows with padding have the true sizes `true_window`.
 
     Named paddings put other numbers of points before an axis at other sizes: then
     its elements are moved to where the first window starts, `fill` around them. None
@@ -178,7 +178,7 @@ def aligned(
         shape = value.type.shape[first:]
         low, high = named_pads(params["padding"], shape, window, params["stride"])
     before, after, as_it_is = list(low), list(high), True
-    for i, a in enumerate(true_low(pad, x.type.shape[first:], own or window)):
+    for i, a in enumerate(true_low(pad, x.type.shape[first:], true_window or window)):
         axis, step = first + i, params["stride"][i]
         count = pad.stored(pad.out[axis])
         size = (count - 1) * step + window[i]  # as many points as the windows need

@@ -94,8 +94,8 @@ def _tensordot(x: Array, y: Array, *, axes: AxisPairs) -> TensorType:
     a, b = x.type.shape, y.type.shape
     for i, j in zip(*axes, strict=True):
         require_equal(a[i], b[j], f"axis {i} of the first, axis {j} of the second")
-    rest = [n for i, n in enumerate(a) if i not in axes[0]]
-    return x.type.like((*rest, *(n for j, n in enumerate(b) if j not in axes[1])))
+    row_sizes = [n for i, n in enumerate(a) if i not in axes[0]]
+    return x.type.like((*row_sizes, *(n for j, n in enumerate(b) if j not in axes[1])))
 
 
 def _call_tensordot(p: Printing, inputs: tuple[str, ...]) -> str:
@@ -179,8 +179,8 @@ def _summed_product(g: Value, y: Value, like: Value) -> Value:
     """`g @ y`, summed over the batch axes that `like` has not."""
     batch = tuple(range(g.type.rank - 2))
     full = y.type.rank == g.type.rank
-    given, to = y.type.shape[:-2], g.type.shape[:-2]
-    full = full and not stretched_axes(given, to) and not may_stretch(given, to)
+    shape, to = y.type.shape[:-2], g.type.shape[:-2]
+    full = full and not stretched_axes(shape, to) and not may_stretch(shape, to)
     if batch and full and like.type.rank == 2:  # as one matrix product
         last = g.type.rank - 1
         return _tensordot(g, y, axes=((*batch, last), (*batch, last - 1)))
@@ -236,9 +236,9 @@ def _(n: Size, batched: Batched, x: Value, y: Value) -> Value:
         return _matmul(y, _flipped(x) if x.type.rank == 2 else x)
     a = F.expand_dims(x, -2) if row else x
     b = F.expand_dims(y, -1) if column else y
-    found = _matmul(*lined_up(batched, (a, b)))
-    found = F.squeeze(found, -2) if row else found
-    return F.squeeze(found, -1) if column else found
+    result = _matmul(*lined_up(batched, (a, b)))
+    result = F.squeeze(result, -2) if row else result
+    return F.squeeze(result, -1) if column else result
 
 
 @_vecdot.batch
@@ -259,8 +259,8 @@ def _(n: Size, batched: Batched, x: Value, y: Value, *, axes: AxisPairs) -> Valu
     if not batched[1]:
         return _tensordot(x, y, axes=moved)
     if not batched[0]:
-        found = _tensordot(x, y, axes=moved)
-        return F.moveaxis(found, x.type.rank - len(axes[0]), 0)
+        result = _tensordot(x, y, axes=moved)
+        return F.moveaxis(result, x.type.rank - len(axes[0]), 0)
     rest_x, rest_y = (
         _without(v.type.rank, (0, *side)) for v, side in zip((x, y), moved, strict=True)
     )

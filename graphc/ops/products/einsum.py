@@ -78,31 +78,33 @@ def _(
     how = "auto" if isinstance(optimize, tuple) else optimize
     inputs, output = subscripts.split("->")
     terms = inputs.split(",")
-    found = []
+    cotangents = []
     for i, x in enumerate(operands):
         others = [*operands[:i], *operands[i + 1 :]]
         labels = [output, *terms[:i], *terms[i + 1 :]]
-        own = "".join(x for x in dict.fromkeys(terms[i]) if x in "".join(labels))
+        shared_labels = "".join(
+            x for x in dict.fromkeys(terms[i]) if x in "".join(labels)
+        )
         d = g
-        if others or own != output:
-            text = f"{','.join(labels)}->{own}"
+        if others or shared_labels != output:
+            text = f"{','.join(labels)}->{shared_labels}"
             d = _einsum(g, *others, subscripts=text, optimize=how)
-        found.append(_on_diagonals(d, own, terms[i], x))
-    return tuple(found)
+        cotangents.append(_on_diagonals(d, shared_labels, terms[i], x))
+    return tuple(cotangents)
 
 
-def _on_diagonals(d: Value, own: str, term: str, like: Value) -> Value:
-    """`d` with axes `own` on the axes of `like`, whose labels may occur repeatedly.
+def _on_diagonals(d: Value, labels: str, term: str, like: Value) -> Value:
+    """Move `d` with axes `labels` to the axes of `like`, whose labels may repeat.
 
     Where two axes have one label, it stands on their diagonal. An axis of `like` that
-    is not in `own` was summed alone: `d` is the same along it.
+    is not in `labels` was summed alone: `d` is the same along it.
     """
     shape = like.type.shape
     first = [i for i, label in enumerate(term) if term.index(label) == i]
-    order = sorted(own, key=term.index)
-    d = F.transpose(d, [own.index(label) for label in order])
-    kept = [i for i in first if term[i] in own]
-    missing = tuple(i for i in range(len(term)) if i not in kept)
+    order = sorted(labels, key=term.index)
+    d = F.transpose(d, [labels.index(label) for label in order])
+    present_axes = [i for i in first if term[i] in labels]
+    missing = tuple(i for i in range(len(term)) if i not in present_axes)
     d = F.broadcast_to(F.expand_dims(d, missing) if missing else d, shape)
     for i, label in enumerate(term):
         if i not in first:
@@ -147,8 +149,8 @@ def _is_matrix_product(subscripts: str) -> bool:
     if inputs.count(",") != 1:
         return False
     first, second = map(set, inputs.split(","))
-    kept = set(output)
-    return all((first & second - kept, first & kept - second, second & kept - first))
+    out = set(output)
+    return all((first & second - out, first & out - second, second & out - first))
 
 
 def _jax_order(optimize: Optimize) -> str:
@@ -300,15 +302,15 @@ class _Dot:
 
 def _expanded(term: list[Hashable], value: Value, spec: _Spec) -> list[Hashable]:
     """The labels of all axes of an operand, those of its ellipsis included."""
-    rest = value.type.rank - len(term) + (... in term)
-    if rest < 0 or (rest and ... not in term):
+    ellipsis_rank = value.type.rank - len(term) + (... in term)
+    if ellipsis_rank < 0 or (ellipsis_rank and ... not in term):
         problem = f"{len(term) - (... in term)} labels for {value.type.rank} axes"
         got = f"{spec.text} with {value.type}"
         raise graph_error(problem, op="einsum", got=got)
     if ... not in term:
         return term
     at = term.index(...)
-    return [*term[:at], *_dots(rest), *term[at + 1 :]]
+    return [*term[:at], *_dots(ellipsis_rank), *term[at + 1 :]]
 
 
 def _dots(count: int) -> list[Hashable]:
@@ -322,22 +324,22 @@ def _output(spec: _Spec, inputs: Terms) -> list[Hashable]:
     if spec.output is None:
         once = [x for x in every if every.count(x) == 1 and not isinstance(x, _Dot)]
         return [*dots, *sorted(once)]  # type: ignore[type-var]
-    given = spec.output
-    if len(set(given)) < len(given):
+    labels = spec.output
+    if len(set(labels)) < len(labels):
         raise graph_error("the output names a label twice", op="einsum", got=spec.text)
-    if dots and ... not in given:
+    if dots and ... not in labels:
         problem = "the output has no ellipsis for the axes of those of the operands"
         raise graph_error(problem, op="einsum", got=spec.text)
-    for label in given:
+    for label in labels:
         if label is not ... and label not in every:
             problem = f"the output names {label!r}, which no operand has"
             raise graph_error(problem, op="einsum", got=spec.text)
-    at = given.index(...) if ... in given else len(given)
-    return [*given[:at], *dots, *given[at + 1 :]]
+    at = labels.index(...) if ... in labels else len(labels)
+    return [*labels[:at], *dots, *labels[at + 1 :]]
 
 
 def _unstretched(values: list[Value], inputs: Terms) -> tuple[list[Value], Terms]:
-    """Without the axes of size 1 whose label has another size in another operand."""
+    """Drop the axes of size 1 whose label has another size in another operand."""
     wide = {
         label
         for v, term in zip(values, inputs, strict=True)
@@ -347,9 +349,9 @@ def _unstretched(values: list[Value], inputs: Terms) -> tuple[list[Value], Terms
     kept_values, kept_terms = [], []
     for v, term in zip(values, inputs, strict=True):
         pairs = list(zip(v.type.shape, term, strict=True))
-        own = {label for n, label in pairs if not is_one(n)}
+        wide_here = {label for n, label in pairs if not is_one(n)}
         axes = tuple(
-            i for i, (n, x) in enumerate(pairs) if is_one(n) and x in wide - own
+            i for i, (n, x) in enumerate(pairs) if is_one(n) and x in wide - wide_here
         )
         kept_values.append(F.squeeze(v, axes) if axes else v)
         kept_terms.append([x for i, x in enumerate(term) if i not in axes])
@@ -357,7 +359,7 @@ def _unstretched(values: list[Value], inputs: Terms) -> tuple[list[Value], Terms
 
 
 def _stretched(values: list[Value], inputs: Terms) -> list[Value]:
-    """With axes that may be 1 stretched to the size that others of their label have."""
+    """Stretch axes that may be 1 to the size of the other axes with their label."""
     pairs = list(zip(values, inputs, strict=True))
     sizes: dict[Hashable, list[Size]] = {}
     for v, term in pairs:

@@ -35,10 +35,10 @@ def polyval(p: Any, x: Any) -> Value:
     count = coefficients.type.shape[0]
     if not isinstance(count, int):
         return _by_powers(coefficients, value)
-    found = F.zeros_like(value if count else strong(as_value(x)))
+    total = F.zeros_like(value if count else strong(as_value(x)))
     for i in range(count):
-        found = found * value + coefficients[i]
-    return found
+        total = total * value + coefficients[i]
+    return total
 
 
 def _by_powers(coefficients: Value, x: Value) -> Value:
@@ -54,11 +54,11 @@ def _by_powers(coefficients: Value, x: Value) -> Value:
     if is_inexact(x.dtype):  # powers that overflow, of leading zeros
         lost = F.logical_and(F.equal(factors, 0), F.isinf(terms))
         terms = F.where(lost, 0, terms)
-    found = F.sum(factors * terms, axis=0, dtype=powers.dtype)
+    total = F.sum(factors * terms, axis=0, dtype=powers.dtype)
     if is_inexact(x.dtype):  # the rule starts from zeros, and 0 * inf is NaN
         none = F.equal(F.size_value(coefficients.type.shape[0]), 0)
-        found = F.where(F.logical_or(none, F.isfinite(x)), found, np.nan)
-    return F.not_equal(found, 0) if x.dtype == BOOL else cast(found, x.dtype)
+        total = F.where(F.logical_or(none, F.isfinite(x)), total, np.nan)
+    return F.not_equal(total, 0) if x.dtype == BOOL else cast(total, x.dtype)
 
 
 @public()
@@ -126,24 +126,26 @@ def _moved_over(
 ) -> Value:
     """The sums of products with the kernel at each place that `mode` asks for."""
     n, m = x.type.shape[0], kernel.type.shape[0]
-    start, length = _kept(n, m, mode, name, turned)
+    start, length = _overlap_range(n, m, mode, name, turned)
     low = m - 1 - start
     high = length + m - 1 - n - low
     widths = (size_value(low), size_value(high))
     if is_inexact(x.dtype):
         alone = (0, 1)
-        found = F.nn.conv(
+        result = F.nn.conv(
             F.expand_dims(x, alone), F.expand_dims(kernel, alone), padding=[widths]
         )
-        return F.reshape(found, (length,))
+        return F.reshape(result, (length,))
     padded = F.pad(cast(x, INT64) if x.dtype == BOOL else x, widths)
     first, point = F.arange(size_value(length)), F.arange(size_value(m))
     windows = F.getitem(padded, F.expand_dims(first, 1) + point)
-    found = F.matmul(windows, cast(kernel, windows.dtype))
-    return F.not_equal(found, 0) if x.dtype == BOOL else found
+    result = F.matmul(windows, cast(kernel, windows.dtype))
+    return F.not_equal(result, 0) if x.dtype == BOOL else result
 
 
-def _kept(n: Size, m: Size, mode: Any, name: str, turned: bool) -> tuple[Size, Size]:
+def _overlap_range(
+    n: Size, m: Size, mode: Any, name: str, turned: bool
+) -> tuple[Size, Size]:
     """Which of all n + m - 1 sums are kept: the first, and how many.
 
     NumPy exchanges the vectors where the second is longer, and a correlation is then
@@ -192,8 +194,8 @@ def polyfit(
         right = right * (weights if sides.type.rank == 2 else weights[:, 0])
     scale = F.sqrt(F.sum(terms * terms, axis=0))
     least = _least(points) if rcond is None else rcond
-    found = F.linalg.lstsq(terms / scale, right, least)[0]
-    coefficients = found / (F.expand_dims(scale, 1) if sides.type.rank == 2 else scale)
+    fit = F.linalg.lstsq(terms / scale, right, least)[0]
+    coefficients = fit / (F.expand_dims(scale, 1) if sides.type.rank == 2 else scale)
     if not cov:
         return coefficients
     spread = F.linalg.inv(F.matmul((terms / scale).T, terms / scale))

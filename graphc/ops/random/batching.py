@@ -77,9 +77,9 @@ def _alone(
     primitive: Primitive, inputs: tuple[Value, ...], each: Levels, params: Any
 ) -> TensorType:
     """The type of the result for one example."""
-    found = primitive.infer(*_examples(inputs, each), **params)
-    assert isinstance(found, TensorType)
-    return found
+    result_type = primitive.infer(*_examples(inputs, each), **params)
+    assert isinstance(result_type, TensorType)
+    return result_type
 
 
 def from_keys(primitive: Primitive, key: Value, *inputs: Value, **params: Any) -> Any:
@@ -100,11 +100,11 @@ def missing_axes(i: int, each: Levels) -> tuple[int, ...]:
 
 def _examples(inputs: tuple[Value, ...], each: Levels) -> list[Value]:
     """Variables for the inputs of one example."""
-    made = []
+    examples = []
     for i, x in enumerate(inputs):
-        own = sum(level[i] == "1" for level in each)
-        made.append(variable("example", TensorType(x.dtype, x.type.shape[own:])))
-    return made
+        depth = sum(level[i] == "1" for level in each)
+        examples.append(variable("example", TensorType(x.dtype, x.type.shape[depth:])))
+    return examples
 
 
 def level_sizes(inputs: tuple[Value, ...], each: Levels) -> Shape:
@@ -113,10 +113,10 @@ def level_sizes(inputs: tuple[Value, ...], each: Levels) -> Shape:
     used = [0] * len(inputs)
     for level in each:
         having = [i for i, has in enumerate(level) if has == "1"]
-        found = [inputs[i].type.shape[used[i]] for i in having]
-        for n in found:
-            require_equal(n, found[0], "each example needs one of all inputs")
-        sizes.append(found[0])
+        candidates = [inputs[i].type.shape[used[i]] for i in having]
+        for n in candidates:
+            require_equal(n, candidates[0], "each example needs one of all inputs")
+        sizes.append(candidates[0])
         for i in having:
             used[i] += 1
     return tuple(sizes)
@@ -150,9 +150,9 @@ def _emission(plain: Emit, backend: str) -> Emit:
         draw = f"lambda {', '.join(names)}: {plain(one._replace(inputs=names))}"
         if backend == "jax":
             return _print_vmap(draw, each, p.inputs)
-        given = map(p.code, (each, result, p.node.outputs[0].dtype))
+        arguments = map(p.code, (each, result, p.node.outputs[0].dtype))
         helper = p.helper(each_numpy)
-        return f"{helper}({', '.join([draw, *given, *p.inputs])})"
+        return f"{helper}({', '.join([draw, *arguments, *p.inputs])})"
 
     return printed
 

@@ -49,17 +49,17 @@ def _random_categorical(
     require_at_most(1, categories, "needs at least one category")
     if not replace:
         ahead = shape[: len(shape) - len(batch)]
-        for n, wanted in zip(batch, shape[len(ahead) :], strict=True):
+        for n, target in zip(batch, shape[len(ahead) :], strict=True):
             reason = "without replacement nothing is broadcast"
-            require_equal(n, wanted, reason, kind="broadcast")
+            require_equal(n, target, reason, kind="broadcast")
         require_at_most(product(ahead), categories, "more draws than categories")
     return drawn_type(dtype, shape)
 
 
 def _print_categorical(p: Printing, function: str) -> str:
-    given = p.node.params
-    drawn = call(p, function, given["axis"], given["shape"], given["replace"])
-    return f"{drawn}.astype({p.code(given['dtype'])})"
+    params = p.node.params
+    drawn = call(p, function, params["axis"], params["shape"], params["replace"])
+    return f"{drawn}.astype({p.code(params['dtype'])})"
 
 
 _random_categorical.on_host = False
@@ -167,16 +167,16 @@ def _random_choice(
 
 def _print_choice(p: Printing, function: Callable[[str], str]) -> str:
     """The three ways: by probabilities, uniform, uniform without replacement."""
-    given, key = p.node.params, p.inputs[0]
-    n, shape, dtype = (p.code(given[name]) for name in ("n", "shape", "dtype"))
+    params, key = p.node.params, p.inputs[0]
+    n, shape, dtype = (p.code(params[name]) for name in ("n", "shape", "dtype"))
     if len(p.inputs) > 1:
-        drawn = f"{key}, {n}, {shape}, {given['replace']}, {p.inputs[1]}"
+        drawn = f"{key}, {n}, {shape}, {params['replace']}, {p.inputs[1]}"
         return f"{p.xp}.asarray({function('choice')}({drawn}), {dtype})"
-    if given["replace"]:
+    if params["replace"]:
         return f"{function('randint')}({key}, {shape}, 0, {n}, {dtype})"
     every = f"{p.xp}.arange({n}, dtype={dtype})"
     order = f"{function('permutation')}({key}, {every}, 0, False)"
-    return f"{order}[:{p.code(product(given['shape']))}].reshape({shape})"
+    return f"{order}[:{p.code(product(params['shape']))}].reshape({shape})"
 
 
 _random_choice.on_host = False

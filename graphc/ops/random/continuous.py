@@ -217,8 +217,8 @@ def _continuous(name: str, key: Any, shape: Any, dtype: Any, *params: Any) -> Va
                 hint=f'convert it with astype("{to.name}"), or draw {v.dtype.name}',
             )
     sizes = drawn_shape(shown, shape, *(v.type.shape for v in values))
-    given = [cast(v, to) for v in values]
-    return SAMPLERS[name](as_key(key, shown), *given, shape=sizes, dtype=to)
+    arguments = [cast(v, to) for v in values]
+    return SAMPLERS[name](as_key(key, shown), *arguments, shape=sizes, dtype=to)
 
 
 @op()
@@ -255,9 +255,9 @@ def uniform(
     to = float_dtype(name, dtype, values)
     unit = not any(isinstance(x, Value) or np.ndim(x) for x in (minval, maxval))
     unit = unit and (minval, maxval) == (0, 1)
-    given = [] if unit else [cast(v, to) for v in values]
+    arguments = [] if unit else [cast(v, to) for v in values]
     sizes = drawn_shape(name, shape)
-    return _random_uniform(as_key(key, name), *given, shape=sizes, dtype=to)
+    return _random_uniform(as_key(key, name), *arguments, shape=sizes, dtype=to)
 
 
 @public(name="random.normal")

@@ -154,9 +154,9 @@ def binomial(
     name = "random.binomial"
     to = float_dtype(name, dtype, [real(name, n), real(name, p)])
     chance = floating(name, p, to)
-    given = cast(real(name, n), chance.dtype), chance
-    sizes = drawn_shape(name, shape, *(v.type.shape for v in given))
-    return SAMPLERS["binomial"](as_key(key, name), *given, shape=sizes, dtype=to)
+    arguments = cast(real(name, n), chance.dtype), chance
+    sizes = drawn_shape(name, shape, *(v.type.shape for v in arguments))
+    return SAMPLERS["binomial"](as_key(key, name), *arguments, shape=sizes, dtype=to)
 
 
 @public(name="random.negative_binomial")

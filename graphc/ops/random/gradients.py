@@ -53,8 +53,8 @@ class Parameter:
 
     def __init__(self, x: Value, i: int, each: Levels, rank: int) -> None:
         depth, missing = len(each), missing_axes(i, each)
-        own = x.type.rank - (depth - len(missing))
-        self._axes = (*missing, *range(depth, depth + rank - own))
+        example_rank = x.type.rank - (depth - len(missing))
+        self._axes = (*missing, *range(depth, depth + rank - example_rank))
         self.value = F.expand_dims(x, self._axes) if self._axes else x
 
     def counted(self, g: Value) -> Value:
@@ -77,17 +77,19 @@ def pathwise(primitive: Primitive, slopes: Slopes) -> None:
         shape: Shape,
         dtype: DType,
         each: Levels = (),
-        **rest: Any,
+        **more: Any,
     ) -> Cotangents:
-        given = {"shape": shape, "dtype": dtype}
-        given |= {"each": each, **rest} if each else {}
+        draw_params = {"shape": shape, "dtype": dtype}
+        draw_params |= {"each": each, **more} if each else {}
         parts = [
             Parameter(p, i, each, len(shape)) for i, p in enumerate(params, start=1)
         ]
-        x = primitive(key, *params, **given)
+        x = primitive(key, *params, **draw_params)
         noise = Noise(key, each, shape, dtype)
-        found = slopes(noise, x, *(p.value for p in parts))
-        return None, *(p.counted(g * s) for p, s in zip(parts, found, strict=True))
+        derivatives = slopes(noise, x, *(p.value for p in parts))
+        return None, *(
+            p.counted(g * s) for p, s in zip(parts, derivatives, strict=True)
+        )
 
 
 def no_slopes(noise: Noise, x: Value) -> tuple[Value, ...]:
@@ -190,10 +192,12 @@ def permutation_rule(
 ) -> Cotangents:
     """The cotangents in the order before."""
     missing = missing_axes(1, each)
-    own = x.type.shape[len(each) - len(missing) :]
-    count = F.arange(F.size_value(own[axis]))
-    behind = tuple(range(1, len(own) - axis))
-    places = F.broadcast_to(F.expand_dims(count, behind) if behind else count, own)
+    example_shape = x.type.shape[len(each) - len(missing) :]
+    count = F.arange(F.size_value(example_shape[axis]))
+    behind = tuple(range(1, len(example_shape) - axis))
+    places = F.broadcast_to(
+        F.expand_dims(count, behind) if behind else count, example_shape
+    )
     params = {"axis": axis, "independent": independent}
     drawn = from_keys(PRIMITIVES["random_permutation"], key, places, **params)
     lacking = missing_axes(0, each)

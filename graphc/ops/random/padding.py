@@ -62,53 +62,55 @@ def declare(primitive: Primitive) -> None:
 
     @primitive.padding
     def _(pad: Padding, *inputs: PaddedValue, **params: Any) -> Value:
-        found = _drawn_apart(pad, inputs, params)
-        if found is not None:
-            return found
+        result = _drawn_apart(pad, inputs, params)
+        if result is not None:
+            return result
         problem = _problem(pad, inputs)
         if problem:
             raise NotPadded(problem)
         filled = [pad.filled(x, sorted(x.axes), 1) for x in inputs]
-        made: Value = primitive(*filled, **params)
-        return made
+        draws: Value = primitive(*filled, **params)
+        return draws
 
 
 def _drawn_apart(
     pad: Padding, inputs: Sequence[PaddedValue], params: dict[str, Any]
 ) -> Value | None:
-    """Draws that are made in another way than by the op at capacities."""
-    op, given = pad.node.primitive, pad.node.params
-    if given.get("each"):
+    """Draws for which the op at capacities is not called."""
+    op, true_params = pad.node.primitive, pad.node.params
+    if true_params.get("each"):
         return None
     if op is OP.random_permutation:
-        return _permuted(pad, *inputs, axis=given["axis"], alike=_is_alike(pad))
-    if op is OP.random_categorical and given["replace"]:
+        return _permuted(pad, *inputs, axis=true_params["axis"], alike=_is_alike(pad))
+    if op is OP.random_categorical and true_params["replace"]:
         return _categories(pad, *inputs)
-    if op is OP.random_choice and not is_known(pad, given["n"]):
+    if op is OP.random_choice and not is_known(pad, true_params["n"]):
         return _chosen(pad, *inputs, **params)
-    if op in _counted() - {OP.random_dirichlet} and not _is_first(pad, given["shape"]):
+    if op in _counted() - {OP.random_dirichlet} and not _is_first(
+        pad, true_params["shape"]
+    ):
         return _in_a_row(pad, inputs, params)
     return None
 
 
 def _problem(pad: Padding, inputs: tuple[PaddedValue, ...]) -> str:
     """The reason why true draws would change with padding, "" where they do not."""
-    op, given = pad.node.primitive, pad.node.params
-    each, shape = given.get("each", ()), given.get("shape", ())
+    op, true_params = pad.node.primitive, pad.node.params
+    each, shape = true_params.get("each", ()), true_params.get("shape", ())
     if each:
-        own = [sum(level[i] == "1" for level in each) for i in range(len(inputs))]
-        inner = any(x.axes - set(range(n)) for x, n in zip(inputs, own, strict=True))
+        depths = [sum(level[i] == "1" for level in each) for i in range(len(inputs))]
+        inner = any(x.axes - set(range(n)) for x, n in zip(inputs, depths, strict=True))
         known = all(is_known(pad, n) for n in shape)
         if inner or not known or op is OP.random_multivariate_normal:
             return "draws of one example are others in a longer array"
         return ""
-    if op not in _counted() | _whole() or given.get("replace") is False:
+    if op not in _counted() | _whole() or true_params.get("replace") is False:
         return "draws are others in a longer array"
     if op in _whole() and any(x.axes for x in inputs):
         return "draws of more categories, or longer vectors, are others"
     if op is OP.random_dirichlet and not is_known(pad, pad.out[-1]):
         return "draws of more categories, or longer vectors, are others"
-    if not is_known(pad, given.get("n", 0)) or not _is_first(pad, shape):
+    if not is_known(pad, true_params.get("n", 0)) or not _is_first(pad, shape):
         return "only draws along the first axis are the same in a longer array"
     return ""
 
@@ -140,8 +142,8 @@ def _in_a_row(
 
 def _is_alike(pad: Padding) -> bool:
     """Whether all rows of a random order move together."""
-    given = pad.node.params
-    return not given["independent"] or pad.node.inputs[1].type.rank == 1
+    true_params = pad.node.params
+    return not true_params["independent"] or pad.node.inputs[1].type.rank == 1
 
 
 def _permuted(
@@ -152,9 +154,9 @@ def _permuted(
     if not alike:
         return None
     if is_known(pad, n):
-        given = {"axis": axis, "independent": False}
-        found: Value = OP.random_permutation(key.value, x.value, **given)
-        return found
+        params = {"axis": axis, "independent": False}
+        elements: Value = OP.random_permutation(key.value, x.value, **params)
+        return elements
     return read(x.value, axis, _order(pad, key.value, n))
 
 
@@ -177,15 +179,15 @@ def _order(pad: Padding, key: Value, n: Size) -> Value:
 
 def _categories(pad: Padding, key: PaddedValue, logits: PaddedValue) -> Value:
     """The largest sums of a logit and a Gumbel variate, which the op draws too."""
-    given, rank = pad.node.params, logits.type.rank
-    axis, shape = given["axis"], given["shape"]
+    true_params, rank = pad.node.params, logits.type.rank
+    axis, shape = true_params["axis"], true_params["shape"]
     at = len(shape) - (rank - 1) + axis
     drawn = (*shape[:at], logits.type.shape[axis], *shape[at:])
     count = product(tuple(map(pad.stored, drawn)))
     row = F.random.gumbel(key.value, (count,), logits.type.dtype)
     noise = read(row, 0, flat_places(pad, drawn))
     score = noise + pad.filled(logits, logits.ragged([axis]), -np.inf)
-    return cast(F.argmax(score, axis=at), given["dtype"])
+    return cast(F.argmax(score, axis=at), true_params["dtype"])
 
 
 def _chosen(
@@ -197,7 +199,7 @@ def _chosen(
     replace: bool,
     dtype: Any,
 ) -> Value | None:
-    """Choices of fewer elements than there is room for.
+    """Choices where there are fewer elements than room.
 
     With probabilities, those of the padding are 0: without replacement, elements are
     in the order of variates of which the first are those of fewer elements.
@@ -209,13 +211,13 @@ def _chosen(
         values = pad.filled(chances[0], (0,), 0)
         if replace:
             return cast(_by_chance(pad, key.value, values, shape), dtype)
-        given = {"n": n, "shape": shape, "replace": False, "dtype": dtype}
-        made: Value = OP.random_choice(key.value, values, **given)
-        return made
+        params = {"n": n, "shape": shape, "replace": False, "dtype": dtype}
+        draws: Value = OP.random_choice(key.value, values, **params)
+        return draws
     if replace:
         most = cast(as_value(pad.length(true["n"])), dtype)
-        found: Value = F.random.randint(key.value, shape, 0, most, dtype)
-        return found
+        numbers: Value = F.random.randint(key.value, shape, 0, most, dtype)
+        return numbers
     order = cast(_order(pad, key.value, true["n"]), dtype)
     return F.reshape(read(order, 0, places(product(shape))), shape)
 
@@ -230,5 +232,5 @@ def _by_chance(pad: Padding, key: Value, chances: Value, shape: Shape) -> Value:
     last = read(sums, 0, F.maximum(number(pad, n) - 1, 0))
     reach = last * (1 - F.random.uniform(key, shape, chances.dtype))
     inside = pad.mask(n, 0, 1)
-    found: Value = F.searchsorted(F.where(inside, sums, np.nan), reach)
-    return found
+    positions: Value = F.searchsorted(F.where(inside, sums, np.nan), reach)
+    return positions

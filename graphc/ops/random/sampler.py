@@ -70,9 +70,9 @@ def require_key(key: Value) -> None:
 
 def is_wide(values: Sequence[Value], dtype: Any = None) -> bool:
     """Whether JAX would need its 64-bit mode for these arguments."""
-    given = [v.dtype for v in values if not v.type.weak]
-    given += [config.float] if dtype is None else [config.float, dtype_of(dtype)]
-    return any(d.itemsize >> (d.kind == "c") == 8 for d in given)
+    dtypes = [v.dtype for v in values if not v.type.weak]
+    dtypes += [config.float] if dtype is None else [config.float, dtype_of(dtype)]
+    return any(d.itemsize >> (d.kind == "c") == 8 for d in dtypes)
 
 
 def float_dtype(name: str, dtype: Any, values: Sequence[Value]) -> DType:
@@ -80,10 +80,10 @@ def float_dtype(name: str, dtype: Any, values: Sequence[Value]) -> DType:
     and the default float elsewhere."""
     if dtype is None:
         return FLOAT64 if is_wide(values) else config.float
-    found = dtype_of(dtype)
-    if not is_float(found):
-        raise graph_error("draws floats", op=name, got=f"dtype {found.name}")
-    return found
+    result = dtype_of(dtype)
+    if not is_float(result):
+        raise graph_error("draws floats", op=name, got=f"dtype {result.name}")
+    return result
 
 
 def int_dtype(name: str, dtype: Any, values: Sequence[Value]) -> DType:
@@ -91,10 +91,10 @@ def int_dtype(name: str, dtype: Any, values: Sequence[Value]) -> DType:
     default float, int64 where an argument is 64-bit."""
     if dtype is None:
         return INT64 if is_wide(values) else np.dtype("int32")
-    found = dtype_of(dtype)
-    if not is_integer(found):
-        raise graph_error("draws integers", op=name, got=f"dtype {found.name}")
-    return found
+    result = dtype_of(dtype)
+    if not is_integer(result):
+        raise graph_error("draws integers", op=name, got=f"dtype {result.name}")
+    return result
 
 
 def real(name: str, x: Any) -> Value:
@@ -148,9 +148,9 @@ def require_shape(shape: Shape, *parts: Shape) -> None:
             raise type_error(
                 f"the parameters do not broadcast to the shape {shape_text(shape)}"
             )
-        for n, wanted in zip(part, shape[len(shape) - len(part) :], strict=True):
+        for n, target in zip(part, shape[len(shape) - len(part) :], strict=True):
             if not same_size(n, 1):
-                require_equal(n, wanted, reason, kind="broadcast")
+                require_equal(n, target, reason, kind="broadcast")
 
 
 def call(p: Printing, function: str, *more: Any) -> str:
@@ -174,8 +174,8 @@ def sampler(name: str, helper: Callable[..., Any], *, dtype: bool = True) -> Pri
         return drawn_type(dtype, shape)
 
     def tail(p: Printing) -> tuple[Any, ...]:
-        given = p.node.params
-        return (given["shape"], given["dtype"]) if dtype else (given["shape"],)
+        params = p.node.params
+        return (params["shape"], params["dtype"]) if dtype else (params["shape"],)
 
     primitive = Primitive(f"random_{name}", infer, on_host=False)
     primitive.emit(

@@ -54,8 +54,10 @@ def _first(
     fill: Any,
 ) -> Value:
     """The padding comes last, so that elements win where they tie with it."""
-    found: Value = primitive(pad.filled(x, (axis,), fill), axis=axis, keepdims=keepdims)
-    return found
+    position: Value = primitive(
+        pad.filled(x, (axis,), fill), axis=axis, keepdims=keepdims
+    )
+    return position
 
 
 def _is_extreme(x: Value, axis: int | None, primitive: Primitive) -> Value:
@@ -72,8 +74,8 @@ def _position(
     if value.dtype.kind == "c":  # JAX has no order of complex numbers here
         value, primitive = _is_extreme(value, axis, primitive), _argmax
     if axis is None:
-        found = primitive(F.ravel(value), axis=0, keepdims=False)
-        return F.reshape(found, (1,) * value.type.rank) if keepdims else found
+        position = primitive(F.ravel(value), axis=0, keepdims=False)
+        return F.reshape(position, (1,) * value.type.rank) if keepdims else position
     chosen = normal_axis(axis, value.type.rank, primitive.name)
     return primitive(value, axis=chosen, keepdims=keepdims)
 

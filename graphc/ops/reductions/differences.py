@@ -23,16 +23,16 @@ class _Along(NamedTuple):
 
     def part(self, start: int | None, stop: int | None) -> Value:
         """The samples in a slice of the axis."""
-        found: Value = self.samples[(*(FULL,) * self.axis, slice(start, stop))]
-        return found
+        samples: Value = self.samples[(*(FULL,) * self.axis, slice(start, stop))]
+        return samples
 
     def gap(self, start: int | None, stop: int | None) -> Value:
         """The gaps in a slice of them, to be multiplied with samples."""
         if self.gaps.type.rank == 0:
             return self.gaps
         after = tuple(range(1, self.samples.type.rank - self.axis))
-        found: Value = self.gaps[start:stop]
-        return F.expand_dims(found, after) if after else found
+        gaps: Value = self.gaps[start:stop]
+        return F.expand_dims(gaps, after) if after else gaps
 
 
 @public()
@@ -56,15 +56,15 @@ def gradient(f: Any, *varargs: Any, axis: AxisList = None, edge_order: int = 1) 
     if isinstance(axis, (tuple, list)):  # in the order given, as the distances are
         axes = tuple(normal_axis(a, value.type.rank, "gradient") for a in axis)
     spacings = _per_axis([as_value(s) for s in varargs or (1,)], len(axes))
-    found = [
+    derivatives = [
         cast(_derivative(_along(value, a, s, edge_order), edge_order), value.dtype)
         for a, s in zip(axes, spacings, strict=True)
     ]
-    return found[0] if len(found) == 1 else tuple(found)
+    return derivatives[0] if len(derivatives) == 1 else tuple(derivatives)
 
 
 def _per_axis(spacings: list[Value], count: int) -> list[Value]:
-    """As many spacings as axes; one scalar is that of all axes."""
+    """One spacing per axis; a single scalar serves all axes."""
     if len(spacings) == 1 and not spacings[0].type.rank:
         return spacings * count
     if len(spacings) != count:
@@ -74,17 +74,17 @@ def _per_axis(spacings: list[Value], count: int) -> list[Value]:
     return spacings
 
 
-def _along(value: Value, axis: int, given: Value, edge_order: int) -> _Along:
+def _along(value: Value, axis: int, distances: Value, edge_order: int) -> _Along:
     """The samples along an axis, which must be enough of them."""
     n = value.type.shape[axis]
     reason = "an axis has fewer samples than edge_order + 1"
     value = F._at_most(edge_order + 1, n, reason, value, "gradient")
-    if given.type.rank > 1:
+    if distances.type.rank > 1:
         problem = "distances are scalars, or vectors of coordinates"
-        raise graph_error(problem, op="gradient", got=str(given.type))
-    if given.type.rank == 0:
-        return _Along(value, axis, given)
-    points = strong(given)
+        raise graph_error(problem, op="gradient", got=str(distances.type))
+    if distances.type.rank == 0:
+        return _Along(value, axis, distances)
+    points = strong(distances)
     if not is_inexact(points.dtype):
         points = cast(points, np.dtype("float64"))
     return _Along(value, axis, F.diff(F.specify_shape(points, (n,))))
@@ -156,5 +156,5 @@ def unwrap(
     change = F.where(F.absolute(step) < least, 0, change)
     before = (FULL,) * at
     start = cast(value[(*before, slice(None, 1))], change.dtype)
-    rest = value[(*before, slice(1, None))] + F.cumsum(change, axis=at)
-    return F.concatenate([start, cast(rest, change.dtype)], axis=at)
+    later = value[(*before, slice(1, None))] + F.cumsum(change, axis=at)
+    return F.concatenate([start, cast(later, change.dtype)], axis=at)

@@ -55,10 +55,10 @@ def _extreme(name: str, reduction: str, fill: float) -> None:
     ) -> Value:
         value, missing = _filled(x, fill)
         reduce = getattr(F, reduction)
-        found = reduce(value, axis, keepdims, initial=initial, where=where)
+        result = reduce(value, axis, keepdims, initial=initial, where=where)
         if missing is None or initial is not None:
-            return found
-        return F.where(F.all(missing, axis, keepdims), np.nan, found)
+            return result
+        return F.where(F.all(missing, axis, keepdims), np.nan, result)
 
     function.__name__ = function.__qualname__ = name
     function.__doc__ = f"`{reduction}` that passes over NaN; NaN where nothing else is."
@@ -72,10 +72,10 @@ _extreme("nanmin", "min", np.inf)
 def _position(name: str, reduction: str, fill: float) -> None:
     def function(x: Any, axis: int | None = None, *, keepdims: bool = False) -> Value:
         value, missing = _filled(x, fill)
-        found = getattr(F, reduction)(value, axis, keepdims=keepdims)
+        position = getattr(F, reduction)(value, axis, keepdims=keepdims)
         if missing is None:
-            return found
-        return F.where(F.all(missing, axis, keepdims), -1, found)
+            return position
+        return F.where(F.all(missing, axis, keepdims), -1, position)
 
     function.__name__ = function.__qualname__ = name
     function.__doc__ = (
@@ -136,11 +136,11 @@ def nanvar(
     value, to = _wide(x, dtype)
     mask = _present(value, where)
     lost = ddof if correction is None else correction
-    found = F.var(value, axis, None, ddof, keepdims, where=mask, mean=mean,
+    variance = F.var(value, axis, None, ddof, keepdims, where=mask, mean=mean,
                   correction=correction)
     count = F.sum(mask, axis, keepdims=keepdims)
-    found = F.where(count <= lost, np.nan, found)
-    return cast(found, to) if to.kind != "c" else found
+    variance = F.where(count <= lost, np.nan, variance)
+    return cast(variance, to) if to.kind != "c" else variance
 
 
 @public()

@@ -87,12 +87,12 @@ def _last_axis(
 ) -> tuple[Value, tuple[int, ...]]:
     """The reduced axes as one last axis."""
     axes = normal_axes(axis, value.type.rank, name)
-    kept = [a for a in range(value.type.rank) if a not in axes]
-    moved = F.transpose(value, (*kept, *axes))
+    other_axes = [a for a in range(value.type.rank) if a not in axes]
+    moved = F.transpose(value, (*other_axes, *axes))
     count: Any = 1
     for a in axes:
         count = count * value.shape[a]
-    shape: list[Any] = [value.shape[a] for a in kept]
+    shape: list[Any] = [value.shape[a] for a in other_axes]
     return F.reshape(moved, (*shape, count)), axes
 
 
@@ -149,14 +149,14 @@ def _line(a: Value, b: Value, share: Value) -> Value:
 
 
 def _finished(
-    found: Value, bad: Value | None, axes: tuple[int, ...], rank: int, keepdims: bool
+    values: Value, bad: Value | None, axes: tuple[int, ...], rank: int, keepdims: bool
 ) -> Value:
     """NaN in bad rows, the axes of q first, the reduced axes put back if asked."""
     if bad is not None:
-        found = F.where(_behind(bad, rank), np.nan, found)
+        values = F.where(_behind(bad, rank), np.nan, values)
     front = tuple(range(rank))
-    found = F.moveaxis(found, tuple(range(-rank, 0)), front) if rank else found
-    return F.expand_dims(found, tuple(a + rank for a in axes)) if keepdims else found
+    values = F.moveaxis(values, tuple(range(-rank, 0)), front) if rank else values
+    return F.expand_dims(values, tuple(a + rank for a in axes)) if keepdims else values
 
 
 def _behind(x: Value, count: int) -> Value:
@@ -169,8 +169,8 @@ def _along(ordered: Value, rank: int) -> Take:
     def take(index: Value) -> Value:
         rows = ordered.shape[:-1]
         flat = F.reshape(index, (*rows, _length(index, rank)))
-        found = F.take_along_axis(ordered, flat, axis=-1)
-        return F.reshape(found, (*rows, *index.shape[index.ndim - rank :]))
+        elements = F.take_along_axis(ordered, flat, axis=-1)
+        return F.reshape(elements, (*rows, *index.shape[index.ndim - rank :]))
 
     return take
 
@@ -214,16 +214,16 @@ def _quantile(
     rows = F._at_most(1, rows.type.shape[-1], problem, rows, "quantile")
     if weights is not None:
         share = _last_axis(_weights(value, weights, axes, method), axes, "quantile")[0]
-        found = _weighted(rows, share, q)
+        quantiles = _weighted(rows, share, q)
     else:
         ordered = F.sort(rows)
         last = ordered.type.rank - 1
-        found = _picked(
+        quantiles = _picked(
             value, q, method, ordered.shape[-1],
             lambda i: F._gather(ordered, strong(i), axes=(last,), inside=(True,)),
         )
     bad = F.any(F.isnan(rows), axis=-1) if is_inexact(rows.dtype) else None
-    return _finished(found, bad, axes, q.type.rank, keepdims)
+    return _finished(quantiles, bad, axes, q.type.rank, keepdims)
 
 
 def _weights(
@@ -289,9 +289,9 @@ def median(x: Any, axis: AxisArgument = None, keepdims: bool = False) -> Value:
     rows, axes = _last_axis(strong(as_value(x)), axis, "median")
     n = rows.shape[-1]
     low, high = F.maximum(n - 1, 0) // 2, n // 2
-    found = _middle(F.sort(rows), low, high)
+    medians = _middle(F.sort(rows), low, high)
     bad = F.any(F.isnan(rows), axis=-1) if is_inexact(rows.dtype) else None
-    return _finished(found, bad, axes, 0, keepdims)
+    return _finished(medians, bad, axes, 0, keepdims)
 
 
 def _nan_rows(
@@ -338,8 +338,8 @@ def _nan_quantile(
     ordered, present, axes = _nan_rows(value, axis, "nanquantile")
     rank = q.type.rank
     count = _behind(present, rank)
-    found = _picked(value, q, method, count, _along(ordered, rank))
-    return _finished(found, F.equal(present, 0), axes, rank, keepdims)
+    quantiles = _picked(value, q, method, count, _along(ordered, rank))
+    return _finished(quantiles, F.equal(present, 0), axes, rank, keepdims)
 
 
 @public()
@@ -368,5 +368,5 @@ def nanmedian(x: Any, axis: AxisArgument = None, keepdims: bool = False) -> Valu
     take = _along(ordered, 0)
     a, b = take(low), take(high)
     mean = F.mean(F.stack([a, b]), axis=0)
-    found = F.where(F.equal(low, high), a, mean)
-    return _finished(found, F.equal(present, 0), axes, 0, keepdims)
+    medians = F.where(F.equal(low, high), a, mean)
+    return _finished(medians, F.equal(present, 0), axes, 0, keepdims)

@@ -97,10 +97,10 @@ def _reduction_from(name: str) -> Primitive:
             raise type_error("needs a scalar of the same dtype to start from")
         return x.type.like(kept_shape(x, axes, keepdims))
 
-    made = Primitive(f"{name}_from", infer, literals="beside")
-    made.__doc__ = f"The {name} of `initial` and what there is over `axes`."
-    made.range = lambda node: _range_from(name, node)
-    return made.emit(_print_reduction(name))
+    primitive = Primitive(f"{name}_from", infer, literals="beside")
+    primitive.__doc__ = f"The {name} of `initial` and what there is over `axes`."
+    primitive.range = lambda node: _range_from(name, node)
+    return primitive.emit(_print_reduction(name))
 
 
 def _range_from(name: str, node: Node) -> NamedRange:
@@ -148,11 +148,11 @@ def _(g: Value, x: Value, *, axes: tuple[int, ...], keepdims: bool) -> tuple[Val
 
 @_prod.vjp
 def _(g: Value, x: Value, *, axes: tuple[int, ...], keepdims: bool) -> tuple[Value]:
-    kept = tuple(a for a in range(x.type.rank) if a not in axes)
-    order = (*kept, *axes)
+    other_axes = tuple(a for a in range(x.type.rank) if a not in axes)
+    order = (*other_axes, *axes)
     moved = F.transpose(x, order)
     together = math.prod(x.type.shape[a] for a in axes)
-    rows = F.reshape(moved, (*(x.type.shape[a] for a in kept), together))
+    rows = F.reshape(moved, (*(x.type.shape[a] for a in other_axes), together))
     others = F.reshape(_product_of_others(rows), moved.type.shape)
     back = sorted(range(len(order)), key=order.__getitem__)
     return (_undone(g, x, axes, keepdims) * F.transpose(others, back),)
@@ -173,8 +173,8 @@ def _extreme_vjp(primitive: Primitive) -> None:
 
     @primitive.vjp
     def _(g: Value, x: Value, *, axes: tuple[int, ...], keepdims: bool) -> Any:
-        found = _undone(primitive(x, axes=axes, keepdims=True), x, axes, True)
-        ties = F.equal(x, found)
+        extremes = _undone(primitive(x, axes=axes, keepdims=True), x, axes, True)
+        ties = F.equal(x, extremes)
         count = F.sum(F.astype(ties, x.dtype), axis=axes, keepdims=True)
         share = (g if keepdims else F.expand_dims(g, axes)) / count
         return (F.where(ties, share, F.zeros_like(x)),)
@@ -186,8 +186,8 @@ def _extreme_from_rules(primitive: Primitive, pairwise: str) -> None:
 
     @primitive.vjp
     def _(g: Value, x: Value, start: Value, *, axes: Any, keepdims: bool) -> Any:
-        found = primitive(x, start, axes=axes, keepdims=True)
-        ties, first = F.equal(x, found), F.equal(start, found)
+        extremes = primitive(x, start, axes=axes, keepdims=True)
+        ties, first = F.equal(x, extremes), F.equal(start, extremes)
         count = F.sum(F.astype(ties, x.dtype), axis=axes, keepdims=True)
         share = (g if keepdims else F.expand_dims(g, axes)) / (count + first)
         zero = cast(as_value(0), x.dtype)
@@ -202,8 +202,8 @@ def _extreme_from_rules(primitive: Primitive, pairwise: str) -> None:
         front = F.expand_dims(start, tuple(range(1, many.type.rank)))
         neutral = MONOIDS.rules[primitive].neutral(x.dtype)
         start = as_value(np.asarray(neutral).astype(x.dtype))
-        found = primitive(many, start, axes=shifted(axes), keepdims=True)
-        joined = FUNCTIONS[pairwise](found, front)
+        extremes = primitive(many, start, axes=shifted(axes), keepdims=True)
+        joined = FUNCTIONS[pairwise](extremes, front)
         return joined if keepdims else F.squeeze(joined, shifted(axes))
 
 
@@ -225,11 +225,11 @@ def padded_reduction(primitive: Primitive) -> None:
         filled = pad.filled(x, axes, number)
         if primitive in _FROM and x.ragged(axes):  # an expression may be of no size
             start = as_value(np.asarray(number).astype(x.value.dtype))
-            found = _FROM[primitive](filled, start, axes=axes, keepdims=keepdims)
+            result = _FROM[primitive](filled, start, axes=axes, keepdims=keepdims)
         else:
-            found = primitive(filled, axes=axes, keepdims=keepdims)
+            result = primitive(filled, axes=axes, keepdims=keepdims)
         fill = {a: n for a, n in kept(x.fill, axes, keepdims).items() if n == number}
-        return pad.result(found, fill)
+        return pad.result(result, fill)
 
 
 def _padded_reduction_from(primitive: Primitive) -> None:
@@ -365,16 +365,16 @@ def extreme(
         if where is not True:
             problem = "a mask may leave nothing over, so `initial` is needed"
             raise graph_error(problem, op=name, got=str(value.type))
-        found = _plain(plain, value, axis, keepdims)
+        result = _plain(plain, value, axis, keepdims)
     else:
         first = _initial(initial, value.dtype, name)
         value = _masked(value, where, first, name)
         axes = normal_axes(axis, value.type.rank, name)
-        found = start(value, first, axes=axes, keepdims=keepdims)
+        result = start(value, first, axes=axes, keepdims=keepdims)
     if value.dtype.kind == "c":  # XLA passes over a NaN in the imaginary part
         missing = any_(F.isnan(value), axis, keepdims)
-        found = F.where(missing, complex(np.nan, np.nan), found)
-    return found
+        result = F.where(missing, complex(np.nan, np.nan), result)
+    return result
 
 
 @public(name="max", method=True)

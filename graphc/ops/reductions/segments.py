@@ -34,13 +34,13 @@ def digitize(x: Any, bins: Any, right: bool = False) -> Value:
         down = _descends(known)
         if not down:
             return F.searchsorted(edges, value, side=side)
-        found = F.searchsorted(F.flip(edges), value, side=side)
-        return edges.shape[0] - found
+        position = F.searchsorted(F.flip(edges), value, side=side)
+        return edges.shape[0] - position
     count = edges.shape[0]
     ends = F.concatenate([edges[:1], edges[-1:]])  # nothing where there are no edges
     falls = F.any(F.greater(ends[:1], ends[-1:]))
-    found = F.searchsorted(F.where(falls, F.flip(edges), edges), value, side=side)
-    return F.where(falls, count - found, found)
+    position = F.searchsorted(F.where(falls, F.flip(edges), edges), value, side=side)
+    return F.where(falls, count - position, position)
 
 
 def _descends(edges: Any) -> bool:
@@ -97,14 +97,14 @@ def _edges(value: Value, bins: Any, limits: Any) -> Value:
     if isinstance(bins, str):
         hint = "give their number, or the edges from numpy.histogram_bin_edges"
         raise graph_error("the data cannot choose the number of bins", hint=hint)
-    given = as_value(bins)
-    if given.type.rank == 1:
-        known = literal_of(given)
+    edges = as_value(bins)
+    if edges.type.rank == 1:
+        known = literal_of(edges)
         if known is not None and (known[:-1] > known[1:]).any():
             raise graph_error("the edges must ascend", op="histogram")
-        return strong(given)
-    if given.type.rank or not is_integer(given.dtype):
-        got = str(given.type)
+        return strong(edges)
+    if edges.type.rank or not is_integer(edges.dtype):
+        got = str(edges.type)
         raise graph_error("bins must be a number or a vector", op="histogram", got=got)
     count = as_size(bins, "a number of bins")
     low, high, dtype = _data_range(value) if limits is None else _limits(value, limits)
@@ -126,8 +126,8 @@ def _limits(value: Value, limits: Any) -> tuple[Value, Value, DType]:
         raise graph_error("the range must ascend", op="histogram", got=str(limits))
     dtype = _floating(common_dtype([*ends, value]))
     # Numbers of Python's own are not rounded before the edges are worked out.
-    own = all(v.type.weak for v in ends)
-    work = np.dtype("float64") if own else _floating(common_dtype(ends))
+    weak = all(v.type.weak for v in ends)
+    work = np.dtype("float64") if weak else _floating(common_dtype(ends))
     low, high = (cast(v, work) for v in ends)
     return low, high, dtype
 
@@ -191,8 +191,8 @@ def _(
 ) -> Value:
     """Rows of padding are in no segment."""
     numbers = pad.filled(ids, (0,), -1)
-    found: Value = _segment(x.value, numbers, start.value, how=how, count=count)
-    return found
+    result: Value = _segment(x.value, numbers, start.value, how=how, count=count)
+    return result
 
 
 _segment.picks = True
@@ -215,11 +215,11 @@ def _(
         return read(g), None, None
     if how == "multiply":
         return read(g * start) * product_of_others(x, place), None, None
-    found = _segment(x, ids, start, how=how, count=count)
-    hits = F.equal(x, read(found))
+    extremes = _segment(x, ids, start, how=how, count=count)
+    hits = F.equal(x, read(extremes))
     zero, one = (cast(as_value(k), x.dtype) for k in (0, 1))
     ties = _segment(cast(hits, x.dtype), ids, zero, how="add", count=count)
-    ties = ties + cast(F.equal(found, start), x.dtype)
+    ties = ties + cast(F.equal(extremes, start), x.dtype)
     share = read(g / F.maximum(ties, one))
     return F.where(hits, share, F.zeros_like(x)), None, None
 
@@ -264,16 +264,16 @@ def _(
     count: Size,
 ) -> Value:
     if not batched[1]:
-        found = _segment(F.swapaxes(x, 0, 1), ids, start, how=how, count=count)
-        return F.swapaxes(found, 0, 1)
+        result = _segment(F.swapaxes(x, 0, 1), ids, start, how=how, count=count)
+        return F.swapaxes(result, 0, 1)
     many = spread(n, batched[0], x)
     size, examples = size_value(count), F.arange(size_value(n))
     valid = F.logical_and(ids >= 0, ids < size)
     numbers = F.where(valid, ids + F.expand_dims(examples, 1) * size, -1)
-    rest = many.type.shape[2:]
-    rows = F.reshape(many, (many.type.shape[0] * many.type.shape[1], *rest))
-    found = _segment(rows, F.ravel(numbers), start, how=how, count=n * count)
-    return F.reshape(found, (n, count, *rest))
+    tail = many.type.shape[2:]
+    rows = F.reshape(many, (many.type.shape[0] * many.type.shape[1], *tail))
+    result = _segment(rows, F.ravel(numbers), start, how=how, count=n * count)
+    return F.reshape(result, (n, count, *tail))
 
 
 _OF_BOOLS: dict[SegmentReduction, SegmentReduction] = {"add": "max", "multiply": "min"}

@@ -19,9 +19,9 @@ FULL = slice(None)
 def weights_of(value: Value, weights: Any, axis: AxisArgument, name: str) -> Value:
     """Weights on axes that broadcast to `value`: of its shape, or of `axis` in turn."""
     share, rank = strong(as_value(weights)), value.type.rank
-    given = axis if isinstance(axis, tuple) else () if axis is None else (axis,)
-    normal_axes(given, rank, name)
-    axes = [int(a) % rank for a in given]
+    named_axes = axis if isinstance(axis, tuple) else () if axis is None else (axis,)
+    normal_axes(named_axes, rank, name)
+    axes = [int(a) % rank for a in named_axes]
     turned = tuple(value.type.shape[a] for a in axes)
     if share.type.rank == rank and not _fits_better(share, value, turned):
         return F.specify_shape(share, value.type.shape)
@@ -144,10 +144,10 @@ def _products(x: Value, y: Value) -> Value:
 def _observation_weights(rows: Value, fweights: Any, aweights: Any) -> Value | None:
     """The product of both kinds of weights, in the real dtype of the variables."""
     both = None
-    for given in (fweights, aweights):
-        if given is None:
+    for weights in (fweights, aweights):
+        if weights is None:
             continue
-        share = strong(as_value(given))
+        share = strong(as_value(weights))
         if share.type.rank != 1:
             raise graph_error("weights must be a vector", op="cov", got=str(share.type))
         share = cast(share, F.real(rows).dtype)

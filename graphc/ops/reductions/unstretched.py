@@ -57,8 +57,8 @@ def _(d: Value, g: Value, *, shape: tuple[Size, ...], how: HowReduced) -> tuple[
 def _(
     n: Size, batched: Batched, g: Value, *, shape: tuple[Size, ...], how: HowReduced
 ) -> Value:
-    found: Value = _unstretched(g, shape=(n, *shape), how=how)
-    return found
+    result: Value = _unstretched(g, shape=(n, *shape), how=how)
+    return result
 
 
 @SETTLING.of(_unstretched)
@@ -67,7 +67,7 @@ def _settled(node: Node) -> Node:
     (g,), shape = node.inputs, node.params["shape"]
     if may_stretch(shape, g.type.shape):
         return node
-    found = reduced_to(node.params["how"], g, shape)
-    if found is not g:
-        return found.node
+    reduction = reduced_to(node.params["how"], g, shape)
+    if reduction is not g:
+        return reduction.node
     return PRIMITIVES["specify_shape"].bind((g,), {"shape": shape, "kind": "shape"})

@@ -137,8 +137,8 @@ def computed(rule: Any, *args: Any, name: str = "", **params: Any) -> Value:
     dtype, weak = float_loop(values, name or rule.name)
     work = FLOAT32 if dtype.itemsize == 2 else dtype
     weak_inputs = weak and isinstance(rule, Primitive)
-    made: Value = rule(*(cast(v, work, weak_inputs) for v in values), **params)
-    return cast(made, dtype, weak)
+    result: Value = rule(*(cast(v, work, weak_inputs) for v in values), **params)
+    return cast(result, dtype, weak)
 
 
 def composed(function: SpecialFunction) -> SpecialFunction:
@@ -265,8 +265,8 @@ def log_ndtr(x: Any) -> Value:
     low = x < -1
     scaled = x * math.sqrt(0.5)
     tail = F.log(0.5 * erfcx(F.where(low, -scaled, 1.0))) - 0.5 * x * x
-    rest = F.log1p(-0.5 * F.special.erfc(F.where(low, 0.0, scaled)))
-    return F.where(low, tail, rest)
+    main = F.log1p(-0.5 * F.special.erfc(F.where(low, 0.0, scaled)))
+    return F.where(low, tail, main)
 
 
 @composed
@@ -337,8 +337,8 @@ def _reflected(n: int, x: Value) -> Value:
     near_zero = F.tan(F.where(far, math.pi / 2 - size, 0.0))
     cot = F.where(far, near_zero, 1 / F.tan(F.where(far, 1.0, size)))
     cot = F.where(turn < 0, -cot, cot)
-    *rest, poly = _cotangent_derivative(n)
-    for c in reversed(rest):
+    *coefficients, poly = _cotangent_derivative(n)
+    for c in reversed(coefficients):
         poly = poly * cot + float(c)
     return (-1) ** n * _positive_polygamma(n, 1 - x) - math.pi ** (n + 1) * poly
 
@@ -349,7 +349,7 @@ def _positive_polygamma(n: int, x: Value) -> Value:
 
 
 def _polygamma_of_any_order(n: Value, x: Value) -> Value:
-    """By the zeta function; the factorials that floats can hold are a table."""
+    """polygamma by the zeta function; a table holds the factorials that floats can."""
     places = F.clip(n, 0, 171)
     table = [float(math.factorial(k)) for k in range(171)] + [math.inf]
     with np.errstate(over="ignore"):
@@ -360,8 +360,8 @@ def _polygamma_of_any_order(n: Value, x: Value) -> Value:
     pole = F.logical_and(x <= 0, F.equal(x, F.floor(x)))
     right = F.where(positive, right, F.where(pole, math.inf, math.nan))
     higher = F.where(F.equal(n % 2, 0), -right, right)
-    found = F.where(F.equal(n, 0), digamma(x), higher)
-    return F.where(n < 0, math.nan, found)
+    result = F.where(F.equal(n, 0), digamma(x), higher)
+    return F.where(n < 0, math.nan, result)
 
 
 @public(name="special.polygamma")

@@ -134,14 +134,16 @@ def _xlog(log: str, singular: float, shift: float) -> Vjp:
     return rule
 
 
-def _recurrence(name: str, scale: float, above: float, own: Any = None) -> Vjp:
-    """scale (B(v - 1, x) + above B(v + 1, x)) + own(x) B(v, x): DLMF 10.6.1, 10.29.1.
+def _recurrence(name: str, scale: float, above: float, middle: Any = None) -> Vjp:
+    """Scaled neighbours and the term between: DLMF 10.6.1, 10.29.1.
+
+    It is scale (B(v - 1, x) + above B(v + 1, x)) + middle(x) B(v, x).
     """
 
     def slope(v: Value, x: Value) -> Value:
         function = getattr(F.special, name)
         around = scale * (function(v - 1, x) + above * function(v + 1, x))
-        return around + own(x) * function(v, x) if own else around
+        return around + middle(x) * function(v, x) if middle else around
 
     return _of_last(slope)
 
