@@ -22,6 +22,7 @@ from graphc.errors import (
 )
 from graphc.ir.concrete import foreign, no_items, no_number, shown
 from graphc.ir.dims import Dim, Size, Symbol, symbol_dim
+from graphc.ir.forks import in_forked_children
 from graphc.ir.namespace import FUNCTIONS, METHODS, UPDATES, F, misspelled, public_name
 from graphc.ir.operators import Operators
 from graphc.ir.primitives import OP
@@ -142,6 +143,15 @@ class _InternedNode(ref[Node]):
 
 _INTERNED: dict[tuple[Any, ...], _InternedNode] = {}
 _CHANGING = RLock()  # nodes die at any time, in the thread that makes one as well
+
+
+def _renew_lock() -> None:
+    """Have a lock of its own in a forked child: no thread there holds the old one."""
+    global _CHANGING
+    _CHANGING = RLock()
+
+
+in_forked_children(_renew_lock)
 
 
 def _gone(entry: ref[Node]) -> None:

@@ -2,7 +2,6 @@
 
 import sys
 import threading
-import warnings
 from collections import Counter
 
 import numpy as np
@@ -20,15 +19,16 @@ from tests.fuzz.generator import generate, tolerance
 from tests.fuzz.more_steps import MORE
 
 PAD = graphc.Pad(minimum=3, growth=1.6)
+OPTIONS = {"backend": "numpy", "unused": "ignore"}
+pytestmark = pytest.mark.filterwarnings("ignore")  # not by threads: filters are shared
 
 
 def built(seed, dims, programs):
     """A program, and its compiled function, which live on; its values are right."""
-    with warnings.catch_warnings(), np.errstate(all="ignore"):
-        warnings.simplefilter("ignore")
+    with np.errstate(all="ignore"):
         program = generate(seed, MORE)
         outputs = [known.symbolic for known in program.made]
-        f = graphc.function(program.inputs, outputs, backend="numpy", dims=dims)
+        f = graphc.function(program.inputs, outputs, **OPTIONS, dims=dims)
         results = f(*program.arguments)
     for step, known, found in zip(program.steps, program.made, results, strict=True):
         if not step.startswith("signbit"):

@@ -33,6 +33,7 @@ from graphc.importers.numpy.own import NAMES
 from graphc.ir.build import as_value, default_float, strong
 from graphc.ir.concrete import words_of_numpy
 from graphc.ir.dispatch import name_of
+from graphc.ir.forks import in_forked_children
 from graphc.ir.namespace import FUNCTIONS
 
 ORDERED = frozenset(["zeros", "ones", "empty", "full"])  # in memory, as C has them
@@ -49,6 +50,15 @@ class _Tracing(threading.local):
 _TRACING = _Tracing()
 _LOCK = threading.Lock()
 _tracers: set[object] = set()  # one for each function that any thread traces
+
+
+def _renew_lock() -> None:
+    """Have a lock of its own in a forked child: no thread there holds the old one."""
+    global _LOCK
+    _LOCK = threading.Lock()
+
+
+in_forked_children(_renew_lock)
 
 
 class _WatchedModule(ModuleType):
