@@ -43,14 +43,8 @@ REARRANGING = frozenset(  # functions and methods that give views
 )
 RESHAPING = frozenset(["reshape", "ravel"])
 KEEPING = frozenset(  # functions that may give the array itself
-    [
-        "array",
-        "astype",
-        "asarray",
-        "asanyarray",
-        "ascontiguousarray",
-        "asfortranarray",
-    ]
+    ["array", "astype", "asarray", "asanyarray"]
+    + ["ascontiguousarray", "asfortranarray"]
 )
 WRITING = frozenset(  # functions that write into their first array
     ["copyto", "fill_diagonal", "place", "put", "put_along_axis", "putmask"]
@@ -461,10 +455,20 @@ def _written_to(outs: tuple[Any, ...], found: Any) -> Any:
         if out is None:
             written.append(result)
         elif isinstance(out, TracedArray):
+            _require_room(out, result)
             written.append(out.updated(result))
         else:
             raise graph_error(INTO_OUTSIDE, op="out", hint="leave out= away")
     return tuple(written) if isinstance(found, tuple) else written[0]
+
+
+def _require_room(out: TracedArray, result: Any) -> None:
+    """Raise GraphError where `out=` names a number, or has fewer axes than a result."""
+    if out.memory.fixed == NUMBER:
+        raise graph_error(NUMBER, op="out", hint="leave out= away")
+    if np.ndim(content_of(result)) > out.content.ndim:
+        problem = "the result has more axes than the array that it is written to"
+        raise graph_error(problem, op="out", got=str(result.shape))
 
 
 def _update(ufunc: Any, array: TracedArray, index: Any, *operands: Any) -> None:

@@ -5,7 +5,7 @@ import random
 MAKING = [
     "x.copy()", "x * 2", "x + 0", "np.zeros(n)", "np.ones((2, n))", "np.zeros((3, 4))",
     "np.arange(12.0).reshape(3, 4)", "np.outer(x[:3], x[:4])", "np.stack([x, x])",
-    "np.full((2, 3), x[0])", "np.array([x[0], 1.0, x[1]])", "np.empty(n) * 0",
+    "np.full((2, 3), x[0])", "np.array([x[0], 1.0, x[1]])", "np.negative(x)",
     "np.zeros_like(x)", "np.eye(3)", "np.tile(x[:2], 2)", "np.where(x > 0, x, 0)",
     "np.concatenate([x, x])", "np.sort(TABLE)", "np.linspace(0, 1, 4)",
 ]  # fmt: skip
