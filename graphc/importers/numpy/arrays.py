@@ -42,10 +42,10 @@ REARRANGING = frozenset(  # functions and methods that give views
     ]
 )
 RESHAPING = frozenset(["reshape", "ravel"])
-KEEPING = frozenset(  # functions that may give the array itself
-    ["array", "astype", "asarray", "asanyarray"]
-    + ["ascontiguousarray", "asfortranarray"]
-)
+KEEPING = {  # functions that may give the array itself
+    *("array", "astype", "asarray", "asanyarray", "ascontiguousarray"),
+    "asfortranarray",
+}
 WRITING = frozenset(  # functions that write into their first array
     ["copyto", "fill_diagonal", "place", "put", "put_along_axis", "putmask"]
 )
