@@ -47,12 +47,12 @@ def block(function: Callable[..., Any]) -> Callable[..., Any]:
     def marked(*args: Any, **named: Any) -> Any:
         with within_block(name):
             result = function(*args, **named)
-        given = list(dict.fromkeys(_values([args, named])))
-        made = list(dict.fromkeys(_values(result)))
-        if given and made:
+        inputs = list(dict.fromkeys(_values([args, named])))
+        outputs = list(dict.fromkeys(_values(result)))
+        if inputs and outputs:
             place = user_place()
             kind = tuple(map(_kind, _leaves([args, named])))
-            entries = _entries(made, given)
+            entries = _entries(outputs, inputs)
             if len(first) >= MOST_KINDS and kind not in first:
                 first.clear()
             before, there = first.setdefault(kind, (entries, place))
@@ -70,11 +70,11 @@ def _leaves(part: Any) -> Iterator[Any]:
     stack = [part]
     while stack:
         one = stack.pop()
-        found = None if isinstance(one, Value) else items(one)
-        if found is None:
+        children = None if isinstance(one, Value) else items(one)
+        if children is None:
             yield one
         else:
-            stack += [inner for _, inner in reversed(found)]
+            stack += [inner for _, inner in reversed(children)]
 
 
 def _values(part: Any) -> Iterator[Value]:
@@ -101,15 +101,15 @@ def _entries(outputs: Sequence[Value], inputs: Sequence[Value]) -> list[_Entry]:
     known: dict[Value, Hashable] = {
         v: _Argument(i, v.type) for i, v in enumerate(inputs)
     }
-    found: list[_Entry] = []
+    entries: list[_Entry] = []
     for node in nodes:
         for value in node.outputs:
-            known.setdefault(value, (len(found), value.index))
+            known.setdefault(value, (len(entries), value.index))
         takes = tuple([_taken(v, known) for v in node.inputs])
         types = tuple([v.type for v in node.outputs])
         params = params_structure(node)
-        found.append(_Entry(node.primitive.name, takes, params, types, node.place))
-    return found
+        entries.append(_Entry(node.primitive.name, takes, params, types, node.place))
+    return entries
 
 
 def _taken(value: Value, known: dict[Value, Hashable]) -> Hashable:
