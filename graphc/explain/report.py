@@ -122,12 +122,12 @@ def _static_remedy(symbol: Symbol) -> str:
 
 
 def _guards(segments: Iterable[Segment]) -> list[str]:
-    found: dict[Guard, Node] = {}
+    first_needs: dict[Guard, Node] = {}
     for node in (n for s in segments for n in s.nodes):
         for guard in node.guards:
-            found.setdefault(guard, node)
+            first_needs.setdefault(guard, node)
     lines = []
-    for guard, node in found.items():
+    for guard, node in first_needs.items():
         relation = f"{guard.left} {guard.relation} {guard.right}"
         lines.append(f"  guard {relation}: {guard.reason}")
         lines.append(f"    asked for by {node.reported} at {_at(node.place)}")
