@@ -213,8 +213,8 @@ def _telling(check: Check, condition: str) -> str:
     count = check.condition.type.shape[0]
     assert isinstance(count, int)
     first, *others = check.message.rsplit("{}", count - 1)
-    told = [f"str({condition}[{i}]), {t!r}" for i, t in enumerate(others, 1)]
-    return f'"".join([{", ".join([repr(first), *told])}])'
+    pieces = [f"str({condition}[{i}]), {t!r}" for i, t in enumerate(others, 1)]
+    return f'"".join([{", ".join([repr(first), *pieces])}])'
 
 
 def print_return(body: PrintedBody, plan: Plan, outputs: "Outputs") -> None:

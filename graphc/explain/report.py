@@ -48,11 +48,11 @@ def _steps(plan: Plan) -> list[str]:
 
 def _paddings(plan: Plan) -> list[str]:
     """Which sizes are padded, how, and the fallbacks at true size."""
-    told = [plan.budget] * bool(plan.budget)
+    budget_lines = [plan.budget] * bool(plan.budget)
     if plan.padded is None:
-        return told
+        return budget_lines
     lines = [f"size {shown_name(s)}: {p}" for s, p in plan.padded.policies.items()]
-    lines += told
+    lines += budget_lines
     cuts: dict[tuple[str, str, str], int] = {}
     for cut in plan.padded.cuts:
         key = cut.node.reported, _at(cut.place), cut.reason

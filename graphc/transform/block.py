@@ -56,9 +56,9 @@ def block(function: Callable[..., Any]) -> Callable[..., Any]:
             if len(first) >= MOST_KINDS and kind not in first:
                 first.clear()
             before, there = first.setdefault(kind, (entries, place))
-            told = _difference(entries, before)
-            if told:
-                text = f"block {name}: not as its first call at {there}: {told}"
+            difference = _difference(entries, before)
+            if difference:
+                text = f"block {name}: not as its first call at {there}: {difference}"
                 warnings.warn(text, BlockWarning, stacklevel=user_level())
         return result
 
@@ -140,9 +140,9 @@ class _Number(NamedTuple):
 def _difference(these: Sequence[_Entry], those: Sequence[_Entry]) -> str:
     """The first difference of two calls in words; "" where there is none."""
     for here, there in zip(these, those, strict=False):
-        told = _between(here, there)
-        if told:
-            return f"{told} (at {here.place}, and {there.place})"
+        difference = _between(here, there)
+        if difference:
+            return f"{difference} (at {here.place}, and {there.place})"
     if len(these) != len(those):
         more, where = (these, "here") if len(these) > len(those) else (those, "there")
         extra = more[min(len(these), len(those))]
@@ -179,12 +179,12 @@ def _params(here: _Entry, there: _Entry) -> str:
     """The params that differ."""
     both: tuple[Any, Any] = here.params, there.params
     pairs = zip(*both, strict=False)
-    told = [
+    differences = [
         f"{name}={_shown(mine)} here, {name}={_shown(other)} there"
         for (name, mine), (_, other) in pairs
         if mine != other
     ]
-    return "; ".join(told)
+    return "; ".join(differences)
 
 
 def _shown(param: Any) -> str:

@@ -80,9 +80,9 @@ def forecast(
     unknown: dict[str, None] = {}
     counts = []
     for symbols in plan.keys:
-        told = [s for s in symbols if all(s in call for call in known)]
-        unknown |= {s.name: None for s in symbols if s not in told}
-        counts.append(len({tuple(call[s] for s in told) for call in known}))
+        known_symbols = [s for s in symbols if all(s in call for call in known)]
+        unknown |= {s.name: None for s in symbols if s not in known_symbols}
+        counts.append(len({tuple(call[s] for s in known_symbols) for call in known}))
     true, stored = sum(map(plan.true_elements, calls)), sum(map(plan.elements, known))
     waste = stored / true if true else 1.0
     return Forecast(sum(counts), tuple(counts), waste, reads, tuple(unknown))

@@ -149,7 +149,7 @@ class _PaddingPass:
         for node in self._nodes:
             if node.primitive is not INPUT:
                 if self._ranges is not None:
-                    self._ranges.note(node)
+                    self._ranges.observe(node)
                 self._visit(node)
             self._settle_sizes(node)
         counts = self._counts()

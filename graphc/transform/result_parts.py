@@ -80,12 +80,12 @@ class _ResultParts:
         seen: dict[Any, int] = defaultdict(int)
         owned = self._owned()
         for part in self._components(owned):
-            told = self._structure(part, owned)
-            if told is None or not part.slices:
+            structure = self._structure(part, owned)
+            if structure is None or not part.slices:
                 continue
-            number = seen[told, part.place]  # of equals at one place
-            seen[told, part.place] += 1
-            alike[told, number].append(part)
+            number = seen[structure, part.place]  # of equals at one place
+            seen[structure, part.place] += 1
+            alike[structure, number].append(part)
         return [sorted(parts, key=lambda p: p.place) for parts in alike.values()]
 
     def _owned(self) -> dict[Node, int]:
@@ -198,7 +198,7 @@ class _ResultParts:
         inner_numbers = {
             v: i for i, v in enumerate(v for n in part.nodes for v in n.outputs)
         }
-        argument_numbers: dict[Value, int] = {}
+        numbers: dict[Value, int] = {}
 
         def taken(value: Value) -> Any:
             if value in inner_numbers:
@@ -208,23 +208,16 @@ class _ResultParts:
                 return part.slices.setdefault(value, stack)
             if value.node.primitive is CONSTANT:
                 return value
-            return (
-                "given",
-                argument_numbers.setdefault(value, len(argument_numbers)),
-                value.type,
-            )
+            return "given", numbers.setdefault(value, len(numbers)), value.type
 
-        told = [
+        structures = [
             (n.primitive, _params(n), *[taken(self._resolve(v)) for v in n.inputs])
             for n in part.nodes
         ]
         results = tuple(map(taken, part.results))
-        part.arguments = list(argument_numbers)
-        return (
-            None
-            if any(map(_is_of_the_host, argument_numbers))
-            else (results, tuple(told))
-        )
+        part.arguments = list(numbers)
+        of_the_host = any(map(_is_of_the_host, numbers))
+        return None if of_the_host else (results, tuple(structures))
 
 
 def _params(node: Node) -> tuple[Any, ...]:

@@ -76,11 +76,11 @@ class ValueRanges:
                 return SizeRange(symbol.lower, symbol.upper)
         return self._around(symbol)
 
-    def note(self, node: Node) -> None:
+    def observe(self, node: Node) -> None:
         """Find the ranges of what a node computes, and of what is computed in it."""
         sources = set(node.inputs)
         for call in node.primitive.body_calls(node):
-            self._note_body(node, call)
+            self._observe_body(node, call)
             sources.update(call.body.outputs)
         narrow = not sources.isdisjoint(self._narrow)
         for value in node.outputs:
@@ -92,7 +92,7 @@ class ValueRanges:
             if range_of_output is not UNKNOWN:
                 self._ranges[value] = range_of_output
 
-    def _note_body(self, node: Node, call: BodyCall) -> None:
+    def _observe_body(self, node: Node, call: BodyCall) -> None:
         body = call.body
         self._sizes |= {s: self.of_size(n) for s, n in call.sizes.items()}
         all_narrow = not self._narrow.isdisjoint(node.inputs)
@@ -105,7 +105,7 @@ class ValueRanges:
                 self._ranges[value] = range_of_input
         for inner in body.nodes:
             self._inner.add(inner)
-            self.note(inner)
+            self.observe(inner)
 
     def _of_inputs(self, node: Node, call: BodyCall) -> Ranges:
         """The ranges of the inputs of a body."""

@@ -256,7 +256,7 @@ class _Doubling:
         ends, (steps, *stacked) = run_scan(
             step, first, [], length, False, going=going, grows=grows
         )
-        self._note([ends[grows:][g] for g in groups], steps, stacked)
+        self._record([ends[grows:][g] for g in groups], steps, stacked)
 
     def _member(self, node: Node) -> _Member:
         values = tuple([self._replacements.get(v, v) for v in node.inputs])
@@ -264,7 +264,7 @@ class _Doubling:
         sizes = for_sizes(node, self._replacements)["sizes"]
         return _Member(node.params["body"].content, sizes, parts.first, parts.rest)
 
-    def _note(self, ends: list[Value], steps: Value, stacked: list[Value]) -> None:
+    def _record(self, ends: list[Value], steps: Value, stacked: list[Value]) -> None:
         """Record the replacements of the outputs."""
         remaining_ends, remaining_rows = iter(ends), iter(stacked)
         for node in (self._loop, *self._scans):
