@@ -22,9 +22,9 @@ class Foreigns:
     def stubs(self) -> Iterator[list[str]]:
         """The lines of functions that stand for them in the text."""
         for name in self.functions:
-            told = f"{name} has no text: only graphc, which wrote this program, has it"
+            text = f"{name} has no text: only graphc, which wrote this program, has it"
             yield [
                 f"def {name}(sizes, arrays):",
                 '    """Stands for a function without text, which graphc puts in."""',
-                f"    raise NotImplementedError({told!r})",
+                f"    raise NotImplementedError({text!r})",
             ]

@@ -81,8 +81,8 @@ def _step_function(module: Module, loop: PythonLoop) -> None:
     body = PrintedBody(module, "np", reads=True)
     names = [module.value_name(v) for v in plan.graph.inputs]
     sizes = [module.size_name(s) for s in loop.sizes]
-    for value, given in zip(plan.graph.inputs, names, strict=True):
-        body.bind(value, given)
+    for value, name_of_input in zip(plan.graph.inputs, names, strict=True):
+        body.bind(value, name_of_input)
     for symbol, size in zip(loop.sizes, sizes, strict=True):
         body.bind_size(symbol, size)
     for step in plan.steps:

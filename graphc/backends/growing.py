@@ -34,10 +34,10 @@ def growing_segment(module: Module, segment: Segment) -> list[str]:
     for symbol, size in zip(segment.statics, sizes, strict=True):
         body.bind_size(symbol, size)
     announce(body, segment)
-    given = (*names, names[0])  # the first carry says whether it goes on
+    parameters = (*names, names[0])  # the first carry says whether it goes on
     print_inner = partial(print_body, module, "jnp", node)
     how = module.helper, print_inner, module.foreigns.add
-    p = Printing(node, "jnp", given, body.code, *how)
+    p = Printing(node, "jnp", parameters, body.code, *how)
     text = EMISSION["jax"].rules[node.primitive](p)
     body.line(module.comment(node.place)[1])
     body.line(f"return {text}")
@@ -58,12 +58,12 @@ def call_growing(body: PrintedBody, segment: Segment) -> None:
     (node,) = segment.nodes
     sizes = map(body.size, segment.statics[:-1])
     carries = node.params["carries"]
-    given = [_argument(body, v) for v in node.inputs[:-1]]
-    first = ", ".join(given[:carries])
-    rest = ", ".join([*given[carries:], *sizes])
+    arguments = [_argument(body, v) for v in node.inputs[:-1]]
+    first = ", ".join(arguments[:carries])
+    captures = ", ".join([*arguments[carries:], *sizes])
     names = [body.module.value_name(v) for v in node.outputs]
     function, k = body.module.helper(growing), segment.index
-    call = f"{function}(integer, segment_{k}, ROWS_{k}, [{first}], [{rest}])"
+    call = f"{function}(integer, segment_{k}, ROWS_{k}, [{first}], [{captures}])"
     body.line(f"{', '.join(names)} = {call}")
     for value, name in zip(node.outputs, names, strict=True):
         body.bind(value, name)
@@ -72,13 +72,13 @@ def call_growing(body: PrintedBody, segment: Segment) -> None:
 def call_in_python(body: PrintedBody, loop: PythonLoop) -> None:
     """The line of the driver that does a loop step by step, as in NumPy programs."""
     node, module = loop.node, body.module
-    given = [_argument(body, v) for v in node.inputs]
+    arguments = [_argument(body, v) for v in node.inputs]
     rows = node.params["carries"], node.params["carries"] + node.params["sequences"]
-    given[slice(*rows)] = [f"np.asarray({x})" for x in given[slice(*rows)]]
+    arguments[slice(*rows)] = [f"np.asarray({x})" for x in arguments[slice(*rows)]]
     body.line(module.comment(node.place)[1])
     print_inner = partial(print_body, module, "np", node)
     how = module.helper, print_inner, module.foreigns.add
-    p = Printing(node, "np", tuple(given), body.code, *how)
+    p = Printing(node, "np", tuple(arguments), body.code, *how)
     text = EMISSION["numpy"].rules[node.primitive](p)
     if not node.primitive.driven:  # else there are pieces, no arrays
         text = f"map({placer(module)}, {text})"

@@ -29,12 +29,12 @@ def last_uses(
             last[value] = node
         for value in operands(node):
             last[resolve(value)] = node
-    found: dict[Node, list[Value]] = {}
+    dead_after: dict[Node, list[Value]] = {}
     for value, node in last.items():
         fixed = value.node.primitive.inline or value.node.primitive is INPUT
         if value not in keep and not fixed:
-            found.setdefault(node, []).append(value)
-    return found
+            dead_after.setdefault(node, []).append(value)
+    return dead_after
 
 
 def forget(body: Lines, values: Iterable[Value]) -> None:

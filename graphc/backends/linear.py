@@ -126,13 +126,13 @@ def _known_to_host(plan: Plan, order: list[Node]) -> set[Node]:
     """The arithmetic on static integers that sizes need, which stays so when traced."""
     planned = {step.node for step in plan.steps if isinstance(step, HostNode)}
     static = {plan.graph.inputs[i].node for i in plan.static_inputs}
-    found: set[Node] = set()
+    on_host: set[Node] = set()
     for node in order:
-        given = [v.node for v in node.inputs]
-        known = (n in static or n in found or n.primitive.inline for n in given)
+        producers = [v.node for v in node.inputs]
+        known = (n in static or n in on_host or n.primitive.inline for n in producers)
         if node in planned and all(known):
-            found.add(node)
-    return found
+            on_host.add(node)
+    return on_host
 
 
 def _order(plan: Plan) -> list[Node]:
@@ -146,6 +146,6 @@ def _order(plan: Plan) -> list[Node]:
         order |= dict.fromkeys(ancestors([check.condition], waiting))
     results = [plan.resolve(v) for v in plan.graph.outputs]
     behind = (n for n in ancestors(results, waiting) if n.primitive is not INPUT)
-    rest = set(behind) - order.keys()
-    edges = {node: [v.node for v in waiting(node)] for node in rest}
-    return [*order, *in_program_order(rest, edges.__getitem__)]
+    unchecked = set(behind) - order.keys()
+    edges = {node: [v.node for v in waiting(node)] for node in unchecked}
+    return [*order, *in_program_order(unchecked, edges.__getitem__)]

@@ -66,11 +66,11 @@ class Module:
             symbol = self._outer[symbol]
         name = self._sizes.get(symbol)
         if name is None:
-            wanted = symbol.name
+            hint = symbol.name
             origin = symbol.origin
             if isinstance(origin, Value) and origin.node.primitive is INPUT:
-                wanted = f"{self.value_name(origin)}_size"
-            name = self._sizes[symbol] = self.names.unique(wanted)
+                hint = f"{self.value_name(origin)}_size"
+            name = self._sizes[symbol] = self.names.unique(hint)
         return name
 
     def name_sizes(self, call: inner.BodyCall) -> dict[object, str]:
@@ -78,9 +78,9 @@ class Module:
 
         Returns the names that they are printed with, where not their own.
         """
-        found = of_same_name(call)
-        self._outer |= found
-        return {s: SHOWN.names[n] for s, n in found.items() if n in SHOWN.names}
+        outer = of_same_name(call)
+        self._outer |= outer
+        return {s: SHOWN.names[n] for s, n in outer.items() if n in SHOWN.names}
 
     @property
     def sizes(self) -> dict[str, Symbol]:
@@ -119,12 +119,12 @@ class Module:
 
     def comment(self, place: SourceLocation) -> tuple[str, str]:
         """A line of the user's, where it is and as a comment with its text."""
-        found = self._comments.get(id(place))
-        if found is None:
+        entry = self._comments.get(id(place))
+        if entry is None:
             code = printable(place.code)
             text = f"# {place}: {code}" if code else f"# {place}"
-            found = self._comments[id(place)] = place, str(place), text
-        return found[1:]
+            entry = self._comments[id(place)] = place, str(place), text
+        return entry[1:]
 
     def _size_text(self, size: Size) -> str:
         """A size as people read it: with the module's names, unless it is long."""

@@ -55,9 +55,9 @@ class Names:
         self._used: set[str] = set()
         self._next: dict[str, int] = {}
 
-    def unique(self, wanted: str) -> str:
-        """`wanted` made safe, with a number after it where it is taken."""
-        base = name = sanitise(wanted)
+    def unique(self, hint: str) -> str:
+        """`hint` made safe, with a number after it where it is taken."""
+        base = name = sanitise(hint)
         while name in self._used:
             number = self._next.get(base, 1)
             self._next[base] = number + 1
@@ -78,13 +78,13 @@ def _of_loop(value: Value) -> str:
 
 def of_same_name(call: BodyCall) -> dict[Symbol, Symbol]:
     """Sizes of a body, by which they are given; each that is given stands for one."""
-    found: dict[Symbol, Symbol] = {}
+    inner_sizes: dict[Symbol, Symbol] = {}
     for symbol, size in call.sizes.items():
         if isinstance(size, Dim) and size is symbol_dim(size.symbols[0]):
-            given = size.symbols[0]
-            if given is not symbol and given.name == symbol.name:
-                found.setdefault(given, symbol)
-    return {symbol: given for given, symbol in found.items()}
+            outer = size.symbols[0]
+            if outer is not symbol and outer.name == symbol.name:
+                inner_sizes.setdefault(outer, symbol)
+    return {symbol: outer for outer, symbol in inner_sizes.items()}
 
 
 class Hints:
@@ -115,7 +115,7 @@ class Hints:
         return node.primitive.name
 
     def _assigned_to(self, place: SourceLocation) -> str:
-        found = self._assigned.get(id(place))
-        if found is None:
-            found = self._assigned[id(place)] = place, place.assigned
-        return found[1]
+        entry = self._assigned.get(id(place))
+        if entry is None:
+            entry = self._assigned[id(place)] = place, place.assigned
+        return entry[1]

@@ -151,8 +151,8 @@ def check_inputs(
         body.line(f"{name} = {_solution(axis, symbol)}")
         body.bind_size(symbol, name)
     lines = [
-        _expectation(value, name, given, casting)
-        for value, name, given in zip(
+        _expectation(value, name, shown, casting)
+        for value, name, shown in zip(
             graph.inputs, names, graph.input_names, strict=True
         )
     ]
@@ -185,14 +185,14 @@ def _guard_lines(
     return body.lines
 
 
-def _expectation(value: Value, name: str, given: str, casting: str) -> str:
-    """The line that checks one input by itself; `given` is what users call it."""
+def _expectation(value: Value, name: str, shown: str, casting: str) -> str:
+    """The line that checks one input by itself; `shown` is what users call it."""
     shape = tuple_text(
         str(n) if isinstance(n, int) else repr(str(n)) for n in value.type.shape
     )
-    place, given = str(value.node.place), shortened(given, LONGEST)
+    place, shown = str(value.node.place), shortened(shown, LONGEST)
     rule = "" if casting == "safe" else f", {casting!r}"
-    described = f'{given!r}, {name}, "{value.dtype.name}", {shape}, {place!r}{rule}'
+    described = f'{shown!r}, {name}, "{value.dtype.name}", {shape}, {place!r}{rule}'
     return f"{name} = expect({described})"
 
 
@@ -200,7 +200,7 @@ def _expectation(value: Value, name: str, given: str, casting: str) -> str:
 class Axis:
     """An axis of an input whose size is not a constant."""
 
-    given: str  # what users call the input
+    input_name: str  # what users call the input
     name: str  # what the program calls it
     index: int
     size: Dim
@@ -213,23 +213,24 @@ class Axis:
 
 
 def _symbolic_axes(graph: Graph, names: list[str]) -> Iterable[Axis]:
-    for value, name, given in zip(graph.inputs, names, graph.input_names, strict=True):
+    triples = zip(graph.inputs, names, graph.input_names, strict=True)
+    for value, name, input_name in triples:
         for index, size in enumerate(value.type.shape):
             if isinstance(size, Dim):
-                shown = shortened(given, LONGEST)
+                shown = shortened(input_name, LONGEST)
                 yield Axis(shown, name, index, size, str(value.node.place))
 
 
 def _sources(axes: list[Axis]) -> dict[Symbol, Axis]:
     """The axis that each size is taken from: one that is it, or else contains it."""
-    found: dict[Symbol, Axis] = {}
+    sources: dict[Symbol, Axis] = {}
     for axis in axes:
         if _is_symbol(axis.size):
-            found.setdefault(axis.size.symbols[0], axis)
+            sources.setdefault(axis.size.symbols[0], axis)
     for axis in axes:
         if len(axis.size.symbols) == 1 and _solution(axis, axis.size.symbols[0]):
-            found.setdefault(axis.size.symbols[0], axis)
-    return found
+            sources.setdefault(axis.size.symbols[0], axis)
+    return sources
 
 
 def _solution(axis: Axis, symbol: Symbol) -> str:
@@ -250,12 +251,12 @@ def _agreements(body: PrintedBody, axes: list[Axis]) -> Iterable[str]:
             continue
         pairs = [(shown_name(s), sources[s]) for s in axis.size.symbols]
         where = ", ".join(
-            f"{name} is from axis {source.index} of input {source.given}"
+            f"{name} is from axis {source.index} of input {source.input_name}"
             for name, source in pairs
         )
         yield (
-            f"agree({axis.given!r}, {axis.index}, {axis.text}, {body.code(axis.size)}, "
-            f"{str(axis.size)!r}, {where!r}, {axis.place!r})"
+            f"agree({axis.input_name!r}, {axis.index}, {axis.text}, "
+            f"{body.code(axis.size)}, {str(axis.size)!r}, {where!r}, {axis.place!r})"
         )
 
 
@@ -263,7 +264,7 @@ def _own_agreement(body: PrintedBody, axis: Axis) -> Iterable[str]:
     """The line that an axis of size 2*n + 1 has such a size, for no negative n."""
     if not _is_symbol(axis.size):
         n = body.size(axis.size.symbols[0])
-        which = f"axis {axis.index} of input {axis.given}"
+        which = f"axis {axis.index} of input {axis.input_name}"
         shown = f"{which} must have {axis.size} elements"
         holds = f"0 <= {n} and {body.code(axis.size)} == {axis.text}"
         yield f"require({holds}, {shown!r}, {axis.place!r}, {axis.text})"

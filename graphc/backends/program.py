@@ -44,20 +44,20 @@ class Outputs:
 
     def built(self, values: Iterable[Any]) -> Any:
         """The structure of the values in order."""
-        rest = iter(values)
+        remaining = iter(values)
         if self.kind == "single":
-            return next(rest)
-        parts = [part.built(rest) for part in self.parts]
+            return next(remaining)
+        parts = [part.built(remaining) for part in self.parts]
         if self.kind == "dict":
             return dict(zip(self.keys, parts, strict=True))
         return parts if self.kind == "list" else tuple(parts)
 
     def text(self, values: Iterable[str]) -> str:
         """The expression after `return`, of the values in order."""
-        rest = iter(values)
+        remaining = iter(values)
         if self.kind == "single":
-            return next(rest)
-        texts = [part.text(rest) for part in self.parts]
+            return next(remaining)
+        texts = [part.text(remaining) for part in self.parts]
         if self.kind == "list":
             return f"[{', '.join(texts)}]"
         if self.kind == "tuple":
@@ -108,11 +108,11 @@ def new_module(plan: Plan) -> tuple[Module, list[str]]:
 
 def _aliases(plan: Plan) -> dict[Value, Value]:
     """The aliases of a plan, and of the plans of its host-driven loops."""
-    found = dict(plan.aliases)
+    aliases = dict(plan.aliases)
     for step in plan.steps:
         if isinstance(step, PythonLoop):
-            found |= _aliases(step.body)
-    return found
+            aliases |= _aliases(step.body)
+    return aliases
 
 
 def entry(padded: bool) -> str:
@@ -142,17 +142,17 @@ def needs_64_bits(
     """
     if module.widens or any(v.dtype in WIDE for v in plan.graph.outputs):
         return True  # an output may be a literal
-    made = [v for s in plan.segments for n in within(s.nodes) for v in n.outputs]
-    given = [v for s in plan.segments for v in s.inputs]
-    wide = [v for v in (*made, *given, *others) if v.type.dtype in WIDE]
+    computed = [v for s in plan.segments for n in within(s.nodes) for v in n.outputs]
+    taken = [v for s in plan.segments for v in s.inputs]
+    wide = [v for v in (*computed, *taken, *others) if v.type.dtype in WIDE]
     return any(not v.node.primitive.inline for v in wide)
 
 
 def size_checks(module: Module, plan: Plan, names: list[str]) -> list[str]:
     """Lines that check integers with which segments compute sizes."""
-    given, test = plan.graph.input_names, "if not isinstance({}, jax.core.Tracer)"
+    shown, test = plan.graph.input_names, "if not isinstance({}, jax.core.Tracer)"
     return [
-        f'{test.format(names[i])}: integer("{given[i]}", {names[i]})'
+        f'{test.format(names[i])}: integer("{shown[i]}", {names[i]})'
         for i in checked_sizes(module, plan)
     ]
 
@@ -199,13 +199,13 @@ def print_check(body: PrintedBody, check: Check, on_device: bool = False) -> Non
     """
     condition = body.value(body.module.resolve(check.condition))
     texts = [check.message, str(check.place), check.kind, check.error]
-    first, *rest = map(repr, texts if check.error else texts[:-1])
+    first, *more = map(repr, texts if check.error else texts[:-1])
     fails = f"not {condition}"
     if tells(check.condition.type):
         condition = f"np.asarray({condition})" if on_device else condition
         fails, first = f"{condition}[0]", _telling(check, condition)
     body.line(f"if {fails}:")
-    body.line(f"    raise ProgramError({', '.join([first, *rest])})")
+    body.line(f"    raise ProgramError({', '.join([first, *more])})")
 
 
 def _telling(check: Check, condition: str) -> str:
@@ -213,8 +213,8 @@ def _telling(check: Check, condition: str) -> str:
     count = check.condition.type.shape[0]
     assert isinstance(count, int)
     first, *others = check.message.rsplit("{}", count - 1)
-    told = [f"str({condition}[{i}]), {t!r}" for i, t in enumerate(others, 1)]
-    return f'"".join([{", ".join([repr(first), *told])}])'
+    pieces = [f"str({condition}[{i}]), {t!r}" for i, t in enumerate(others, 1)]
+    return f'"".join([{", ".join([repr(first), *pieces])}])'
 
 
 def print_return(body: PrintedBody, plan: Plan, outputs: "Outputs") -> None:
@@ -226,10 +226,10 @@ def print_return(body: PrintedBody, plan: Plan, outputs: "Outputs") -> None:
 def _result(body: PrintedBody, value: Value) -> str:
     """An output as an array of JAX, also an argument or an array of NumPy."""
     name, dtype = body.value(value), value.dtype.name
-    given = value.node.primitive is INPUT
-    if given and body.backend == "jax":
+    is_argument = value.node.primitive is INPUT
+    if is_argument and body.backend == "jax":
         return f'jnp.asarray({name}, "{dtype}")'
-    if given or value.node.primitive.driven or body.on_host.get(value) == name:
+    if is_argument or value.node.primitive.driven or body.on_host.get(value) == name:
         return placed(body.module, name, dtype)
     return name
 

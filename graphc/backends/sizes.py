@@ -176,21 +176,21 @@ def solved(size: Dim, symbol: Symbol, axis: str) -> str:
     line = line_of(size, symbol)
     if line is None:
         return ""
-    slope, rest = line
-    shifted = axis if rest == 0 else f"({axis} - {rest})"
+    slope, offset = line
+    shifted = axis if offset == 0 else f"({axis} - {offset})"
     return shifted if slope == 1 else f"{shifted} // {slope}"
 
 
 def line_of(size: Dim, symbol: Symbol) -> tuple[int, int] | None:
     """The slope and the rest of a size that is linear in a symbol; else None."""
     try:
-        rest = substitute(size, {symbol: 0})
-        slope = substitute(size, {symbol: 1}) - rest
+        offset = substitute(size, {symbol: 0})
+        slope = substitute(size, {symbol: 1}) - offset
     except GraphError:  # a division by the symbol
         return None
-    if not isinstance(rest, int) or not isinstance(slope, int) or slope == 0:
+    if not isinstance(offset, int) or not isinstance(slope, int) or slope == 0:
         return None
-    return (slope, rest) if slope * symbol_dim(symbol) + rest is size else None
+    return (slope, offset) if slope * symbol_dim(symbol) + offset is size else None
 
 
 def in_pieces(value: Value) -> bool:

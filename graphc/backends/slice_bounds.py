@@ -32,16 +32,20 @@ def slice_bounds(
         return frozenset()  # no integer is a size
     numbers = {resolve(v) for v in outputs}
     sizes: dict[Dim, None] = {}
-    for node, given in within_sized(nodes):
+    for node, size_arguments in within_sized(nodes):
         if node.primitive is not SIZE_OP:
             numbers.update(map(resolve, node.inputs))
         for size in _sizes(node):
-            found = substitute(size, given) if isinstance(size, Dim) else size
-            if isinstance(found, Dim):
-                sizes[found] = None
+            size_outside = (
+                substitute(size, size_arguments) if isinstance(size, Dim) else size
+            )
+            if isinstance(size_outside, Dim):
+                sizes[size_outside] = None
     asked = [(s, size) for size in sizes for s in size.symbols if _is_read(s)]
-    kept = {s for s, size in asked if s.origin in numbers or not saturates(size, s)}
-    return frozenset(s for s, _ in asked if s not in kept)
+    needed_whole = {
+        s for s, size in asked if s.origin in numbers or not saturates(size, s)
+    }
+    return frozenset(s for s, _ in asked if s not in needed_whole)
 
 
 def _is_read(symbol: Symbol) -> bool:
@@ -53,17 +57,17 @@ def _sizes(node: Node) -> Iterator[Size]:
 
     Those that are given to a body are looked at where it depends on them.
     """
-    rest = dict(node.params)
+    params = dict(node.params)
     if has_inner(node):
-        del rest["sizes"]
+        del params["sizes"]
     if node.primitive in SLICED:
-        starts, stops = rest.pop("starts"), rest.pop("stops")
+        starts, stops = params.pop("starts"), params.pop("stops")
         axes = iter(node.inputs[0].type.shape)
-        for kind, *ends in zip(rest["kinds"], starts, stops, strict=True):
+        for kind, *ends in zip(params["kinds"], starts, stops, strict=True):
             n = 1 if kind == "n" else next(axes)
-            given = [end for end in ends if isinstance(end, Dim)]
-            yield from given if kind == "i" else [clip(end, n) for end in given]
-    for param in rest.values():
+            bounds = [end for end in ends if isinstance(end, Dim)]
+            yield from bounds if kind == "i" else [clip(end, n) for end in bounds]
+    for param in params.values():
         yield from param if isinstance(param, tuple) else (param,)
     for value in node.outputs:
         yield from value.type.shape

@@ -20,21 +20,21 @@ def slices_at_a_place(module: Module, segment: SlicesOfStacks) -> list[str]:
     names = [module.value_name(v) for v in values]
     place = module.names.unique("place")
     plain = f"at_place_{segment.index}"
-    given = ", ".join([place, *names])
+    parameters = ", ".join([place, *names])
     body = PrintedBody(module, "jnp", reads=False)
     _bind(body, values, names)
     _print_part(body, segment, place)
     jitted = PrintedBody(module, "jnp", reads=False)
     _bind(jitted, values, names)
     announce(jitted, segment)
-    jitted.line(f"return {plain}({given})")
+    jitted.line(f"return {plain}({parameters})")
     function = f"segment_{segment.index}"
     return [
-        f"def {plain}({given}):",
+        f"def {plain}({parameters}):",
         *indent(body.lines),
         "",
         "",
-        f"def {function}({given}):",
+        f"def {function}({parameters}):",
         *indent(jitted.lines),
         "",
         "",
@@ -93,13 +93,13 @@ def call_at_places(body: PrintedBody, segment: SlicesOfStacks) -> None:
     """
     module, index = body.module, segment.index
     places = _places_text(segment.places)
-    own = tuple_text([tuple_text(map(body.value, row)) for row in segment.own])
+    place_values = tuple_text([tuple_text(map(body.value, row)) for row in segment.own])
     if not segment.own[0]:
-        own = f"((),) * {len(segment.own)}"
+        place_values = f"((),) * {len(segment.own)}"
     parts = module.names.unique("parts")
     functions = f"at_place_{index}, segment_{index}"
-    given = ", ".join([places, own, *map(body.value, segment.inputs)])
-    body.line(f"{parts} = {module.helper(at_places)}(jax, {functions}, {given})")
+    arguments = ", ".join([places, place_values, *map(body.value, segment.inputs)])
+    body.line(f"{parts} = {module.helper(at_places)}(jax, {functions}, {arguments})")
     width = len(segment.outputs) // len(segment.places)
     for i, value in enumerate(segment.outputs):
         body.bind(value, f"{parts}[{i // width}][{i % width}]")

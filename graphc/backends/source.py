@@ -212,8 +212,8 @@ class PrintedBody:
 
     def _is_unbounded(self, symbol: Symbol) -> bool:
         """Whether a symbol is an array that may be any integer of 64 bits."""
-        own = not self._is_integer(symbol)
-        return own and is_unbounded(symbol, self.module.slice_bounds)
+        is_array = not self._is_integer(symbol)
+        return is_array and is_unbounded(symbol, self.module.slice_bounds)
 
     def _wide_size(self, summed: Container[Symbol], symbol: Symbol) -> str:
         """As `size`, but with 64 bits where it is an array of JAX.
@@ -347,7 +347,7 @@ def print_body(
     module: Module,
     xp: str,
     user: Node,
-    given: inner.Body | Opaque,
+    callee: inner.Body | Opaque,
     jitted: bool = False,
 ) -> str:
     """Print a body of a node as a function of its inputs, then its sizes; its name.
@@ -355,20 +355,20 @@ def print_body(
     It returns a tuple. Its own bodies are printed before it. One given as an opaque
     param bears the name of that.
     """
-    graph = given.content if isinstance(given, Opaque) else given
-    name = given.name if isinstance(given, Opaque) else "body"
+    graph = callee.content if isinstance(callee, Opaque) else callee
+    name = callee.name if isinstance(callee, Opaque) else "body"
     if graph in module.functions:
         return module.functions[graph][0]
     (call, *_) = (c for c in user.primitive.body_calls(user) if c.body is graph)
     with naming({**SHOWN.names, **module.name_sizes(call)}):
         frees = user.primitive is CALL and xp == "np"
-        found = _printed_body(module, xp, graph, module.names.unique(name), frees)
+        function = _printed_body(module, xp, graph, module.names.unique(name), frees)
     if jitted:
         statics = range(len(graph.inputs), len(graph.inputs) + len(graph.size_params))
         marked = f", static_argnums={tuple(statics)}" if statics else ""
         lines = module.functions[graph][1]
-        lines += ["", "", f"{found} = jax.jit({found}{marked})"]
-    return found
+        lines += ["", "", f"{function} = jax.jit({function}{marked})"]
+    return function
 
 
 def _printed_body(

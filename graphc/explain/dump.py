@@ -55,9 +55,9 @@ def dump(x: Any) -> str:
 
 
 def _value(x: Value) -> str:
-    found = [n.outputs[0] for n in ancestors([x]) if n.primitive is INPUT]
-    names = tuple(v.name for v in found)
-    return dump(Graph(tuple(found), (x,), names, ("",)))
+    inputs = [n.outputs[0] for n in ancestors([x]) if n.primitive is INPUT]
+    names = tuple(v.name for v in inputs)
+    return dump(Graph(tuple(inputs), (x,), names, ("",)))
 
 
 def _hints(graph: Graph) -> Hints:

@@ -48,11 +48,11 @@ def _steps(plan: Plan) -> list[str]:
 
 def _paddings(plan: Plan) -> list[str]:
     """Which sizes are padded, how, and the fallbacks at true size."""
-    told = [plan.budget] * bool(plan.budget)
+    budget_lines = [plan.budget] * bool(plan.budget)
     if plan.padded is None:
-        return told
+        return budget_lines
     lines = [f"size {shown_name(s)}: {p}" for s, p in plan.padded.policies.items()]
-    lines += told
+    lines += budget_lines
     cuts: dict[tuple[str, str, str], int] = {}
     for cut in plan.padded.cuts:
         key = cut.node.reported, _at(cut.place), cut.reason
@@ -122,12 +122,12 @@ def _static_remedy(symbol: Symbol) -> str:
 
 
 def _guards(segments: Iterable[Segment]) -> list[str]:
-    found: dict[Guard, Node] = {}
+    first_needs: dict[Guard, Node] = {}
     for node in (n for s in segments for n in s.nodes):
         for guard in node.guards:
-            found.setdefault(guard, node)
+            first_needs.setdefault(guard, node)
     lines = []
-    for guard, node in found.items():
+    for guard, node in first_needs.items():
         relation = f"{guard.left} {guard.relation} {guard.right}"
         lines.append(f"  guard {relation}: {guard.reason}")
         lines.append(f"    asked for by {node.reported} at {_at(node.place)}")

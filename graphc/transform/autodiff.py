@@ -81,41 +81,45 @@ class _Sweep:
 
     def __init__(self, active: set[Value]) -> None:
         self._active = active
-        self._found: dict[Value, _Cotangent] = {}
+        self._cotangents: dict[Value, _Cotangent] = {}
 
     def total(self, value: Value) -> Value | None:
         """The cotangent of a value, all its uses visited; None for zero."""
-        found = self._found.get(value)
-        return None if found is None else found.value
+        cotangent = self._cotangents.get(value)
+        return None if cotangent is None else cotangent.value
 
     def add(self, value: Value, more: _Cotangent) -> None:
         """Add the cotangent of one more use of a value."""
-        so_far = self._found.get(value)
+        so_far = self._cotangents.get(value)
         if so_far is not None:
             mask = None
             if so_far.mask is not None and more.mask is not None:
                 mask = F.logical_or(so_far.mask, more.mask)
             more = _Cotangent(_sum(so_far.value, more.value), mask)
-        self._found[value] = more
+        self._cotangents[value] = more
 
     def visit(self, node: Node, outputs: Sequence[Value]) -> None:
         """Propagate the cotangents of a node's outputs to its inputs."""
-        given = [self._found.get(v) for v in node.outputs]
-        if all(g is None for g in given):
+        cotangents = [self._cotangents.get(v) for v in node.outputs]
+        if all(g is None for g in cotangents):
             return
         with standing_at(node.place.plain):
             rule = GRADIENTS.find(node.primitive)
             reason = self._refusal(node)
             if reason or rule is None:
                 raise _no_rule(node, outputs, reason)
-            g = tuple([None if c is None else c.value for c in given])
+            g = tuple([None if c is None else c.value for c in cotangents])
             params = dict(node.params)
             if node.primitive.selective:
                 params["wanted"] = [v in self._active for v in node.inputs]
-            found = rule(g[0] if len(g) == 1 else g, *kept_inputs(node), **params)
-            for i, (value, d) in enumerate(zip(node.inputs, found, strict=True)):
+            contributions = rule(
+                g[0] if len(g) == 1 else g, *kept_inputs(node), **params
+            )
+            for i, (value, d) in enumerate(
+                zip(node.inputs, contributions, strict=True)
+            ):
                 if d is not None and value in self._active:
-                    self.add(value, _settled(node, i, d, given[0]))
+                    self.add(value, _settled(node, i, d, cotangents[0]))
 
     def _refusal(self, node: Node) -> str:
         """The reason why no gradient passes through a node, "" where one does."""
@@ -126,10 +130,12 @@ class _Sweep:
         return "" if primitive in GRADIENTS else GRADIENTS.reason(primitive)
 
 
-def _settled(node: Node, index: int, d: Value, given: _Cotangent | None) -> _Cotangent:
+def _settled(
+    node: Node, index: int, d: Value, output_cotangent: _Cotangent | None
+) -> _Cotangent:
     """A cotangent by a rule, masked where it does not count, in the input's type."""
     value = node.inputs[index]
-    mask = _mask(node, index, given)
+    mask = _mask(node, index, output_cotangent)
     if mask is not None and _may_spoil(node, d):
         d = F.where(mask, d, F.zeros_like(d))
     if node.primitive.elementwise and d.type.shape is not value.type.shape:
@@ -143,11 +149,11 @@ def _settled(node: Node, index: int, d: Value, given: _Cotangent | None) -> _Cot
 
 
 def _fits(d: Value, value: Value) -> bool:
-    given, wanted = d.type.shape, value.type.shape
-    if d.dtype != value.dtype or len(given) != len(wanted):
+    shape, expected = d.type.shape, value.type.shape
+    if d.dtype != value.dtype or len(shape) != len(expected):
         return False
-    return given is wanted or all(
-        equal(a, b) is not False for a, b in zip(given, wanted, strict=True)
+    return shape is expected or all(
+        equal(a, b) is not False for a, b in zip(shape, expected, strict=True)
     )
 
 
@@ -158,17 +164,17 @@ def _real(d: Value, value: Value) -> Value:
     return d
 
 
-def _mask(node: Node, index: int, given: _Cotangent | None) -> Value | None:
+def _mask(node: Node, index: int, output_cotangent: _Cotangent | None) -> Value | None:
     """Where the cotangent of an input counts; None for everywhere."""
     primitive = node.primitive
-    above = None if given is None else given.mask
+    above = None if output_cotangent is None else output_cotangent.mask
     if primitive.elementwise:
         if not primitive.chooses:
             return above
-        own = _chosen(node, index)
-        if own is None or above is None:
-            return above if own is None else own
-        return F.logical_and(above, own)
+        chosen = _chosen(node, index)
+        if chosen is None or above is None:
+            return above if chosen is None else chosen
+        return F.logical_and(above, chosen)
     if above is None or not primitive.linear or len(node.outputs) > 1:
         return None
     # Such an op moves elements or adds them up: applied to masks it does the same.
@@ -213,15 +219,15 @@ def _sum(a: Value, b: Value) -> Value:
 
 def _onto_zeros(value: Value) -> list[Node]:
     """The scatter-adds onto zeros that compute a value; none if it has another form."""
-    found = []
+    scatters = []
     node = value.node
     while node.primitive in (OP.scatter, OP.slice_update):
         if node.params["how"] != "add":
             return []
-        found.append(node)
+        scatters.append(node)
         node = node.inputs[0].node
     fill = literal_of(node.inputs[0]) if node.primitive is OP.full else None
-    return found[::-1] if fill is not None and not fill.any() else []
+    return scatters[::-1] if fill is not None and not fill.any() else []
 
 
 def _no_rule(node: Node, outputs: Sequence[Value], reason: str) -> GraphError:

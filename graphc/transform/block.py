@@ -47,18 +47,18 @@ def block(function: Callable[..., Any]) -> Callable[..., Any]:
     def marked(*args: Any, **named: Any) -> Any:
         with within_block(name):
             result = function(*args, **named)
-        given = list(dict.fromkeys(_values([args, named])))
-        made = list(dict.fromkeys(_values(result)))
-        if given and made:
+        inputs = list(dict.fromkeys(_values([args, named])))
+        outputs = list(dict.fromkeys(_values(result)))
+        if inputs and outputs:
             place = user_place()
             kind = tuple(map(_kind, _leaves([args, named])))
-            entries = _entries(made, given)
+            entries = _entries(outputs, inputs)
             if len(first) >= MOST_KINDS and kind not in first:
                 first.clear()
             before, there = first.setdefault(kind, (entries, place))
-            told = _difference(entries, before)
-            if told:
-                text = f"block {name}: not as its first call at {there}: {told}"
+            difference = _difference(entries, before)
+            if difference:
+                text = f"block {name}: not as its first call at {there}: {difference}"
                 warnings.warn(text, BlockWarning, stacklevel=user_level())
         return result
 
@@ -70,11 +70,11 @@ def _leaves(part: Any) -> Iterator[Any]:
     stack = [part]
     while stack:
         one = stack.pop()
-        found = None if isinstance(one, Value) else items(one)
-        if found is None:
+        children = None if isinstance(one, Value) else items(one)
+        if children is None:
             yield one
         else:
-            stack += [inner for _, inner in reversed(found)]
+            stack += [inner for _, inner in reversed(children)]
 
 
 def _values(part: Any) -> Iterator[Value]:
@@ -101,15 +101,15 @@ def _entries(outputs: Sequence[Value], inputs: Sequence[Value]) -> list[_Entry]:
     known: dict[Value, Hashable] = {
         v: _Argument(i, v.type) for i, v in enumerate(inputs)
     }
-    found: list[_Entry] = []
+    entries: list[_Entry] = []
     for node in nodes:
         for value in node.outputs:
-            known.setdefault(value, (len(found), value.index))
+            known.setdefault(value, (len(entries), value.index))
         takes = tuple([_taken(v, known) for v in node.inputs])
         types = tuple([v.type for v in node.outputs])
         params = params_structure(node)
-        found.append(_Entry(node.primitive.name, takes, params, types, node.place))
-    return found
+        entries.append(_Entry(node.primitive.name, takes, params, types, node.place))
+    return entries
 
 
 def _taken(value: Value, known: dict[Value, Hashable]) -> Hashable:
@@ -140,9 +140,9 @@ class _Number(NamedTuple):
 def _difference(these: Sequence[_Entry], those: Sequence[_Entry]) -> str:
     """The first difference of two calls in words; "" where there is none."""
     for here, there in zip(these, those, strict=False):
-        told = _between(here, there)
-        if told:
-            return f"{told} (at {here.place}, and {there.place})"
+        difference = _between(here, there)
+        if difference:
+            return f"{difference} (at {here.place}, and {there.place})"
     if len(these) != len(those):
         more, where = (these, "here") if len(these) > len(those) else (those, "there")
         extra = more[min(len(these), len(those))]
@@ -179,12 +179,12 @@ def _params(here: _Entry, there: _Entry) -> str:
     """The params that differ."""
     both: tuple[Any, Any] = here.params, there.params
     pairs = zip(*both, strict=False)
-    told = [
+    differences = [
         f"{name}={_shown(mine)} here, {name}={_shown(other)} there"
         for (name, mine), (_, other) in pairs
         if mine != other
     ]
-    return "; ".join(told)
+    return "; ".join(differences)
 
 
 def _shown(param: Any) -> str:

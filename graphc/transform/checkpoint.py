@@ -33,14 +33,14 @@ _checkpointed.emit("{values}")
 
 @_checkpointed.vjp
 def _(g: Any, *values: Value, count: int) -> tuple[Value | None, ...]:
-    outputs, kept = values[:count], values[count:]
+    outputs, saved = values[:count], values[count:]
     cotangents = g if isinstance(g, tuple) else (g,)
     # The same nodes on the same values would be those of the forward pass.
     after = [c for c in cotangents if c is not None]
-    again = [F._barrier(v, *after) if is_inexact(v.dtype) else v for v in kept]
-    new = dict(zip(kept, again, strict=True))
-    made = replayed(outputs, new, region_between(outputs, kept))
-    return (*[None] * count, *pull(made, cotangents, again))
+    again = [F._barrier(v, *after) if is_inexact(v.dtype) else v for v in saved]
+    new = dict(zip(saved, again, strict=True))
+    recomputed = replayed(outputs, new, region_between(outputs, saved))
+    return (*[None] * count, *pull(recomputed, cotangents, again))
 
 
 @_checkpointed.batch
@@ -61,23 +61,25 @@ def checkpoint(function: Callable[..., Any]) -> Callable[..., Any]:
 
     @wraps(function)
     def recomputed(*args: Any) -> Any:
-        given, form = flatten(list(args), leaf=lambda v: strong(as_value(v)))
-        result = function(*unflatten(form, given))
+        arguments, form = flatten(list(args), leaf=lambda v: strong(as_value(v)))
+        result = function(*unflatten(form, arguments))
         outputs, like = flatten(result, leaf=lambda v: strong(as_value(v)))
-        region = region_between(outputs, given)
-        kept = (*dict.fromkeys(given), *_used_from_outside(region, given))
-        node = _checkpointed.bind((*outputs, *kept), {"count": len(outputs)})
+        region = region_between(outputs, arguments)
+        saved = (*dict.fromkeys(arguments), *_used_from_outside(region, arguments))
+        node = _checkpointed.bind((*outputs, *saved), {"count": len(outputs)})
         return unflatten(like, list(node.outputs))
 
     return recomputed
 
 
-def _used_from_outside(region: Sequence[Node], given: Sequence[Value]) -> list[Value]:
+def _used_from_outside(
+    region: Sequence[Node], arguments: Sequence[Value]
+) -> list[Value]:
     inside = set(region)
-    found = {
+    outside = {
         v: None
         for node in region
         for v in node.inputs
         if v.node not in inside and v.node.primitive is not CONSTANT
     }
-    return [v for v in found if v not in set(given)]
+    return [v for v in outside if v not in set(arguments)]

@@ -50,13 +50,13 @@ def _(
     sizes: SizeTuple,
     wanted: list[bool],
 ) -> tuple[Value | None, ...]:
-    given = g if isinstance(g, tuple) else (g,)
+    cotangent_parts = g if isinstance(g, tuple) else (g,)
     cotangents = [
         F.zeros_like(v) if c is None else c
-        for c, v in zip(given, values[:count], strict=True)
+        for c, v in zip(cotangent_parts, values[:count], strict=True)
     ]
-    found = rule.content(list(values[count:]), cotangents, wanted[count:], sizes)
-    return (*[None] * count, *found)
+    gradients = rule.content(list(values[count:]), cotangents, wanted[count:], sizes)
+    return (*[None] * count, *gradients)
 
 
 @_custom_vjp.batch
@@ -66,19 +66,19 @@ def _(
     def many(
         arguments: list[Value],
         cotangents: list[Value],
-        wanted: list[bool],
+        needed: list[bool],
         sizes: SizeTuple,
     ) -> list[Value | None]:
         def one(parts: list[Value]) -> list[Value]:
-            own, given = parts[: len(arguments)], parts[len(arguments) :]
-            found = rule.content(own, given, wanted, sizes)
+            primals, slopes = parts[: len(arguments)], parts[len(arguments) :]
+            gradients = rule.content(primals, slopes, needed, sizes)
             return [
                 F.zeros_like(v) if c is None else c
-                for c, v in zip(found, parts, strict=False)
+                for c, v in zip(gradients, parts, strict=False)
             ]
 
-        made: list[Value | None] = vmap(one)([*arguments, *cotangents])
-        return made
+        gradients_of_all: list[Value | None] = vmap(one)([*arguments, *cotangents])
+        return gradients_of_all
 
     spread_out = map(spread, [n] * len(values), batched, values)
     params = {"count": count, "rule": Opaque(rule.name, many), "sizes": sizes}
@@ -116,13 +116,13 @@ class CustomVjp:
         if self._forward is None:
             hint = "say it by defvjp(forward, backward)"
             raise graph_error("has no rule yet", op="custom_vjp", hint=hint)
-        given, form = flatten(list(args), leaf=lambda v: strong(as_value(v)))
-        result = self._function(*unflatten(form, given))
+        arguments, form = flatten(list(args), leaf=lambda v: strong(as_value(v)))
+        result = self._function(*unflatten(form, arguments))
         outputs, like = flatten(result, leaf=lambda v: strong(as_value(v)))
-        _need_all_arguments(outputs, given)
+        _need_all_arguments(outputs, arguments)
         name = getattr(self._function, "__name__", "function")
-        made = with_rule(outputs, given, self._rule(form, like), name)
-        return unflatten(like, list(made))
+        ruled = with_rule(outputs, arguments, self._rule(form, like), name)
+        return unflatten(like, list(ruled))
 
     def _rule(self, form: Any, like: Any) -> Backward:
         forward, backward = self._forward, self._backward
@@ -130,7 +130,7 @@ class CustomVjp:
         def rule(
             arguments: list[Value],
             cotangents: list[Value],
-            wanted: list[bool],
+            needed: list[bool],
             sizes: SizeTuple,
         ) -> Any:
             assert forward is not None and backward is not None
@@ -141,48 +141,48 @@ class CustomVjp:
         return rule
 
 
-def _fitted(found: Any, form: Any, arguments: list[Value]) -> list[Value | None]:
+def _fitted(answer: Any, form: Any, arguments: list[Value]) -> list[Value | None]:
     """The cotangents of a user's rule, one per argument and of its type."""
-    if not isinstance(found, (tuple, list)) or len(found) != len(form):
+    if not isinstance(answer, (tuple, list)) or len(answer) != len(form):
         raise graph_error(
             "the rule must give one cotangent per argument, in a tuple",
             op="custom_vjp",
-            got=repr(found),
+            got=repr(answer),
             expected=f"{len(form)} of them, None for zero",
         )
-    made: list[Value | None] = []
-    rest = iter(arguments)
-    for part, argument in zip(found, form, strict=True):
-        mine = [next(rest) for _ in flatten(argument, leaf=as_value)[0]]
+    gradients: list[Value | None] = []
+    remaining = iter(arguments)
+    for part, argument in zip(answer, form, strict=True):
+        mine = [next(remaining) for _ in flatten(argument, leaf=as_value)[0]]
         values = [None] * len(mine) if part is None else _leaves(part)
         for d, value in zip(values, mine, strict=True):
-            made.append(None if d is None else _of_type(d, value))
-    return made
+            gradients.append(None if d is None else _of_type(d, value))
+    return gradients
 
 
 def _leaves(part: Any) -> list[Any]:
-    found: list[Any] = flatten(part, leaf=lambda v: v)[0]
-    return found
+    leaves: list[Any] = flatten(part, leaf=lambda v: v)[0]
+    return leaves
 
 
 def _of_type(d: Any, value: Value) -> Value | None:
     if not is_inexact(value.dtype):
         return None
-    made = cast(as_value(d), value.dtype)
-    if made.type.rank != value.type.rank:
+    converted = cast(as_value(d), value.dtype)
+    if converted.type.rank != value.type.rank:
         raise graph_error(
             "a cotangent has not the shape of its argument",
             op="custom_vjp",
-            got=str(made.type),
+            got=str(converted.type),
             expected=str(value.type),
         )
-    return F.specify_shape(made, value.type.shape)
+    return F.specify_shape(converted, value.type.shape)
 
 
-def _need_all_arguments(outputs: list[Value], given: list[Value]) -> None:
+def _need_all_arguments(outputs: list[Value], arguments: list[Value]) -> None:
     """A variable from outside would have no gradient, without a word."""
-    inside = {node for v in given for node in [v.node]}
-    before = {node for node in ancestors(given)}
+    inside = {node for v in arguments for node in [v.node]}
+    before = {node for node in ancestors(arguments)}
     for node in ancestors(outputs):
         if node.primitive is INPUT and node not in inside and node not in before:
             name = node.outputs[0].name

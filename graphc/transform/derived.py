@@ -23,14 +23,14 @@ def derived_sizes(
     early = [v for v in demanded if times[v.node] is Time.SHAPE]
     if not early:
         return {}
-    given = {s for node in nodes for s in varying(node)}
-    found: dict[Symbol, Keys] = {}
+    compiled_for = {s for node in nodes for s in varying(node)}
+    derived: dict[Symbol, Keys] = {}
     for value in early:
         asked = {s for node in ancestors([value]) for s in printed(node)}
         axes = frozenset(s for s in asked if s.origin is None)
-        if axes <= given:
-            found[value.symbol] = axes
-    return found
+        if axes <= compiled_for:
+            derived[value.symbol] = axes
+    return derived
 
 
 def in_axes(keys: Keys, derived: Mapping[Symbol, Keys]) -> Keys:

@@ -70,14 +70,14 @@ class NodeFacts:
         }
 
     def _held(self, operands: list[Node]) -> list[Node]:
-        found, stack = [], list(operands)
+        held, stack = [], list(operands)
         while stack:
             operand = stack.pop()
             if operand in self.free:
                 stack += self.operands[operand]
             else:
-                found.append(operand)
-        return found
+                held.append(operand)
+        return held
 
     @cached_property
     def places(self) -> dict[Node, int]:
@@ -86,9 +86,9 @@ class NodeFacts:
         def needed(node: Node) -> list[Value]:
             return [self.resolve(v) for v in (*node.inputs, *sizes_needed(node))]
 
-        found = [self.resolve(v).node for v in self.graph.outputs]
-        found += [c.condition.node for c in self.checks]
-        return {n: i for i, n in enumerate(depth_first(found, needed))}
+        roots = [self.resolve(v).node for v in self.graph.outputs]
+        roots += [c.condition.node for c in self.checks]
+        return {n: i for i, n in enumerate(depth_first(roots, needed))}
 
     def is_data(self, value: Value) -> bool:
         """Whether a value is computed on the device."""
@@ -103,10 +103,10 @@ class NodeFacts:
 
 def sizes_needed(node: Node) -> list[Value]:
     """The values that must be integers on the host to compile `node`."""
-    found = list(node.demands)
+    needed = list(node.demands)
     for guard in node.guards:
-        found += origins(guard.left) + origins(guard.right)
-    return found
+        needed += origins(guard.left) + origins(guard.right)
+    return needed
 
 
 def is_free(node: Node) -> bool:
@@ -119,8 +119,8 @@ def is_free(node: Node) -> bool:
     if primitive.inline:
         return True
     for value in node.inputs:
-        made = value.node
-        if value.type.shape or made.inputs or not made.primitive.inline:
+        producer = value.node
+        if value.type.shape or producer.inputs or not producer.primitive.inline:
             return False
     return primitive is not INPUT and primitive in EMISSION["jax"]
 
@@ -164,9 +164,9 @@ def _needed(
     times: dict[Node, Time],
 ) -> tuple[tuple[Node, ...], tuple[Value, ...]]:
     """The nodes that run on the device, and the sizes that they need on the host."""
-    wanted = [aliases.get(v, v) for v in graph.outputs]
-    wanted += [c.condition for c in checks if times[c.condition.node] is Time.DATA]
-    stack = [v.node for v in wanted]
+    roots = [aliases.get(v, v) for v in graph.outputs]
+    roots += [c.condition for c in checks if times[c.condition.node] is Time.DATA]
+    stack = [v.node for v in roots]
     seen: set[Node] = set()
     asked: dict[Value, None] = {}
     data = Time.DATA

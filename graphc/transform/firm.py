@@ -108,9 +108,9 @@ def _bounds(value: Value, known: dict[Value, Interval]) -> Interval:
     if node.primitive in (OP.add, OP.multiply, OP.true_divide):
         return _of_pair(node, *[bounds_of(v, known) for v in node.inputs])
     if node.primitive in (OP.sum, OP.square, OP.absolute, OP.sqrt):
-        given = bounds_of(node.inputs[0], known)
-        if node.primitive is not OP.sum or given.low >= 0:
-            return Interval(0.0, math.inf, given.apart)
+        operand = bounds_of(node.inputs[0], known)
+        if node.primitive is not OP.sum or operand.low >= 0:
+            return Interval(0.0, math.inf, operand.apart)
     return _UNKNOWN
 
 
@@ -157,11 +157,11 @@ def _has_firm_infinities(value: Value) -> bool:
         node = value.node
         if node.primitive.rounding == "stored" or not is_inexact(value.dtype):
             continue
-        given = _infinite_by(node)
-        if given is None or len(seen) > _MOST:
+        causes = _infinite_by(node)
+        if causes is None or len(seen) > _MOST:
             return False
-        stack += [v for v in given if v not in seen]
-        seen.update(given)
+        stack += [v for v in causes if v not in seen]
+        seen.update(causes)
     return True
 
 

@@ -57,9 +57,9 @@ class PlannedSizes:
 
     def known(self, call: SizeValues) -> dict[Symbol, int]:
         """The sizes of a call, with capacities, true sizes, and trip counts."""
-        found = _with_capacities(self.padded, call)
-        _add_steps(found, {s for symbols in self.keys for s in symbols})
-        return found
+        sizes = _with_capacities(self.padded, call)
+        _add_steps(sizes, {s for symbols in self.keys for s in symbols})
+        return sizes
 
     def true_elements(self, call: SizeValues) -> int:
         """The number of elements of all arguments."""
@@ -67,8 +67,8 @@ class PlannedSizes:
 
     def elements(self, known: SizeValues) -> int:
         """The number of elements of all arguments at their capacities."""
-        given = self.inputs[: len(self.called.inputs)]
-        return sum(_elements(v, known) for v in given)
+        padded_inputs = self.inputs[: len(self.called.inputs)]
+        return sum(_elements(v, known) for v in padded_inputs)
 
 
 def forecast(
@@ -80,11 +80,11 @@ def forecast(
     unknown: dict[str, None] = {}
     counts = []
     for symbols in plan.keys:
-        told = [s for s in symbols if all(s in call for call in known)]
-        unknown |= {s.name: None for s in symbols if s not in told}
-        counts.append(len({tuple(call[s] for s in told) for call in known}))
-    true, kept = sum(map(plan.true_elements, calls)), sum(map(plan.elements, known))
-    waste = kept / true if true else 1.0
+        known_symbols = [s for s in symbols if all(s in call for call in known)]
+        unknown |= {s.name: None for s in symbols if s not in known_symbols}
+        counts.append(len({tuple(call[s] for s in known_symbols) for call in known}))
+    true, stored = sum(map(plan.true_elements, calls)), sum(map(plan.elements, known))
+    waste = stored / true if true else 1.0
     return Forecast(sum(counts), tuple(counts), waste, reads, tuple(unknown))
 
 
@@ -107,24 +107,24 @@ def sizes_of_calls(
 
 def asked(graph: Graph) -> list[Symbol]:
     """The sizes that arguments have, and the integers among them."""
-    found: dict[Symbol, None] = {}
+    symbols: dict[Symbol, None] = {}
     for value in graph.inputs:
         for n in value.type.shape:
             if isinstance(n, Dim):
-                found.update(dict.fromkeys(n.symbols))
+                symbols.update(dict.fromkeys(n.symbols))
         if value._symbol is not None:
-            found[value._symbol] = None
-    return list(found)
+            symbols[value._symbol] = None
+    return list(symbols)
 
 
-def _as_integers(name: str, given: Any, op: str) -> list[int] | int:
+def _as_integers(name: str, listed: Any, op: str) -> list[int] | int:
     """The sizes of calls, of which a distribution says how often each occurs."""
     try:
-        if isinstance(given, Mapping):
-            return [index(n) for n, count in given.items() for _ in range(count)]
-        return [index(n) for n in given] if np.ndim(given) else index(given)
+        if isinstance(listed, Mapping):
+            return [index(n) for n, count in listed.items() for _ in range(count)]
+        return [index(n) for n in listed] if np.ndim(listed) else index(listed)
     except TypeError:
-        _refuse_sizes(op, given, f"integers for {name}: [3, 4], {{3: 10, 4: 1}} or 3")
+        _refuse_sizes(op, listed, f"integers for {name}: [3, 4], {{3: 10, 4: 1}} or 3")
 
 
 def _shown(name: str) -> str:
@@ -145,22 +145,24 @@ def _calls(
 def _calls_of(
     symbols: Iterable[Symbol], listed: Mapping[str, SizesGiven], op: str
 ) -> list[dict[Symbol, int]]:
-    given = {s.name: s for s in symbols}
+    by_name = {s.name: s for s in symbols}
     if not isinstance(listed, Mapping):
-        _refuse_sizes(op, listed, "a dict, as {" + ", ".join(map(_shown, given)) + "}")
+        _refuse_sizes(
+            op, listed, "a dict, as {" + ", ".join(map(_shown, by_name)) + "}"
+        )
     sizes = {k: _as_integers(k, n, op) for k, n in listed.items()}
-    wrong = sorted({*sizes} ^ {*given})
+    wrong = sorted({*sizes} ^ {*by_name})
     if wrong:
-        problem = "is missing" if wrong[0] in given else "is no size of the arguments"
+        problem = "is missing" if wrong[0] in by_name else "is no size of the arguments"
         raise graph_error(
             f"{wrong[0]} {problem}",
             op=op,
             got=", ".join(sizes) or "no sizes",
-            expected=", ".join(given) or "no sizes",
+            expected=", ".join(by_name) or "no sizes",
         )
-    for name, found in sizes.items():
-        least = min([found] if isinstance(found, int) else found, default=0)
-        if least < 0 and not isinstance(given[name].origin, Value):
+    for name, numbers in sizes.items():
+        least = min([numbers] if isinstance(numbers, int) else numbers, default=0)
+        if least < 0 and not isinstance(by_name[name].origin, Value):
             _refuse_sizes(op, least, f"{name} of at least 0")
     lengths = {len(n) for n in sizes.values() if not isinstance(n, int)}
     if len(lengths) > 1:
@@ -171,7 +173,7 @@ def _calls_of(
         )
     count = lengths.pop() if lengths else 1
     return [
-        {given[k]: n if isinstance(n, int) else n[i] for k, n in sizes.items()}
+        {by_name[k]: n if isinstance(n, int) else n[i] for k, n in sizes.items()}
         for i in range(count)
     ]
 
@@ -197,9 +199,9 @@ def _with_capacities(padded: PaddedGraph | None, call: SizeValues) -> dict[Symbo
 def _add_steps(call: dict[Symbol, int], asked: Iterable[Symbol]) -> None:
     """Add the trip counts that follow from the sizes of a call."""
     for symbol in asked:
-        made = symbol.origin
-        if isinstance(made, Value) and made.node.primitive is STEPS:
-            steps = as_size(made.node.inputs[0])
+        counted = symbol.origin
+        if isinstance(counted, Value) and counted.node.primitive is STEPS:
+            steps = as_size(counted.node.inputs[0])
             if isinstance(steps, int) or all(s in call for s in steps.symbols):
                 call[symbol] = evaluate(steps, call)
 

@@ -73,9 +73,9 @@ def vjp(
     structure of `wrt`. `pullback` is another name of it.
     """
     values_only("vjp", outputs, wrt, cotangents)
-    found, _ = flatten(outputs)
-    made = _alike(cotangents, found, "vjp", "cotangent")
-    return _pulled("vjp", found, made, wrt, disconnected, pulled)
+    values, _ = flatten(outputs)
+    seeds = _alike(cotangents, values, "vjp", "cotangent")
+    return _pulled("vjp", values, seeds, wrt, disconnected, pulled)
 
 
 def jvp(outputs: Any, wrt: Any = None, tangents: Any = None) -> Any:
@@ -88,20 +88,20 @@ def jvp(outputs: Any, wrt: Any = None, tangents: Any = None) -> Any:
     calculating Jacobian vector products"). `pushforward` is another name of it.
     """
     values_only("jvp", outputs, wrt, tangents)
-    found, like = flatten(outputs)
-    found = as_written(found)
+    targets, like = flatten(outputs)
+    targets = as_written(targets)
     values, _ = flatten(wrt)
-    made = _alike(tangents, values, "jvp", "tangent")
-    seeds = [variable("cotangent", v.type) for v in found]
+    directions = _alike(tangents, values, "jvp", "tangent")
+    seeds = [variable("cotangent", v.type) for v in targets]
     pairs = [
         (p, t)
-        for p, t in zip(pull(found, seeds, values), made, strict=True)
+        for p, t in zip(pull(targets, seeds, values), directions, strict=True)
         if p is not None
     ]
     pushed = pull([p for p, _ in pairs], [t for _, t in pairs], seeds)
     results = [
         F.zeros_like(v) if p is None else p
-        for p, v in zip(pushed, found, strict=True)
+        for p, v in zip(pushed, targets, strict=True)
     ]
     return unflatten(like, _without_seeds(results, seeds))
 
@@ -120,9 +120,9 @@ def jacobian(
     that of the sweep). Structures give, for each output, the structure of `wrt`.
     """
     values_only("jacobian", outputs, wrt)
-    found, like = flatten(outputs)
-    made = [_jacobian_of(v, wrt, disconnected) for v in found]
-    return unflatten(like, made)
+    values, like = flatten(outputs)
+    derivatives = [_jacobian_of(v, wrt, disconnected) for v in values]
+    return unflatten(like, derivatives)
 
 
 def _jacobian_of(output: Value, wrt: Any, disconnected: Disconnected) -> Any:
@@ -164,14 +164,16 @@ def _without_seeds(results: list[Value], seeds: list[Value]) -> list[Value]:
         )
     needed = set(nodes)
     waiting = [n for n in region_between(results, seeds) if n in needed]
-    made: dict[Value, Value] = {}
+    replacements: dict[Value, Value] = {}
     for node in waiting:
         if node.primitive is BARRIER:
-            made[node.outputs[0]] = BARRIER(made.get(node.inputs[0], node.inputs[0]))
+            replacements[node.outputs[0]] = BARRIER(
+                replacements.get(node.inputs[0], node.inputs[0])
+            )
         else:
-            again = renewed(node, made, node.place.plain)
-            made.update(zip(node.outputs, again.outputs, strict=True))
-    return [made.get(v, v) for v in results]
+            again = renewed(node, replacements, node.place.plain)
+            replacements.update(zip(node.outputs, again.outputs, strict=True))
+    return [replacements.get(v, v) for v in results]
 
 
 def _awaited_aside(node: Node) -> tuple[Value, ...]:
@@ -191,12 +193,12 @@ def hvp(cost: Any, wrt: Any = None, vectors: Any = None) -> Any:
 
 def values_only(op: str, of: Any, *more: Any) -> None:
     """Raise GraphError for a Python function, and for arguments that are left out."""
-    rest = ("x", "v")[: len(more)]
+    more_names = ("x", "v")[: len(more)]
     if callable(of):
-        raise function_given(op, of, f"graphc.{op}({{}}, {', '.join(rest)})")
+        raise function_given(op, of, f"graphc.{op}({{}}, {', '.join(more_names)})")
     if any(m is None for m in more):
-        given = f"graphc.{op}(y, {', '.join(rest)})"
-        raise graph_error("an argument is missing", op=op, expected=given)
+        usage = f"graphc.{op}(y, {', '.join(more_names)})"
+        raise graph_error("an argument is missing", op=op, expected=usage)
 
 
 def _real_scalar(cost: Any, op: str) -> Value:
@@ -214,13 +216,13 @@ def _real_scalar(cost: Any, op: str) -> Value:
     return value
 
 
-def _alike(given: Any, values: list[Value], op: str, what: str) -> list[Value]:
+def _alike(structure: Any, values: list[Value], op: str, what: str) -> list[Value]:
     """One value per value of `values`, of its dtype and shape."""
-    found = [as_value(v) for v in flatten(given, leaf=as_value)[0]]
-    if len(found) != len(values):
-        raise graph_error(f"{len(found)} {what}s for {len(values)} values", op=op)
-    made = []
-    for g, value in zip(found, values, strict=True):
+    parts = [as_value(v) for v in flatten(structure, leaf=as_value)[0]]
+    if len(parts) != len(values):
+        raise graph_error(f"{len(parts)} {what}s for {len(values)} values", op=op)
+    converted = []
+    for g, value in zip(parts, values, strict=True):
         g = cast(g, value.dtype) if g.type.weak else g
         if g.dtype != value.dtype or g.type.rank != value.type.rank:
             raise graph_error(
@@ -229,8 +231,8 @@ def _alike(given: Any, values: list[Value], op: str, what: str) -> list[Value]:
                 got=str(g.type),
                 expected=str(value.type),
             )
-        made.append(F.specify_shape(g, value.type.shape))
-    return made
+        converted.append(F.specify_shape(g, value.type.shape))
+    return converted
 
 
 def _pulled(
@@ -249,13 +251,13 @@ def _pulled(
             expected='"raise" or "zero"',
         )
     values, like = flatten(wrt)
-    kept = numbers_within(wrt)  # as many rows of a gradient as there are
+    numbers = numbers_within(wrt)  # as many rows of a gradient as there are
     if disconnected == "raise":
-        _need_connected(op, outputs, [v for v in values if v not in kept])
+        _need_connected(op, outputs, [v for v in values if v not in numbers])
     with young_garbage():
-        found = pull(outputs, cotangents, values)
-    pairs = zip(found, values, strict=True)
-    return unflatten(like, [v if v in kept else _filled(g, v) for g, v in pairs])
+        gradients = pull(outputs, cotangents, values)
+    pairs = zip(gradients, values, strict=True)
+    return unflatten(like, [v if v in numbers else _filled(g, v) for g, v in pairs])
 
 
 def _filled(g: Value | None, value: Value) -> Value:
@@ -284,13 +286,13 @@ def _called(value: Value) -> str:
 def _smooth_ancestors(outputs: Sequence[Value]) -> set[Value]:
     """The values that `outputs` depend on through floats and complex numbers alone."""
     stack = [v for v in outputs if is_inexact(v.dtype)]
-    found = set(stack)
+    smooth = set(stack)
     while stack:
         for value in stack.pop().node.inputs:
-            if is_inexact(value.dtype) and value not in found:
-                found.add(value)
+            if is_inexact(value.dtype) and value not in smooth:
+                smooth.add(value)
                 stack.append(value)
-    return found
+    return smooth
 
 
 def _why_disconnected(outputs: list[Value], value: Value) -> str:

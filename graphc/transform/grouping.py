@@ -113,31 +113,31 @@ class Varying:
         if node.primitive is SIZE_OP:
             return frozenset(s for s in printed(node) if s.origin is None)
         shapes = tuple([v.type.shape for v in (*node.inputs, *node.outputs)])
-        own = self._of_shapes.get(shapes)
-        if own is None:
-            found: set[Symbol] = set()
+        in_shapes = self._of_shapes.get(shapes)
+        if in_shapes is None:
+            symbols: set[Symbol] = set()
             for shape in shapes:
-                _add_symbols(shape, found)
-            own = self._of_shapes[shapes] = frozenset(found)
-        return printed(node) | own if node.params or node.guards else own
+                _add_symbols(shape, symbols)
+            in_shapes = self._of_shapes[shapes] = frozenset(symbols)
+        return printed(node) | in_shapes if node.params or node.guards else in_shapes
 
 
 def printed(node: Node) -> Keys:
     """The symbols whose numbers stand in the text of this node."""
     if not node.params and not node.guards:
         return NOTHING
-    found: set[Symbol] = set()
+    symbols: set[Symbol] = set()
     for param in node.params.values():
-        _add_symbols(param if isinstance(param, tuple) else (param,), found)
+        _add_symbols(param if isinstance(param, tuple) else (param,), symbols)
     for guard in node.guards:
-        _add_symbols((guard.left, guard.right), found)
-    return frozenset(found)
+        _add_symbols((guard.left, guard.right), symbols)
+    return frozenset(symbols)
 
 
-def _add_symbols(sizes: Iterable[object], found: set[Symbol]) -> None:
+def _add_symbols(sizes: Iterable[object], symbols: set[Symbol]) -> None:
     for size in sizes:
         if isinstance(size, Dim):
-            found.update(size.symbols)
+            symbols.update(size.symbols)
 
 
 def split_by_keys(
@@ -150,19 +150,20 @@ def split_by_keys(
     """
     wave: dict[Node, int] = {}
     waves: dict[tuple[int, int], dict[Keys, Part]] = {}
-    for node, own in keys.items():
+    for node, node_keys in keys.items():
         level, at = levels[node], 0
         for operand in operands(node):
             others = keys.get(operand)
             if others is not None and levels[operand] == level:
-                at = max(at, wave[operand] + (others is not own and others != own))
+                differs = others is not node_keys and others != node_keys
+                at = max(at, wave[operand] + differs)
         wave[node] = at
         parts = waves.get((level, at))
         if parts is None:
             parts = waves[level, at] = {}
-        if own not in parts:
-            parts[own] = Part(level, own)
-        parts[own].add(node)
+        if node_keys not in parts:
+            parts[node_keys] = Part(level, node_keys)
+        parts[node_keys].add(node)
     return [list(waves[at].values()) for at in sorted(waves)]
 
 

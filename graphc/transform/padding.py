@@ -132,7 +132,7 @@ class _PaddingPass:
         place = graph.inputs[0].node.place.plain if graph.inputs else user_place()
         self._sizes = Storage(self._nodes, policies, place)
         self._clean = clean
-        self._made: dict[Value, PaddedValue] = {}
+        self._padded: dict[Value, PaddedValue] = {}
         self._cuts: list[Cut] = []
         self._prices: list[Price] = []
         self._trusted: set[Node] = set()
@@ -149,11 +149,11 @@ class _PaddingPass:
         for node in self._nodes:
             if node.primitive is not INPUT:
                 if self._ranges is not None:
-                    self._ranges.note(node)
+                    self._ranges.observe(node)
                 self._visit(node)
             self._settle_sizes(node)
         counts = self._counts()
-        outputs = [self._made[v].value for v in self._graph.outputs]
+        outputs = [self._padded[v].value for v in self._graph.outputs]
         outputs += [self._number(s) for s in counts]
         new = Graph(
             (*inputs, *lengths.values()),
@@ -168,7 +168,7 @@ class _PaddingPass:
             self._sizes.capacities,
             tuple(lengths),
             counts,
-            tuple(self._made[v].axes for v in self._graph.outputs),
+            tuple(self._padded[v].axes for v in self._graph.outputs),
             tuple(self._cuts),
             tuple(self._prices),
             tuple(self._guards()),
@@ -181,7 +181,7 @@ class _PaddingPass:
         for value in node.outputs:
             if value._symbol is not None:
                 with standing_at(node.place.plain):
-                    self._settle(value, self._made[value].value)
+                    self._settle(value, self._padded[value].value)
 
     def _settle(self, value: Value, new: Value) -> None:
         if self._bodies and self._driven and self._ranges is not None:
@@ -190,9 +190,9 @@ class _PaddingPass:
 
     def _range(self, symbol: Symbol) -> SizeRange:
         """The range of a size of the graph around all bodies: it is known."""
-        made = self._made.get(symbol.origin)  # type: ignore[call-overload]
-        if made is not None and not made.type.rank:
-            size = as_size(made.value)
+        new_value = self._padded.get(symbol.origin)  # type: ignore[call-overload]
+        if new_value is not None and not new_value.type.rank:
+            size = as_size(new_value.value)
         else:
             size = self._sizes.exact(symbol_dim(symbol))
         return SizeRange(size, size)
@@ -208,15 +208,15 @@ class _PaddingPass:
             with standing_at(value.node.place.plain):
                 new = variable(value.name, TensorType(value.dtype, shape))
         fill = dict.fromkeys(axes, value.dtype.type(0)) if self._clean else {}
-        self._made[value] = PaddedValue(new, value.type, axes, fill)
+        self._padded[value] = PaddedValue(new, value.type, axes, fill)
         return new
 
     def _visit(self, node: Node) -> None:
-        inputs = [self._made[v] for v in node.inputs]
+        inputs = [self._padded[v] for v in node.inputs]
         with standing_at(node.place.plain):
             results = self._results(node, inputs)
         for value, result in zip(node.outputs, results, strict=True):
-            self._made[value] = result
+            self._padded[value] = result
             self._trusted.add(result.value.node)
 
     def _results(self, node: Node, inputs: list[PaddedValue]) -> list[PaddedValue]:
@@ -243,7 +243,7 @@ class _PaddingPass:
         """Sizes that need not grow with those they depend on have no capacity."""
         for value in node.outputs:
             for n in value.type.shape:
-                if self._sizes.has_ragged(n) and not self._sizes.kept(n)[1]:
+                if self._sizes.has_ragged(n) and not self._sizes.storage_of(n)[1]:
                     raise NotPadded(f"its size {n} has no capacity")
 
     def _refuse_if_strict(
@@ -301,9 +301,9 @@ class _PaddingPass:
         params = resized(node.params, self._sizes.stored)
         try:
             if rule is None:
-                made: Any = elementwise(pad, inputs)
+                answer: Any = elementwise(pad, inputs)
             else:
-                made = rule(pad, *inputs, **params)
+                answer = rule(pad, *inputs, **params)
         except GraphError as error:
             problem = _problem_at_capacities(node, [x.value for x in inputs], params)
             if has_inner(node) and not problem:  # a check has no place in some bodies
@@ -312,12 +312,12 @@ class _PaddingPass:
                 raise  # a fault of the rule
             raise NotPadded(problem) from None
         self._prices += [Price(node, price) for price in pad.prices]
-        results = list(made) if isinstance(made, tuple) else [made]
-        found = [
+        results = list(answer) if isinstance(answer, tuple) else [answer]
+        accepted = [
             self._accepted(node, value, result)
             for value, result in zip(node.outputs, results, strict=True)
         ]
-        return [self._checked(node, checked, result) for result in found]
+        return [self._checked(node, checked, result) for result in accepted]
 
     def _needs_check(self, guard: Guard, node: Node) -> bool:
         """Whether a guard is checked by the program: it is neither sure nor at entry.
@@ -337,7 +337,7 @@ class _PaddingPass:
         return holds(left, right) is not True
 
     def _checked(
-        self, node: Node, guards: Iterable[Guard], made: PaddedValue
+        self, node: Node, guards: Iterable[Guard], checked: PaddedValue
     ) -> PaddedValue:
         """A result of a step, provided that the guards hold in it."""
         for guard in guards:
@@ -346,16 +346,16 @@ class _PaddingPass:
             condition = holds(F.size_value(left), F.size_value(right))
             shown = f"{guard.left} {guard.relation} {guard.right}"
             message = f"{node.asking}: {guard.reason}: needs {shown}"
-            value = F._assert(made.value, condition, message, guard.kind)
-            made = replace(made, value=value)
-        return made
+            value = F._assert(checked.value, condition, message, guard.kind)
+            checked = replace(checked, value=value)
+        return checked
 
     def _body(self, call: BodyCall, inputs: Sequence[PaddedValue]) -> list[PaddedValue]:
         """The outputs of a graph inside of a node, by rules alone."""
         body = call.body
         self._sizes.enter(call.sizes)
-        for own, x in zip(body.inputs, inputs, strict=True):
-            self._made[own] = replace(x, type=own.type)
+        for inner, x in zip(body.inputs, inputs, strict=True):
+            self._padded[inner] = replace(x, type=inner.type)
         self._trusted.update(x.value.node for x in inputs)
         self._bodies += 1
         try:
@@ -366,22 +366,22 @@ class _PaddingPass:
                 self._settle_sizes(node)
         finally:
             self._bodies -= 1
-        return [self._made[v] for v in body.outputs]
+        return [self._padded[v] for v in body.outputs]
 
-    def _accepted(self, node: Node, value: Value, made: Any) -> PaddedValue:
+    def _accepted(self, node: Node, value: Value, raw: Any) -> PaddedValue:
         """A result of a rule, of the right type and without conditions of its own."""
-        if made is None:
+        if raw is None:
             raise NotPadded("its mask rule does not cover this form")
         result = (
-            made if isinstance(made, PaddedValue) else PaddedValue(made, value.type)
+            raw if isinstance(raw, PaddedValue) else PaddedValue(raw, value.type)
         )
         shape, axes = self._sizes.of(value.type)
         new = result.value
         if new.dtype != value.dtype or new.type.rank != value.type.rank:
             raise AssertionError(f"{node.primitive.name}: {new.type} for {value.type}")
-        for size, wanted in zip(new.type.shape, shape, strict=True):
-            if not same_size(size, wanted) and dims.equal(size, wanted) is not True:
-                raise NotPadded(f"its result would have {size} elements, not {wanted}")
+        for size, stored in zip(new.type.shape, shape, strict=True):
+            if not same_size(size, stored) and dims.equal(size, stored) is not True:
+                raise NotPadded(f"its result would have {size} elements, not {stored}")
         self._require_trusted(new, self._implied(node))
         fill = {a: n for a, n in result.fill.items() if a in axes}
         return PaddedValue(new, value.type, axes, fill)
@@ -411,7 +411,7 @@ class _PaddingPass:
                     all(map(same_size, pair, known)) for known in implied
                 ):
                     continue
-                if not symbols.isdisjoint(self._sizes.own):
+                if not symbols.isdisjoint(self._sizes.storage_symbols):
                     shown = f"{guard.left} {guard.relation} {guard.right}"
                     raise NotPadded(f"{shown} would not hold for all sizes")
             stack += [v.node for v in operands(node)]
@@ -419,10 +419,10 @@ class _PaddingPass:
 
     def _by_cutting(self, node: Node, inputs: list[PaddedValue]) -> list[PaddedValue]:
         cut = [self._cut(r) for r in inputs]
-        made = self._exactly(node, cut)
+        exact = self._exactly(node, cut)
         return [
             self._padded_again(value, new)
-            for value, new in zip(node.outputs, made, strict=True)
+            for value, new in zip(node.outputs, exact, strict=True)
         ]
 
     def _cut(self, ragged: PaddedValue) -> Value:
@@ -437,7 +437,7 @@ class _PaddingPass:
         shape, axes = self._sizes.of(value.type)
         if axes:
             pairs = enumerate(zip(new.type.shape, shape, strict=True))
-            more = [kept - n if i in axes else 0 for i, (n, kept) in pairs]
+            more = [capacity - n if i in axes else 0 for i, (n, capacity) in pairs]
             new = F.pad(new, [(0, as_value(F.size_value(n))) for n in more])
             new = F.specify_shape(new, shape)
         return PaddedValue(
@@ -448,13 +448,13 @@ class _PaddingPass:
 
     def _counts(self) -> tuple[Symbol, ...]:
         """The symbols of output sizes that only the program knows."""
-        found: dict[Symbol, None] = {}
+        counts: dict[Symbol, None] = {}
         for value in self._graph.outputs:
             for size in value.type.shape:
-                if isinstance(size, Dim) and self._sizes.kept(size)[1]:
+                if isinstance(size, Dim) and self._sizes.storage_of(size)[1]:
                     inner = filter(self._is_computed, size.symbols)
-                    found.update(dict.fromkeys(inner))
-        return tuple(found)
+                    counts.update(dict.fromkeys(inner))
+        return tuple(counts)
 
     def _number(self, symbol: Symbol) -> Value:
         """A size as an output."""

@@ -116,11 +116,11 @@ def _asked_outside(facts: NodeFacts, steps: Iterable[PlanStep]) -> list[Value]:
     return [v for v in sizes if v.symbol not in derived or v.symbol in passed]
 
 
-def _host_steps(facts: NodeFacts, wanted: Iterable[Value]) -> list[PlanStep]:
+def _host_steps(facts: NodeFacts, requested: Iterable[Value]) -> list[PlanStep]:
     """The steps on the host: arithmetic on small arguments, and checks of these."""
     checks = [c for c in facts.checks if not facts.is_data(c.condition)]
     steps: list[PlanStep] = []
-    for node in ancestors([*wanted, *(c.condition for c in checks)]):
+    for node in ancestors([*requested, *(c.condition for c in checks)]):
         if node.primitive is not INPUT and not node.primitive.inline:
             steps.append(
                 HostNode(
@@ -135,8 +135,8 @@ def _host_steps(facts: NodeFacts, wanted: Iterable[Value]) -> list[PlanStep]:
 
 def _static_inputs(facts: NodeFacts) -> tuple[int, ...]:
     """Positions of the inputs whose numbers are needed before compilation."""
-    wanted = [v for v in facts.demanded if not facts.is_data(v)]
-    needed = {n for n in ancestors(wanted) if n.primitive is INPUT}
+    requested = [v for v in facts.demanded if not facts.is_data(v)]
+    needed = {n for n in ancestors(requested) if n.primitive is INPUT}
     return tuple(i for i, v in enumerate(facts.graph.inputs) if v.node in needed)
 
 
@@ -214,14 +214,14 @@ def _reads(
 
     Each is read for the first node of the program that asks for it.
     """
-    found: dict[Value, Node] = {}
+    first_uses: dict[Value, Node] = {}
     for node in nodes:
         for size in facts.device_sizes(node) if node.demands or node.guards else ():
             if size not in read:
-                first = found.setdefault(size, node)
-                found[size] = min(first, node, key=facts.places.__getitem__)
-    read.update(found)
-    return list(found.items())
+                first = first_uses.setdefault(size, node)
+                first_uses[size] = min(first, node, key=facts.places.__getitem__)
+    read.update(first_uses)
+    return list(first_uses.items())
 
 
 def _read(size: Value, node: Node) -> Read:
@@ -278,29 +278,29 @@ def _numpy_step(node: Node) -> HostNode:
 
 def _with_free(nodes: Iterable[Node], facts: NodeFacts) -> list[Node]:
     """The nodes of a part, with clones of the free nodes that they use."""
-    found, free = set(nodes), facts.free
-    stack = list(found) if free else []
+    members, free = set(nodes), facts.free
+    stack = list(members) if free else []
     while stack:
         for operand in facts.operands[stack.pop()]:
-            if operand in free and operand not in found:
-                found.add(operand)
+            if operand in free and operand not in members:
+                members.add(operand)
                 stack.append(operand)
-    return in_program_order(found, facts.operands.__getitem__)
+    return in_program_order(members, facts.operands.__getitem__)
 
 
 def _crossing(facts: NodeFacts, members: Iterable[list[Node]]) -> set[Value]:
     """The values that are used outside of the piece that computes them."""
     values = [facts.resolve(v) for v in facts.graph.outputs]
     values += [v for v in facts.demanded if facts.is_data(v)]
-    found = {*values, *(c.condition for c in facts.checks)}
+    crossing = {*values, *(c.condition for c in facts.checks)}
     for nodes in members:
         inside = set(nodes)
         for node in nodes:
             for value in node.inputs:
                 real = facts.aliases.get(value, value)
                 if real.node not in inside:
-                    found.add(real)
-    return found
+                    crossing.add(real)
+    return crossing
 
 
 def _segment(
@@ -310,22 +310,22 @@ def _segment(
     facts: NodeFacts,
     crossing: set[Value],
 ) -> Segment:
-    made = set(nodes)
+    inside = set(nodes)
     inputs: dict[Value, None] = {}
     for node in nodes:
         for value in _traced_inputs(node, part.keys):
             real = facts.aliases.get(value, value)
-            if real.node not in made:
+            if real.node not in inside:
                 inputs[real] = None
     outputs = tuple([v for n in part.nodes for v in n.outputs if v in crossing])
-    given = {size for v in inputs for size in v.type.shape}
+    input_sizes = {size for v in inputs for size in v.type.shape}
     keys = tuple(sorted(part.keys, key=lambda s: (s.name, s.serial)))
     asked: Iterable[Symbol] = ()
     if facts.derived:
         asked = frozenset().union(*map(varying, nodes)) & facts.derived.keys()
     derived = tuple(sorted(asked, key=lambda s: (s.name, s.serial)))
     axes = [facts.derived[s] for s in derived]
-    unknown = [s for s in keys if symbol_dim(s) not in given]
+    unknown = [s for s in keys if symbol_dim(s) not in input_sizes]
     needed = frozenset().union(*map(printed, nodes), *axes) if unknown else ()
     statics = [s for s in unknown if s in needed or s.origin is not None]
     return Segment(
@@ -346,21 +346,25 @@ def _keys(facts: NodeFacts, nodes: Iterable[Node]) -> dict[Node, Keys]:
     varied = Varying()
     for node in facts.compiled if facts.free else ():
         if node in facts.free:
-            own = in_axes(varied.keys(node), facts.derived)
-            free[node] = _with_operands(own, facts.operands[node], free)
-    found: dict[Node, Keys] = {}
+            node_keys = in_axes(varied.keys(node), facts.derived)
+            free[node] = _with_operands(node_keys, facts.operands[node], free)
+    keys: dict[Node, Keys] = {}
     for node in nodes:
-        own = varied.keys(node)
-        own = in_axes(own, facts.derived) if facts.derived else own
-        found[node] = _with_operands(own, facts.operands[node], free) if free else own
-    return found
+        node_keys = varied.keys(node)
+        node_keys = in_axes(node_keys, facts.derived) if facts.derived else node_keys
+        keys[node] = (
+            _with_operands(node_keys, facts.operands[node], free) if free else node_keys
+        )
+    return keys
 
 
-def _with_operands(own: Keys, operands: Iterable[Node], free: dict[Node, Keys]) -> Keys:
+def _with_operands(
+    keys: Keys, operands: Iterable[Node], free: dict[Node, Keys]
+) -> Keys:
     for operand in operands:
-        if operand in free and not free[operand] <= own:
-            own |= free[operand]
-    return own
+        if operand in free and not free[operand] <= keys:
+            keys |= free[operand]
+    return keys
 
 
 def _traced_inputs(node: Node, keys: Keys) -> Iterable[Value]:

@@ -148,13 +148,13 @@ class Plan:
     @property
     def segments(self) -> tuple[Segment, ...]:
         """The compiled parts, those within loops in Python included."""
-        found: list[Segment] = []
+        segments: list[Segment] = []
         for step in self.steps:
             if isinstance(step, PythonLoop):
-                found += step.body.segments
+                segments += step.body.segments
             elif isinstance(step, Segment):
-                found.append(step)
-        return tuple(found)
+                segments.append(step)
+        return tuple(segments)
 
     @property
     def glue(self) -> tuple[Glue, ...]:
@@ -190,9 +190,9 @@ class Plan:
         """How many integers are read from the device in a call."""
         return sum(isinstance(step, Read) for step in self.steps)
 
-    def names(self, given: Mapping[object, str]) -> dict[object, str]:
+    def names(self, known: Mapping[object, str]) -> dict[object, str]:
         """The names to print sizes with, also of symbols that replace others."""
-        return {**given, **own_names(self.originals, self.padded, given)}
+        return {**known, **own_names(self.originals, self.padded, known)}
 
     def resolve(self, value: Value) -> Value:
         """The value that is computed for `value`."""
@@ -202,18 +202,18 @@ class Plan:
 def own_names(
     originals: Mapping[Symbol, Symbol],
     padded: PaddedGraph | None,
-    given: Mapping[object, str],
+    known: Mapping[object, str],
 ) -> dict[object, str]:
     """Names for symbols that replace others, from the names given to the others."""
-    found: dict[object, str] = {}
+    names: dict[object, str] = {}
     if padded is not None:
         for new, old in padded.originals.items():
-            found[new] = given.get(old, old.name)
+            names[new] = known.get(old, old.name)
         for new, old in padded.stored_as.items():
-            found[new] = f"{given.get(old, old.name)}{CAPACITY}"
+            names[new] = f"{known.get(old, old.name)}{CAPACITY}"
     for new, old in originals.items():
-        found[new] = found.get(old, given.get(old, old.name))
-    return found
+        names[new] = names.get(old, known.get(old, old.name))
+    return names
 
 
 def asked_by(segment: Segment, symbol: Symbol) -> Node:

@@ -67,8 +67,8 @@ def batched(
     if total:
         outputs = [_summed(v, a) for v, a in zip(outputs, one.ragged, strict=True)]
     names = one.graph.input_names
-    made = Graph(tuple(inputs), tuple(outputs), names, one.graph.output_names)
-    return RaggedGraph(one, made, mapped, batch.symbols[0])
+    many = Graph(tuple(inputs), tuple(outputs), names, one.graph.output_names)
+    return RaggedGraph(one, many, mapped, batch.symbols[0])
 
 
 def _which(mapped: Sequence[bool], count: int) -> list[bool]:
@@ -77,12 +77,12 @@ def _which(mapped: Sequence[bool], count: int) -> list[bool]:
 
 
 def _symbols(values: Iterable[Value]) -> list[Symbol]:
-    found: dict[Symbol, None] = {}
+    symbols: dict[Symbol, None] = {}
     for value in values:
         for n in value.type.shape:
             if isinstance(n, Dim):
-                found.update(dict.fromkeys(n.symbols))
-    return list(found)
+                symbols.update(dict.fromkeys(n.symbols))
+    return list(symbols)
 
 
 def _stacked(value: Value, batch: Dim) -> Value:
@@ -100,5 +100,5 @@ def _summed(value: Value, ragged: frozenset[int]) -> Value:
             got=str(value.type),
             hint="reduce them over the axes that differ, or leave total out",
         )
-    found: Value = F.sum(value, axis=0, dtype=value.dtype)
-    return found
+    total: Value = F.sum(value, axis=0, dtype=value.dtype)
+    return total

@@ -72,6 +72,6 @@ def _rounds(node: Node) -> bool:
     if not is_inexact(dtype):
         return False
     if node.primitive is CONVERT:
-        given = node.inputs[0].dtype
-        return not is_inexact(given) or given.itemsize > dtype.itemsize
+        source = node.inputs[0].dtype
+        return not is_inexact(source) or source.itemsize > dtype.itemsize
     return True

@@ -33,7 +33,7 @@ MOVING = (OP.reshape, OP.transpose, OP.expand_dims, OP.squeeze, OP.broadcast_to)
 class ResultPart:
     """Nodes that nothing but results depends on, behind slices at one place.
 
-    `slices` are those that they take, with their arrays, `given` the values that they
+    `slices` are those that they take, with their arrays, `arguments` the values they
     take from elsewhere, `results` those of all these values that are results.
     """
 
@@ -41,7 +41,7 @@ class ResultPart:
     results: list[Value] = field(default_factory=list)
     nodes: list[Node] = field(default_factory=list)
     slices: dict[Value, Value] = field(default_factory=dict)
-    given: list[Value] = field(default_factory=list)
+    arguments: list[Value] = field(default_factory=list)
 
 
 def result_parts(plan: Plan) -> list[list[ResultPart]]:
@@ -66,27 +66,27 @@ class _ResultParts:
 
     def _all_users(self, plan: Plan) -> dict[Value, list[Node | None]]:
         """The nodes that take a value; None for the driver."""
-        found: dict[Value, list[Node | None]] = defaultdict(list)
+        users: dict[Value, list[Node | None]] = defaultdict(list)
         for node in self._nodes:
             for value in operands(node):
-                found[self._resolve(value)].append(node)
+                users[self._resolve(value)].append(node)
         for value in _of_the_driver(plan):
-            found[self._resolve(value)].append(None)
-        return found
+            users[self._resolve(value)].append(None)
+        return users
 
     def groups(self) -> list[list[ResultPart]]:
         """Groups of parts that do the same, each in the order of places."""
-        found: dict[Any, list[ResultPart]] = defaultdict(list)
+        alike: dict[Any, list[ResultPart]] = defaultdict(list)
         seen: dict[Any, int] = defaultdict(int)
         owned = self._owned()
         for part in self._components(owned):
-            told = self._structure(part, owned)
-            if told is None or not part.slices:
+            structure = self._structure(part, owned)
+            if structure is None or not part.slices:
                 continue
-            number = seen[told, part.place]  # of equals at one place
-            seen[told, part.place] += 1
-            found[told, number].append(part)
-        return [sorted(parts, key=lambda p: p.place) for parts in found.values()]
+            number = seen[structure, part.place]  # of equals at one place
+            seen[structure, part.place] += 1
+            alike[structure, number].append(part)
+        return [sorted(parts, key=lambda p: p.place) for parts in alike.values()]
 
     def _owned(self) -> dict[Node, int]:
         """The nodes that belong to one place, and to nothing else."""
@@ -95,10 +95,10 @@ class _ResultParts:
         for node in self._nodes:
             if node in last:
                 places[node] = self._places_of(node, places)
-        kept = self._ending(lambda node: len(places.get(node, ())) < 2)
+        owned_at_most_once = self._ending(lambda node: len(places.get(node, ())) < 2)
         owned: dict[Node, int] = {}
         for node in reversed(self._nodes):
-            if node not in kept:
+            if node not in owned_at_most_once:
                 continue
             owners = places[node] | {
                 owned.get(user, -1)
@@ -114,21 +114,26 @@ class _ResultParts:
         self, node: Node, known: Mapping[Node, frozenset[int]]
     ) -> frozenset[int]:
         """The places of the slices that a node is made of, where they are known."""
-        found = set[int]()
+        places = set[int]()
         for value in (*node.outputs, *map(self._resolve, node.inputs)):
-            own = self._sliced(value)
-            found |= known.get(value.node, frozenset()) if own is None else {own}
-        return frozenset(found)
+            place = self._sliced(value)
+            places |= known.get(value.node, frozenset()) if place is None else {place}
+        return frozenset(places)
 
     def _ending(self, fits: Callable[[Node], bool]) -> set[Node]:
         """The light nodes that fit, of which others depend on no value."""
-        found: set[Node | None] = set()
+        ending: set[Node | None] = set()
         for node in reversed(self._nodes):
             users = [u for v in node.outputs for u in self._users.get(v, ())]
             used = users or any(v in self._results for v in node.outputs)
-            if used and found.issuperset(users) and fits(node) and self._is_light(node):
-                found.add(node)
-        return {node for node in found if node is not None}
+            if (
+                used
+                and ending.issuperset(users)
+                and fits(node)
+                and self._is_light(node)
+            ):
+                ending.add(node)
+        return {node for node in ending if node is not None}
 
     def _sliced(self, value: Value) -> int | None:
         """The place of a slice of an array that is computed, and of known length."""
@@ -190,26 +195,29 @@ class _ResultParts:
         """
         ends = [v.node for v in part.results if not self._is_slice(v.node)]
         part.nodes = depth_first(ends, lambda node: self._within(owned, node))
-        own = {v: i for i, v in enumerate(v for n in part.nodes for v in n.outputs)}
-        given: dict[Value, int] = {}
+        inner_numbers = {
+            v: i for i, v in enumerate(v for n in part.nodes for v in n.outputs)
+        }
+        numbers: dict[Value, int] = {}
 
         def taken(value: Value) -> Any:
-            if value in own:
-                return own[value]
+            if value in inner_numbers:
+                return inner_numbers[value]
             if self._is_slice(value.node):
                 stack = self._resolve(value.node.inputs[0])
                 return part.slices.setdefault(value, stack)
             if value.node.primitive is CONSTANT:
                 return value
-            return "given", given.setdefault(value, len(given)), value.type
+            return "given", numbers.setdefault(value, len(numbers)), value.type
 
-        told = [
+        structures = [
             (n.primitive, _params(n), *[taken(self._resolve(v)) for v in n.inputs])
             for n in part.nodes
         ]
         results = tuple(map(taken, part.results))
-        part.given = list(given)
-        return None if any(map(_is_of_the_host, given)) else (results, tuple(told))
+        part.arguments = list(numbers)
+        of_the_host = any(map(_is_of_the_host, numbers))
+        return None if of_the_host else (results, tuple(structures))
 
 
 def _params(node: Node) -> tuple[Any, ...]:
@@ -231,13 +239,13 @@ def _is_of_the_host(value: Value) -> bool:
 
 def _connected(first: Node, beside: Mapping[Node, Sequence[Node]]) -> set[Node]:
     """The nodes that are reached from one."""
-    found, waiting = {first}, [first]
+    reached, waiting = {first}, [first]
     while waiting:
         for node in beside.get(waiting.pop(), ()):
-            if node not in found:
-                found.add(node)
+            if node not in reached:
+                reached.add(node)
                 waiting.append(node)
-    return found
+    return reached
 
 
 def _of_the_driver(plan: Plan) -> Iterator[Value]:

@@ -36,10 +36,10 @@ class _Derivation:
 
     def is_of(self, other: "_Derivation") -> bool:
         """Whether both are gradients of one function, perhaps in different values."""
-        own = (*self.outputs, *self.cotangents)
+        values = (*self.outputs, *self.cotangents)
         others = (*other.outputs, *other.cotangents)
-        return len(own) == len(others) and all(
-            a is b for a, b in zip(own, others, strict=True)
+        return len(values) == len(others) and all(
+            a is b for a, b in zip(values, others, strict=True)
         )
 
 
@@ -56,12 +56,12 @@ def pulled(
 
     Gradients of gradients are those of the blocks as they are written.
     """
-    given = [v for v in cotangents if v is not None]
-    nodes = ancestors([*outputs, *given])
+    seeds = [v for v in cotangents if v is not None]
+    nodes = ancestors([*outputs, *seeds])
     if not _known(nodes):
-        found = _through_loops(outputs, cotangents, wrt)
-        return pull(outputs, cotangents, wrt) if found is None else found
-    written = iter(as_written([*outputs, *given]))
+        gradients = _through_loops(outputs, cotangents, wrt)
+        return pull(outputs, cotangents, wrt) if gradients is None else gradients
+    written = iter(as_written([*outputs, *seeds]))
     plain = [next(written) for _ in outputs]
     return pull(plain, [None if v is None else next(written) for v in cotangents], wrt)
 
@@ -71,8 +71,8 @@ def as_written(values: Sequence[Value]) -> list[Value]:
     known = _known(ancestors(values))
     if not known:
         return list(values)
-    found = {d: pull(d.outputs, d.cotangents, d.wrt) for d in _derivations(known)}
-    new = {v: found[derivation][i] for v, (derivation, i) in known.items()}
+    derived = {d: pull(d.outputs, d.cotangents, d.wrt) for d in _derivations(known)}
+    new = {v: derived[derivation][i] for v, (derivation, i) in known.items()}
     return substituted(values, {v: g for v, g in new.items() if g is not None}, {})
 
 
@@ -96,19 +96,19 @@ def _in_loops(values: Sequence[Value], known: _Derived) -> list[Value] | None:
         if not all(first.is_of(other) for other in others):
             return None
         wrt = list(dict.fromkeys(v for d in (first, *others) for v in d.wrt))
-        made = _through_loops(first.outputs, first.cotangents, wrt)
-        if made is None:
+        gradients = _through_loops(first.outputs, first.cotangents, wrt)
+        if gradients is None:
             return None
-        both = dict(zip(wrt, made, strict=True))
+        both = dict(zip(wrt, gradients, strict=True))
         for value, (derivation, i) in known.items():
             g = both[derivation.wrt[i]]
             assert g is not None
             new[value] = g
-        known = _known(ancestors([g for g in made if g is not None]))
+        known = _known(ancestors([g for g in gradients if g is not None]))
         first = _derivations(known)[0]
-    found = substituted(values, {**first.chains.made, **new}, {})
-    left = not first.chains.inside.isdisjoint(ancestors(found))
-    return None if left else found
+    substitutes = substituted(values, {**first.chains.made, **new}, {})
+    left = not first.chains.inside.isdisjoint(ancestors(substitutes))
+    return None if left else substitutes
 
 
 def _through_loops(
@@ -124,27 +124,27 @@ def _through_loops(
     if any(a is not b for a, b in zip(others[len(outputs) :], wrt, strict=True)):
         return None  # a gradient in a value within the blocks
     try:
-        found = pull(rolled, cotangents, wrt)
+        gradients = pull(rolled, cotangents, wrt)
     except GraphError:
         return None  # its message would tell of the loop
     derivation = _Derivation(tuple(outputs), tuple(cotangents), tuple(wrt), chains)
-    given = (v for v in cotangents if v is not None)
-    roots = (*outputs, *wrt, *given, *chains.made.values())
+    seeds = (v for v in cotangents if v is not None)
+    roots = (*outputs, *wrt, *seeds, *chains.made.values())
     before = max(v.node.serial for v in roots)
-    for i, value in enumerate(found):
+    for i, value in enumerate(gradients):
         if value is not None and value.node.serial > before:
             _DERIVED.setdefault(value.node, {})[value.index] = derivation, i
-    return found
+    return gradients
 
 
 def _known(nodes: Iterable[Node]) -> _Derived:
     """The gradients through loops among the values of nodes."""
     if not _DERIVED:
         return {}
-    found = ((node, _DERIVED.get(node, {})) for node in nodes)
+    derived = ((node, _DERIVED.get(node, {})) for node in nodes)
     return {
         node.outputs[index]: place
-        for node, places in found
+        for node, places in derived
         for index, place in places.items()
     }
 

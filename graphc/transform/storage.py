@@ -27,8 +27,9 @@ class Storage:
     """The true size and the capacity of each symbol of the original graph.
 
     `lengths` are the inputs that give true sizes of padded axes, `capacities` the
-    symbols of the capacities of such axes. `own` are all symbols of the padded graph
-    that replace either, `stepwise` those of sizes that differ from step to step.
+    symbols of the capacities of such axes. `storage_symbols` are all symbols of the
+    padded graph that replace either, `stepwise` those of sizes that differ from step to
+    step.
     """
 
     def __init__(
@@ -40,11 +41,11 @@ class Storage:
         self.policies = policies
         self.capacities: dict[Symbol, Symbol] = {}
         self.lengths: dict[Symbol, Value] = {}
-        self.own: set[Symbol] = set()
+        self.storage_symbols: set[Symbol] = set()
         self.stepwise: set[Symbol] = set()
         self._exact: dict[Symbol, Size] = {}
         self._capacity: dict[Symbol, Size] = {}
-        self._found: dict[Dim, tuple[Size, bool]] = {}
+        self._stored_sizes: dict[Dim, tuple[Size, bool]] = {}
         self._chosen: dict[Dim, Dim] = {}
         self._alike: dict[tuple[Symbol, ...], list[Dim]] = {}
         self._entered: dict[Symbol, tuple[Size, Size, bool]] = {}  # those of bodies
@@ -114,8 +115,8 @@ class Storage:
 
     def enter(self, sizes: Mapping[Symbol, Size]) -> None:
         """Within a body, its sizes stand for those that a node gives it."""
-        known = {s: (self.exact(n), *self.kept(n)) for s, n in sizes.items()}
-        if any(self._entered.get(s, found) != found for s, found in known.items()):
+        known = {s: (self.exact(n), *self.storage_of(n)) for s, n in sizes.items()}
+        if any(self._entered.get(s, entry) != entry for s, entry in known.items()):
             self._forget()
         self._entered |= known
         for symbol, (exact, capacity, padded) in known.items():
@@ -129,26 +130,26 @@ class Storage:
 
     def _settle(self, symbol: Symbol, exact: Size, capacity: Size) -> None:
         self._exact[symbol], self._capacity[symbol] = exact, capacity
-        self.own.update(symbols_in(exact), symbols_in(capacity))
+        self.storage_symbols.update(symbols_in(exact), symbols_in(capacity))
         if isinstance(exact, Dim) and exact is symbol_dim(exact.symbols[0]):
             self._limits[exact.symbols[0]] = SizeRange(symbol.lower, capacity)
 
-    def settle_step(self, value: Value, new: Value, found: SizeRange) -> None:
+    def settle_step(self, value: Value, new: Value, within: SizeRange) -> None:
         """`value` serves as a size within a body, and lies in a range.
 
         Its capacity is known outside. Where there is none, a policy may give it one, in
         each step.
         """
         symbol = value.symbol
-        low = None if found.low is None else dims.bounds(found.low)[0]
+        low = None if within.low is None else dims.bounds(within.low)[0]
         lows = [n for n in (low, symbol.lower) if n is not None]
         low = max(lows, default=None)
         if new._symbol is None:
-            new._symbol = Symbol(symbol.name, new, low, found.high)
+            new._symbol = Symbol(symbol.name, new, low, within.high)
         exact = as_size(new)
         self.stepwise.update(s for s in symbols_in(exact) if s is new._symbol)
         self._forget()
-        high = None if found.high is None else largest(found.high, self._limit)
+        high = None if within.high is None else largest(within.high, self._limit)
         self._within[symbol] = SizeRange(low, high)
         if high is None:
             self.settle_value(value, new)
@@ -202,14 +203,14 @@ class Storage:
     @property
     def stored_as(self) -> dict[Symbol, Symbol]:
         """The original symbol of each symbol of a capacity."""
-        found: dict[Symbol, Symbol] = {}
+        originals: dict[Symbol, Symbol] = {}
         for old, new in self._capacity.items():
             if old in self._entered:
                 continue
             for symbol in symbols_in(new):
                 if symbol.name.endswith(CAPACITY):
-                    found.setdefault(symbol, old)
-        return found
+                    originals.setdefault(symbol, old)
+        return originals
 
     def is_known(self, size: Size) -> bool:
         """Whether a stored size is known on the host before it is used.
@@ -225,19 +226,19 @@ class Storage:
 
     def stored(self, size: Size) -> Size:
         """The capacity of an axis of a true size."""
-        return self.kept(size)[0]
+        return self.storage_of(size)[0]
 
-    def kept(self, size: Size) -> tuple[Size, bool]:
+    def storage_of(self, size: Size) -> tuple[Size, bool]:
         """The stored size, and whether there is padding in it."""
         if not isinstance(size, Dim):
             return size, False
-        if size not in self._found:
-            self._found[size] = self._kept(self._representative(size))
-        return self._found[size]
+        if size not in self._stored_sizes:
+            self._stored_sizes[size] = self._stored_of(self._representative(size))
+        return self._stored_sizes[size]
 
     def _forget(self) -> None:
         """Sizes of bodies have changed."""
-        self._found.clear()
+        self._stored_sizes.clear()
         self._alike.clear()
 
     def _representative(self, size: Dim) -> Dim:
@@ -254,35 +255,35 @@ class Storage:
             for n in group:
                 self._groups.pop(n, None)
                 self._chosen[n] = chosen
-        found = self._chosen.get(size, size)
-        return found if found is not size else self._first_equal(size)
+        representative = self._chosen.get(size, size)
+        return representative if representative is not size else self._first_equal(size)
 
     def _first_equal(self, size: Dim) -> Dim:
         """The first of the short sizes that are surely equal to this one."""
         if size.weight > MOST_COMPARED:
             return size
         alike = self._alike.setdefault(size.symbols, [])
-        found = next((n for n in alike if dims.equal(n, size) is True), None)
-        if found is None and len(alike) < MOST_COMPARED:
+        equal = next((n for n in alike if dims.equal(n, size) is True), None)
+        if equal is None and len(alike) < MOST_COMPARED:
             alike.append(size)
-        return size if found is None else found
+        return size if equal is None else equal
 
     def _is_settled(self, symbol: Symbol) -> bool:
         return symbol.origin is None or symbol in self._exact
 
     def _preference(self, size: Dim) -> tuple[bool, bool, int]:
         """Axes have their capacities anyway; other capacities are more to compile."""
-        stored, _ = self._kept(size)
+        stored, _ = self._stored_of(size)
         more = set(symbols_in(stored)) - set(self.capacities.values())
         return _axis_symbol(size) is None, bool(more), size.weight
 
     def of(self, type: TensorType) -> tuple[tuple[Size, ...], frozenset[int]]:
         """The shape at which values of a type are stored, and its padded axes."""
-        found = [self.kept(n) for n in type.shape]
-        axes = frozenset(i for i, (_, padded) in enumerate(found) if padded)
-        return tuple(size for size, _ in found), axes
+        stored = [self.storage_of(n) for n in type.shape]
+        axes = frozenset(i for i, (_, padded) in enumerate(stored) if padded)
+        return tuple(size for size, _ in stored), axes
 
-    def _kept(self, size: Dim) -> tuple[Size, bool]:
+    def _stored_of(self, size: Dim) -> tuple[Size, bool]:
         ragged = [s for s in size.symbols if self.is_ragged(s)]
         if not ragged:
             return self.exact(size), False
@@ -311,7 +312,7 @@ class Storage:
         """The capacity of a size that need not grow with those it depends on."""
         capacities = pad.of_computed.capacities
         bucket = as_size(bucketed(as_value(size_value(size)), capacities))
-        self.own.update(symbols_in(bucket))
+        self.storage_symbols.update(symbols_in(bucket))
         return bucket
 
     def _range(self, symbol: Symbol) -> SizeRange:
@@ -343,11 +344,11 @@ def guards_of(nodes: Iterable[Node]) -> list[tuple[Guard, Node]]:
 
     Guards of bodies are in terms of the sizes that the bodies are given.
     """
-    found: dict[Guard, Node] = {}
+    first_needs: dict[Guard, Node] = {}
     for node, sizes in within_sized(nodes):
         for guard in node.guards:
-            found.setdefault(guard_of_sizes(guard, sizes), node)
-    return list(found.items())
+            first_needs.setdefault(guard_of_sizes(guard, sizes), node)
+    return list(first_needs.items())
 
 
 def guard_of_sizes(guard: Guard, sizes: Mapping[Symbol, Size]) -> Guard:

@@ -39,33 +39,33 @@ def axes_maybe_one(graph: Graph) -> dict[Symbol, list[InputAxis]]:
     Raises GraphError where no axis determines one, where they are too many, and where
     a plain size has the name of one.
     """
-    found: dict[Symbol, list[InputAxis]] = {}
+    axes: dict[Symbol, list[InputAxis]] = {}
     sizes: dict[Symbol, Value] = {}
     for position, value in enumerate(graph.inputs):
         for place, n in enumerate(value.type.shape):
             for symbol in n.symbols if isinstance(n, Dim) else ():
                 sizes.setdefault(symbol, value)
                 if symbol.may_be_one and n is symbol_dim(symbol):
-                    found.setdefault(symbol, []).append((position, place))
+                    axes.setdefault(symbol, []).append((position, place))
     _check_names(sizes)
     for symbol, value in sizes.items():
-        if symbol.may_be_one and symbol not in found:
+        if symbol.may_be_one and symbol not in axes:
             raise graph_error(
                 f"no axis of the inputs has just the size {symbol.name}",
                 op="function",
                 got=f"{value.type}, declared at {value.node.place}",
                 hint="whether it is 1 must be told by an axis of its own",
             )
-    if len(found) > MOST_MAYBE_ONE:
-        named = ", ".join(s.name for s in found)
+    if len(axes) > MOST_MAYBE_ONE:
+        named = ", ".join(s.name for s in axes)
         raise graph_error(
-            f"{len(found)} axes may be 1, which would be {2 ** len(found)} programs",
+            f"{len(axes)} axes may be 1, which would be {2 ** len(axes)} programs",
             op="function",
             got=named,
             expected=f"at most {MOST_MAYBE_ONE}",
             hint="name those alike that are 1 together, plainly those that never are",
         )
-    return found
+    return axes
 
 
 def _check_names(sizes: dict[Symbol, Value]) -> None:
@@ -96,7 +96,7 @@ class Resolved:
 
     graph: Graph
     sizes: SizeMap
-    made: dict[Value, Value]
+    replacements: dict[Value, Value]
 
 
 def dims_of(known: Resolved, dims: Any) -> Any:
@@ -106,14 +106,14 @@ def dims_of(known: Resolved, dims: Any) -> Any:
     """
     if not isinstance(dims, Mapping):
         return dims
-    found = {_key(known, key): policy for key, policy in dims.items()}
+    dims_now = {_key(known, key): policy for key, policy in dims.items()}
     if not any(isinstance(n, int) for n in known.sizes.values()):
-        return found
+        return dims_now
     symbols = sizes_of(known.graph)
     names = {s.name for s in symbols}.union(distinct(symbols).values())
     return {
         key: policy
-        for key, policy in found.items()
+        for key, policy in dims_now.items()
         if not isinstance(key, int) and (not isinstance(key, str) or key in names)
     }
 
@@ -121,8 +121,8 @@ def dims_of(known: Resolved, dims: Any) -> Any:
 def _key(known: Resolved, key: Any) -> Any:
     if isinstance(key, str):
         return key.removesuffix("?")
-    if isinstance(key, Value) and key in known.made:
-        return known.made[key]
+    if isinstance(key, Value) and key in known.replacements:
+        return known.replacements[key]
     if isinstance(key, (Value, Dim)):
         return _size(as_size(key), known.sizes)
     return key
@@ -134,13 +134,13 @@ def resolved(graph: Graph, ones: Collection[Symbol]) -> Resolved:
     Raises GraphError where sizes do not agree then.
     """
     sizes = _known(axes_maybe_one(graph), ones)
-    made = {v: _input(v, sizes) for v in graph.inputs}
-    _rebuild(graph.outputs, made, sizes)
+    replacements = {v: _input(v, sizes) for v in graph.inputs}
+    _rebuild(graph.outputs, replacements, sizes)
     inputs, outputs = (
-        tuple([made.get(v, v) for v in values])
+        tuple([replacements.get(v, v) for v in values])
         for values in (graph.inputs, graph.outputs)
     )
-    return Resolved(replace(graph, inputs=inputs, outputs=outputs), sizes, made)
+    return Resolved(replace(graph, inputs=inputs, outputs=outputs), sizes, replacements)
 
 
 def maybe_one(symbols: Iterable[Symbol]) -> list[Symbol]:
@@ -157,8 +157,8 @@ def _input(value: Value, sizes: SizeMap) -> Value:
     type = _sized(value.type, sizes)
     if type.same(value.type):
         return value
-    made = body_input if is_body_input(value.node) else variable
-    new = made(value.name, type)
+    new_variable = body_input if is_body_input(value.node) else variable
+    new = new_variable(value.name, type)
     new.node.place = value.node.place
     return new
 
@@ -173,16 +173,16 @@ def _size(n: Size, sizes: SizeMap) -> Size:
 
 
 def _rebuild(
-    outputs: Sequence[Value], made: dict[Value, Value], sizes: SizeMap
+    outputs: Sequence[Value], replacements: dict[Value, Value], sizes: SizeMap
 ) -> None:
-    """Add to `made`, which has all inputs, replacements of values of other sizes."""
-    for node in region_substituted(outputs, made, sizes):
+    """Add values of other sizes to `replacements`, which has all inputs."""
+    for node in region_substituted(outputs, replacements, sizes):
         if has_inner(node):
-            fresh = _with_bodies(node, made, sizes)
+            fresh = _with_bodies(node, replacements, sizes)
         else:
-            fresh = renewed(node, made, node.place, sizes)
+            fresh = renewed(node, replacements, node.place, sizes)
         _require_as_expected(node, fresh, sizes)
-        made.update(zip(node.outputs, fresh.outputs, strict=True))
+        replacements.update(zip(node.outputs, fresh.outputs, strict=True))
 
 
 def _require_as_expected(node: Node, fresh: Node, sizes: SizeMap) -> None:
@@ -197,30 +197,34 @@ def _require_as_expected(node: Node, fresh: Node, sizes: SizeMap) -> None:
             raise AssertionError(f"{node!r}: {new.type}, not {list(expected)}")
 
 
-def _with_bodies(node: Node, made: dict[Value, Value], sizes: SizeMap) -> Node:
+def _with_bodies(node: Node, replacements: dict[Value, Value], sizes: SizeMap) -> Node:
     """A loop or a branch, rebuilt with bodies for the sizes that it has now."""
-    params = dict(for_sizes(node, made, sizes))
+    params = dict(for_sizes(node, replacements, sizes))
     (call, *_) = node.primitive.body_calls(node)
     known = call.sizes
-    own: SizeMap = {}
+    body_sizes: SizeMap = {}
     for s in maybe_one(known):
         plain = symbol_dim(Symbol(plain_name(s), None, s.lower, s.upper))
-        own[s] = 1 if is_one(_size(known[s], sizes)) else plain
-    if own:
-        inputs = {v: _input(v, own) for b in bodies_of(node) for v in b.inputs}
-        params = with_bodies(params, lambda body: _body(body, inputs, own))
+        body_sizes[s] = 1 if is_one(_size(known[s], sizes)) else plain
+    if body_sizes:
+        inputs = {v: _input(v, body_sizes) for b in bodies_of(node) for v in b.inputs}
+        params = with_bodies(params, lambda body: _body(body, inputs, body_sizes))
         pairs = zip(call.body.size_params, params["sizes"], strict=True)
-        params["sizes"] = tuple([n for s, n in pairs if not is_one(own.get(s, 0))])
+        params["sizes"] = tuple(
+            [n for s, n in pairs if not is_one(body_sizes.get(s, 0))]
+        )
     with standing_at(node.place):
-        return rebuild(node, tuple([made.get(v, v) for v in node.inputs]), params)
+        return rebuild(
+            node, tuple([replacements.get(v, v) for v in node.inputs]), params
+        )
 
 
 def _body(body: Body, inputs: dict[Value, Value], sizes: SizeMap) -> Body:
-    made = dict(inputs)
-    _rebuild(body.outputs, made, sizes)
+    replacements = dict(inputs)
+    _rebuild(body.outputs, replacements, sizes)
     params = [substitute(symbol_dim(s), sizes) for s in body.size_params]
     return Body(
         tuple([inputs[v] for v in body.inputs]),
         tuple([s for n in params if isinstance(n, Dim) for s in n.symbols]),
-        tuple([made.get(v, v) for v in body.outputs]),
+        tuple([replacements.get(v, v) for v in body.outputs]),
     )

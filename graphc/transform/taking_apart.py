@@ -48,41 +48,41 @@ def taken_apart(plan: Plan, costs: DeviceCosts) -> Plan:
     seconds = _seconds(plan, costs)
     steps, index = list(plan.steps), len(plan.segments)
     for places, group in groups.items():
-        made = _step(index, places, group)
-        if not worth_taking_apart(len(places), len(made.inputs), seconds):
+        step = _step(index, places, group)
+        if not worth_taking_apart(len(places), len(step.inputs), seconds):
             continue
-        shorter = _without(steps, made, plan.resolve)
+        shorter = _without(steps, step, plan.resolve)
         if shorter is not None:
-            steps = [*shorter, made]
+            steps = [*shorter, step]
             index += 1
     return replace(plan, steps=tuple(steps))
 
 
 def _without(
-    steps: list[PlanStep], made: SlicesOfStacks, resolve: Resolve
+    steps: list[PlanStep], later: SlicesOfStacks, resolve: Resolve
 ) -> list[PlanStep] | None:
     """The steps without nodes that a later one has; they give it what they compute.
 
     Slices that others take too stay. None where a step would be left empty.
     """
-    slices = {v.node for v in made.slices}
-    work = {node for node in made.nodes if node not in slices}
+    slices = {v.node for v in later.slices}
+    work = {node for node in later.nodes if node not in slices}
     compute = [s for s in steps if isinstance(s, Segment)]
     compute = [s for s in compute if not isinstance(s, SlicesOfStacks)]
     left = [node for step in compute for node in step.nodes if node not in work]
     needed = {resolve(v) for node in left for v in operands(node)}
     needed.update(v for step in compute for v in step.outputs)
-    needed.difference_update(made.outputs)
-    gone = work | {v.node for v in made.slices if v not in needed}
-    taken = dict.fromkeys([*made.inputs, *(v for row in made.own for v in row)])
-    found = list[PlanStep]()
+    needed.difference_update(later.outputs)
+    gone = work | {v.node for v in later.slices if v not in needed}
+    taken = dict.fromkeys([*later.inputs, *(v for row in later.own for v in row)])
+    shortened = list[PlanStep]()
     for step in steps:
         if isinstance(step, Segment) and not isinstance(step, SlicesOfStacks):
             step = _shorter(step, gone, taken, resolve)
             if not step.nodes:
                 return None
-        found.append(step)
-    return found
+        shortened.append(step)
+    return shortened
 
 
 def _shorter(
@@ -92,9 +92,9 @@ def _shorter(
     nodes = tuple([n for n in segment.nodes if n not in gone])
     if len(nodes) == len(segment.nodes):
         return segment
-    made = {v for node in nodes for v in node.outputs}
+    computed = {v for node in nodes for v in node.outputs}
     outputs = dict.fromkeys(v for v in segment.outputs if v.node not in gone)
-    outputs.update((v, None) for v in taken if v in made)
+    outputs.update((v, None) for v in taken if v in computed)
     needed = {resolve(v) for node in nodes for v in operands(node)}
     inputs = [v for v in segment.inputs if v in needed or _tells_sizes(v)]
     return replace(segment, nodes=nodes, inputs=tuple(inputs), outputs=tuple(outputs))
@@ -116,11 +116,11 @@ def _step(index: int, places: tuple[int, ...], groups: Groups) -> SlicesOfStacks
     rows = [
         row
         for parts in groups
-        for row in zip(*(part.given for part in parts), strict=True)
+        for row in zip(*(part.arguments for part in parts), strict=True)
     ]
     rows = list(dict.fromkeys(rows))
     common = [row[0] for row in rows if all(v is row[0] for v in row)]
-    own = [row for row in rows if any(v is not row[0] for v in row)]
+    differing = [row for row in rows if any(v is not row[0] for v in row)]
     by_place = [parts for row in zip(*groups, strict=True) for parts in row]
     nodes = tuple(
         n for p in by_place for n in (*(v.node for v in p.slices), *p.nodes)
@@ -136,7 +136,7 @@ def _step(index: int, places: tuple[int, ...], groups: Groups) -> SlicesOfStacks
         reason=REASON.format(len(places)),
         places=places,
         slices=tuple([v for part in by_place for v in part.slices]),
-        own=tuple(zip(*own, strict=True)) or ((),) * len(places),
+        own=tuple(zip(*differing, strict=True)) or ((),) * len(places),
     )
 
 

@@ -17,18 +17,18 @@ def kept_true(plan: Plan) -> frozenset[Symbol]:
     """The padded sizes for whose true values segments are compiled all the same."""
     if plan.padded is None or not plan.padded.cuts:
         return frozenset()
-    found = {plan.padded.originals.get(s) for one in plan.segments for s in one.keys}
-    return frozenset(s for s in plan.padded.policies if s in found)
+    keys = {plan.padded.originals.get(s) for one in plan.segments for s in one.keys}
+    return frozenset(s for s in plan.padded.policies if s in keys)
 
 
 def price(plan: Plan, sizes: Collection[Symbol], model: CostModel) -> float:
     """The price in nodes of another value of these sizes."""
     originals = {} if plan.padded is None else plan.padded.originals
-    found = 0.0
+    total = 0.0
     for one in plan.segments:
         if any(originals.get(s, s) in sizes for s in one.keys):
-            found += model.base + sum(map(weight, one.nodes))
-    return found
+            total += model.base + sum(map(weight, one.nodes))
+    return total
 
 
 def told(plan: Plan, sizes: Collection[Symbol]) -> str:

@@ -40,7 +40,7 @@ class ValueRanges:
 
     def __init__(self, around: RangeOf) -> None:
         self._around = around
-        self._found: dict[Value, SizeRange] = {}
+        self._ranges: dict[Value, SizeRange] = {}
         self._sizes: dict[Symbol, SizeRange] = {}  # of bodies
         self._inner: set[Node] = set()
         self._counters: dict[Value, SizeRange] = {}  # in steps that are done
@@ -59,7 +59,7 @@ class ValueRanges:
 
     def of(self, value: Value) -> SizeRange:
         """The range of all elements of a value."""
-        return self._found.get(value, UNKNOWN)
+        return self._ranges.get(value, UNKNOWN)
 
     def of_size(self, size: Size) -> SizeRange:
         """The range of a formula of sizes."""
@@ -70,40 +70,44 @@ class ValueRanges:
             return self._sizes[symbol]
         origin = symbol.origin
         if isinstance(origin, Value):
-            if origin in self._found:
-                return self._found[origin]
+            if origin in self._ranges:
+                return self._ranges[origin]
             if origin.node in self._inner:
                 return SizeRange(symbol.lower, symbol.upper)
         return self._around(symbol)
 
-    def note(self, node: Node) -> None:
+    def observe(self, node: Node) -> None:
         """Find the ranges of what a node computes, and of what is computed in it."""
-        given = set(node.inputs)
+        sources = set(node.inputs)
         for call in node.primitive.body_calls(node):
-            self._note_body(node, call)
-            given.update(call.body.outputs)
-        narrow = not given.isdisjoint(self._narrow)
+            self._observe_body(node, call)
+            sources.update(call.body.outputs)
+        narrow = not sources.isdisjoint(self._narrow)
         for value in node.outputs:
             if narrow or _has_few_bits(value):
                 self._narrow.add(value)
-            found = self._computed(value) if is_integer(value.dtype) else UNKNOWN
-            if found is not UNKNOWN:
-                self._found[value] = found
+            range_of_output = (
+                self._computed(value) if is_integer(value.dtype) else UNKNOWN
+            )
+            if range_of_output is not UNKNOWN:
+                self._ranges[value] = range_of_output
 
-    def _note_body(self, node: Node, call: BodyCall) -> None:
+    def _observe_body(self, node: Node, call: BodyCall) -> None:
         body = call.body
         self._sizes |= {s: self.of_size(n) for s, n in call.sizes.items()}
         all_narrow = not self._narrow.isdisjoint(node.inputs)
         self._narrow.update(v for v in body.inputs if all_narrow or _has_few_bits(v))
-        for value, found in zip(body.inputs, self._given(node, call), strict=True):
+        for value, range_of_input in zip(
+            body.inputs, self._of_inputs(node, call), strict=True
+        ):
             self._inner.add(value.node)
-            if found is not UNKNOWN:
-                self._found[value] = found
+            if range_of_input is not UNKNOWN:
+                self._ranges[value] = range_of_input
         for inner in body.nodes:
             self._inner.add(inner)
-            self.note(inner)
+            self.observe(inner)
 
-    def _given(self, node: Node, call: BodyCall) -> Ranges:
+    def _of_inputs(self, node: Node, call: BodyCall) -> Ranges:
         """The ranges of the inputs of a body."""
         if node.primitive is SCAN:
             return self._of_step(node, call)
@@ -116,29 +120,29 @@ class ValueRanges:
         last = None if steps is None else steps - 1
         carries = []
         for i, value in enumerate(parts.first):
-            own = call.body.inputs[i]
-            by = _difference(own, call.body.outputs[i])
+            carry = call.body.inputs[i]
+            by = _difference(carry, call.body.outputs[i])
             carries.append(_counted(self.of(value), by, last))
             if by and steps is not None:
                 known = _counted(self.of(value), by, _if_positive(steps) - 1)
-                self._counters[own] = known
+                self._counters[carry] = known
         return [*carries, *(self.of(v) for v in (*parts.rows, *parts.rest))]
 
     def _steps(self, node: Node) -> SizeRange:
         """How many steps there are: none where they stop early."""
         parts, length = parts_of(node.inputs, node.params), node.params["length"]
-        found = [UNKNOWN if length is None else self.of_size(length)]
-        found += [] if parts.limit is None else [self.of(parts.limit)]
-        return SizeRange(0, RANGES["min"](found).high)
+        limits = [UNKNOWN if length is None else self.of_size(length)]
+        limits += [] if parts.limit is None else [self.of(parts.limit)]
+        return SizeRange(0, RANGES["min"](limits).high)
 
     def _computed(self, value: Value) -> SizeRange:
-        found = self._followed(value)
-        if None not in found:
-            return found
+        followed = self._followed(value)
+        if None not in followed:
+            return followed
         low, high = self._of_result(value)
         return SizeRange(
-            low if found.low is None else found.low,
-            high if found.high is None else found.high,
+            low if followed.low is None else followed.low,
+            high if followed.high is None else followed.high,
         )
 
     def _followed(self, value: Value) -> SizeRange:
@@ -164,9 +168,9 @@ class ValueRanges:
         if params["stops"] and index == carries:
             return self._steps(node)
         if index >= carries:
-            found = self.of(body.outputs[index])
+            stacked = self.of(body.outputs[index])
             partial = params["stops"] or params["counted"]  # the others are zeros
-            return either([found, SizeRange(0, 0)]) if partial else found
+            return either([stacked, SizeRange(0, 0)]) if partial else stacked
         by = _difference(body.inputs[index], body.outputs[index])
         return _counted(self.of(node.inputs[index]), by, self._steps(node).high)
 

@@ -57,8 +57,10 @@ def vmap(
         result = function(*unflatten(like, examples))
         outputs, form = flatten(result, leaf=lambda v: strong(as_value(v)))
         ends = _axes_of(out_axes, result, "out_axes")
-        made = zip(batch.run(outputs), ends, strict=True)
-        return unflatten(form, [batch.moved_to(v, axis) for v, axis in made])
+        outputs_and_ends = zip(batch.run(outputs), ends, strict=True)
+        return unflatten(
+            form, [batch.moved_to(v, axis) for v, axis in outputs_and_ends]
+        )
 
     return mapped
 
@@ -71,25 +73,27 @@ def _graph_of(graph: Graph, *values: Value) -> Any:
     sizes: dict[Symbol, Size] = {}
     new = {}
     triples = zip(graph.inputs, graph.input_names, values, strict=True)
-    for given, name, value in triples:
-        if value.dtype != given.dtype or value.type.rank != given.type.rank:
+    for declared, name, value in triples:
+        if value.dtype != declared.dtype or value.type.rank != declared.type.rank:
             raise graph_error(
                 f"an example does not fit the input {name} of the graph",
                 op="vmap",
                 got=str(value.type),
-                expected=str(given.type),
+                expected=str(declared.type),
             )
-        new[given] = F.specify_shape(value, _matched(given, value, sizes))
-    made = substituted(graph.outputs, new, sizes)
-    return made[0] if len(made) == 1 else made
+        new[declared] = F.specify_shape(value, _matched(declared, value, sizes))
+    results = substituted(graph.outputs, new, sizes)
+    return results[0] if len(results) == 1 else results
 
 
-def _matched(given: Value, value: Value, sizes: dict[Symbol, Size]) -> list[Size]:
-    """The shape of `given` in sizes of `value`, which tell what its symbols are."""
-    for n, m in zip(given.type.shape, value.type.shape, strict=True):
+def _matched(declared: Value, value: Value, sizes: dict[Symbol, Size]) -> list[Size]:
+    """The shape of `declared` in sizes of `value`, which tell what its symbols are."""
+    for n, m in zip(declared.type.shape, value.type.shape, strict=True):
         if isinstance(n, Dim) and n is symbol_dim(n.symbols[0]):
             sizes.setdefault(n.symbols[0], m)
-    return [n if isinstance(n, int) else substitute(n, sizes) for n in given.type.shape]
+    return [
+        n if isinstance(n, int) else substitute(n, sizes) for n in declared.type.shape
+    ]
 
 
 def _axes_of(axes: Any, args: Any, what: str) -> list[InAxis]:
@@ -119,11 +123,11 @@ def _place(axis: InAxis, value: Value) -> int | None:
         return None
     if not isinstance(axis, str):
         return normal_axis(axis, value.type.rank, "vmap")
-    found = [i for i, n in enumerate(value.type.shape) if str(n) == axis]
-    if len(found) != 1:
-        problem = f"{len(found)} axes have the size {axis}"
+    matches = [i for i, n in enumerate(value.type.shape) if str(n) == axis]
+    if len(matches) != 1:
+        problem = f"{len(matches)} axes have the size {axis}"
         raise graph_error(problem, op="vmap", got=str(value.type))
-    return found[0]
+    return matches[0]
 
 
 def _mapped_first(
@@ -158,7 +162,7 @@ class _Batch:
     def __init__(self, mapped: dict[int, Value], size: Size) -> None:
         self._mapped = mapped
         self._size = size
-        self._made: dict[Value, Value] = {}
+        self._batched: dict[Value, Value] = {}
         self._shared: dict[Value, Value] = {}
 
     def example(self, position: int) -> Value:
@@ -166,37 +170,37 @@ class _Batch:
         value = self._mapped[position]
         type = TensorType(value.dtype, tuple(value.type.shape[1:]))
         one = variable(value.name or "example", type)
-        self._made[one] = value
+        self._batched[one] = value
         return one
 
     def run(self, outputs: list[Value]) -> list[tuple[Value, bool]]:
         """The outputs for all examples, and whether each has the new axis."""
         for node in ancestors(outputs):
             for value in node.demands:
-                if value in self._made:
+                if value in self._batched:
                     raise _ragged(node, value)
-            if any(v in self._made for v in node.inputs):
+            if any(v in self._batched for v in node.inputs):
                 self._replay(node)
             elif any(v in self._shared for v in operands(node)):
                 fresh = renewed(node, self._shared, node.place.plain)
                 self._shared.update(zip(node.outputs, fresh.outputs, strict=True))
-        return [(self._new(v), v in self._made) for v in outputs]
+        return [(self._new(v), v in self._batched) for v in outputs]
 
     def _new(self, value: Value) -> Value:
-        return self._made.get(value, self._shared.get(value, value))
+        return self._batched.get(value, self._shared.get(value, value))
 
     def _replay(self, node: Node) -> None:
-        batched = [v in self._made for v in node.inputs]
+        batched = [v in self._batched for v in node.inputs]
         inputs = [self._new(v) for v in node.inputs]
         with standing_at(node.place.plain):
-            made = self._applied(node, batched, inputs)
-            if isinstance(made, Shared):
-                self._shared[node.outputs[0]] = made.value
+            answer = self._applied(node, batched, inputs)
+            if isinstance(answer, Shared):
+                self._shared[node.outputs[0]] = answer.value
                 return
-            results = made if isinstance(made, tuple) else (made,)
+            results = answer if isinstance(answer, tuple) else (answer,)
             for old, new in zip(node.outputs, results, strict=True):
                 _check(node, old, new)
-                self._made[old] = new
+                self._batched[old] = new
 
     def _applied(self, node: Node, batched: list[bool], inputs: list[Value]) -> Any:
         primitive = node.primitive
@@ -214,9 +218,9 @@ class _Batch:
             where=node.place,
         )
 
-    def moved_to(self, made: tuple[Value, bool], axis: InAxis) -> Value:
+    def moved_to(self, output: tuple[Value, bool], axis: InAxis) -> Value:
         """An output with the new axis where it is wanted."""
-        value, has_axis = made
+        value, has_axis = output
         if axis is None and not has_axis:
             return value
         if axis is None or isinstance(axis, str):

@@ -27,7 +27,7 @@ def ranges_of(value):
     """The values that one is computed from, itself last, with their ranges."""
     ranges, nodes = ValueRanges(known), ancestors([value])
     for node in nodes:
-        ranges.note(node)
+        ranges.observe(node)
     return [(v, ranges.of(v)) for node in nodes for v in node.outputs]
 
 

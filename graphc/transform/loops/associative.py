@@ -63,23 +63,23 @@ def associative_scan(
 
     def combine(a: list[Value], b: list[Value]) -> list[Value]:
         before, after = (unflatten(like, _back(part, at)) for part in (a, b))
-        given = fn(before, after)
-        made, _ = parts(in_form(given, like, _OTHER_FORM, "associative_scan"))
-        if [v.dtype for v in made] != [v.dtype for v in values]:
-            got = ", ".join(str(v.type) for v in made)
+        combined = fn(before, after)
+        results, _ = parts(in_form(combined, like, _OTHER_FORM, "associative_scan"))
+        if [v.dtype for v in results] != [v.dtype for v in values]:
+            got = ", ".join(str(v.type) for v in results)
             problem = "the function must keep the dtypes"
             raise graph_error(problem, op="associative_scan", got=got)
-        pairs = zip(made, at, a, strict=True)
+        pairs = zip(results, at, a, strict=True)
         return [F.specify_shape(_front(v, i), old.type.shape) for v, i, old in pairs]
 
     moved = list(map(_front, values, at))
     moved = [F.flip(v, 0) for v in moved] if reverse else moved
     if isinstance(n, int):
-        found = _in_halves(combine, moved, n)
+        running = _in_halves(combine, moved, n)
     else:
-        found = _doubling(combine, moved, n)
-    found = [F.flip(v, 0) for v in found] if reverse else found
-    return unflatten(like, _back(found, at))
+        running = _doubling(combine, moved, n)
+    running = [F.flip(v, 0) for v in running] if reverse else running
+    return unflatten(like, _back(running, at))
 
 
 _OTHER_FORM = "the function must give what it takes"
@@ -110,16 +110,16 @@ def _doubling(combine: Combine, x: list[Value], n: Dim) -> list[Value]:
     def step(carry: list[Value], _: None) -> tuple[list[Value], None]:
         distance, *now = carry
         before = F.maximum(index - distance, 0)
-        made = combine([F.take(v, before, axis=0) for v in now], now)
+        combined = combine([F.take(v, before, axis=0) for v in now], now)
         late = F.greater_equal(index, distance)
         after = [
             F.where(F.reshape(late, (n, *[1] * (v.type.rank - 1))), new, v)
-            for new, v in zip(made, now, strict=True)
+            for new, v in zip(combined, now, strict=True)
         ]
         return [distance * 2, *after], None
 
-    (_, *found), _ = scan(step, [constant(np.int64(1)), *x], length=_levels(n))
-    return found
+    (_, *running), _ = scan(step, [constant(np.int64(1)), *x], length=_levels(n))
+    return running
 
 
 def _levels(n: Dim) -> Size:
@@ -141,14 +141,14 @@ def _in_halves(combine: Combine, x: list[Value], n: int) -> list[Value]:
     """Scan pairs first: their results are the odd elements, the even ones follow."""
     if n <= 1:
         return x
-    half, rest = n // 2, (n - 1) // 2
+    half, evens = n // 2, (n - 1) // 2
     pairs = combine([_part(v, 0, half) for v in x], [_part(v, 1, half) for v in x])
     odd = _in_halves(combine, pairs, half)
-    even = combine([v[:rest] for v in odd], [_part(v, 2, rest) for v in x])
-    made = []
+    even = combine([v[:evens] for v in odd], [_part(v, 2, evens) for v in x])
+    interleaved = []
     for first, a, b in zip(x, even, odd, strict=True):
-        made.append(_interleaved(F.concatenate([first[:1], a]), b, n))
-    return made
+        interleaved.append(_interleaved(F.concatenate([first[:1], a]), b, n))
+    return interleaved
 
 
 def _part(x: Value, start: int, count: int) -> Value:

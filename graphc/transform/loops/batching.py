@@ -26,49 +26,49 @@ from graphc.transform.vectorize import vmap
 def _(n: Size, batched: Batched, *values: Value, **params: Any) -> tuple[Value, ...]:
     """Values that examples share stay one: carries, captures, sequences."""
     parts = parts_of(values, params)
-    own: Any = parts_of(tuple(batched), params)
+    mapped: Any = parts_of(tuple(batched), params)
     body: Body = params["body"].content
     sizes = params["sizes"]
-    together = parts.going is None and not own.limit
-    carried = [True] * len(own.first)
+    together = parts.going is None and not mapped.limit
+    carried = [True] * len(mapped.first)
     if together:
-        carried = _carried(body, list(own.first), [*own.rows, *own.rest])
+        carried = _carried(body, list(mapped.first), [*mapped.rows, *mapped.rest])
     first = [
         v if not many else spread(n, b, v)
-        for v, b, many in zip(parts.first, own.first, carried, strict=True)
+        for v, b, many in zip(parts.first, mapped.first, carried, strict=True)
     ]
     rows = [
         F.swapaxes(v, 0, 1) if b else v
-        for v, b in zip(parts.rows, own.rows, strict=True)
+        for v, b in zip(parts.rows, mapped.rows, strict=True)
     ]
-    flags = [*carried, *own.rows, *own.rest]
+    flags = [*carried, *mapped.rows, *mapped.rest]
     reached = _reached(body, flags)
     many = [*carried, *reached[len(carried) :]] if together else [True] * len(reached)
 
     def step(carry: list[Value], row: list[Value]) -> StepResult:
-        given = [*carry, *row, *parts.rest]
-        made = _each(n, partial(body.call, size_args=sizes), flags, given, many)
-        return made[: len(carry)], made[len(carry) :]
+        arguments = [*carry, *row, *parts.rest]
+        outputs = _each(n, partial(body.call, size_args=sizes), flags, arguments, many)
+        return outputs[: len(carry)], outputs[len(carry) :]
 
     steps: list[Value] = []
     extent = params["length"], params["reverse"]
-    kept = {name: params[name] for name in ("few", "chunk")}
+    options = {name: params[name] for name in ("few", "chunk")}
     if together:
         limit = parts.limit
         ends, stacked = run_scan(
-            step, first, rows, *extent, count=limit, unroll=params["unroll"], **kept
+            step, first, rows, *extent, count=limit, unroll=params["unroll"], **options
         )
     else:
         count, going = parts.limit, parts.going
-        count = None if count is None else spread(n, own.limit, count)
-        going = None if going is None else spread(n, own.going, going)
+        count = None if count is None else spread(n, mapped.limit, count)
+        going = None if going is None else spread(n, mapped.going, going)
         limited = Parts(tuple(first), tuple(rows), parts.rest, count, going)
-        ends, stacked, steps = _each_by_itself(n, step, limited, *extent, **kept)
+        ends, stacked, steps = _each_by_itself(n, step, limited, *extent, **options)
     ends = list(map(spread, [n] * len(ends), carried, ends))
-    given = many[len(many) - len(stacked) :]
+    mapped_rows = many[len(many) - len(stacked) :]
     whole = [
         F.swapaxes(v, 0, 1) if b else spread(n, False, v)
-        for v, b in zip(stacked, given, strict=True)
+        for v, b in zip(stacked, mapped_rows, strict=True)
     ]
     return (*ends, *steps, *whole)
 
@@ -84,11 +84,11 @@ def _carried(body: Body, first: list[bool], others: list[bool]) -> list[bool]:
 
 def _reached(body: Body, flags: Sequence[bool]) -> list[bool]:
     """Whether each output of a body depends on inputs with a flag."""
-    found = {v for v, flag in zip(body.inputs, flags, strict=True) if flag}
+    reached = {v for v, flag in zip(body.inputs, flags, strict=True) if flag}
     for node in body.nodes:
-        if any(v in found for v in node.inputs):
-            found.update(node.outputs)
-    return [v in found for v in body.outputs]
+        if any(v in reached for v in node.inputs):
+            reached.update(node.outputs)
+    return [v in reached for v in body.outputs]
 
 
 def _each(
@@ -106,8 +106,8 @@ def _each(
         pairs = zip(body(values), many, strict=True)
         return [spread(n, False, v) if b else v for v, b in pairs]
     axes, ends = ([0 if b else None for b in each] for each in (flags, many))
-    found = vmap(lambda *one: body(one), axes, ends)(*values)
-    return list(found)
+    outputs = vmap(lambda *one: body(one), axes, ends)(*values)
+    return list(outputs)
 
 
 def _each_by_itself(
@@ -116,7 +116,7 @@ def _each_by_itself(
     parts: Parts,
     length: Size | None,
     reverse: bool,
-    **kept: Any,
+    **options: Any,
 ) -> tuple[list[Value], list[Value], list[Value]]:
     """The scan of `n` examples, each with limits of its own.
 
@@ -135,25 +135,27 @@ def _each_by_itself(
         """Whether each example has a step."""
         inside = None if counts is None else state[0] < counts
         if going is None or inside is None:
-            found: Value | None = inside if going is None else state[1]
-            assert found is not None
-            return found
+            running: Value | None = inside if going is None else state[1]
+            assert running is not None
+            return running
         return F.logical_and(state[1], inside)
 
     def each(carry: list[Value], row: list[Value]) -> StepResult:
-        own = carry[size:]
+        state_before = carry[size:]
         now = active(carry)
-        after, given = step(own, row)
+        after, outputs = step(state_before, row)
         place = carry[0] - 1 if reverse else carry[0] + 1
         if going is None:
             state, stop = [place], []
         else:
-            goes_on = F.logical_and(now, F.logical_not(given.pop(0)))
+            goes_on = F.logical_and(now, F.logical_not(outputs.pop(0)))
             state = [place, goes_on, carry[2] + F.astype(now, INT32)]
             stop = [F.logical_not(F.any(active(state)))]
-        after = [where_each(now, a, b) for a, b in zip(after, own, strict=True)]
-        given = [where_each(now, v, F.zeros_like(v)) for v in given]
-        return [*state, *after], [*stop, *given]
+        after = [
+            where_each(now, a, b) for a, b in zip(after, state_before, strict=True)
+        ]
+        outputs = [where_each(now, v, F.zeros_like(v)) for v in outputs]
+        return [*state, *after], [*stop, *outputs]
 
     ends, stacked = run_scan(
         each,
@@ -163,7 +165,7 @@ def _each_by_itself(
         reverse,
         count=most,
         going=None if going is None else F.any(going),
-        **kept,
+        **options,
     )
     steps = [] if going is None else [ends[2]]
     return ends[size:], stacked[len(steps) :], steps

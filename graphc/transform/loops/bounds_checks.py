@@ -38,19 +38,19 @@ def watched(graph: Graph) -> Graph:
 
 
 def _watched(outputs: Sequence[Value], inside: bool) -> list[Value]:
-    made: dict[Value, Value] = {}
+    replacements: dict[Value, Value] = {}
     for old in ancestors(outputs):
         node = old
-        if any(v in made for v in operands(old)):
-            node = renewed(old, made, old.place)
+        if any(v in replacements for v in operands(old)):
+            node = renewed(old, replacements, old.place)
         with standing_at(old.place.plain):
-            found = _found(node, inside)
-        if found is not old.outputs:
-            made.update(zip(old.outputs, found, strict=True))
-    return [made.get(v, v) for v in outputs]
+            checked = _with_checks(node, inside)
+        if checked is not old.outputs:
+            replacements.update(zip(old.outputs, checked, strict=True))
+    return [replacements.get(v, v) for v in outputs]
 
 
-def _found(node: Node, inside: bool) -> Sequence[Value]:
+def _with_checks(node: Node, inside: bool) -> Sequence[Value]:
     """The outputs of a node, with the checks that it needs in a body."""
     if node.primitive is SCAN:
         return _loop(node)
@@ -84,8 +84,8 @@ def _loop(node: Node) -> Sequence[Value]:
     parts = parts_of(node.inputs, params)
 
     def step(carry: list[Value], row: list[Value]) -> StepResult:
-        made = body.call([*carry, *row, *parts.rest], params["sizes"])
-        return made[: len(carry)], made[len(carry) :]
+        outputs = body.call([*carry, *row, *parts.rest], params["sizes"])
+        return outputs[: len(carry)], outputs[len(carry) :]
 
     ends, stacked = run_scan(
         step,

@@ -45,8 +45,8 @@ def _(
     pad: Padding, index: PaddedValue, *sizes: PaddedValue, most: Size | None
 ) -> Value:
     numbers = [v.value for v in sizes]
-    found: Value = _branch_size(index.value, *numbers, most=most)
-    return found
+    resized: Value = _branch_size(index.value, *numbers, most=most)
+    return resized
 
 
 def size_of_branch(index: Value, sizes: Sequence[Size]) -> Size:
@@ -89,14 +89,14 @@ _fitted.vjp(lambda g, x, *, shape: (_fitted(g, shape=x.type.shape),))
 
 @_fitted.batch
 def _(n: Size, batched: Batched, x: Value, *, shape: tuple[Size, ...]) -> Value:
-    found: Value = _fitted(x, shape=(n, *shape))
-    return found
+    resized: Value = _fitted(x, shape=(n, *shape))
+    return resized
 
 
 @_fitted.padding
 def _(pad: Padding, x: PaddedValue, *, shape: tuple[Size, ...]) -> Value:
-    found: Value = _fitted(pad.filled(x, range(x.type.rank), 0), shape=shape)
-    return found
+    resized: Value = _fitted(pad.filled(x, range(x.type.rank), 0), shape=shape)
+    return resized
 
 
 def fit(value: Value, shape: tuple[Size, ...]) -> Value:
@@ -104,5 +104,5 @@ def fit(value: Value, shape: tuple[Size, ...]) -> Value:
     sizes = zip(value.type.shape, shape, strict=True)
     if all(dims.equal(a, b) for a, b in sizes):
         return value
-    found: Value = _fitted(value, shape=shape)
-    return found
+    resized: Value = _fitted(value, shape=shape)
+    return resized

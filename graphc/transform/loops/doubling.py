@@ -46,10 +46,10 @@ def _rows(x: Array, *, length: Size, joined: bool) -> TensorType:
 
 
 def _print_rows(p: Printing) -> str:
-    given = f"{p.inputs[0]}, {p.code(p.node.params['length'])}"
+    arguments = f"{p.inputs[0]}, {p.code(p.node.params['length'])}"
     if p.node.params["joined"]:
-        return f"{p.helper(rows_on_device)}(jax, {given})"
-    return f"{p.helper(rows_of)}({given})"
+        return f"{p.helper(rows_on_device)}(jax, {arguments})"
+    return f"{p.helper(rows_of)}({arguments})"
 
 
 ROWS = _rows
@@ -77,35 +77,35 @@ def grown(graph: Graph, joined: bool = False) -> tuple[Graph, Replacements]:
     """
     if not graph.nested:
         return graph, {}
-    graph, made = _in_bodies(graph)
+    graph, replacements = _in_bodies(graph)
     while True:
-        found = _done_again(graph.nodes)
-        if found is None:
-            return graph, made
-        graph, new = _Doubling(*found, graph, joined).run()
-        made = {old: new.get(v, v) for old, v in made.items()} | new
+        loop_and_scans = _done_again(graph.nodes)
+        if loop_and_scans is None:
+            return graph, replacements
+        graph, new = _Doubling(*loop_and_scans, graph, joined).run()
+        replacements = {old: new.get(v, v) for old, v in replacements.items()} | new
 
 
 def _in_bodies(graph: Graph) -> tuple[Graph, Replacements]:
     """The graph with such loops in bodies, which may be compiled as a whole then."""
-    made: Replacements = {}
+    replacements: Replacements = {}
     for node in graph.nodes:
         new = node
-        if any(v in made for v in operands(node)):
-            new = renewed(node, made, node.place)
+        if any(v in replacements for v in operands(node)):
+            new = renewed(node, replacements, node.place)
         if runs_in_python(new):
             with standing_at(node.place.plain):
                 new = rebuild(new, new.inputs, with_bodies(new.params, _grown_body))
         if new is not node:
-            made.update(zip(node.outputs, new.outputs, strict=True))
-    return graph.giving([made.get(v, v) for v in graph.outputs]), made
+            replacements.update(zip(node.outputs, new.outputs, strict=True))
+    return graph.giving([replacements.get(v, v) for v in graph.outputs]), replacements
 
 
 def _grown_body(body: Body) -> Body:
     names = ("",) * len(body.inputs), ("",) * len(body.outputs)
-    found, _ = grown(Graph(body.inputs, body.outputs, *names))
-    same = all(map(operator.is_, found.outputs, body.outputs))
-    return body if same else Body(body.inputs, body.size_params, found.outputs)
+    grown_graph, _ = grown(Graph(body.inputs, body.outputs, *names))
+    same = all(map(operator.is_, grown_graph.outputs, body.outputs))
+    return body if same else Body(body.inputs, body.size_params, grown_graph.outputs)
 
 
 def _done_again(nodes: Sequence[Node]) -> tuple[Node, list[Node]] | None:
@@ -154,11 +154,11 @@ def _is_count(value: Value, steps: Value) -> bool:
 
 def _behind(loop: Node, nodes: Iterable[Node]) -> set[Node]:
     """The nodes that depend on a loop, itself included."""
-    found = {loop}
+    behind = {loop}
     for node in nodes:
-        if any(v.node in found for v in operands(node)):
-            found.add(node)
-    return found
+        if any(v.node in behind for v in operands(node)):
+            behind.add(node)
+    return behind
 
 
 def _sources(scan: Node) -> list[Node]:
@@ -189,20 +189,20 @@ class _Doubling:
         self._loop, self._scans, self._graph = loop, scans, graph
         self._joined = joined
         used = {*graph.outputs, *(v for node in graph.nodes for v in operands(node))}
-        self._kept = [  # by scan, the numbers of the outputs needed of all steps
+        self._needed_outputs = [  # by scan, numbers of those needed of all steps
             [v.index for v in n.outputs[n.params["carries"] :] if v in used]
             for n in scans
         ]
-        self._made: Replacements = {}
+        self._replacements: Replacements = {}
 
     def run(self) -> tuple[Graph, Replacements]:
         """The graph, and the replacements."""
-        made, scans = self._made, set(self._scans)
+        replacements, scans = self._replacements, set(self._scans)
         sources = [node for n in self._scans for node in _sources(n)]
 
         def before(node: Node) -> list[Node]:
-            own = [v.node for v in operands(node)]
-            return [*own, *sources] if node is self._loop else own
+            producers = [v.node for v in operands(node)]
+            return [*producers, *sources] if node is self._loop else producers
 
         for node in ordered(self._graph.outputs, before):
             if node is self._loop:
@@ -210,26 +210,30 @@ class _Doubling:
                     self._join()
             elif node in scans:
                 self._put_together(node)
-            elif node.primitive is STEPS and self._is_steps(made.get(node.inputs[0])):
-                made[node.outputs[0]] = made[node.inputs[0]]
-            elif any(v in made for v in operands(node)):
-                new = renewed(node, made, node.place)
-                made.update(zip(node.outputs, new.outputs, strict=True))
-        outputs = tuple([made.get(v, v) for v in self._graph.outputs])
-        return replace(self._graph, outputs=outputs), made
+            elif node.primitive is STEPS and self._is_steps(
+                replacements.get(node.inputs[0])
+            ):
+                replacements[node.outputs[0]] = replacements[node.inputs[0]]
+            elif any(v in replacements for v in operands(node)):
+                new = renewed(node, replacements, node.place)
+                replacements.update(zip(node.outputs, new.outputs, strict=True))
+        outputs = tuple([replacements.get(v, v) for v in self._graph.outputs])
+        return replace(self._graph, outputs=outputs), replacements
 
     def _is_steps(self, value: Value | None) -> bool:
         steps = self._loop.outputs[self._loop.params["carries"]]
-        return value is not None and value is self._made.get(steps)
+        return value is not None and value is self._replacements.get(steps)
 
     def _put_together(self, scan: Node) -> None:
         """Replace the ys of a scan by the pieces of the one loop, put together."""
-        length = for_sizes(scan, self._made)["length"]
+        length = for_sizes(scan, self._replacements)["length"]
         for value in scan.outputs[scan.params["carries"] :]:
-            if value in self._made:
+            if value in self._replacements:
                 with standing_at(scan.place.plain):
-                    rows = ROWS(self._made[value], length=length, joined=self._joined)
-                    self._made[value] = rows
+                    rows = ROWS(
+                        self._replacements[value], length=length, joined=self._joined
+                    )
+                    self._replacements[value] = rows
 
     def _join(self) -> None:
         """Build the one loop of all members."""
@@ -237,44 +241,46 @@ class _Doubling:
         groups = _alike(members)
         start = _by_group(groups, [v for m in members for v in m.first])
         stop = len(members[0].first)
-        grows = any(self._kept)
+        grows = any(self._needed_outputs)
 
         def step(carry: list[Value], _: list[Value]) -> StepResult:
-            found = _stepped(members, [carry[grows:][g] for g in groups])
-            last, after = found[0][stop], _by_group(groups, _ends(members, found))
-            pairs = zip(found[1:], self._kept, strict=True)
+            stepped = _stepped(members, [carry[grows:][g] for g in groups])
+            last, after = stepped[0][stop], _by_group(groups, _ends(members, stepped))
+            pairs = zip(stepped[1:], self._needed_outputs, strict=True)
             rows = [outputs[i] for outputs, places in pairs for i in places]
             return [_not(last), *after] if grows else after, [last, *rows]
 
-        going = self._made.get(self._loop.inputs[-1], self._loop.inputs[-1])
+        going = self._replacements.get(self._loop.inputs[-1], self._loop.inputs[-1])
         first = [going, *start] if grows else start
         length = symbol_dim(Symbol("rows", lower=1)) if grows else None
-        ends, (steps, *kept) = run_scan(
+        ends, (steps, *stacked) = run_scan(
             step, first, [], length, False, going=going, grows=grows
         )
-        self._note([ends[grows:][g] for g in groups], steps, kept)
+        self._record([ends[grows:][g] for g in groups], steps, stacked)
 
     def _member(self, node: Node) -> _Member:
-        values = tuple([self._made.get(v, v) for v in node.inputs])
+        values = tuple([self._replacements.get(v, v) for v in node.inputs])
         parts = parts_of(values, node.params)
-        sizes = for_sizes(node, self._made)["sizes"]
+        sizes = for_sizes(node, self._replacements)["sizes"]
         return _Member(node.params["body"].content, sizes, parts.first, parts.rest)
 
-    def _note(self, ends: list[Value], steps: Value, kept: list[Value]) -> None:
+    def _record(self, ends: list[Value], steps: Value, stacked: list[Value]) -> None:
         """Record the replacements of the outputs."""
-        rest, given = iter(ends), iter(kept)
+        remaining_ends, remaining_rows = iter(ends), iter(stacked)
         for node in (self._loop, *self._scans):
             carries = node.outputs[: node.params["carries"]]
-            self._made.update(zip(carries, rest, strict=False))
-        self._made[self._loop.outputs[self._loop.params["carries"]]] = steps
-        for node, places in zip(self._scans, self._kept, strict=True):
-            self._made.update((node.outputs[i], next(given)) for i in places)
+            self._replacements.update(zip(carries, remaining_ends, strict=False))
+        self._replacements[self._loop.outputs[self._loop.params["carries"]]] = steps
+        for node, places in zip(self._scans, self._needed_outputs, strict=True):
+            self._replacements.update(
+                (node.outputs[i], next(remaining_rows)) for i in places
+            )
 
 
 def _not(flag: Value) -> Value:
     negated = flag.node.primitive is OP.logical_not
-    found: Value = flag.node.inputs[0] if negated else F.logical_not(flag)
-    return found
+    opposite: Value = flag.node.inputs[0] if negated else F.logical_not(flag)
+    return opposite
 
 
 def _alike(members: Sequence[_Member]) -> list[int]:
@@ -286,9 +292,9 @@ def _alike(members: Sequence[_Member]) -> list[int]:
     first = [v for m in members for v in m.first]
     groups = _numbered(map(id, first))
     while True:
-        own = list(map(fresh, _by_group(groups, first)))
-        found = _stepped(members, [own[g] for g in groups])
-        ends = map(id, _ends(members, found))
+        variables = list(map(fresh, _by_group(groups, first)))
+        stepped = _stepped(members, [variables[g] for g in groups])
+        ends = map(id, _ends(members, stepped))
         finer = _numbered(zip(groups, ends, strict=True))
         if finer == groups:
             return groups
@@ -297,16 +303,16 @@ def _alike(members: Sequence[_Member]) -> list[int]:
 
 def _stepped(members: Sequence[_Member], carry: Sequence[Value]) -> list[list[Value]]:
     """The outputs of the bodies, with loops inside that are run twice merged."""
-    rest, made = iter(carry), list[Value]()
+    remaining, outputs_of_all = iter(carry), list[Value]()
     for member in members:
-        made += member.step([next(rest) for _ in member.first])
-    results = iter(together(made))
+        outputs_of_all += member.step([next(remaining) for _ in member.first])
+    results = iter(together(outputs_of_all))
     return [[next(results) for _ in m.body.outputs] for m in members]
 
 
-def _ends(members: Sequence[_Member], found: Iterable[list[Value]]) -> list[Value]:
+def _ends(members: Sequence[_Member], stepped: Iterable[list[Value]]) -> list[Value]:
     """The carries after a step, of all members."""
-    pairs = zip(members, found, strict=True)
+    pairs = zip(members, stepped, strict=True)
     return [v for member, outputs in pairs for v in outputs[: len(member.first)]]
 
 

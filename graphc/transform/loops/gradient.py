@@ -65,20 +65,19 @@ def _(
 
 def _by_few(
     values: tuple[Value, ...],
-    wanted: list[bool],
+    needed: list[bool],
     cotangents: list[Value | None],
     params: dict[str, Any],
 ) -> tuple[Value | None, ...]:
     """The gradient with bounded checkpoints.
 
-    Its own gradient is that of a scan over chunks, or of the rule that keeps all
-    carries.
+    Its own gradient is of a scan over chunks, or of the rule that keeps all carries.
     """
-    found = _Few(values, wanted, cotangents, params).run()
-    outputs = [d for d in found if d is not None]
-    places = [i for i, d in enumerate(found) if d is not None]
+    input_cotangents = _Few(values, needed, cotangents, params).run()
+    outputs = [d for d in input_cotangents if d is not None]
+    places = [i for i, d in enumerate(input_cotangents) if d is not None]
     size = len(values)
-    given = [*values, *(c for c in cotangents if c is not None)]
+    inputs = [*values, *(c for c in cotangents if c is not None)]
 
     def again(
         arguments: list[Value],
@@ -87,35 +86,35 @@ def _by_few(
         sizes: tuple[Size, ...],
     ) -> list[Value | None]:
         now = with_sizes(params, sizes)
-        own = [fresh(v) for v in arguments]
-        rest = iter(own[size:])
-        seeds = [None if c is None else next(rest) for c in cotangents]
-        first = tuple(own[:size])
-        made: list[Value | None]
+        variables = [fresh(v) for v in arguments]
+        remaining = iter(variables[size:])
+        seeds = [None if c is None else next(remaining) for c in cotangents]
+        first = tuple(variables[:size])
+        gradients: list[Value | None]
         if has_chunks(now):
-            made = pull(nested(first, now), seeds, [first[i] for i in places])
+            gradients = pull(nested(first, now), seeds, [first[i] for i in places])
         else:
-            all_kept = now | {"few": False, "chunk": 1}
-            back = _Backward(first, wanted, seeds, all_kept).run()
-            made = [back[i] for i in places]
-        pairs = zip(made, slopes, strict=True)
+            keeping_all = now | {"few": False, "chunk": 1}
+            back = _Backward(first, needed, seeds, keeping_all).run()
+            gradients = [back[i] for i in places]
+        pairs = zip(gradients, slopes, strict=True)
         both = [(d, slope) for d, slope in pairs if d is not None]
-        wrt = [v for v, one in zip(own, asked, strict=True) if one]
-        found = iter(pull([d for d, _ in both], [c for _, c in both], wrt))
-        every = [next(found) if one else None for one in asked]
-        return _of_arguments(every, own, arguments)
+        wrt = [v for v, one in zip(variables, asked, strict=True) if one]
+        answers = iter(pull([d for d, _ in both], [c for _, c in both], wrt))
+        every = [next(answers) if one else None for one in asked]
+        return _of_arguments(every, variables, arguments)
 
-    made = iter(with_rule(outputs, given, again, "scan", sizes_in(params)))
-    return tuple([None if d is None else next(made) for d in found])
+    ruled = iter(with_rule(outputs, inputs, again, "scan", sizes_in(params)))
+    return tuple([None if d is None else next(ruled) for d in input_cotangents])
 
 
 def _of_arguments(
-    values: Sequence[Value | None], own: Sequence[Value], given: Sequence[Value]
+    values: Sequence[Value | None], inner: Sequence[Value], arguments: Sequence[Value]
 ) -> list[Value | None]:
-    """Rebuild values on `given` values in place of a rule's `own` variables."""
-    new = dict(zip(own, given, strict=True))
-    made = iter(_again([v for v in values if v is not None], new))
-    return [None if v is None else next(made) for v in values]
+    """Rebuild values on `arguments` in place of the `inner` variables of a rule."""
+    new = dict(zip(inner, arguments, strict=True))
+    rebuilt = iter(_again([v for v in values if v is not None], new))
+    return [None if v is None else next(rebuilt) for v in values]
 
 
 class _Backward:
@@ -127,7 +126,7 @@ class _Backward:
     def __init__(
         self,
         values: tuple[Value, ...],
-        wanted: list[bool],
+        needed: list[bool],
         cotangents: list[Value | None],
         params: dict[str, Any],
     ) -> None:
@@ -136,33 +135,33 @@ class _Backward:
         self.carries = params["carries"]
         self.split = self.carries + params["sequences"]
         self.values = values[: self.split + len(self.parts.rest)]
-        asked = [i for i in range(self.carries, len(self.values)) if wanted[i]]
+        asked = [i for i in range(self.carries, len(self.values)) if needed[i]]
         self.of_rows = [i for i in asked if i < self.split]
-        self.of_rest = [i for i in asked if i >= self.split]
+        self.of_captures = [i for i in asked if i >= self.split]
         self.taken = [
             i for i in range(self.carries, len(cotangents)) if cotangents[i] is not None
         ]
         body: Body = params["body"].content
-        self.own = [self._own(i) for i in range(len(self.values))]
-        self.outputs = body.call(self.own, params["sizes"])
-        self.smooth = self._active([i for i, w in enumerate(wanted) if w])
+        self.inputs = [self._variable(i) for i in range(len(self.values))]
+        self.outputs = body.call(self.inputs, params["sizes"])
+        self.smooth = self._active([i for i, w in enumerate(needed) if w])
         self._differentiate()
-        self.carried = len(self.smooth) + len(self.of_rest)
+        self.carried = len(self.smooth) + len(self.of_captures)
         self.undone: dict[int, InverseWrites] = {}
         self._undo()
 
-    def _own(self, i: int) -> Value:
+    def _variable(self, i: int) -> Value:
         value = self.values[i]
         if self.carries <= i < self.split:
             return variable(value.name or "row", value.type.like(value.type.shape[1:]))
-        return fresh(value) if i < self.carries or i in self.of_rest else value
+        return fresh(value) if i < self.carries or i in self.of_captures else value
 
-    def _active(self, wanted: list[int]) -> list[int]:
+    def _active(self, differentiated: list[int]) -> list[int]:
         """The carries that depend, after any step, on inputs with a wanted gradient."""
-        active = set(wanted)
+        active = set(differentiated)
         after = self.outputs[: self.carries]
         while True:
-            inputs = {self.own[i] for i in active}
+            inputs = {self.inputs[i] for i in active}
             reached = set(region_between(after, inputs))
             more = {i for i, v in enumerate(after) if v in inputs or v.node in reached}
             if more <= active:
@@ -175,69 +174,69 @@ class _Backward:
 
     def _differentiate(self) -> None:
         """One step back: cotangents of its inputs from those of its outputs."""
-        own = self.own
-        self.slopes = [fresh(own[i]) for i in self.smooth]
-        self.given = [fresh(self.outputs[i]) for i in self.taken]
-        self.sums = [fresh(own[i]) for i in self.of_rest]
+        inputs = self.inputs
+        self.slopes = [fresh(inputs[i]) for i in self.smooth]
+        self.row_slopes = [fresh(self.outputs[i]) for i in self.taken]
+        self.sums = [fresh(inputs[i]) for i in self.of_captures]
         of_outputs: list[Value | None] = [None] * len(self.outputs)
         places = [*self.smooth, *self.taken]
-        for i, slope in zip(places, [*self.slopes, *self.given], strict=True):
+        for i, slope in zip(places, [*self.slopes, *self.row_slopes], strict=True):
             of_outputs[i] = slope
         # The sums so far are cotangents of the captures: each step adds to them.
-        counted = [own[i] for i in self.of_rest]
-        wrt = [own[i] for i in (*self.smooth, *self.of_rest, *self.of_rows)]
-        found = pull([*self.outputs, *counted], [*of_outputs, *self.sums], wrt)
-        pairs = zip(found, wrt, strict=True)
-        made = [F.zeros_like(v) if d is None else d for d, v in pairs]
-        both = together([*self.outputs, *made])
-        self.outputs, self.found = both[: len(of_outputs)], both[len(of_outputs) :]
+        counted = [inputs[i] for i in self.of_captures]
+        wrt = [inputs[i] for i in (*self.smooth, *self.of_captures, *self.of_rows)]
+        gradients = pull([*self.outputs, *counted], [*of_outputs, *self.sums], wrt)
+        pairs = zip(gradients, wrt, strict=True)
+        slopes_before = [F.zeros_like(v) if d is None else d for d, v in pairs]
+        both = together([*self.outputs, *slopes_before])
+        self.outputs, self.gradients = both[: len(of_outputs)], both[len(of_outputs) :]
 
     def _undo(self) -> None:
         """Recover carries that are used whole from the final ones, write by write."""
-        own = self.own[: self.carries]
-        cotangents = [*self.slopes, *self.given, *self.sums]
-        region = region_between(self.found, [*self.own, *cotangents])
-        late = set(region_between(self.found, cotangents))
+        carries = self.inputs[: self.carries]
+        cotangents = [*self.slopes, *self.row_slopes, *self.sums]
+        region = region_between(self.gradients, [*self.inputs, *cotangents])
+        late = set(region_between(self.gradients, cotangents))
         whole = [
             i
-            for i, v in enumerate(own)
-            if _reads(v, self.own, region, late, self.found) is None
+            for i, v in enumerate(carries)
+            if _reads(v, self.inputs, region, late, self.gradients) is None
         ]
-        changing = [own[i] for i in whole]
+        changing = [carries[i] for i in whole]
         for i in whole:
-            found = undone(own[i], self.outputs[i], changing, self.own)
-            if found is not None:
-                self.undone[i] = found
-        states = [u.states for u in self.undone.values()]
-        self.found = _again(self.found, {k: v for s in states for k, v in s.items()})
+            inverse = undone(carries[i], self.outputs[i], changing, self.inputs)
+            if inverse is not None:
+                self.undone[i] = inverse
+        states = {k: v for u in self.undone.values() for k, v in u.states.items()}
+        self.gradients = _again(self.gradients, states)
         firsts = [u.first for u in self.undone.values()]
-        self.found[self.carried : self.carried] = firsts
+        self.gradients[self.carried : self.carried] = firsts
 
     def run(self) -> tuple[Value | None, ...]:
         """The cotangents of the inputs."""
-        kept = self._kept()
+        saved = self._residuals()
         rows = self.values[self.carries : self.split]
-        given = [c for c in self.cotangents[self.carries :] if c is not None]
-        ends, stacked = self._before(kept)
-        sequences = [*stacked, *rows, *given]
+        seeds = [c for c in self.cotangents[self.carries :] if c is not None]
+        ends, stacked = self._before(saved)
+        sequences = [*stacked, *rows, *seeds]
         first = [
             F.zeros_like(self.values[i]) if (c := self.cotangents[i]) is None else c
             for i in self.smooth
         ]
-        first += [F.zeros_like(self.values[i]) for i in self.of_rest]
+        first += [F.zeros_like(self.values[i]) for i in self.of_captures]
         first += ends
         lasts = [u.last for u in self.undone.values()]
         variables = [*self.slopes, *self.sums, *lasts]
-        known = [*kept, *self.own[self.carries : self.split], *self.given]
+        known = [*saved, *self.inputs[self.carries : self.split], *self.row_slopes]
 
         def back(carry: list[Value], row: list[Value]) -> StepResult:
             size = len(variables)
             taken, state = self._taken(carry[size:])
-            new = self._behind(carry[size:]) | self._rest()
+            new = self._behind(carry[size:]) | self._captures()
             new |= dict(zip(variables, carry[:size], strict=True))
             new |= dict(zip(known, [*taken, *row], strict=True))
-            made = _again(self.found, new)
-            return [*made[:size], *state], made[size:]
+            outputs = _again(self.gradients, new)
+            return [*outputs[:size], *state], outputs[size:]
 
         extent = self._rows_back(), not self.params["reverse"]
         ends, stacked = run_scan(
@@ -252,9 +251,9 @@ class _Backward:
             **self._recomputing(len(variables)),
         )
         result: list[Value | None] = [None] * len(self.node.inputs)
-        places = [*self.smooth, *self.of_rest, *self.of_rows]
-        found = [*ends[: self.carried], *stacked]
-        for i, d in zip(places, found, strict=True):
+        places = [*self.smooth, *self.of_captures, *self.of_rows]
+        cotangents = [*ends[: self.carried], *stacked]
+        for i, d in zip(places, cotangents, strict=True):
             result[i] = d
         return tuple(result)
 
@@ -288,64 +287,65 @@ class _Backward:
         """How it recomputes steps, if the loop's own carries follow `size` carries."""
         return {}
 
-    def _rest(self) -> dict[Value, Value]:
+    def _captures(self) -> dict[Value, Value]:
         """Replacements of the captures in a step."""
-        rest = self.values[self.split :]
-        return dict(zip(self.own[self.split :], rest, strict=True))
+        captures = self.values[self.split :]
+        return dict(zip(self.inputs[self.split :], captures, strict=True))
 
-    def _kept(self) -> list[Value]:
+    def _residuals(self) -> list[Value]:
         """The values of a step, or from before it, that its backward step reads."""
-        new = [*self.slopes, *self.given, *self.sums]
+        new = [*self.slopes, *self.row_slopes, *self.sums]
         new += [u.last for u in self.undone.values()]
         candidates = {v: None for u in self.undone.values() for v in u.log}
-        known = [*self.own, *new, *candidates]
-        region = region_between(self.found, known)
-        late = set(region_between(self.found, new))
-        for carry in self.own[: self.carries]:
-            reads = _reads(carry, self.own, region, late, self.found)
+        known = [*self.inputs, *new, *candidates]
+        region = region_between(self.gradients, known)
+        late = set(region_between(self.gradients, new))
+        for carry in self.inputs[: self.carries]:
+            reads = _reads(carry, self.inputs, region, late, self.gradients)
             candidates.update(dict.fromkeys([carry] if reads is None else reads))
         if self.params["chunk"] is None:
-            more = residuals(self.found, region, late, self.own, self.params["length"])
+            steps = self.params["length"]
+            more = residuals(self.gradients, region, late, self.inputs, steps)
             candidates.update(dict.fromkeys(more))
-        used = used_between(self.found, [*known, *candidates])
+        used = used_between(self.gradients, [*known, *candidates])
         return [v for v in candidates if v in used]
 
-    def _before(self, kept: Sequence[Value]) -> StepResult:
+    def _before(self, retained: Sequence[Value]) -> StepResult:
         """The final carries to invert writes from, and the kept values of all steps."""
-        if not kept and not self.undone:
+        if not retained and not self.undone:
             return [], []
-        needed = self._needed([*kept, *(self.own[i] for i in self.undone)])
+        needed = self._needed([*retained, *(self.inputs[i] for i in self.undone)])
         smooth = bool(needed & set(self.smooth))
         if not (smooth or len(needed) == self.carries or self.params["stops"]):
-            return self._apart(sorted(needed), kept)
+            return self._apart(sorted(needed), retained)
         ends = [self.node.outputs[i] for i in self.undone]
-        return ends, self._stacked(kept) if kept else []
+        return ends, self._stacked(retained) if retained else []
 
     def _needed(self, values: Sequence[Value]) -> set[int]:
         """The carries that values depend on, in this step or in earlier ones."""
-        own = self.own[: self.carries]
-        found: set[int] = set()
+        carries = self.inputs[: self.carries]
+        needed: set[int] = set()
         while True:
-            used = used_between(values, own)
-            more = {i for i, v in enumerate(own) if v in used}
-            if more <= found:
-                return found
-            found |= more
-            values = [*values, *(self.outputs[i] for i in found)]
+            used = used_between(values, carries)
+            more = {i for i, v in enumerate(carries) if v in used}
+            if more <= needed:
+                return needed
+            needed |= more
+            values = [*values, *(self.outputs[i] for i in needed)]
 
-    def _apart(self, needed: list[int], kept: Sequence[Value]) -> StepResult:
+    def _apart(self, needed: list[int], retained: Sequence[Value]) -> StepResult:
         """Keep values by a scan of their own, of these carries alone.
 
         It does not depend on inputs with a wanted gradient: the derivative of a linear
         loop holds no element of its input.
         """
-        own = [self.own[i] for i in needed] + self.own[self.carries : self.split]
-        wanted = [*(self.outputs[i] for i in needed), *kept]
+        args = [self.inputs[i] for i in needed] + self.inputs[self.carries : self.split]
+        requested = [*(self.outputs[i] for i in needed), *retained]
 
         def step(carry: list[Value], row: list[Value]) -> StepResult:
-            new = self._rest() | dict(zip(own, [*carry, *row], strict=True))
-            made = _again(wanted, new)
-            return made[: len(needed)], made[len(needed) :]
+            new = self._captures() | dict(zip(args, [*carry, *row], strict=True))
+            results = _again(requested, new)
+            return results[: len(needed)], results[len(needed) :]
 
         first = [self.parts.first[i] for i in needed]
         extent = self._length(), self.params["reverse"]
@@ -354,21 +354,21 @@ class _Backward:
         )
         return [ends[needed.index(i)] for i in self.undone], stacked
 
-    def _stacked(self, kept: Sequence[Value]) -> list[Value]:
+    def _stacked(self, retained: Sequence[Value]) -> list[Value]:
         """Keep values by a superset scan, with all outputs of the first scan too.
 
         A loop without sequences tells its trip count: only then can it run again.
         """
         parts, again = self.parts, self.params["length"] is None
-        own, size = self.own[: self.split], self.carries
+        inputs, size = self.inputs[: self.split], self.carries
         front = size if again else size + self.params["stops"]
         ys = [] if again else self.outputs[front:]
-        ys += [v for v in kept if v not in set(ys)]
+        ys += [v for v in retained if v not in set(ys)]
 
         def step(carry: list[Value], row: list[Value]) -> StepResult:
-            new = self._rest() | dict(zip(own, [*carry, *row], strict=True))
-            made = _again([*self.outputs[:front], *ys], new)
-            return made[:size], made[size:]
+            new = self._captures() | dict(zip(inputs, [*carry, *row], strict=True))
+            results = _again([*self.outputs[:front], *ys], new)
+            return results[:size], results[size:]
 
         _, stacked = run_scan(
             step,
@@ -382,8 +382,8 @@ class _Backward:
             unroll=self.params["unroll"],
             chunk=self.params["chunk"],
         )
-        found = dict(zip(ys, stacked[len(stacked) - len(ys) :], strict=True))
-        return [found[v] for v in kept]
+        by_value = dict(zip(ys, stacked[len(stacked) - len(ys) :], strict=True))
+        return [by_value[v] for v in retained]
 
 
 class _Few(_Backward):
@@ -401,26 +401,26 @@ class _Few(_Backward):
         length: Size | None = self.params["length"]
         return length
 
-    def _kept(self) -> list[Value]:
-        own = self.own[: self.carries]
-        used = used_between(self.found, own)
-        self.needed = sorted(self._needed([v for v in own if v in used]))
-        return [own[i] for i in self.needed]
+    def _residuals(self) -> list[Value]:
+        carries = self.inputs[: self.carries]
+        used = used_between(self.gradients, carries)
+        self.needed = sorted(self._needed([v for v in carries if v in used]))
+        return [carries[i] for i in self.needed]
 
-    def _before(self, kept: Sequence[Value]) -> StepResult:
+    def _before(self, retained: Sequence[Value]) -> StepResult:
         """The store's state for the way back, by a superset scan."""
-        if not kept:
+        if not retained:
             return [], []
-        parts, params, own = self.parts, self.params, self.own[: self.split]
+        parts, params, inputs = self.parts, self.params, self.inputs[: self.split]
         store = self._store()
         start = store.start([parts.first[i] for i in self.needed])
 
         def step(carry: list[Value], row: list[Value]) -> StepResult:
             before, state = carry[: self.carries], carry[self.carries :]
-            new = self._rest() | dict(zip(own, [*before, *row], strict=True))
-            made = _again(self.outputs, new)
+            new = self._captures() | dict(zip(inputs, [*before, *row], strict=True))
+            results = _again(self.outputs, new)
             after = store.keep(state, [before[i] for i in self.needed])
-            return [*made[: self.carries], *after], made[self.carries :]
+            return [*results[: self.carries], *after], results[self.carries :]
 
         ends, _ = run_scan(
             step,
@@ -449,23 +449,23 @@ class _Few(_Backward):
     def _taken(self, state: list[Value]) -> StepResult:
         if not state:
             return [], []
-        own, count = self.own[: self.split], state[1]
+        row_inputs, count = self.inputs[self.carries : self.split], state[1]
         sequences = list(map(readable, self.parts.rows))
-        wanted = [self.outputs[i] for i in self.needed]
-        changing = [own[i] for i in self.needed]
+        carries_after = [self.outputs[i] for i in self.needed]
+        changing = [self.inputs[i] for i in self.needed]
 
         def advance(carry: list[Value], number: Value) -> list[Value]:
             place = count - 1 - number if self.params["reverse"] else number
             rows = [read(v, place) for v in sequences]
-            new = self._rest() | dict(zip(own[self.carries :], rows, strict=True))
-            return _again(wanted, new | dict(zip(changing, carry, strict=True)))
+            new = self._captures() | dict(zip(row_inputs, rows, strict=True))
+            return _again(carries_after, new | dict(zip(changing, carry, strict=True)))
 
         return self._store().back(state, len(changing), advance)
 
     def _behind(self, state: list[Value]) -> dict[Value, Value]:
-        given = [self.outputs[i] for i in self.needed]
-        pairs = zip(given, state[len(state) - len(given) :], strict=True)
-        return {v: known for v, known in pairs if v not in set(self.own)}
+        ends = [self.outputs[i] for i in self.needed]
+        pairs = zip(ends, state[len(state) - len(ends) :], strict=True)
+        return {v: known for v, known in pairs if v not in set(self.inputs)}
 
 
 def _again(outputs: Sequence[Value], new: dict[Value, Value]) -> list[Value]:
@@ -474,17 +474,17 @@ def _again(outputs: Sequence[Value], new: dict[Value, Value]) -> list[Value]:
 
 def _reads(
     carry: Value,
-    own: Iterable[Value],
+    inputs: Iterable[Value],
     region: Sequence[Node],
     late: set[Node],
-    found: Iterable[Value],
+    results: Iterable[Value],
 ) -> list[Value] | None:
     """The small values through which alone a large carry is used, None for others.
 
     Their sizes are the same in all steps.
     """
     large, small = {carry}, {}
-    inside = {*region, *(v.node for v in own)}
+    inside = {*region, *(v.node for v in inputs)}
     most = weight(carry) // MUCH_LESS
     for node in region:
         if any(v in large for v in operands(node)):
@@ -497,4 +497,4 @@ def _reads(
                 else:
                     large.add(value)
     least = sum(map(weight, small)) <= most
-    return list(small) if least and not large & set(found) else None
+    return list(small) if least and not large & set(results) else None

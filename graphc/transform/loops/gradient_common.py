@@ -23,13 +23,16 @@ def pulled(
     The body is computed on variables of its own, so that a value that is passed for two
     inputs has a cotangent for each.
     """
-    own = {i: fresh(values[i]) for i in wrt}
-    given = [own.get(i, v) for i, v in enumerate(values)]
-    outputs = body.call(given, size_args)
-    found = pull(outputs, cotangents, list(own.values()))
-    slopes = [d for d in found if d is not None]
-    region = region_between(slopes, list(own.values()))
-    back = {variable: values[i] for i, variable in own.items()}
-    made = iter(replayed(slopes, back, region))
-    pairs = zip(found, wrt, strict=True)
-    return [F.zeros_like(values[i]) if d is None else next(made) for d, i in pairs]
+    variables = {i: fresh(values[i]) for i in wrt}
+    arguments = [variables.get(i, v) for i, v in enumerate(values)]
+    outputs = body.call(arguments, size_args)
+    gradients = pull(outputs, cotangents, list(variables.values()))
+    slopes = [d for d in gradients if d is not None]
+    region = region_between(slopes, list(variables.values()))
+    back = {variable: values[i] for i, variable in variables.items()}
+    replayed_slopes = iter(replayed(slopes, back, region))
+    pairs = zip(gradients, wrt, strict=True)
+    return [
+        F.zeros_like(values[i]) if d is None else next(replayed_slopes)
+        for d, i in pairs
+    ]

@@ -52,11 +52,12 @@ def undone(
     last = state = fresh(start)
     states, log = {end: last}, []
     for write in reversed(writes):
-        x, *rest = write.inputs
+        x = write.inputs[0]
         if write in olds:
-            log += [olds[write], *(i for i in rest[1:] if _depends(i, changing))]
+            indices = write.inputs[2:]
+            log += [olds[write], *(i for i in indices if _depends(i, changing))]
             params = dict(write.params, how="set")
-            state = write.primitive(state, olds[write], *rest[1:], **params)
+            state = write.primitive(state, olds[write], *indices, **params)
         else:
             state = F.reshape(state, x.type.shape)
         states[x] = state

@@ -35,21 +35,23 @@ from graphc.transform.loops.store_forwarding import OneStep, forwarded, read_sta
 
 def in_place(graph: Graph) -> tuple[Graph, dict[Value, Value]]:
     """The graph with loops that write before they read, and the replacements."""
-    made: dict[Value, Value] = {}
+    replacements: dict[Value, Value] = {}
     if graph.nested:
-        graph = graph.giving(_in_place(graph.outputs, made))
-    return graph, made
+        graph = graph.giving(_in_place(graph.outputs, replacements))
+    return graph, replacements
 
 
-def _in_place(outputs: Sequence[Value], made: dict[Value, Value]) -> list[Value]:
+def _in_place(
+    outputs: Sequence[Value], replacements: dict[Value, Value]
+) -> list[Value]:
     for node in ancestors(outputs):
         new = node
-        if any(v in made for v in operands(node)):
-            new = renewed(node, made, node.place)
-        found = _loop_in_place(new)
-        if found is not node.outputs:
-            made.update(zip(node.outputs, found, strict=True))
-    return [made.get(v, v) for v in outputs]
+        if any(v in replacements for v in operands(node)):
+            new = renewed(node, replacements, node.place)
+        loop_outputs = _loop_in_place(new)
+        if loop_outputs is not node.outputs:
+            replacements.update(zip(node.outputs, loop_outputs, strict=True))
+    return [replacements.get(v, v) for v in outputs]
 
 
 def _loop_in_place(node: Node) -> Sequence[Value]:
@@ -113,13 +115,13 @@ def _states(body: OneStep, i: int, writes: list[Node]) -> list[Value]:
 
 
 def _late_writes(node: Node, body: OneStep) -> list[_Late]:
-    found = []
+    late_writes = []
     for i in range(node.params["carries"]):
         writes = chain(body.outputs[i], body.inputs[i])
         late = _late(body, i, writes) if writes else None
         if late is not None and not _is_tested(node, body, i):
-            found.append(late)
-    return found
+            late_writes.append(late)
+    return late_writes
 
 
 def _late(body: OneStep, i: int, writes: list[Node]) -> _Late | None:
@@ -150,12 +152,12 @@ class _Delayed:
     def __init__(self, node: Node, body: OneStep, late: list[_Late]) -> None:
         self._node, self._body, self._late = node, body, late
         parts = parts_of(node.inputs, node.params)
-        self._first, self._rows, self._rest = map(list, parts[:3])
+        self._first, self._rows, self._captures = map(list, parts[:3])
         self._limit, self._going = parts.limit, parts.going
         self._split = len(self._first) + len(self._rows)
-        own = self._body.inputs[: self._split]
-        region = region_between(self._body.outputs, own)
-        self._changing = {*own, *(v for n in region for v in n.outputs)}
+        changing_inputs = self._body.inputs[: self._split]
+        region = region_between(self._body.outputs, changing_inputs)
+        self._changing = {*changing_inputs, *(v for n in region for v in n.outputs)}
 
     def run(self) -> Sequence[Value]:
         """Rebuild the loop, and return its outputs."""
@@ -180,11 +182,13 @@ class _Delayed:
         for late in self._late:
             outputs[late.carry] = late.read
         pending = [v for w in self._writes() for v in self._parts(w)]
-        wanted = [*outputs[:carries], *pending, *outputs[carries:]]
-        given = [*self._finished(carry), *row, *self._rest]
-        new = dict(zip(body.inputs, given, strict=True))
-        made = replayed(wanted, new, region_between(wanted, body.inputs))
-        return made[: len(carry)], made[len(carry) :]
+        requested_outputs = [*outputs[:carries], *pending, *outputs[carries:]]
+        arguments = [*self._finished(carry), *row, *self._captures]
+        new = dict(zip(body.inputs, arguments, strict=True))
+        results = replayed(
+            requested_outputs, new, region_between(requested_outputs, body.inputs)
+        )
+        return results[: len(carry)], results[len(carry) :]
 
     def _writes(self) -> list[Node]:
         writes = [w for late in self._late for w in late.writes]
@@ -199,16 +203,18 @@ class _Delayed:
 
     def _indices(self, write: Node, changing: Iterable[Value]) -> list[Value]:
         """The indices of a write, given those that change."""
-        given = iter(changing)
-        rest = dict(zip(self._body.inputs[self._split :], self._rest, strict=True))
-        found = write.inputs[2:]
-        fixed = iter(replayed(found, rest, region_between(found, rest)))
-        pairs = [(next(fixed), i) for i in found]
-        return [next(given) if i in self._changing else v for v, i in pairs]
+        remaining = iter(changing)
+        captures = dict(
+            zip(self._body.inputs[self._split :], self._captures, strict=True)
+        )
+        indices = write.inputs[2:]
+        fixed = iter(replayed(indices, captures, region_between(indices, captures)))
+        pairs = [(next(fixed), i) for i in indices]
+        return [next(remaining) if i in self._changing else v for v, i in pairs]
 
     def _idle(self) -> list[Value]:
         """The init of the pending writes: no-op writes."""
-        found = []
+        idle = []
         for late in self._late:
             x = self._first[late.carry]
             for write in late.writes:
@@ -220,12 +226,12 @@ class _Delayed:
                 places = [F.zeros(i.type.shape, i.dtype) for i in changing]
                 if beyond is not None:
                     places[0] = F.full_like(places[0], beyond)
-                    found += [F.zeros(v.type.shape, v.dtype), *places]
+                    idle += [F.zeros(v.type.shape, v.dtype), *places]
                     continue
                 update = idle_update(write, x, self._indices(write, places))
                 assert update is not None
-                found += [F.broadcast_to(update, v.type.shape), *places]
-        return found
+                idle += [F.broadcast_to(update, v.type.shape), *places]
+        return idle
 
     def _beyond(self, write: Node) -> Size | None:
         """An index that is out of bounds, where writes there are dropped.
@@ -236,8 +242,10 @@ class _Delayed:
         if write.primitive is not SCATTER:
             return None
         x, params = write.inputs[0], write.params
-        given = zip(write.inputs[2:], params["axes"], params["inside"], strict=True)
-        for index, axis, inside in given:
+        index_axes = zip(
+            write.inputs[2:], params["axes"], params["inside"], strict=True
+        )
+        for index, axis, inside in index_axes:
             if index in self._changing:
                 fits = np.can_cast(INT32, index.dtype) and not inside
                 return x.type.shape[axis] if fits else None

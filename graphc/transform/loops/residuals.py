@@ -41,13 +41,13 @@ _SERIES = frozenset({  # elementwise, of a hundred operations and more
 
 
 def residuals(
-    found: Sequence[Value],
+    results: Sequence[Value],
     region: Sequence[Node],
     late: Container[Node],
     inputs: Sequence[Value],
     steps: Size | None,
 ) -> list[Value]:
-    """The values to keep of each of `steps`, so that less is recomputed for `found`.
+    """The values to keep of each of `steps`, so that less is recomputed for `results`.
 
     `region` are the nodes of a backward step in topological order, of which some are
     `late`: they need cotangents. `inputs` are those of the step. Exponentials and the
@@ -56,13 +56,13 @@ def residuals(
     """
     costs, count = here(), typical(1 if steps is None else steps)
     early = [n for n in region if n not in late]
-    uses = Counter(_used(region, found))
+    uses = Counter(_used(region, results))
     for most, transcendental in ((costs.cached, True), (costs.residuals, False)):
-        kept = _boundary(early, uses, inputs, transcendental)
-        used = used_between(found, [*kept, *inputs])
-        kept = [v for v in kept if v in used]
-        if sum(map(_bytes, kept)) * count <= most:
-            return kept
+        candidates = _boundary(early, uses, inputs, transcendental)
+        used = used_between(results, [*candidates, *inputs])
+        candidates = [v for v in candidates if v in used]
+        if sum(map(_bytes, candidates)) * count <= most:
+            return candidates
     return []
 
 
@@ -76,11 +76,11 @@ class _Needs(NamedTuple):
     alone: bool
 
 
-def _used(region: Iterable[Node], found: Iterable[Value]) -> Iterable[Value]:
+def _used(region: Iterable[Node], results: Iterable[Value]) -> Iterable[Value]:
     """Each use of a value by a node, or as a result."""
     for node in region:
         yield from dict.fromkeys(operands(node))
-    yield from found
+    yield from results
 
 
 def _boundary(
@@ -95,26 +95,26 @@ def _boundary(
     than to compute a value that is no larger, this is kept in their place.
     """
     needs: dict[Value, _Needs] = {}
-    kept: dict[Value, None] = {}
+    boundary: dict[Value, None] = {}
     for node in nodes:
-        given = [v for v in dict.fromkeys(node.inputs) if v in needs]
-        total = sum(needs[v].bytes for v in given)
-        alone = all(needs[v].alone and uses[v] == 1 for v in given)
+        sources = [v for v in dict.fromkeys(node.inputs) if v in needs]
+        total = sum(needs[v].bytes for v in sources)
+        alone = all(needs[v].alone and uses[v] == 1 for v in sources)
         if transcendental and node.primitive in _TRANSCENDENTAL:
             keeps = _bytes(node.outputs[0]) >= here().worth_caching
         elif not _is_cheap(node):
             keeps = _is_worth_keeping(node)
-        elif given and alone and len(node.outputs) == 1:
+        elif sources and alone and len(node.outputs) == 1:
             keeps = _bytes(node.outputs[0]) <= total
         else:
             keeps = False
         for value in node.outputs:
             if keeps and not varies(value, inputs):
                 needs[value] = _Needs(_bytes(value), True)
-                kept[value] = None
-            elif given:
+                boundary[value] = None
+            elif sources:
                 needs[value] = _Needs(total, alone and len(node.outputs) == 1)
-    return list(kept)
+    return list(boundary)
 
 
 def _is_cheap(node: Node) -> bool:

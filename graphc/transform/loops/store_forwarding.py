@@ -42,11 +42,11 @@ class OneStep:
 
 def readers(state: Value, body: OneStep, writes: Sequence[Node]) -> list[Node]:
     """The nodes that use a state of a carry, except those that write to it."""
-    own = set(writes)
+    writers = set(writes)
     return [
         node
         for node in body.nodes
-        if any(v is state for v in node.inputs[node in own :])
+        if any(v is state for v in node.inputs[node in writers :])
     ]
 
 
@@ -57,13 +57,13 @@ def read_states(
 
     A reshape, which moves no element, makes no other state of one.
     """
-    found: dict[int, list[Node]] = {}
+    reads: dict[int, list[Node]] = {}
     number = 0
     for k, state in enumerate(states):
         if k and writes[k - 1].primitive in WRITES:
             number = k
-        found.setdefault(number, []).extend(readers(state, body, writes))
-    return {k: nodes for k, nodes in found.items() if nodes}
+        reads.setdefault(number, []).extend(readers(state, body, writes))
+    return {k: nodes for k, nodes in reads.items() if nodes}
 
 
 def forwarded(
@@ -80,16 +80,16 @@ def forwarded(
     gathers = {node: k for k in read if k > first for node in read[k]}
     if not all(_fit(node, w) for node in gathers for w in writes[first:last]):
         return body
-    made: dict[Value, Value] = {}
+    replacements: dict[Value, Value] = {}
     for node in body.nodes:
-        if any(v in made for v in operands(node)):
-            new = renewed(node, made, node.place.plain)
-            made.update(zip(node.outputs, new.outputs, strict=True))
+        if any(v in replacements for v in operands(node)):
+            new = renewed(node, replacements, node.place.plain)
+            replacements.update(zip(node.outputs, new.outputs, strict=True))
         if node in gathers:
-            start = made.get(states[first], states[first])
+            start = replacements.get(states[first], states[first])
             passed = writes[first : gathers[node]]
-            made[node.outputs[0]] = _read(node, start, passed, made)
-    return replace(body, outputs=tuple([made.get(v, v) for v in body.outputs]))
+            replacements[node.outputs[0]] = _read(node, start, passed, replacements)
+    return replace(body, outputs=tuple([replacements.get(v, v) for v in body.outputs]))
 
 
 def _fit(read: Node, write: Node) -> bool:
@@ -102,29 +102,29 @@ def _fit(read: Node, write: Node) -> bool:
 
 
 def _read(
-    node: Node, start: Value, writes: Sequence[Node], made: dict[Value, Value]
+    node: Node, start: Value, writes: Sequence[Node], replacements: dict[Value, Value]
 ) -> Value:
     """The result of a gather after some writes, read from before them."""
     axes = node.params["axes"]
     sizes = [start.shape[a] for a in axes]
-    places = [made.get(i, i) for i in node.inputs[1:]]
-    found: Value = GATHER(start, *places, **node.params)
+    places = [replacements.get(i, i) for i in node.inputs[1:]]
+    element: Value = GATHER(start, *places, **node.params)
     nearest = [
         F.clip(_from_start(i, n), 0, n - 1) for i, n in zip(places, sizes, strict=True)
     ]
     for write in writes:
-        v, *indices = (made.get(x, x) for x in write.inputs[1:])
+        v, *indices = (replacements.get(x, x) for x in write.inputs[1:])
         pairs = zip(indices, sizes, nearest, strict=True)
         hits = [F.equal(_from_start(i, n), place) for i, n, place in pairs]
         hit = hits[0]
         for other in hits[1:]:
             hit = F.logical_and(hit, other)
-        found = F.where(hit, _COMBINED[write.params["how"]](found, v), found)
-    return found
+        element = F.where(hit, _COMBINED[write.params["how"]](element, v), element)
+    return element
 
 
 def _from_start(index: Value, n: int | Value) -> Value:
     """An index that may count from the end, as one that does not."""
     wide = cast(index, INT64)
-    found: Value = F.where(wide < 0, wide + n, wide)
-    return found
+    place: Value = F.where(wide < 0, wide + n, wide)
+    return place

@@ -17,20 +17,20 @@ def _(
 ) -> tuple[Value | None, ...]:
     bodies: tuple[Body, ...] = params["branches"].content
     cotangents = list(g) if isinstance(g, tuple) else [g]
-    given = [c for c in cotangents if c is not None]
+    seeds = [c for c in cotangents if c is not None]
     asked = [i for i in range(len(values)) if wanted[i + 1]]
 
     def back(body: Body) -> Branch:
         def slopes(taken: list[Value]) -> list[Value]:
-            own, rest = taken[: len(values)], iter(taken[len(values) :])
-            of_outputs = [None if c is None else next(rest) for c in cotangents]
-            return pulled(body, params["sizes"], own, of_outputs, asked)
+            arguments, remaining = taken[: len(values)], iter(taken[len(values) :])
+            of_outputs = [None if c is None else next(remaining) for c in cotangents]
+            return pulled(body, params["sizes"], arguments, of_outputs, asked)
 
         return slopes
 
-    made = run_switch(index, [back(body) for body in bodies], [*values, *given])
+    gradients = run_switch(index, [back(body) for body in bodies], [*values, *seeds])
     result: list[Value | None] = [None] * len(values)
-    for i, d in zip(asked, made, strict=True):
+    for i, d in zip(asked, gradients, strict=True):
         result[i] = d
     return (None, *result)
 
@@ -47,12 +47,12 @@ def _(n: Size, batched: Batched, index: Value, *values: Value, **params: Any) ->
 
     if not batched[0]:
         return tuple(run_switch(index, [mapped(body) for body in bodies], many))
-    found = [mapped(body)(many) for body in bodies]
-    results = found[-1]
+    by_branch = [mapped(body)(many) for body in bodies]
+    results = by_branch[-1]
     for k in range(len(bodies) - 2, -1, -1):
         chosen = index <= k
         results = [
             where_each(chosen, new, old)
-            for new, old in zip(found[k], results, strict=True)
+            for new, old in zip(by_branch[k], results, strict=True)
         ]
     return tuple(results)

@@ -87,8 +87,8 @@ class TensorArray(Compound):
         place = self._place(i)
         there = F.logical_and(place >= 0, place < self._count)
         message = "TensorArray: a row is read that is not there"
-        found: Value = self._buffer[asserted(place, there, message, "index")]
-        return found
+        row: Value = self._buffer[asserted(place, there, message, "index")]
+        return row
 
     set = write
     __getitem__ = read
@@ -96,8 +96,8 @@ class TensorArray(Compound):
     def stack(self) -> Value:
         """The rows, as one array."""
         self._need_one()
-        found: Value = self._buffer[: self._count]
-        return found
+        rows: Value = self._buffer[: self._count]
+        return rows
 
     def _written(self, place: Value, count: Value, x: Any) -> "TensorArray":
         self._need_one()
@@ -109,32 +109,32 @@ class TensorArray(Compound):
 
     def _row(self, x: Any) -> Value:
         """A row of the type that all have; Python numbers take their dtype."""
-        shape, given = self._buffer.type.shape[1:], as_value(x)
-        row = cast(given, self._buffer.dtype) if given.type.weak else given
+        shape, value = self._buffer.type.shape[1:], as_value(x)
+        row = cast(value, self._buffer.dtype) if value.type.weak else value
         same = row.dtype == self._buffer.dtype and row.type.rank == len(shape)
         pairs = zip(row.type.shape, shape, strict=False)
         if not same or any(equal(a, b) is False for a, b in pairs):
             raise graph_error(
                 "a row has not the type of the rows",
                 op="TensorArray",
-                got=str(given.type),
+                got=str(value.type),
                 expected=str(self._buffer.type.like(shape)),
             )
         return F.specify_shape(row, shape)
 
     def _place(self, i: Any) -> Value:
         """A number of a row, counted from the first one."""
-        given = as_value(i)
-        if given.type.rank or not is_integer(given.dtype):
+        value = as_value(i)
+        if value.type.rank or not is_integer(value.dtype):
             raise graph_error(
                 "the number of a row is an integer scalar",
                 op="TensorArray",
-                got=str(given.type) if isinstance(i, Value) else repr(i),
+                got=str(value.type) if isinstance(i, Value) else repr(i),
                 hint="take stack() or buffer for other parts",
             )
-        place = cast(given, INT32)
-        found: Value = F.where(place < 0, place + self._count, place)
-        return found
+        place = cast(value, INT32)
+        number: Value = F.where(place < 0, place + self._count, place)
+        return number
 
     def _need_one(self) -> None:
         if self._count.type.rank:
@@ -151,9 +151,9 @@ class TensorArray(Compound):
 
     def with_parts(self, parts: Sequence[Any]) -> "TensorArray":
         """Another one, made of such values."""
-        made = object.__new__(type(self))
-        made._buffer, made._count = parts
-        return made
+        other = object.__new__(type(self))
+        other._buffer, other._count = parts
+        return other
 
     def result(self) -> Value:
         """The value that it counts as in outputs: all rows."""

@@ -30,8 +30,8 @@ def nested(values: tuple[Value, ...], params: Params) -> list[Value]:
     body: Body = params["body"].content
 
     def step(carry: list[Value], row: list[Value]) -> StepResult:
-        made = body.call([*carry, *row, *parts.rest], params["sizes"])
-        return made[:count], made[count:]
+        outputs = body.call([*carry, *row, *parts.rest], params["sizes"])
+        return outputs[:count], outputs[count:]
 
     length, chunk, reverse = (params[k] for k in ("length", "chunk", "reverse"))
     extent = length, chunk, reverse, params["unroll"]
@@ -53,8 +53,8 @@ def in_chunks(
     done = whole * chunk
     left = length - done
 
-    def steps(carry: list[Value], given: list[Value]) -> StepResult:
-        return run_scan(step, carry, given, chunk, reverse, unroll=unroll)
+    def steps(carry: list[Value], chunk_rows: list[Value]) -> StepResult:
+        return run_scan(step, carry, chunk_rows, chunk, reverse, unroll=unroll)
 
     pairs = [_split(v, left if reverse else done) for v in rows]
     many = [behind if reverse else before for before, behind in pairs]

@@ -96,8 +96,8 @@ class Treeverse(Store):
         done, apart, steps, *slots = state
         count = self._slots
         apart = F.where(done > count // 2 * apart, 2 * apart, apart)
-        kept = F.logical_or(done <= count, F.equal(F.remainder(steps, apart), 0))
-        return [done - 1, done, F.where(kept, steps, NEVER), *slots, *ends]
+        stays = F.logical_or(done <= count, F.equal(F.remainder(steps, apart), 0))
+        return [done - 1, done, F.where(stays, steps, NEVER), *slots, *ends]
 
     def back(self, state: Carry, size: int, advance: Advance) -> CarryAndStore:
         """Recompute from the last kept carry, and keep some carries on the way."""
@@ -105,9 +105,9 @@ class Treeverse(Store):
         top = F.argmax(F.where(steps <= last, steps, -1))
 
         def further(now: list[Value], _: list[Value]) -> CarryAndStore:
-            step, steps, *rest = now
+            step, steps, *carry_and_slots = now
             free = steps > last
-            carry, slots = rest[:size], rest[size:]
+            carry, slots = carry_and_slots[:size], carry_and_slots[size:]
             ahead = _ahead(last - step + 1, F.sum(free, dtype=INT32))
             step, *carry = _advanced(step, carry, ahead, advance)
             slot = F.argmax(free)
@@ -117,9 +117,9 @@ class Treeverse(Store):
 
         step = read(steps, top)
         start = [step, steps, *(read(x, top) for x in slots), *slots]
-        found, _ = run_scan(further, start, [], None, False, going=step < last)
-        carry, slots = found[2 : 2 + size], found[2 + size :]
-        return carry, [last - 1, count, found[1], *slots, *carry]
+        state_after, _ = run_scan(further, start, [], None, False, going=step < last)
+        carry, slots = state_after[2 : 2 + size], state_after[2 + size :]
+        return carry, [last - 1, count, state_after[1], *slots, *carry]
 
 
 def _ahead(steps: Value, free: Value) -> Value:
