@@ -23,8 +23,8 @@ SPECIAL = (float("nan"), float("inf"), -float("inf"), -0.0, 0.0)
 
 def symbols(sizes: Iterable[Any]) -> list[Symbol]:
     """The names in sizes, each once."""
-    found = {s: None for n in sizes if isinstance(n, Dim) for s in n.symbols}
-    return list(found)
+    names = {s: None for n in sizes if isinstance(n, Dim) for s in n.symbols}
+    return list(names)
 
 
 def draw_sizes(c: Chance, values: Iterable[Value]) -> dict[Symbol, int]:
@@ -32,8 +32,8 @@ def draw_sizes(c: Chance, values: Iterable[Value]) -> dict[Symbol, int]:
     named = symbols(
         n
         for node in ancestors(values)
-        for found in (*(v.type.shape for v in node.outputs), *node.params.values())
-        for n in (found if isinstance(found, tuple) else (found,))
+        for entry in (*(v.type.shape for v in node.outputs), *node.params.values())
+        for n in (entry if isinstance(entry, tuple) else (entry,))
     )
     return {s: c.pick((2, 3, 1, 0)) for s in named if s.origin is None}
 
@@ -62,31 +62,32 @@ def _ordinary(rng: Any, want: Want, shape: tuple[int, ...], ties: bool) -> NDArr
     if not is_inexact(want.dtype):
         low = 0 if want.dtype.kind == "u" else -4
         return np.asarray(rng.integers(low, 5, shape)).astype(want.dtype)
-    found = -rng.normal(size=shape)  # the first seed begins below zero
+    numbers = -rng.normal(size=shape)  # the first seed begins below zero
     if ties:
-        found = np.rint(found * 2)
+        numbers = np.rint(numbers * 2)
     if want.dtype.kind == "c":
-        found = found + 1j * np.asarray(rng.normal(size=shape))
-    return np.asarray(found).astype(want.dtype)
+        numbers = numbers + 1j * np.asarray(rng.normal(size=shape))
+    return np.asarray(numbers).astype(want.dtype)
 
 
 def _special(number: int, dtype: Any) -> Any:
     """One of the special numbers of a dtype."""
-    found = SPECIAL[number % len(SPECIAL)]
+    special = SPECIAL[number % len(SPECIAL)]
     if dtype.kind == "b":
         return True
     if dtype.kind == "c":
-        return complex(found, (0.0, *SPECIAL)[number % (len(SPECIAL) + 1)])
+        return complex(special, (0.0, *SPECIAL)[number % (len(SPECIAL) + 1)])
     if is_inexact(dtype):
-        return found
+        return special
     limits = np.iinfo(dtype)
     return (0, limits.max, limits.min)[number % 3]
 
 
 def carriers(names: Iterable[Symbol]) -> dict[Value, Want]:
     """An input per name of a size, so that a program is told what it is."""
-    made = {}
+    wants = {}
     for symbol in names:
         want = Want((symbol_dim(symbol),), np.dtype("int8"))
-        made[variable(f"size_{symbol.name}", TensorType(want.dtype, want.shape))] = want
-    return made
+        carrier = variable(f"size_{symbol.name}", TensorType(want.dtype, want.shape))
+        wants[carrier] = want
+    return wants

@@ -36,8 +36,8 @@ class Chance:
         """One of the options."""
         if not options:
             raise Misfit
-        found: T = self.data.draw(st.sampled_from(options))
-        return found
+        option: T = self.data.draw(st.sampled_from(options))
+        return option
 
     def up_to(self, most: int) -> int:
         """An integer from 0 to `most`."""
@@ -75,5 +75,5 @@ class Chance:
 
     def thinned(self, shape: tuple[Size, ...]) -> tuple[Size, ...]:
         """A shape that broadcasts to `shape`."""
-        rest = shape[self.up_to(len(shape)) :]
-        return tuple(1 if self.flag(4) else n for n in rest)
+        trailing_sizes = shape[self.up_to(len(shape)) :]
+        return tuple(1 if self.flag(4) else n for n in trailing_sizes)

@@ -139,7 +139,7 @@ def _unmatched(rule: Rule, report: Checked) -> GraphError:
 class _Trial:
     """Two sides of a graph, and arguments for both."""
 
-    made: Made
+    sample: Made
     sides: tuple[Value, Value]
     compared: tuple[list[Value], list[Value]]
     arguments: dict[Value, NDArray]
@@ -147,7 +147,7 @@ class _Trial:
     @property
     def unit(self) -> float:
         """The unit in the last place of the coarsest numbers in the first graph."""
-        nodes = ancestors([self.made.value])
+        nodes = ancestors([self.sample.value])
         return coarsest(v.dtype for node in nodes for v in node.outputs)
 
 
@@ -163,14 +163,14 @@ class _Source:
         """A graph that the rule may match. Raises Misfit where none was found."""
         if self.build is None:
             return matching(c, rule.pattern)
-        made = built(c, self.build, self.shapes)
-        (value,) = rewritten(_graph_of(made), self.first).graph.outputs
-        return Made(value, made.wants)
+        sample = built(c, self.build, self.shapes)
+        (value,) = rewritten(_graph_of(sample), self.first).graph.outputs
+        return Made(value, sample.wants)
 
 
-def _graph_of(made: Made) -> Graph:
-    names = tuple(x.name for x in made.inputs)
-    return Graph(made.inputs, (made.value,), names, ("",))
+def _graph_of(sample: Made) -> Graph:
+    names = tuple(x.name for x in sample.inputs)
+    return Graph(sample.inputs, (sample.value,), names, ("",))
 
 
 @dataclass(frozen=True)
@@ -209,8 +209,8 @@ class _Search:
                 attempt()
         except (Unsatisfiable, _Barren):
             return  # this stage has nothing to compare: no gradient, say
-        except Counterexample as found:
-            parts = found.args[0]
+        except Counterexample as counterexample:
+            parts = counterexample.args[0]
             text = describe(op="rewrites.check", where=self.rule.place, **parts)
         else:
             return
@@ -218,38 +218,38 @@ class _Search:
 
     def attempt(self, c: Chance) -> None:
         """One graph in which the rule fires, compared."""
-        made, after = self._fired(c)
-        before = made.value
+        sample, after = self._fired(c)
+        before = sample.value
         compared = [before], [after]
         if self.stage.gradient:
-            compared = self._gradients(made, before, after)
-        sizes = draw_sizes(c, (before, after, *made.inputs))
+            compared = self._gradients(sample, before, after)
+        sizes = draw_sizes(c, (before, after, *sample.inputs))
         special = not (self.stage.gradient or self.rule.finite)
-        wants = made.wants | carriers(sizes)
+        wants = sample.wants | carriers(sizes)
         arguments = {
             x: draw_array(c, want, sizes, special) for x, want in wants.items()
         }
-        self._compare(_Trial(made, (before, after), compared, arguments))
+        self._compare(_Trial(sample, (before, after), compared, arguments))
 
     def _fired(self, c: Chance) -> tuple[Made, Value]:
         """A graph, and its rewritten output."""
         for _ in range(TRIES):
             try:
-                made = self.source.graph(c, self.rule)
+                sample = self.source.graph(c, self.rule)
             except Misfit:
                 continue
             self.report.graphs += 1
             if self.report.graphs > MOST_GRAPHS and not self.report.fired:
                 raise _Barren
-            after = self._rewritten(made)
+            after = self._rewritten(sample)
             if after is not None:
                 self.report.fired += 1
-                return made, after
+                return sample, after
         return reject()
 
-    def _rewritten(self, made: Made) -> Value | None:
+    def _rewritten(self, sample: Made) -> Value | None:
         """The rewritten output of a graph; None where the rule does not fire."""
-        graph = _graph_of(made)
+        graph = _graph_of(sample)
         raised: Exception | None = None
         try:
             result = rewritten(graph, Rules((watched(self.rule),)))
@@ -262,14 +262,14 @@ class _Search:
             problem = f"the rule {self.rule.name} raises {type(raised).__name__}"
             got = str(raised).split("\n  at ")[0]
             parts = {"problem": problem, "got": got}
-            raise Counterexample(parts | {"expected": expression(made.value)})
+            raise Counterexample(parts | {"expected": expression(sample.value)})
         return result.graph.outputs[0] if result.log else None
 
     def _gradients(
-        self, made: Made, before: Value, after: Value
+        self, sample: Made, before: Value, after: Value
     ) -> tuple[list[Value], list[Value]]:
         """The gradients of both sides in the inputs of floats."""
-        wrt = _smooth(made)
+        wrt = _smooth(sample)
         if not wrt:
             self.report.barren += 1
             if self.report.barren > MOST_BARREN and not self.report.gradients:
@@ -296,14 +296,14 @@ class _Search:
         before, after = trial.compared
         self.report.values += not self.stage.gradient
         self.report.gradients += self.stage.gradient
-        found = self._tried(trial, [*before, *after])
-        if found is None:
-            if self._tried(trial, [trial.made.value, *before]) is None:
+        results = self._tried(trial, [*before, *after])
+        if results is None:
+            if self._tried(trial, [trial.sample.value, *before]) is None:
                 self.report.values -= not self.stage.gradient
                 self._need_error(trial)
                 reject()  # arguments that do not fit the graph as it was
             raise Counterexample(self._raised(trial, after))
-        pairs = zip(found[: len(before)], found[len(before) :], strict=True)
+        pairs = zip(results[: len(before)], results[len(before) :], strict=True)
         for i, (old, new) in enumerate(pairs):
             if not self._same(old, new, trial.unit):
                 raise Counterexample(self._differs(trial, i, old, new))
@@ -313,8 +313,8 @@ class _Search:
         before, after = trial.sides
         try:
             self._run(trial, [before])
-        except GraphError as found:
-            error = str(found).splitlines()[0]
+        except GraphError as refusal:
+            error = str(refusal).splitlines()[0]
         except Exception:
             return  # of NumPy, say
         else:
@@ -352,14 +352,14 @@ class _Search:
         )
         xp = {"numpy": np, "jax": jax.numpy}[self.stage.backend]
         arguments = map(xp.asarray, trial.arguments.values())
-        return [np.asarray(found) for found in compiled(*arguments)]
+        return [np.asarray(result) for result in compiled(*arguments)]
 
     def _raised(self, trial: _Trial, after: list[Value]) -> dict[str, str]:
         try:
             self._run(trial, after)
             error = "it cannot be computed beside the graph as it was"
-        except Exception as found:
-            error = f"{type(found).__name__}: {str(found).splitlines()[0]}"
+        except Exception as failure:
+            error = f"{type(failure).__name__}: {str(failure).splitlines()[0]}"
         return {
             "problem": f"what the rule {self.rule.name} gives raises",
             "got": f"{expression(trial.sides[1])}: {error}",
@@ -372,7 +372,7 @@ class _Search:
     ) -> dict[str, str]:
         what = "the value"
         if self.stage.gradient:
-            what = f"the gradient in {_smooth(trial.made)[i].name}"
+            what = f"the gradient in {_smooth(trial.sample)[i].name}"
         before, after = map(expression, trial.sides)
         bits = ", bit for bit" if self.rule.exact and not self.stage.gradient else ""
         return {
@@ -395,11 +395,11 @@ def _on_host(value: Value) -> bool:
     return any(node.primitive is OP.assert_ for node in ancestors([value]))
 
 
-def _smooth(made: Made) -> list[Value]:
+def _smooth(sample: Made) -> list[Value]:
     """The inputs that have a gradient."""
-    if not is_inexact(made.value.dtype):
+    if not is_inexact(sample.value.dtype):
         return []
-    return [x for x in made.inputs if is_inexact(x.dtype)]
+    return [x for x in sample.inputs if is_inexact(x.dtype)]
 
 
 def _weighed(x: Value) -> Value:
@@ -411,5 +411,5 @@ def _weighed(x: Value) -> Value:
 
 
 def _arguments(trial: _Trial) -> str:
-    parts = [f"{x.name} = {shown(trial.arguments[x])}" for x in trial.made.inputs]
+    parts = [f"{x.name} = {shown(trial.arguments[x])}" for x in trial.sample.inputs]
     return ", ".join(parts) or "none"

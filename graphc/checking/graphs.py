@@ -67,12 +67,12 @@ def built(c: Chance, build: Callable[..., Any], shapes: DeclaredShapes) -> Made:
     maker = _Maker(c)
     names = list(inspect.signature(build).parameters)
     dtype, common, sizes = c.dtype(), c.shape(), _Sizes(c)
-    given = []
+    arguments = []
     for name in names:
         shape = sizes.of(shapes[name]) if name in shapes else _near(c, common)
-        given.append(maker.variable(Want(shape, dtype), name))
+        arguments.append(maker.variable(Want(shape, dtype), name))
     try:
-        value = as_value(build(*given))
+        value = as_value(build(*arguments))
     except GraphError:
         raise Misfit from None
     return Made(value, maker.wants)
@@ -86,14 +86,15 @@ def _called(c: Chance, pattern: Traced) -> Made:
     rank = max(t.rank for t in example)
     alike = ("n",) * rank  # else of any sizes, for ops that broadcast
     common = sizes.of(alike) if c.flag() else c.shape(rank, rank)
-    given = []
+    arguments = []
     for name, t in zip(pattern.names, example, strict=True):
         stated = pattern.shapes.get(name)
         shape = common[rank - t.rank :] if stated is None else sizes.of(stated)
-        own = dtype if dtype is not None and name not in pattern.dtypes else t.dtype
-        given.append(maker.leaf(Want(shape, own)))
+        free = name not in pattern.dtypes
+        leaf_dtype = dtype if dtype is not None and free else t.dtype
+        arguments.append(maker.leaf(Want(shape, leaf_dtype)))
     try:
-        value = pattern.function(*given)
+        value = pattern.function(*arguments)
     except Exception:
         raise Misfit from None
     return Made(value, maker.wants)
@@ -108,7 +109,7 @@ class _Sizes:
 
     def __init__(self, c: Chance) -> None:
         self._c = c
-        self._found: dict[str, Size] = {}
+        self._chosen_sizes: dict[str, Size] = {}
 
     def of(self, shape: Sequence[int | str | None]) -> tuple[Size, ...]:
         return tuple(
@@ -117,10 +118,10 @@ class _Sizes:
         )
 
     def _size(self, name: str) -> Size:
-        if name not in self._found:
+        if name not in self._chosen_sizes:
             sizes: tuple[Size, ...] = (2, axis(name), 3, 1, 0)
-            self._found[name] = self._c.pick(sizes)
-        return self._found[name]
+            self._chosen_sizes[name] = self._c.pick(sizes)
+        return self._chosen_sizes[name]
 
 
 @dataclass
@@ -153,10 +154,10 @@ class _Maker:
         return self.number(pattern, self.wider(want))
 
     def _known(self, name: str) -> Value:
-        found = self.bound[name]
-        if not isinstance(found, Value):
+        bound_value = self.bound[name]
+        if not isinstance(bound_value, Value):
             raise Misfit
-        return found
+        return bound_value
 
     def node(self, pattern: Apply, want: Want) -> Value:
         """A node of the pattern's primitive on inputs that are made for it."""
@@ -187,11 +188,11 @@ class _Maker:
 
     def _all(self, parts: list[tuple[Pattern, Want]]) -> list[Value]:
         """The inputs of a node; variables last, whose values others may name."""
-        made: dict[int, Value] = {}
+        inputs: dict[int, Value] = {}
         late = [isinstance(part, Variable) for part, _ in parts]
         for i in sorted(range(len(parts)), key=late.__getitem__):
-            made[i] = self.make(*parts[i])
-        return [made[i] for i in range(len(parts))]
+            inputs[i] = self.make(*parts[i])
+        return [inputs[i] for i in range(len(parts))]
 
     def leaf(self, want: Want) -> Value:
         """A value for a variable of a pattern: an input mostly."""
@@ -230,23 +231,23 @@ class _Maker:
 
     def converted(self, want: Want) -> Value:
         """An input of another dtype."""
-        given = Want(want.shape, self.c.dtype())
-        return cast(self.variable(given), want.dtype)
+        source = Want(want.shape, self.c.dtype())
+        return cast(self.variable(source), want.dtype)
 
     def function(self, want: Want) -> Value:
         """An input to which an elementwise function is applied."""
         names = FUNCTIONS[: 4 if is_inexact(want.dtype) else 2]
         if want.dtype.kind == "b":
             names = ["logical_not"]
-        made: Value = getattr(F, self.c.pick(names))(self.variable(want))
-        return made
+        result: Value = getattr(F, self.c.pick(names))(self.variable(want))
+        return result
 
     def variable(self, want: Want, name: str = "") -> Value:
         """A new input."""
         called = name or f"x{len(self.wants)}"
-        made = variable(called, TensorType(want.dtype, want.shape))
-        self.wants[made] = want
-        return made
+        new_input = variable(called, TensorType(want.dtype, want.shape))
+        self.wants[new_input] = want
+        return new_input
 
     def definite(self, want: Want) -> Value:
         """A symmetric positive definite matrix far from singular."""

@@ -111,8 +111,8 @@ def _(c: Chance, want: Want, fixed: ParamChoices, n: int) -> SamplePlan:
 
 @plans("convert")
 def _(c: Chance, want: Want, fixed: ParamChoices, n: int) -> SamplePlan:
-    given = replace(want, dtype=dtype_of("int64") if want.weak else c.dtype())
-    return SamplePlan([given], lambda xs: {"dtype": want.dtype, "weak": want.weak})
+    source = replace(want, dtype=dtype_of("int64") if want.weak else c.dtype())
+    return SamplePlan([source], lambda xs: {"dtype": want.dtype, "weak": want.weak})
 
 
 @plans("real", "imag", "absolute")
@@ -125,11 +125,11 @@ def _inserted(
     shape: tuple[Size, ...], axes: Sequence[int], sizes: Sequence[Size]
 ) -> tuple[Size, ...]:
     """The shape with more axes, at `axes` of the result."""
-    rest, more = iter(shape), dict(zip(axes, sizes, strict=True))
+    remaining_sizes, more = iter(shape), dict(zip(axes, sizes, strict=True))
     rank = len(shape) + len(axes)
     if any(a >= rank for a in axes):
         raise Misfit
-    return tuple(more[a] if a in more else next(rest) for a in range(rank))
+    return tuple(more[a] if a in more else next(remaining_sizes) for a in range(rank))
 
 
 def _some_of(c: Chance, rank: int, count: int) -> tuple[int, ...]:
@@ -169,9 +169,9 @@ def _(c: Chance, want: Want, fixed: ParamChoices, n: int) -> SamplePlan:
 @plans("argmax", "argmin")
 def _(c: Chance, want: Want, fixed: ParamChoices, n: int) -> SamplePlan:
     axes = (fixed["axis"],) if "axis" in fixed else _some_of(c, len(want.shape) + 1, 1)
-    given = want.of(*_inserted(want.shape, axes, [c.size()]))
+    operand = want.of(*_inserted(want.shape, axes, [c.size()]))
     return SamplePlan(
-        [replace(given, dtype=c.dtype())],
+        [replace(operand, dtype=c.dtype())],
         lambda xs: {"axis": axes[0], "keepdims": False},
     )
 
@@ -201,9 +201,9 @@ def _(c: Chance, want: Want, fixed: ParamChoices, n: int) -> SamplePlan:
 
 @plans("recurrence")
 def _(c: Chance, want: Want, fixed: ParamChoices, n: int) -> SamplePlan:
-    given = _along(c, want)
-    params = {"axis": c.axis(len(given.shape)), "reverse": c.flag(3)}
-    return SamplePlan([given, given], lambda xs: params)
+    operand = _along(c, want)
+    params = {"axis": c.axis(len(operand.shape)), "reverse": c.flag(3)}
+    return SamplePlan([operand, operand], lambda xs: params)
 
 
 @plans("fftshift")
@@ -226,23 +226,23 @@ def _(c: Chance, want: Want, fixed: ParamChoices, n: int) -> SamplePlan:
 def _(c: Chance, want: Want, fixed: ParamChoices, n: int) -> SamplePlan:
     rank = len(want.shape)
     axes = fixed.get("axes") or c.order(rank)
-    given: list[Size] = list(want.shape)
+    operand_shape: list[Size] = list(want.shape)
     if len(axes) == rank:
         for i, axis in enumerate(axes):
-            given[axis] = want.shape[i]
+            operand_shape[axis] = want.shape[i]
 
     def params(xs: list[Value]) -> ParamChoices:
         fits = xs[0].type.rank == len(axes)
         return {"axes": axes if fits else c.order(xs[0].type.rank)}
 
-    return SamplePlan([want.of(*given)], params)
+    return SamplePlan([want.of(*operand_shape)], params)
 
 
 @plans("reshape")
 def _(c: Chance, want: Want, fixed: ParamChoices, n: int) -> SamplePlan:
     shape = want.shape
     cut = c.up_to(len(shape))
-    given = c.pick(
+    operand_shape = c.pick(
         (
             (product(shape),),
             shape,
@@ -252,7 +252,7 @@ def _(c: Chance, want: Want, fixed: ParamChoices, n: int) -> SamplePlan:
         )
     )
     return SamplePlan(
-        [want.of(*given)], lambda xs: {"shape": _fitting(c, shape, xs[0])}
+        [want.of(*operand_shape)], lambda xs: {"shape": _fitting(c, shape, xs[0])}
     )
 
 
@@ -291,28 +291,28 @@ def _(c: Chance, want: Want, fixed: ParamChoices, n: int) -> SamplePlan:
 def _(c: Chance, want: Want, fixed: ParamChoices, n: int) -> SamplePlan:
     ones = [a for a, n in enumerate(want.shape) if isinstance(n, int) and n == 1]
     axes = fixed.get("axes") or tuple(a for a in ones if c.flag())
-    given = tuple(n for a, n in enumerate(want.shape) if a not in axes)
+    operand_shape = tuple(n for a, n in enumerate(want.shape) if a not in axes)
 
     def params(xs: list[Value]) -> ParamChoices:
-        fits = axes and xs[0].type.rank == len(given)
+        fits = axes and xs[0].type.rank == len(operand_shape)
         return {"axes": axes if fits else _some_of(c, xs[0].type.rank + 1, 1)}
 
-    return SamplePlan([want.of(*given)], params)
+    return SamplePlan([want.of(*operand_shape)], params)
 
 
 @plans("squeeze")
 def _(c: Chance, want: Want, fixed: ParamChoices, n: int) -> SamplePlan:
     axes = fixed.get("axes") or _some_of(c, len(want.shape) + 1, 1)
-    given = _inserted(want.shape, axes, [1] * len(axes))
+    operand_shape = _inserted(want.shape, axes, [1] * len(axes))
 
     def params(xs: list[Value]) -> ParamChoices:
-        if xs[0].type.rank == len(given):
+        if xs[0].type.rank == len(operand_shape):
             return {"axes": axes}
         sizes = enumerate(xs[0].type.shape)
         ones = tuple(a for a, n in sizes if isinstance(n, int) and n == 1)
         return {"axes": ones}
 
-    return SamplePlan([want.of(*given)], params)
+    return SamplePlan([want.of(*operand_shape)], params)
 
 
 @plans("concatenate")
@@ -331,8 +331,8 @@ def _(c: Chance, want: Want, fixed: ParamChoices, n: int) -> SamplePlan:
 def _(c: Chance, want: Want, fixed: ParamChoices, n: int) -> SamplePlan:
     want = _along(c, want)
     axis = fixed["axis"] if "axis" in fixed else c.axis(len(want.shape))
-    given = want.of(*(size for a, size in enumerate(want.shape) if a != axis))
-    return SamplePlan([given] * n, lambda xs: {"axis": axis})
+    part = want.of(*(size for a, size in enumerate(want.shape) if a != axis))
+    return SamplePlan([part] * n, lambda xs: {"axis": axis})
 
 
 @plans("pad")

@@ -15,7 +15,7 @@ PlannedItem = tuple[str, Any, Any, Any]
 @plans("basic_index")
 def _(c: Chance, want: Want, fixed: ParamChoices, n: int) -> SamplePlan:
     kinds = fixed["kinds"] if "kinds" in fixed else _kinds(c, len(want.shape))
-    rest = list(want.shape)
+    tail = list(want.shape)
     items, shape = [], []
     for i, kind in enumerate(kinds):
         item: PlannedItem = (kind, None, None, None)
@@ -25,13 +25,13 @@ def _(c: Chance, want: Want, fixed: ParamChoices, n: int) -> SamplePlan:
             item = ("i", _fixed_item(fixed, i, c.pick((0, -1, 1))), None, None)
         if kind != "n":
             whole = item == FULL_ITEM
-            shape.append(rest.pop(0) if rest and whole else c.size())
+            shape.append(tail.pop(0) if tail and whole else c.size())
         items.append(item)
     names = ("kinds", "starts", "stops", "steps")
     parts = list(zip(*items, strict=True)) if items else [()] * 4
     params: ParamChoices = dict(zip(names, parts, strict=True))
     params["kinds"] = "".join(params["kinds"])
-    return SamplePlan([want.of(*shape, *rest)], lambda xs: params)
+    return SamplePlan([want.of(*shape, *tail)], lambda xs: params)
 
 
 def _kinds(c: Chance, rank: int) -> str:
@@ -51,8 +51,8 @@ def _fixed_item(fixed: ParamChoices, i: int, default: Size) -> Any:
 @plans("gather")
 def _(c: Chance, want: Want, fixed: ParamChoices, n: int) -> SamplePlan:
     shape = c.shape(1)
-    found = index(c.shape(0, 2), shape[0])
-    indices = [replace(found, limit=shape[0])] * (n - 1)
+    first_index = index(c.shape(0, 2), shape[0])
+    indices = [replace(first_index, limit=shape[0])] * (n - 1)
     axes = tuple(range(n - 1))
     more = tuple(c.size() for _ in range(max(0, n - 2)))
     return SamplePlan(
@@ -64,10 +64,10 @@ def _(c: Chance, want: Want, fixed: ParamChoices, n: int) -> SamplePlan:
 @plans("scatter")
 def _(c: Chance, want: Want, fixed: ParamChoices, n: int) -> SamplePlan:
     shape, places = c.shape(1), c.shape(1, 1)
-    found = index(places, shape[0])
+    indices = index(places, shape[0])
     how = c.pick(("set", "add"))
     return SamplePlan(
-        [want.of(*shape), want.of(*places, *shape[1:]), found],
+        [want.of(*shape), want.of(*places, *shape[1:]), indices],
         lambda xs: {"axes": (0,), "how": how, "inside": (False,)},
     )
 
@@ -116,8 +116,8 @@ def _(c: Chance, want: Want, fixed: ParamChoices, n: int) -> SamplePlan:
 
 @plans("vecdot")
 def _(c: Chance, want: Want, fixed: ParamChoices, n: int) -> SamplePlan:
-    given = want.of(*want.shape, c.size())
-    return SamplePlan([given, given])
+    operand = want.of(*want.shape, c.size())
+    return SamplePlan([operand, operand])
 
 
 @plans("tensordot")
@@ -163,8 +163,8 @@ def _(c: Chance, want: Want, fixed: ParamChoices, n: int) -> SamplePlan:
 
 @plans("eigh", "eigvalsh")
 def _(c: Chance, want: Want, fixed: ParamChoices, n: int) -> SamplePlan:
-    given = _square(c, c.shape(0, 1), want)
-    return SamplePlan([given], lambda xs: {"lower": True})
+    matrix = _square(c, c.shape(0, 1), want)
+    return SamplePlan([matrix], lambda xs: {"lower": True})
 
 
 @plans("solve")

@@ -19,14 +19,14 @@ class _Watched(Rule):
         self, value: Value, uses: CountUses, kept: IsKept = lambda value: False
     ) -> Value | None:
         """The replacement of a value, of the same type."""
-        made = super().apply(value, uses, kept)
-        changed = made is not None and _changed(value, made)
-        if made is None or not changed:
-            return made
+        replacement = super().apply(value, uses, kept)
+        changed = replacement is not None and _changed(value, replacement)
+        if replacement is None or not changed:
+            return replacement
         raise Counterexample(
             {
                 "problem": f"the rule {self.name} changes {changed}",
-                "got": f"{expression(made)}: {made.type}",
+                "got": f"{expression(replacement)}: {replacement.type}",
                 "expected": f"{expression(value)}: {value.type}",
             }
         )

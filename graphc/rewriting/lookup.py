@@ -58,8 +58,8 @@ def _pays(table: Value, i: Value) -> bool:
 def _places(table: Value, i: Value, inside: Any) -> Value:
     """The rows that are looked up, none of them out of bounds."""
     rows = F.arange(size_value(table.type.shape[0]), dtype=_counting(i))
-    found: Value = GATHER(rows, i, axes=(0,), inside=inside)
-    return found
+    places: Value = GATHER(rows, i, axes=(0,), inside=inside)
+    return places
 
 
 def _counting(i: Value) -> DType:
@@ -128,8 +128,8 @@ def rows_by(table: Value, i: Value, inside: Any, w: Value) -> Value | None:
         return None
     if not at_most(columns, table.type.shape[1]):
         return None
-    found: Value = GATHER(F.matmul(table, w), i, axes=(0,), inside=inside)
-    return found
+    products: Value = GATHER(F.matmul(table, w), i, axes=(0,), inside=inside)
+    return products
 
 
 def _sum_of_written(count: int) -> Rule:
@@ -169,7 +169,7 @@ def _points(indices: Sequence[Value]) -> tuple[Size, ...]:
     rank = max(i.type.rank for i in indices)
     shapes = [(1,) * (rank - i.type.rank) + i.type.shape for i in indices]
     sizes = ([n for n in along if not is_one(n)] for along in zip(*shapes, strict=True))
-    return tuple(found[0] if found else 1 for found in sizes)
+    return tuple(lengths[0] if lengths else 1 for lengths in sizes)
 
 
 def _one_hot(numbers: Any, name: str) -> tuple[Rule, Rule]:

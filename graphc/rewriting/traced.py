@@ -67,29 +67,31 @@ class Traced:
         """The placeholders' values, for each way in which the function gives this."""
         tried: set[tuple[int, ...]] = set()
         for form in self.forms:
-            for found in matches(form, value, uses):
-                given = tuple(found[name] for name in self.names)
-                key = tuple(map(id, given))
-                if key not in tried and self._gives(value, given, uses):
-                    yield dict(zip(self.names, given, strict=True))
+            for bindings in matches(form, value, uses):
+                arguments = tuple(bindings[name] for name in self.names)
+                key = tuple(map(id, arguments))
+                if key not in tried and self._gives(value, arguments, uses):
+                    yield dict(zip(self.names, arguments, strict=True))
                 tried.add(key)
 
-    def _gives(self, value: Value, given: tuple[Value, ...], uses: CountUses) -> bool:
-        if not self._stated(given):
+    def _gives(
+        self, value: Value, arguments: tuple[Value, ...], uses: CountUses
+    ) -> bool:
+        if not self._stated(arguments):
             return False
         try:
-            made = self.function(*given)
+            result = self.function(*arguments)
         except Exception:  # not traceable on these: no result of the function
             return False
-        same = _Alike(given)
-        if not same_type(made, value) or not same.alike(made, value):
+        same = _Alike(arguments)
+        if not same_type(result, value) or not same.alike(result, value):
             return False
         return not self.once or same.alone(value, uses)
 
-    def _stated(self, given: tuple[Value, ...]) -> bool:
+    def _stated(self, arguments: tuple[Value, ...]) -> bool:
         """Whether values have the declared shapes and dtypes."""
         sizes: dict[str, Size] = {}
-        for name, x in zip(self.names, given, strict=True):
+        for name, x in zip(self.names, arguments, strict=True):
             if name in self.dtypes and x.dtype not in _dtypes(self.dtypes[name]):
                 return False
             shape = self.shapes.get(name)
@@ -108,44 +110,44 @@ def _is_of(
     """Whether a shape surely is as declared; `sizes` are the sizes of names so far."""
     if len(stated) != len(shape):
         return False
-    for wanted, n in zip(stated, shape, strict=True):
-        known = sizes.setdefault(wanted, n) if isinstance(wanted, str) else wanted
+    for entry, n in zip(stated, shape, strict=True):
+        known = sizes.setdefault(entry, n) if isinstance(entry, str) else entry
         if known is not None and equal(known, n) is not True:
             return False
     return True
 
 
-def same_type(made: Any, value: Value) -> bool:
+def same_type(result: Any, value: Value) -> bool:
     """Whether the result of a function has the type of a value."""
-    if not isinstance(made, Value):
+    if not isinstance(result, Value):
         return False
-    same = made.dtype == value.dtype and made.type.weak == value.type.weak
-    return same and same_shape(made.type.shape, value.type.shape)
+    same = result.dtype == value.dtype and result.type.weak == value.type.weak
+    return same and same_shape(result.type.shape, value.type.shape)
 
 
 class _Alike:
     """Compare the result of a function with the graph as it is."""
 
-    def __init__(self, given: tuple[Value, ...]) -> None:
-        self._given = set(given)
+    def __init__(self, arguments: tuple[Value, ...]) -> None:
+        self._arguments = set(arguments)
         self._known: dict[tuple[int, int], bool] = {}
         self._inside: dict[Node, None] = {}
 
-    def alike(self, made: Value, value: Value) -> bool:
+    def alike(self, result: Value, value: Value) -> bool:
         """Whether both have the same ops, up to the order in sums and products."""
-        if made in self._given:
-            return made is value
-        key = id(made), id(value)
+        if result in self._arguments:
+            return result is value
+        key = id(result), id(value)
         if key not in self._known:
-            self._known[key] = self._compare(made, value)
+            self._known[key] = self._compare(result, value)
         return self._known[key]
 
-    def _compare(self, made: Value, value: Value) -> bool:
-        constant = literal_of(made)
+    def _compare(self, result: Value, value: Value) -> bool:
+        constant = literal_of(result)
         if constant is not None:
             return _is_constant(constant, value)
-        a, b = made.node, value.node
-        if a.primitive is not b.primitive or made.index != value.index:
+        a, b = result.node, value.node
+        if a.primitive is not b.primitive or result.index != value.index:
             return False
         if not _same_params(a.params, b.params) or len(a.inputs) != len(b.inputs):
             return False
@@ -168,15 +170,15 @@ class _Alike:
 
 def _is_constant(array: Any, value: Value) -> bool:
     """Whether a value is a constant that holds the same number everywhere."""
-    found = literal_of(value)
-    if found is None or found.dtype != array.dtype:
+    literal = literal_of(value)
+    if literal is None or literal.dtype != array.dtype:
         return False
-    if array.ndim and array.shape != found.shape:
+    if array.ndim and array.shape != literal.shape:
         return False
     numbers = array.tobytes()
-    if array.ndim or not found.size:
-        return bool(array.ndim) and numbers == found.tobytes()
-    return numbers * found.size == found.tobytes()
+    if array.ndim or not literal.size:
+        return bool(array.ndim) and numbers == literal.tobytes()
+    return numbers * literal.size == literal.tobytes()
 
 
 def _same_params(a: Any, b: Any) -> bool:
@@ -249,12 +251,12 @@ def _trials(
 
 def _mixtures(n: int, uniform: Iterable[T], pairs: Iterable[tuple[T, T]]) -> list[Any]:
     """The same for all of `n`, or one for all but one, which has another."""
-    found = [(one,) * n for one in uniform]
+    mixtures = [(one,) * n for one in uniform]
     for most, other in pairs:
         for i in range(n):
-            found.append((most,) * i + (other,) + (most,) * (n - i - 1))
-            found.append((other,) * i + (most,) + (other,) * (n - i - 1))
-    return found
+            mixtures.append((most,) * i + (other,) + (most,) * (n - i - 1))
+            mixtures.append((other,) * i + (most,) + (other,) * (n - i - 1))
+    return mixtures
 
 
 def _sized(
@@ -280,12 +282,14 @@ def _stated_dtypes(
         yield _dtypes(stated[name])[0] if name in stated else dtype_of(kind)
 
 
-def _form(made: Any, placeholders: tuple[Value, ...], names: tuple[str, ...]) -> Apply:
+def _form(
+    result: Any, placeholders: tuple[Value, ...], names: tuple[str, ...]
+) -> Apply:
     """The result of a function, as a pattern without params and constants."""
-    if not isinstance(made, Value):
-        raise _wrong("the pattern must give one value", got=type(made).__name__)
-    region = set(region_between([made], placeholders))
-    if made.node not in region:
+    if not isinstance(result, Value):
+        raise _wrong("the pattern must give one value", got=type(result).__name__)
+    region = set(region_between([result], placeholders))
+    if result.node not in region:
         raise _wrong("the pattern must compute something of its placeholders")
     if len(region) > MOST_NODES:
         raise _wrong("the pattern is too large", got=f"{len(region)} nodes")
@@ -307,6 +311,6 @@ def _form(made: Any, placeholders: tuple[Value, ...], names: tuple[str, ...]) ->
         inputs = tuple(map(pattern, x.node.inputs))
         return Named(name, Apply(x.node.primitive.name, inputs, output=x.index))
 
-    named = pattern(made)
+    named = pattern(result)
     assert isinstance(named, Named) and isinstance(named.pattern, Apply)
     return named.pattern

@@ -79,11 +79,11 @@ Users = dict[Value, list[Node]]
 
 
 def _users(nodes: Sequence[Node]) -> Users:
-    found: Users = defaultdict(list)
+    users: Users = defaultdict(list)
     for node in nodes:
         for value in operands(node):
-            found[value].append(node)
-    return found
+            users[value].append(node)
+    return users
 
 
 class _Function:
@@ -124,13 +124,13 @@ class _Function:
             known.update(zip(made, fresh.outputs, strict=True))
         return close([known[row] for row in self._shown], inputs, "call")
 
-    def called(self, i: int, made: dict[Value, Value]) -> dict[Value, Value]:
+    def called(self, i: int, replacements: dict[Value, Value]) -> dict[Value, Value]:
         """The values of a part that others use, from a call of the function."""
         taken = [*(row[i] for row in self._given), *self._captures]
-        values = [made.get(v, v) for v in taken]
+        values = [replacements.get(v, v) for v in taken]
         with standing_at(self._shown[-1][i].node.place):
-            found = call(self._name, self._body, values, self._sizes)
-        return {row[i]: v for row, v in zip(self._shown, found, strict=True)}
+            results = call(self._name, self._body, values, self._sizes)
+        return {row[i]: v for row, v in zip(self._shown, results, strict=True)}
 
 
 def _own(parts: AlikeParts) -> set[Counterparts]:
@@ -144,9 +144,9 @@ def _own(parts: AlikeParts) -> set[Counterparts]:
 
 def _take_alike(parts: AlikeParts) -> bool:
     """Whether all parts compute what one of them does, and none takes it as given."""
-    inside, own = {row[0] for row in parts.rows}, _own(parts)
+    inside, computed_rows = {row[0] for row in parts.rows}, _own(parts)
     taken = (row for takes in parts.takes for row in takes)
-    return all(row in own or row[0].node not in inside for row in taken)
+    return all(row in computed_rows or row[0].node not in inside for row in taken)
 
 
 def _given(parts: AlikeParts) -> list[Counterparts]:
