@@ -14,7 +14,7 @@ from graphc.ir.dims_names import naming
 from graphc.rewriting.engine import Application, applied
 from graphc.runtime import alarms, xla
 from graphc.runtime.adapt import Change
-from graphc.runtime.ahead import OnlySegment, is_wide, only_segment
+from graphc.runtime.ahead import OnlySegment, only_segment
 from graphc.runtime.ahead_of_calls import AheadOfCalls
 from graphc.runtime.arguments import Signature
 from graphc.runtime.call_lines import CallSite
@@ -151,12 +151,10 @@ class Function(AheadOfCalls):
         newest = self._newest
         if self._changing and (prepared.facts.segments > 1 or newest.is_open):
             return None  # each call is noted
-        wide = is_wide(prepared.facts, module)
         site = CallSite(
             self.jax,
             getattr(module, entry(padded=True)),
             getattr(module, "on_device", None),
-            partial(xla.weak_integer, self.jax, wide),
             self._call,
             lambda: self._newest is newest,
             self._fail,

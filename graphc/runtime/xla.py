@@ -117,12 +117,6 @@ def wide(
     return run
 
 
-def weak_integer(jax: Any, wide: bool, number: int) -> Any:
-    """A number of Python as an array of JAX that adapts as it does, on the device."""
-    with jax.enable_x64(wide or jax.config.jax_enable_x64):
-        return jax.numpy.asarray(number)
-
-
 def _batched_device_put(jax: Any) -> Callable[..., Any] | None:
     """The function of jaxlib, if it still is what it was."""
     try:
