@@ -95,7 +95,8 @@ class SizeFamily(ABC, Generic[ManyT, OneT]):
     """The calls of one function that differ in nothing but sizes.
 
     `compiled` are programs for single sizes, `programs` those for many; `pinned` are
-    facts that leave single sizes alone.
+    facts that leave single sizes alone. What is compiled for single sizes is `also_for`
+    calls of these patterns, which differ in sizes that nothing reads.
     """
 
     function: Callable[..., Any]
@@ -113,6 +114,7 @@ class SizeFamily(ABC, Generic[ManyT, OneT]):
     served: dict[ShapesOfCall, ManyT] = field(default_factory=dict)
     captured: dict[int, Snapshot] = field(default_factory=dict)  # by program
     pinned: dict[ShapesOfCall, list[str]] = field(default_factory=dict)
+    also_for: dict[ShapesOfCall, dict[str, None]] = field(default_factory=dict)
     whose_results_fit: set[ShapesOfCall] = field(default_factory=set)
     otherwise = ""  # how that is done, in a warning
 

@@ -24,6 +24,7 @@ from graphc.importers.jax.export import asked, contents, jax_specs
 from graphc.importers.jax.known_calls import KnownCalls, OnLeaves
 from graphc.importers.jax.pattern import shapes_of
 from graphc.importers.jax.placement import is_typed_by_mesh, why_left
+from graphc.importers.jax.program import JaxProgram
 from graphc.importers.jax.report import JitStats, stats_of
 from graphc.importers.jax.settings import guards_transfers, runs_plainly
 from graphc.importers.jax.sized import SizedFunction
@@ -38,6 +39,7 @@ from graphc.importers.jax.typed import (
     R,
     SizedCallable,
 )
+from graphc.importers.jax.unread import stand_ins
 from graphc.importers.jax.way_out import tell_way_out
 from graphc.importers.numpy.function import NumpyFunction
 from graphc.ir.graph import Graph
@@ -223,7 +225,8 @@ class JitFunction(SizedFunction[JaxFamily]):
         sizes = shapes_of(specs)
         program = family.program_at(sizes) if family.wants_program(sizes) else None
         if program is not None:
-            run = program.runner(call, specs)
+            run = self._by_first(family, program, call, specs)
+            run = run or program.runner(call, specs)
             try:
                 found = run(call.leaves)
             except GraphError:
@@ -234,6 +237,24 @@ class JitFunction(SizedFunction[JaxFamily]):
                 return results, None, False
         found, *kept = self._miss(*args, **named)
         return family.results(sizes, found), *kept
+
+    def _by_first(
+        self, family: JaxFamily, program: JaxProgram, call: JaxCall, specs: list[Spec]
+    ) -> OnLeaves | None:
+        """The run by what was compiled first; None where it does not do this call."""
+        first = family.first_for(program, shapes_of(specs))
+        if first is None or self._told.donates:
+            return None
+        unread = stand_ins(call.leaves, specs, first.sizes)
+        if unread is None:
+            return None
+
+        def run(leaves: list[Any]) -> Any:
+            own = [unread.get(i, leaf) for i, leaf in enumerate(leaves)]
+            args, named = call.arguments(own)
+            return self._exact(*args, **named)
+
+        return run
 
     def _planned(self, /, *args: Any, **named: Any) -> Any:
         """The function as JAX traces it; raises SizesVary where it need not."""

@@ -73,11 +73,15 @@ def _lines(family: SizeFamily[Any, Any], full: bool) -> Iterator[str]:
         first, *more = one.told(full)
         yield f"compiled exactly for {_shown(sizes)}: {first}"
         yield from (f"  where {fact}" for fact in family.pinned.get(sizes, ()))
+        for pattern in family.also_for.get(sizes, ()):
+            yield f"  and run for sizes {pattern}: nothing reads those that differ"
         yield from more
     if family.refused:
         yield f"compiled once for each size: {family.refused}"
     yield from (f"calls that jax.jit compiles: {reason}" for reason in family.left)
     for program in family.programs:
+        if family.also_for and not program.compiled.stats().compilations:
+            continue  # what was compiled exactly is run in its place
         yield f"compiled for all sizes {program.pattern}{_limits(program)}:"
         if program.opaque is not None:
             yield f"  each new size is traced and compared, for {program.opaque}"

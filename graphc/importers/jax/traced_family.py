@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import partial
 
+from graphc.importers.jax.captured import Snapshot
 from graphc.importers.jax.choices import require_names
 from graphc.importers.jax.exact import Exact, exact
 from graphc.importers.jax.family import CHECKED, SizeFamily
@@ -23,6 +24,7 @@ from graphc.importers.jax.program import (
 from graphc.importers.jax.recorder import Recorder
 from graphc.importers.jax.subject import Subject
 from graphc.importers.jax.tracing import TracedFunction
+from graphc.importers.jax.unread import FirstExact
 from graphc.importers.jax.unsupported import Unsupported
 
 SAMPLED = 4  # calls seen whose traces are put together into one for all sizes
@@ -41,6 +43,7 @@ class JaxFamily(SizeFamily[JaxProgram, Exact]):
     keeps: bool = False  # arguments that are donated, which is told once
     has_many: bool = False  # programs, so that other sizes are exact
     direct: tuple[ShapesOfCall, TracedFunction] | None = None  # of the call at hand
+    first: FirstExact | None = None
     otherwise = ", as by jax.jit"
 
     @property
@@ -50,9 +53,22 @@ class JaxFamily(SizeFamily[JaxProgram, Exact]):
 
     def trace(self, sizes: ShapesOfCall) -> Exact:
         """Compile one call with JAX, whose sizes are numbers."""
+        captured = Snapshot.of(self.function) if not self.compiled else None
         found = exact(self.subject, self.specs_at(sizes), self.names(), self.options)
         self.compiled[sizes] = found
+        if captured is not None:
+            self.first = FirstExact(sizes, found, captured)
         return found
+
+    def first_for(self, program: JaxProgram, sizes: ShapesOfCall) -> FirstExact | None:
+        """What was compiled first, where it does a call of these sizes as well."""
+        first = self.first
+        if first is None or self.options.backend != "jax":
+            return None
+        if not first.serves(program, sizes):
+            return None
+        self.also_for.setdefault(first.sizes, {})[str(program.pattern)] = None
+        return first
 
     def leave(self, reason: str) -> None:
         """A call is left to JAX, for a reason that is told once."""
