@@ -56,6 +56,7 @@ _ANY = {
 _OF_GRAPHC = re.compile(r"gt\.(?!asarray)(\w+)")  # which makes values of arrays
 _SPACE = {True: "np", False: "gt"}
 _INDEX = "for an array of NumPy, write gt.asarray(a)[i], or np.take(a, i, axis=0)"
+_OF_LIST = "for a list, a tuple or an array of NumPy, write gt.asarray(a)[i]"
 _SCOPES = (ast.Lambda, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
 
@@ -78,7 +79,7 @@ def words_of_numpy() -> Iterator[None]:
         _WORDS.of_numpy = outer
 
 
-def _in_words(hint: str) -> str:
+def in_words(hint: str) -> str:
     """A hint in the words of the user."""
     if not _WORDS.of_numpy:
         return hint
@@ -94,22 +95,25 @@ def no_number(value: "Value", op: str, hint: str = "") -> GraphError:
     caller = own_caller()
     if caller:  # a function of ours was given a value where it needs a number
         return graph_error(NO_NUMBER, op=caller, got=shown(value))
-    path = _around(user_place())
+    path = around(user_place())
     function = _called(path)
     if function and function not in vars(builtins):
         return foreign(value, function)
     word, found = _written(path)
-    if op == "numpy.asarray" and path and isinstance(path[-1], ast.Subscript):
-        word, found = "index", _INDEX
+    if path and isinstance(path[-1], ast.Subscript):
+        word, found = {
+            "numpy.asarray": ("index", _INDEX),
+            "int": ("index", _OF_LIST),
+        }.get(op, (word, found))
     if function in _BUILTINS:
         word, found = function, _BUILTINS[function]
-    hint = _in_words(found or hint or _ANY.get(op, ""))
+    hint = in_words(found or hint or _ANY.get(op, ""))
     return graph_error(NO_NUMBER, op=word or op, got=shown(value), hint=hint)
 
 
 def no_items(value: "Value", problem: str, op: str, hint: str) -> GraphError:
     """The error of a use that needs the elements of a value one by one."""
-    function = "" if own_caller() else _called(_around(user_place()))
+    function = "" if own_caller() else _called(around(user_place()))
     if function and function not in vars(builtins):
         return foreign(value, function)
     return graph_error(problem, op=op, got=str(value.type), hint=hint)
@@ -117,7 +121,7 @@ def no_items(value: "Value", problem: str, op: str, hint: str) -> GraphError:
 
 def foreign(value: "Value", function: str = "", otherwise: str = "") -> GraphError:
     """The error of another library's function that a value was given to."""
-    function = function or _called(_around(user_place())) or otherwise
+    function = function or _called(around(user_place())) or otherwise
     return graph_error(
         "takes arrays, no symbolic values",
         op=function,
@@ -142,7 +146,7 @@ def meant(name: str) -> str:
     return f"use {' or '.join(found) or 'the functions of graphc.tensor'}"
 
 
-def _around(place: SourceLocation) -> list[ast.AST]:
+def around(place: SourceLocation) -> list[ast.AST]:
     """The syntax around an instruction, the innermost last; [] without its source."""
     at = place.span
     if at is None:

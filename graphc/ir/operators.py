@@ -3,10 +3,11 @@
 NumPy's arrays and functions leave expressions that have a value in them to us.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from graphc.ir.dispatch import apply_function, apply_ufunc
 from graphc.ir.namespace import F
+from graphc.ir.repeating import SEQUENCES, refuse_repeating
 
 if TYPE_CHECKING:
     from graphc.ir.graph import Value
@@ -41,9 +42,13 @@ class Operators:
         return F.subtract(other, self)
 
     def __mul__(self, other: Any) -> "Value":
+        if isinstance(other, SEQUENCES):
+            refuse_repeating(cast("Value", self), other)
         return F.multiply(self, other)
 
     def __rmul__(self, other: Any) -> "Value":
+        if isinstance(other, SEQUENCES):
+            refuse_repeating(cast("Value", self), other)
         return F.multiply(other, self)
 
     def __truediv__(self, other: Any) -> "Value":

@@ -18,6 +18,7 @@ k = gt.iscalar("k")
 s = gt.scalar("s")
 NO_NUMBER = "a symbolic value has no number before the function is called"
 IF = "use gt.cond(condition, lambda: a, lambda: b), or gt.where(condition, a, b)"
+LISTED = "for a list, a tuple or an array of NumPy, write gt.asarray(a)[i]"
 UPDATE = (
     "at: `at` is the start of an update, not an array\n"
     "  got: float32[n, 3], the symbolic value x\n"
@@ -53,7 +54,7 @@ N = "weak int64[], the size n"
     (lambda: any([s > 0]), number("any", "bool[]", "use gt.any(x)")),
     (lambda: bool(s), number("bool", S, f"{IF}; for and, or, not: & | ~")),
     (lambda: int(k), number("int", K, "use the symbolic integer itself")),
-    (lambda: [1, 2][k], number("int", K, "use the symbolic integer itself")),
+    (lambda: [1, 2][k], number("index", K, LISTED)),
     (lambda: float(s), number("float", S, 'use x.astype("float64")')),
     (
         lambda: range(k),

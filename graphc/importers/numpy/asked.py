@@ -12,6 +12,7 @@ from typing import Any
 from graphc.errors import GraphError
 from graphc.ir.concrete import no_number
 from graphc.ir.graph import Value, known_sizes
+from graphc.ir.repeating import no_repeating
 
 
 class _Asked(threading.local):
@@ -44,7 +45,15 @@ def number_by(computes: Callable[[Any], Any], content: Any) -> Any:
 
 def refuse_number(value: Value, asking: str) -> None:
     """Raise the GraphError of a use that needs the number of a value."""
-    error = no_number(value, asking)
+    _refuse(no_number(value, asking))
+
+
+def refuse_repeating(count: Value, sequence: Any) -> None:
+    """Raise the GraphError of a sequence that is to be repeated by a symbolic number."""
+    _refuse(no_repeating(count, sequence))
+
+
+def _refuse(error: GraphError) -> None:
     _note(error)
     raise error
 

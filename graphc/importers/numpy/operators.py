@@ -5,7 +5,8 @@ from collections.abc import Callable
 from typing import Any
 
 from graphc.importers.numpy.arrays import TracedArray, content_of, wrapped
-from graphc.importers.numpy.asked import is_size, number_by, refuse_number
+from graphc.importers.numpy.asked import is_size, number_by, refuse_repeating
+from graphc.ir.repeating import SEQUENCES
 
 
 def _define_operators() -> None:
@@ -32,12 +33,12 @@ def _define_operators() -> None:
 def _repeating(computes: Callable[..., Any]) -> Callable[..., Any]:
     """A product, or the repetition of a list, which needs a number."""
 
-    def repeat(self: TracedArray, other: Any) -> Any:
-        if isinstance(other, (list, tuple, str, bytes)) and is_size(self.content):
-            refuse_number(self.content, "repeat")
+    def times(self: TracedArray, other: Any) -> Any:
+        if isinstance(other, SEQUENCES) and is_size(self.content):
+            refuse_repeating(self.content, other)
         return computes(self, other)
 
-    return repeat
+    return times
 
 
 def _unary(computes: Callable[[Any], Any]) -> Callable[[TracedArray], Any]:
