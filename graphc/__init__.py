@@ -13,6 +13,7 @@ from graphc.errors import (
     ForkWarning,
     GraphError,
     RecompilationWarning,
+    SizeWarning,
     UnusedInputWarning,
 )
 from graphc.explain.dump import dump
@@ -62,6 +63,7 @@ __all__ = [
     "Pad",
     "RecompilationWarning",
     "Rows",
+    "SizeWarning",
     "Specialize",
     "UnusedInputWarning",
     "Value",

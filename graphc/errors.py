@@ -95,6 +95,10 @@ class BlockWarning(UserWarning):
     """Two calls of a function marked with `graphc.block` do not do the same."""
 
 
+class SizeWarning(UserWarning):
+    """A size that is declared by a name, and that can be one number only."""
+
+
 class UnusedInputWarning(UserWarning):
     """An input of a function that none of its outputs depends on."""
 

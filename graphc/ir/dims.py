@@ -200,6 +200,11 @@ def axis(name: str) -> Dim:
     return symbol_dim(symbol)
 
 
+def is_declared(symbol: Symbol) -> bool:
+    """Whether a symbol is the size of all axes of its name, as users declare it."""
+    return _axes.get(symbol.name) is symbol
+
+
 def fresh_axis(name: str) -> Dim:
     """The size of one axis, no other than itself even where the names agree."""
     return symbol_dim(Symbol(label(name), lower=0))

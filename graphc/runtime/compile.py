@@ -21,6 +21,7 @@ from graphc.runtime.devices import Target, target_of
 from graphc.runtime.examine import Unused, examine
 from graphc.runtime.function import Function
 from graphc.runtime.making import Making
+from graphc.runtime.named_numbers import warn_of_numbers
 from graphc.runtime.pipeline import CompileOptions, Jit, Pipeline, Tier
 from graphc.runtime.stretching import Family, Stretching
 from graphc.runtime.tracebacks import hiding
@@ -86,6 +87,7 @@ def function(
     rewrites = _rules(rewrites, backend, jit is False, target)
     rule = config.casting if casting is None else check_casting(casting)
     graph, structure, defaults = examine(inputs, outputs, rule, unused)
+    warn_of_numbers(graph, unused)
     options = CompileOptions(backend, jit, rewrites, dims, tier, rule, check, target)
     made = _function(graph, structure, defaults, options)
     made.making = Making(function, graph, structure, defaults, again)

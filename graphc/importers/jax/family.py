@@ -95,8 +95,8 @@ class SizeFamily(ABC, Generic[ManyT, OneT]):
     """The calls of one function that differ in nothing but sizes.
 
     `compiled` are programs for single sizes, `programs` those for many; `pinned` are
-    facts that leave single sizes alone. What is compiled for single sizes is `also_for`
-    calls of these patterns, which differ in sizes that nothing reads.
+    facts that leave single sizes alone. Programs for single sizes are `also_for` calls
+    of these patterns, which differ in sizes that nothing reads.
     """
 
     function: Callable[..., Any]

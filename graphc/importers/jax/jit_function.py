@@ -241,7 +241,7 @@ class JitFunction(SizedFunction[JaxFamily]):
     def _by_first(
         self, family: JaxFamily, program: JaxProgram, call: JaxCall, specs: list[Spec]
     ) -> OnLeaves | None:
-        """The run by what was compiled first; None where it does not do this call."""
+        """The run by the first program; None where it does not do this call."""
         first = family.first_for(program, shapes_of(specs))
         if first is None or self._told.donates:
             return None

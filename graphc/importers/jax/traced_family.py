@@ -61,7 +61,7 @@ class JaxFamily(SizeFamily[JaxProgram, Exact]):
         return found
 
     def first_for(self, program: JaxProgram, sizes: ShapesOfCall) -> FirstExact | None:
-        """What was compiled first, where it does a call of these sizes as well."""
+        """The first program, where it does a call of these sizes as well."""
         first = self.first
         if first is None or self.options.backend != "jax":
             return None

@@ -25,7 +25,7 @@ from graphc.transform.policies import symbols_of
 
 @dataclass(frozen=True)
 class FirstExact:
-    """What was compiled for the first sizes of a family, and what it captured then."""
+    """The program for the first sizes of a family, and the arrays captured then."""
 
     sizes: ShapesOfCall
     compiled: Exact

@@ -1,0 +1,49 @@
+"""A warning for sizes that have a name and can be one number only.
+
+An "n" that an op needs to be 3 is a mistake, or is better declared as 3: calls of all
+other sizes raise.
+"""
+
+import warnings
+
+from graphc.analysis.pinned import OneNumber, pinned
+from graphc.errors import SizeWarning, user_level
+from graphc.ir.dims import Size, is_declared, symbol_dim
+from graphc.ir.graph import Graph, Node, Value
+from graphc.runtime.examine import Unused
+
+_STATED = ("specify_shape", "assert_")  # by which users say that it is so
+
+
+def warn_of_numbers(graph: Graph, unused: Unused) -> None:
+    """Warn of each size of a graph that is declared by a name and must be a number.
+
+    Not where idle inputs are to be ignored, as in graphs that are imported: who made
+    these did not declare the sizes.
+    """
+    for one in pinned(graph.nodes) if unused != "ignore" else ():
+        if is_declared(one.symbol) and one.node.reported not in _STATED:
+            text = f"{one.symbol.name} must be {one.number}: {_asking(one.node)}"
+            hint = _declared(graph, one)
+            text += f"\n  hint: {hint}" if hint else ""
+            warnings.warn(text, SizeWarning, stacklevel=user_level())
+
+
+def _asking(node: Node) -> str:
+    types = ", ".join(str(v.type) for v in node.inputs)
+    return f"{node.reported} of {types} at {node.place} needs it"
+
+
+def _declared(graph: Graph, one: OneNumber) -> str:
+    """Code that declares a variable with the number; "" where none has the axis."""
+    axis = symbol_dim(one.symbol)
+    for value, name in zip(graph.inputs, graph.input_names, strict=True):
+        if axis in value.type.shape:
+            return f"declare {name} so: {_code(value, axis, one.number)}"
+    return ""
+
+
+def _code(value: Value, axis: Size, number: int) -> str:
+    sizes = tuple(number if n is axis else n for n in value.type.shape)
+    shape = tuple(n if isinstance(n, int) else str(n) for n in sizes)
+    return f'gt.tensor("{value.name}", "{value.dtype.name}", {shape})'
