@@ -21,6 +21,7 @@ from graphc.importers.derivatives import grad, hessian, jacobian, value_and_grad
 from graphc.importers.functions import block, checkpoint, ragged, vmap
 from graphc.ir.build import config
 from graphc.ir.dims import Dim
+from graphc.ir.elsewhere import OF_GRAPHC
 from graphc.ir.graph import Value
 from graphc.ir.namespace import misspelled
 from graphc.ops.arrays.sizes import known, same_size
@@ -107,6 +108,8 @@ else:
         if name in _OF_JAX:
             return getattr(importlib.import_module("graphc.importers.jax"), name)
         problem = f"graphc has no attribute {name!r}"
+        if name in OF_GRAPHC:
+            raise AttributeError(f"{problem}; {OF_GRAPHC[name]}")
         raise AttributeError(problem + misspelled(name, __all__))
 
 

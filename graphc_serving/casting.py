@@ -40,6 +40,30 @@ def misfit(value: Any, dtype: str, shape: tuple[Any, ...]) -> tuple[str, str]:
     return "", ""
 
 
+def remedy(value: Any, dtype: str) -> str:
+    """Code that makes an array of this dtype, or what to give in the argument's place.
+
+    It never makes an array of nothing: NumPy takes None for a NaN.
+    """
+    kind = str(getattr(value, "dtype", ""))
+    if kind.startswith("key<"):
+        return "jax.random.key_data(key) gives the numbers of a key"
+    if kind == "object":
+        return "give numbers alone: these are objects of Python"
+    if isinstance(value, (list, tuple)):
+        lengths = [len(r) if isinstance(r, (list, tuple)) else 0 for r in value]
+        if len(set(lengths)) > 1:
+            first = ", ".join(map(str, lengths[:8])) + ", ..." * (len(lengths) > 8)
+            return f"rows of lengths {first} are no array: make them equally long"
+    if not hasattr(value, "__array__") and described(value)[1] is None:
+        text = isinstance(value, (str, bytes, dict))
+        if text or not hasattr(value, "__iter__"):
+            return "give an array or a number"
+        if not isinstance(value, (list, tuple)):
+            return f'numpy.asarray(list(value), "{dtype}") makes one of its items'
+    return f'numpy.asarray(value, "{dtype}") converts it, if that is meant'
+
+
 def castable(value: Any, dtype: str, casting: str) -> bool:
     """Whether NumPy's rules of `casting` allow the value in another dtype."""
     found = bool if isinstance(value, bool) else getattr(value, "dtype", None)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from graphc_serving.arguments import Refusal, admitted
-from graphc_serving.casting import castable, converted, described, misfit
+from graphc_serving.casting import castable, converted, described, misfit, remedy
 from graphc_serving.kinds import Shape, shortened
 from graphc_serving.manifest import Input, Manifest, ModelError, Served, read
 from graphc_serving.programs import Unreadable
@@ -251,7 +251,7 @@ def _told(one: Served) -> str:
 
 def _conversion(argument: Any, dtype: str) -> str:
     """How an argument of another dtype is taken."""
-    hint = f'numpy.asarray(value, "{dtype}") converts it, if that is meant'
+    hint = remedy(argument, dtype)
     rules = [r for r in ("safe", "same_kind") if castable(argument, dtype, r)]
     if not rules:
         return hint

@@ -14,7 +14,7 @@ from graphc.errors import shortened
 from graphc.ir.dims import Dim, Symbol, symbol_dim
 from graphc.ir.dims_names import shown_name
 from graphc.ir.graph import Graph, Guard, Node, Value
-from graphc_serving.casting import castable, converted, described, fits, misfit
+from graphc_serving.casting import castable, converted, described, fits, misfit, remedy
 
 LONGEST = 60  # characters of a name in a message
 
@@ -97,10 +97,12 @@ def expect(
     if not problem:
         return value
     got = given if sizes is None else f"{given}[{', '.join(map(str, sizes))}]"
-    hint = f'numpy.asarray(value, "{dtype}") converts it, if that is meant'
+    hint = remedy(value, dtype)
     rules = [r for r in ("safe", "same_kind") if castable(value, dtype, r)]
     if rules:
         hint = f'graphc.function(..., casting="{rules[0]}") takes it; or {hint}'
+        if (given, dtype) == ("float64", "float32"):
+            hint += '; graphc.config.float = "float64" before that input loses none'
     raise ProgramError(
         f"input {name} {problem}\n  got: {got}\n"
         f"  expected: {dtype}[{', '.join(map(str, shape))}], declared at {place}"
@@ -122,7 +124,7 @@ def agree(
 
 
 TEXTS: tuple[Any, ...] = (ProgramError, require, integer, kind, expect, described)
-TEXTS += (misfit, castable, converted, fits, agree)
+TEXTS += (misfit, remedy, castable, converted, fits, agree)
 
 
 @cache

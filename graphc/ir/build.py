@@ -275,6 +275,8 @@ def as_size(x: Any, what: str = "a size") -> Size:
     hint = 'convert it: int(n), or n.astype("int64") of a symbolic scalar'
     if isinstance(x, Value) and x.node.primitive is OP.true_divide:
         hint = "write a // b, which gives an integer"
+    if isinstance(x, str):
+        hint = "write the size of an axis that has the name, as x.shape[0]"
     raise graph_error(f"{what} must be an integer scalar", got=got, hint=hint)
 
 

@@ -51,7 +51,7 @@ _BUILTINS = {
 _ANY = {
     "bool": f"{_IF}; for and, or, not: & | ~",
     "int": "use the symbolic integer itself",
-    "float": 'use x.astype("float64")',
+    "float": 'use x.astype("float64"); for math.sqrt(x) and the like, gt.sqrt(x)',
 }
 _OF_GRAPHC = re.compile(r"gt\.(?!asarray)(\w+)")  # which makes values of arrays
 _SPACE = {True: "np", False: "gt"}

@@ -18,10 +18,12 @@ from graphc.errors import (
     SourceLocation,
     graph_error,
     label,
+    own_caller,
     user_place,
 )
 from graphc.ir.concrete import foreign, no_items, no_number, shown
 from graphc.ir.dims import Dim, Size, Symbol, symbol_dim
+from graphc.ir.elsewhere import OF_VALUES
 from graphc.ir.forks import in_forked_children
 from graphc.ir.namespace import FUNCTIONS, METHODS, UPDATES, F, misspelled, public_name
 from graphc.ir.operators import Operators
@@ -313,6 +315,8 @@ class Value(Operators, Methods):
             return f"{message}; write x.at[index].{name}(value)"
         if name in FUNCTIONS:
             return f"{message}; write gt.{name}(x)"
+        if name in OF_VALUES:
+            return f"{message}; {OF_VALUES[name]}"
         return message + misspelled(name, dir(self))
 
     def __dir__(self) -> list[str]:
@@ -346,11 +350,12 @@ class Value(Operators, Methods):
         n = self.type.shape[0]
         if isinstance(n, int):
             return n
+        caller = own_caller()
         raise graph_error(
             f"the length {n} is symbolic",
             op="len",
             got=str(self.type),
-            hint="use x.shape[0]",
+            hint=f"give a list, as gt.{caller}([x, y])" if caller else "use x.shape[0]",
         )
 
     def __bool__(self) -> bool:

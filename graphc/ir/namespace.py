@@ -11,6 +11,7 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from graphc.errors import user_place
+from graphc.ir.elsewhere import of_tensor
 
 FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
 
@@ -78,6 +79,8 @@ class Namespace:
         known = [f"graphc.tensor.{n}" for n in FUNCTIONS if n.split(".")[-1] == name]
         if known:
             return f"{message}; there is {' and '.join(known)}"
+        if not self._prefix and of_tensor(name):
+            return f"{message}; {of_tensor(name)}"
         others = [] if self._prefix else sorted(OTHER_NAMES)
         return message + misspelled(name, [*dir(self), *others])
 

@@ -9,7 +9,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from graphc.errors import graph_error
+from graphc.errors import graph_error, user_place
 from graphc.ir.dims import Dim, Size
 
 DType = np.dtype[Any]
@@ -33,7 +33,7 @@ def dtype_of(name: Any) -> DType:
     try:
         return _found(name)
     except TypeError:
-        raise graph_error(f"unknown dtype {name!r}", hint=_known()) from None
+        raise graph_error(f"unknown dtype {name!r}", hint=_meant(name)) from None
 
 
 @lru_cache(maxsize=256)
@@ -46,6 +46,17 @@ def _found(name: Any) -> DType:
     if found.name not in DTYPES:
         raise graph_error(f"dtype {found} is not supported", hint=_known())
     return DTYPES[found.name]
+
+
+def _meant(name: Any) -> str:
+    """A hint for what was given as a dtype: sizes, most often."""
+    if isinstance(name, tuple):
+        return f"name it, if it is the shape: shape={name!r}"
+    if isinstance(name, int):
+        if user_place().called in ("normal", "uniform"):
+            return "a key and the shape come first, as (gt.random.key(0), (3,))"
+        return "the sizes of a shape stand in one tuple, as (3, 4)"
+    return _known()
 
 
 def _known() -> str:

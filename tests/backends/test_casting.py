@@ -103,7 +103,8 @@ def test_the_refusal_of_a_wider_float_names_the_option(backend):
         "  got: float64[3, 3]\n"
         f"  expected: float32[x_0, x_1], declared at {place('x')}\n"
         '  hint: graphc.function(..., casting="same_kind") takes it; or '
-        'numpy.asarray(value, "float32") converts it, if that is meant\n'
+        'numpy.asarray(value, "float32") converts it, if that is meant'
+        '; graphc.config.float = "float64" before that input loses none\n'
         "  arguments: x: float64[3, 3]",
         graphc.CallError,
     )

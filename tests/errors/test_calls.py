@@ -108,6 +108,7 @@ def test_a_size_worked_out_from_a_formula(backend):
 
 # Dtypes, ranks and static sizes.
 
+DIGITS = '; graphc.config.float = "float64" before that input loses none'
 CONVERT = 'hint: numpy.asarray(value, "float32") converts it, if that is meant'
 SAME_KIND = 'hint: graphc.function(..., casting="same_kind") takes it; or numpy.'
 
@@ -119,7 +120,7 @@ SAME_KIND = 'hint: graphc.function(..., casting="same_kind") takes it; or numpy.
         "input x has another dtype",
         "got: float64[2, 3]",
         f"expected: float32[n, 3], declared at {HERE}:{line_of('x')}",
-        f'{SAME_KIND}asarray(value, "float32") converts it, if that is meant',
+        f'{SAME_KIND}asarray(value, "float32") converts it, if that is meant{DIGITS}',
         "arguments: x: float64[2, 3], y: float32[2]",
     ),
     (lambda: np.ones((2, 3), int), "input x has another dtype", "got: int64[2, 3]"),

@@ -19,6 +19,7 @@ s = gt.scalar("s")
 NO_NUMBER = "a symbolic value has no number before the function is called"
 IF = "use gt.cond(condition, lambda: a, lambda: b), or gt.where(condition, a, b)"
 LISTED = "for a list, a tuple or an array of NumPy, write gt.asarray(a)[i]"
+FLOAT = 'use x.astype("float64"); for math.sqrt(x) and the like, gt.sqrt(x)'
 UPDATE = (
     "at: `at` is the start of an update, not an array\n"
     "  got: float32[n, 3], the symbolic value x\n"
@@ -55,7 +56,7 @@ N = "weak int64[], the size n"
     (lambda: bool(s), number("bool", S, f"{IF}; for and, or, not: & | ~")),
     (lambda: int(k), number("int", K, "use the symbolic integer itself")),
     (lambda: [1, 2][k], number("index", K, LISTED)),
-    (lambda: float(s), number("float", S, 'use x.astype("float64")')),
+    (lambda: float(s), number("float", S, FLOAT)),
     (
         lambda: range(k),
         number(

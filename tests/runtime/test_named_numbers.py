@@ -1,4 +1,4 @@
-"""A size that has a name and must be a number is told once, when a function is built."""
+"""A size with a name that must be a number is told once, as a function is built."""
 
 import warnings
 

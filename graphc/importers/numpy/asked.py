@@ -49,7 +49,7 @@ def refuse_number(value: Value, asking: str) -> None:
 
 
 def refuse_repeating(count: Value, sequence: Any) -> None:
-    """Raise the GraphError of a sequence that is to be repeated by a symbolic number."""
+    """Raise the GraphError of a sequence that a symbolic number is to repeat."""
     _refuse(no_repeating(count, sequence))
 
 

@@ -1,0 +1,59 @@
+"""Names that other libraries have, and code that does the same here."""
+
+import re
+
+_KINDS = ("scalar", "vector", "matrix", "tensor3")
+_LETTERS = {
+    "b": "int8",
+    "w": "int16",
+    "i": "int32",
+    "l": "int64",
+    "f": "float32",
+    "d": "float64",
+    "c": "complex64",
+    "z": "complex128",
+}
+_DECLARED = re.compile(rf"([{''.join(_LETTERS)}])({'|'.join(_KINDS)})")
+_CALLED = "compile and call: graphc.function([x], y)(array)"
+_ITSELF = "leave it out: a value has no gradient or memory of its own"
+_DEVICE = 'say where it runs: graphc.function(inputs, outputs, device="cpu")'
+
+OF_VALUES = {
+    "cpu": _DEVICE,
+    "cuda": _DEVICE,
+    "clone": _ITSELF,
+    "contiguous": _ITSELF,
+    "detach": "write graphc.stop_gradient(x)",
+    "dim": "write x.ndim",
+    "eval": _CALLED,
+    "item": _CALLED,
+    "numpy": _CALLED,
+    "permute": "write x.transpose(axes)",
+    "to": 'write x.astype("float32"), or graphc.function(..., device="cpu")',
+    "tolist": _CALLED,
+    "unsqueeze": "write gt.expand_dims(x, axis)",
+    "view": "write x.reshape(shape)",
+}
+OF_TENSOR = {
+    "cat": "write gt.concatenate([x, y])",
+    "function": "write graphc.function([x], y)",
+    "grad": "write graphc.grad(cost, x)",
+    "input": 'write gt.tensor(name, "float32", shape)',
+    "jit": "write graphc.jit(function), or graphc.function([x], y) of values",
+    "placeholder": 'write gt.tensor(name, "float32", shape)',
+    "shared": "make it an input, with graphc.Input(x, default=array)",
+    "unsqueeze": "write gt.expand_dims(x, axis)",
+}
+OF_GRAPHC = {
+    "compile": "write graphc.function([x], y) of values, or graphc.jit(function)",
+    "trace": "write graphc.jit(function)",
+}
+
+
+def of_tensor(name: str) -> str:
+    """Code in the place of a function that `graphc.tensor` has not, or ""."""
+    declared = _DECLARED.fullmatch(name)
+    if declared is None:
+        return OF_TENSOR.get(name, "")
+    letter, kind = declared.groups()
+    return f'write gt.{kind}(name, "{_LETTERS[letter]}")'
