@@ -196,7 +196,9 @@ class Signature:
         try:
             weak = getattr(array, "weak_type", False) and not array.shape
             return np.asarray(array).item() if weak else np.asarray(array)
-        except TypeError:  # the conversion error of a tracer
+        except TypeError:  # the conversion error of a tracer, or of a key
+            if str(array.dtype).startswith("key<"):
+                return array  # which has another dtype, as is said later
             problem = "is traced by jax.jit, jax.vmap or jax.grad: NumPy cannot take it"
             hint = 'compile with backend="jax"'
             raise self._refusal(i, problem, "traced", hint) from None
