@@ -181,7 +181,15 @@ def agrees(name, found, expected):
         return alike and same(found[~bad], expected[~bad])
     if expected.dtype.kind == "c" and name == "unique":
         return same(*[np.sort(y[~np.isnan(y)]) for y in (found, expected)])
+    if name == "median":  # XLA computes 0 in place of subnormal means
+        found, expected = map(without_subnormals, (found, expected))
     return same(found, expected)
+
+
+def without_subnormals(x):
+    if x.dtype.kind in "biu":
+        return x
+    return np.where(np.abs(x) < ml_dtypes.finfo(x.dtype).tiny, np.zeros_like(x), x)
 
 
 @pytest.mark.parametrize("rank", [1, 2])
