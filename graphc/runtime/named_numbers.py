@@ -8,7 +8,7 @@ import warnings
 
 from graphc.analysis.pinned import OneNumber, pinned
 from graphc.errors import SizeWarning, user_level
-from graphc.ir.dims import Size, is_declared, symbol_dim
+from graphc.ir.dims import Size, equal, is_declared, symbol_dim
 from graphc.ir.graph import Graph, Node, Value
 from graphc.runtime.examine import Unused
 
@@ -38,12 +38,12 @@ def _declared(graph: Graph, one: OneNumber) -> str:
     """Code that declares a variable with the number; "" where none has the axis."""
     axis = symbol_dim(one.symbol)
     for value, name in zip(graph.inputs, graph.input_names, strict=True):
-        if axis in value.type.shape:
+        if any(equal(n, axis) for n in value.type.shape):
             return f"declare {name} so: {_code(value, axis, one.number)}"
     return ""
 
 
 def _code(value: Value, axis: Size, number: int) -> str:
-    sizes = tuple(number if n is axis else n for n in value.type.shape)
+    sizes = tuple(number if equal(n, axis) else n for n in value.type.shape)
     shape = tuple(n if isinstance(n, int) else str(n) for n in sizes)
     return f'gt.tensor("{value.name}", "{value.dtype.name}", {shape})'

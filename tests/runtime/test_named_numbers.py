@@ -79,3 +79,12 @@ def test_graphs_of_functions_that_are_traced_are_not_told():
     with warnings.catch_warnings():
         warnings.simplefilter("error", graphc.SizeWarning)
         np.testing.assert_array_equal(f(np.ones(3), np.ones(3)), [2, 2, 2])
+
+
+def test_sizes_that_may_be_equal_are_told_apart():
+    """An axis of another size, that is not provably another, is not the one."""
+    x = gt.tensor("x", "float32", ("m", "n"))
+    w = gt.tensor("w", "float32", (3, 2))
+    with pytest.warns(graphc.SizeWarning, match="n must be 3"):
+        f = graphc.function([x, w], x @ w, backend="numpy")
+    assert f(np.ones((2, 3), "float32"), np.ones((3, 2), "float32")).shape == (2, 2)
