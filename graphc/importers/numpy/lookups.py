@@ -18,8 +18,12 @@ def looks_up(frame: FrameType, name: str) -> bool:
 @lru_cache(maxsize=512)
 def _loads(code: CodeType) -> dict[int, str]:
     """The names that code loads of objects, by the places of the instructions."""
+    instructions = list(dis.get_instructions(code))
+    ends = [*(i.offset for i in instructions[1:]), len(code.co_code)]
+    # A frame may stand at one of the caches that follow an instruction.
     return {
-        instruction.offset: instruction.argval
-        for instruction in dis.get_instructions(code)
+        place: instruction.argval
+        for instruction, end in zip(instructions, ends, strict=True)
         if instruction.opname in _LOADS
+        for place in range(instruction.offset, end, 2)
     }
