@@ -5,6 +5,7 @@ import operator
 import re
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import jax
@@ -107,7 +108,8 @@ class Arguments:
     """Which arguments of a function are static, as `jax.jit` is told.
 
     Where only positions are told, the parameters there are static by name too, and the
-    other way round. A position below 0 counts from the last argument of a call.
+    other way round. A position below 0 counts from the last argument of a call, or from
+    the last positional parameter, as this JAX has it.
     """
 
     def __init__(
@@ -118,8 +120,10 @@ class Arguments:
         if own is None:
             own = tuple(positions[n] for n in texts or () if n in positions)
         elif texts is None:
-            texts = tuple(n for n, i in positions.items() if i in own)
-        self._numbers, self._names = own, texts or ()
+            count = len(_signature(function))
+            both = {*own, *(count + n for n in own if n < 0 and _counts_parameters())}
+            texts = tuple(n for n, i in positions.items() if i in both)
+        self._numbers, self._names = _from_the_start(function, own), texts or ()
 
     def _static_at(self, count: int) -> list[int]:
         """The positions that are static in a call with so many arguments."""
@@ -143,13 +147,43 @@ class Arguments:
         return JaxCall(leaves, form, tuple(statics))
 
 
-def _parameters(function: Callable[..., Any]) -> list[inspect.Parameter]:
-    """The parameters of a function for positional arguments, as far as it tells."""
+@cache
+def _counts_parameters() -> bool:
+    """Whether `jax.jit` counts positions below 0 from the last parameter."""
+    is_traced = []
+
+    def probe(x: Any, y: int = 0) -> float:
+        is_traced.append(isinstance(x, jax.core.Tracer))
+        return 0.0
+
+    jitted: Any = jax.jit(probe, static_argnums=-1)
+    jitted.eval_shape(1)
+    return is_traced[-1]
+
+
+def _from_the_start(
+    function: Callable[..., Any], numbers: StaticNumbers
+) -> StaticNumbers:
+    """Positions of which none is below 0, where parameters tell which those are."""
+    parameters = _parameters(function)
+    known = all(p.kind in _OF_ONE for p in parameters) and bool(parameters)
+    if not known or min(numbers, default=0) >= 0 or not _counts_parameters():
+        return numbers
+    return tuple(n % len(parameters) if n < 0 else n for n in numbers)
+
+
+def _signature(function: Callable[..., Any]) -> list[inspect.Parameter]:
+    """All parameters of a function, as far as it tells."""
     try:
-        found = inspect.signature(function).parameters.values()
+        return list(inspect.signature(function).parameters.values())
     except (TypeError, ValueError):
         return []
-    return [p for p in found if p.kind in (*_OF_ONE, inspect.Parameter.VAR_POSITIONAL)]
+
+
+def _parameters(function: Callable[..., Any]) -> list[inspect.Parameter]:
+    """The parameters of a function for positional arguments, as far as it tells."""
+    kinds = (*_OF_ONE, inspect.Parameter.VAR_POSITIONAL)
+    return [p for p in _signature(function) if p.kind in kinds]
 
 
 def parameter_names(function: Callable[..., Any], count: int) -> list[str]:

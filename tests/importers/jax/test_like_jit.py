@@ -141,6 +141,10 @@ def kinds(seen):
 
 STATICS = [
     ("plain", dict(static_argnums=-1), (2, 3), {}),
+    ("plain", dict(static_argnums=-1), (2,), {}),
+    ("plain", dict(static_argnums=-1), (2,), {"z": 3}),
+    ("plain", dict(static_argnums=(1, -1)), (2,), {}),
+    ("many", dict(static_argnums=-1), (2,), {}),
     ("plain", dict(static_argnums=1, static_argnames=()), (), {"y": 2}),
     ("plain", dict(static_argnums=(), static_argnames="y"), (2, 3), {}),
     ("plain", dict(static_argnums=(), static_argnames="y"), (), {"y": 2}),
