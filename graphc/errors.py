@@ -261,10 +261,10 @@ def user_level() -> int:
 
 def called_by_user() -> bool:
     """Whether the function that asks was called by user code, not by a library."""
-    return is_users(sys._getframe(2).f_code.co_filename)
+    return is_user_file(sys._getframe(2).f_code.co_filename)
 
 
-def is_users(filename: str) -> bool:
+def is_user_file(filename: str) -> bool:
     """Whether a file is neither of graphc nor of a library."""
     return not (_INSIDE[filename] or _INSTALLED.search(filename))
 

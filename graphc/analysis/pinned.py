@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from graphc.ir.dims import Dim, Symbol, evaluate
+from graphc.ir.dims import Dim, Symbol
 from graphc.ir.graph import Guard, Node
 from graphc.ir.polynomials import polynomial
 
@@ -32,12 +32,9 @@ def _pinned(guard: Guard, node: Node) -> OneNumber | None:
     difference = guard.left - guard.right
     if guard.relation != "==" or not isinstance(difference, Dim):
         return None
-    atoms = polynomial(difference).atoms()
-    (symbol,) = atoms if len(atoms) == 1 else (None,)
-    if not isinstance(symbol, Symbol) or symbol.origin is not None:
-        return None
-    at_0, at_1, at_2 = (evaluate(difference, {symbol: n}) for n in range(3))
-    slope = at_1 - at_0
-    if at_2 - at_1 != slope or at_0 % slope:
-        return None
-    return OneNumber(symbol, -at_0 // slope, node)
+    terms = dict(polynomial(difference).items())
+    start = terms.pop((), 0)
+    match list(terms.items()):
+        case [((Symbol(origin=None) as symbol,), slope)] if not start % slope:
+            return OneNumber(symbol, -start // slope, node)
+    return None

@@ -9,7 +9,7 @@ copy into zeroed buffers, run the jitted function, cut its results.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from graphc.ir.dims import Dim, Size, Symbol, evaluate, symbol_dim
+from graphc.ir.dims import Dim, Size, Symbol, equal, evaluate, symbol_dim
 from graphc.transform.padding import PaddedGraph
 from graphc.transform.plan import Plan
 from graphc.transform.policies import Pad
@@ -77,7 +77,7 @@ def _axes(padded: PaddedGraph, shapes: Sequence[KnownShape]) -> dict[Symbol, int
     sizes: dict[Symbol, int] = {}
     for value, shape in zip(padded.original.inputs, shapes, strict=True):
         for size, n in zip(value.type.shape, shape, strict=True):
-            if isinstance(size, Dim) and size == symbol_dim(size.symbols[0]):
+            if isinstance(size, Dim) and equal(size, symbol_dim(size.symbols[0])):
                 sizes.setdefault(size.symbols[0], n)
     return sizes
 

@@ -163,3 +163,17 @@ def test_sizes_that_are_integers_of_arguments_are_asked_at_each_call():
     for _ in range(2):
         for k_now in (1, 3, 2):
             assert float(f(np.ones(4, "float32"), k_now)) == k_now
+
+
+def test_an_axis_of_two_sizes_multiplied_is_planned():
+    """Whether m * n is m cannot be proved; it is not taken for the symbol."""
+    x = gt.tensor("x", "float32", ("m",))
+    y = gt.tensor("y", "float32", ("n",))
+    z = gt.tensor("z", "float32", ("m * n",))
+    total = gt.sum(gt.reshape(z, (x.shape[0], -1)) * x[:, None] * y)
+    f = graphc.function([x, y, z], total, dims="pad")
+    for _ in range(3):
+        for m, n in ((2, 3), (5, 4), (1, 1)):
+            args = [np.ones(k, "float32") for k in (m, n, m * n)]
+            assert float(f(*args)) == m * n
+    assert f._on_plans.taken

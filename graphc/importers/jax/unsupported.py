@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import PurePath
 
-from graphc.errors import GraphError, SourceLocation, is_users
+from graphc.errors import GraphError, SourceLocation, is_user_file
 
 
 class Unsupported(Exception):
@@ -26,7 +26,7 @@ def raised(error: Exception) -> str:
     if message:
         return f"{name}: {message.splitlines()[0]}"
     frames = traceback.extract_tb(error.__traceback__)
-    users = [frame for frame in frames if is_users(frame.filename)]
+    users = [frame for frame in frames if is_user_file(frame.filename)]
     shown = dict.fromkeys(map(_shown, (*frames[-1:], *users[-1:])))
     return " at ".join([name, *shown])
 

@@ -7,12 +7,13 @@ a generator from outside are code of C, which nobody can watch: its state is com
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from types import FunctionType, ModuleType
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 
 from graphc.errors import GraphError, SourceLocation, graph_error, standing_at
+from graphc.importers.reached import reached
 
 HINT = "draw outside of the function and pass the array, or use gt.random with a key"
 _PROBLEM = "random numbers would be drawn once, while the function is traced"
@@ -69,48 +70,12 @@ def _error(function: Callable[..., Any]) -> GraphError:
 
 
 def _sources(function: Callable[..., Any]) -> Iterator[RandomSource]:
-    """The states of random numbers that a function and its helpers can name, once."""
-    seen: set[int] = set()
-    pending: list[Any] = [function, np.random.mtrand._rand]
-    while pending:
-        item = pending.pop()
-        if id(item) in seen:
-            continue
-        seen.add(id(item))
+    """The states of random numbers that a function and its helpers can name."""
+    for item in (np.random.mtrand._rand, *reached(function)):
         if isinstance(item, np.random.Generator):
             yield item.bit_generator
         elif isinstance(item, (np.random.RandomState, np.random.BitGenerator)):
             yield getattr(item, "_bit_generator", item)
-        else:
-            pending.extend(_reached(item))
-
-
-def _reached(item: Any) -> Iterator[Any]:
-    """The objects that a function names, and the attributes of an object."""
-    if isinstance(item, FunctionType):
-        for name in item.__code__.co_names:
-            if name in item.__globals__:
-                yield item.__globals__[name]
-        yield from (c.cell_contents for c in item.__closure__ or () if _is_full(c))
-        yield from item.__defaults__ or ()
-    elif hasattr(item, "__func__"):
-        yield from (item.__func__, item.__self__)
-    elif hasattr(item, "__wrapped__"):
-        yield item.__wrapped__
-    elif isinstance(item, (list, tuple)):
-        yield from item
-    elif isinstance(item, dict):
-        yield from item.values()
-    elif not isinstance(item, (ModuleType, type)):
-        yield from getattr(item, "__dict__", {}).values()
-
-
-def _is_full(cell: Any) -> bool:
-    try:
-        _ = cell.cell_contents
-    except ValueError:
-        return False
-    return True
 
 
 def _same(one: Any, other: Any) -> bool:

@@ -5,7 +5,13 @@ from contextlib import contextmanager
 from traceback import walk_tb
 from types import TracebackType
 
-from graphc.errors import GraphError, SourceLocation, graph_error, is_users, standing_at
+from graphc.errors import (
+    GraphError,
+    SourceLocation,
+    graph_error,
+    is_user_file,
+    standing_at,
+)
 
 _HINT = "use a function of NumPy or gt, or call it outside of the function"
 _OF_JAX = "JAX "
@@ -37,7 +43,7 @@ def _blamed(trace: TracebackType | None) -> tuple[SourceLocation, str]:
     """The user's innermost line, and the function of a library that it called."""
     place, library = SourceLocation("<unknown>", 0), ""
     for frame, line in walk_tb(trace):
-        if is_users(frame.f_code.co_filename):
+        if is_user_file(frame.f_code.co_filename):
             place, library = SourceLocation(frame.f_code.co_filename, line), ""
         elif not library:
             module = str(frame.f_globals.get("__name__", ""))
