@@ -11,8 +11,8 @@ from graphc.command.errors import CommandError
 from graphc.command.sizes import ArraySpec, drawn
 from graphc.command.target import user_code
 from graphc.importers.decorated import Decorated
-from graphc.ir.dims import Dim, evaluate
-from graphc.ir.graph import Value
+from graphc.ir.graph.nodes import Value
+from graphc.ir.sizes.dims import Dim, evaluate
 from graphc.runtime.function import Function
 
 SizesOfCall = Mapping[str, int]

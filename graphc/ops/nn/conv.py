@@ -12,12 +12,19 @@ from typing import Any
 import numpy as np
 
 from graphc.errors import graph_error
-from graphc.ir import dims
-from graphc.ir.build import as_size, size_value, strong
-from graphc.ir.dims import Size
-from graphc.ir.graph import Value
+from graphc.ir.graph.build import as_size, size_value, strong
+from graphc.ir.graph.nodes import Value
+from graphc.ir.graph.op import (
+    Array,
+    Printing,
+    op,
+    require_at_most,
+    require_equal,
+    type_error,
+)
 from graphc.ir.namespace import F, enroll, public
-from graphc.ir.op import Array, Printing, op, require_at_most, require_equal, type_error
+from graphc.ir.sizes import dims
+from graphc.ir.sizes.dims import Size
 from graphc.ir.types import BOOL, TensorType
 from graphc.ops.common.batching import Batched
 from graphc.ops.common.broadcasting import promoted

@@ -10,11 +10,11 @@ from typing import Any, Literal
 import numpy as np
 
 from graphc.errors import graph_error
-from graphc.ir import dims
-from graphc.ir.build import as_size, as_value
-from graphc.ir.dims import Size
-from graphc.ir.graph import Value
-from graphc.ir.op import Printing, require_at_most
+from graphc.ir.graph.build import as_size, as_value
+from graphc.ir.graph.nodes import Value
+from graphc.ir.graph.op import Printing, require_at_most
+from graphc.ir.sizes import dims
+from graphc.ir.sizes.dims import Size
 from graphc.ops.common.padded_reads import is_known, moved, number
 from graphc.ops.common.padding import PaddedValue, Padding
 
