@@ -1,17 +1,8 @@
-"""`python -m graphc calibrate`: print the costs of the device on which JAX runs."""
+"""`python -m graphc COMMAND`: see `python -m graphc --help`."""
 
-import argparse
+import sys
 
-from graphc.runtime.calibrate import calibrated
-
-
-def main() -> None:
-    """Run the command that is named."""
-    parser = argparse.ArgumentParser("graphc", description=__doc__)
-    parser.add_argument("command", choices=["calibrate"])
-    parser.parse_args()
-    print(calibrated())
-
+from graphc.command.main import main
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

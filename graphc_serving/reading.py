@@ -3,7 +3,6 @@
 Nothing is read, and no memory is taken, for more than the file has.
 """
 
-import importlib
 import json
 import os
 import stat
@@ -13,6 +12,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from graphc_serving.kinds import shortened
+from graphc_serving.packages import needed
 
 LARGEST = 2**34  # bytes of a file
 LARGEST_MANIFEST = 2**26
@@ -66,7 +66,7 @@ def _manifest_of(header: bytes) -> dict[str, Any]:
 
 
 def _tensors(content: bytes) -> Tensors:
-    load = importlib.import_module("safetensors.numpy").load
+    load = needed("loading a model")[0].load
     try:
         found: Tensors = load(content)
     except Exception as error:  # the reader has errors of its own, and of NumPy

@@ -23,6 +23,7 @@ from graphc.runtime.save.lowering import Lowering, executables_of
 from graphc.runtime.variants.generations import Generation
 from graphc.transform.planning.forecast import SizesGiven
 from graphc.transform.planning.plan import Plan
+from graphc_serving.packages import needed
 
 
 class AheadOfCalls:
@@ -134,10 +135,11 @@ class AheadOfCalls:
         The model is for the `platform` of JAX where the program runs, or another one,
         as "tpu" or "cuda", or for several `platforms`. Raises GraphError where the
         driver does more than to run programs and to compute sizes, and CallError for
-        sizes that it refuses. It needs safetensors and flatbuffers. The file is written
-        as a whole, or not at all.
+        sizes that it refuses; ModuleNotFoundError without the packages of the extra
+        `export`. The file is written as a whole, or not at all.
         """
         self._require_jax("export")
+        needed("export")
         own = self._target.platform(self.jax)
         found = self.contents(sizes, platforms_of(platform, platforms, own))
         content = written(found, self._pipeline.written if graph else None)

@@ -33,6 +33,7 @@ LAYERS = [
     "tensor",
     "pytensor",
     "pymc",
+    "command",
     "__main__",
 ]
 

@@ -1,6 +1,5 @@
 """Models written to a file: programs for some sizes, constants, and the graph."""
 
-import importlib
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from graphc.ir.graph.walk import ancestors
 from graphc.ir.text.printer import has_text, to_text
 from graphc.runtime.save.exporter import ExportedModule, Exporter, NDArray, lifted
 from graphc_serving.manifest import FORMAT, digest
+from graphc_serving.packages import needed
 from graphc_serving.reading import KEY
 from graphc_serving.structures import Structure
 
@@ -128,7 +128,7 @@ def written(contents: Contents, graph: Graph | None) -> bytes:
     tensors |= constants.tensors
     manifest["constants"] = constants.listed
     manifest["digest"] = digest(manifest, tensors)
-    save = importlib.import_module("safetensors.numpy").save
+    save = needed("export")[0].save
     content: bytes = save(tensors, {KEY: json.dumps(manifest)})
     return content
 

@@ -19,6 +19,7 @@ from graphc.runtime.cache.whole_files import write_whole
 from graphc.runtime.save.export import Contents, written
 from graphc.runtime.save.exporter import platforms_of
 from graphc.transform.planning.forecast import SizesGiven
+from graphc_serving.packages import needed
 
 FamilyT = TypeVar("FamilyT", bound=SizeFamily[Any, Any])
 
@@ -109,6 +110,7 @@ class SizedFunction(Decorated, Generic[FamilyT]):
         results whose structure depends on sizes, arguments and results in containers
         that are no lists, tuples or dicts, keys, effects.
         """
+        needed("export")
         own = default_export_platform()
         on = platforms_of(platform, platforms, own)
         call = self._arguments.call(args, named)

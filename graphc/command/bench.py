@@ -1,0 +1,147 @@
+"""`graphc bench`: a function against `jax.jit`, over the sizes of real calls."""
+
+import statistics
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import numpy as np
+
+from graphc.command.errors import CommandError
+from graphc.command.subject import Examined, SizesOfCall
+from graphc.command.target import user_code
+
+COMPILED = "/jax/core/compile/backend_compile_duration"
+TURNS = 30  # timed calls of both sides at each of the sizes that are timed
+MOST_TIMED = 5  # sizes whose calls are timed, once all are compiled
+RTOL = 1e-4
+
+
+@dataclass(frozen=True)
+class FirstCalls:
+    """One side of a comparison: seconds of all first calls, compilations of XLA."""
+
+    seconds: float
+    compilations: int
+
+
+@dataclass(frozen=True)
+class Duel:
+    """graphc against `jax.jit` over calls of many sizes.
+
+    `agree` tells whether all results are equal up to rounding; `ratio` is the median,
+    over turns of a call of graphc and one of `jax.jit`, of their times.
+    """
+
+    calls: int
+    graphc: FirstCalls
+    jax: FirstCalls
+    agree: bool
+    ratio: float
+    call_us: tuple[float, float]
+
+    def __str__(self) -> str:
+        lines = [f"{'':10}{'first calls':>14}{'compilations':>14}{'later call':>14}"]
+        sides = (("graphc", self.graphc, 0), ("jax.jit", self.jax, 1))
+        for name, side, i in sides:
+            first, later = f"{side.seconds:.2f} s", f"{self.call_us[i]:.1f} us"
+            lines.append(f"{name:10}{first:>14}{side.compilations:>14}{later:>14}")
+        equal = "results agree" if self.agree else "RESULTS DIFFER"
+        lines.append(
+            f"{self.calls} calls; {equal}; later calls {self.ratio:.2f} of jax.jit"
+        )
+        return "\n".join(lines)
+
+
+def bench(subject: Examined, calls: Sequence[SizesOfCall]) -> Duel:
+    """Compare a function with `jax.jit` of it, in one process on equal arguments.
+
+    Raises CommandError where `jax.jit` cannot compile it: functions of NumPy, programs
+    for NumPy, and those with a size that depends on data.
+    """
+    if subject.plain is None:
+        raise CommandError(f"{subject.name} is no function for jax.jit to compile")
+    rival = jax.jit(subject.plain, static_argnums=subject.static_argnums)
+    arguments = [subject.arguments(sizes) for sizes in calls]
+    _finished(jax.jit(lambda x: x + 1)(0))  # JAX itself begins
+    with user_code(f"{subject.name} failed"):
+        ours, own_results = _first_calls(subject.compiled, arguments)
+    with user_code(f"jax.jit of {subject.name} failed"):
+        theirs, results = _first_calls(rival, arguments)
+    agree = all(map(_agree, own_results, results))
+    some = arguments[:: max(1, len(arguments) // MOST_TIMED)][:MOST_TIMED]
+    turns = list(_turns(subject.compiled, rival, some))
+    ratio = statistics.median(a / b for a, b in turns)
+    medians = [1e6 * statistics.median(side) for side in zip(*turns, strict=True)]
+    call_us = medians[0], medians[1]
+    return Duel(len(arguments), ours, theirs, agree, ratio, call_us)
+
+
+def _finished(results: Any) -> Any:
+    """The results, once they are computed."""
+    return jax.block_until_ready(results)  # type: ignore[no-untyped-call]
+
+
+def _first_calls(
+    function: Callable[..., Any], arguments: Sequence[list[Any]]
+) -> tuple[FirstCalls, list[Any]]:
+    with _compilations() as compiled:
+        start = time.perf_counter()
+        results = [_finished(function(*args)) for args in arguments]
+        seconds = time.perf_counter() - start
+    return FirstCalls(seconds, len(compiled)), results
+
+
+@contextmanager
+def _compilations() -> Iterator[list[float]]:
+    """The seconds of each XLA compilation inside."""
+    compiled: list[float] = []
+
+    def listen(event: str, duration_secs: float, **_: str | int) -> None:
+        if event == COMPILED:
+            compiled.append(duration_secs)
+
+    jax.monitoring.register_event_duration_secs_listener(listen)
+    try:
+        yield compiled
+    finally:
+        jax.monitoring.unregister_event_duration_listener(listen)
+
+
+def _turns(
+    ours: Callable[..., Any], theirs: Callable[..., Any], some: Sequence[list[Any]]
+) -> Iterator[tuple[float, float]]:
+    for _ in range(TURNS):
+        for args in some:
+            yield _seconds(ours, args), _seconds(theirs, args)
+
+
+def _seconds(function: Callable[..., Any], args: list[Any]) -> float:
+    start = time.perf_counter()
+    _finished(function(*args))
+    return time.perf_counter() - start
+
+
+def _agree(a: Any, b: Any) -> bool:
+    """Whether two results are equal, up to the rounding of sums in another order."""
+    ours, theirs = jax.tree.leaves(a), jax.tree.leaves(b)
+    return len(ours) == len(theirs) and all(map(_close, ours, theirs))
+
+
+def _close(a: Any, b: Any) -> bool:
+    x, y = np.asarray(a), np.asarray(b)
+    if x.shape != y.shape:
+        return False
+    if x.dtype.kind in "biu":
+        return bool(np.array_equal(x, y))
+    x, y = (z.astype(complex if z.dtype.kind == "c" else float) for z in (x, y))
+    return np.allclose(x, y, RTOL, RTOL * _scale(y), equal_nan=True)
+
+
+def _scale(x: np.ndarray[Any, Any]) -> float:
+    """The largest finite magnitude, of which rounding is a part."""
+    finite = np.abs(x[np.isfinite(x)])
+    return float(finite.max(initial=0.0))

@@ -1,0 +1,23 @@
+"""How a command ends: its exit codes, and the errors that say so."""
+
+DONE = 0
+FAILED = 1  # the command ran, and what it checks does not hold
+MISUSED = 2  # the command line cannot be understood, as argparse has it
+RAISED = 3  # the target's own code raised, or graphc refused its program
+
+
+class CommandError(Exception):
+    """A command line that cannot be done: one message for the person who typed it."""
+
+    code = MISUSED
+
+
+class TargetError(CommandError):
+    """The target's own code raised an error."""
+
+    code = RAISED
+
+
+def without_place(error: Exception) -> str:
+    """The message of an error of graphc whose line is none of the user's."""
+    return str(error).split("\n  at ")[0]

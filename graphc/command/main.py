@@ -1,0 +1,165 @@
+"""The command line: its parser, and what each command prints."""
+
+import argparse
+import json
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from typing import Any
+
+import graphc
+from graphc.command.bench import bench
+from graphc.command.doctor import examined
+from graphc.command.errors import DONE, FAILED, CommandError, without_place
+from graphc.command.sizes import array_specs, calls_of, sizes_of
+from graphc.command.subject import Examined, subject_of
+from graphc.command.target import target_of
+from graphc.errors import GraphError
+from graphc.runtime.calibrate import calibrated
+
+EXAMPLES = """examples:
+  graphc explain model.py:loss                  how the function is split, and why
+  graphc explain step.py:step --args 'float32[n,d]' --sizes n=3..9 d=4
+  graphc forecast model.py:loss --sizes n=1..500 d=16
+  graphc bench step.py:step --args 'float32[n]' --sizes n=1..60 --dims pad
+  graphc doctor --json
+
+exit codes:
+  0  done
+  1  a check failed: results of bench differ, doctor found a fault
+  2  the command line cannot be understood, or names nothing
+  3  the code of the target raised an error, or graphc refused its program
+"""
+TARGET = "FILE.py:NAME or MODULE:NAME; NAME is a function, of graphc or plain Python"
+CommandRun = Callable[[argparse.Namespace], int]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line and return its exit code; see EXAMPLES."""
+    typed = _parser().parse_args(arguments)
+    try:
+        return int(typed.run(typed))
+    except CommandError as error:
+        print(f"graphc {typed.command}: {error}", file=sys.stderr)
+        return error.code
+    except BrokenPipeError:  # the reader of stdout, as `head`, has seen enough
+        sys.stderr.close()
+        return DONE
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        "graphc",
+        description="Look at functions that graphc compiles, and at this machine.",
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="version", version=graphc.__version__)
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+
+    def command(name: str, run: CommandRun, told: str) -> argparse.ArgumentParser:
+        one = commands.add_parser(name, help=told, description=told)
+        one.add_argument("--json", action="store_true", help="print JSON")
+        one.set_defaults(run=run)
+        return one
+
+    def about(name: str, run: CommandRun, told: str) -> argparse.ArgumentParser:
+        one = command(name, run, told)
+        _add_target(one)
+        return one
+
+    explain = about("explain", _explain, "tell how a function is compiled, and why")
+    explain.add_argument("--full", action="store_true", help="each step and rule")
+    about("source", _source, "print the program that graphc made")
+    about("forecast", _forecast, "tell what calls of these sizes would cost")
+    about("bench", _bench, "measure a function against jax.jit on these sizes")
+    command("doctor", _doctor, "check versions, devices, the cache, and a few programs")
+    command("calibrate", _calibrate, "measure the costs of the device for the planner")
+    return parser
+
+
+def _add_target(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("target", metavar="FILE:NAME", help=TARGET)
+    add("--sizes", nargs="+", default=[], metavar="n=1..500", help="sizes of calls")
+    add("--args", nargs="+", default=[], metavar="float32[n,d]", help="arrays to pass")
+    add(
+        "--frontend",
+        choices=["jax", "numpy"],
+        help="what a plain function is written for",
+    )
+    add("--dims", help="what to do about sizes that vary: auto, pad, specialize, bound")
+    add("--shapes", help='which axes vary, as for graphc.jit: "n d, d"')
+
+
+def _subject(typed: argparse.Namespace) -> Examined:
+    options = {"frontend": typed.frontend, "dims": typed.dims, "shapes": typed.shapes}
+    told = {name: value for name, value in options.items() if value is not None}
+    specs = array_specs(typed.args)
+    return subject_of(typed.target, target_of(typed.target), specs, told)
+
+
+def _called(typed: argparse.Namespace) -> Examined:
+    """The subject; one that has no plan before its calls is called at the sizes."""
+    subject = _subject(typed)
+    if not subject.is_planned:
+        subject.run(calls_of(sizes_of(typed.sizes)))
+    return subject
+
+
+def _explain(typed: argparse.Namespace) -> int:
+    compiled = _called(typed).compiled
+    text = compiled.explain(typed.full)
+    _print(typed, text, {"explanation": text, "stats": asdict(compiled.stats())})
+    return DONE
+
+
+def _source(typed: argparse.Namespace) -> int:
+    text = _called(typed).compiled.source
+    _print(typed, text, {"source": text})
+    return DONE
+
+
+def _forecast(typed: argparse.Namespace) -> int:
+    subject, sizes = _subject(typed), sizes_of(typed.sizes)
+    calls_of(sizes)  # which tells lists of different lengths in the words of --sizes
+    if not subject.is_planned:
+        raise CommandError(
+            f"{typed.target} has no plan before it is called: forecast is for "
+            "functions of graphc.function; `graphc bench` calls it and counts"
+        )
+    single = {name: n if len(n) > 1 else n[0] for name, n in sizes.items()}
+    try:
+        forecast = subject.compiled.plan.forecast(single)  # type: ignore[attr-defined]
+    except GraphError as error:
+        raise CommandError(f"--sizes: {without_place(error)}") from None
+    lines = [f"{name}: {value}" for name, value in asdict(forecast).items()]
+    _print(typed, "\n".join(lines), asdict(forecast))
+    return DONE
+
+
+def _bench(typed: argparse.Namespace) -> int:
+    comparison = bench(_subject(typed), calls_of(sizes_of(typed.sizes)))
+    _print(typed, str(comparison), asdict(comparison))
+    return DONE if comparison.agree else FAILED
+
+
+def _doctor(typed: argparse.Namespace) -> int:
+    findings = []
+    for finding in examined():
+        findings.append(finding)
+        if not typed.json:
+            print(finding, flush=True)
+    if typed.json:
+        print(json.dumps([asdict(f) for f in findings], indent=2))
+    return DONE if all(finding.well for finding in findings) else FAILED
+
+
+def _calibrate(typed: argparse.Namespace) -> int:
+    costs = calibrated()
+    _print(typed, str(costs), asdict(costs))
+    return DONE
+
+
+def _print(typed: argparse.Namespace, text: str, data: Any) -> None:
+    print(json.dumps(data, indent=2, default=str) if typed.json else text)

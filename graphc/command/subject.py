@@ -1,0 +1,133 @@
+"""The compiled function that a command looks at, and arguments to call it with."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+import graphc
+from graphc.command.errors import CommandError
+from graphc.command.sizes import ArraySpec, drawn
+from graphc.command.target import user_code
+from graphc.importers.decorated import Decorated
+from graphc.ir.graph.nodes import Value
+from graphc.ir.sizes.dims import Dim, evaluate
+from graphc.runtime.function import Function
+
+SizesOfCall = Mapping[str, int]
+SEED = 0
+
+
+class CompiledFunction(Protocol):
+    """A compiled function, whichever door it came in by."""
+
+    def __call__(self, /, *args: Any) -> Any:
+        """The results for these arguments."""
+
+    def explain(self, full: bool = False) -> str:
+        """How it is compiled, and why so."""
+
+    @property
+    def source(self) -> str:
+        """The emitted programs."""
+
+    def stats(self) -> Any:
+        """Calls and compilations so far."""
+
+
+@dataclass(frozen=True)
+class Examined:
+    """A compiled function; `plain` is what `jax.jit` compiles in its place, or None.
+
+    `arguments` draws the arguments of a call from sizes by name.
+    """
+
+    name: str
+    compiled: CompiledFunction
+    plain: Callable[..., Any] | None
+    static_argnums: tuple[int, ...]
+    arguments: Callable[[SizesOfCall], list[Any]]
+
+    @property
+    def is_planned(self) -> bool:
+        """Whether it has one plan, made before any call."""
+        return isinstance(self.compiled, Function)
+
+    def run(self, calls: Iterable[SizesOfCall]) -> None:
+        """Call it once for each of these sizes."""
+        for sizes in calls:
+            with user_code(f"{self.name} failed for {_shown(sizes)}"):
+                self.compiled(*self.arguments(sizes))
+
+
+def _shown(sizes: SizesOfCall) -> str:
+    return ", ".join(f"{name} = {n}" for name, n in sizes.items()) or "these arguments"
+
+
+def subject_of(
+    name: str, target: Any, specs: Sequence[ArraySpec], options: Mapping[str, Any]
+) -> Examined:
+    """The subject of a command: a function of graphc, or one that is given to it.
+
+    A function that is not compiled yet is decorated with `graphc.jit(**options)`.
+    Raises CommandError where the target cannot be called, and for options that a
+    compiled function has been made without.
+    """
+    if isinstance(target, Function):
+        _refuse(name, options, specs)
+        return _of_function(name, target)
+    if isinstance(target, type):
+        raise CommandError(f"{name} is a class, and no function")
+    if not callable(target):
+        kind = type(target).__name__
+        raise CommandError(f"{name} is of type {kind}, and no function")
+    compiled = target
+    if isinstance(target, Decorated):
+        _refuse(name, options, ())
+    else:
+        with user_code(f"graphc.jit refuses {name}"):
+            compiled = graphc.jit(target, **options)
+    of_numpy = options.get("frontend") == "numpy" or not hasattr(compiled, "lower")
+    plain = None if of_numpy else getattr(target, "__wrapped__", target)
+
+    def arguments(sizes: SizesOfCall) -> list[Any]:
+        random = np.random.default_rng(SEED)
+        return [spec.drawn(sizes, random) for spec in specs]
+
+    return Examined(name, compiled, plain, (), arguments)
+
+
+def _refuse(name: str, options: Mapping[str, Any], specs: Sequence[ArraySpec]) -> None:
+    typed = [*(f"--{option}" for option in options), *(["--args"] if specs else [])]
+    if typed:
+        raise CommandError(f"{name} is compiled already: leave {typed[0]} out")
+
+
+def _of_function(name: str, function: Function) -> Examined:
+    inputs = function.plan.called.inputs
+
+    def arguments(sizes: SizesOfCall) -> list[Any]:
+        random = np.random.default_rng(SEED)
+        return [_argument(value, sizes, random) for value in inputs]
+
+    plain = function.jax_callable if function.backend == "jax" else None
+    return Examined(name, function, plain, function.static_argnums, arguments)
+
+
+def _argument(value: Value, sizes: SizesOfCall, random: np.random.Generator) -> Any:
+    """An argument for an input: an integer that is a size by its name, or an array."""
+    symbol = value._symbol
+    if symbol is not None:
+        return _size(symbol, sizes)
+    shape = tuple(_size(n, sizes) for n in value.type.shape)
+    return drawn(value.dtype, shape, random)
+
+
+def _size(size: Any, sizes: SizesOfCall) -> int:
+    if not isinstance(size, Dim):
+        return int(size)
+    missing = [s.name for s in size.symbols if s.name not in sizes]
+    if missing:
+        raise CommandError(f"the size {missing[0]} is open: add --sizes {missing[0]}=8")
+    return int(evaluate(size, {s: sizes[s.name] for s in size.symbols}))

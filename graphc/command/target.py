@@ -1,0 +1,99 @@
+"""The function that a command is about: `FILE:NAME` or `MODULE:NAME`."""
+
+import contextlib
+import importlib
+import importlib.util
+import sys
+import traceback
+from collections.abc import Iterator
+from difflib import get_close_matches
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from graphc.command.errors import CommandError, TargetError
+from graphc.errors import OWN_FILES
+
+MOST_LINES = 5
+_NOT_THEIRS = OWN_FILES, "<frozen", "<graphc "
+
+
+def target_of(text: str) -> Any:
+    """The object that `FILE.py:NAME` or `MODULE:NAME` names; NAME may have dots.
+
+    Raises CommandError where there is no such file, module or name, and TargetError,
+    with the traceback of the user's lines, where the file fails to be imported.
+    """
+    place, separator, path = text.rpartition(":")
+    if not separator or not place or not path:
+        raise CommandError(f"{text!r} names no function: write FILE.py:NAME")
+    module = _module(place)
+    value: Any = module
+    for name in path.split("."):
+        if not hasattr(value, name):
+            raise CommandError(f"{place} has no {path!r}{_others(value, name)}")
+        value = getattr(value, name)
+    return value
+
+
+def _others(value: Any, name: str) -> str:
+    names = [n for n, v in vars(value).items() if callable(v) and not n.startswith("_")]
+    close = get_close_matches(name, names, 3) or sorted(names)[:5]
+    return f"; it has {', '.join(close)}" if close else ""
+
+
+def _module(place: str) -> ModuleType:
+    path = Path(place)
+    if path.suffix != ".py" and not path.exists():
+        return _imported(place)
+    if not path.is_file():
+        raise CommandError(f"there is no file {place}")
+    name = f"graphc_target_{path.stem}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise CommandError(f"{place} is no file of Python")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    sys.path.insert(0, str(path.resolve().parent))
+    with user_code(f"{place} cannot be imported"):
+        spec.loader.exec_module(module)
+    return module
+
+
+def _imported(name: str) -> ModuleType:
+    sys.path.insert(0, str(Path.cwd()))
+    try:
+        with user_code(f"{name} cannot be imported"):
+            return importlib.import_module(name)
+    except TargetError as error:
+        if isinstance(error.__cause__, ModuleNotFoundError) and name.startswith(
+            error.__cause__.name or " "
+        ):
+            raise CommandError(f"there is no file and no module {name}") from None
+        raise
+
+
+@contextlib.contextmanager
+def user_code(problem: str) -> Iterator[None]:
+    """Run the user's code: what it prints goes to stderr, and its errors are told."""
+    try:
+        with contextlib.redirect_stdout(sys.stderr):
+            yield
+    except CommandError:
+        raise
+    except (Exception, SystemExit) as error:
+        raise TargetError(f"{problem}:\n{_told(error)}") from error
+
+
+def _told(error: BaseException) -> str:
+    """An error with the last lines of the user's code that led to it."""
+    lines = traceback.extract_tb(error.__traceback__)
+    theirs = [one for one in lines if not one.filename.startswith(_NOT_THEIRS)]
+    shown = traceback.format_list(theirs[-MOST_LINES:])
+    return "".join([*shown, *traceback.format_exception_only(_bare(error))]).rstrip()
+
+
+def _bare(error: BaseException) -> BaseException:
+    """The error without JAX's note about frames, which are left out here anyhow."""
+    error.__dict__.pop("__notes__", None)
+    return error
