@@ -1,1 +1,6 @@
-"""Plans and programs told to people."""
+"""Plans and programs told to people.
+
+In: a graph, a plan or a compiled function.
+Out: text: which segments there are, why, and how to remove a cut.
+Begin at `summary`, then `report` (in full) and `dump`.
+"""

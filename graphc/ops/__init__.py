@@ -2,6 +2,10 @@
 
 A family joins the namespace when it is imported, which happens here and only here.
 A folder imports itself and `common`; it reaches other families through `F`.
+
+In: values, arrays and numbers, as users call functions of NumPy.
+Out: nodes; all that is known about a primitive stands beside its definition.
+Begin at `common`, then `elementwise` and `reductions`; docs/add_an_op.md adds one.
 """
 
 # ruff: noqa: F401, I001

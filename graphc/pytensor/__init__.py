@@ -4,6 +4,10 @@ Importing this registers the mode. `mode(...)` makes one with options of
 `graphc.function`, `convert` gives the graph of graphc, `value_and_grad` one with
 gradients, `program_of` what a compiled function runs. `convert_op` is the open table of
 conversions.
+
+In: graphs of PyTensor.
+Out: graphs of graphc, compiled, as thunks that PyTensor calls.
+Begin at `convert`, then `registry` and `linker`.
 """
 
 from graphc.pytensor import (

@@ -1,1 +1,6 @@
-"""Compiled functions: binding arguments, calling, and the log of compilations."""
+"""Compiled functions: from inputs and outputs to results of calls.
+
+In: inputs and outputs of a graph, and options.
+Out: a function to call, its plan, its source and its log.
+Begin at `compile` (`graphc.function`), then `pipeline` and `function`.
+"""

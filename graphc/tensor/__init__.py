@@ -2,6 +2,10 @@
 
 Variables are made by `tensor` and its short forms; every other name is a function
 of the op families, as `gt.sum` or `gt.where`, and looked up where it is used.
+
+In: a name of NumPy's.
+Out: the function of that name, from the namespace `F`.
+Begin at `tensor` below; the functions stand in `graphc/ops/`.
 """
 
 import sys

@@ -1,4 +1,9 @@
-"""Functions written for JAX, as graphs and as compiled programs."""
+"""Functions written for JAX, as graphs and as compiled programs.
+
+In: a function for JAX: `graphc.jit`, `graphc.optimize` and `graphc.from_jax`.
+Out: the function, compiled for many sizes at once, or its graph.
+Begin at `jit_function`, which leads to `call`; `graphs` leads to `trace` and `read`.
+"""
 
 from graphc.importers.jax.graphs import from_jax
 from graphc.importers.jax.jit_function import JitFunction, jit

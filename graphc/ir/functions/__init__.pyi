@@ -1,9 +1,9 @@
 # Written by `python docs/function_stubs.py`.
 
 import collections.abc
-import graphc.ir.sizes.dims
 import graphc.ir.graph.nodes
 import graphc.ir.graph.op
+import graphc.ir.sizes.dims
 import graphc.ops.arrays.sizes
 import graphc.ops.elementwise.dtypes
 import graphc.ops.indexing.at

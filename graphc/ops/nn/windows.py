@@ -59,6 +59,25 @@ def pads(padding: Any, count: int, name: str) -> tuple[str, Shape, Shape]:
     return "", tuple(a for a, _ in pairs), tuple(b for _, b in pairs)
 
 
+def transposed_pads(
+    padding: Any, window: Shape, stride: Shape, name: str
+) -> tuple[Shape, Shape]:
+    """Around the spread input: what is left of the window beyond the padding."""
+    named, low, high = pads(padding, len(window), name)
+    if not named:
+        pairs = zip(window, low, high, strict=True)
+        both = [(w - 1 - a, w - 1 - b) for w, a, b in pairs]
+        return tuple(a for a, _ in both), tuple(b for _, b in both)
+    before, after = [], []
+    for w, s in zip(window, stride, strict=True):
+        total = w + s - 2
+        half = dims.ceil_div(total, 2) if named == "SAME" else total // 2
+        first = dims.minimum(w - 1, half)
+        before.append(first)
+        after.append(total - first)
+    return tuple(before), tuple(after)
+
+
 def _pair(padding: Any, name: str) -> tuple[Size, Size]:
     if not isinstance(padding, (tuple, list)):
         n = as_size(padding, "the padding")

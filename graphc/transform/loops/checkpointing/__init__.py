@@ -1,1 +1,6 @@
-"""Which carries a gradient keeps, and which it computes again."""
+"""Which carries a gradient keeps, and which it computes again.
+
+In: a scan, and how many carries there is room for.
+Out: the carries before all steps, the last first.
+Begin at `segments`, then `treeverse` and `nested`.
+"""
