@@ -1,5 +1,6 @@
 """The command line: `graphc COMMAND`, or `python -m graphc COMMAND`.
 
-A target and sizes enter as text; what the command tells leaves on stdout, as text or
-JSON, and everything else on stderr. Begin at `main`.
+In: the words that a person types: a function's file and name, sizes.
+Out: text or JSON on stdout, everything else on stderr, and an exit code.
+Begin at `main`, then `subject` (the function that a command is about).
 """
