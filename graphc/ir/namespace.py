@@ -21,7 +21,7 @@ METHODS: dict[str, Callable[..., Any]] = {}
 UPDATES = ("set", "add", "multiply", "min", "max")  # of `x.at[index]`
 OF_VALUES = ("getitem", "size_value", "updates_of")  # which users write otherwise
 SPACES = ("fft", "linalg", "nn", "random", "special")
-HELP_TEXTS = ("functions", "help.txt")  # written by docs/help_texts.py
+HELP_TEXTS = ("functions", "help.txt")  # regenerated as `help`
 
 
 def _help_texts() -> dict[str, str]:

@@ -1,20 +1,17 @@
 """The table of differences names every function whose backends differ."""
 
-import importlib.util
-import pathlib
-
 import pytest
 
-PATH = pathlib.Path(__file__).parents[2] / "docs" / "differences_table.py"
-SPEC = importlib.util.spec_from_file_location("differences_table", PATH)
-differences_table = importlib.util.module_from_spec(SPEC)
-SPEC.loader.exec_module(differences_table)
+from graphc.dev import differences
+from graphc.dev.clone import ROOT
+from graphc.dev.regenerate import GENERATED, command_for
 
 
 @pytest.mark.usefixtures("compiled_quickly")
 def test_every_function_that_differs_is_in_the_table():
-    written = differences_table.TARGET.read_text(encoding="utf-8")
+    page = ROOT / GENERATED["differences"].target
+    written = page.read_text(encoding="utf-8")
     listed = {tuple(line.split(" | ")[:2]) for line in written.splitlines()}
-    found = {(f"| `{d.name}`", d.dtype) for d in differences_table.differences()}
-    assert len(found) > 20
-    assert found <= listed, "run: python docs/differences_table.py"
+    differing = {(f"| `{d.name}`", d.dtype) for d in differences.differences()}
+    assert len(differing) > 20
+    assert differing <= listed, f"run: {command_for('differences')}"

@@ -1,9 +1,7 @@
 """What `help` shows of the public functions: every part, kept current, and true."""
 
 import doctest
-import importlib.util
 import inspect
-import pathlib
 import pydoc
 import re
 import sys
@@ -11,15 +9,13 @@ import sys
 import numpy as np
 
 import graphc.tensor as gt
+from graphc.dev import help_texts
+from graphc.dev.help_cases import public_names, samples_by_name
+from graphc.dev.regenerate import command_for
 from graphc.ir.namespace import FUNCTIONS, HELP
 
-PATH = pathlib.Path(__file__).parents[2] / "docs" / "help_texts.py"
-SPEC = importlib.util.spec_from_file_location("help_texts", PATH)
-help_texts = importlib.util.module_from_spec(SPEC)
-sys.modules["help_texts"] = help_texts  # where data classes look for it
-SPEC.loader.exec_module(help_texts)
-NAMES = sorted(help_texts.public_names())
-ADD = "run: PYTHONPATH=. python docs/help_texts.py"
+NAMES = sorted(public_names())
+ADD = f"run: {command_for('help')}"
 ANY_ERROR = {"from_dlpack", "select"}  # Python's own, for what is no array
 NO_ARRAYS = set(  # they are about dtypes, shapes or functions
     "TensorArray can_cast cond einsum_path finfo fori_loop iinfo isdtype known map "
@@ -50,7 +46,7 @@ def test_every_public_function_has_a_text():
 
 def test_the_texts_are_the_generated_ones():
     """Of some functions, since all of them take half a minute."""
-    samples = help_texts.samples_by_name()
+    samples = samples_by_name()
     for names in NAMES[3::20]:
         of = [s for name in names for s in samples.get(name, [])]
         assert HELP[names[0]] == help_texts.section(names, of), ADD

@@ -1,19 +1,15 @@
 """Programs that docs/pytensor_jax_mode.md says run in our mode do so."""
 
-import importlib.util
-import pathlib
-
 import pytest
 
 pytest.importorskip("pytensor")
 
 import graphc.pytensor
+from graphc.dev import pytensor_jax_mode
+from graphc.dev.clone import ROOT
 
-PATH = pathlib.Path(__file__).parents[2] / "docs" / "pytensor_jax_mode.py"
-SPEC = importlib.util.spec_from_file_location("pytensor_jax_mode", PATH)
-pytensor_jax_mode = importlib.util.module_from_spec(SPEC)
-SPEC.loader.exec_module(pytensor_jax_mode)
-ROWS = pytensor_jax_mode.TARGET.read_text(encoding="utf-8").splitlines()
+PAGE = ROOT / "docs" / "pytensor_jax_mode.md"
+ROWS = PAGE.read_text(encoding="utf-8").splitlines()
 SHOWN = [p for p in pytensor_jax_mode.PROGRAMS if f"| {p.text} | " in "\n".join(ROWS)]
 
 

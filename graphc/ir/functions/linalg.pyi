@@ -1,4 +1,4 @@
-# Written by `python docs/function_stubs.py`.
+# Written by `python -m graphc.dev regenerate stubs`.
 
 import collections.abc
 import graphc.ir.graph.nodes

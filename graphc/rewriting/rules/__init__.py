@@ -2,5 +2,5 @@
 
 In: a node that the pattern of a rule matches.
 Out: a better value in its place.
-Begin at `cleanup`; `python docs/rewriting_table.py` lists all in docs/rewriting.md.
+Begin at `cleanup`; docs/rewriting.md has a table of all.
 """

@@ -1,11 +1,10 @@
-"""Writes docs/differences.md: where NumPy and JAX programs differ at special values.
+"""The text of docs/differences.md: where NumPy and JAX differ at special values.
 
-Run `python docs/differences_table.py` after adding an elementwise op; a test finds
-functions that differ and are not in the file.
+Run `python -m graphc.dev regenerate differences` after adding an elementwise op; a
+test finds functions that differ and are not in the file.
 """
 
 import inspect
-import pathlib
 import warnings
 from collections.abc import Iterator
 from itertools import product
@@ -19,14 +18,14 @@ import graphc.tensor as gt
 from graphc.ir.graph.op import EMISSION, PRIMITIVES, Primitive
 from graphc.ir.namespace import FUNCTIONS
 
-TARGET = pathlib.Path(__file__).with_name("differences.md")
 SPECIAL = (0.0, -0.0, 0.5, -2.5, 1.0, -1.0, np.inf, -np.inf, np.nan)
 MOST = 3  # examples in a row
 CLOSE = 1e-6  # what is left is rounding
 HEAD = f"""\
 # Where the backends differ at special values
 
-Written by `python docs/differences_table.py`, with JAX {jax.__version__} on a CPU.
+Written by `python -m graphc.dev regenerate differences`, with JAX {jax.__version__}
+on a CPU.
 
 Every elementwise function was called with all combinations of {", ".join(
     map(str, SPECIAL)
@@ -62,13 +61,13 @@ class Difference(NamedTuple):
 
     name: str
     dtype: str
-    count: int
+    differing: int
     calls: int
     examples: list[str]
 
     def row(self) -> str:
         """One line of the table."""
-        share, examples = f"{self.count} of {self.calls}", "; ".join(self.examples)
+        share, examples = f"{self.differing} of {self.calls}", "; ".join(self.examples)
         return f"| `{self.name}` | {self.dtype} | {share} | {examples} |"
 
 
@@ -97,7 +96,7 @@ def _takes(name: str, arity: int, dtype: str) -> bool:
 
 def arguments(dtype: str, arity: int) -> list[np.ndarray[Any, Any]]:
     """All combinations of special values, one array per argument."""
-    numbers = [np.float64(x) for x in SPECIAL]
+    numbers: list[complex] = [np.float64(x) for x in SPECIAL]
     if dtype == "complex128":
         numbers = [complex(x, y) for x, y in product(SPECIAL, SPECIAL)]
         if arity == 2:  # 81 numbers squared would say the same more often
@@ -107,7 +106,7 @@ def arguments(dtype: str, arity: int) -> list[np.ndarray[Any, Any]]:
 
 
 def differences() -> Iterator[Difference]:
-    """What differs, function by function."""
+    """The functions that differ, each with examples."""
     for dtype, arity in product(("float64", "complex128"), (1, 2)):
         names = [name for name, n in functions(dtype) if n == arity]
         arrays = arguments(dtype, arity)
@@ -149,10 +148,6 @@ def shown(x: Any) -> str:
     return f"{x:.4g}"
 
 
-def table() -> str:
+def text() -> str:
     """The whole text of docs/differences.md."""
     return HEAD + "".join(d.row() + "\n" for d in differences()) + TAIL
-
-
-if __name__ == "__main__":
-    TARGET.write_text(table(), encoding="utf-8")

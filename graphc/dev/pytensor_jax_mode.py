@@ -1,11 +1,10 @@
-"""Writes docs/pytensor_jax_mode.md: programs that PyTensor's mode JAX does not run.
+"""The text of docs/pytensor_jax_mode.md: programs that PyTensor's mode JAX fails on.
 
-Run `python docs/pytensor_jax_mode.py` to try all of them in both modes, and to write
-the page anew. A program is in the table if that mode raises, or gives other numbers
-than PyTensor's own mode, and ours does not.
+Run `python -m graphc.dev regenerate pytensor-jax-mode` to try all of them in both
+modes, and to write the page anew. A program is in the table if that mode raises, or
+gives other numbers than PyTensor's own mode, and ours does not.
 """
 
-import pathlib
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -21,14 +20,14 @@ from pytensor.scan.utils import until
 
 import graphc.pytensor  # noqa: F401  (registers the mode)
 
-TARGET = pathlib.Path(__file__).with_name("pytensor_jax_mode.md")
 VECTOR = np.array([0.5, -1.0, 2.0, 0.25])
 MATRIX = np.array([[4.0, 1.0, 0.5], [1.0, 3.0, 0.25], [0.5, 0.25, 2.0]])
 WHOLE = np.array([3, 1, 2, 1])
 HEAD = """\
 # Programs that PyTensor's mode JAX does not run
 
-Written by `python docs/pytensor_jax_mode.py`, which tries each of them with
+Written by `python -m graphc.dev regenerate pytensor-jax-mode`,
+which tries each of them with
 `mode="JAX"` and with `mode="GRAPHC"`, PyTensor {version}: results are compared with
 those of PyTensor's own Python mode. All of these run in the mode "GRAPHC". {ran} more
 programs of the script run in both modes.
@@ -38,7 +37,7 @@ programs of the script run in both modes.
 """
 
 
-class Halved(Op):
+class Halved(Op):  # type: ignore[misc]
     """An Op of a user, for which JAX has no conversion."""
 
     __props__ = ()
@@ -53,7 +52,7 @@ class Halved(Op):
 
 
 @dataclass(frozen=True)
-class Program:
+class Attempt:
     """A program as the page shows it, how it is built, and its arguments."""
 
     text: str
@@ -85,79 +84,79 @@ def drawn(n: Any) -> Any:
 
 x, k, v = VECTOR, 2, WHOLE
 PROGRAMS = [
-    Program("`x[x > 0]`", lambda x: x[x > 0], (x,)),
-    Program("`x[x > 0].set(0)`", lambda x: x[x > 0].set(0.0), (x,)),
-    Program("`x[x > 0].inc(x[x > 0])`", lambda x: x[x > 0].inc(x[x > 0]), (x,)),
-    Program("`x[:k]`", lambda x, k: x[:k], (x, k)),
-    Program("`x[k:].sum()`", lambda x, k: x[k:].sum(), (x, k)),
-    Program("`pt.arange(k)`", pt.arange, (k,)),
-    Program("`pt.zeros((k, 2))`", lambda k: pt.zeros((k, 2)), (k,)),
-    Program("`pt.eye(k)`", pt.eye, (k,)),
-    Program("`x.reshape((k, -1))`", lambda x, k: x.reshape((k, -1)), (x, k)),
-    Program(
+    Attempt("`x[x > 0]`", lambda x: x[x > 0], (x,)),
+    Attempt("`x[x > 0].set(0)`", lambda x: x[x > 0].set(0.0), (x,)),
+    Attempt("`x[x > 0].inc(x[x > 0])`", lambda x: x[x > 0].inc(x[x > 0]), (x,)),
+    Attempt("`x[:k]`", lambda x, k: x[:k], (x, k)),
+    Attempt("`x[k:].sum()`", lambda x, k: x[k:].sum(), (x, k)),
+    Attempt("`pt.arange(k)`", pt.arange, (k,)),
+    Attempt("`pt.zeros((k, 2))`", lambda k: pt.zeros((k, 2)), (k,)),
+    Attempt("`pt.eye(k)`", pt.eye, (k,)),
+    Attempt("`x.reshape((k, -1))`", lambda x, k: x.reshape((k, -1)), (x, k)),
+    Attempt(
         "`x.reshape(s)`", lambda x, s: pt.reshape(x, s, ndim=2), (x, v[2:] * 0 + 2)
     ),
-    Program("`pt.tile(x, k)`", lambda x, k: pt.tile(x, (k,)), (x, k)),
-    Program("`pt.repeat(x, k)`", pt.repeat, (x, k)),
-    Program("`pt.repeat(x, counts)`", pt.repeat, (x, v)),
-    Program(
+    Attempt("`pt.tile(x, k)`", lambda x, k: pt.tile(x, (k,)), (x, k)),
+    Attempt("`pt.repeat(x, k)`", pt.repeat, (x, k)),
+    Attempt("`pt.repeat(x, counts)`", pt.repeat, (x, v)),
+    Attempt(
         "`pt.split(x, sizes)`", lambda x, s: pt.split(x, s, n_splits=2), (x, v[:2])
     ),
-    Program("`pt.roll(x, k)`", pt.roll, (x, k)),
-    Program("`pt.pad(x, (k, 0))`", lambda x, k: pt.pad(x, (k, 0)), (x, k)),
-    Program("`pt.nonzero(x)`", lambda x: pt.nonzero(x)[0], (x,)),
-    Program("`pt.unique(v)`", pt.unique, (v,)),
-    Program(
+    Attempt("`pt.roll(x, k)`", pt.roll, (x, k)),
+    Attempt("`pt.pad(x, (k, 0))`", lambda x, k: pt.pad(x, (k, 0)), (x, k)),
+    Attempt("`pt.nonzero(x)`", lambda x: pt.nonzero(x)[0], (x,)),
+    Attempt("`pt.unique(v)`", pt.unique, (v,)),
+    Attempt(
         "`pt.unique(v, return_counts=True)`",
         lambda v: list(pt.unique(v, return_counts=True)),
         (v,),
     ),
-    Program("`pt.bincount(v)`", pt.bincount, (v,)),
-    Program("`pt.choose(v, m)`", lambda v, m: pt.choose(v - 1, m), (v[:3], MATRIX)),
-    Program(
+    Attempt("`pt.bincount(v)`", pt.bincount, (v,)),
+    Attempt("`pt.choose(v, m)`", lambda v, m: pt.choose(v - 1, m), (v[:3], MATRIX)),
+    Attempt(
         "`pt.unravel_index(v, (2, 3))`",
         lambda v: list(pt.unravel_index(v, (2, 3))),
         (v,),
     ),
-    Program(
+    Attempt(
         "`pt.searchsorted(x, y, sorter=order)`",
         lambda x, y, s: pt.searchsorted(x, y, sorter=s),
         (x, x, np.argsort(x)),
     ),
-    Program("`pt.fill_diagonal(m, 9)`", lambda m: pt.fill_diagonal(m, 9.0), (MATRIX,)),
-    Program("`ifelse(k > 1, x, x[:1])`", lambda k, x: ifelse(k > 1, x, x[:1]), (k, x)),
-    Program("a scan with `until`", counted, (0.7,)),
-    Program(
+    Attempt("`pt.fill_diagonal(m, 9)`", lambda m: pt.fill_diagonal(m, 9.0), (MATRIX,)),
+    Attempt("`ifelse(k > 1, x, x[:1])`", lambda k, x: ifelse(k > 1, x, x[:1]), (k, x)),
+    Attempt("a scan with `until`", counted, (0.7,)),
+    Attempt(
         "the gradient of a scan with `until`",
         lambda x: pytensor.grad(counted(x).sum(), x),
         (0.7,),
     ),
-    Program("a scan of `k` steps", repeated, (x, k)),
-    Program(
+    Attempt("a scan of `k` steps", repeated, (x, k)),
+    Attempt(
         "the gradient of a scan of `k` steps",
         lambda x, k: pytensor.grad(repeated(x, k).sum(), x),
         (x, k),
     ),
-    Program("`pt.random.normal(size=(k,)).shape`", lambda k: drawn(k).shape, (k,)),
-    Program("an Op of ones own", lambda x: Halved()(pt.exp(x)), (x,)),
-    Program(
+    Attempt("`pt.random.normal(size=(k,)).shape`", lambda k: drawn(k).shape, (k,)),
+    Attempt("an Op of ones own", lambda x: Halved()(pt.exp(x)), (x,)),
+    Attempt(
         "`pt.betaincinv(x, x, p)`",
         lambda x, p: pt.betaincinv(x, x, p),
         (abs(x), abs(x) / 4),
     ),
-    Program(
+    Attempt(
         "`pt.hyp2f1(x, 1, 2, p)`",
         lambda x, p: pt.hyp2f1(x, 1.0, 2.0, p),
         (abs(x), abs(x) / 4),
     ),
-    Program("`pt.kve(v, x)`", pt.kve, (abs(x), abs(x))),
-    Program("`pt.jv(v, x)`", pt.jv, (abs(x), abs(x))),
-    Program(
+    Attempt("`pt.kve(v, x)`", pt.kve, (abs(x), abs(x))),
+    Attempt("`pt.jv(v, x)`", pt.jv, (abs(x), abs(x))),
+    Attempt(
         "`pt.linalg.lstsq(m, y)`",
         lambda m, y: pt.linalg.lstsq(m, y, -1.0)[0],
         (MATRIX, x[:3]),
     ),
-    Program(
+    Attempt(
         "`pt.linalg.solve_sylvester(m, m, m)`",
         lambda m: pt.linalg.solve_sylvester(m, m, m),
         (MATRIX,),
@@ -165,17 +164,17 @@ PROGRAMS = [
 ]
 
 
-def compiled(program: Program, mode: Any) -> Any:
+def compiled(program: Attempt, mode: Any) -> Any:
     """The results of a program in a mode of PyTensor."""
     arrays = list(map(np.asarray, program.arguments))
     inputs = [pt.tensor(dtype=a.dtype.name, shape=(None,) * a.ndim) for a in arrays]
-    made = program.build(*inputs)
-    outputs = list(made) if isinstance(made, (list, tuple)) else [made]
+    built = program.build(*inputs)
+    outputs = list(built) if isinstance(built, (list, tuple)) else [built]
     run = pytensor.function(inputs, outputs, mode=mode, on_unused_input="ignore")
     return list(map(np.asarray, run(*arrays)))
 
 
-def expected(program: Program) -> Any:
+def expected(program: Attempt) -> Any:
     """The results in Python, without rewrites."""
     return compiled(program, pytensor.Mode("py", "minimum_compile"))
 
@@ -186,7 +185,7 @@ def agree(one: Any, other: Any) -> bool:
     return all(a.shape == b.shape and np.allclose(a, b) for a, b in pairs)
 
 
-def told(program: Program) -> str:
+def told(program: Attempt) -> str:
     """How a program fails in the mode JAX; "" if it runs."""
     try:
         right = agree(compiled(program, "JAX"), expected(program))
@@ -195,19 +194,14 @@ def told(program: Program) -> str:
     return "" if right else "other numbers"
 
 
-def page() -> str:
+def text() -> str:
     """The text of docs/pytensor_jax_mode.md."""
     warnings.simplefilter("ignore")
     rows, ran = [], 0
     for program in PROGRAMS:
-        print(program.text, flush=True)
         assert agree(compiled(program, "GRAPHC"), expected(program)), program.text
         failure = told(program)
         ran += not failure
         rows += [f"| {program.text} | {failure} |\n"] if failure else []
     head = HEAD.format(version=pytensor.__version__, ran=ran)
     return head + "".join(rows)
-
-
-if __name__ == "__main__":
-    TARGET.write_text(page(), encoding="utf-8")

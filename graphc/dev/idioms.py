@@ -1,9 +1,9 @@
-"""Writes docs/idioms.md: which idioms pad well, and which do not, by planning them.
+"""The text of docs/idioms.md: which idioms pad well, and which do not.
 
-Run `python docs/idioms_table.py` after changing a mask rule; a test compares.
+Run `python -m graphc.dev regenerate idioms` after changing a mask rule; a test
+compares.
 """
 
-import pathlib
 import re
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -15,12 +15,12 @@ import graphc.tensor as gt
 from graphc.runtime.function import Function
 from graphc.transform.planning.plan import Plan, Read
 
-TARGET = pathlib.Path(__file__).with_name("idioms.md")
 SIZES = np.geomspace(16, 4096, 50).astype(int).tolist()
 HEAD = f"""\
 # Idioms under padding
 
-Written by `python docs/idioms_table.py`, which plans each line with `dims="pad"` and
+Written by `python -m graphc.dev regenerate idioms`, which plans each line with
+`dims="pad"` and
 runs it beside NumPy. Sizes are `x: (n,)`, `rows: (n, 8)`, `square: (n, n)`, all
 float64, and the integer `k`; `key` is a random key. Compilations are those for
 {len(SIZES)} sizes from {SIZES[0]} to {SIZES[-1]}: 9 of them are 9 capacities.
@@ -155,7 +155,7 @@ def idioms() -> Iterator[tuple[str, Idiom]]:
             yield group, Idiom(text, f.plan, sizes)
 
 
-def table() -> str:
+def text() -> str:
     """The whole text of docs/idioms.md."""
     lines: dict[str, list[str]] = {}
     for group, idiom in idioms():
@@ -163,7 +163,3 @@ def table() -> str:
     head = "| idiom | compilations | segments | why |\n|---|---|---|---|\n"
     parts = [f"## {g}\n\n{head}" + "\n".join(rows) for g, rows in lines.items()]
     return HEAD + "\n\n".join(parts) + "\n"
-
-
-if __name__ == "__main__":
-    TARGET.write_text(table(), encoding="utf-8")

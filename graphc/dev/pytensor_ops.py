@@ -1,14 +1,11 @@
-"""Writes docs/pytensor_ops.md: every Op of PyTensor that has a conversion.
+"""The text of docs/pytensor_ops.md: every Op of PyTensor that has a conversion.
 
-Run `python docs/pytensor_ops_table.py` after adding one; a test compares the file.
+Run `python -m graphc.dev regenerate pytensor-ops` after adding one; a test compares.
 """
-
-import pathlib
 
 import graphc.pytensor  # noqa: F401  (lets the conversions join)
 from graphc.pytensor.registry import RULES, ConvertOp
 
-TARGET = pathlib.Path(__file__).with_name("pytensor_ops.md")
 TESTS = {  # the family of samples in tests/pytensor/samples.py, by module
     "arrays": "arrays",
     "control": "control",
@@ -21,7 +18,7 @@ TESTS = {  # the family of samples in tests/pytensor/samples.py, by module
 HEAD = """\
 # Ops of PyTensor that are compiled
 
-Written by `python docs/pytensor_ops_table.py`.
+Written by `python -m graphc.dev regenerate pytensor-ops`.
 
 Ops are named by their classes, whichever version of PyTensor has them; subclasses
 within PyTensor are converted as their bases are, to functions of graphc, which run on
@@ -41,7 +38,7 @@ def module_of(rule: ConvertOp) -> str:
     return rule.__module__.rpartition(".")[2]
 
 
-def table() -> str:
+def text() -> str:
     """The text of docs/pytensor_ops.md."""
     rows = []
     for module, samples in TESTS.items():
@@ -50,7 +47,3 @@ def table() -> str:
         rows.append(f"| `{module}` | {samples} | {listed} |\n")
     assert {module_of(rule) for rule in RULES.values()} == set(TESTS)
     return HEAD + "".join(rows)
-
-
-if __name__ == "__main__":
-    TARGET.write_text(table(), encoding="utf-8")

@@ -1,18 +1,17 @@
-"""Writes the last part of docs/rewriting.md: every rule with what it does.
+"""The text of docs/rewriting.md, whose last part is a table of all rules.
 
-Run `python docs/rewriting_table.py` after adding a rule; a test compares the file.
+Run `python -m graphc.dev regenerate rewriting` after adding a rule; a test compares.
 """
 
-import pathlib
-
+from graphc.dev.clone import ROOT
 from graphc.rewrites import Rule, default
 from graphc.rewriting.rules.stability import STABILITY
 
-TARGET = pathlib.Path(__file__).with_name("rewriting.md")
+PAGE = ROOT / "docs" / "rewriting.md"
 TITLE = "## The rules\n"
 HEAD = """
 Those of `graphc.rewrites.default`, in the order in which they are tried; written by
-`python docs/rewriting_table.py`. "Tests" puts in tests that the host makes.
+`python -m graphc.dev regenerate rewriting`. "Tests" puts in tests that the host makes.
 
 | rule | of | values | what it does |
 |---|---|---|---|
@@ -20,7 +19,7 @@ Those of `graphc.rewrites.default`, in the order in which they are tried; writte
 
 
 def claim(rule: Rule) -> str:
-    """What a rule says about values."""
+    """The words in which a rule tells what it does to values."""
     text = "exact" if rule.exact else "rounds"
     text += ", for accuracy" * (rule in STABILITY)
     marks = ["finite"] * rule.finite + ["tests"] * rule.checks
@@ -34,11 +33,7 @@ def row(rule: Rule) -> str:
     return f"| `{rule.name}` | {op} | {claim(rule)} | {what} |\n"
 
 
-def page() -> str:
+def text() -> str:
     """The whole text of docs/rewriting.md."""
-    before, _, _ = TARGET.read_text(encoding="utf-8").partition(TITLE)
+    before, _, _ = PAGE.read_text(encoding="utf-8").partition(TITLE)
     return before + TITLE + HEAD + "".join(map(row, default))
-
-
-if __name__ == "__main__":
-    TARGET.write_text(page(), encoding="utf-8")

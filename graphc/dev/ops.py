@@ -1,9 +1,7 @@
-"""Writes docs/ops.md: every primitive with what each backend does with it.
+"""The text of docs/ops.md: every primitive with what each backend does with it.
 
-Run `python docs/ops_table.py` after adding an op; a test compares the file.
+Run `python -m graphc.dev regenerate ops` after adding an op; a test compares the file.
 """
-
-import pathlib
 
 import graphc.tensor  # noqa: F401  (lets the op families join)
 from graphc.ir.graph.op import (
@@ -17,12 +15,11 @@ from graphc.ir.graph.op import (
 from graphc.ir.namespace import FUNCTIONS
 from graphc.ops.common.conditions import BOUNDS
 
-TARGET = pathlib.Path(__file__).with_name("ops.md")
 OF_GRAPHS = {"constant", "input", "size"}  # known to the mask pass itself
 HEAD = """\
 # Primitives and functions
 
-Written by `python docs/ops_table.py`.
+Written by `python -m graphc.dev regenerate ops`.
 
 Every function of `graphc.tensor` is either a primitive below or composed of them.
 A primitive runs on a backend or is refused there with a reason. "Sizes": integer
@@ -67,11 +64,11 @@ def padding_cell(primitive: Primitive) -> str:
 
 
 def first_line(primitive: Primitive) -> str:
-    """What the primitive does: its own words, or those of the function it serves."""
-    own = primitive.__dict__.get("__doc__")
+    """The primitive in one line: its own, or that of the function it serves."""
+    doc = primitive.__dict__.get("__doc__")
     name = primitive.name
     function = FUNCTIONS.get(name) or FUNCTIONS.get(name.replace("_", ".", 1))
-    text = own or (function.__doc__ if function else "") or ""
+    text = doc or (function.__doc__ if function else "") or ""
     return text.strip().splitlines()[0] if text.strip() else ""
 
 
@@ -93,7 +90,7 @@ def row(primitive: Primitive) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-def table() -> str:
+def text() -> str:
     """The whole text of docs/ops.md."""
     rows = [row(PRIMITIVES[n]) for n in sorted(PRIMITIVES) if n != "input"]
     spaces: dict[str, list[str]] = {}
@@ -106,7 +103,3 @@ def table() -> str:
         listed = ", ".join(f"`{n}`" for n in names)
         lists.append(f"\n## Functions of `{title}` ({len(names)})\n\n{listed}\n")
     return HEAD + "\n".join(rows) + "\n" + "".join(lists)
-
-
-if __name__ == "__main__":
-    TARGET.write_text(table(), encoding="utf-8")

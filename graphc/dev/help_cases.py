@@ -1,0 +1,109 @@
+"""The calls by which `help` is tried: those of the samples, as functions get them."""
+
+import importlib
+import inspect
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from types import FrameType
+from typing import Any
+
+import numpy as np
+
+import graphc.tensor  # noqa: F401  (lets the functions join)
+from graphc.dev.clone import ROOT
+from graphc.ir.namespace import FUNCTIONS, OF_VALUES
+from tests.ops.sampling import applied
+from tests.samples.spec import Array, Call, Sample
+
+SAMPLES = ROOT / "tests" / "samples"
+
+
+class Unfit(Exception):
+    """A call that no short example can be made of."""
+
+
+class ArgumentsKnown(Exception):
+    """Ends a call of a sample as soon as the arguments of the function are known."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """A call of a sample, with one of its dtypes, and perhaps with other numbers."""
+
+    sample: Sample
+    call: Call
+    dtype: str
+    values: str = ""
+
+    def array(self, spec: Array) -> Any:
+        """The array of a description."""
+        return replace(spec, values=self.values or spec.values).make(self.dtype)
+
+    def recorded(self, name: str, make: Callable[[Array], Any]) -> Call:
+        """The arguments that the function itself gets, which a sample may turn."""
+        function = FUNCTIONS[name]
+        calls: list[Call] = []
+
+        def watch(frame: FrameType, event: str, _: Any) -> None:
+            if event == "call" and frame.f_code is function.__code__:
+                calls.append(_arguments(function, frame.f_locals))
+                raise ArgumentsKnown
+
+        sys.setprofile(watch)
+        try:
+            applied(self.sample.function(), self.call, make)
+        except ArgumentsKnown:
+            return calls[0]
+        except Exception as error:
+            raise Unfit from error
+        finally:
+            sys.setprofile(None)
+        raise Unfit
+
+
+def _arguments(function: Any, local_values: dict[str, Any]) -> Call:
+    """A call as users write it: by name where there is a default, and only others."""
+    signature = inspect.signature(function, follow_wrapped=False)
+    args: list[Any] = []
+    options: dict[str, Any] = {}
+    for p in signature.parameters.values():
+        value = local_values[p.name]
+        if p.kind is p.VAR_POSITIONAL:
+            args += value
+        elif p.kind is p.VAR_KEYWORD:
+            options |= value
+        elif value is not p.default:
+            named = p.default is not p.empty and p.kind is not p.POSITIONAL_ONLY
+            if named or p.kind is p.KEYWORD_ONLY:
+                options[p.name] = value
+            else:
+                args.append(value)
+    return Call(tuple(args), options)
+
+
+def public_names() -> list[list[str]]:
+    """The names of each public function, that under which it joined first."""
+    by_identity: dict[int, list[str]] = {}
+    for name, function in FUNCTIONS.items():
+        if not name.split(".")[-1].startswith("_") and name not in OF_VALUES:
+            by_identity.setdefault(id(function), []).append(name)
+    return list(by_identity.values())
+
+
+def samples_by_name() -> dict[str, list[Sample]]:
+    """All samples of each function."""
+    by_name: dict[str, list[Sample]] = {}
+    for path in sorted(SAMPLES.glob("*.py")):
+        module = importlib.import_module(f"tests.samples.{path.stem}")
+        for sample in getattr(module, "SAMPLES", ()):
+            by_name.setdefault(sample.name, []).append(sample)
+    return by_name
+
+
+def unlikeness(call: Call) -> tuple[bool, bool, int]:
+    """How far the arrays of a call are from those of a good example."""
+    arrays = [arg for arg in call.args if isinstance(arg, Array)]
+    sizes = [int(np.prod(x.shape)) for x in arrays] or [3]
+    special = any(x.values in ("special", "across", "large", "holes") for x in arrays)
+    return special, max(sizes) < 3 or not min(sizes), abs(max(sizes) - 4)
