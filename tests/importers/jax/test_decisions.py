@@ -191,6 +191,7 @@ def test_decisions_about_two_sizes():
     assert "x.shape[0] == y.shape[0] (test_decisions.py:" in ours.explain()
 
 
+@pytest.mark.usefixtures("without_audit")
 def test_a_program_for_each_answer_and_a_trace_for_each_program():
     traces = []
 
@@ -205,6 +206,7 @@ def test_a_program_for_each_answer_and_a_trace_for_each_program():
     assert len(traces) <= 13 + 2 + 1 + 2 * 3  # of jax.jit, programs, the first, checks
 
 
+@pytest.mark.usefixtures("without_audit")
 def test_traces_without_decisions():
     traces = []
 
