@@ -20,6 +20,7 @@ from graphc.importers.jax.jaxprs import array_of, is_key, words_of
 from graphc.importers.jax.known_calls import OnLeaves
 from graphc.importers.jax.pattern import ShapesOfCall, SizePattern, shapes_of
 from graphc.importers.jax.recorder import Recorder
+from graphc.importers.jax.samples import Sample, sampled
 from graphc.importers.jax.subject import Subject
 from graphc.importers.jax.template import Template, template
 from graphc.importers.jax.tracing import (
@@ -30,7 +31,7 @@ from graphc.importers.jax.tracing import (
     retracing,
     symbols_of,
 )
-from graphc.importers.jax.unsupported import Unsupported, raised, reading
+from graphc.importers.jax.unsupported import Unsupported, raised, reading, users_place
 from graphc.ir.dims import symbol_dim
 from graphc.ir.polynomials import Symbol
 from graphc.runtime.compile import function
@@ -283,7 +284,8 @@ def read_for(
 
 
 def _untraceable(pattern: SizePattern, error: Exception) -> Unsupported:
-    return Unsupported(f"it cannot be traced at sizes {pattern}: {raised(error)}")
+    reason = f"it cannot be traced at sizes {pattern}: {raised(error)}"
+    return Unsupported(reason, users_place(error) if str(error) else None)
 
 
 def _symbols(pattern: SizePattern) -> dict[str, Symbol]:
@@ -296,35 +298,31 @@ def program_of_samples(
     specs: Sequence[Spec],
     names: Sequence[str],
     options: Options,
-    samples: Sequence[Mapping[str, int]],
+    samples: Sequence[Sample],
+    asking: SourceLocation | None,
 ) -> JaxProgram:
-    """A program for all sizes of a pattern, by traces at some: see `template`."""
+    """A program for sizes of a pattern, by traces at some: see `template`.
+
+    A line is `asking` for the number of a size, where one is known.
+    """
     own = pattern.specs(specs)
-    traces = [_sampled(subject, [s.at(sizes) for s in own]) for sizes in samples]
     symbols = symbols_of(pattern.names, pattern.least)
+    jaxprs, sampled_at = [s.trace.jaxpr for s in samples], [s.sizes for s in samples]
     with reading():
-        made = template([t.jaxpr for t in traces], samples, symbols)
-    again = retracing(partial(_sampled, subject), own)
-    found = TracedFunction(made.jaxpr, traces[0].tree, again, True, made.fed)
+        made = template(jaxprs, sampled_at, symbols)
+    again = retracing(partial(sampled, subject), own)
+    tree = samples[0].trace.tree
+    found = TracedFunction(made.jaxpr, tree, again, True, made.fed)
     known = _symbols(pattern)
     sizes = {name: symbol_dim(symbol) for name, symbol in known.items()}
     with reading():
         source = subject.graph(found, sizes, inputs_of(found, sizes, names))
     program = compiled(source, options, pattern.names)
-    recorder = Recorder(samples[0])
-    decisions = Decisions(known)  # each trace is compared
+    recorder = Recorder(sampled_at[0])
+    decisions = Decisions(known, opaque=asking)  # each trace is compared
     read = FunctionRead(subject, found, source, decisions, recorder)
     results = results_of(read, pattern, specs)
     return JaxProgram(pattern, read, results, program, made)
-
-
-def _sampled(subject: Subject, specs: Sequence[Spec]) -> TracedFunction:
-    try:
-        return subject.read(specs)
-    except Exception as error:  # whatever Python code does with a size
-        shown = ", ".join(str(s.shape) for s in specs)
-        reason = f"it cannot be traced for {shown}: {raised(error)}"
-        raise Unsupported(reason) from error
 
 
 def compiled(source: Imported, options: Options, names: Sequence[str]) -> Function:

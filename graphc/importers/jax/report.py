@@ -91,9 +91,10 @@ def _lines(family: SizeFamily[Any, Any], full: bool) -> Iterator[str]:
 
 
 def _limits(program: ManySizes) -> str:
-    if not program.facts:
-        return ""
-    return f" where {', '.join(program.facts)}, in {_counted(program.compiled)}"
+    calls = _counted(program.compiled)
+    alike = " that are traced alike" if program.opaque is not None else ""
+    facts = f" where {', '.join(program.facts)}" if program.facts else ""
+    return f"{alike}{facts}, in {calls}" if alike or facts else ""
 
 
 def _counted(compiled: Function) -> str:

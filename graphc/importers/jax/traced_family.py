@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import partial
 
+from graphc.errors import SourceLocation
 from graphc.importers.jax.captured import Snapshot
 from graphc.importers.jax.choices import require_names
 from graphc.importers.jax.exact import Exact, exact
@@ -22,6 +23,7 @@ from graphc.importers.jax.program import (
     program_of_samples,
 )
 from graphc.importers.jax.recorder import Recorder
+from graphc.importers.jax.samples import UNLIKE, Sample, samples_like
 from graphc.importers.jax.subject import Subject
 from graphc.importers.jax.tracing import TracedFunction
 from graphc.importers.jax.unread import FirstExact
@@ -29,6 +31,7 @@ from graphc.importers.jax.unsupported import Unsupported
 
 SAMPLED = 4  # calls seen whose traces are put together into one for all sizes
 MOST_PROGRAMS = 8  # of one pattern, for sizes by which the function decides otherwise
+MOST_UNLIKE = 3  # sizes for which others are sought in vain that are traced alike
 AUDITS = bool(os.environ.get("GRAPHC_AUDIT"))  # each new size is traced and compared
 
 
@@ -42,6 +45,8 @@ class JaxFamily(SizeFamily[JaxProgram, Exact]):
     withheld: str = ""
     keeps: bool = False  # arguments that are donated, which is told once
     has_many: bool = False  # programs, so that other sizes are exact
+    unlike: int = 0  # sizes whose traces are like those of no others
+    asking: SourceLocation | None = None  # for the number of a size
     direct: tuple[ShapesOfCall, TracedFunction] | None = None  # of the call at hand
     first: FirstExact | None = None
     otherwise = ", as by jax.jit"
@@ -169,6 +174,7 @@ class JaxFamily(SizeFamily[JaxProgram, Exact]):
                 return None
             except Unsupported as error:
                 reasons.append(error)
+                self.asking = self.asking or error.place
         first = self.shapes is not None and not self.programs
         said = pattern.names if first else []
         fixed = self._of_fixed_axes(pattern, sizes, said)
@@ -271,19 +277,26 @@ class JaxFamily(SizeFamily[JaxProgram, Exact]):
 
     def _of_samples(self, pattern: SizePattern, sizes: ShapesOfCall) -> JaxProgram:
         """The program by traces at single sizes: of this call, of others, and twice."""
-        self.subject.read(self.specs_at(sizes))  # an error of its own is the user's
-        own = pattern.sizes(sizes) or {}
-        samples = [own, *({**own, name: 2 * n} for name, n in own.items())]
-        for seen in self.seen[-SAMPLED:]:
-            known = pattern.sizes(seen)
-            if known and known not in samples and pattern.has(seen):
-                samples.append(known)
+        first = Sample(pattern.sizes(sizes) or {}, self._direct(sizes))
+        if self.unlike == MOST_UNLIKE:
+            raise Unsupported(UNLIKE)
+        seen = [pattern.sizes(s) or {} for s in self.seen[-SAMPLED:] if pattern.has(s)]
         subject, names, how = self.subject, self.names(), self.options
-        return program_of_samples(subject, pattern, self.specs, names, how, samples)
+        try:
+            samples = samples_like(subject, pattern.specs(self.specs), first, seen)
+            return program_of_samples(
+                subject, pattern, self.specs, names, how, samples, self.asking
+            )
+        except Unsupported:
+            self.unlike += 1
+            raise
 
     def _check_at_known(self, program: JaxProgram, sizes: ShapesOfCall) -> None:
-        """Check a program at these sizes, and at those seen that it should serve."""
-        if program.decisions.opaque is not None:
+        """Check a program at these sizes, and at those seen that it should serve.
+
+        Where it may be another for each size, it is compared when these are called.
+        """
+        if program.template is not None or program.decisions.opaque is not None:
             self._check(program, sizes)
             return
         for known in dict.fromkeys((*self.seen, sizes)):
@@ -303,7 +316,7 @@ class JaxFamily(SizeFamily[JaxProgram, Exact]):
             return
         if program.template is not None:
             if not self._admits(program, sizes):
-                raise Unsupported("its steps depend on the sizes")
+                raise Unsupported(UNLIKE)
         elif self._is_to_check(program, sizes) and not self._agrees(program, sizes):
             shown = program.pattern.shown(sizes)
             raise Unsupported(f"JAX traces something else for {shown}")
