@@ -6,8 +6,8 @@ for the sizes of the call that is traced, and recorded with the line that asks: 
 `recorder`.
 
 Code that asks for the text, the hash or the number of a size may do anything with it,
-so no list of questions describes it. Such a trace is opaque: it has to be compared with
-a trace of each new size.
+so no list of questions describes it, and nothing sees that its identity is asked for.
+Such a trace is opaque: it has to be compared with a trace of each new size.
 """
 
 from collections.abc import Iterable, Mapping
@@ -19,6 +19,7 @@ from graphc.ir.dims import Dim, Size, evaluate, expression
 from graphc.ir.polynomials import Symbol, polynomial
 
 Relation = Literal["==", ">="]
+OPAQUE = "the text, the hash, the number or the identity"  # of a size
 _NEGATED = {"==": "!=", ">=": "<"}
 
 

@@ -20,9 +20,9 @@ from graphc.importers.jax.jaxprs import array_of, is_key, words_of
 from graphc.importers.jax.known_calls import OnLeaves
 from graphc.importers.jax.pattern import ShapesOfCall, SizePattern, shapes_of
 from graphc.importers.jax.recorder import Recorder
-from graphc.importers.jax.samples import Sample, sampled
+from graphc.importers.jax.samples import Sample, sampled, template_of
 from graphc.importers.jax.subject import Subject
-from graphc.importers.jax.template import Template, template
+from graphc.importers.jax.template import Template
 from graphc.importers.jax.tracing import (
     Imported,
     Spec,
@@ -307,9 +307,8 @@ def program_of_samples(
     """
     own = pattern.specs(specs)
     symbols = symbols_of(pattern.names, pattern.least)
-    jaxprs, sampled_at = [s.trace.jaxpr for s in samples], [s.sizes for s in samples]
     with reading():
-        made = template(jaxprs, sampled_at, symbols)
+        made = template_of(samples, symbols)
     again = retracing(partial(sampled, subject), own)
     tree = samples[0].trace.tree
     found = TracedFunction(made.jaxpr, tree, again, True, made.fed)
@@ -318,7 +317,7 @@ def program_of_samples(
     with reading():
         source = subject.graph(found, sizes, inputs_of(found, sizes, names))
     program = compiled(source, options, pattern.names)
-    recorder = Recorder(sampled_at[0])
+    recorder = Recorder(samples[0].sizes)
     decisions = Decisions(known, opaque=asking)  # each trace is compared
     read = FunctionRead(subject, found, source, decisions, recorder)
     results = results_of(read, pattern, specs)

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from graphc.importers.jax.decisions import OPAQUE
 from graphc.importers.jax.family import ManySizes, SizeFamily
 from graphc.importers.jax.pattern import MOST_SHOWN, ShapesOfCall
 from graphc.runtime.function import Function
@@ -85,7 +86,7 @@ def _lines(family: SizeFamily[Any, Any], full: bool) -> Iterator[str]:
         yield f"compiled for all sizes {program.pattern}{_limits(program)}:"
         if program.opaque is not None:
             yield f"  each new size is traced and compared, for {program.opaque}"
-            yield "  asks for the text, the hash or the number of a size"
+            yield f"  asks for {OPAQUE} of a size"
         yield from (f"  run by JAX in it: {reason}" for reason in program.foreign)
         yield program.compiled.explain(full)
 

@@ -6,9 +6,10 @@ with others that are done alike; for those that are not, there is another progra
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from graphc.importers.jax.subject import Subject
-from graphc.importers.jax.template import steps_of
+from graphc.importers.jax.template import Template, steps_of, template
 from graphc.importers.jax.tracing import Spec, TracedFunction
 from graphc.importers.jax.unsupported import Unsupported, raised, reading
 
@@ -18,10 +19,11 @@ PERIOD = 24  # two sizes this far apart are alike in the rests by its divisors
 
 @dataclass(frozen=True)
 class Sample:
-    """A trace at some sizes."""
+    """A trace at some sizes, which may have been `seen` in another call."""
 
     sizes: Mapping[str, int]
     trace: TracedFunction
+    seen: bool = False
 
 
 def sampled(subject: Subject, specs: Sequence[Spec]) -> TracedFunction:
@@ -43,7 +45,7 @@ class _Samples:
         self._subject, self._specs = subject, specs
         self._steps = steps_of(first.trace.jaxpr)
 
-    def try_at(self, sizes: Mapping[str, int]) -> None:
+    def try_at(self, sizes: Mapping[str, int], seen: bool = False) -> None:
         """Trace the function at these sizes, and keep it where it takes the steps."""
         if any(sizes == sample.sizes for sample in self.alike):
             return
@@ -53,11 +55,15 @@ class _Samples:
             self.why = error
             return
         if steps_of(trace.jaxpr) == self._steps:
-            self.alike.append(Sample(sizes, trace))
+            self.alike.append(Sample(sizes, trace, seen))
 
     def varies(self, name: str) -> bool:
         """Whether a size has several numbers in the samples."""
-        return len({sample.sizes[name] for sample in self.alike}) > 1
+        return _varies(name, self.alike)
+
+
+def _varies(name: str, samples: Iterable[Sample]) -> bool:
+    return len({sample.sizes[name] for sample in samples}) > 1
 
 
 def samples_like(
@@ -70,14 +76,35 @@ def samples_like(
 
     Each size varies in them. Raises Unsupported where no others are found.
     """
+    own = first.sizes
     with reading():
         samples = _Samples(subject, specs, first)
-        own = first.sizes
-        for sizes in (*({**own, name: 2 * n} for name, n in own.items()), *seen):
-            samples.try_at(sizes)
         for name, n in own.items():
+            samples.try_at({**own, name: 2 * n})
             if not samples.varies(name):
                 samples.try_at({**own, name: n + PERIOD})
+        for sizes in seen:
+            samples.try_at(sizes, seen=True)
     if not all(map(samples.varies, own)):
         raise samples.why
     return samples.alike
+
+
+def template_of(samples: Sequence[Sample], symbols: Mapping[str, Any]) -> Template:
+    """The template of samples: of all, or else without those of other calls.
+
+    These may differ in sizes by a decision that changes no steps. Raises Unsupported
+    where there is none.
+    """
+    first = [sample for sample in samples if not sample.seen]
+    try:
+        return _template(samples, symbols)
+    except Unsupported:
+        if len(first) == len(samples) or not all(_varies(k, first) for k in symbols):
+            raise
+    return _template(first, symbols)
+
+
+def _template(samples: Sequence[Sample], symbols: Mapping[str, Any]) -> Template:
+    jaxprs = [sample.trace.jaxpr for sample in samples]
+    return template(jaxprs, [sample.sizes for sample in samples], symbols)

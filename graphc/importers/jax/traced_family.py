@@ -13,8 +13,10 @@ from functools import partial
 from graphc.errors import SourceLocation
 from graphc.importers.jax.captured import Snapshot
 from graphc.importers.jax.choices import require_names
+from graphc.importers.jax.decisions import OPAQUE
 from graphc.importers.jax.exact import Exact, exact
 from graphc.importers.jax.family import CHECKED, SizeFamily
+from graphc.importers.jax.identities import identity_asked
 from graphc.importers.jax.pattern import ShapesOfCall, SizePattern
 from graphc.importers.jax.program import (
     JaxProgram,
@@ -199,7 +201,7 @@ class JaxFamily(SizeFamily[JaxProgram, Exact]):
         why = "".join(f" It decides by {fact}." for fact, _ in facts.most_common(1))
         places = [p.opaque for p in siblings if p.opaque is not None]
         if places and not why:
-            why = f" {places[0]} asks for the text, the hash or the number of a size."
+            why = f" {places[0]} asks for {OPAQUE} of a size."
         self._warn(
             f"has {MOST_PROGRAMS} programs for sizes that it treats otherwise; more "
             f"such sizes are compiled once each{self.otherwise}.{why}"
@@ -269,7 +271,11 @@ class JaxFamily(SizeFamily[JaxProgram, Exact]):
         self, pattern: SizePattern, sizes: ShapesOfCall, answers_jax: bool
     ) -> Recorder:
         words = {} if self.shapes is not None else pattern.axes(self.names())
-        return Recorder(pattern.sizes(sizes) or {}, words, answers_jax)
+        recorder = Recorder(pattern.sizes(sizes) or {}, words, answers_jax)
+        place = identity_asked(self.function)
+        if place is not None:
+            recorder.observe(lambda: place)
+        return recorder
 
     def _decided(self, pattern: SizePattern, recorder: Recorder) -> JaxProgram:
         names, options = self.names(), self.options
@@ -319,4 +325,5 @@ class JaxFamily(SizeFamily[JaxProgram, Exact]):
                 raise Unsupported(UNLIKE)
         elif self._is_to_check(program, sizes) and not self._agrees(program, sizes):
             shown = program.pattern.shown(sizes)
-            raise Unsupported(f"JAX traces something else for {shown}")
+            reason = f"JAX traces something else for {shown}"
+            raise Unsupported(reason, program.decisions.opaque)

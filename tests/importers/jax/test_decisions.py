@@ -287,13 +287,29 @@ def test_too_many_programs_name_the_line_that_asks_for_more():
             same(ours(vector(n)), jax.jit(function)(vector(n)))
 
 
-def test_sizes_that_are_told_by_types_alone():
-    def function(x):
-        return x * (2.0 if type(x.shape[0]) is int else 1.0)
+class Asking:
+    def __call__(self, n):
+        return type(n) in (int, np.int64) and n % 12 == 0
 
+
+asking = Asking()
+BY_IDENTITY = {  # in texts, since Python warns where these are compiled
+    "a number": "n is 12",
+    "a number, swapped": "12 is not n",
+    "a type": "type(n) is int and n > 9",
+    "a type, in an object": "asking(n)",
+    "a type alone": "type(n) is int",
+}
+
+
+@pytest.mark.parametrize("name", BY_IDENTITY)
+def test_sizes_that_are_told_by_what_they_are(name):
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", graphc.FallbackWarning)
-        agrees(function, (5, 6, 7, 8, 9, 10, 11))
+        warnings.simplefilter("ignore", SyntaxWarning)
+        decide = eval(f"lambda n: {BY_IDENTITY[name]}", globals())
+    ours = agrees(lambda x: x * (2.0 if decide(x.shape[0]) else 1.0))
+    assert "or the identity of a size" in ours.explain()
+    assert ours.stats().fallbacks == []
 
 
 def test_examples_of_ragged_calls_decide_for_themselves():
@@ -348,7 +364,7 @@ def test_an_audit_compares_each_size(monkeypatch):
     limit = []
 
     def function(x):
-        return x * (2.0 if limit and type(x.shape[0]) is int else 1.0)
+        return x * (2.0 if limit else 1.0)
 
     ours = graphc.jit(function)
     for n in range(5, 12):

@@ -148,6 +148,18 @@ def test_decisions_by_numbers_have_a_program_each(name):
     assert len(lines) == 2 and set(map(int, lines)) <= set(at)
 
 
+def test_sizes_that_were_decided_otherwise_spoil_no_formula():
+    """At five, the steps are those of six, but no size is."""
+
+    def function(x):
+        return jnp.convolve(x, jnp.ones(4), "full" if int(len(x)) == 5 else "same")
+
+    ours, theirs = graphc.jit(function), jax.jit(function)
+    for n in (5, 6, 8, 9, 7):
+        np.testing.assert_array_equal(ours(vector(n)), theirs(vector(n)))
+    assert ours.stats().fallbacks == []
+
+
 def test_a_function_that_does_something_else_at_each_size_is_traced_few_times():
     traces = []
 
