@@ -1,11 +1,12 @@
 """Questions about a size that nothing can answer: `n is 12`, `type(n) is int`.
 
-They never call a method of the size, so they are sought in the code of the user's
-functions. A function that asks one is traced at each new size.
+They never call a method of the size, and neither do those about types of JAX, which has
+one object for each: `jax.typeof(x) == jax.typeof(y)`. So they are sought in the code of
+the user's functions. A function that asks one is traced at each new size.
 """
 
 import dis
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from types import CodeType, FunctionType
 from typing import Any
 
@@ -13,7 +14,9 @@ from graphc.errors import SourceLocation, is_library
 from graphc.importers.reached import reached
 
 _COMPARING = "IS_OP", "COMPARE_OP", "CONTAINS_OP"
+_LOADING = "LOAD_GLOBAL", "LOAD_ATTR", "LOAD_METHOD"
 _NUMBERS = "LOAD_CONST", "LOAD_SMALL_INT"
+_TYPES_OF_ARRAYS = frozenset({"typeof", "aval"})
 
 
 def identity_asked(function: Callable[..., Any]) -> SourceLocation | None:
@@ -48,23 +51,26 @@ def _within(code: CodeType) -> Iterator[CodeType]:
 
 
 def _asking(code: CodeType) -> Iterator[int]:
-    """The lines of a code that compare with an integer, or with `int`, by identity."""
+    """The lines of a code that compare with an integer by identity, or types."""
     steps = list(dis.get_instructions(code))
-    lines = [_line(step) for step in steps]
-    types = _lines_that_load("type", steps) & _lines_that_load("int", steps)
+    types = _lines_that_load({"type"}, steps) & _lines_that_load({"int"}, steps)
+    types |= _lines_that_load(_TYPES_OF_ARRAYS, steps)
     for i, step in enumerate(steps):
         is_identity = step.opname == "IS_OP" and any(map(_is_number, steps[i - 2 : i]))
-        of_types = step.opname in _COMPARING and lines[i] in types
+        of_types = step.opname in _COMPARING and _line(step) in types
         if is_identity or of_types:
-            yield lines[i]
+            yield _line(step)
 
 
 def _is_number(step: dis.Instruction) -> bool:
     return step.opname in _NUMBERS and type(step.argval) is int
 
 
-def _lines_that_load(name: str, steps: list[dis.Instruction]) -> set[int]:
-    loading = (s for s in steps if s.opname == "LOAD_GLOBAL" and s.argval == name)
+def _lines_that_load(
+    names: Container[str], steps: Iterable[dis.Instruction]
+) -> set[int]:
+    """The lines where code asks for globals or attributes of these names."""
+    loading = (s for s in steps if s.opname in _LOADING and s.argval in names)
     return set(map(_line, loading))
 
 

@@ -5,6 +5,7 @@ import dataclasses
 import functools
 import json
 import math
+import operator
 import subprocess
 import sys
 import threading
@@ -141,6 +142,33 @@ SHAPES = {
     "an array": lambda x: jnp.where(x.shape[0] == jnp.arange(3, 9), 1.0, x.sum()),
     "an array of NumPy": lambda x: x.sum() * (x.shape[0] == np.array([6, 7])),
 }
+
+
+def struct(n):
+    return jax.ShapeDtypeStruct((n,), np.float32)
+
+
+HOLDERS = {
+    "equal": lambda x: struct(x.shape[0]) == struct(12),
+    "not equal": lambda x: jax.typeof(x) != jax.typeof(jnp.zeros(12)),
+    "a key": lambda x: struct(x.shape[0]) in {struct(12): 1},
+    "a result": lambda x: [jax.eval_shape(jnp.sin, x)].count(struct(12)),
+    "a text": lambda x: str(jax.typeof(x)) == "float32[12]",
+    "a text of another": lambda x: "12" in f"{struct(x.shape[0])}",
+    "a tree": lambda x: jax.tree.all(jax.tree.map(operator.eq, x.shape, (12,))),
+    "a tree of types": lambda x: jax.tree.map(struct, x.shape) == (struct(12),),
+}
+
+
+@pytest.mark.parametrize("name", HOLDERS)
+def test_what_holds_sizes_is_asked(name):
+    ours = agrees(lambda x: x * (2 if HOLDERS[name](x) else 1), (5, 6, 7, 9, 12, 13))
+    assert ours.stats().fallbacks == []
+
+
+def test_elements_that_are_compared_ask_for_no_size():
+    ours = agrees(lambda x: x * (x == x[::-1]) + (x != 0), (5, 6, 7, 9, 12))
+    assert "is traced" not in ours.explain() and not ours.stats().decisions
 
 
 @pytest.mark.parametrize("name", SHAPES)
