@@ -21,6 +21,7 @@ from graphc.ir.polynomials import Symbol, polynomial
 Relation = Literal["==", ">="]
 OPAQUE = "the text, the hash, the number or the identity"  # of a size
 _NEGATED = {"==": "!=", ">=": "<"}
+_SWAPPED = {"==": "==", "!=": "!=", ">=": "<=", "<": ">"}
 
 
 @dataclass(frozen=True)
@@ -55,9 +56,12 @@ class Decision:
     def text(self, words: Mapping[Symbol, str]) -> str:
         """The fact, with words for symbols: `x.shape[0] % 4 == 0`."""
         relation = self.relation if self.answer else _NEGATED[self.relation]
+        sides = self.left, self.right
+        if isinstance(self.left, int):
+            relation, sides = _SWAPPED[relation], sides[::-1]
         left, right = (
             expression(side, lambda symbol: words.get(symbol, symbol.name))
-            for side in (self.left, self.right)
+            for side in sides
         )
         return f"{left} {relation} {right}"
 

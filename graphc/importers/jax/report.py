@@ -17,7 +17,8 @@ class JitStats:
     `changes` are those of programs for many sizes, as in `Function.stats()`. `foreign`:
     what JAX runs inside of these programs, at true sizes, and why. `decisions` are the
     facts about sizes by which Python code, the user's or JAX's, decides what the
-    program is, each with its line, and how many calls it was so in.
+    program is, each with its line, and how many calls it was so in; a line that asks
+    for what is no fact, as the text of a size, is among them.
     """
 
     calls: int = 0
@@ -40,7 +41,7 @@ def stats_of(calls: int, families: Iterable[SizeFamily[Any, Any]]) -> JitStats:
         for program in family.programs:
             own = program.compiled.stats()
             stats.foreign.extend(program.foreign)
-            for fact in program.facts:
+            for fact in (*program.facts, *_opaque(program)):
                 calls_so_far = stats.decisions.get(fact, 0)
                 stats.decisions[fact] = calls_so_far + own.calls
             stats.changes.extend(own.changes)
@@ -48,6 +49,12 @@ def stats_of(calls: int, families: Iterable[SizeFamily[Any, Any]]) -> JitStats:
                 f"{program.pattern}: {one.reason}" for one in own.compilations
             )
     return stats
+
+
+def _opaque(program: ManySizes) -> list[str]:
+    """What a program is asked that is no fact, with the line."""
+    place = program.opaque
+    return [] if place is None else [f"{OPAQUE} of a size ({place})"]
 
 
 def _shown(sizes: ShapesOfCall) -> str:
@@ -70,13 +77,7 @@ def explained(
 
 
 def _lines(family: SizeFamily[Any, Any], full: bool) -> Iterator[str]:
-    for sizes, one in family.compiled.items():
-        first, *more = one.told(full)
-        yield f"compiled exactly for {_shown(sizes)}: {first}"
-        yield from (f"  where {fact}" for fact in family.pinned.get(sizes, ()))
-        for pattern in family.also_for.get(sizes, ()):
-            yield f"  and run for sizes {pattern}: nothing reads those that differ"
-        yield from more
+    yield from _exact_lines(family, full)
     if family.refused:
         yield f"compiled once for each size: {family.refused}"
     yield from (f"calls that jax.jit compiles: {reason}" for reason in family.left)
@@ -89,6 +90,30 @@ def _lines(family: SizeFamily[Any, Any], full: bool) -> Iterator[str]:
             yield f"  asks for {OPAQUE} of a size"
         yield from (f"  run by JAX in it: {reason}" for reason in program.foreign)
         yield program.compiled.explain(full)
+
+
+def _exact_lines(family: SizeFamily[Any, Any], full: bool) -> Iterator[str]:
+    """The programs of single sizes, each with its reasons; those without, together."""
+    plain: dict[str, list[str]] = {}
+    for sizes, one in family.compiled.items():
+        first, *more = one.told(full)
+        reasons = [f"  where {fact}" for fact in family.pinned.get(sizes, ())]
+        reasons += [
+            f"  and run for sizes {pattern}: nothing reads those that differ"
+            for pattern in family.also_for.get(sizes, ())
+        ]
+        shown, reasons = _shown(sizes), reasons + more
+        if reasons or full:
+            yield f"compiled exactly for {shown}: {first}"
+            yield from reasons
+        else:
+            plain.setdefault(first, []).append(shown)
+    for first, each in plain.items():
+        for shown in each[:MOST_SHOWN]:
+            yield f"compiled exactly for {shown}: {first}"
+        if len(each) > MOST_SHOWN:
+            others = f"{len(each) - MOST_SHOWN} more, the last for {each[-1]}"
+            yield f"compiled exactly for {others}: {first}"
 
 
 def _limits(program: ManySizes) -> str:

@@ -33,6 +33,7 @@ from graphc.importers.jax.unsupported import Unsupported
 
 SAMPLED = 4  # calls seen whose traces are put together into one for all sizes
 MOST_PROGRAMS = 8  # of one pattern, for sizes by which the function decides otherwise
+FEWER = "Let it treat fewer of them otherwise, or compute with the size as a number."
 MOST_UNLIKE = 3  # sizes for which others are sought in vain that are traced alike
 AUDITS = bool(os.environ.get("GRAPHC_AUDIT"))  # each new size is traced and compared
 
@@ -204,7 +205,7 @@ class JaxFamily(SizeFamily[JaxProgram, Exact]):
             why = f" {places[0]} asks for {OPAQUE} of a size."
         self._warn(
             f"has {MOST_PROGRAMS} programs for sizes that it treats otherwise; more "
-            f"such sizes are compiled once each{self.otherwise}.{why}"
+            f"such sizes are compiled once each{self.otherwise}.{why} {FEWER}"
         )
 
     def _with_fixed_axes(

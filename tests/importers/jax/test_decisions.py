@@ -262,6 +262,11 @@ def test_decisions_are_told_with_their_lines_and_calls():
     }
     assert ours.stats().decisions == decisions
     assert f"where x.shape[0] < 8 ({place}), in 2 calls:" in ours.explain()
+    swapped = agrees(lambda x: x if 8 > x.shape[0] else 2 * x, (5, 6, 9))  # noqa: SIM300
+    assert [told.split(" (")[0] for told in swapped.stats().decisions] == [
+        "x.shape[0] < 8",
+        "x.shape[0] >= 8",
+    ]
     said = agrees(function, (5, 9), shapes="rows")
     assert f"rows >= 8 ({place})" in said.stats().decisions
 
@@ -282,9 +287,10 @@ def test_what_cannot_be_recorded_is_told():
         return x * len(str(x.shape[0]))
 
     ours = agrees(function, (5, 6, 7))
-    assert f"for test_decisions.py:{function.__code__.co_firstlineno + 1}\n" in (
-        ours.explain()
-    )
+    place = f"test_decisions.py:{function.__code__.co_firstlineno + 1}"
+    assert f"for {place}\n" in ours.explain()
+    asked = "the text, the hash, the number or the identity of a size"
+    assert ours.stats().decisions == {f"{asked} ({place})": 2}
 
 
 def test_too_many_programs_are_a_warning_once():
@@ -301,7 +307,9 @@ def test_too_many_programs_are_a_warning_once():
             same(ours(vector(n)), jax.jit(function)(vector(n)))
     (text,) = {str(w.message) for w in told}
     assert f"has {MOST_PROGRAMS} programs" in text
-    assert f"test_decisions.py:{line})" in text
+    assert f"test_decisions.py:{line})" in text and "compute with the size" in text
+    assert ours.explain().count("compiled exactly for") == 5
+    assert "more, the last for (59,): as JAX traces it" in ours.explain()
 
 
 def test_too_many_programs_name_the_line_that_asks_for_more():
