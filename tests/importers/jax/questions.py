@@ -131,18 +131,18 @@ def matched(shape: Any, a: int, b: int) -> bool:
             return False
 
 
-def with_vjp(decide: Callable[[int], float]) -> Callable[[Any], Any]:
+def with_vjp(decide: Callable[[Any], float]) -> Callable[[Any], Any]:
     """A function whose derivative decides by a size."""
 
     @jax.custom_vjp
     def double(x: Any) -> Any:
         return 2 * x
 
-    double.defvjp(lambda x: (2 * x, x), lambda x, g: (g * decide(x.shape[0]),))
+    double.defvjp(lambda x: (2 * x, x), lambda x, g: (g * decide(x),))
     return double
 
 
-def with_jvp(decide: Callable[[int], float]) -> Callable[[Any], Any]:
+def with_jvp(decide: Callable[[Any], float]) -> Callable[[Any], Any]:
     """A function whose tangents are decided by a size."""
 
     @jax.custom_jvp
@@ -151,7 +151,7 @@ def with_jvp(decide: Callable[[int], float]) -> Callable[[Any], Any]:
 
     @double.defjvp
     def _(primals: Any, tangents: Any) -> Any:
-        return 2 * primals[0], tangents[0] * decide(primals[0].shape[0])
+        return 2 * primals[0], tangents[0] * decide(primals[0])
 
     return double
 
@@ -407,9 +407,9 @@ STEPS = """
     y = jax.jit(lambda v: v * decide(v))(y)
     inner = jax.jit(lambda v: v * decide(v)); y = inner(y) + inner(y)
     y = jax.jit(lambda v: v * 2 if ask(v) else v)(y)
-    y = jax.grad(lambda v: with_vjp(lambda n: decide(v))(v).sum())(y) + y
-    y = jax.grad(lambda v: with_jvp(lambda n: decide(v))(v).sum())(y) + y
-    y = jax.jvp(with_jvp(lambda n: decide(y)), (y,), (y,))[1]
+    y = jax.grad(lambda v: with_vjp(decide)(v).sum())(y) + y
+    y = jax.grad(lambda v: with_jvp(decide)(v).sum())(y) + y
+    y = jax.jvp(with_jvp(decide), (y,), (y,))[1]
     y = jax.grad(lambda v: (v ** 2).sum() * decide(v))(y)
     y = jax.checkpoint(lambda v: v * decide(v))(y)
     y = lax.scan(lambda c, r: (c + r * decide(y), c + r), 0.0, y)[1]
