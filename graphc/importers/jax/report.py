@@ -52,7 +52,7 @@ def stats_of(calls: int, families: Iterable[SizeFamily[Any, Any]]) -> JitStats:
 
 
 def _opaque(program: ManySizes) -> list[str]:
-    """What a program is asked that is no fact, with the line."""
+    """The question to a program that is no fact, with its line, if there is one."""
     place = program.opaque
     return [] if place is None else [f"{OPAQUE} of a size ({place})"]
 

@@ -168,7 +168,7 @@ def _copied(number: Any) -> Any:
 
 
 def steps_of(jaxpr: Any) -> list[Hashable]:
-    """What a jaxpr does, but for the sizes and the numbers in it."""
+    """The steps of a jaxpr: all but the sizes and the numbers in it."""
     return _apart(jaxpr).form
 
 
