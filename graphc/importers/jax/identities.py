@@ -16,7 +16,7 @@ from graphc.importers.reached import reached
 _COMPARING = "IS_OP", "COMPARE_OP", "CONTAINS_OP"
 _LOADING = "LOAD_GLOBAL", "LOAD_ATTR", "LOAD_METHOD"
 _NUMBERS = "LOAD_CONST", "LOAD_SMALL_INT"
-_TYPES_OF_ARRAYS = frozenset({"typeof", "aval"})
+_TYPES_OF_ARRAYS = frozenset({"typeof", "ShapedArray"})
 
 
 def identity_asked(function: Callable[..., Any]) -> SourceLocation | None:
@@ -54,7 +54,9 @@ def _asking(code: CodeType) -> Iterator[int]:
     """The lines of a code that compare with an integer by identity, or types."""
     steps = list(dis.get_instructions(code))
     types = _lines_that_load({"type"}, steps) & _lines_that_load({"int"}, steps)
-    types |= _lines_that_load(_TYPES_OF_ARRAYS, steps)
+    types |= _lines_that_load({"aval"}, steps)
+    if _lines_that_load(_TYPES_OF_ARRAYS, steps):
+        types |= set(map(_line, steps))  # which may hold them in variables
     for i, step in enumerate(steps):
         is_identity = step.opname == "IS_OP" and any(map(_is_number, steps[i - 2 : i]))
         of_types = step.opname in _COMPARING and _line(step) in types
