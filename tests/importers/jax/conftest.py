@@ -3,7 +3,7 @@
 import pytest
 
 import graphc
-from graphc.importers.jax import traced_family
+from graphc.importers.jax.call import traced_family
 
 
 @pytest.fixture
