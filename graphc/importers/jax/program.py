@@ -13,6 +13,7 @@ from jax.extend.core.primitives import convert_element_type_p
 from graphc.errors import GraphError, SourceLocation
 from graphc.importers.jax.alike import alike
 from graphc.importers.jax.arguments import JaxCall, arrays
+from graphc.importers.jax.callbacks import sharing
 from graphc.importers.jax.choices import Options, dims_of
 from graphc.importers.jax.decisions import Decisions
 from graphc.importers.jax.dimensions import recording
@@ -78,9 +79,12 @@ class FunctionRead:
             return self.subject.graph(trace, numbers, inputs_of(direct, {}, names))
 
         try:
-            with recording(self.recorder):  # rules of derivatives are called again
+            is_shared = self.decisions.opaque is None
+            # Rules of derivatives are called again.
+            with recording(self.recorder), sharing(is_shared) as verdicts:
                 own = read(traced, sizes)
-            other = read(direct, {})
+            with sharing(is_shared, verdicts):
+                other = read(direct, {})
         except (GraphError, Unsupported):
             return False
         same = _same_arrays(own.captured, other.captured)
@@ -273,7 +277,8 @@ def read_for(
     sizes = {name: symbol_dim(symbol) for name, symbol in symbols.items()}
     try:
         # Rules of derivatives are called while it is read.
-        with reading(), recording(recorder):
+        is_shared = not recorder.is_opaque
+        with reading(), recording(recorder), sharing(is_shared):
             source = subject.graph(found, sizes, inputs_of(found, sizes, names))
     except (GraphError, Unsupported):
         raise

@@ -11,6 +11,7 @@ import numpy as np
 from jax.extend.core import Jaxpr
 
 from graphc.importers.jax import (
+    callbacks,
     calls,
     control,
     decompositions,
@@ -22,6 +23,7 @@ from graphc.importers.jax import (
     reductions,
     structural,
 )
+from graphc.importers.jax.associative import for_many_sizes
 from graphc.importers.jax.dimensions import recording
 from graphc.importers.jax.foreign import Origin
 from graphc.importers.jax.jaxprs import is_array_type, opened
@@ -35,7 +37,7 @@ from graphc.ir.dims import Size
 from graphc.ir.graph import Graph, Value
 
 FAMILIES = (
-    *(calls, control, decompositions, elementwise, indexing),
+    *(callbacks, calls, control, decompositions, elementwise, indexing),
     *(libraries, products, random, reductions, structural),
 )  # importing them fills the table of rules
 MOST_CONSTANT = 64  # elements of an array that is printed into a program
@@ -140,7 +142,7 @@ def retracing(
     wide = is_wide()
 
     def again(numbers: Mapping[str, int]) -> Any:
-        with jax.enable_x64(wide):
+        with jax.enable_x64(wide), for_many_sizes():
             return trace([s.at(numbers) for s in specs]).jaxpr
 
     return again
