@@ -95,12 +95,12 @@ def _rows(mask: Any, like: Any) -> Any:
 
 def _tangents(
     combine: _Combine,
-    outside: tuple[Arrays, Arrays],
-    x: tuple[Arrays, Arrays],
+    primals: tuple[Arrays, Arrays],
+    tangents: tuple[Arrays, Arrays],
     y: Arrays,
 ) -> list[Any]:
     """The tangents of running results, by those of what they are made of."""
-    (outside, d_outside), (x, d_x) = outside, x
+    (outside, x), (d_outside, d_x) = primals, tangents
     floats = [jnp.issubdtype(v.dtype, jnp.inexact) for v in x]
 
     def chosen(values: Arrays) -> list[Any]:
@@ -113,9 +113,9 @@ def _tangents(
 
     def step(carry: list[Any], row: tuple[list[Any], ...]) -> tuple[Any, Any]:
         before, after, d_after = row
-        primals = list(outside), before, after
+        at = list(outside), before, after
         slopes = list(d_outside), all_of(carry, before), all_of(d_after, after)
-        _, made = jax.jvp(combine.of_slices, primals, slopes)
+        _, made = jax.jvp(combine.of_slices, at, slopes)
         return chosen(made), chosen(made)
 
     first = [lax.slice_in_dim(v, 0, 1) for v in chosen(d_x)]
@@ -142,8 +142,7 @@ def _differentiable(combine: _Combine) -> Callable[[Arrays, Arrays], list[Any]]:
     @running.defjvp
     def _(primals: tuple[Arrays, Arrays], tangents: tuple[Arrays, Arrays]) -> Any:
         y = running(*primals)
-        outside, x = zip(primals, tangents, strict=True)
-        return y, _tangents(combine, outside, x, y)
+        return y, _tangents(combine, primals, tangents, y)
 
     return running
 
@@ -199,6 +198,7 @@ def scanned(
     fn: Callable[[Any, Any], Any], elems: Any, reverse: bool = False, axis: int = 0
 ) -> Any:
     """`jax.lax.associative_scan`: in a trace for many sizes, the same steps for all."""
+    tree: Any
     x, tree = jax.tree.flatten(elems)
     known = callable(fn) and all(isinstance(v, jax.Array) for v in x)
     if known and _is_of_many(_size(x, axis)):
@@ -236,7 +236,7 @@ def _replaced() -> Callable[..., Any]:
     own: Any = inspect.unwrap(public)
     names = [inspect.getfullargspec(function).args for function in (own, _instead)]
     if not isinstance(own, FunctionType) or own.__closure__ or names[0] != names[1]:
-        return own  # type: ignore[no-any-return]
+        return own
     copy = FunctionType(own.__code__, own.__globals__, own.__name__, own.__defaults__)
     own.__code__ = _instead.__code__
     return copy

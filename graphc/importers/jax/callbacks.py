@@ -82,7 +82,8 @@ def _pure_callback(eqn: Equation, *inputs: Value) -> Sequence[Value]:
         raise Unsupported(f"{name}: it calls a function of Python")
     if eqn.params.get("sharding") is not None:
         raise Unsupported(f"{name}: it is told where to run")
-    if any(is_key(a.aval.dtype) for a in (*eqn.eqn.invars, *eqn.eqn.outvars)):
+    avals: list[Any] = [a.aval for a in (*eqn.eqn.invars, *eqn.eqn.outvars)]
+    if any(is_key(aval.dtype) for aval in avals):
         raise Unsupported(f"{name}: of keys there is no op here")
     types = eqn.results
     function = HostFunction(

@@ -63,7 +63,8 @@ class HostCall:
             return self.on_host(shapes, arrays)
 
         pairs = zip(self._apart(shapes), self.function.dtypes, strict=True)
-        structs = [jax.ShapeDtypeStruct(shape, dtype) for shape, dtype in pairs]
+        make: Any = jax.ShapeDtypeStruct
+        structs = [make(shape, dtype) for shape, dtype in pairs]
         return list(jax.pure_callback(called, structs, *arrays))
 
     @property

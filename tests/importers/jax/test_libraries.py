@@ -113,6 +113,25 @@ def test_a_solve_that_calls_python_serves_all_sizes():
     assert ours.stats().foreign == [] and len(ours.stats().compilations) == 2
 
 
+def test_a_gradient_through_a_solve_of_lineax_serves_all_sizes():
+    """With errors that Python raises."""
+    lineax = pytest.importorskip("lineax")
+
+    def cost(a, b):
+        return lineax.linear_solve(lineax.MatrixLinearOperator(a), b).value.sum()
+
+    function = jax.grad(cost, (0, 1))
+    ours, theirs = graphc.jit(function, dims="pad"), jax.jit(function)
+    for n in (3, 4, 5):
+        b = np.cos(np.arange(n)).astype("float32")
+        a = np.eye(n, dtype="float32") * 3 + b[:, None] * b
+        for own, other in zip(ours(a, b), theirs(a, b), strict=True):
+            np.testing.assert_allclose(own, other, rtol=1e-3, atol=1e-5)
+    stats = ours.stats()
+    assert stats.foreign == [] and stats.fallbacks == []
+    assert len(stats.compilations) == 2
+
+
 @pytest.mark.parametrize("shape", [(3, 3), (4, 2), (2, 4), (1, 1)])
 def test_permutations_of_pivots(shape):
     matrix = np.random.default_rng(0).normal(size=shape).astype("float32")
