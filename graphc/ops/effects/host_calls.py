@@ -16,6 +16,7 @@ from graphc.ir.kinds import Text
 from graphc.ir.namespace import F
 from graphc.ir.op import Array, Opaque, Printing, op
 from graphc.ir.types import DType, TensorType
+from graphc.ops.common.batching import Batched
 from graphc.ops.common.padding import PaddedValue, Padding
 from graphc.ops.effects.foreign import FOREIGN
 
@@ -65,7 +66,8 @@ class HostCall:
         pairs = zip(self._apart(shapes), self.function.dtypes, strict=True)
         make: Any = jax.ShapeDtypeStruct
         structs = [make(shape, dtype) for shape, dtype in pairs]
-        return list(jax.pure_callback(called, structs, *arrays))
+        call = jax.pure_callback
+        return list(call(called, structs, *arrays, vmap_method="sequential"))
 
     @property
     def _vary(self) -> bool:
@@ -127,7 +129,20 @@ _host_call.emit(_called)
 _host_call.several = True
 _host_call.on_host = False
 _host_call.no_gradient("JAX has none of functions that it calls on the host")
-_host_call.no_batch("only JAX knows how the function is called for many")
+
+
+@_host_call.batch
+def _(n: Size, batched: Batched, *values: Value, **params: Any) -> tuple[Value, ...]:
+    """One call after another, as of one example each."""
+
+    def one(rows: list[Value]) -> list[Value]:
+        remaining = iter(rows)
+        pairs = zip(values, batched, strict=True)
+        own = tuple(next(remaining) if each else v for v, each in pairs)
+        return list(_host_call.bind(own, params).outputs)
+
+    many = [v for v, each in zip(values, batched, strict=True) if each]
+    return tuple(F.map(one, many))
 
 
 @_host_call.padding

@@ -105,3 +105,14 @@ def test_both_backends_call_it():
         for n in SIZES:
             found = np.asarray(ours(vector(n)))
             np.testing.assert_allclose(found, (vector(n) + math.pi) * 2, rtol=1e-6)
+
+
+def test_examples_of_different_sizes():
+    def function(x):
+        shape = kind(x)
+        return jax.pure_callback(np.cumsum, shape, x, vmap_method="sequential") + x
+
+    ours = graphc.ragged(function)
+    for sizes in ((3, 4, 2), (5, 2)):
+        for row, n in zip(ours([vector(n) for n in sizes]), sizes, strict=True):
+            np.testing.assert_allclose(row, np.cumsum(vector(n)) + vector(n))
