@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from graphc.ir.dims import Dim, Size
-from graphc.ir.graph import Value
-from graphc.ir.kinds import Text
+from graphc.ir.graph.nodes import Value
+from graphc.ir.graph.op import Array, Opaque, Printing, op
 from graphc.ir.namespace import F
-from graphc.ir.op import Array, Opaque, Printing, op
+from graphc.ir.params.kinds import Text
+from graphc.ir.sizes.dims import Dim, Size
 from graphc.ir.types import DType, TensorType
 from graphc.ops.common.batching import Batched
 from graphc.ops.common.padding import PaddedValue, Padding
