@@ -13,6 +13,7 @@ from jax.extend.core.primitives import convert_element_type_p
 from graphc.errors import GraphError, SourceLocation
 from graphc.importers.jax.call.alike import alike
 from graphc.importers.jax.call.known_calls import OnLeaves
+from graphc.importers.jax.read.callbacks import sharing
 from graphc.importers.jax.read.jaxprs import array_of, is_key, words_of
 from graphc.importers.jax.read.unsupported import (
     Unsupported,
@@ -84,9 +85,12 @@ class FunctionRead:
             return self.subject.graph(trace, numbers, inputs_of(direct, {}, names))
 
         try:
-            with recording(self.recorder):  # rules of derivatives are called again
+            is_shared = self.decisions.opaque is None
+            # Rules of derivatives are called again.
+            with recording(self.recorder), sharing(is_shared) as verdicts:
                 own = read(traced, sizes)
-            other = read(direct, {})
+            with sharing(is_shared, verdicts):
+                other = read(direct, {})
         except (GraphError, Unsupported):
             return False
         same = _same_arrays(own.captured, other.captured)
@@ -279,7 +283,8 @@ def read_for(
     sizes = {name: symbol_dim(symbol) for name, symbol in symbols.items()}
     try:
         # Rules of derivatives are called while it is read.
-        with reading(), recording(recorder):
+        is_shared = not recorder.is_opaque
+        with reading(), recording(recorder), sharing(is_shared):
             source = subject.graph(found, sizes, inputs_of(found, sizes, names))
     except (GraphError, Unsupported):
         raise
