@@ -6,6 +6,7 @@ cut on the way in, and results are padded on the way out.
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -16,12 +17,11 @@ from graphc.ir.namespace import F
 from graphc.ir.params.kinds import Text
 from graphc.ir.sizes.dims import Dim, Size
 from graphc.ir.types import DType, TensorType
-from graphc.ops.common.batching import Batched
 from graphc.ops.common.padding import PaddedValue, Padding
 from graphc.ops.effects.foreign import FOREIGN
 
-Place = int | None  # of the size of an axis among those that vary
-Places = tuple[tuple[Place, ...], ...]  # of the axes of arrays
+SizePlace = int | None  # of the size of an axis among those that vary
+SizePlaces = tuple[tuple[SizePlace, ...], ...]  # of the axes of arrays
 
 
 @dataclass(frozen=True)
@@ -42,8 +42,8 @@ class HostCall:
     """A call of a function: `taken` and `results` are the places of sizes of axes."""
 
     function: HostFunction
-    taken: Places
-    results: Places
+    taken: SizePlaces
+    results: SizePlaces
 
     def on_host(self, shapes: Sequence[int], arrays: Sequence[Any]) -> list[Any]:
         """The results at these shapes, one after another; sizes are the last array."""
@@ -58,7 +58,7 @@ class HostCall:
 
     def run(self, shapes: Sequence[int], arrays: Sequence[Any]) -> list[Any]:
         """The results, in a program that JAX compiles."""
-        import jax
+        jax = import_module("jax")
 
         def called(*arrays: Any) -> list[Any]:
             return self.on_host(shapes, arrays)
@@ -80,7 +80,7 @@ class HostCall:
 
 
 def _true(
-    stored: Sequence[int], places: Sequence[Place], sizes: Sequence[int]
+    stored: Sequence[int], places: Sequence[SizePlace], sizes: Sequence[int]
 ) -> tuple[int, ...]:
     pairs = zip(stored, places, strict=True)
     return tuple(n if place is None else sizes[place] for n, place in pairs)
@@ -131,20 +131,6 @@ _host_call.on_host = False
 _host_call.no_gradient("JAX has none of functions that it calls on the host")
 
 
-@_host_call.batch
-def _(n: Size, batched: Batched, *values: Value, **params: Any) -> tuple[Value, ...]:
-    """One call after another, as of one example each."""
-
-    def one(rows: list[Value]) -> list[Value]:
-        remaining = iter(rows)
-        pairs = zip(values, batched, strict=True)
-        own = tuple(next(remaining) if each else v for v, each in pairs)
-        return list(_host_call.bind(own, params).outputs)
-
-    many = [v for v, each in zip(values, batched, strict=True) if each]
-    return tuple(F.map(one, many))
-
-
 @_host_call.padding
 def _(pad: Padding, *values: PaddedValue, **params: Any) -> tuple[Value, ...]:
     return _host_call.bind(tuple(x.value for x in values), params).outputs
@@ -158,7 +144,7 @@ def host_call(
     """The results of a function on the host of these values, of these shapes."""
     varying: dict[Dim, int] = {}
 
-    def places(shape: Sequence[Size]) -> tuple[Place, ...]:
+    def places(shape: Sequence[Size]) -> tuple[SizePlace, ...]:
         return tuple(
             varying.setdefault(n, len(varying)) if isinstance(n, Dim) else None
             for n in shape

@@ -19,6 +19,8 @@ from graphc.ir.graph.build import as_size, as_value, at_least
 from graphc.ir.graph.nodes import Value, origins
 from graphc.ir.namespace import F, public
 from graphc.ir.sizes.dims import Size, bounds, maximum
+from graphc.ops.common.batching import Batched
+from graphc.ops.effects.host_calls import HOST_CALL
 from graphc.transform.derivatives.vectorize import vmap
 from graphc.transform.loops.checkpointing.nested import in_chunks
 from graphc.transform.loops.scan_api import length_of, scan
@@ -138,3 +140,17 @@ def _in_batches(f: Callable[[Any], Any], xs: Any, size: int) -> Any:
         for a, b in pairs
     ]
     return unflatten(given[0], found)
+
+
+@HOST_CALL.batch
+def _(n: Size, batched: Batched, *values: Value, **params: Any) -> tuple[Value, ...]:
+    """One call after another, as of one example each."""
+
+    def one(rows: list[Value]) -> list[Value]:
+        remaining = iter(rows)
+        pairs = zip(values, batched, strict=True)
+        arguments = tuple(next(remaining) if each else v for v, each in pairs)
+        return list(HOST_CALL.bind(arguments, params).outputs)
+
+    many = [v for v, each in zip(values, batched, strict=True) if each]
+    return tuple(map_(one, many))

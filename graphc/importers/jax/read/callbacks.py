@@ -41,18 +41,18 @@ class _Sharing:
     verdicts: list[bool] = field(default_factory=list)
 
     def told(self, function: Any) -> Hashable | None:
-        """What a function is, where it is one for all sizes."""
+        """A key of a function, where it is one for all sizes."""
         allowed = self.is_allowed and (self.given is None or next(self.given, False))
         told = _told_if_known(function) if allowed else None
         self.verdicts.append(told is not None)
         return told
 
 
-class _Thread(threading.local):
+class _SharingOfThread(threading.local):
     sharing = _Sharing()
 
 
-_THREAD = _Thread()
+_THREAD = _SharingOfThread()
 
 
 @contextmanager
@@ -119,9 +119,9 @@ def _told_if_known(function: Any) -> Hashable | None:
 
 
 def _told(item: Any, depth: int) -> Hashable:
-    """What an object is, as far as it can change; raises _Unknown if it may hold sizes.
+    """A key of an object, as far as it can change; raises _Unknown if it may hold sizes.
 
-    What changes in place, as a list of what was seen, is told by its kind alone.
+    Objects that change in place, as lists, are told by their kind alone.
     """
     if isinstance(item, _PLAIN):
         return type(item), repr(item)
@@ -139,7 +139,7 @@ def _told(item: Any, depth: int) -> Hashable:
 
 
 def _parts(item: Any) -> Sequence[Any] | None:
-    """What an object is made of; None where that is not known."""
+    """The parts that an object is made of; None where these are not known."""
     if isinstance(item, FunctionType):
         return _of_function(item)
     if isinstance(item, MethodType):

@@ -24,14 +24,14 @@ from graphc.importers.jax.read.jaxprs import is_array_type, is_key, opened
 from graphc.importers.jax.trace.dimensions import DIMENSION
 from graphc.importers.jax.trace.recorder import recorder_of
 
-Arrays = Sequence[Any]
+Elements = Sequence[Any]
 
 
-class _Thread(threading.local):
+class _SizesOfThread(threading.local):
     is_for_many = False  # sizes that are numbers here are those of one call of many
 
 
-_THREAD = _Thread()
+_THREAD = _SizesOfThread()
 
 
 @contextmanager
@@ -49,26 +49,26 @@ def for_many_sizes() -> Iterator[None]:
 class _Combine:
     """The function that combines elements: `jaxpr` is that of one slice of each array.
 
-    The size of its axis is 1. What the function takes from outside comes first.
+    The size of its axis is 1. Values from outside of the function come first.
     """
 
     jaxpr: Any
     axis: int
 
-    def of_slices(self, outside: Arrays, before: Arrays, after: Arrays) -> list[Any]:
+    def of_slices(self, outside: Elements, before: Elements, after: Elements) -> list[Any]:
         """The combined slices, whose axis is left out."""
         inner, _ = opened(self.jaxpr)
         single = [jnp.expand_dims(x, self.axis) for x in (*before, *after)]
         found = jax.core.eval_jaxpr(inner, outside, *single)
         return [jnp.squeeze(x, self.axis) for x in found]
 
-    def of_rows(self, outside: Arrays, before: Arrays, after: Arrays) -> list[Any]:
+    def of_rows(self, outside: Elements, before: Elements, after: Elements) -> list[Any]:
         """The combined elements of arrays whose first axis is that of the scan."""
         each = jax.vmap(self.of_slices, (None, 0, 0))
         return list(each(list(outside), list(before), list(after)))
 
 
-def _running(combine: _Combine, outside: Arrays, x: Arrays) -> list[Any]:
+def _running(combine: _Combine, outside: Elements, x: Elements) -> list[Any]:
     """All running results along the first axis."""
     index = jnp.arange(x[0].shape[0], dtype="int32")
     size = jnp.asarray(x[0].shape[0], "int32")
@@ -95,18 +95,18 @@ def _rows(mask: Any, like: Any) -> Any:
 
 def _tangents(
     combine: _Combine,
-    primals: tuple[Arrays, Arrays],
-    tangents: tuple[Arrays, Arrays],
-    y: Arrays,
+    primals: tuple[Elements, Elements],
+    tangents: tuple[Elements, Elements],
+    y: Elements,
 ) -> list[Any]:
     """The tangents of running results, by those of what they are made of."""
     (outside, x), (d_outside, d_x) = primals, tangents
     floats = [jnp.issubdtype(v.dtype, jnp.inexact) for v in x]
 
-    def chosen(values: Arrays) -> list[Any]:
+    def chosen(values: Elements) -> list[Any]:
         return [v for v, is_float in zip(values, floats, strict=True) if is_float]
 
-    def all_of(values: Arrays, like: Arrays) -> list[Any]:
+    def all_of(values: Elements, like: Elements) -> list[Any]:
         remaining = iter(values)
         pairs = zip(like, floats, strict=True)
         return [next(remaining) if f else _no_tangent(v) for v, f in pairs]
@@ -132,15 +132,15 @@ def _no_tangent(value: Any) -> Any:
     return np.zeros(value.shape, jax.dtypes.float0)
 
 
-def _differentiable(combine: _Combine) -> Callable[[Arrays, Arrays], list[Any]]:
+def _differentiable(combine: _Combine) -> Callable[[Elements, Elements], list[Any]]:
     """The running results, with their derivative."""
 
     @jax.custom_jvp
-    def running(outside: Arrays, x: Arrays) -> list[Any]:
+    def running(outside: Elements, x: Elements) -> list[Any]:
         return _running(combine, outside, x)
 
     @running.defjvp
-    def _(primals: tuple[Arrays, Arrays], tangents: tuple[Arrays, Arrays]) -> Any:
+    def _(primals: tuple[Elements, Elements], tangents: tuple[Elements, Elements]) -> Any:
         y = running(*primals)
         return y, _tangents(combine, primals, tangents, y)
 
@@ -148,7 +148,7 @@ def _differentiable(combine: _Combine) -> Callable[[Arrays, Arrays], list[Any]]:
 
 
 def _combine(
-    fn: Callable[[Any, Any], Any], tree: Any, x: Arrays, axis: int
+    fn: Callable[[Any, Any], Any], tree: Any, x: Elements, axis: int
 ) -> _Combine | None:
     """The function of single slices; None where it does not keep their types."""
 
@@ -167,7 +167,7 @@ def _combine(
     return _Combine(jaxpr, axis)
 
 
-def _types(arrays: Arrays) -> list[tuple[Any, Any]]:
+def _types(arrays: Elements) -> list[tuple[Any, Any]]:
     return [(v.shape, v.dtype) for v in arrays]
 
 
@@ -177,7 +177,7 @@ def _is_plain(x: Any) -> bool:
     return is_array_type(aval) and not (is_key(aval.dtype) or aval.weak_type)
 
 
-def _size(x: Arrays, axis: int) -> Any:
+def _size(x: Elements, axis: int) -> Any:
     """The size of the axis, where all have it; None otherwise."""
     if not x or not all(map(_is_plain, x)) or axis not in range(-x[0].ndim, x[0].ndim):
         return None
@@ -209,7 +209,7 @@ def scanned(
     return _BY_JAX(fn, elems, reverse, axis)
 
 
-def _of_many(combine: _Combine, x: Arrays, reverse: bool) -> list[Any]:
+def _of_many(combine: _Combine, x: Elements, reverse: bool) -> list[Any]:
     rows = [jnp.moveaxis(v, combine.axis, 0) for v in x]
     rows = [jnp.flip(v, 0) for v in rows] if reverse else rows
     found = _differentiable(combine)(list(opened(combine.jaxpr)[1]), rows)
@@ -218,19 +218,18 @@ def _of_many(combine: _Combine, x: Arrays, reverse: bool) -> list[Any]:
 
 
 # Code that takes the place of that of JAX, so that it is found by whatever name it was
-# imported.
+# imported. It sees the names of JAX's module, and no others.
 def _instead(
     fn: "Callable[..., Any]", elems: "Any", reverse: "bool" = False, axis: "int" = 0
 ) -> "Any":
-    from graphc.importers.jax.trace.associative import scanned
-
-    return scanned(fn, elems, reverse, axis)
+    ours = __import__("graphc.importers.jax.trace.associative", fromlist=["scanned"])
+    return ours.scanned(fn, elems, reverse, axis)
 
 
 def _replaced() -> Callable[..., Any]:
     """JAX's own function, whose name means ours from now on.
 
-    That of another JAX, with other arguments, is left as it is.
+    One with other arguments, of another JAX, is left as it is.
     """
     public: Any = lax.associative_scan
     own: Any = inspect.unwrap(public)
