@@ -82,11 +82,14 @@ class Indexing:
         """The axes of the array that are there in the windows too."""
         return tuple(a for a in range(self.x.type.rank) if a not in self.dropped)
 
-    def is_whole(self, axis: int) -> bool:
-        """Whether all of an axis is taken, whatever its index says."""
-        return axis not in self.dropped and bool(
-            equal(self.sizes[axis], self.x.type.shape[axis])
-        )
+    def is_whole(self, axis: int, mode: Any) -> bool:
+        """Whether all of an axis is taken, whatever its index says.
+
+        Where windows that stick out are dropped, an index of 1 drops the whole axis.
+        """
+        if axis in self.dropped or (mode is DROPPED and axis in self.starts):
+            return False
+        return bool(equal(self.sizes[axis], self.x.type.shape[axis]))
 
     def start(self, axis: int) -> Value:
         """The index of an axis, per point."""
@@ -113,7 +116,7 @@ class Indexing:
 
     def places(self, mode: Any) -> Places:
         """All positions, the starts clipped to where the windows fit."""
-        axes = [a for a in range(self.x.type.rank) if not self.is_whole(a)]
+        axes = [a for a in range(self.x.type.rank) if not self.is_whole(a, mode)]
         windows = tuple(a for a in axes if a not in self.dropped)
         rank, arrays, held = self.points + len(windows), [], []
         for axis in axes:
