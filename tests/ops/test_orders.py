@@ -251,12 +251,21 @@ SLOPES = {
     "backwards": lambda x: gt.cumprod(x, reverse=True),
     "prod": lambda x: gt.prod(x),
     "nanprod": lambda x: gt.nanprod(x),
+    "cumsum": lambda x: gt.cumsum(x),
+    "logsumexp": lambda x: gt.nn.logsumexp(x),
+    "softmax": lambda x: gt.nn.softmax(x),
+    "std": lambda x: gt.std(x),
+    "norm": lambda x: gt.linalg.norm(x),
 }
+NUMBERS = [
+    *([INF, -INF], [1.0, INF, 2.0], [2.0, INF, 0.5, -1.0, 3.0]),
+    *([0.0, -0.0, 0.0], [0.0, 2.0, 0.0], [np.nan, 1.0, 0.0], [-INF, -INF, -INF]),
+]
 
 
 @pytest.mark.parametrize("name", SLOPES)
-def test_infinity_meets_no_padding_in_gradients_of_products(name):
-    """JAX takes them in parts: behind the elements a 0 would meet infinity."""
+def test_infinity_meets_no_padding_in_gradients(name):
+    """JAX takes products in parts: behind the elements a 0 would meet infinity."""
     x = gt.vector("x", "float64")
     y = SLOPES[name](x)
     weights = gt.arange(1.0, gt.size(y) + 1.0) if y.ndim else 1.0
@@ -266,7 +275,7 @@ def test_infinity_meets_no_padding_in_gradients_of_products(name):
         graphc.function([x], slope, backend=backend, dims=dims)
         for backend, dims in ways
     ]
-    for numbers in ([INF, -INF], [1.0, INF, 2.0], [2.0, INF, 0.5, -1.0, 3.0]):
+    for numbers in NUMBERS:
         a = np.array(numbers)
         for f in others:
             np.testing.assert_allclose(f(a), exact(a), err_msg=str(a))
