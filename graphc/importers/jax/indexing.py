@@ -123,7 +123,7 @@ class Indexing:
             start = self.start(axis)
             if axis in self.starts and mode is not PROMISED:
                 last = F.size_value(self.x.type.shape[axis] - self.sizes[axis])
-                wide = cast(start, INT64) if start.dtype.kind == "i" else start
+                wide = cast(start, INT64) if start.dtype.kind == "i" else _wide(start)
                 start = F.clip(wide, _like(0, wide), cast(as_value(last), wide.dtype))
                 held.append(F.equal(wide, start))
             if axis in windows:
@@ -139,6 +139,11 @@ class Indexing:
 
 def _like(number: int, x: Value) -> Value:
     return number_constant(number, x.dtype)
+
+
+def _wide(index: Value) -> Value:
+    """An index of a dtype that the size of an axis fits."""
+    return cast(index, INT64) if index.dtype.itemsize < 4 else index
 
 
 def _on_axis(x: Value, axis: int, rank: int) -> Value:
@@ -260,7 +265,7 @@ def _dynamic_update_slice(eqn: Equation, x: Value, v: Value, *starts: Value) -> 
     single = [a for a in axes if equal(sizes[a], 1)] if len(axes) == 1 else []
     if single:
         (axis,) = axes
-        start = starts[axis]
+        start = _wide(starts[axis])
         last = F.size_value(shape[axis] - 1)
         at = F.clip(start, _like(0, start), cast(as_value(last), start.dtype))
         row = F.squeeze(v, (axis,))

@@ -11,6 +11,7 @@ import warnings
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from jax import lax
@@ -130,15 +131,21 @@ def test_windows_are_written_as_jax_writes_them(case):
     alike(written, x, updates) if constant else alike(written, x, updates, indices)
 
 
-def test_elements_are_read_where_indices_have_few_bits():
-    x = np.arange(300.0, dtype="float32")
-    for dtype in ("int8", "uint8"):
-        indices = np.array([[0], [127], [200]]).astype(dtype)
-        numbers = lax.GatherDimensionNumbers((), (0,), (0,))
-        for mode in ("clip", "fill"):
-            read_at = lambda x, i, mode=mode: lax.gather(x, i, numbers, (1,), mode=mode)
-            alike(read_at, x, indices)
-            alike(read_at, x[:130], indices)
+@pytest.mark.parametrize("dtype", ["int8", "uint8"])
+def test_indices_of_few_bits(dtype):
+    """On an axis of more elements than they can count, and of fewer."""
+    numbers = lax.GatherDimensionNumbers((), (0,), (0,))
+
+    def both(x, v, i):
+        read = [lax.gather(x, i, numbers, (1,), mode=m) for m in ("clip", "fill")]
+        read.append(lax.dynamic_slice(x, (i[1, 0],), (3,)))
+        written = [lax.dynamic_update_slice(x, v[:k], (i[1, 0],)) for k in (1, 2)]
+        return read + written
+
+    indices = np.array([[0], [100], [200]]).astype(dtype)
+    for n in (300, 90):
+        x = np.arange(n, dtype="float32")
+        alike(both, x, -x[:2] - 1, indices)
 
 
 # Reductions.
