@@ -232,6 +232,22 @@ def test_of_nothing(backend):
             f(np.zeros(2, "float32"))
 
 
+@pytest.mark.parametrize("dims", ["specialize", PAD], ids=["exact", "padded"])
+def test_places_that_are_not_there(dims):
+    """As NumPy says, of a place from the start and from the end."""
+    x = gt.vector("x")
+    for kth in (-4, -1, 0, 2, 3):
+        outputs = [gt.partition(x, kth), gt.argpartition(x, kth)]
+        f = graphc.function([x], outputs, backend="numpy", dims=dims)
+        for n in range(1, 6):
+            numbers = np.arange(n, dtype="float32")[::-1]
+            if -n <= kth < n:
+                assert f(numbers)[0][kth] == np.partition(numbers, kth)[kth]
+                continue
+            with pytest.raises(graphc.CallError, match="out of bounds"):
+                f(numbers)
+
+
 def test_a_nan_of_another_sign_is_not_that_which_fills():
     """Padding that holds a NaN already is filled again where bits count."""
     x = gt.vector("x")
