@@ -253,3 +253,29 @@ def test_a_fault_of_a_rule_is_no_reason_to_fall_back(monkeypatch):
     monkeypatch.setitem(PADDING.rules, PRIMITIVES["cumsum"], faulty)
     with pytest.raises(graphc.GraphError, match="reshape: "):
         cuts(gt.cumsum(X))
+
+
+def test_numbers_of_nothing_are_counted_nowhere():
+    """There is padding beside them, whose length is not theirs."""
+    numbers = gt.tensor("numbers", "int64", ("n",))
+    pad = {"n": graphc.Pad(minimum=4)}
+    f = graphc.function([numbers], gt.bincount(numbers), backend="numpy", dims=pad)
+    for given in ([], [0], [3, 1], [2] * 5):
+        found = f(np.array(given, "int64"))
+        np.testing.assert_array_equal(found, np.bincount(np.array(given, "int64")))
+
+
+def test_places_before_and_behind_an_axis():
+    """Of arrays shorter than their capacity, and as long."""
+    places = gt.tensor("places", "int64", ("m",))
+    rows = gt.stack([X, 2 * X], axis=1)
+    outputs = [getattr(X.at[places], how)(7.0) for how in ("set", "add", "max")]
+    outputs += [rows.at[places].add(1.0), rows.at[places, 1].set(0.0)]
+    outputs += [rows[places], X[places]]
+    outputs += [graphc.grad(gt.sum(X.at[places].multiply(3.0) ** 2), X)]
+    f = hostile_function([X, places], outputs, backend="numpy")
+    exact = exact_function([X, places], outputs, backend="numpy")
+    for n in (3, 4):  # of 4
+        given = np.arange(1.0, n + 1), np.arange(-2 * n - 1, 2 * n + 1)
+        for got, wanted in zip(f(*given), exact(*given), strict=True):
+            np.testing.assert_array_equal(got, wanted)
