@@ -133,19 +133,31 @@ def test_windows_are_written_as_jax_writes_them(case):
 
 @pytest.mark.parametrize("dtype", ["int8", "uint8"])
 def test_indices_of_few_bits(dtype):
-    """On an axis of more elements than they can count, and of fewer."""
-    numbers = lax.GatherDimensionNumbers((), (0,), (0,))
+    """On an axis of more elements than they can count, and of fewer.
 
-    def both(x, v, i):
-        read = [lax.gather(x, i, numbers, (1,), mode=m) for m in ("clip", "fill")]
-        read.append(lax.dynamic_slice(x, (i[1, 0],), (3,)))
-        written = [lax.dynamic_update_slice(x, v[:k], (i[1, 0],)) for k in (1, 2)]
-        return read + written
+    XLA counts the end of the axis in their bits, or not, as it optimises: JAX says that
+    a window is moved inside, no further.
+    """
+    numbers = lax.GatherDimensionNumbers((), (0,), (0,))
+    v = np.array([-1, -2], "float32")
+
+    def gathered(x, i):
+        return [lax.gather(x, i, numbers, (1,), mode=m) for m in ("clip", "fill")]
+
+    def moved(x, v, i):
+        written = [lax.dynamic_update_slice(x, v[:k], (i,)) for k in (1, 2)]
+        return [lax.dynamic_slice(x, (i,), (3,)), *written]
 
     indices = np.array([[0], [100], [200]]).astype(dtype)
     for n in (300, 90):
         x = np.arange(n, dtype="float32")
-        alike(both, x, -x[:2] - 1, indices)
+        alike(gathered, x, indices)
+        part, *written = read(moved, x, v, np.asarray(100, dtype))
+        np.testing.assert_array_equal(part, x[min(100, n - 3) :][:3])
+        for k, found in enumerate(written, 1):
+            x[min(100, n - k) :][:k], before = v[:k], x.copy()
+            np.testing.assert_array_equal(found, x)
+            x = before
 
 
 # Reductions.
