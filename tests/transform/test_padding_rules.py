@@ -255,11 +255,12 @@ def test_a_fault_of_a_rule_is_no_reason_to_fall_back(monkeypatch):
         cuts(gt.cumsum(X))
 
 
-def test_numbers_of_nothing_are_counted_nowhere():
+@pytest.mark.parametrize("backend", ["numpy", "jax"])
+def test_numbers_of_nothing_are_counted_nowhere(backend):
     """There is padding beside them, whose length is not theirs."""
     numbers = gt.tensor("numbers", "int64", ("n",))
     pad = {"n": graphc.Pad(minimum=4)}
-    f = graphc.function([numbers], gt.bincount(numbers), backend="numpy", dims=pad)
+    f = graphc.function([numbers], gt.bincount(numbers), backend=backend, dims=pad)
     for given in ([], [0], [3, 1], [2] * 5):
         found = f(np.array(given, "int64"))
         np.testing.assert_array_equal(found, np.bincount(np.array(given, "int64")))
@@ -279,3 +280,15 @@ def test_places_before_and_behind_an_axis():
         given = np.arange(1.0, n + 1), np.arange(-2 * n - 1, 2 * n + 1)
         for got, wanted in zip(f(*given), exact(*given), strict=True):
             np.testing.assert_array_equal(got, wanted)
+
+
+def test_steps_that_are_numbers_of_the_call():
+    k = gt.iscalar("k")
+    outputs = [X.at[::k].set(7.0), X.at[1::k].add(X[1::k]), gt.sum(X[::k] ** 2)]
+    outputs.append(graphc.grad(outputs[-1], X))
+    f = hostile_function([X, k], outputs, backend="numpy")
+    exact = exact_function([X, k], outputs, backend="numpy")
+    for n, step in ((5, 2), (5, 3), (4, 1), (7, 9), (6, -2)):
+        given = np.arange(1.0, n + 1), step
+        for got, wanted in zip(f(*given), exact(*given), strict=True):
+            np.testing.assert_allclose(got, wanted)
