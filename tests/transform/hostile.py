@@ -15,10 +15,10 @@ from unittest import mock
 import numpy as np
 
 import graphc
-from graphc.ir.build import as_value, literal_of
+from graphc.ir.graph.build import as_value, literal_of
 from graphc.ir.namespace import F
 from graphc.ops.common.padding import Padding
-from graphc.transform import padding
+from graphc.transform.padding import pad
 from tests.transform.dirty import PAD
 
 
@@ -36,7 +36,7 @@ def garbage(dtype):
     return pairs
 
 
-class HostilePass(padding._PaddingPass):
+class HostilePass(pad._PaddingPass):
     """The walk over a graph, with garbage behind each node."""
 
     def __init__(self, *args):
@@ -106,7 +106,7 @@ def behind(tools, x, axis):
 
 def hostile_function(inputs, outputs, dims=PAD, **options):
     """A padded function with garbage behind each of its nodes."""
-    hostile = mock.patch.object(padding, "_PaddingPass", HostilePass)
+    hostile = mock.patch.object(pad, "_PaddingPass", HostilePass)
     with hostile, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return graphc.function(inputs, outputs, dims=dims, **options)

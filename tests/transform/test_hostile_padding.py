@@ -12,7 +12,7 @@ import pytest
 
 import graphc
 import graphc.tensor as gt
-from graphc.ir.op import GRADIENTS, PRIMITIVES
+from graphc.ir.graph.op import GRADIENTS, PRIMITIVES
 from graphc.rewrites import none
 from tests.fuzz.generator import generate, tolerance
 from tests.fuzz.loop_steps import LOOPS
