@@ -119,9 +119,10 @@ def _told_if_known(function: Any) -> Hashable | None:
 
 
 def _told(item: Any, depth: int) -> Hashable:
-    """A key of an object, as far as it can change; raises _Unknown if it may hold sizes.
+    """A key of an object, as far as it can change.
 
-    Objects that change in place, as lists, are told by their kind alone.
+    Objects that change in place, as lists, are told by their kind alone. Raises
+    _Unknown for what may hold sizes.
     """
     if isinstance(item, _PLAIN):
         return type(item), repr(item)

@@ -55,14 +55,18 @@ class _Combine:
     jaxpr: Any
     axis: int
 
-    def of_slices(self, outside: Elements, before: Elements, after: Elements) -> list[Any]:
+    def of_slices(
+        self, outside: Elements, before: Elements, after: Elements
+    ) -> list[Any]:
         """The combined slices, whose axis is left out."""
         inner, _ = opened(self.jaxpr)
         single = [jnp.expand_dims(x, self.axis) for x in (*before, *after)]
         found = jax.core.eval_jaxpr(inner, outside, *single)
         return [jnp.squeeze(x, self.axis) for x in found]
 
-    def of_rows(self, outside: Elements, before: Elements, after: Elements) -> list[Any]:
+    def of_rows(
+        self, outside: Elements, before: Elements, after: Elements
+    ) -> list[Any]:
         """The combined elements of arrays whose first axis is that of the scan."""
         each = jax.vmap(self.of_slices, (None, 0, 0))
         return list(each(list(outside), list(before), list(after)))
@@ -140,7 +144,9 @@ def _differentiable(combine: _Combine) -> Callable[[Elements, Elements], list[An
         return _running(combine, outside, x)
 
     @running.defjvp
-    def _(primals: tuple[Elements, Elements], tangents: tuple[Elements, Elements]) -> Any:
+    def _(
+        primals: tuple[Elements, Elements], tangents: tuple[Elements, Elements]
+    ) -> Any:
         y = running(*primals)
         return y, _tangents(combine, primals, tangents, y)
 
