@@ -12,8 +12,8 @@ CPU time and not time on the wall: of a machine with other work it is what can b
 It needs PyMC, numba and nutpie; without them its tables are empty.
 """
 
-import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any
 
@@ -23,13 +23,13 @@ from benchmarks.harness import (
     CPU,
     Row,
     compare,
-    comparison,
     named,
     print_table,
     row,
     same,
     setting,
     some,
+    time_text,
     xla_compilations,
 )
 
@@ -152,32 +152,42 @@ def call_rows() -> Iterator[Row]:
             yield row(build.__name__, told, target, mode)
 
 
-def drawn(compiled: Any) -> tuple[Any, float, float]:
-    """Draws of nutpie, their CPU seconds, and those on the wall."""
-    start, cpu = time.perf_counter(), time.process_time()
-    found = nutpie.sample(
-        compiled(), draws=DRAWS, chains=CHAINS, seed=1, progress_bar=False
-    )
-    return found, time.process_time() - cpu, time.perf_counter() - start
+@dataclass(frozen=True)
+class Draws:
+    """Draws of nutpie, and the CPU seconds of making the model and of all."""
+
+    trace: Any
+    made: float
+    total: float
+
+    @classmethod
+    def of(cls, make: Callable[[], Any]) -> "Draws":
+        """Those of a model that is made first."""
+        start = CPU()
+        compiled = make()
+        made = CPU() - start
+        trace = nutpie.sample(
+            compiled, draws=DRAWS, chains=CHAINS, seed=1, progress_bar=False
+        )
+        return cls(trace, made, CPU() - start)
+
+    @property
+    def mean(self) -> float:
+        """The mean of the intercepts."""
+        return float(np.mean(self.trace.posterior["intercept"].values))
 
 
 def radon_rows() -> Iterator[Row]:
     model = radon()
-    start = time.process_time(), time.perf_counter()
-    ours, our_cpu, our_wall = drawn(lambda: graphc.pymc.nutpie(model))
-    theirs, their_cpu, their_wall = drawn(lambda: nutpie.compile_pymc_model(model))
-    del start
-    means = [np.mean(t.posterior["intercept"].values) for t in (ours, theirs)]
-    assert setting(abs(means[0] - means[1]) < 0.1, True), means
-    pairs = [(our_cpu, their_cpu)] * 2
-    yield row("CPU seconds, all", comparison(pairs), 1.0, "nutpie on numba")
-    again = [drawn(lambda m=m: m) for m in _compiled(model)]
-    rates = [(a[1], b[1]) for a, b in [again] * 2]
-    yield row("CPU seconds, draws alone", comparison(rates), 2.0, "nutpie on numba")
-
-
-def _compiled(model: Any) -> tuple[Any, Any]:
-    return graphc.pymc.nutpie(model), nutpie.compile_pymc_model(model)
+    ours = Draws.of(lambda: graphc.pymc.nutpie(model))
+    theirs = Draws.of(lambda: nutpie.compile_pymc_model(model))
+    assert setting(abs(ours.mean - theirs.mean) < 0.1, True), (ours.mean, theirs.mean)
+    for what, a, b, target in [
+        ("CPU seconds, all", ours.total, theirs.total, 1.0),
+        ("to make the model", ours.made, theirs.made, None),
+        ("draws", ours.total - ours.made, theirs.total - theirs.made, 2.0),
+    ]:
+        yield Row(what, time_text(a), time_text(b), a / b, target, "nutpie on numba")
 
 
 def resized_rows() -> Iterator[Row]:

@@ -182,7 +182,7 @@ class LogDensity:
 
     @property
     def jax_callable(self) -> Callable[..., Any]:
-        """ValueAndSlope as plain JAX, with the data as they are now: for samplers on JAX.
+        """Both as plain JAX, with the data as they are now: for samplers on JAX.
 
         They are computed in the width of the model, and given in that of the vector,
         which has 32 bits where JAX has no more.

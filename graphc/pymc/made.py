@@ -1,11 +1,22 @@
 """Densities that are made once for a model, whatever asks for them."""
 
-from typing import Any
-from weakref import WeakKeyDictionary
+from typing import Any, NamedTuple
 
+from graphc.pymc.data import same_objects
 from graphc.pymc.density import LogDensity
 
-_MADE: WeakKeyDictionary[Any, tuple[tuple[Any, ...], LogDensity]] = WeakKeyDictionary()
+KEPT = 8  # models used last: with a density, its model and data stay in memory
+
+
+class MadeDensity(NamedTuple):
+    """The density of a model, and the variables that the model had."""
+
+    model: Any
+    parts: tuple[Any, ...]
+    density: LogDensity
+
+
+_MADE: dict[int, MadeDensity] = {}  # by the identity of models, used last at the end
 
 
 def density_of(model: Any) -> LogDensity:
@@ -15,7 +26,11 @@ def density_of(model: Any) -> LogDensity:
     are resized again and again are compiled a few times only.
     """
     parts = *model.basic_RVs, *model.potentials, *model.value_vars
-    found = _MADE.get(model)
-    if found is None or found[0] != parts:
-        found = _MADE[model] = parts, LogDensity(model)
-    return found[1]
+    found = _MADE.pop(id(model), None)
+    known = found is not None and found.model is model
+    if found is None or not known or not same_objects(found.parts, parts):
+        found = MadeDensity(model, parts, LogDensity(model))
+    _MADE[id(model)] = found
+    for oldest in list(_MADE)[:-KEPT]:
+        del _MADE[oldest]
+    return found.density

@@ -1,9 +1,10 @@
 """PyMC models drawn by a seed, whose data get other sizes; ours beside PyTensor's own.
 
-    python -m tests.pytensor.generated_models [FIRST LAST [BACKEND]]
+    python -m tests.pytensor.generated_models [FIRST LAST [BACKEND [SIZES]]]
 
 prints of each model how far value, gradient and predictive draws are apart, at each
-size of its data, and how many compilations there were.
+size of its data, and how many compilations there were. With a number of sizes it is
+those only, without draws.
 """
 
 import sys
@@ -255,12 +256,12 @@ def predicted(model, at, names, mode):
     return [found.predictions[n].values for n in names]
 
 
-def apart(seed, sizes=None, **options):
+def apart(seed, sizes=SIZES, draws=True, **options):
     """Of each size, how far all is apart; and compilations of the densities."""
     model = generated(seed)
     f, found, compiled = None, [], 0
     numpy = graphc.pytensor.mode(backend="numpy")
-    for groups, rows in sizes or SIZES:
+    for groups, rows in sizes:
         resized(model, seed, groups, rows)
         f = f or graphc.pymc.logp_and_grad(model, **options)
         at = f.initial + 0.2 * np.sin(np.arange(len(f.initial)))
@@ -269,7 +270,7 @@ def apart(seed, sizes=None, **options):
         compiled += len(EVENTS) - before
         far_apart = far(ours, reference(model)(at))
         names = [v.name for v in model.observed_RVs]
-        if names:
+        if names and draws:
             free = graphc.pymc.posterior.Expansion(model).of(at)
             free = {v.name: free[v.name] for v in model.free_RVs}
             drawn = [predicted(model, free, names, m) for m in (numpy, PLAIN)]
@@ -281,6 +282,8 @@ def apart(seed, sizes=None, **options):
 if __name__ == "__main__":
     first, last = map(int, sys.argv[1:3] or (0, 30))
     told = {"backend": sys.argv[3]} if len(sys.argv) > 3 else {}
+    if len(sys.argv) > 4:
+        told |= {"sizes": SIZES[: int(sys.argv[4])], "draws": False}
     for seed in range(first, last):
         parts = EFFECTS[seed % len(EFFECTS)].__name__, SEEN[seed % len(SEEN)].__name__
         try:
