@@ -166,10 +166,11 @@ def _by_blackjax(model: Any, how: SamplingSettings) -> Any:
             rate, steps = told.acceptance_rate, told.num_integration_steps
             return state, (state.position, told.is_divergent, rate, steps)
 
-        @jax.jit
-        def block(state: Any, found: Any, keys: Any) -> Any:
+        def scanned(state: Any, found: Any, keys: Any) -> Any:
             kernel = blackjax.nuts(density, **found).step
             return jax.lax.scan(lambda s, k: step(kernel, s, k), state, keys)
+
+        block = jax.jit(scanned)
 
         def chain(key: Any, at: Any) -> list[Any]:
             first, later = jax.random.split(key)
