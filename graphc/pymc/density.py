@@ -12,7 +12,7 @@ import numpy as np
 
 import graphc.tensor as gt
 from graphc.ir.forks import jax_is_lost
-from graphc.ir.graph import Graph
+from graphc.ir.graph.nodes import Graph
 from graphc.pymc.data import FixedSizes, ModelData, same_objects
 from graphc.pymc.values import FreeValues
 from graphc.pytensor.forked import numpy_options, tell_of_numpy

@@ -17,7 +17,7 @@ import xarray as xr
 
 import graphc.pymc
 import graphc.pytensor
-from graphc.runtime.xla import EVENTS
+from graphc.runtime.driver.xla import EVENTS
 from tests.pytensor.pymc_models import reference
 
 SIZES = [(3, 12), (4, 9), (2, 15), (5, 15), (4, 21)]  # groups, observations

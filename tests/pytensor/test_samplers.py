@@ -11,7 +11,7 @@ pm = pytest.importorskip("pymc")
 
 import graphc  # noqa: E402
 import graphc.pymc  # noqa: E402
-from graphc.runtime.xla import EVENTS  # noqa: E402
+from graphc.runtime.driver.xla import EVENTS  # noqa: E402
 from tests.pytensor.pymc_models import reference  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("compiled_quickly", "wide")
