@@ -103,10 +103,13 @@ if TYPE_CHECKING:
 else:
     # These import JAX, when used.
     _OF_JAX = ("FallbackWarning", "from_jax", "jit", "optimize")
+    _OF_OTHERS = ("pymc", "pytensor")  # modules that need what may not be installed
 
     def __getattr__(name: str) -> Any:
         if name in _OF_JAX:
             return getattr(importlib.import_module("graphc.importers.jax"), name)
+        if name in _OF_OTHERS:
+            return importlib.import_module(f"graphc.{name}")
         problem = f"graphc has no attribute {name!r}"
         if name in OF_GRAPHC:
             raise AttributeError(f"{problem}; {OF_GRAPHC[name]}")

@@ -16,6 +16,7 @@ from graphc.ir.forks import fork_error, jax_is_lost
 from graphc.ir.namespace import misspelled
 from graphc.pytensor.forked import numpy_options, tell_of_numpy
 from graphc.pytensor.steps import Compiled, Performed, Step, plan
+from graphc.runtime.compile import check_named
 from graphc.runtime.compile import function as compile_function
 from graphc.runtime.function import Function
 
@@ -193,11 +194,15 @@ OPTIONS = tuple(
 
 
 def mode(**options: Any) -> Any:
-    """A mode of PyTensor with options of `graphc.function`."""
+    """A mode of PyTensor with options of `graphc.function`.
+
+    Raises TypeError for other options, and GraphError for values that say nothing.
+    """
     for name in options:
         if name not in OPTIONS:
             told = misspelled(name, OPTIONS) or f"; expected {', '.join(OPTIONS)}"
             raise TypeError(f"mode() got an unexpected keyword argument {name!r}{told}")
+    check_named("mode", options)
     return Mode(GraphcLinker(options), REWRITES)
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from inspect import signature
 from typing import Any
 
 from graphc.backends.program import Outputs
@@ -29,6 +30,8 @@ from graphc.transform.derivatives.rolled_gradients import as_compiled
 from graphc.transform.loops.bounds_checks import watched
 from graphc.transform.padding.stretching import Resolved, axes_maybe_one, dims_of
 from graphc.transform.planning.budget import check_dims
+
+TIERS = ("auto", "jax", "numpy", None)
 
 
 @hiding
@@ -79,7 +82,7 @@ def function(
     Raises GraphError, with the op and the line, where this cannot be done.
     """
     check_options("function", backend, rewrites, dims)
-    _check_others(jit, check, unused)
+    _check_others("function", jit, check, unused)
     again = dict(rewrites=rewrites, dims=dims, tier=tier, casting=casting)
     again |= dict(backend=backend, jit=jit, check=check, device=device)
     backend = _backend(tier, backend, jit)
@@ -136,23 +139,27 @@ def _backend(tier: object, backend: Backend, jit: Jit) -> Backend:
 
     Raises ForkError for JAX in a process that has lost it.
     """
-    _check_option("tier", tier, ("auto", "jax", "numpy", None))
+    _check_option("tier", tier, TIERS)
+    _check_tier("function", tier, backend, jit)
     if tier == "numpy":
         return "numpy"
-    if tier is not None and backend == "numpy":
-        problem = f"tier={tier!r} is not for the backend NumPy"
-        hint = 'leave backend="numpy" out'
-        raise graph_error(problem, op="function", hint=hint)
-    if tier == "auto" and jit is False:
-        raise graph_error(
-            "there are no tiers without jit: the program is compiled by its caller",
-            op="function",
-            got='tier="auto", jit=False',
-            hint='leave `tier` out, or compile with jit="auto"',
-        )
     if backend == "jax" and jax_is_lost():
         raise fork_error("function")
     return backend
+
+
+def _check_tier(op: str, tier: object, backend: object, jit: object) -> None:
+    """Raise GraphError for a tier that contradicts other options."""
+    if tier in ("auto", "jax") and backend == "numpy":
+        problem = f"tier={tier!r} is not for the backend NumPy"
+        raise graph_error(problem, op=op, hint='leave backend="numpy" out')
+    if tier == "auto" and jit is False:
+        raise graph_error(
+            "there are no tiers without jit: the program is compiled by its caller",
+            op=op,
+            got='tier="auto", jit=False',
+            hint='leave `tier` out, or compile with jit="auto"',
+        )
 
 
 def _rules(rewrites: object, backend: Backend, unjitted: bool, target: Target) -> Rules:
@@ -185,10 +192,26 @@ def check_options(op: str, backend: object, rewrites: object, dims: object) -> N
     check_dims(dims, op)
 
 
-def _check_others(jit: object, check: object, unused: object) -> None:
-    _check_option("jit", jit, ("auto", "fewest", True, False))
-    _check_option("check", check, (True, False))
-    _check_option("unused", unused, ("ignore", "warn", "error"))
+def check_named(op: str, options: Mapping[str, Any]) -> None:
+    """Raise GraphError for options of `function`, by name, that say nothing.
+
+    For those who take them before there is a graph, as a mode of PyTensor.
+    """
+    given = {**_DEFAULTS, **options}
+    check_options(op, given["backend"], given["rewrites"], given["dims"])
+    _check_others(op, given["jit"], given["check"], given["unused"])
+    _check_option("tier", given["tier"], TIERS, op)
+    _check_tier(op, given["tier"], given["backend"], given["jit"])
+    if given["casting"] is not None:
+        check_casting(given["casting"], op)
+    if given["device"] is not None:
+        target_of(given["device"], given["backend"])
+
+
+def _check_others(op: str, jit: object, check: object, unused: object) -> None:
+    _check_option("jit", jit, ("auto", "fewest", True, False), op)
+    _check_option("check", check, (True, False), op)
+    _check_option("unused", unused, ("ignore", "warn", "error"), op)
 
 
 def _check_option(
@@ -198,3 +221,10 @@ def _check_option(
         expected = f"one of {', '.join(map(repr, allowed))}"
         problem = f"{option} cannot be {value!r}"
         raise graph_error(problem, op=op, expected=expected)
+
+
+_DEFAULTS = {
+    name: told.default
+    for name, told in signature(function).parameters.items()
+    if told.kind is told.KEYWORD_ONLY
+}

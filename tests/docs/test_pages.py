@@ -31,4 +31,4 @@ def test_pages_that_run_are_tested():
         for page in DOCS.glob("*.md")
         if any(b.language == "python" for b in blocks(page.read_text(encoding="utf-8")))
     }
-    assert running - {*elsewhere, "pytensor", "rewriting"} <= set(PAGES)
+    assert running - {*elsewhere, "pymc", "pytensor", "rewriting"} <= set(PAGES)

@@ -390,12 +390,12 @@ def strong(x: Value) -> Value:
 CASTINGS = ("exact", "safe", "same_kind")
 
 
-def check_casting(casting: Any) -> Casting:
+def check_casting(casting: Any, op: str = "function") -> Casting:
     """`casting`, which must be one of the rules for arguments of other dtypes."""
     if not isinstance(casting, str) or casting not in CASTINGS:
         expected = f"one of {', '.join(map(repr, CASTINGS))}"
         problem = f"casting cannot be {casting!r}"
-        raise graph_error(problem, op="function", expected=expected)
+        raise graph_error(problem, op=op, expected=expected)
     return casting  # type: ignore[return-value]
 
 
