@@ -2,11 +2,11 @@
 
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Literal
 
-from graphc.errors import graph_error
+from graphc.errors import GraphError, graph_error
 from graphc.ir.types import DType, dtype_of
 
 Casting = Literal["exact", "safe", "same_kind"]
@@ -51,17 +51,44 @@ class Config:
     few numbers, as `zeros(k)`, draws and broadcasts are: larger ones are refused, when
     the graph is built or called, before anything is allocated. It is 2**38 (256 GiB).
     `cache_dir` is a directory in which programs and executables are kept for other
-    processes, or None; at first it is that of the environment, `GRAPHC_CACHE_DIR`.
+    processes, or None. `progress` is whether a terminal is told of a compilation that
+    takes seconds.
+
+    Each is first what the environment says: GRAPHC_FLOAT, GRAPHC_DIMS, GRAPHC_CASTING,
+    GRAPHC_MAX_BYTES, GRAPHC_CACHE_DIR, GRAPHC_PROGRESS (0 or 1).
     """
 
-    __slots__ = "_cache_dir", "_casting", "_float", "_max_bytes", "dims"  # and no other
+    __slots__ = (  # and no other
+        *("_cache_dir", "_casting", "_float", "_max_bytes", "_progress", "dims"),
+    )
 
-    def __init__(self) -> None:
+    def __init__(self, environment: Mapping[str, str] = os.environ) -> None:
         self._float = dtype_of("float32")
         self.dims: Any = "auto"
         self._max_bytes = 2**38
         self._casting: Casting = "safe"
-        self._cache_dir = os.environ.get("GRAPHC_CACHE_DIR") or None
+        self._cache_dir: str | None = None
+        self._progress = True
+        for name, read in _READ.items():
+            variable = f"GRAPHC_{name.upper()}"
+            text = environment.get(variable)
+            if text:
+                self._set(variable, name, text, read)
+
+    def _set(
+        self, variable: str, name: str, text: str, read: Callable[[str], Any]
+    ) -> None:
+        """Set one from the environment. Raises GraphError that names the variable."""
+        try:
+            setattr(self, name, read(text))
+        except (KeyError, ValueError) as error:  # a GraphError among them
+            told = str(error) if isinstance(error, GraphError) else ""
+            raise graph_error(
+                f"the environment variable {variable} cannot be {text!r}",
+                op="config",
+                got=told.partition("\n")[0],
+                expected=_EXPECTED.get(name, ""),
+            ) from None
 
     @property
     def cache_dir(self) -> str | None:
@@ -109,5 +136,26 @@ class Config:
             raise graph_error("max_bytes is an integer, at least 16", got=repr(most))
         self._max_bytes = most
 
+    @property
+    def progress(self) -> bool:
+        """Whether a compilation that takes seconds is told on a terminal."""
+        return self._progress
 
+    @progress.setter
+    def progress(self, told: Any) -> None:
+        if not isinstance(told, bool):
+            raise graph_error("progress is True or False", op="config", got=repr(told))
+        self._progress = told
+
+
+# How the text of a variable of the environment becomes the value of a setting.
+_READ: dict[str, Callable[[str], Any]] = {
+    "float": str,
+    "dims": str,
+    "casting": str,
+    "max_bytes": int,
+    "cache_dir": str,
+    "progress": {"0": False, "1": True}.__getitem__,
+}
+_EXPECTED = {"max_bytes": "an integer, at least 16", "progress": "0 or 1"}
 config = Config()
