@@ -7,7 +7,7 @@ from functools import wraps
 from typing import Any
 
 from graphc.errors import graph_error
-from graphc.ir.graph.build import Casting
+from graphc.ir.config import Casting
 from graphc.ir.graph.nodes import Graph, Value
 from graphc.rewriting.default import DEFAULT
 from graphc.rewriting.engine.rule import Rules

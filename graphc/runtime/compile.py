@@ -9,9 +9,9 @@ from typing import Any
 from graphc.backends.program import Outputs
 from graphc.control.loop_cse import merged
 from graphc.errors import graph_error, shortened
+from graphc.ir.config import Casting, check_casting, config
 from graphc.ir.forks import fork_error, jax_is_lost
 from graphc.ir.garbage import young_garbage
-from graphc.ir.graph.build import Casting, check_casting, config
 from graphc.ir.graph.nodes import Graph
 from graphc.ir.sizes.proofs import remembering
 from graphc.rewriting.default import DEFAULT

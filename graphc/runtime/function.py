@@ -231,6 +231,9 @@ class Function(AheadOfCalls):
         except Exception as error:
             failure = self._fail(error, args)
             raise failure from failure.__cause__
+        except BaseException:  # the user interrupts
+            self._log.interrupt()
+            raise
         if self._pending or len(EVENTS) != start:
             self._settle(args, start)
         elif self._planned is not None and self._plan_like(args) is not None:
@@ -296,6 +299,9 @@ class Function(AheadOfCalls):
         except Exception as error:
             failure = self._fail(error, args)
             raise failure from failure.__cause__
+        except BaseException:  # the user interrupts
+            self._log.interrupt()
+            raise
         if self._pending or len(EVENTS) != start:
             self._settle(args, start)
         return found

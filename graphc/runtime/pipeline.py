@@ -16,8 +16,8 @@ from graphc.backends.jax import emit_jax
 from graphc.backends.linear import emit_numpy, emit_unjitted
 from graphc.backends.program import Outputs, Source
 from graphc.errors import graph_error, standing_at, user_place
+from graphc.ir.config import Casting, config
 from graphc.ir.graph.bodies import runs_in_python
-from graphc.ir.graph.build import Casting, config
 from graphc.ir.graph.nodes import Graph, Value
 from graphc.ir.sizes.dims import Symbol
 from graphc.ir.sizes.names import SHOWN, naming

@@ -19,13 +19,13 @@ from typing import Any
 import numpy as np
 
 from graphc.errors import graph_error
+from graphc.ir.config import config
 from graphc.ir.graph.build import (
     CONSTANT,
     NUMBERS,
     SIZE_OP,
     as_value,
     cast,
-    config,
     no_device,
     number_constant,
     size_value,

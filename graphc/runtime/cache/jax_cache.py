@@ -13,7 +13,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-from graphc.ir.graph.build import config
+from graphc.ir.config import config
 from graphc.runtime.cache.program_cache import EXECUTABLES, usable
 
 _PUBLIC = "jax.experimental.compilation_cache.compilation_cache"

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from graphc.runtime.cache.jax_cache import Executables
 from graphc.runtime.cache.prepared import Prepared
+from graphc.runtime.driver.progress import ProgressLine, begun, logger
 from graphc.runtime.driver.xla import Event
 from graphc.transform.planning.plan import asked_by
 
@@ -65,6 +66,8 @@ class Announcements:
         self.pending: list[_Pending] = []
         self.traces: Callable[[], bool] = lambda: True  # not under jax.disable_jit
         self.executables = Executables()
+        self.told = _told  # a segment and its sizes, in words
+        self._line: ProgressLine | None = None
 
     def compiling(self, segment: int, **sizes: int) -> None:
         """A segment is being traced for these sizes."""
@@ -74,7 +77,20 @@ class Announcements:
         if self.pending:
             self.pending[-1].ended = now
         self.executables.enter()
+        self.over()
         self.pending.append(_Pending(segment, sizes, now))
+        self._line = begun(f"compiling {self.told(segment, sizes)}")
+
+    def over(self) -> None:
+        """The compilation at hand has ended, however it has."""
+        if self._line is not None:
+            self._line.end()
+        self._line = None
+
+
+def _told(segment: int, sizes: Mapping[str, int]) -> str:
+    shown = ", ".join(f"{name} = {n}" for name, n in sizes.items())
+    return f"segment {segment}" + (f" for {shown}" if shown else "")
 
 
 class Log:
@@ -90,6 +106,7 @@ class Log:
         self._names = names
         self._seen: dict[int, list[dict[str, int]]] = {}
         self._announced = announced
+        announced.told = self._in_words
         self.done: list[Compilation] = []
         self._told = 0
 
@@ -129,7 +146,22 @@ class Log:
             pending.pop()
         self._finish()
 
+    def interrupt(self) -> None:
+        """The user has ended the call: a compilation at hand is none, nor its time."""
+        pending = self._announced.pending
+        self._announced.executables.leave()
+        if pending and pending[-1].ended is None:
+            pending.pop()
+        self._finish()
+
+    def _in_words(self, segment: int, sizes: Mapping[str, int]) -> str:
+        """A segment with the first of the user's lines in it, and its sizes."""
+        place = self._prepared.plan.segments[segment].nodes[0].place
+        named = {self._called(name): n for name, n in sizes.items()}
+        return f"{_told(segment, named)} at {place}"
+
     def _finish(self) -> None:
+        self._announced.over()
         now, items = time.perf_counter(), self._announced.pending[:]
         del self._announced.pending[: len(items)]
         for item in items:
@@ -137,6 +169,8 @@ class Log:
             reason = self._reason(item.segment, item.sizes)
             self._seen.setdefault(item.segment, []).append(item.sizes)
             self.done.append(Compilation(item.segment, seconds, reason, item.sizes))
+            told = self._in_words(item.segment, item.sizes)
+            logger.info("compiled %s in %.2f s", told, seconds)
 
     def _reason(self, segment: int, sizes: dict[str, int]) -> str:
         before = self._seen.get(segment)

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from graphc.errors import ErrorKind, SourceLocation
-from graphc.ir.graph.build import Casting
+from graphc.ir.config import Casting
 from graphc.ir.graph.nodes import Graph, Node, Value
 from graphc.ir.graph.op import EMISSION
 from graphc.ir.sizes.dims import Symbol
