@@ -275,9 +275,9 @@ class _Walk:
         """Find the parts; None, or the parts that had better be walked alone."""
         while self._heap:
             row = heapq.heappop(self._heap)[-1]
-            kept = self._visit(row)
-            if kept is not None:
-                return kept
+            better = self._visit(row)
+            if better is not None:
+                return better
         return None
 
     def _push(self, row: Counterparts) -> None:
@@ -295,9 +295,9 @@ class _Walk:
         kinds = [self._search.kinds.get(n, -1) for n in nodes]
         placed = any(n in self._place for n in nodes)
         if not placed and any(k != kinds[0] for k in kinds):
-            kept = self._majority(kinds)
-            if kept is not None:
-                return kept
+            majority = self._majority(kinds)
+            if majority is not None:
+                return majority
         if placed and any(self._own_row(n, i) >= 0 for i, n in enumerate(nodes)):
             return self._agreeing(nodes)
         same = all(v.index == row[0].index for v in row)
@@ -311,10 +311,10 @@ class _Walk:
     def _majority(self, kinds: Sequence[int]) -> list[int] | None:
         """The parts that do the same here, where little is lost with the others."""
         best = max(dict.fromkeys(kinds), key=lambda k: (k >= 0, kinds.count(k)))
-        kept = [i for i, kind in enumerate(kinds) if kind == best]
-        lost = self._count - len(kept)
-        few = 2 * len(kept) > self._count and lost * len(self._rows) <= self._count
-        return kept if few and best >= 0 and len(kept) > 1 else None
+        alike = [i for i, kind in enumerate(kinds) if kind == best]
+        lost = self._count - len(alike)
+        few = 2 * len(alike) > self._count and lost * len(self._rows) <= self._count
+        return alike if few and best >= 0 and len(alike) > 1 else None
 
     def _own_row(self, node: Node, part: int) -> int:
         """The row of a node of this part, -1 if it is none."""
