@@ -50,7 +50,10 @@ class JaxFunction(ForeignFunction):
     ) -> "JaxFunction":
         """From inputs, then cotangents of float results, to those of wanted inputs."""
         needed_types = [type for type, w in zip(inputs, needed, strict=True) if w]
-        dtypes, ranks = tuple(t.dtype for t in needed_types), tuple(t.rank for t in needed_types)
+        dtypes, ranks = (
+            tuple(t.dtype for t in needed_types),
+            tuple(t.rank for t in needed_types),
+        )
         return _Pulled(f"{self.name}_vjp", dtypes, ranks, self, tuple(needed))
 
     def batched(self, axes: Sequence[bool]) -> "JaxFunction":
