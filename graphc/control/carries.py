@@ -117,7 +117,7 @@ def leaves(structure: Any) -> list[tuple[str, Any]]:
 
 
 def in_form(structure: Any, like: Any, problem: str, op: str) -> Any:
-    """`structure` with dicts in the order of those in `like`, whose structure it must have.
+    """A structure with dicts in the order of those in `like`, whose form it must have.
 
     Raises GraphError with the place in the structure where they differ.
     """

@@ -65,13 +65,13 @@ def _axis(name: str, axis: int, size: Any) -> Size:
         return fresh_axis(f"{name}_{axis}")
     if isinstance(size, str):
         return _named_size(size)
-    length = as_shape(size)[0]
-    if origins(length):
+    n = as_shape(size)[0]
+    if origins(n):
         raise graph_error(
-            f"axis {axis} of a variable cannot have the size {length}, which is a value",
+            f"axis {axis} of a variable cannot have the size {n}, which is a value",
             hint='name the size, as in ("n", 3), and state the rest: gt.specify_shape',
         )
-    return length
+    return n
 
 
 def _named_size(text: str) -> Size:

@@ -145,7 +145,7 @@ def run_stopping(
     remembered: Kept,
     going: Value,
 ) -> StepResult:
-    """A forward scan with early exit; `remembered` are the carries that a gradient keeps."""
+    """A forward scan with early exit; a gradient keeps the carries `remembered`."""
     chunk = remembered.chunk
     if chunk is not None and in_chunks_of(chunk) and length is None:
         return stopping_in_chunks(step, first, chunk=chunk, going=going)
