@@ -119,8 +119,8 @@ def body_input(name: str, type: TensorType) -> Value:
 
 
 def _variable(name: str, type: TensorType, of_body: bool) -> Value:
-    given = {"name": Text(name), "type": type, "of_body": of_body}
-    params = INPUT.kinds.checked(given)
+    declared = {"name": Text(name), "type": type, "of_body": of_body}
+    params = INPUT.kinds.checked(declared)
     return Node(INPUT, (), params, (type,)).outputs[0]
 
 
@@ -349,8 +349,8 @@ def normal_axes(axis: Any, rank: int, op_name: str) -> tuple[int, ...]:
     """Sorted, distinct axes; None stands for all."""
     if axis is None:
         return tuple(range(rank))
-    given = axis if isinstance(axis, (tuple, list)) else (axis,)
-    axes = tuple(sorted(normal_axis(a, rank, op_name) for a in given))
+    listed = axis if isinstance(axis, (tuple, list)) else (axis,)
+    axes = tuple(sorted(normal_axis(a, rank, op_name) for a in listed))
     if len(set(axes)) < len(axes):
         got = f"axis {axis!r}"
         raise graph_error("an axis is named twice", op=user_op(op_name), got=got)

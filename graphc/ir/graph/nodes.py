@@ -113,12 +113,12 @@ class Node:
 
 
 def _demands(params: Params) -> "tuple[Value, ...]":
-    found: dict[Value, None] = {}
+    demands: dict[Value, None] = {}
     for param in params.values():
         for size in param if isinstance(param, tuple) else (param,):
             if isinstance(size, Dim):
-                found.update(dict.fromkeys(origins(size)))
-    return tuple(found)
+                demands.update(dict.fromkeys(origins(size)))
+    return tuple(demands)
 
 
 def origins(size: Size) -> "list[Value]":
@@ -189,14 +189,14 @@ def intern_node(
 
 def _interned(key: tuple[Any, ...], node: Node) -> Node:
     """A new node, or that of another thread which made it at the same time."""
-    made = _InternedNode(node, _gone)
-    made.key = key
+    reference = _InternedNode(node, _gone)
+    reference.key = key
     with _CHANGING:
         entry = _INTERNED.get(key)
         other = None if entry is None else entry()
         if other is not None:
             return other
-        _INTERNED[key] = made
+        _INTERNED[key] = reference
     return node
 
 

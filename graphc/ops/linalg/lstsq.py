@@ -236,7 +236,7 @@ def pinv(
 
 @op()
 def _pinv(
-    found: Array,
+    inverse: Array,
     x: Array,
     u: Array,
     s: Array,
@@ -245,8 +245,8 @@ def _pinv(
     *,
     hermitian: bool,
 ) -> TensorType:
-    """`found` by the factors of conj(x); its gradient needs none of the factors."""
-    return found.type.like()
+    """`inverse` by the factors of conj(x); its gradient needs none of the factors."""
+    return inverse.type.like()
 
 
 _pinv.emit("{found}")

@@ -27,13 +27,13 @@ from graphc.ops.effects.host_calls import CALLS
 from graphc.transform.loops.branch_sizes import fit, size_of_branch
 
 
-def _agreeing(made: list[list[Value]], index: Value, op: str) -> list[list[Value]]:
+def _agreeing(results: list[list[Value]], index: Value, op: str) -> list[list[Value]]:
     """Outputs of branches in one type each, of the size of the branch that is taken.
 
     Python numbers adapt.
     """
     columns = []
-    for k, column in enumerate(zip(*made, strict=True)):
+    for k, column in enumerate(zip(*results, strict=True)):
         strong_ones = [v for v in column if not v.type.weak]
         like = (
             strong_ones[0] if strong_ones else cast(column[0], common_dtype([*column]))
@@ -52,12 +52,12 @@ def _agreeing(made: list[list[Value]], index: Value, op: str) -> list[list[Value
         axes = zip(*(v.type.shape for v in cast_to), strict=True)
         shape = tuple([size_of_branch(index, sizes) for sizes in axes])
         columns.append([fit(v, shape) for v in cast_to])
-    return [list(row) for row in zip(*columns, strict=True)] if columns else made
+    return [list(row) for row in zip(*columns, strict=True)] if columns else results
 
 
-def _as_made(results: Sequence[Value], made: list[list[Value]]) -> list[Value]:
+def _as_made(results: Sequence[Value], outputs: list[list[Value]]) -> list[Value]:
     """Results of a choice: a Python number, where all branches give one."""
-    columns = zip(results, zip(*made, strict=True), strict=True)
+    columns = zip(results, zip(*outputs, strict=True), strict=True)
     return [
         cast(v, max((w.dtype for w in column), key=_kind), True)
         if all(w.type.weak for w in column)

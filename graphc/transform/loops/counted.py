@@ -50,10 +50,10 @@ def fori_loop(
     numbers, like = numbers_and_parts(init)
     length: Size | None
     length = maximum(as_size(upper, "upper") - as_size(lower, "lower"), 0)
-    kept = kept_carries(checkpoint, length, "fori_loop")
+    remembered = kept_carries(checkpoint, length, "fori_loop")
     count: Value | None = None
     # A number that only the program knows, and need not print.
-    whole = not in_chunks_of(kept.chunk)
+    whole = not in_chunks_of(remembered.chunk)
     if whole and origins(length):
         count, length = as_value(F.size_value(length)), None
 
@@ -61,24 +61,24 @@ def fori_loop(
         return ask(body, [i, unflatten(like, carry)], "fori_loop")
 
     def trial(carry: list[Value]) -> StepResult:
-        i, *own = carry
-        return [i + 1, *after_step(like, asked(i, own), "fori_loop")], []
+        i, *carries = carry
+        return [i + 1, *after_step(like, asked(i, carries), "fori_loop")], []
 
     def step(carry: list[Value], _: list[Value]) -> StepResult:
         at_least(carry[0], least)
-        i, *own = start.seen(carry)
-        after = as_before(like, carry[1:], asked(i, own), "fori_loop")
+        i, *carries = start.seen(carry)
+        after = as_before(like, carry[1:], asked(i, carries), "fori_loop")
         return [carry[0] + 1, *after], []
 
     start = started([as_value(lower), *numbers], trial)
     carry = start.carries
     least = bounds(as_size(lower))[0]
     if whole:
-        options = kept._asdict()
+        options = remembered._asdict()
         ends, _ = run_scan(step, carry, [], length, False, count=count, **options)
     else:
-        assert length is not None and kept.chunk is not None
-        ends, _ = in_chunks(step, carry, [], length, kept.chunk)
+        assert length is not None and remembered.chunk is not None
+        ends, _ = in_chunks(step, carry, [], length, remembered.chunk)
     return unflatten(like, start.results(ends)[1:])
 
 
@@ -115,11 +115,11 @@ def _applied(f: Callable[[Any], Any], x: Any) -> Any:
 def _in_batches(f: Callable[[Any], Any], xs: Any, size: int) -> Any:
     rows, form = parts(xs)
     length = length_of(rows, None, "map")
-    given: list[Any] = []
+    forms: list[Any] = []
 
     def one(*row: Value) -> list[Value]:
         outputs, like = parts(_applied(f, unflatten(form, list(row))))
-        given.append(like)
+        forms.append(like)
         return outputs
 
     def step(_: list[Value], batches: list[Value]) -> tuple[list[Value], list[Value]]:
@@ -135,11 +135,11 @@ def _in_batches(f: Callable[[Any], Any], xs: Any, size: int) -> Any:
     whole = [F.reshape(v, (done, *v.type.shape[2:])) for v in stacked]
     last = vmap(one)(*[F._part(v, 0, done, length) for v in rows])
     pairs = zip(whole, last, strict=True)
-    found = [
+    joined = [
         F.specify_shape(F.concatenate([a, b]), (length, *a.type.shape[1:]))
         for a, b in pairs
     ]
-    return unflatten(given[0], found)
+    return unflatten(forms[0], joined)
 
 
 @HOST_CALL.batch
