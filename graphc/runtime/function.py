@@ -39,6 +39,7 @@ from graphc.runtime.failure import (
 from graphc.runtime.generations import Generation, Generations
 from graphc.runtime.log import Compilation, Log, Stats
 from graphc.runtime.making import Making
+from graphc.runtime.pictured import Pictured
 from graphc.runtime.pipeline import Pipeline
 from graphc.runtime.planned_calls import PlannedCalls
 from graphc.runtime.prepared import Prepared
@@ -49,7 +50,7 @@ from graphc.runtime.xla import EVENTS
 from graphc.transform.plan import Plan
 
 
-class Function(AheadOfCalls):
+class Function(Pictured, AheadOfCalls):
     """A compiled program; call it with one argument per input.
 
     `source` is the very text that runs (with two tiers, that on JAX). A copy of it,
@@ -177,11 +178,6 @@ class Function(AheadOfCalls):
         others = self._on_small, self._on_copies, self._on_loan
         self._ways += {self._on_host, self._on_device, self._on_plans, *others}
         self._take, self._take_loan = self._on_device.take, self._on_loan.take
-
-    @property
-    def plan(self) -> Plan:
-        """The plan of the program: segments, glue, and why they are there."""
-        return self._prepared.plan
 
     @property
     def rewrites(self) -> tuple[Application, ...]:

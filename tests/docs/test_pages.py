@@ -9,7 +9,7 @@ from tests.test_readme import blocks, run
 DOCS = pathlib.Path(__file__).parents[2] / "docs"
 PAGES = (
     *("ahead", "gradients", "jax_in", "loops_and_branches", "padding", "plan"),
-    *("semantics", "serving"),
+    *("semantics", "serving", "show"),
 )
 
 

@@ -12,18 +12,22 @@ from graphc.importers.decorated import Decorated
 from graphc.importers.jax.arguments import Arguments, JaxCall
 from graphc.importers.jax.choices import Options
 from graphc.importers.jax.family import SizeFamily
+from graphc.importers.jax.pictured import picture_of
 from graphc.importers.jax.report import JitStats, explained, source_of, stats_of
 from graphc.importers.jax.tracing import Spec
 from graphc.ir.graph import Graph
 from graphc.runtime.export import Contents, written
 from graphc.runtime.exporter import platforms_of
 from graphc.runtime.whole_files import write_whole
+from graphc.show.picture import Picture
+from graphc.show.showing import Showing
 from graphc.transform.forecast import SizesGiven
+from graphc.transform.plan import Plan
 
 FamilyT = TypeVar("FamilyT", bound=SizeFamily[Any, Any])
 
 
-class SizedFunction(Decorated, Generic[FamilyT]):
+class SizedFunction(Decorated, Showing, Generic[FamilyT]):
     """A function that is compiled when it is called.
 
     Calls that differ in sizes alone are of one family, and may share a program.
@@ -69,6 +73,16 @@ class SizedFunction(Decorated, Generic[FamilyT]):
     def explain(self, full: bool = False) -> str:
         """The compiled programs, their sizes, and the reasons."""
         return explained(self._function, self._families.values(), full)
+
+    @property
+    def plans(self) -> tuple[Plan, ...]:
+        """The plans of its programs for many sizes, that in use last."""
+        families = self._families.values()
+        return tuple([p.compiled.plan for family in families for p in family.programs])
+
+    def _picture(self) -> Picture:
+        families = list(self._families.values())
+        return picture_of(self._function, families, self.stats().calls)
 
     @abstractmethod
     def _contents(

@@ -12,7 +12,7 @@ from functools import partial
 
 from graphc.importers.jax.captured import Snapshot
 from graphc.importers.jax.choices import require_names
-from graphc.importers.jax.exact import Exact, exact
+from graphc.importers.jax.exact import Exact, as_graph, exact
 from graphc.importers.jax.family import CHECKED, SizeFamily
 from graphc.importers.jax.pattern import ShapesOfCall, SizePattern
 from graphc.importers.jax.program import (
@@ -26,6 +26,7 @@ from graphc.importers.jax.subject import Subject
 from graphc.importers.jax.tracing import TracedFunction
 from graphc.importers.jax.unread import FirstExact
 from graphc.importers.jax.unsupported import Unsupported
+from graphc.runtime.function import Function
 
 SAMPLED = 4  # calls seen whose traces are put together into one for all sizes
 MOST_PROGRAMS = 8  # of one pattern, for sizes by which the function decides otherwise
@@ -50,6 +51,13 @@ class JaxFamily(SizeFamily[JaxProgram, Exact]):
     def subject(self) -> Subject:
         """The function of the leaves of its arguments."""
         return Subject(self.function, self.call)
+
+    def looked_at(self, one: Exact) -> tuple[Function, str]:
+        """The function of the graph of a program, as far as that can be read."""
+        if one.rewritten is not None:
+            return one.rewritten, "rewritten, then compiled by JAX as one"
+        graph = as_graph(self.subject, one.traced, self.names())
+        return graph, "JAX compiles its own trace, of which this is the graph"
 
     def trace(self, sizes: ShapesOfCall) -> Exact:
         """Compile one call with JAX, whose sizes are numbers."""
