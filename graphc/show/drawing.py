@@ -1,7 +1,7 @@
 """The picture of a plan as an SVG: steps one below the other, with what they pass on.
 
-It has a step's lines in it, as many as there is room for, and is drawn in the colours
-of the page, or of a dark one where that is asked for.
+A step has the user's lines in it, as many as there is room for, and below it stand the
+values that it passes on.
 """
 
 from collections.abc import Iterator
@@ -40,8 +40,9 @@ class Box:
 
 def svg(picture: PictureRecord) -> str:
     """The SVG of the last program of a picture, which is the one in use."""
+    title = f"<title>{escape(picture.title)}</title>"
     if not picture.programs:
-        return _whole([], 40)
+        return _whole([title], 40)
     program = picture.programs[-1]
     boxes = list(_boxes(program))
     edges = between_steps(program.steps, program, outer=True)
@@ -51,7 +52,8 @@ def svg(picture: PictureRecord) -> str:
         tops.append(y)
         y += box.height + GAP
     placed = zip(boxes, tops, strict=True)
-    parts = [line for box, top in placed for line in _drawn(box, left, top)]
+    parts = [title]
+    parts += [line for box, top in placed for line in _drawn(box, left, top)]
     parts += [line for edge in edges for line in _arc(edge, boxes, tops, left)]
     parts += _labels(program, edges, boxes, tops, left)
     return _whole(parts, y - GAP + 12)
@@ -61,7 +63,7 @@ def _whole(parts: list[str], height: int) -> str:
     size = f'viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" height="{height}"'
     return "\n".join(
         [
-            f'<svg xmlns="http://www.w3.org/2000/svg" {size}>',
+            f'<svg xmlns="http://www.w3.org/2000/svg" role="img" {size}>',
             f"<style>{_STYLE}</style>",
             *parts,
             "</svg>\n",
