@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 
+from graphc.errors import shortened
 from graphc.explain.summary import summary
 from graphc.ir.dims_names import naming
 from graphc.runtime.arguments import Backend
@@ -17,6 +18,7 @@ from graphc.show.showing import Showing
 from graphc.transform.plan import Plan
 
 IN_USE = "in use"
+LONGEST_TITLE = 120
 
 
 class Pictured(Showing):
@@ -53,7 +55,7 @@ class Pictured(Showing):
         plan = generations[-1].prepared.plan
         with naming(plan.names(self._names)):
             about = summary(plan, self.backend)
-        title = about.splitlines()[0]
+        title = shortened(about.splitlines()[0], LONGEST_TITLE)
         told = list(self.programs_told(generations))
         return Picture(title, told, self._calls(), about, self._changes)
 
@@ -63,6 +65,8 @@ class Pictured(Showing):
         """Its programs as pictures tell of them, by default all that are in use."""
         how = self._pipeline.how
         chosen = generations or [*self._generations.older, self._newest]
+        together = [f"{self._calls()} calls, of it and programs before"]
+        together = together if len(chosen) > 1 else []
         for i, one in enumerate(chosen):
             newest = one is self._newest
             yield ProgramTold(
@@ -78,4 +82,5 @@ class Pictured(Showing):
                 compilations=one.log.done,
                 calls=self._calls() if len(chosen) == 1 else None,
                 serves=IN_USE if newest else "for the sizes it is compiled for",
+                notes=together if newest else (),
             )

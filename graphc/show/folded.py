@@ -14,7 +14,9 @@ from graphc.show.edges import DrawnEdge, between, between_steps
 from graphc.show.folds import FoldedRow, rows_of, steps_within
 from graphc.show.records import PictureRecord, ProgramRecord, StepRecord
 
-MOST_NODES = 5000  # of a program that a page holds
+MOST_PROGRAMS = 16  # the last
+MOST_NODES = 5000  # of all programs together that a page holds
+FEWEST = 200  # of each, however many programs there are
 MOST_IN_RUN = 200  # nodes of one run
 MOST_LINES = 2000  # of the user's, that all have their text
 MOST_SOURCE = 400_000  # letters of a program
@@ -23,20 +25,30 @@ Json = Any
 
 def folded(picture: PictureRecord) -> Json:
     """The data of a page."""
+    programs = picture.programs[-MOST_PROGRAMS:]
+    left = len(picture.programs) - len(programs)
+    more = [f"{left} programs before are not here"] if left else []
+    share = 1 / max(len(programs), 1)
     return {
         "title": picture.title,
         "graphc": picture.graphc,
         "calls": picture.calls,
-        "notes": picture.notes,
-        "programs": [_Folded(program).data() for program in picture.programs],
+        "notes": [*picture.notes, *more],
+        "programs": [_Folded(program, share).data() for program in programs],
     }
 
 
 class _Folded:
-    """The data of one program: what alike blocks repeat is left out."""
+    """The data of one program, without what alike blocks repeat.
 
-    def __init__(self, program: ProgramRecord) -> None:
+    It has this share of the room of a page.
+    """
+
+    def __init__(self, program: ProgramRecord, share: float) -> None:
         self._program = program
+        self._most_nodes = max(int(MOST_NODES * share), FEWEST)
+        self._most_source = int(MOST_SOURCE * share)
+        self._most_lines = int(MOST_LINES * share)
         self._listed: set[int] = set()
         self._bodies: dict[int, Json] = {}
         self._values: set[int] = set()
@@ -54,15 +66,15 @@ class _Folded:
             "nodes": nodes_columns(sorted(self._listed), one.nodes, self._bodies),
             "values": values_columns(sorted(self._values), one.values),
             "lines": lines_columns(one.lines, self._lines(one)),
-            "source": one.source[:MOST_SOURCE],
-            "source_left": max(len(one.source) - MOST_SOURCE, 0),
+            "source": one.source[: self._most_source],
+            "source_left": max(len(one.source) - self._most_source, 0),
             "count": len(one.nodes),
             "left_out": self._left_out,
         }
 
     def _lines(self, one: ProgramRecord) -> set[int]:
         """The lines whose text is told: all, or of many those of what is listed."""
-        if len(one.lines) <= MOST_LINES:
+        if len(one.lines) <= self._most_lines:
             return set(range(len(one.lines)))
         steps = (s.line for s in steps_within(one.steps) if s.line is not None)
         checked = (c.line for c in one.size_checks)
@@ -96,7 +108,7 @@ class _Folded:
         rows = rows_of(nodes, self._program)
         listed: list[Json] = []
         for row in rows:
-            if len(self._listed) >= MOST_NODES:
+            if len(self._listed) >= self._most_nodes:
                 break
             listed.append(self._row(row))
         cut = rows[len(listed) :]
@@ -118,7 +130,7 @@ class _Folded:
 
     def _run(self, line: int, nodes: Sequence[int]) -> Json:
         """[line, nodes, how many more there are, edges between nodes]."""
-        room = max(MOST_NODES - len(self._listed), 0)
+        room = max(self._most_nodes - len(self._listed), 0)
         listed = nodes[: min(room, MOST_IN_RUN)]
         self._left_out += len(nodes) - len(listed)
         for node in listed:

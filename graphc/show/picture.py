@@ -45,8 +45,8 @@ class Picture:
 
     def summary_html(self) -> str:
         """A few lines of it."""
-        title = f"{self.record.title}: {facts(self.record)}"
-        return f"<p><b>{escape(title)}</b></p><pre>{escape(self._about)}</pre>"
+        counted = escape(facts(self.record))
+        return f"<pre>{escape(self._about)}</pre><p>{counted}</p>"
 
     def notebook_html(self) -> str:
         """The same, with the page to be opened below."""

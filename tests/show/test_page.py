@@ -4,6 +4,7 @@ import base64
 import json
 import re
 import zlib
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import numpy as np
@@ -59,6 +60,16 @@ def test_more_nodes_are_folded_and_it_is_said():
     assert program["count"] == 50_000
     assert len(program["nodes"]["places"]) + program["left_out"] == 50_000
     assert len(program["nodes"]["places"]) == 5000
+
+
+def test_many_programs_share_the_room_of_a_page():
+    one = chain(1000, 1000)
+    text = page(replace(one, programs=one.programs * 40))
+    told = data_of(text)
+    assert len(told["programs"]) == 16 and len(text) < 300_000
+    assert told["notes"] == ["24 programs before are not here"]
+    [room] = {len(p["nodes"]["places"]) for p in told["programs"]}
+    assert room == 312
 
 
 def test_alike_blocks_are_folded_once():

@@ -56,8 +56,9 @@ def _alone(
         first = str(error).splitlines()[0]
         notes.append(f"compiled {text}, of which there is no graph: {first}")
         return
+    facts = [f"where {fact}" for fact in family.pinned.get(sizes, ())]
     for told in function.programs_told():
-        about = [why] * bool(why)
+        about = [*facts, *([why] if why else [])]
         yield replace(told, name=text, serves=f"for {text}", calls=None, notes=about)
 
 
@@ -73,7 +74,7 @@ def _for_many(program: ManySizes) -> Iterator[ProgramTold]:
             name=f"sizes {program.pattern}{where}{earlier}",
             serves=f"for all sizes {program.pattern}, {told.serves}",
             predicates=facts,
-            notes=notes,
+            notes=[*told.notes, *notes],
         )
 
 
