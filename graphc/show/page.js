@@ -809,8 +809,7 @@ function use(place_) {
     program.left_out ? `${program.left_out} nodes are not on this page` : "",
     program.source_left ? "emitted code is cut" : "",
   ].filter(Boolean).join(" · ");
-  $("notes").replaceChildren(...[...picture.notes, ...program.notes].map((n) =>
-    el("li", {}, n)));
+  drawNotes([...picture.notes, ...program.notes]);
   drawSource();
   drawRewrites();
   drawWhatIf();
@@ -818,6 +817,10 @@ function use(place_) {
   if (most.length === 1 && most[0].children.length < 40) toggle(most[0], true);
   show("details", el("p", {}, "Choose a step, a line or a node. / searches; arrows move."));
   redraw();
+}
+
+function drawNotes(notes) {
+  $("notes").replaceChildren(...notes.map((n) => el("li", {}, n)));
 }
 
 function heads() {
@@ -860,6 +863,7 @@ async function start() {
   document.addEventListener("keydown", onKey);
   addEventListener("resize", redraw);
   if (last >= 0) use(last);
+  else drawNotes(picture.notes);
   document.body.dataset.ready = "yes";
 }
 

@@ -274,6 +274,13 @@ def test_what_if_says_what_the_forecast_says(browser, tmp_path):
     undisturbed(browser, path)
 
 
+def test_a_function_that_was_not_called_has_a_page_too(browser, tmp_path):
+    path = tmp_path / "plan.html"
+    visit(browser, graphc.jit(lambda x: x + 1), path)
+    assert texts(browser, "#notes li") == ["nothing is compiled yet: call it first"]
+    undisturbed(browser, path)
+
+
 def test_facts_say_which_program_serves(browser, tmp_path):
     spread, path = of_jax(), tmp_path / "plan.html"
     visit(browser, spread, path)
