@@ -6,16 +6,16 @@ from functools import partial
 
 from graphc.errors import shortened
 from graphc.explain.summary import summary
-from graphc.ir.dims_names import naming
-from graphc.runtime.arguments import Backend
-from graphc.runtime.generations import Generation, Generations
-from graphc.runtime.log import Compilation
+from graphc.ir.sizes.names import naming
+from graphc.runtime.cache.prepared import Prepared
+from graphc.runtime.call.arguments import Backend
+from graphc.runtime.driver.log import Compilation
 from graphc.runtime.pipeline import Pipeline
-from graphc.runtime.prepared import Prepared
+from graphc.runtime.variants.generations import Generation, Generations
 from graphc.show.collect import ProgramTold
 from graphc.show.picture import Picture
 from graphc.show.showing import Showing
-from graphc.transform.plan import Plan
+from graphc.transform.planning.plan import Plan
 
 IN_USE = "in use"
 LONGEST_TITLE = 120

@@ -5,10 +5,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from graphc.ir.dims import Size, Symbol
-from graphc.ir.dims_names import naming
-from graphc.ir.graph import Value
-from graphc.rewriting.engine import Application
+from graphc.ir.graph.nodes import Value
+from graphc.ir.sizes.dims import Size, Symbol
+from graphc.ir.sizes.names import naming
+from graphc.rewriting.engine.fixpoint import Application
 from graphc.show.emitted import printed_lines
 from graphc.show.nodes import Nodes
 from graphc.show.records import (
@@ -19,7 +19,7 @@ from graphc.show.records import (
 from graphc.show.rewriting import Rewrites
 from graphc.show.steps import Steps
 from graphc.show.tables import Tables
-from graphc.transform.plan import Plan
+from graphc.transform.planning.plan import Plan
 
 
 class CompiledPart(Protocol):

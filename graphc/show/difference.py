@@ -8,7 +8,7 @@ from graphc.errors import graph_error, shortened
 from graphc.show.picture import Picture
 from graphc.show.records import PictureRecord, ProgramRecord, StepRecord
 from graphc.show.showing import Showing
-from graphc.transform.plan import Plan
+from graphc.transform.planning.plan import Plan
 
 MOST_TOLD = 12  # ops, or rules, of one line
 

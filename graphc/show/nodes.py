@@ -6,12 +6,12 @@ from typing import Any
 import numpy as np
 
 from graphc.errors import printable, shortened
-from graphc.ir.build import CONSTANT, SIZE_OP, Data
-from graphc.ir.dims import Dim
-from graphc.ir.graph import Node, Value
-from graphc.ir.inner import bodies_of
-from graphc.ir.kinds import Text
-from graphc.ir.op import Opaque
+from graphc.ir.graph.bodies import bodies_of
+from graphc.ir.graph.build import CONSTANT, SIZE_OP, Data
+from graphc.ir.graph.nodes import Node, Value
+from graphc.ir.graph.op import Opaque
+from graphc.ir.params.kinds import Text
+from graphc.ir.sizes.dims import Dim
 from graphc.ir.types import TensorType
 from graphc.show.records import NodeRecord, ValueRecord
 from graphc.show.tables import Table, Tables

@@ -3,9 +3,9 @@
 from collections.abc import Iterable
 
 from graphc.errors import shortened
-from graphc.ir.build import INPUT
-from graphc.ir.graph import Value
-from graphc.rewriting.engine import Application
+from graphc.ir.graph.build import INPUT
+from graphc.ir.graph.nodes import Value
+from graphc.rewriting.engine.fixpoint import Application
 from graphc.show.nodes import LONGEST, Nodes, op_name, params_text
 from graphc.show.records import RewriteRecord
 

@@ -3,11 +3,11 @@
 from collections.abc import Iterator, Sequence
 from itertools import chain
 
-from graphc.ir.dims import Symbol
-from graphc.ir.graph import Node
+from graphc.ir.graph.nodes import Node
+from graphc.ir.sizes.dims import Symbol
 from graphc.show.nodes import Nodes
 from graphc.show.records import SizeCheckRecord, StepRecord
-from graphc.transform.plan import (
+from graphc.transform.planning.plan import (
     Check,
     HostNode,
     JoinedPieces,

@@ -5,11 +5,11 @@ from typing import Any, Generic, TypeVar
 
 from graphc.control.trip_count import STEPS
 from graphc.errors import SourceLocation, printable
-from graphc.ir.build import INPUT, as_size
-from graphc.ir.dims import Size, Symbol
-from graphc.ir.dims_names import shown_name
-from graphc.ir.graph import Value
-from graphc.ir.polynomials import Call, calls_in, polynomial
+from graphc.ir.graph.build import INPUT, as_size
+from graphc.ir.graph.nodes import Value
+from graphc.ir.sizes.dims import Size, Symbol
+from graphc.ir.sizes.names import shown_name
+from graphc.ir.sizes.polynomials import Call, calls_in, polynomial
 from graphc.ir.types import TensorType, name_of
 from graphc.ops.effects.capacities import BUCKET, Capacities
 from graphc.show.records import (
@@ -21,7 +21,7 @@ from graphc.show.records import (
     SymbolRecord,
     TypeRecord,
 )
-from graphc.transform.plan import Plan
+from graphc.transform.planning.plan import Plan
 from graphc.transform.policies import Pad, Policy
 
 MOST_WEIGHT = 200  # terms of a size that is told as data

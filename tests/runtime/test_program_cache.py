@@ -18,7 +18,7 @@ from jax.experimental.compilation_cache import compilation_cache
 
 import graphc
 import graphc.tensor as gt
-from graphc.runtime import program_cache
+from graphc.runtime.cache import program_cache
 from graphc.runtime.pipeline import Pipeline
 from tests.fuzz.generator import generate
 

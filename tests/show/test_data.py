@@ -216,7 +216,7 @@ def test_facts_choose_the_programs_of_a_jax_function():
 
 
 def test_a_plan_of_no_function_says_so():
-    from graphc.transform.partition import partition
+    from graphc.transform.planning.partition import partition
 
     f = masked()
     bare = partition(f.plan.graph)

@@ -1,0 +1,138 @@
+"""Functions that are compiled when they are called, for their sizes or for many."""
+
+from abc import abstractmethod
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from functools import update_wrapper
+from types import MethodType
+from typing import Any, Generic, TypeVar
+
+from jax.export import default_export_platform
+
+from graphc.importers.decorated import Decorated
+from graphc.importers.jax.call.pictured import picture_of
+from graphc.importers.jax.call.report import JitStats, explained, source_of, stats_of
+from graphc.importers.jax.sizes.family import SizeFamily
+from graphc.importers.jax.trace.arguments import Arguments, JaxCall
+from graphc.importers.jax.trace.choices import Options
+from graphc.importers.jax.trace.tracing import Spec
+from graphc.ir.graph.nodes import Graph
+from graphc.runtime.cache.whole_files import write_whole
+from graphc.runtime.save.export import Contents, written
+from graphc.runtime.save.exporter import platforms_of
+from graphc.show.picture import Picture
+from graphc.show.showing import Showing
+from graphc.transform.planning.forecast import SizesGiven
+from graphc.transform.planning.plan import Plan
+
+FamilyT = TypeVar("FamilyT", bound=SizeFamily[Any, Any])
+
+
+class SizedFunction(Decorated, Showing, Generic[FamilyT]):
+    """A function that is compiled when it is called.
+
+    Calls that differ in sizes alone are of one family, and may share a program.
+    """
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        arguments: Arguments,
+        shapes: Any,
+        options: Options,
+    ) -> None:
+        update_wrapper(self, function)
+        self._function = function
+        self._arguments = arguments
+        self._shapes, self._options = shapes, options
+        self._families: dict[Hashable, FamilyT] = {}
+        self._calls = 0
+
+    @abstractmethod
+    def _new_family(self, form: JaxCall, specs: list[Spec]) -> FamilyT:
+        """The family of calls of this form."""
+
+    def _family(self, call: JaxCall, specs: list[Spec]) -> FamilyT:
+        kind = call.kind(specs)
+        found = self._families.get(kind)
+        if found is None:
+            form = JaxCall([None] * len(call.leaves), call.form, call.statics)
+            found = self._families[kind] = self._new_family(form, specs)
+        return found
+
+    @abstractmethod
+    def __call__(self, /, *args: Any, **named: Any) -> Any:
+        """The results for these arguments."""
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        return self if instance is None else MethodType(self, instance)
+
+    def stats(self) -> JitStats:
+        """Calls and compilations so far, and what is compiled exactly for a reason."""
+        return stats_of(self._calls, self._families.values())
+
+    def explain(self, full: bool = False) -> str:
+        """The compiled programs, their sizes, and the reasons."""
+        return explained(self._function, self._families.values(), full)
+
+    @property
+    def plans(self) -> tuple[Plan, ...]:
+        """The plans of its programs for many sizes, that in use last."""
+        families = self._families.values()
+        return tuple([p.compiled.plan for family in families for p in family.programs])
+
+    def _picture(self) -> Picture:
+        families = list(self._families.values())
+        return picture_of(self._function, families, self.stats().calls)
+
+    @abstractmethod
+    def _contents(
+        self,
+        call: JaxCall,
+        sizes: Mapping[str, SizesGiven],
+        platforms: Sequence[str],
+        graph: bool,
+    ) -> tuple[Contents, Graph | None]:
+        """The contents of a file for calls of these types and sizes, and the graph."""
+
+    def export(
+        self,
+        path: Any,
+        /,
+        *args: Any,
+        sizes: Mapping[str, SizesGiven] | None = None,
+        graph: bool = False,
+        platform: str | None = None,
+        platforms: Sequence[str] | None = None,
+        **named: Any,
+    ) -> None:
+        """Write a model to a file, which `graphc.load` and `graphc_serving.load` read.
+
+        After the path come arguments of the function, as for a call: arrays, numbers,
+        or types of arrays (`jax.ShapeDtypeStruct`). Static arguments are
+        fixed to what is given, and are no arguments of the model; the others keep their
+        places, names and structures. The model is for the sizes of these arguments, or
+        for those in `sizes`, as `{"n": [8, 16]}`, by the names that `shapes=` gives to
+        axes, or that a type has: `jax.ShapeDtypeStruct((n,), ...)` where
+        `n, = jax.export.symbolic_shape("n")`.
+
+        Each size has a program of its own, as the function is compiled for it. With
+        `dims="pad"`, or another policy, there is one program for all that have room.
+        With `graph`, the file holds the graph too, for other sizes. Both need a
+        function that does not decide by a size. `platform` and `platforms` are as for
+        `graphc.function(...).export`. Raises GraphError for what a file cannot hold:
+        results whose structure depends on sizes, arguments and results in containers
+        that are no lists, tuples or dicts, keys, effects.
+        """
+        own = default_export_platform()
+        on = platforms_of(platform, platforms, own)
+        call = self._arguments.call(args, named)
+        made, whole = self._contents(call, sizes or {}, on, graph)
+        write_whole(path, written(made, whole if graph else None))
+
+    @property
+    def source(self) -> str:
+        """The text of the compiled programs: of graphs, or jaxprs."""
+        return source_of(self._families.values())
+
+    def __repr__(self) -> str:
+        return f"<graphc.jit of {self._function!r}>"
