@@ -31,6 +31,7 @@ from graphc.runtime.compile import function
 from graphc.runtime.examine import Input
 from graphc.runtime.ragged import Rows
 from graphc.runtime.reopened import load
+from graphc.show.difference import diff
 from graphc.transform.derivatives.custom_vjp import custom_vjp
 from graphc.transform.derivatives.gradients import (
     hvp,
@@ -72,6 +73,7 @@ __all__ = [
     "checkpoint",
     "config",
     "custom_vjp",
+    "diff",
     "dump",
     "from_jax",
     "function",

@@ -43,6 +43,7 @@ from graphc.runtime.driver.log import Compilation, Log, Stats
 from graphc.runtime.driver.programs import loader
 from graphc.runtime.driver.xla import EVENTS
 from graphc.runtime.making import Making
+from graphc.runtime.pictured import Pictured
 from graphc.runtime.pipeline import Pipeline
 from graphc.runtime.variants.adapt import Change
 from graphc.runtime.variants.generations import Generation, Generations
@@ -50,7 +51,7 @@ from graphc.runtime.variants.tiering import Tiers
 from graphc.transform.planning.plan import Plan
 
 
-class Function(AheadOfCalls):
+class Function(Pictured, AheadOfCalls):
     """A compiled program; call it with one argument per input.
 
     `source` is the very text that runs (with two tiers, that on JAX). A copy of it,
@@ -178,11 +179,6 @@ class Function(AheadOfCalls):
         others = self._on_small, self._on_copies, self._on_loan
         self._ways += {self._on_host, self._on_device, self._on_plans, *others}
         self._take, self._take_loan = self._on_device.take, self._on_loan.take
-
-    @property
-    def plan(self) -> Plan:
-        """The plan of the program: segments, glue, and why they are there."""
-        return self._prepared.plan
 
     @property
     def rewrites(self) -> tuple[Application, ...]:

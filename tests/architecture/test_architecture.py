@@ -26,6 +26,7 @@ LAYERS = [
     "transform",
     "backends",
     "explain",
+    "show",
     "runtime",
     "importers",
     "checking",

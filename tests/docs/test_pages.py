@@ -9,7 +9,7 @@ from tests.test_readme import blocks, run
 DOCS = pathlib.Path(__file__).parents[2] / "docs"
 PAGES = (
     *("ahead", "gradients", "jax_in", "loops_and_branches", "padding", "plan"),
-    *("semantics", "serving", "settings"),
+    *("semantics", "serving", "settings", "show"),
 )
 
 
@@ -21,6 +21,8 @@ def test_a_page_prints_what_it_says(name, tmp_path):
     for i, out in expected:
         assert found[i].language == "text", found[i - 1].body
         assert found[i].body == out, f"run: python tests/test_readme.py docs/{name}.md"
+    for drawing in tmp_path.glob("*.svg"):
+        assert drawing.read_text() == (DOCS / drawing.name).read_text()
 
 
 def test_pages_that_run_are_tested():

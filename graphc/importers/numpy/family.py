@@ -97,6 +97,10 @@ class NumpyFamily(SizeFamily[NumpyProgram, NumpyProgram]):
             self._check(made, known)
         return made
 
+    def looked_at(self, one: NumpyProgram) -> tuple[Function, str]:
+        """The function that runs a program."""
+        return one.compiled, ""
+
     def _require(self, sizes: ShapesOfCall) -> None:
         """Raise the error of the function itself at these sizes, if it has one."""
         self.alone(sizes)

@@ -4,6 +4,7 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
+from html import escape
 from itertools import count
 from pathlib import Path
 from threading import RLock
@@ -19,6 +20,8 @@ from graphc.errors import (
     graph_error,
     label,
     own_caller,
+    printable,
+    shortened,
     user_place,
 )
 from graphc.ir.elsewhere import OF_VALUES
@@ -285,7 +288,17 @@ class Value(Operators, Methods):
     def __repr__(self) -> str:
         if self.node.primitive is OP.size and self.sizes is not None:
             return str(self.sizes[()])
-        return f"<{self.node.primitive.name}: {self.type}>"
+        return f"<{self._called()}: {self.type}>"
+
+    def _called(self) -> str:
+        """The name of an input; of another value, its op after the name it has."""
+        name, op = shortened(printable(self.name)), self.node.primitive.name
+        if self.node.primitive is OP.input:
+            return name or op
+        return f"{name} = {op}" if name else op
+
+    def _repr_html_(self) -> str:
+        return f"<code>{escape(repr(self))}</code>"
 
     def __copy__(self) -> "Value":
         return self  # a value never changes, and there is one of each

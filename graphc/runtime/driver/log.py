@@ -5,6 +5,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from html import escape
 
 from graphc.runtime.cache.jax_cache import Executables
 from graphc.runtime.cache.prepared import Prepared
@@ -37,6 +38,14 @@ class Stats:
     compilations: list[Compilation] = field(default_factory=list)
     changes: list[str] = field(default_factory=list)
     numpy_calls: int = 0
+
+    def __repr__(self) -> str:
+        seconds = sum(c.seconds for c in self.compilations)
+        counts = f"{self.calls} calls, {len(self.compilations)} compilations"
+        return f"<graphc.Stats: {counts} in {seconds:.1f} s>"
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{escape(str(self))}</pre>"
 
     def __str__(self) -> str:
         lines = [f"{self.calls} calls, {len(self.compilations)} compilations"]

@@ -2,10 +2,11 @@
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from html import escape
 from typing import Any
 
 from graphc.importers.jax.sizes.family import ManySizes, SizeFamily
-from graphc.importers.jax.sizes.pattern import MOST_SHOWN, ShapesOfCall
+from graphc.importers.jax.sizes.pattern import MOST_SHOWN, shown
 from graphc.importers.jax.trace.decisions import OPAQUE
 from graphc.runtime.function import Function
 
@@ -28,13 +29,30 @@ class JitStats:
     foreign: list[str] = field(default_factory=list)
     decisions: dict[str, int] = field(default_factory=dict)
 
+    def __repr__(self) -> str:
+        counts = f"{self.calls} calls, {len(self.compilations)} compilations"
+        return f"<graphc.JitStats: {counts}>"
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{escape(str(self))}</pre>"
+
+    def __str__(self) -> str:
+        lines = [f"{self.calls} calls, {len(self.compilations)} compilations"]
+        lines += [f"  {one}" for one in self.compilations]
+        lines += [f"  {change}" for change in self.changes]
+        lines += [f"  compiled once for each size: {why}" for why in self.fallbacks]
+        lines += [f"  run by JAX: {why}" for why in self.foreign]
+        told = self.decisions.items()
+        lines += [f"  where {fact}, in {calls} calls" for fact, calls in told]
+        return "\n".join(lines)
+
 
 def stats_of(calls: int, families: Iterable[SizeFamily[Any, Any]]) -> JitStats:
     """The calls and compilations of these kinds of calls."""
     stats = JitStats(calls)
     for family in families:
         for sizes, one in family.compiled.items():
-            start = f"exactly {_shown(sizes)}"
+            start = f"exactly {shown(sizes)}"
             texts = one.compilations()
             stats.compilations.extend(f"{start}: {t}" if t else start for t in texts)
         stats.fallbacks.extend(filter(None, [family.refused, *family.left]))
@@ -55,14 +73,6 @@ def _opaque(program: ManySizes) -> list[str]:
     """The question to a program that is no fact, with its line, if there is one."""
     place = program.opaque
     return [] if place is None else [f"{OPAQUE} of a size ({place})"]
-
-
-def _shown(sizes: ShapesOfCall) -> str:
-    first, last = sizes[:MOST_SHOWN], sizes[MOST_SHOWN:][-1:]
-    shown = list(map(str, (*first, *last)))
-    if len(sizes) > len(shown):
-        shown.insert(MOST_SHOWN, "...")
-    return ", ".join(shown) or "without arrays"
 
 
 def explained(
@@ -102,7 +112,7 @@ def _exact_lines(family: SizeFamily[Any, Any], full: bool) -> Iterator[str]:
             f"  and run for sizes {pattern}: nothing reads those that differ"
             for pattern in family.also_for.get(sizes, ())
         ]
-        shown, reasons = _shown(sizes), reasons + more
+        shown, reasons = shown(sizes), reasons + more
         if reasons or full:
             yield f"compiled exactly for {shown}: {first}"
             yield from reasons

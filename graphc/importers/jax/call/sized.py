@@ -9,6 +9,7 @@ from typing import Any, Generic, TypeVar
 from jax.export import default_export_platform
 
 from graphc.importers.decorated import Decorated
+from graphc.importers.jax.call.pictured import picture_of
 from graphc.importers.jax.call.report import JitStats, explained, source_of, stats_of
 from graphc.importers.jax.sizes.family import SizeFamily
 from graphc.importers.jax.trace.arguments import Arguments, JaxCall
@@ -18,13 +19,16 @@ from graphc.ir.graph.nodes import Graph
 from graphc.runtime.cache.whole_files import write_whole
 from graphc.runtime.save.export import Contents, written
 from graphc.runtime.save.exporter import platforms_of
+from graphc.show.picture import Picture
+from graphc.show.showing import Showing
 from graphc.transform.planning.forecast import SizesGiven
+from graphc.transform.planning.plan import Plan
 from graphc_serving.packages import needed
 
 FamilyT = TypeVar("FamilyT", bound=SizeFamily[Any, Any])
 
 
-class SizedFunction(Decorated, Generic[FamilyT]):
+class SizedFunction(Decorated, Showing, Generic[FamilyT]):
     """A function that is compiled when it is called.
 
     Calls that differ in sizes alone are of one family, and may share a program.
@@ -70,6 +74,16 @@ class SizedFunction(Decorated, Generic[FamilyT]):
     def explain(self, full: bool = False) -> str:
         """The compiled programs, their sizes, and the reasons."""
         return explained(self._function, self._families.values(), full)
+
+    @property
+    def plans(self) -> tuple[Plan, ...]:
+        """The plans of its programs for many sizes, that in use last."""
+        families = self._families.values()
+        return tuple([p.compiled.plan for family in families for p in family.programs])
+
+    def _picture(self) -> Picture:
+        families = list(self._families.values())
+        return picture_of(self._function, families, self.stats().calls)
 
     @abstractmethod
     def _contents(

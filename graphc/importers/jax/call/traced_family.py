@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from graphc.errors import SourceLocation
-from graphc.importers.jax.call.exact import Exact, exact
+from graphc.importers.jax.call.exact import Exact, as_graph, exact
 from graphc.importers.jax.call.identities import identity_asked
 from graphc.importers.jax.call.program import (
     JaxProgram,
@@ -30,6 +30,7 @@ from graphc.importers.jax.trace.decisions import OPAQUE
 from graphc.importers.jax.trace.recorder import Recorder
 from graphc.importers.jax.trace.subject import Subject
 from graphc.importers.jax.trace.tracing import TracedFunction
+from graphc.runtime.function import Function
 
 SAMPLED = 4  # calls seen whose traces are put together into one for all sizes
 MOST_PROGRAMS = 8  # of one pattern, for sizes by which the function decides otherwise
@@ -58,6 +59,13 @@ class JaxFamily(SizeFamily[JaxProgram, Exact]):
     def subject(self) -> Subject:
         """The function of the leaves of its arguments."""
         return Subject(self.function, self.call)
+
+    def looked_at(self, one: Exact) -> tuple[Function, str]:
+        """The function of the graph of a program, as far as that can be read."""
+        if one.rewritten is not None:
+            return one.rewritten, "rewritten, then compiled by JAX as one"
+        graph = as_graph(self.subject, one.traced, self.names())
+        return graph, "JAX compiles its own trace, of which this is the graph"
 
     def trace(self, sizes: ShapesOfCall) -> Exact:
         """Compile one call with JAX, whose sizes are numbers."""

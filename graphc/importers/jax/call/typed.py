@@ -1,12 +1,14 @@
 """The types of decorated functions, for type checkers: those of the functions."""
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, Protocol, TypedDict, TypeVar, overload
 
 from graphc.importers.jax.call.report import JitStats
 from graphc.importers.jax.trace.arguments import Positional, StaticNames
 from graphc.rewriting.engine.rule import Rules
 from graphc.runtime.call.arguments import Backend
+from graphc.transform.planning.plan import Plan
 
 P = ParamSpec("P")
 Rest = ParamSpec("Rest")
@@ -63,6 +65,15 @@ class SizedCallable(Protocol[P, R]):
 
     def explain(self, full: bool = False) -> str:
         """The compiled programs, their sizes, and the reasons."""
+        ...
+
+    @property
+    def plans(self) -> tuple[Plan, ...]:
+        """The plans of its programs for many sizes, that in use last."""
+        ...
+
+    def show(self, path: Any = None, open: bool = True) -> Path:
+        """Write the plans as a page, and open it in a browser; the path of the file."""
         ...
 
 

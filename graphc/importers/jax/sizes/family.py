@@ -245,6 +245,13 @@ class SizeFamily(ABC, Generic[ManyT, OneT]):
         """
 
     @abstractmethod
+    def looked_at(self, one: OneT) -> tuple[Function, str]:
+        """The function of the graph of a program for single sizes, and a remark.
+
+        Raises Unsupported, or GraphError, where there is none.
+        """
+
+    @abstractmethod
     def _require(self, sizes: ShapesOfCall) -> None:
         """Raise the error of the function itself at these sizes, if it has one."""
 
