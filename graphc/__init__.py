@@ -12,8 +12,10 @@ from graphc.errors import (
     ForkError,
     ForkWarning,
     GraphError,
+    NoCompileError,
     RecompilationWarning,
     SizeWarning,
+    TooManyCompilationsError,
     UnusedInputWarning,
 )
 from graphc.explain.dump import dump
@@ -28,9 +30,12 @@ from graphc.ops.arrays.sizes import known, same_size
 from graphc.ops.effects.barriers import stop_gradient
 from graphc.rewriting.rule import rewrite
 from graphc.runtime.compile import function
+from graphc.runtime.decisions import Decisions
 from graphc.runtime.examine import Input
 from graphc.runtime.ragged import Rows
 from graphc.runtime.reopened import load
+from graphc.runtime.stance import stance
+from graphc.testing import assert_compiles
 from graphc.transform.budget import Budget
 from graphc.transform.custom_vjp import custom_vjp
 from graphc.transform.gradients import (
@@ -53,6 +58,7 @@ __all__ = [
     "Budget",
     "CacheWarning",
     "CallError",
+    "Decisions",
     "Dim",
     "FallbackWarning",
     "ForkError",
@@ -61,13 +67,16 @@ __all__ = [
     "Input",
     "Model",
     "ModelError",
+    "NoCompileError",
     "Pad",
     "RecompilationWarning",
     "Rows",
     "SizeWarning",
     "Specialize",
+    "TooManyCompilationsError",
     "UnusedInputWarning",
     "Value",
+    "assert_compiles",
     "block",
     "checkpoint",
     "config",
@@ -91,6 +100,7 @@ __all__ = [
     "rewrite",
     "rewrites",
     "same_size",
+    "stance",
     "stop_gradient",
     "tensor",
     "value_and_grad",

@@ -17,6 +17,8 @@ from graphc.rewriting.default import DEFAULT
 from graphc.rewriting.loops.roll import NAME
 from graphc.rewriting.rule import Rule, Rules
 from graphc.runtime.arguments import Backend
+from graphc.runtime.decided import inputs_of
+from graphc.runtime.decisions import Decisions, decisions_of
 from graphc.runtime.devices import Target, target_of
 from graphc.runtime.examine import Unused, examine
 from graphc.runtime.function import Function
@@ -45,6 +47,7 @@ def function(
     unused: Unused = "warn",
     casting: Casting | None = None,
     device: Any = None,
+    decisions: Any = None,
 ) -> Function:
     """Compile the graph between `inputs` and `outputs`.
 
@@ -76,11 +79,17 @@ def function(
     `jax.Device`; None is where JAX would run it. Arguments go there unless they are
     committed to another device. Rewrites are chosen by the costs of the device.
 
+    `decisions` are those that another process came to about sizes: a file that
+    `f.decisions.save(path)` wrote, or several. Sizes that are "auto" start from there,
+    so that nothing is compiled that was given up later.
+
     Raises GraphError, with the op and the line, where this cannot be done.
     """
     check_options("function", backend, rewrites, dims)
     _check_others(jit, check, unused)
+    decided = decisions_of(decisions, "function")
     again = dict(rewrites=rewrites, dims=dims, tier=tier, casting=casting)
+    again |= dict(decisions=decided)
     again |= dict(backend=backend, jit=jit, check=check, device=device)
     backend = _backend(tier, backend, jit)
     target = target_of(device, backend)
@@ -89,29 +98,48 @@ def function(
     graph, structure, defaults = examine(inputs, outputs, rule, unused)
     warn_of_numbers(graph, unused)
     options = CompileOptions(backend, jit, rewrites, dims, tier, rule, check, target)
-    made = _function(graph, structure, defaults, options)
+    if decided is not None:
+        decided.require(inputs_of(graph), "function")
+    made = _function(graph, structure, defaults, options, decided)
     made.making = Making(function, graph, structure, defaults, again)
     return made
 
 
 def _function(
-    graph: Graph, structure: Outputs, defaults: dict[int, Any], how: CompileOptions
+    graph: Graph,
+    structure: Outputs,
+    defaults: dict[int, Any],
+    how: CompileOptions,
+    decided: Decisions | None,
 ) -> Function:
     """A compiled function of a graph, by which of its axes may be 1."""
     with remembering():
         graph = merged(as_compiled(graph, rolling=NAME in how.rewrites))
         if axes_maybe_one(graph):
-            return _stretching(graph, structure, defaults, how)
-        return _compiled(graph, structure, defaults, how)
+            return _stretching(graph, structure, defaults, how, decided)
+        return _compiled(graph, structure, defaults, decided_for(graph, how, decided))
+
+
+def decided_for(
+    graph: Graph, how: CompileOptions, decisions: Decisions | None
+) -> CompileOptions:
+    """The options for a graph, with the decisions about its sizes."""
+    known = None if decisions is None else decisions.program(inputs_of(graph))
+    return how if known is None else replace(how, decided=known.policies)
 
 
 def _stretching(
-    written: Graph, structure: Outputs, defaults: dict[int, Any], how: CompileOptions
+    written: Graph,
+    structure: Outputs,
+    defaults: dict[int, Any],
+    how: CompileOptions,
+    decided: Decisions | None,
 ) -> Function:
     """A compiled function of a graph with axes that may be 1."""
 
     def compile(known: Resolved, make: Callable[..., Function] = Function) -> Function:
         options = replace(how, dims=dims_of(known, how.dims))
+        options = decided_for(known.graph, options, decided)
         return _compiled(known.graph, structure, defaults, options, make)
 
     family = Family(written, compile)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from graphc.runtime.jax_cache import Executables
 from graphc.runtime.prepared import Prepared
+from graphc.runtime.stance import begins
 from graphc.runtime.xla import Event
 from graphc.transform.plan import asked_by
 
@@ -70,6 +71,7 @@ class Announcements:
         """A segment is being traced for these sizes."""
         if not self.traces():
             return
+        begins(self, segment, sizes)
         now = time.perf_counter()
         if self.pending:
             self.pending[-1].ended = now
@@ -89,14 +91,14 @@ class Log:
         self._prepared = prepared
         self._names = names
         self._seen: dict[int, list[dict[str, int]]] = {}
-        self._announced = announced
+        self.announced = announced
         self.done: list[Compilation] = []
         self._told = 0
 
     @property
     def is_pending(self) -> bool:
         """Whether a compilation has begun that is not settled."""
-        return bool(self._announced.pending)
+        return bool(self.announced.pending)
 
     def settle(self, events: Iterable[Event] = ()) -> list[Compilation]:
         """End the call and its last compilation, and return the new compilations.
@@ -105,7 +107,7 @@ class Log:
         traced before is compiled again for an argument that is placed elsewhere.
         """
         self._finish()
-        self._announced.executables.leave()
+        self.announced.executables.leave()
         traced = Counter(c.segment for c in self.done[self._told :])
         for event in events:
             found = _SEGMENT.fullmatch(event.name)
@@ -123,20 +125,31 @@ class Log:
 
     def fail(self, running: Iterable[str]) -> None:
         """The call failed in these functions: a segment among them is not compiled."""
-        pending = self._announced.pending
-        self._announced.executables.leave()
+        pending = self.announced.pending
+        self.announced.executables.leave()
         if pending and f"segment_{pending[-1].segment}" in running:
             pending.pop()
         self._finish()
 
     def _finish(self) -> None:
-        now, items = time.perf_counter(), self._announced.pending[:]
-        del self._announced.pending[: len(items)]
+        now, items = time.perf_counter(), self.announced.pending[:]
+        del self.announced.pending[: len(items)]
         for item in items:
             seconds = (item.ended or now) - item.started
             reason = self._reason(item.segment, item.sizes)
             self._seen.setdefault(item.segment, []).append(item.sizes)
             self.done.append(Compilation(item.segment, seconds, reason, item.sizes))
+
+    def needed(self, segment: int | None, sizes: dict[str, int]) -> str:
+        """The reason of a compilation that is not made."""
+        if segment is None:
+            return "an argument has another placement"
+        if self._seen.get(segment):
+            return self._reason(segment, sizes)
+        new = ", ".join(f"{self._called(name)} = {n}" for name, n in sizes.items())
+        asking = next((self._asked_by(segment, name) for name in sizes), "")
+        start = f"segment {segment} is not compiled yet"
+        return f"{start}: {new}{asking}" if new else start
 
     def _reason(self, segment: int, sizes: dict[str, int]) -> str:
         before = self._seen.get(segment)

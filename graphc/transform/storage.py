@@ -298,7 +298,9 @@ class Storage:
         high = stored if grown and UNKNOWN not in within else None
         high = largest(size, self._range) if high is None else high
         if high is not None:
-            return (dims.maximum(0, high) if within else high), True
+            # A body that runs has sizes of at least their bounds, whatever is outside.
+            least = max(dims.bounds(size)[0] or 0, 0)
+            return (dims.maximum(least, high) if within else high), True
         if grown:
             return stored, True
         pads = [self.policies.get(s) for s in ragged]

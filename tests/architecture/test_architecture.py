@@ -27,6 +27,7 @@ LAYERS = [
     "backends",
     "explain",
     "runtime",
+    "testing",
     "importers",
     "checking",
     "rewrites",

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Container, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import jax
@@ -13,7 +13,8 @@ from graphc.ir.namespace import misspelled
 from graphc.rewriting.rule import Rules
 from graphc.runtime.arguments import Backend
 from graphc.runtime.compile import check_options
-from graphc.transform.policies import NAMED, Bound
+from graphc.runtime.decisions import Decisions
+from graphc.transform.policies import NAMED, Bound, Policy
 
 _NAME = re.compile(r"[^\W\d]\w*")
 _NAMES = 'shapes="n _" names axes: a word for each, of each array'
@@ -26,6 +27,8 @@ class Options:
     dims: Any
     rewrites: Rules
     backend: Backend
+    decisions: Decisions | None = None  # of other processes
+    decided: Mapping[str, Policy] = field(default_factory=dict)  # of one program
 
 
 class CallersError(Exception):

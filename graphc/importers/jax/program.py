@@ -34,6 +34,7 @@ from graphc.importers.jax.unsupported import Unsupported, raised, reading
 from graphc.ir.dims import symbol_dim
 from graphc.ir.polynomials import Symbol
 from graphc.runtime.compile import function
+from graphc.runtime.decided import starting
 from graphc.runtime.function import Function
 from graphc.runtime.pipeline import Jit
 
@@ -356,4 +357,5 @@ def _compiled(source: Imported, options: Options, jit: Jit) -> Function:
         backend=options.backend,
         unused="ignore",
         casting="exact",
+        decisions=starting(graph, options.decided),
     )

@@ -266,7 +266,7 @@ class JaxFamily(SizeFamily[JaxProgram, Exact]):
         return Recorder(pattern.sizes(sizes) or {}, words, answers_jax)
 
     def _decided(self, pattern: SizePattern, recorder: Recorder) -> JaxProgram:
-        names, options = self.names(), self.options
+        names, options = self.names(), self.options_for(pattern)
         return program_for(self.subject, pattern, self.specs, names, options, recorder)
 
     def _of_samples(self, pattern: SizePattern, sizes: ShapesOfCall) -> JaxProgram:
@@ -278,7 +278,8 @@ class JaxFamily(SizeFamily[JaxProgram, Exact]):
             known = pattern.sizes(seen)
             if known and known not in samples and pattern.has(seen):
                 samples.append(known)
-        subject, names, how = self.subject, self.names(), self.options
+        subject, names = self.subject, self.names()
+        how = self.options_for(pattern)
         return program_of_samples(subject, pattern, self.specs, names, how, samples)
 
     def _check_at_known(self, program: JaxProgram, sizes: ShapesOfCall) -> None:

@@ -1,12 +1,14 @@
 """The types of decorated functions, for type checkers: those of the functions."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Concatenate, ParamSpec, Protocol, TypedDict, TypeVar, overload
 
 from graphc.importers.jax.arguments import Positional, StaticNames
 from graphc.importers.jax.report import JitStats
 from graphc.rewriting.rule import Rules
 from graphc.runtime.arguments import Backend
+from graphc.runtime.decisions import Decisions
+from graphc.transform.forecast import SizesGiven
 
 P = ParamSpec("P")
 Rest = ParamSpec("Rest")
@@ -23,6 +25,7 @@ class Choices(TypedDict, total=False):
     static_argnames: StaticNames
     rewrites: Rules
     backend: Backend
+    decisions: Any
     donate_argnums: Any
     donate_argnames: Any
     keep_unused: bool
@@ -59,6 +62,20 @@ class SizedCallable(Protocol[P, R]):
 
     def stats(self) -> JitStats:
         """Calls and compilations so far, and what is compiled exactly for a reason."""
+        ...
+
+    def compile(
+        self,
+        *args: Any,
+        sizes: Mapping[str, SizesGiven] | None = None,
+        **named: Any,
+    ) -> list[str]:
+        """Compile for calls with such arguments now, so that no call has to wait."""
+        ...
+
+    @property
+    def decisions(self) -> Decisions:
+        """The decisions about sizes so far, for other processes; see `jit`."""
         ...
 
     def explain(self, full: bool = False) -> str:

@@ -1,0 +1,63 @@
+"""Decisions about sizes of functions of `graphc.jit`, from and for other processes."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from graphc.importers.jax.pattern import ShapesOfCall, SizePattern
+from graphc.importers.jax.tracing import Spec
+from graphc.runtime.decisions import DecidedInput, DecidedProgram, Decisions
+from graphc.transform.policies import Policy
+
+if TYPE_CHECKING:
+    from graphc.importers.jax.family import SizeFamily
+
+
+def name_of(function: Callable[..., Any]) -> str:
+    """The name that a function is known by in a file of decisions."""
+    return str(getattr(function, "__qualname__", type(function).__qualname__))
+
+
+def inputs_at(
+    names: Sequence[str], pattern: SizePattern, specs: Sequence[Spec]
+) -> tuple[DecidedInput, ...]:
+    """The arguments of a function, at sizes that are numbers or names."""
+    return tuple(
+        DecidedInput(name, str(spec.dtype), tuple(shape), spec.weak)
+        for name, shape, spec in zip(names, pattern.shapes, specs, strict=True)
+    )
+
+
+def decisions_in(families: "Iterable[SizeFamily[Any, Any]]") -> Decisions:
+    """The decisions of the programs for many sizes of a function."""
+    return Decisions().merged(*map(_of_family, families))
+
+
+def _of_family(family: "SizeFamily[Any, Any]") -> Decisions:
+    name, names = name_of(family.function), family.names()
+    found: list[DecidedProgram] = []
+    for program in family.programs:
+        inputs = inputs_at(names, program.pattern, family.specs)
+        (own,) = program.compiled.decisions.programs
+        facts = tuple(program.facts)
+        known = replace(own, inputs=inputs, function=name, predicates=facts)
+        found.append(known)
+    return Decisions(tuple(found))
+
+
+def known_pattern(
+    decisions: Decisions | None,
+    names: Sequence[str],
+    specs: Sequence[Spec],
+    sizes: ShapesOfCall,
+) -> tuple[SizePattern | None, Mapping[str, Policy]]:
+    """What varies in calls like one of these sizes, and how, as decisions say it."""
+    found: tuple[SizePattern | None, Mapping[str, Policy]] = None, {}
+    for program in () if decisions is None else decisions.programs:
+        pattern = SizePattern(tuple(one.shape for one in program.inputs))
+        if [*map(len, pattern.shapes)] != [*map(len, sizes)]:
+            continue  # of other arguments
+        alike = inputs_at(names, pattern, specs) == program.inputs
+        if alike and pattern.has(sizes):
+            found = pattern, program.policies  # the last is the most general
+    return found

@@ -1,0 +1,82 @@
+"""The decisions that a compiled function has come to, read off its programs."""
+
+from collections.abc import Iterable, Mapping
+
+from graphc.ir.dims import Dim, Symbol
+from graphc.ir.dims_names import shown_name
+from graphc.ir.graph import Graph
+from graphc.runtime.decisions import (
+    DecidedInput,
+    DecidedProgram,
+    DecidedSize,
+    Decisions,
+    median,
+)
+from graphc.runtime.generations import Generation
+from graphc.runtime.log import Compilation
+from graphc.runtime.prepared import Prepared
+from graphc.transform.policies import Policy, names_of
+
+
+def inputs_of(graph: Graph) -> tuple[DecidedInput, ...]:
+    """The inputs of a graph, by which its decisions are known again."""
+    return tuple(
+        DecidedInput(
+            name,
+            str(value.dtype),
+            tuple(str(n) if isinstance(n, Dim) else n for n in value.type.shape),
+            value.type.weak,
+        )
+        for name, value in zip(graph.input_names, graph.inputs, strict=True)
+    )
+
+
+def starting(graph: Graph, policies: Mapping[str, Policy]) -> Decisions | None:
+    """The decisions by which a graph starts with policies; None without any."""
+    if not policies:
+        return None
+    sizes = {name: DecidedSize(policy) for name, policy in policies.items()}
+    return Decisions((DecidedProgram(inputs_of(graph), sizes),))
+
+
+def decided(
+    graph: Graph,
+    policies: Mapping[Symbol, Policy],
+    programs: Iterable[Generation],
+) -> DecidedProgram:
+    """The decisions about the sizes of a graph, by the programs that ran it."""
+    names = names_of(graph)
+    sizes = {_name(s, names): DecidedSize(policy) for s, policy in policies.items()}
+    seconds: list[float] = []
+    for program in programs:
+        for one in program.log.done:
+            seconds.append(one.seconds)
+            for name, told in _sizes(program.prepared, one, names):
+                sizes[name] = sizes.get(name, DecidedSize()).merged(told)
+    return DecidedProgram(
+        inputs_of(graph), sizes, compilations=len(seconds), seconds=median(seconds)
+    )
+
+
+def _sizes(
+    prepared: Prepared, one: Compilation, names: Mapping[object, str]
+) -> Iterable[tuple[str, DecidedSize]]:
+    """The sizes and capacities of one compilation, by their names in the graph."""
+    plan = prepared.plan
+    pad = plan.padded
+    stored = {} if pad is None else pad.stored_as | {c: s for s, c in pad.capacities.items()}
+    true = {} if pad is None else pad.originals
+    for text, n in one.sizes.items():
+        symbol = prepared.sizes.get(text)
+        if symbol is None:
+            continue
+        symbol = plan.originals.get(symbol, symbol)
+        if symbol in stored:
+            yield _name(stored[symbol], names), DecidedSize(capacities=frozenset([n]))
+        else:
+            symbol = true.get(symbol, symbol)
+            yield _name(symbol, names), DecidedSize(sizes=frozenset([n]))
+
+
+def _name(symbol: Symbol, names: Mapping[object, str]) -> str:
+    return names.get(symbol) or shown_name(symbol)
