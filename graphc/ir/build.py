@@ -429,9 +429,13 @@ class Config:
     the graph is built or called, before anything is allocated. It is 2**38 (256 GiB).
     `cache_dir` is a directory in which programs and executables are kept for other
     processes, or None; at first it is that of the environment, `GRAPHC_CACHE_DIR`.
+    `cache_bytes` is the most that it takes, 2**32 (4 GiB) or `GRAPHC_CACHE_BYTES`: what
+    was not used for longest leaves.
     """
 
-    __slots__ = "_cache_dir", "_casting", "_float", "_max_bytes", "dims"  # and no other
+    __slots__ = (  # and no other
+        *("_cache_bytes", "_cache_dir", "_casting", "_float", "_max_bytes", "dims"),
+    )
 
     def __init__(self) -> None:
         self._float = dtype_of("float32")
@@ -439,6 +443,20 @@ class Config:
         self._max_bytes = 2**38
         self._casting: Casting = "safe"
         self._cache_dir = os.environ.get("GRAPHC_CACHE_DIR") or None
+        told = os.environ.get("GRAPHC_CACHE_BYTES") or str(2**32)
+        self.cache_bytes = int(told) if told.isdecimal() else told
+
+    @property
+    def cache_bytes(self) -> int:
+        """The most bytes of the files in `cache_dir`."""
+        return self._cache_bytes
+
+    @cache_bytes.setter
+    def cache_bytes(self, most: Any) -> None:
+        if isinstance(most, bool) or not isinstance(most, int) or most < 0:
+            problem = "cache_bytes is a number of bytes"
+            raise graph_error(problem, op="config", got=repr(most))
+        self._cache_bytes = most
 
     @property
     def cache_dir(self) -> str | None:
