@@ -1,4 +1,4 @@
-"""Everyday programs of all families, whose sizes vary: `predictable` counts compilations.
+"""Everyday programs of all families, whose compilations `predictable` counts.
 
 Each is a graph of inputs, or a function for `graphc.jit`; `arguments` are those of a
 size. Loops whose steps have sizes of their own get an eighth of the size.
@@ -94,7 +94,7 @@ def counted_in_a_loop(x: Any) -> Any:
 def halved(x: Any) -> Any:
     """All states of a loop of unknown length."""
     going = lambda c: gt.sum(gt.abs(c)) > 1  # noqa: E731
-    found = gt.while_loop(going, lambda c: c / 2, x, collect=True)
+    found = gt.while_loop(going, lambda c: (c / 2, c), x, collect=True)
     return gt.sum(gt.abs(found[1]), axis=1)
 
 

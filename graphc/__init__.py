@@ -30,7 +30,7 @@ from graphc.ops.arrays.sizes import known, same_size
 from graphc.ops.effects.barriers import stop_gradient
 from graphc.rewriting.rule import rewrite
 from graphc.runtime.compile import function
-from graphc.runtime.decisions import Decisions
+from graphc.runtime.decisions import SavedDecisions
 from graphc.runtime.examine import Input
 from graphc.runtime.ragged import Rows
 from graphc.runtime.reopened import load
@@ -58,7 +58,6 @@ __all__ = [
     "Budget",
     "CacheWarning",
     "CallError",
-    "Decisions",
     "Dim",
     "FallbackWarning",
     "ForkError",
@@ -71,6 +70,7 @@ __all__ = [
     "Pad",
     "RecompilationWarning",
     "Rows",
+    "SavedDecisions",
     "SizeWarning",
     "Specialize",
     "TooManyCompilationsError",

@@ -1,6 +1,5 @@
 """From user input (numbers, arrays, lists, values) to values and sizes."""
 
-import os
 import reprlib
 import threading
 from collections.abc import Iterator, Sequence
@@ -11,6 +10,7 @@ import numpy as np
 
 from graphc.errors import GraphError, graph_error
 from graphc.ir.arithmetic import arithmetic
+from graphc.ir.cache_config import CacheConfig
 from graphc.ir.dims import Dim, Size, Symbol, symbol_dim
 from graphc.ir.graph import Node, Value, known_sizes, origins
 from graphc.ir.kinds import KINDS, ParamKind, Text
@@ -418,7 +418,7 @@ def default_float(name: str) -> Iterator[None]:
         _OWN.float = before
 
 
-class Config:
+class Config(CacheConfig):
     """Defaults that hold for the whole process.
 
     `float` is the dtype of floats whose dtype is not said: "float32" as in JAX;
@@ -433,43 +433,14 @@ class Config:
     was not used for longest leaves.
     """
 
-    __slots__ = (  # and no other
-        *("_cache_bytes", "_cache_dir", "_casting", "_float", "_max_bytes", "dims"),
-    )
+    __slots__ = "_casting", "_float", "_max_bytes", "dims"  # and no other
 
     def __init__(self) -> None:
+        super().__init__()
         self._float = dtype_of("float32")
         self.dims: Any = "auto"
         self._max_bytes = 2**38
         self._casting: Casting = "safe"
-        self._cache_dir = os.environ.get("GRAPHC_CACHE_DIR") or None
-        told = os.environ.get("GRAPHC_CACHE_BYTES") or str(2**32)
-        self.cache_bytes = int(told) if told.isdecimal() else told
-
-    @property
-    def cache_bytes(self) -> int:
-        """The most bytes of the files in `cache_dir`."""
-        return self._cache_bytes
-
-    @cache_bytes.setter
-    def cache_bytes(self, most: Any) -> None:
-        if isinstance(most, bool) or not isinstance(most, int) or most < 0:
-            problem = "cache_bytes is a number of bytes"
-            raise graph_error(problem, op="config", got=repr(most))
-        self._cache_bytes = most
-
-    @property
-    def cache_dir(self) -> str | None:
-        """Where programs and executables are kept; it need not be there yet."""
-        return self._cache_dir
-
-    @cache_dir.setter
-    def cache_dir(self, path: Any) -> None:
-        given = os.fspath(path) if isinstance(path, os.PathLike) else path
-        if given is not None and (not isinstance(given, str) or not given):
-            problem = "cache_dir is the path of a directory, or None"
-            raise graph_error(problem, op="config", got=repr(path))
-        self._cache_dir = given
 
     @property
     def casting(self) -> Casting:

@@ -9,7 +9,7 @@ from graphc.runtime.decisions import (
     DecidedInput,
     DecidedProgram,
     DecidedSize,
-    Decisions,
+    SavedDecisions,
     median,
 )
 from graphc.runtime.generations import Generation
@@ -31,12 +31,12 @@ def inputs_of(graph: Graph) -> tuple[DecidedInput, ...]:
     )
 
 
-def starting(graph: Graph, policies: Mapping[str, Policy]) -> Decisions | None:
+def starting(graph: Graph, policies: Mapping[str, Policy]) -> SavedDecisions | None:
     """The decisions by which a graph starts with policies; None without any."""
     if not policies:
         return None
     sizes = {name: DecidedSize(policy) for name, policy in policies.items()}
-    return Decisions((DecidedProgram(inputs_of(graph), sizes),))
+    return SavedDecisions((DecidedProgram(inputs_of(graph), sizes),))
 
 
 def decided(
@@ -64,8 +64,11 @@ def _sizes(
     """The sizes and capacities of one compilation, by their names in the graph."""
     plan = prepared.plan
     pad = plan.padded
-    stored = {} if pad is None else pad.stored_as | {c: s for s, c in pad.capacities.items()}
-    true = {} if pad is None else pad.originals
+    stored: dict[Symbol, Symbol] = {}
+    true: dict[Symbol, Symbol] = {}
+    if pad is not None:
+        stored = pad.stored_as | {c: s for s, c in pad.capacities.items()}
+        true = pad.originals
     for text, n in one.sizes.items():
         symbol = prepared.sizes.get(text)
         if symbol is None:

@@ -1,4 +1,4 @@
-"""Decisions about sizes, as a text that other processes start from.
+"""SavedDecisions about sizes, as a text that other processes start from.
 
 A function that adapts ends with a policy for each size that varies. Written to a file,
 these are where another process begins: it compiles nothing that the first one has
@@ -89,13 +89,13 @@ class DecidedProgram:
 
 
 @dataclass(frozen=True)
-class Decisions:
+class SavedDecisions:
     """The decisions of a function: `save` writes them, `decisions=` takes them."""
 
     programs: tuple[DecidedProgram, ...] = ()
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> "Decisions":
+    def load(cls, path: str | os.PathLike[str]) -> "SavedDecisions":
         """Read a file. Raises GraphError for one that holds no decisions."""
         shown = os.fsdecode(path)
         try:
@@ -111,7 +111,7 @@ class Decisions:
             raise _no_file(str(error).splitlines()[0], shown) from None
 
     @classmethod
-    def of_text(cls, text: str) -> "Decisions":
+    def of_text(cls, text: str) -> "SavedDecisions":
         """The decisions in a text, as `text` gives it. Raises GraphError for others."""
         try:
             return cls(_programs_in(json.loads(text)))
@@ -131,8 +131,8 @@ class Decisions:
         """Write them to a file, as a whole or not at all."""
         write_whole(path, self.text.encode())
 
-    def merged(self, *others: "Decisions") -> "Decisions":
-        """Those of several processes together: sizes vary that vary in one of them.
+    def merged(self, *others: "SavedDecisions") -> "SavedDecisions":
+        """The decisions of several processes: sizes vary that vary in one of them.
 
         Where policies of one size differ, the first one holds.
         """
@@ -141,7 +141,7 @@ class Decisions:
             for program in one.programs:
                 known = found.get(program.key)
                 found[program.key] = program if known is None else known.merged(program)
-        return Decisions(tuple(found.values()))
+        return SavedDecisions(tuple(found.values()))
 
     def program(self, inputs: Sequence[DecidedInput]) -> DecidedProgram | None:
         """The decisions for a program with these inputs, if there are any."""
@@ -174,14 +174,14 @@ class Decisions:
             )
 
 
-def decisions_of(given: Any, op: str) -> Decisions | None:
+def decisions_of(given: Any, op: str) -> SavedDecisions | None:
     """The decisions that an option gives: themselves, a path, or several of these."""
-    if given is None or isinstance(given, Decisions):
+    if given is None or isinstance(given, SavedDecisions):
         return given
     if isinstance(given, (str, os.PathLike)):
-        return Decisions.load(given)
+        return SavedDecisions.load(given)
     if isinstance(given, (list, tuple)) and given:
-        first, *others = [decisions_of(one, op) or Decisions() for one in given]
+        first, *others = [decisions_of(one, op) or SavedDecisions() for one in given]
         return first.merged(*others)
     raise graph_error(
         "these are no decisions",

@@ -20,7 +20,7 @@ from graphc.runtime.arguments import Signature
 from graphc.runtime.call_lines import CallSite
 from graphc.runtime.copying import are_small, on_copies, on_lent, on_small_copies
 from graphc.runtime.decided import decided
-from graphc.runtime.decisions import Decisions
+from graphc.runtime.decisions import SavedDecisions
 from graphc.runtime.dispatch import (
     ANY,
     CALL,
@@ -247,7 +247,7 @@ class Function(AheadOfCalls):
 
         Programs before it run the calls of sizes that they are compiled for.
         """
-        if self._planned is None or self._generations.running is not None:
+        if self._planned is None or self._generations.serve(args):
             return None
         return self._planned.find(args)
 
@@ -431,12 +431,12 @@ class Function(AheadOfCalls):
         self._watching.took(sizes)
 
     @property
-    def decisions(self) -> Decisions:
+    def decisions(self) -> SavedDecisions:
         """The decisions about sizes so far, for other processes; see `function`."""
         padded = self.plan.padded
         policies = self._watching.policies or (padded.policies if padded else {})
         programs = *self._generations.older, self._newest
-        return Decisions((decided(self._pipeline.written, policies, programs),))
+        return SavedDecisions((decided(self._pipeline.written, policies, programs),))
 
     def stats(self) -> Stats:
         """Calls and compilations so far."""

@@ -22,7 +22,7 @@ _SEGMENT = re.compile(r"jit\(segment_\d+\)")  # as JAX names it
 
 
 @dataclass(eq=False)
-class Limit:
+class CompilationLimit:
     """How many compilations there may be, of some functions, or of all.
 
     `left` None is any number. `granted` are begun: they have been traced, and are not
@@ -54,7 +54,10 @@ class Refused(Exception):
     """
 
     def __init__(
-        self, limit: Limit, segment: int | None = None, sizes: Mapping[str, int] = {}
+        self,
+        limit: CompilationLimit,
+        segment: int | None = None,
+        sizes: Mapping[str, int] = {},
     ) -> None:
         super().__init__("nothing may be compiled here")
         self.limit = limit
@@ -70,11 +73,11 @@ class Refused(Exception):
         return "nothing is to be compiled here, and this call needs a compilation"
 
 
-def _of_process() -> tuple[Limit, ...]:
+def _of_process() -> tuple[CompilationLimit, ...]:
     """The stance that the environment says."""
     stance = os.environ.get(VARIABLE) or "default"
     _check(stance, VARIABLE)
-    return () if stance == "default" else (Limit(0),)
+    return () if stance == "default" else (CompilationLimit(0),)
 
 
 def _check(stance: object, op: str) -> None:
@@ -84,12 +87,15 @@ def _check(stance: object, op: str) -> None:
         raise graph_error(problem, op=op, expected=expected)
 
 
-_LIMITS: ContextVar[tuple[Limit, ...]] = ContextVar("limits", default=_of_process())
+_OF_PROCESS = _of_process()
+_LIMITS: ContextVar[tuple[CompilationLimit, ...]] = ContextVar(
+    "limits", default=_OF_PROCESS
+)
 _CALLED: ContextVar[tuple[object, str] | None] = ContextVar("called", default=None)
 
 
 @contextmanager
-def within(limit: Limit) -> Iterator[Limit]:
+def within(limit: CompilationLimit) -> Iterator[CompilationLimit]:
     """Within: the limit holds, in this thread, beside those outside of it."""
     token = _LIMITS.set((*_LIMITS.get(), limit))
     try:
@@ -112,7 +118,7 @@ def stance(stance: Stance, /, *functions: Any) -> Iterator[None]:
     """
     _check(stance, "stance")
     require_functions(functions, "stance")
-    limit = Limit(None if stance == "default" else 0, functions)
+    limit = CompilationLimit(None if stance == "default" else 0, functions)
     with within(limit):
         yield
 
@@ -149,7 +155,7 @@ def called(owner: object, name: str) -> Iterator[None]:
         _CALLED.reset(token)
 
 
-def refusing(owner: object) -> Limit | None:
+def refusing(owner: object) -> CompilationLimit | None:
     """The limit by which nothing may be compiled for an owner; None where it may."""
     limits = _LIMITS.get()
     lifts = False
@@ -205,7 +211,7 @@ class Placements:
         self._known: set[Hashable] = set()
 
     def note(self, sizes: Callable[[], Hashable], args: Iterable[Any]) -> None:
-        """Calls of these sizes are compiled for arguments that are placed like these."""
+        """Calls of these sizes are compiled for arguments placed like these."""
         placed = _placed(args)
         if placed:
             self._known.add((sizes(), placed))

@@ -21,7 +21,7 @@ from graphc.ir.graph import Graph, Value
 from graphc.ir.inner import within
 from graphc.ir.walk import ancestors
 from graphc.runtime.ahead import structs_of
-from graphc.runtime.decisions import Decisions
+from graphc.runtime.decisions import SavedDecisions
 from graphc.runtime.function import Function
 from graphc.runtime.log import Compilation, Stats
 from graphc.transform.stretching import (
@@ -199,7 +199,7 @@ class Stretching(Function):
         return super().compiles(owner) or any(p.compiles(owner) for p in programs)
 
     @property
-    def decisions(self) -> Decisions:
+    def decisions(self) -> SavedDecisions:
         """The decisions about sizes so far, of all programs."""
         others = [p.decisions for p in self._family.made.values()]
         return super().decisions.merged(*others)

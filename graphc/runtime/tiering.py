@@ -12,7 +12,7 @@ is compiled for each, a key that was switched to JAX goes on compiling for them.
 
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from operator import index
 from typing import Any

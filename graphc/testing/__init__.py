@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from graphc.errors import TooManyCompilationsError, graph_error
-from graphc.runtime.stance import Limit, require_functions, within
+from graphc.runtime.stance import CompilationLimit, require_functions, within
 
 
 @contextmanager
@@ -21,5 +21,5 @@ def assert_compiles(*functions: Any, at_most: int) -> Iterator[None]:
         problem = "at_most is a number of compilations"
         raise graph_error(problem, op="assert_compiles", got=repr(at_most))
     require_functions(functions, "assert_compiles")
-    with within(Limit(at_most, functions, TooManyCompilationsError)):
+    with within(CompilationLimit(at_most, functions, TooManyCompilationsError)):
         yield

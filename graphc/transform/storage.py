@@ -313,6 +313,10 @@ class Storage:
     def _rounded(self, size: Size, pad: Pad) -> Size:
         """The capacity of a size that need not grow with those it depends on."""
         capacities = pad.of_computed.capacities
+        # One capacity where the axes have one: sizes of both kinds would multiply.
+        pairs = self.lengths.items()
+        stored = {v.symbol: symbol_dim(self.capacities[s]) for s, v in pairs}
+        size = dims.maximum(size, substitute(size, stored))
         bucket = as_size(bucketed(as_value(size_value(size)), capacities))
         self.storage_symbols.update(symbols_in(bucket))
         return bucket

@@ -1,4 +1,4 @@
-"""Decisions that travel: a process starts where the last one ended."""
+"""SavedDecisions that travel: a process starts where the last one ended."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -6,7 +6,7 @@ import pytest
 
 import graphc
 import graphc.tensor as gt
-from graphc import Decisions, GraphError
+from graphc import GraphError, SavedDecisions
 
 SIZES = 10, 20, 40, 12
 
@@ -40,7 +40,8 @@ def test_the_next_process_compiles_what_the_last_one_ended_with(make, tmp_path):
     results = [first(vector(n)) for n in SIZES]
     first.decisions.save(tmp_path / "decisions.json")
     text = (tmp_path / "decisions.json").read_text()
-    assert Decisions.of_text(text) == first.decisions and '"n": {"policy": "pad"' in text
+    assert SavedDecisions.of_text(text) == first.decisions
+    assert '"n": {"policy": "pad"' in text
     second = make(decisions=tmp_path / "decisions.json")
     for n, result in zip(SIZES, results, strict=True):
         for a, b in zip(result, second(vector(n)), strict=True):

@@ -109,7 +109,7 @@ def test_the_message_names_the_size_the_line_and_the_remedy():
     with graphc.stance("no_compile"), pytest.raises(NoCompileError) as caught:
         f(vector(20))
     text = str(caught.value)
-    assert "n_capacity changed from 16 to 32, asked for by nn.softmax at test_st" in text
+    assert "n_capacity changed from 16 to 32, asked for by nn.softmax at " in text
     assert 'hint: f.compile({"n": 20})' in text
     assert "f(vector(20))" in text.splitlines()[-1]
     again = pickle.loads(pickle.dumps(caught.value))
@@ -198,10 +198,10 @@ def test_the_fixture_limits_compilations(assert_compiles):  # noqa: F811
     with assert_compiles(f, at_most=2):
         for n in (3, 9, 30):
             f(vector(n))
-    with pytest.raises(AssertionError, match="no more than 1 compilation") as caught:
-        with assert_compiles(f, at_most=1):
-            f(vector(60))
-            f(vector(200))
+    refused = pytest.raises(AssertionError, match="no more than 1 compilation")
+    with refused as caught, assert_compiles(f, at_most=1):
+        f(vector(60))
+        f(vector(200))
     assert isinstance(caught.value, NoCompileError)
     assert len(f.stats().compilations) == 3
     with graphc.assert_compiles(at_most=0):

@@ -76,7 +76,7 @@ class SizesAhead:
     columns: dict[str, list[int]] = field(default_factory=dict)
 
     def add(self, leaves: Sequence[Any]) -> None:
-        """Compile for arguments like these, of which those of the program come first."""
+        """Compile for arguments like these, which come first in the program."""
         called = self.compiled.plan.called
         count = len(called.inputs)
         padding = [None] * (count - len(leaves))

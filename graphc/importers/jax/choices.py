@@ -13,7 +13,7 @@ from graphc.ir.namespace import misspelled
 from graphc.rewriting.rule import Rules
 from graphc.runtime.arguments import Backend
 from graphc.runtime.compile import check_options
-from graphc.runtime.decisions import Decisions
+from graphc.runtime.decisions import SavedDecisions
 from graphc.transform.policies import NAMED, Bound, Policy
 
 _NAME = re.compile(r"[^\W\d]\w*")
@@ -27,7 +27,7 @@ class Options:
     dims: Any
     rewrites: Rules
     backend: Backend
-    decisions: Decisions | None = None  # of other processes
+    decisions: SavedDecisions | None = None  # of other processes
     decided: Mapping[str, Policy] = field(default_factory=dict)  # of one program
 
 
@@ -37,6 +37,13 @@ class CallersError(Exception):
     def __init__(self, error: GraphError) -> None:
         super().__init__(str(error))
         self.error = error
+
+
+def check_frontend(frontend: object) -> None:
+    """Raise GraphError for what says not by whose names a function is written."""
+    if frontend not in ("jax", "numpy"):
+        problem, expected = f"frontend cannot be {frontend!r}", "one of 'jax', 'numpy'"
+        raise graph_error(problem, op="jit", expected=expected)
 
 
 def check_choices(options: Options, shapes: Any, counts: bool) -> None:

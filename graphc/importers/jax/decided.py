@@ -1,4 +1,4 @@
-"""Decisions about sizes of functions of `graphc.jit`, from and for other processes."""
+"""Decisions about sizes in `graphc.jit`, from other processes and for them."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from graphc.importers.jax.pattern import ShapesOfCall, SizePattern
 from graphc.importers.jax.tracing import Spec
-from graphc.runtime.decisions import DecidedInput, DecidedProgram, Decisions
+from graphc.runtime.decisions import DecidedInput, DecidedProgram, SavedDecisions
 from graphc.transform.policies import Policy
 
 if TYPE_CHECKING:
@@ -28,12 +28,12 @@ def inputs_at(
     )
 
 
-def decisions_in(families: "Iterable[SizeFamily[Any, Any]]") -> Decisions:
+def decisions_in(families: "Iterable[SizeFamily[Any, Any]]") -> SavedDecisions:
     """The decisions of the programs for many sizes of a function."""
-    return Decisions().merged(*map(_of_family, families))
+    return SavedDecisions().merged(*map(_of_family, families))
 
 
-def _of_family(family: "SizeFamily[Any, Any]") -> Decisions:
+def _of_family(family: "SizeFamily[Any, Any]") -> SavedDecisions:
     name, names = name_of(family.function), family.names()
     found: list[DecidedProgram] = []
     for program in family.programs:
@@ -42,16 +42,16 @@ def _of_family(family: "SizeFamily[Any, Any]") -> Decisions:
         facts = tuple(program.facts)
         known = replace(own, inputs=inputs, function=name, predicates=facts)
         found.append(known)
-    return Decisions(tuple(found))
+    return SavedDecisions(tuple(found))
 
 
 def known_pattern(
-    decisions: Decisions | None,
+    decisions: SavedDecisions | None,
     names: Sequence[str],
     specs: Sequence[Spec],
     sizes: ShapesOfCall,
 ) -> tuple[SizePattern | None, Mapping[str, Policy]]:
-    """What varies in calls like one of these sizes, and how, as decisions say it."""
+    """The pattern of calls like one of these sizes, and its policies, as is decided."""
     found: tuple[SizePattern | None, Mapping[str, Policy]] = None, {}
     for program in () if decisions is None else decisions.programs:
         pattern = SizePattern(tuple(one.shape for one in program.inputs))

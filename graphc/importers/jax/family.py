@@ -29,7 +29,7 @@ from graphc.importers.jax.words import (
     pattern_of,
 )
 from graphc.runtime.function import Function
-from graphc.runtime.stance import Limit, Refused
+from graphc.runtime.stance import CompilationLimit, Refused
 
 CHECKED = 3  # sizes at which programs are compared with what is said, or traced
 RECENT = 2  # sizes that siblings served, by which a new program knows what varies
@@ -141,7 +141,7 @@ class SizeFamily(ABC, Generic[ManyT, OneT]):
         return chosen
 
     def _starts_at(self, sizes: ShapesOfCall) -> bool:
-        """Whether it is known from other processes what varies in calls of this size."""
+        """Whether other processes tell what varies in calls of these sizes."""
         decisions = self.options.decisions
         self.started, policies = known_pattern(
             decisions, self.names(), self.specs, sizes
@@ -203,7 +203,7 @@ class SizeFamily(ABC, Generic[ManyT, OneT]):
         if not self.seen and self.shapes is None:
             self.seen.append(sizes)
 
-    def require_ready(self, sizes: ShapesOfCall, limit: Limit) -> None:
+    def require_ready(self, sizes: ShapesOfCall, limit: CompilationLimit) -> None:
         """Raise Refused unless there is a program for calls of these sizes."""
         if sizes in self.served:
             return

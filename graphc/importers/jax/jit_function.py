@@ -19,7 +19,7 @@ from graphc.importers.jax.arguments import (
     numbers_of,
     texts_of,
 )
-from graphc.importers.jax.choices import Options, check_choices
+from graphc.importers.jax.choices import Options, check_choices, check_frontend
 from graphc.importers.jax.export import asked, contents, jax_specs
 from graphc.importers.jax.known_calls import KnownCalls, OnLeaves
 from graphc.importers.jax.pattern import shapes_of
@@ -411,11 +411,8 @@ def jit(
 
     `frontend="numpy"` is for a function written with the names of `numpy`: it is traced
     on values of graphc, dtypes are those of NumPy, and sizes may depend on data, as in
-    `x[mask]`, `np.nonzero` and `np.unique`.
-
-    `decisions` are those about sizes that another process came to: a file that
-    `f.decisions.save(path)` wrote, or several. What varies is known from the first call
-    on then, and how.
+    `x[mask]`, `np.nonzero` and `np.unique`. `decisions` are files that
+    `f.decisions.save(path)` wrote: what varies is known then.
 
     >>> import jax.numpy as jnp, numpy as np, graphc
     >>> @graphc.jit
@@ -435,11 +432,8 @@ def jit(
     if unknown:
         raise TypeError(f"jit() got an unexpected keyword argument {min(unknown)!r}")
     told = Told(numbers_of(static_argnums), texts_of(static_argnames), of_jax)
-    known = decisions_of(decisions, "jit")
-    options = Options(dims, rewrites, backend, known)
-    if frontend not in ("jax", "numpy"):
-        problem, expected = f"frontend cannot be {frontend!r}", "one of 'jax', 'numpy'"
-        raise graph_error(problem, op="jit", expected=expected)
+    options = Options(dims, rewrites, backend, decisions_of(decisions, "jit"))
+    check_frontend(frontend)
     check_choices(options, shapes, counts=frontend == "numpy")
     make = partial(_FRONTENDS[frontend], told=told, shapes=shapes, options=options)
     return make if function is None else make(function)

@@ -19,7 +19,7 @@ from graphc.importers.jax.pattern import ShapesOfCall, shapes_of
 from graphc.importers.jax.report import JitStats, explained, source_of, stats_of
 from graphc.importers.jax.tracing import Spec
 from graphc.ir.graph import Graph
-from graphc.runtime.decisions import Decisions
+from graphc.runtime.decisions import SavedDecisions
 from graphc.runtime.export import Contents, written
 from graphc.runtime.exporter import platforms_of
 from graphc.runtime.stance import Refused, lifted, refusing
@@ -75,7 +75,7 @@ class SizedFunction(Decorated, Generic[FamilyT]):
         return stats_of(self._calls, self._families.values())
 
     @property
-    def decisions(self) -> Decisions:
+    def decisions(self) -> SavedDecisions:
         """The decisions about sizes so far, for other processes; see `jit`."""
         return decisions_in(self._families.values())
 

@@ -7,7 +7,7 @@ from graphc.importers.jax.arguments import Positional, StaticNames
 from graphc.importers.jax.report import JitStats
 from graphc.rewriting.rule import Rules
 from graphc.runtime.arguments import Backend
-from graphc.runtime.decisions import Decisions
+from graphc.runtime.decisions import SavedDecisions
 from graphc.transform.forecast import SizesGiven
 
 P = ParamSpec("P")
@@ -74,7 +74,7 @@ class SizedCallable(Protocol[P, R]):
         ...
 
     @property
-    def decisions(self) -> Decisions:
+    def decisions(self) -> SavedDecisions:
         """The decisions about sizes so far, for other processes; see `jit`."""
         ...
 
