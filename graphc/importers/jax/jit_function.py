@@ -185,7 +185,7 @@ class JitFunction(SizedFunction[JaxFamily]):
             self._plainly += 1
             return self._plain(*args, **named), None, False
         try:
-            with stance.called(self, self.__name__):
+            with stance.called(self, getattr(self, "__name__", "")):
                 return self._compiled(args, named)
         except (stance.Refused, NoCompileError) as error:
             raise self._refused(error, args, named) from None

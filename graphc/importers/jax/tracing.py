@@ -62,8 +62,9 @@ class Spec:
     @property
     def struct(self) -> Any:
         """The same as a type of JAX."""
+        make: Any = jax.ShapeDtypeStruct
         sizes = tuple(map(int, self.shape))
-        return jax.ShapeDtypeStruct(sizes, self.dtype, weak_type=self.weak)
+        return make(sizes, self.dtype, weak_type=self.weak)
 
     def at(self, numbers: Mapping[str, int]) -> "Spec":
         """The spec where the symbols are these numbers."""

@@ -6,12 +6,12 @@ from typing import Any
 import numpy as np
 
 from graphc.errors import GraphError, graph_error
+from graphc.importers.jax.ahead import sizes_of_examples
 from graphc.importers.jax.arguments import JaxCall
 from graphc.importers.jax.exact_export import Asked
 from graphc.importers.jax.export import (
     NamedSizes,
     compiled,
-    sizes_of_examples,
     struct_spec,
 )
 from graphc.importers.jax.pattern import SizePattern
